@@ -13,7 +13,7 @@ from time import perf_counter
 
 import numpy as np
 
-from fuzz import asking, checkpoints, comparisons, exports, letor, models, names, tables
+from fuzz import asking, checkpoints, comparisons, exports, ids, letor, models, names, tables
 from fuzz.mutations import mutated
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -27,6 +27,7 @@ TARGETS = {
     "exports": exports.check,
     "asking": asking.check,
     "names": names.check,
+    "ids": ids.check,
 }
 
 

@@ -65,4 +65,4 @@ def _strings(n):
 
 
 def _floats(n):
-    return np.linspace(1.5, -1.5, n)
+    return 1.0 - np.arange(n)

@@ -67,7 +67,15 @@ def test_a_name_that_is_changed_is_found(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize(
     ("target", "n_inputs"),
-    [("letor", 300), ("tables", 30), ("models", 8), ("exports", 15), ("asking", 5), ("names", 5)],
+    [
+        ("letor", 300),
+        ("tables", 30),
+        ("models", 8),
+        ("exports", 15),
+        ("asking", 5),
+        ("names", 5),
+        ("ids", 300),
+    ],
 )
 def test_mutations(target, n_inputs):
     if target == "exports":

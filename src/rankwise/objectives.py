@@ -172,7 +172,7 @@ class RankRLSObjective:
         y : array-like of shape (n_rows,)
             Labels.
         qid : array-like of shape (n_rows,), optional
-            The query of every row, of any dtype and in any order. None: one ranking.
+            The query of every row, as integers or text, in any order. None: one ranking.
 
         Returns
         -------

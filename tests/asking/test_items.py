@@ -1,12 +1,13 @@
 """Items from tables and folders."""
 
 import json
+import os
 import re
 
 import numpy as np
 import pytest
 
-from rankwise.asking.items import Item, keep_image, read_items
+from rankwise.asking.items import Item, check_items, keep_image, read_items
 from rankwise.errors import DataError
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
@@ -170,3 +171,35 @@ def test_files_that_cannot_be_used(tmp_path, keep):
     for name, data in (("a.png", b"<script>"), ("a.svg", b"no"), ("a.webp", PNG), ("a.exe", PNG)):
         with pytest.raises(DataError, match=re.escape(name)):
             keep_image(name, data, keep)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("i.json", b'[{"id":"a"},{"id":"b","id":"c"}]', "row 2: the key 'id' appears twice"),
+        ("i.jsonl", b'{"id":"a"}\n{"id":"b","id":"c"}', "line 2: the key 'id' appears twice"),
+        ("i.json", b'[{"id":"a"},{"id":"\\udfff"}]', "row 2: .* half of a surrogate pair"),
+        ("i.jsonl", b'{"id":"a"}\n{"id":"b","text":"\\ud83d"}', "line 2: .* half of a surrogate"),
+        ("i.jsonl", b'{"id":"a"}\n{"id":"b\\u0000"}', "item 2 has a NUL character"),
+        ("i.json", b'[{"id":"a"},{"id":"' + b"x" * 200_000 + b'"}]', "item 2 has 200,000 letters"),
+    ],
+)
+def test_damaged_items_are_refused(tmp_path, keep, name, content, words):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=words):
+        read_items(tmp_path / name, keep, id_column="id")
+
+
+def test_a_file_whose_name_is_not_utf8(tmp_path, keep):
+    for name in (b"a.txt", b"caf\xe9.txt"):
+        try:
+            (tmp_path / os.fsdecode(name)).write_text("some text")
+        except OSError:
+            pytest.skip("this file system has names in UTF-8 only")
+    with pytest.raises(DataError, match=r"the file b'caf.xe9.txt' is not UTF-8: rename it"):
+        read_items(tmp_path, keep)
+
+
+def test_items_of_python_are_unicode():
+    with pytest.raises(DataError, match=r"Item 2 has text that is not Unicode: '.ud800'"):
+        check_items(["a", "\ud800"])

@@ -29,7 +29,14 @@ from rankwise import (
 )
 from rankwise.cli.options import CHOICES, ELSEWHERE, MODELS, RankerOptions, parse_numbers
 from rankwise.data import LetorBlocks, normalize_per_query, read_letor
-from rankwise.metrics import average_precision, disagreement_error, ndcg
+from rankwise.metrics import (
+    average_precision,
+    disagreement_error,
+    ndcg,
+    precision_at_k,
+    rank_biased_precision,
+    recall_at_k,
+)
 from rankwise.rankers import RANKERS, ranker_class
 
 
@@ -78,6 +85,21 @@ def test_options_reach_the_ranker(files, run, tmp_path, options, want):
         (
             ["--metric", "MAP", "--relevant", "2"],
             partial(average_precision, relevant=2),
+            np.argmax,
+        ),
+        (
+            ["--metric", "p@5", "--relevant", "2"],
+            partial(precision_at_k, k=5, relevant=2),
+            np.argmax,
+        ),
+        (
+            ["--metric", "recall@5", "--relevant", "2"],
+            partial(recall_at_k, k=5, relevant=2),
+            np.argmax,
+        ),
+        (
+            ["--metric", "rbp", "--relevant", "2"],
+            partial(rank_biased_precision, relevant=2),
             np.argmax,
         ),
     ],

@@ -23,7 +23,7 @@ from rankwise import (
 )
 from rankwise.cli.terminal import progress
 from rankwise.data import normalize_per_query, read_letor, write_letor
-from rankwise.metrics import average_precision, disagreement_error, ndcg
+from rankwise.metrics import average_precision, disagreement_error, get_metric, ndcg
 from rankwise.model_selection import k_fold, leave_pair_out, leave_query_out
 from rankwise.persistence import open_model
 
@@ -145,6 +145,17 @@ def test_folds_of_queries(files, tune, tmp_path):
     assert "  NDCG@10  " in result.stdout  # the metric of grades
     assert result.stdout.startswith("5 folds of whole queries out of 10 queries, ")
     assert_allclose(float(lines_of(result)[0][1]), want.score[0], atol=6e-5)
+
+
+@pytest.mark.parametrize("metric", ["recall@5", "p@5", "rbp"])
+def test_metrics_that_count_relevant_rows_take_the_label(files, tune, tmp_path, metric):
+    options = "--metric", metric, "--relevant", 2, "--alphas", "1"
+    result = tune(files.train, "-o", tmp_path / "m.rankwise", *options)
+    data = read_letor(files.train)
+    ranker = RankRLS(1.0, scale="query-minmax")
+    held_out = leave_query_out(ranker, data.X, data.y, qid=data.qid).predictions[0]
+    want = get_metric(metric).function(data.y, held_out, data.qid, relevant=2)
+    assert_allclose(float(lines_of(result)[0][1]), want, atol=6e-5)
 
 
 def test_normalized_features_and_relevant_labels(files, tune, tmp_path):

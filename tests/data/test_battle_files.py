@@ -210,7 +210,7 @@ def test_rows_that_cannot_be_used_are_counted():
         ({"s": [[1]] * 4}, {"groups": "s"}, "holds lists"),
         ({"conv_metadata": ["no"] * 4}, {"style": ["conv_metadata"]}, "an object with counts"),
         ({"conv_metadata": ["-" * 10**5 + "1"] * 4}, {"style": ["conv_metadata"]}, "got '-----"),
-        ({"conv_metadata": ["[" * 10**5] * 4}, {"style": ["conv_metadata"]}, "object with counts"),
+        ({"conv_metadata": ["[" * 10**5] * 4}, {"style": ["conv_metadata"]}, "nested too deeply"),
     ],
 )
 def test_bad_tables_are_refused(change, options, message):

@@ -159,6 +159,7 @@ def test_damaged_gzip(tmp_path):
 def test_archive_and_utf16(tmp_path):
     assert "not text but a zip archive. Unpack it first" in fault(tmp_path, b"PK\x03\x04....")
     assert "for example UTF-16, save it as UTF-8" in fault(tmp_path, GOOD.encode("utf-16"))
+    assert "for example UTF-32, save it as UTF-8" in fault(tmp_path, GOOD.encode("utf-32"))
     assert "this is not UTF-8 text" in fault(tmp_path, b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR")
 
 

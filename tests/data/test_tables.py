@@ -214,6 +214,7 @@ MALFORMED = [
     ("latin.csv", b"label,a,b\n1,1,\xe9t\xe9\n", "line 2: not UTF-8 text, at byte 5"),
     ("head.csv", b"label,\xe9\n1,1\n", "line 1: not UTF-8"),
     ("wide.csv", "label,a\n1,1\n".encode("utf-16"), "UTF-16"),
+    ("wider.csv", "label,a\n1,1\n".encode("utf-32"), "'iconv -f UTF-32 -t UTF-8'"),
     ("semi.csv", b"qid;label;a\n1;1;1\n", "separated by semicolons: give --separator ';'"),
     ("tabs.csv", b"qid\tlabel\ta\n1\t1\t1\n", "separated by tabs"),
     ("commas.tsv", b"qid,label,a\n1,1,1\n", "separated by commas: give --separator ','"),
@@ -233,6 +234,19 @@ MALFORMED = [
     ("mixed.jsonl", b'{"label":1,"a":2}\n{"label":1,"a":"x"}\n', "line 2: .*'a' has a text here"),
     ("list.jsonl", b'[{"label": 1}]', "line 1: expected an object"),
     ("object.json", b"{}", "a list of objects"),
+    ("twice.json", b'[{"label":1},{"label":2,"label":0}]', "row 2: the key 'label' appears twice"),
+    (
+        "twice.jsonl",
+        b'{"label":1}\n{"label":2,"label":0}',
+        "line 2: the key 'label' appears twice",
+    ),
+    ("half.json", b'[{"label":1,"a":"\\ud800"}]', "row 1: the text '.ud800' has half of a surr"),
+    ("half.jsonl", b'{"label":1,"a":"x"}\n{"label":1,"a":"\\ud800"}', "line 2: .* half of a surr"),
+    ("deep.json", b'[{"label":' + b"[" * 10**5, "row 1: objects or lists are nested too deeply"),
+    ("digits.json", b'[{"label":1},{"label":' + b"1" * 5000 + b"}]", "row 2: .* too many digits"),
+    ("large.json", b'[{"label":1,"a":' + b"1" * 400 + b"}]", "row 1: the column 'a' is infinite"),
+    ("nul.csv", HEAD + b"x,1,1\nx\0,1,2\n", "line 3: the column 'qid' has a NUL character"),
+    ("long.jsonl", b'{"qid":"' + b"x" * 200_000 + b'","label":1,"a":1}', "has 200,000 letters"),
     ("mixed.json", b'[{"label":1,"a":2},{"label":1,"a":[]}]', "row 2: the column 'a' has a list"),
 ]
 

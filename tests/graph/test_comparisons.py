@@ -32,7 +32,7 @@ def test_ids_are_found_among_the_items(items):
 
 def test_ids_may_be_numbers_or_mixed():
     assert Comparisons.of([30, 10], [10, 20], items=[10, 20, 30]).pairs.tolist() == [[2, 0], [0, 1]]
-    ids = np.array(["x", 1, 2.5], dtype=object)
+    ids = np.array(["x", 1, 2.0], dtype=object)
     assert Comparisons.of(ids[:2], ids[1:], items=ids).pairs.tolist() == [[0, 1], [1, 2]]
     days = pd.to_datetime(["2024-01-01", "2024-01-02"])
     assert Comparisons.of(days[1:], days[:1], items=days).pairs.tolist() == [[1, 0]]

@@ -160,7 +160,7 @@ def test_groups_can_be_shared(p, ties, weighting):
 
 
 def test_query_ids_of_mixed_types():
-    qid = np.array([1, "1", 2.5, 1], dtype=object)
+    qid = np.array([1, "1", 2.0, 1], dtype=object)
     assert PreferenceGraph.from_groups(qid).n_pairs == 1
 
 

@@ -25,7 +25,7 @@ def rankings(draw, max_rows=12, real_labels=True, per_query=None):
     if names == "str":
         qid = np.array([f"query {q}" for q in qid])
     elif names == "float":
-        qid = 0.5 - qid
+        qid = 5.0 - qid
     return y.astype(float), f.astype(float), qid
 
 

@@ -206,7 +206,7 @@ def test_alpha_is_chosen_by_pairs_of_groups_and_within_strata(given):
     result = nested_leave_pair_out(pipeline, rows, y, outer=3, **options)
     assert len(fitted) == 4  # three folds, and all rows
     for X_rest, y_rest, alpha in fitted:
-        ids = {given: X_rest[:, 8]}
+        ids = {given: np.rint(10 * X_rest[:, 8])}
         held = leave_pair_out(RankRLS(kernel="rbf", scale=None), X_rest, y_rest, **ids)
         assert alpha == pytest.approx(held.best_alpha)
     assert_allclose(result.alphas, [alpha for _, _, alpha in fitted[:3]])

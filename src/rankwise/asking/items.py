@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -310,6 +311,13 @@ def _folder_items(folder: Path, keep_file: KeepFile) -> list[Item]:
         raise DataError(f"{folder} has {len(paths):,} files: at most {MOST_ITEMS:,} can be ranked.")
     items = []
     for path in paths:
+        try:
+            path.name.encode()
+        except UnicodeEncodeError:
+            raise DataError(
+                f"{folder}: the name of the file {os.fsencode(path.name)!r} is not UTF-8: rename "
+                "it."
+            ) from None
         kind = path.suffix.lower()
         if kind in IMAGE_TYPES:
             items.append(Item(path.name, image=read_image(path, keep_file)))
@@ -360,10 +368,7 @@ def _read_text(path: Path) -> str:
 def _table_items(
     path: Path, wanted: dict[str, str | None], features: Sequence[str], keep_file: KeepFile
 ) -> list[Item]:
-    try:
-        table = read_records(path)
-    except RecursionError:
-        raise DataError(f"{path} has objects too deep in others: it is no table.") from None
+    table = read_records(path)
     lower = {name.lower(): name for name in table}
 
     def column(role: str, usual: Sequence[str]) -> str | None:

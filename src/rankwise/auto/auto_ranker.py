@@ -171,7 +171,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         y : array-like of shape (n_rows,)
             Scores, higher is better.
         qid : array-like of shape (n_rows,), optional
-            The query of every row, of any dtype and in any order. None: one global ranking.
+            The query of every row, as integers or text, in any order. None: one global ranking.
 
         Returns
         -------

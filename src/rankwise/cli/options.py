@@ -388,7 +388,8 @@ class SelectionOptions:
         float | None,
         alpha_option(
             "LABEL",
-            "Rows with at least this label are relevant, for MAP, MRR and precision.",
+            "Rows with at least this label are relevant, for MAP, MRR, precision, recall, success "
+            "and RBP.",
             "1",
         ),
     ] = None
@@ -417,11 +418,12 @@ class SelectionOptions:
     def metric_function(self) -> tuple[Callable[..., Any], bool]:
         """A function of labels, scores and queries, and whether larger values are better."""
         from rankwise.metrics import get_metric
+        from rankwise.metrics.metric_names import counts_relevant
 
         function, greater_is_better = get_metric(self.metric_name)
         if self.relevant is None:
             return function, greater_is_better
-        if self.metric_name.partition("@")[0].lower() not in ("map", "mrr", "precision"):
+        if not counts_relevant(self.metric_name):
             refuse("relevant", f"--metric {self.metric_name} does not use it: leave it out.")
         return partial(function, relevant=self.relevant), greater_is_better
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from ast import literal_eval
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,16 @@ from rankwise.backends.arrays import Array
 from rankwise.data.battles import CODE_OF_NUMBER, CODE_OF_WORD, Battles, refuse_ambiguous
 from rankwise.data.pandalm import annotators, one_row_per_verdict
 from rankwise.data.reward_bench import has_completions, one_row_per_battle
-from rankwise.data.tables.records import Columns, place_of_row, read_records
+from rankwise.data.tables.records import (
+    Columns,
+    frame_columns,
+    parsed_json,
+    place_of_row,
+    read_records,
+    refuse_odd_texts,
+)
 from rankwise.errors import DataError, ParameterError
+from rankwise.graph.query_groups import missing_entries
 from rankwise.tables import plural
 
 GROUPS = (
@@ -153,7 +161,11 @@ def read_battles(
     Battles(3 battles of 3 items, 1 tie, 2 groups, 1 context column)
     """
     reader = _Reader.of(table)
-    return reader.read(reader.schema_of(first, second, winner), list(style), groups, judge)
+    schema = reader.schema_of(first, second, winner)
+    if isinstance(table, str | Path):
+        items = (reader.columns[name] for name in (schema.first, schema.second))
+        refuse_odd_texts(items, reader.where)
+    return reader.read(schema, list(style), groups, judge)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,13 +183,7 @@ class _Reader:
         if isinstance(table, str | Path):
             path = Path(table)
             return cls._of_columns(str(path), read_records(path), partial(place_of_row, path))
-        names = getattr(table, "columns", table if isinstance(table, Mapping) else None)
-        if names is None:
-            raise DataError(
-                "Battles are a path, a data frame or a dictionary of columns: got "
-                f"{type(table).__name__}."
-            )
-        columns = {str(name): list(table[name]) for name in names}
+        columns = frame_columns(table, "Battles are")
         return cls._of_columns("The table", columns, lambda k: f"The table, row {k}")
 
     @classmethod
@@ -290,6 +296,7 @@ class _Reader:
         values = [v.strip() if isinstance(v, str) else v for v in self._column(name)]
         out = np.empty(len(values), dtype=object)
         out[:] = values
+        out[missing_entries(out)] = None
         if any(isinstance(value, (list, dict)) for value in values):
             raise DataError(
                 f"{self.source}: the column {name!r} holds lists, where ids are needed."
@@ -415,6 +422,8 @@ class _Reader:
             try:
                 row = _object(given) if isinstance(given, str) else given
                 rows.append({key: _total(value) for key, value in row.items()})
+            except DataError as error:
+                raise DataError(f"{self.where(k)}: {NESTED}: {error}.") from error
             except (
                 AttributeError,
                 SyntaxError,
@@ -435,9 +444,11 @@ class _Reader:
 def _object(text: str) -> Any:
     """An object written as JSON, or as Python writes it into CSV files."""
     try:
-        return json.loads(text)
-    except ValueError:
-        return literal_eval(text)
+        return parsed_json(text)
+    except DataError as error:
+        if isinstance(error.__cause__, JSONDecodeError):
+            return literal_eval(text)
+        raise
 
 
 def _total(value: Any) -> Any:
@@ -468,8 +479,5 @@ def _code(value: Any) -> int | None:
 
 def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Which entries are empty, None or NaN."""
-    return np.fromiter(
-        (v is None or v == "" or (isinstance(v, float) and v != v) for v in values),
-        bool,
-        len(values),
-    )
+    empty = (isinstance(value, str) and not value for value in values)
+    return np.asarray(missing_entries(values) | np.fromiter(empty, bool, len(values)))

@@ -20,7 +20,7 @@ from rankwise.graph.comparison_checks import (
 )
 from rankwise.graph.comparisons import Comparisons
 from rankwise.graph.conversion_checks import check_lossless
-from rankwise.graph.id_arrays import id_array
+from rankwise.graph.id_arrays import as_ids, id_array, join_ids, lossless_array
 from rankwise.graph.query_groups import missing_entries
 from rankwise.tables import plural
 
@@ -195,7 +195,7 @@ class Battles:
 
         def joined(name: str) -> Any:
             mine, its = getattr(self, name), getattr(other, name)
-            return None if mine is None else np.concatenate((mine, its))
+            return None if mine is None else join_ids([mine, its])
 
         return Battles(
             id_array(known),
@@ -276,7 +276,7 @@ class _OrNone(dict[Any, int]):
 
 def _column(name: str, values: Any) -> NDArray[Any]:
     check_lossless(name, values, numbers=False)
-    column = np.asarray(to_host(values))
+    column = as_ids(values, name)
     if column.ndim != 1:
         raise DataError(f"{name} needs one item per battle: got shape {column.shape}.")
     return column
@@ -301,7 +301,7 @@ def _numbered_items(sides: list[NDArray[Any]], items: Any) -> tuple[NDArray[Any]
                 "all): drop these battles."
             )
     else:
-        ids = np.asarray(to_host(items))
+        ids = as_ids(items, "items")
         if ids.ndim != 1 or len(set(ids.tolist())) != len(ids):
             raise DataError("items needs the id of every item once.")
     number = {name: k for k, name in enumerate(ids.tolist())}
@@ -323,7 +323,7 @@ def _numbered_items(sides: list[NDArray[Any]], items: Any) -> tuple[NDArray[Any]
 
 def _outcome_codes(outcome: Any, sides: list[NDArray[Any]]) -> Index:
     check_lossless("outcome", outcome, numbers=False)
-    given, n = np.asarray(to_host(outcome)), len(sides[0])
+    given, n = lossless_array(to_host(outcome), "outcome"), len(sides[0])
     if given.shape != (n,):
         raise DataError(
             f"outcome needs one entry per battle: got shape {given.shape} for {n} battles."
@@ -400,7 +400,7 @@ def _labels(name: str, labels: Any, n: int) -> NDArray[Any] | None:
     if labels is None:
         return None
     check_lossless(name, labels, numbers=False)
-    values = np.asarray(to_host(labels))
+    values = as_ids(labels, name)
     if values.shape != (n,):
         raise DataError(
             f"{name} needs one entry per battle: got shape {values.shape} for {n} battles."

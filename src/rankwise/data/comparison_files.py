@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array
 from rankwise.data.chosen_rejected import read_chosen_rejected
-from rankwise.data.tables.records import place_of_row, read_records
+from rankwise.data.tables.records import frame_columns, place_of_row, read_records, refuse_odd_texts
 from rankwise.errors import DataError
 from rankwise.graph.comparison_checks import MARGIN_OF_WINNER
 from rankwise.graph.comparisons import Comparisons
@@ -126,6 +126,8 @@ def read_comparisons(
     votes = _ColumnTable.of(comparisons)
     key = table.find(item, ITEM_COLUMNS) or table.names[0]
     ids = table.text(key)
+    if isinstance(items, str | Path):
+        refuse_odd_texts((ids,), table.where)
     features = [name for name in table.names if name != key]
     if not features:
         raise DataError(f"{table} has no features: it needs columns of numbers beside {key!r}.")
@@ -165,13 +167,7 @@ class _ColumnTable:
     def of(cls, table: Any) -> _ColumnTable:
         if isinstance(table, str | Path):
             return cls._read(Path(table))
-        names = getattr(table, "columns", table if isinstance(table, Mapping) else None)
-        if names is None:
-            raise DataError(
-                "A table of comparisons is a path, a data frame or a dictionary of columns: got "
-                f"{type(table).__name__}."
-            )
-        columns = {str(name): list(table[name]) for name in names}
+        columns = frame_columns(table, "A table of comparisons is")
         return cls("The table", columns, lambda k: f"The table, row {k}")
 
     @classmethod

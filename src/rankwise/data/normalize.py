@@ -35,7 +35,7 @@ def normalize_per_query(X: Any, qid: ArrayLike | None) -> NDArray[Any] | sparse.
     X : array-like or sparse array of shape (n_rows, n_features)
         Features; not modified.
     qid : array-like of shape (n_rows,) or None
-        Query of each row, of any dtype and in any order. None: all rows are one query.
+        Query of each row, as integers or text, in any order. None: all rows are one query.
 
     Returns
     -------

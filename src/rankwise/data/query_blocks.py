@@ -13,6 +13,7 @@ from scipy import sparse
 
 from rankwise.backends.arrays import is_sparse
 from rankwise.data._described_rows import DescribedRows
+from rankwise.graph.id_arrays import join_ids
 
 Rows = TypeVar("Rows", bound=DescribedRows)
 
@@ -68,7 +69,7 @@ def _joined(pieces: list[Any]) -> Any:
     Xs: list[Any] = [piece.X for piece in pieces]
     X = sparse.vstack(Xs, format="csr") if is_sparse(Xs[0]) else np.concatenate(Xs)
     ids: list[Any] = [piece.qid for piece in pieces]
-    qid = None if ids[0] is None else np.concatenate(ids)
+    qid = None if ids[0] is None else join_ids(ids)
     return replace(pieces[0], X=X, y=np.concatenate([piece.y for piece in pieces]), qid=qid)
 
 

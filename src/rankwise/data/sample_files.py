@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from rankwise.data.tables.formats import MISSING_WORDS
 from rankwise.data.tables.records import read_records, row_numbers, row_word
 from rankwise.data.tables.roles import listed
 from rankwise.errors import DataError, ParameterError
+from rankwise.graph.id_arrays import EXACT, id_array
 from rankwise.tables import plural
 
 MISSING = ("refuse", "drop-rows", "drop-columns", "median")
@@ -319,21 +321,30 @@ def _ids(name: str, values: list[Any], places: list[str]) -> NDArray[Any]:
             f"{places[empty]}: the column {name!r} has no value here. Fill it in, or "
             "use --missing drop-rows."
         )
-    return np.array([_word(value) for value in values])
+    floats = np.array([value if isinstance(value, float) else 0.0 for value in values])
+    large = np.flatnonzero(abs(floats) >= EXACT)
+    if len(large):
+        raise DataError(
+            f"{places[large[0]]}: the column {name!r} has the float {floats[large[0]]!r}, which "
+            "stands for several whole numbers. Store the column as integers or text."
+        )
+    return id_array([_word(value) for value in values])
 
 
 def _number(value: Any) -> float | None:
     """A finite number, None if the value is none."""
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         return None
-    return number if math.isfinite(number) else None
+    return number + 0.0 if math.isfinite(number) else None  # not -0
 
 
 def _word(value: Any) -> str:
-    """A value as a word: 1 and 1.0 are the same."""
-    number = _number(value)
-    if number is not None and not isinstance(value, bool):
-        return f"{number:g}" if float(f"{number:g}") == number else repr(number)
+    """A value as a word: 1 and 1.0 are the same, and numbers keep all their digits."""
+    number = None if isinstance(value, bool | bytes) else _number(value)
+    if number is not None:
+        word = repr(number).removesuffix(".0")
+        if Decimal(word) == Decimal(str(value)):
+            return word
     return str(value)

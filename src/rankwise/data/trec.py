@@ -14,6 +14,9 @@ from rankwise.data.tables.formats import encoding_fault, opened_text
 from rankwise.data.tables.records import broken_file
 from rankwise.errors import DataError, ParameterError
 from rankwise.files import replacing
+from rankwise.graph.comparison_checks import check_hashable
+from rankwise.graph.id_arrays import as_ids, entries_of
+from rankwise.graph.query_groups import missing_entries
 
 Qrels = dict[str, dict[str, int]]
 Run = dict[str, dict[str, float]]
@@ -22,6 +25,7 @@ QUERY_COLUMNS = ("query_id", "q_id", "qid")
 DOCUMENT_COLUMNS = ("doc_id", "docno", "docid")
 RELEVANCE_COLUMNS = ("relevance", "label", "rel", "score")
 SCORE_COLUMNS = ("score",)
+IDS = ("The column of queries", "The column of documents")
 
 
 def read_qrels(path: str | PathLike[str]) -> Qrels:
@@ -256,14 +260,29 @@ def _as_dictionary(
             f"{type(source).__name__}."
         )
     found: dict[str, dict[str, Any]] = {}
-    for query, document, value in rows:
-        known = found.setdefault(str(query), {})
-        if str(document) in known:
+    given = list(rows)
+    queries, documents = (_names(what, [row[k] for row in given]) for k, what in enumerate(IDS))
+    if len(set(queries)) < len({row[0] for row in given}):
+        raise DataError("Two query ids differ in their type only, such as 1 and '1': use one type.")
+    for query, document, (_, _, value) in zip(queries, documents, given, strict=True):
+        known = found.setdefault(query, {})
+        if document in known:
             raise DataError(f"The document {document!r} of query {query!r} appears again.")
-        known[str(document)] = _checked(value, kind, f"document {document!r} of query {query!r}")
+        known[document] = _checked(value, kind, f"document {document!r} of query {query!r}")
     if not found:
         raise DataError("There are no queries in it.")
     return found
+
+
+def _names(what: str, ids: list[Any]) -> list[str]:
+    """Ids as text, in which equal ids have the same text."""
+    values = as_ids(ids, what)
+    missing = missing_entries(values)
+    if missing.any():
+        raise DataError(f"{what} has no value in row {int(np.argmax(missing))}: fill it in.")
+    check_hashable(what, values)
+    text: dict[Any, str] = {}
+    return [text.setdefault(name, str(name)) for name in values.tolist()]
 
 
 def _checked(value: Any, kind: type, whose: str) -> Any:
@@ -300,7 +319,7 @@ def _tuples(source: Iterable[Any], field: str) -> Iterable[tuple[Any, Any, Any]]
 
 
 def _frame_rows(frame: Any, values: tuple[str, ...]) -> Iterable[tuple[Any, Any, Any]]:
-    names = list(frame.columns)
+    names = list(getattr(frame, "column_names", frame.columns))  # the former of pyarrow's tables
     chosen = []
     for what, known in (
         ("queries", QUERY_COLUMNS),
@@ -313,5 +332,5 @@ def _frame_rows(frame: Any, values: tuple[str, ...]) -> Iterable[tuple[Any, Any,
                 f"The frame needs a column of {what}, called {', '.join(known)}: it has "
                 f"{', '.join(map(str, names))}."
             )
-        chosen.append(np.asarray(frame[name]).tolist())
+        chosen.append(entries_of(frame[name]))
     return zip(*chosen, strict=True)

@@ -408,8 +408,7 @@ def _take_numbers(partition: Partition, wanted: Any) -> tuple[Any, Any]:
 
 def _sample(partition: Partition, number: int, size: int, seed: int) -> Reservoir:
     reservoir = Reservoir(size, np.random.default_rng([seed, number]))
-    qid = None if partition.qid is None else np.asarray(partition.qid)
-    reservoir.add(partition.checked().X, qid)
+    reservoir.add(partition.checked().X, partition.qid)
     return reservoir
 
 

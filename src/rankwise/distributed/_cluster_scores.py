@@ -12,6 +12,7 @@ from rankwise.distributed._partitions import Partition, Partitions, computed, op
 from rankwise.distributed._sums import Overview, surveyed, with_whole_queries
 from rankwise.errors import DataError
 from rankwise.estimators._scaling import scales_within_queries
+from rankwise.graph.id_arrays import join_ids
 from rankwise.metrics import evaluate_ranking
 from rankwise.routing import predict_with_queries
 
@@ -176,5 +177,5 @@ def _columns(part: Partition, ranker: Any, names: list[str] | None) -> tuple[Any
 
 def _evaluated(columns: list[tuple[Any, Any, Any]], options: dict[str, Any]) -> Any:
     y, scores, ids = zip(*columns, strict=True)
-    qid = None if ids[0] is None else np.concatenate([np.asarray(one) for one in ids])
+    qid = None if ids[0] is None else join_ids(ids)
     return evaluate_ranking(np.concatenate(y), np.concatenate(scores), qid, **options)

@@ -42,7 +42,7 @@ class Partition:
     def take(self, rows: Index) -> Partition:
         """Some of the rows, as a view if they are consecutive."""
         where = as_slice(rows)
-        qid = None if self.qid is None else np.asarray(self.qid)[where]
+        qid = None if self.qid is None else self.qid[where]
         selected = rows if self.rows is None else self.rows[rows]
         numbers = None if self.numbers is None else self.numbers[rows]
         return replace(

@@ -15,6 +15,7 @@ from rankwise.errors import DataError
 from rankwise.estimators._landmark_choice import stacked
 from rankwise.estimators._scaling import SAMPLE_ROWS, evenly_spaced
 from rankwise.graph import QueryGroups
+from rankwise.graph.id_arrays import join_ids
 from rankwise.problem import Loss, System
 from rankwise.problem.fold_sums import Folds, add_folds, fold_loss, fold_sums
 from rankwise.scaling import ColumnStatistics
@@ -244,7 +245,7 @@ def _joined(parts: list[Partition]) -> Partition:
     y = np.concatenate([part.y for part in parts])
     qid = None
     if parts[0].qid is not None:
-        qid = np.concatenate([np.asarray(part.qid) for part in parts])
+        qid = join_ids([part.qid for part in parts])
     numbers = None
     if parts[0].numbers is not None:
         numbers = np.concatenate([part.numbers for part in parts if part.numbers is not None])

@@ -16,6 +16,7 @@ from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph import QueryGroups
+from rankwise.graph.id_arrays import join_ids
 from rankwise.kernels import Kernel, Precomputed
 from rankwise.kernels.own_parts import has_own_parts
 from rankwise.kernels.sampling import (
@@ -266,7 +267,8 @@ class Reservoir:
         return rows, X, ids
 
     def _trim(self) -> None:
-        keys, rows, ids = (np.concatenate([part[k] for part in self._parts]) for k in (0, 1, 3))
+        keys, rows = (np.concatenate([part[k] for part in self._parts]) for k in (0, 1))
+        ids = join_ids([part[3] for part in self._parts])
         X = stacked([part[2] for part in self._parts])
         if len(keys) > self._size:
             kept = np.sort(np.argpartition(keys, self._size)[: self._size])

@@ -170,7 +170,7 @@ class RankSVM(RankerMixin, BaseEstimator):
         y : array-like of shape (n_rows,)
             Labels, higher is better; only their order within a query counts.
         qid : array-like of shape (n_rows,), optional
-            The query of every row, of any dtype and in any order. None: one global ranking.
+            The query of every row, as integers or text, in any order. None: one global ranking.
         query_weight : array-like of shape (n_rows,), optional
             How much the query of every row counts: it multiplies the weights of the query's pairs.
             Above 0, and the same for all rows of a query. None: 1.

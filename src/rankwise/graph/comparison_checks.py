@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.errors import DataError, warn
 from rankwise.graph.conversion_checks import check_lossless
+from rankwise.graph.id_arrays import as_ids
 from rankwise.graph.query_groups import missing_entries
 from rankwise.tables import plural
 
@@ -49,7 +50,7 @@ def check_items(items: Any) -> NDArray[Any]:
                 'items=frame["id"].'
             )
         items = items.index
-    ids = np.asarray(to_host(items))
+    ids = as_ids(items, "items")
     if ids.ndim != 1 or len(ids) < 2:
         raise DataError(f"items needs an id for each of two or more items: got shape {ids.shape}.")
     missing = missing_entries(ids)
@@ -277,7 +278,7 @@ def check_groups(groups: Any, n_pairs: int) -> NDArray[Any] | None:
 def check_comparison_ids(what: str, values: Any, n_pairs: int) -> NDArray[Any]:
     """The group or the rater of each comparison, of any type."""
     check_lossless(what, values, numbers=False)
-    ids = np.asarray(to_host(values))
+    ids = as_ids(values, what)
     if ids.shape != (n_pairs,):
         raise DataError(
             f"Comparisons need one {what} each: got shape {ids.shape} for {n_pairs} comparisons."

@@ -27,6 +27,7 @@ from rankwise.graph.comparison_checks import (
     refuse_wins_and_zeros,
     shown,
 )
+from rankwise.graph.id_arrays import as_ids
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,7 +96,7 @@ class Comparisons:
         Parameters
         ----------
         first, second : array-like of shape (n_pairs,)
-            The two items of each comparison: ids of `items`, of any type, or row numbers of X.
+            The two items of each comparison: ids of `items`, such as text, or row numbers of X.
         outcome : array-like of shape (n_pairs,), optional
             What became of the first item: "win", "loss" or "tie", or which item won: "first",
             "second" or "tie"; "a", "b" or "tie"; "left", "right" or "tie"; "model_a", "model_b",
@@ -126,7 +127,11 @@ class Comparisons:
         >>> Comparisons.of([0, 2], [1, 1], [1, 0.5], groups=["Ann", "Bob"])
         Comparisons(2 comparisons of 3 items, 1 tie, 2 groups)
         """
-        first, second = (np.asarray(to_host(side)) for side in (first, second))
+        sides = {"first": first, "second": second}
+        if items is None:
+            first, second = (np.asarray(to_host(side)) for side in sides.values())
+        else:
+            first, second = (as_ids(side, name) for name, side in sides.items())
         if first.ndim != 1 or first.shape != second.shape:
             raise DataError(
                 "first and second need one item per comparison: got shapes "

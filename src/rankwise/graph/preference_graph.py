@@ -33,8 +33,8 @@ class PreferenceGraph(PairGraph):
         Parameters
         ----------
         qid : array-like of shape (n_rows,), QueryGroups or None
-            Query ids of any dtype, in any order. None: all `n_rows` rows are one query. Groups may
-            have weights of queries (`QueryGroups.weighted`).
+            Query ids: integers or text, in any order. None: all `n_rows` rows are one query. Groups
+            may have weights of queries (`QueryGroups.weighted`).
         n_rows : int, optional
             Number of rows; needed if `qid` is None, and compared with it otherwise.
         weighting : {"pairs", "rows", "queries"}, default="pairs"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rankwise.backends.arrays import Index
 from rankwise.errors import DataError
 from rankwise.graph.conversion_checks import check_lossless
-from rankwise.graph.id_arrays import id_array
+from rankwise.graph.id_arrays import as_ids
 from rankwise.tables import plural
 
 
@@ -86,7 +86,7 @@ class QueryGroups:
 
     @classmethod
     def of(cls, qid: Any, n_rows: int | None = None, name: str = "qid") -> QueryGroups:
-        """Group rows by `qid`, of any dtype and in any order.
+        """Group rows by `qid`, as integers or text, in any order.
 
         None puts `n_rows` rows in one group, and groups are returned as they are. One pass if the
         rows of each query are adjacent, a sort otherwise. Errors call the ids `name`.
@@ -191,7 +191,7 @@ def check_ids(qid: Any, n_rows: int | None, first_row: int = 0, name: str = "qid
             f"{name} needs one entry per row: got the text {qid!r}. Pass the column itself, as in "
             f"{name}=frame[{qid!r}], and leave it out of X."
         )
-    ids = _as_array(qid)
+    ids = as_ids(qid, name, first_row)
     if ids.ndim == 2 and 1 in ids.shape:
         ids = ids.ravel()
     if ids.ndim != 1:
@@ -207,16 +207,6 @@ def check_ids(qid: Any, n_rows: int | None, first_row: int = 0, name: str = "qid
     return ids
 
 
-def _as_array(qid: Any) -> NDArray[Any]:
-    """Lists of ids keep them apart; all else is as NumPy has it."""
-    if isinstance(qid, list | tuple) and not any(isinstance(q, list | tuple) for q in qid):
-        return id_array(qid)
-    try:
-        return np.asarray(qid)
-    except ValueError:
-        raise DataError("qid needs one id per row: got lists of several lengths.") from None
-
-
 def missing_entries(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Which entries of a one-dimensional array are NaN, NaT, None or pandas' NA."""
     if values.dtype.kind == "f":
@@ -229,10 +219,10 @@ def missing_entries(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _is_missing(value: Any) -> bool:
-    """Whether a value is None, NaN or pandas' NA, which cannot be compared."""
+    """Whether a value is None, NaN, or pandas' NA or Decimal's sNaN, which cannot be compared."""
     try:
         return value is None or bool(value != value)
-    except TypeError:
+    except (ArithmeticError, TypeError):
         return True
 
 

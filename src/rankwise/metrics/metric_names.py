@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -53,8 +54,6 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
         "ndcg": Metric(ndcg, True),
     }
 )
-_OF_RELEVANCE = ("map", "mrr", "precision", "recall", "success")
-_WITH_CUTOFF = ("map", "mrr", "precision", "recall", "success", "err", "ndcg")
 
 LARGEST_GRADE = 30
 """Larger whole numbers are not grades: the gain 2^y - 1 of NDCG would see only the largest."""
@@ -81,7 +80,7 @@ def get_metric(name: str) -> Metric:
     (0.0, True)
     """
     base, cutoff = name_parts(name)
-    if base not in METRICS or (cutoff and base not in _WITH_CUTOFF):
+    if base not in METRICS or (cutoff and not _takes(base, "k")):
         listed = ", ".join(repr(key) for key in METRICS)
         raise ParameterError(
             f"metric must be one of {listed}; those from 'map' on also with a cut-off, as in "
@@ -149,7 +148,7 @@ def look_up(means: Mapping[str, float], name: str, notes: Sequence[str] = ()) ->
 
 
 def counts_relevant(name: str) -> bool:
-    """Whether a metric only counts relevant rows, with labels of at least 1, as "map" does.
+    """Whether a metric only counts rows as relevant or not, as "map" does.
 
     Parameters
     ----------
@@ -164,7 +163,12 @@ def counts_relevant(name: str) -> bool:
     >>> counts_relevant("map@5"), counts_relevant("ndcg@5")
     (True, False)
     """
-    return name_parts(name)[0] in _OF_RELEVANCE
+    return _takes(name_parts(name)[0], "relevant")
+
+
+def _takes(base: str, option: str) -> bool:
+    """Whether a metric declares an option."""
+    return base in METRICS and option in inspect.signature(METRICS[base].function).parameters
 
 
 def are_grades(y: Any) -> bool:

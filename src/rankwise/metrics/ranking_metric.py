@@ -32,7 +32,7 @@ scores : array-like of shape (n_rows,) or dict
     Predicted scores; larger is better. Two scores tie only if they are exactly equal. Or a run,
     ``{query: {document: score}}``.
 qid : array-like of shape (n_rows,), optional
-    Query of each row, of any dtype and in any order. None: all rows are one query.
+    Query of each row, as integers or text, in any order. None: all rows are one query.
 """
 _QUERIES = """\
 undefined : {{"skip", "raise"}} or float, default={default}

@@ -196,8 +196,8 @@ def cross_validate(
     y : array-like of shape (n_rows,) or (n_rows, n_outputs)
         Several outputs are averaged.
     qid : array-like of shape (n_rows,), optional
-        The query of every row, of any dtype and in any order. None: one global ranking, of which
-        rows are held out.
+        The query of every row, as integers or text, in any order. None: one global ranking, of
+        which rows are held out.
     scoring : str, callable, or list or dict of these, default="auto"
         Names of `rankwise.metrics.METRICS`, such as "ndcg@10", or functions ``(y, scores, qid)``
         that are called for each split and return a number. A dict has names of your own. "auto":

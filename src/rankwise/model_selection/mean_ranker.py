@@ -82,7 +82,7 @@ class MeanRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         X : array-like, sparse or data frame of shape (n_rows, n_features)
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
         qid : array-like of shape (n_rows,), optional
-            The query of every row, of any dtype and in any order. None: one global ranking.
+            The query of every row, as integers or text, in any order. None: one global ranking.
 
         Returns
         -------

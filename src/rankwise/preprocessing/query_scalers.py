@@ -40,7 +40,7 @@ class QueryScaler(Skl2onnxMixin, OneToOneFeatureMixin, TransformerMixin, BaseEst
         y : None
             Ignored.
         qid : array-like of shape (n_rows,), optional
-            The query of every row, of any dtype and in any order. None: all rows are one query.
+            The query of every row, as integers or text, in any order. None: all rows are one query.
 
         Returns
         -------

@@ -11,6 +11,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.backends.dispatch import backend_of
+from rankwise.graph.id_arrays import as_ids
 from rankwise.graph.query_groups import QueryGroups
 from rankwise.problem.loss import Loss, RowLoss
 from rankwise.problem.problem import System
@@ -67,7 +68,7 @@ def fold_sums(system: System, loss: Loss, X: Any, y: Array, qid: Any) -> Folds:
         if len(rows) == 0:
             sums.append(None)
             continue
-        tasks = loss.tasks(y[rows], None if qid is None else np.asarray(qid)[rows])
+        tasks = loss.tasks(y[rows], None if qid is None else as_ids(qid)[rows])
         part = X[rows]
         squares = []
         for task in tasks:

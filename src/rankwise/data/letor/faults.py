@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from rankwise.data.letor.parsing import MAX_INDEX
+from rankwise.data.tables.formats import encoding_of
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
@@ -31,7 +32,7 @@ def explain(line: bytes, *, n_features: int | None, dtype: DTypeLike) -> str:
     if _NOT_TEXT.search(content) or "\ufffd" in text:
         return (
             "this is not UTF-8 text. Only plain or gzipped LETOR text can be read; if it is in "
-            "another encoding, for example UTF-16, save it as UTF-8."
+            f"another encoding, for example {encoding_of(line) or 'UTF-16'}, save it as UTF-8."
         )
     tokens = [token for token in re.split(r"[ \t\r\n]+", text) if token]
     if not tokens:

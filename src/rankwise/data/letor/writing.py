@@ -20,7 +20,7 @@ from rankwise.files import replacing
 from rankwise.graph.query_groups import QueryGroups
 
 _ROWS_AT_A_TIME = 1024
-_QUERY_ID = re.compile(r"[^\s#\x00-\x1f]+")
+_QUERY_ID = re.compile(r"[^\s#\x00-\x1f\ud800-\udfff]+")
 
 
 def write_letor(
@@ -128,14 +128,17 @@ def _row_heads(labels: NDArray[np.float64], qid: ArrayLike | None) -> list[str]:
         return numbers
     groups = QueryGroups.of(qid, len(labels))
     ids = [f" qid:{_query_id(name)}" for name in groups.names.tolist()]
+    if len(set(ids)) < len(ids):
+        twice = next(text for k, text in enumerate(ids) if text in ids[:k])
+        raise DataError(
+            f"Two query ids are both written as{twice}: ids of a file are text. Use one type."
+        )
     return [number + ids[code] for number, code in zip(numbers, groups.codes.tolist(), strict=True)]
 
 
 def _query_id(name: object) -> str:
     if isinstance(name, bytes):
-        name = name.decode()
-    if isinstance(name, float) and name.is_integer():
-        name = int(name)
+        name = name.decode(errors="surrogateescape")
     text = str(name)
     if not _QUERY_ID.fullmatch(text):
         raise DataError(

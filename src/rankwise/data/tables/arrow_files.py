@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -11,6 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from rankwise.data.tables.formats import (
     FORMATS,
@@ -25,11 +29,20 @@ from rankwise.data.tables.formats import (
     opened_bytes,
     require_pyarrow,
 )
-from rankwise.data.tables.records import broken_file, json_lines, json_list, place_of_row
+from rankwise.data.tables.records import (
+    broken_file,
+    json_lines,
+    json_list,
+    parsed_json,
+    place_of_row,
+)
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph.conversion_checks import is_number
+from rankwise.graph.id_arrays import EXACT, float_fault
 
 BLOCK = 1 << 20  # bytes of CSV that are parsed at a time: larger blocks leave the cache
+FEW_COLUMNS = 1000  # for which a block is large enough
+DIGITS = 76  # of Arrow's longest whole numbers
 JSON_BLOCK = 1 << 23
 
 
@@ -209,7 +222,7 @@ def _csv_options(
 ) -> dict[str, Any]:
     csv = require_pyarrow("pyarrow.csv")
     return {
-        "read_options": csv.ReadOptions(block_size=BLOCK),
+        "read_options": csv.ReadOptions(block_size=BLOCK * (1 + len(file.names) // FEW_COLUMNS)),
         "parse_options": csv.ParseOptions(delimiter=file.separator, newlines_in_values=newlines),
         "convert_options": csv.ConvertOptions(
             include_columns=list(columns),
@@ -344,6 +357,10 @@ def _jsonl_batches(file: TableFile, columns: Sequence[str], texts: Sequence[str]
                 f"{file.path}: the column {min(new)!r} first appears after row {n_rows}. Give it "
                 "in the first rows as well, null where there is no value."
             )
+        for name in set(texts) & set(table.column_names):
+            if _is_rounded(table.column(name)):
+                place = table.column_names.index(name)
+                table = table.set_column(place, name, _exact_ids(file, text, table, name, n_rows))
         n_rows += table.num_rows
         for name in set(columns) - set(table.column_names):
             table = table.append_column(name, arrow.nulls(table.num_rows))
@@ -359,12 +376,91 @@ def _jsonl_names(file: TableFile) -> list[str]:
     return names
 
 
-def _json_table(file: TableFile) -> Any:
+def _is_rounded(column: Any) -> bool:
+    """Whether Arrow may have made floats of whole numbers of more than 53 bits."""
+    arrow = require_pyarrow("pyarrow")
+    values = column.to_numpy() if arrow.types.is_floating(column.type) else np.empty(0)
+    return bool((abs(values) >= EXACT).any())
+
+
+def _exact_ids(file: TableFile, text: bytes, table: Any, name: str, first: int) -> Any:
+    """The ids in lines of JSON as they are written; `first` is the number of the first row."""
+    lines = [line for line in text.decode("utf-8-sig").split("\n") if line.strip()]
+    if len(lines) != table.num_rows:
+        raise DataError(f"{file.path}: each object needs a line of its own.")
+    values = []
+    for row, line in enumerate(lines, first):
+        try:
+            values.append(parsed_json(line).get(name))
+        except DataError as error:
+            raise DataError(f"{file.place(row)}: {error}.") from error
+    return id_column(file, name, values, first)
+
+
+def id_column(file: Source, name: str, values: list[Any], first: int = 0) -> Any:
+    """A column of ids of Python's types, in which whole numbers keep all digits."""
+    arrow = require_pyarrow("pyarrow")
+    floats = np.array([value if isinstance(value, float) else 0.0 for value in values])
+    refuse_floats(file, floats, name, first)
+    whole = [int(v) if isinstance(v, float) and v == v else v for v in values]
+    try:
+        return arrow.array(whole)
+    except OverflowError:
+        long = next((k for k, v in enumerate(whole) if v and abs(v) >= 10**DIGITS), None)
+        if long is not None:
+            raise DataError(
+                f"{file.place(first + long)}: the column {name!r} has a number of more than "
+                f"{DIGITS} digits. Write the ids as text, in quotation marks."
+            ) from None
+        return arrow.array(whole, arrow.decimal256(DIGITS, 0))
+
+
+def refuse_floats(file: Source, values: NDArray[Any], name: str, first: int) -> None:
+    """Raise an error about floats that cannot be ids."""
+    fault = float_fault(values)
+    if fault is not None:
+        row, value, why = fault
+        raise DataError(
+            f"{file.place(first + row)}: the column {name!r} has the float {value!r}: {why}"
+        )
+
+
+def _json_rows(file: TableFile) -> list[dict[str, Any]]:
     rows = json_list(file.path)
     _check_records(file.path, enumerate(rows, 1), "row")
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    table = require_pyarrow("pyarrow").table
-    return table({name: [row.get(name) for row in rows] for name in names})
+    return rows
+
+
+def _json_names(file: TableFile) -> list[str]:
+    return list(dict.fromkeys(name for row in _json_rows(file) for name in row))
+
+
+def _read_json(file: TableFile, columns: Sequence[str], texts: Sequence[str]) -> Any:
+    rows = _json_rows(file)
+    table = {}
+    for name in columns:
+        values = [row.get(name) for row in rows]
+        is_id = name in texts and any(isinstance(value, int | float) for value in values)
+        table[name] = id_column(file, name, values) if is_id else _column(values)
+    return require_pyarrow("pyarrow").table(table)
+
+
+def _column(values: list[Any]) -> Any:
+    """A column of values of one type; numbers may be floats."""
+    arrow = require_pyarrow("pyarrow")
+    try:
+        return arrow.array(values)
+    except (OverflowError, arrow.ArrowInvalid):
+        if all(_kind(value) in (None, "number") for value in values):
+            return arrow.array([None if value is None else _float(value) for value in values])
+        raise
+
+
+def _float(number: float) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf  # which is refused
 
 
 # Parquet and Arrow
@@ -430,7 +526,7 @@ _NAMES: dict[str, Callable[[TableFile], list[str]]] = {
     "csv": _csv_names,
     "tsv": _csv_names,
     "jsonl": _jsonl_names,
-    "json": lambda file: list(_json_table(file).column_names),
+    "json": _json_names,
     "parquet": lambda file: list(_parquet(file).schema_arrow.names),
     "arrow": lambda file: list(_arrow_reader(file).schema.names),
 }
@@ -438,7 +534,7 @@ _READERS: dict[str, Callable[[TableFile, Sequence[str], Sequence[str]], Any]] = 
     "csv": _read_csv,
     "tsv": _read_csv,
     "jsonl": _joined(_jsonl_batches),
-    "json": lambda file, columns, texts: _json_table(file).select(list(columns)),
+    "json": _read_json,
     "parquet": lambda file, columns, texts: _parquet(file).read(columns=list(columns)),
     "arrow": _joined(_arrow_batches),
 }
@@ -446,7 +542,7 @@ _BATCHES: dict[str, Callable[[TableFile, Sequence[str], Sequence[str]], Iterator
     "csv": _csv_batches,
     "tsv": _csv_batches,
     "jsonl": _jsonl_batches,
-    "json": lambda file, columns, texts: iter([_READERS["json"](file, columns, texts)]),
+    "json": lambda file, columns, texts: iter([_read_json(file, columns, texts)]),
     "parquet": _parquet_batches,
     "arrow": _arrow_batches,
 }

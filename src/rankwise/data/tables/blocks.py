@@ -146,8 +146,8 @@ class TableBlocks:
             if not table.num_rows:
                 continue
             qid = None if roles.query is None else ids(self.file, table, roles.query, done)
-            if as_text and qid is not None and qid.dtype.kind not in "UO":
-                qid = qid.astype(np.str_)
+            if as_text and qid is not None and qid.dtype.kind != "U":
+                qid = np.array([str(name) for name in qid.tolist()], dtype=object)
             y = labels(self.file, table, roles.label, done)
             check_features(self.file, table, roles.features, keep_text=False, first=done)
             X = matrix(table, roles.features, self._dtype)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from functools import cache
 from itertools import accumulate
 from typing import Any, NoReturn
 
@@ -10,13 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.backends.threads import map_in_threads, threads_for
-from rankwise.data.tables.arrow_files import Source
+from rankwise.data.tables.arrow_files import Source, refuse_floats
 from rankwise.data.tables.formats import require_pyarrow
 from rankwise.data.tables.roles import listed
 from rankwise.errors import DataError
+from rankwise.graph.id_arrays import id_array, text_fault
 from rankwise.tables import plural
 
 NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
+WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")  # as Python writes it, in 64 bits
 DECIMAL_COMMA = r"^\s*[-+]?\d+,\d+\s*$"
 ROWS = 4096  # that are copied at a time: fewer would often wait for the interpreter lock
 OTHERS = {
@@ -26,6 +30,7 @@ OTHERS = {
 SHORT = 64  # letters of an id, up to which arrays of NumPy's texts are small
 
 
+@cache
 def kind_of(kind: Any) -> str:
     """The kind of an Arrow type: number, text, date, empty, list or object."""
     types = require_pyarrow("pyarrow.types")
@@ -219,25 +224,44 @@ def text_values(column: Any) -> NDArray[Any]:
 
 
 def ids(file: Source, table: Any, name: str, first: int = 0) -> NDArray[Any]:
-    """Query ids or row ids: whole numbers where all are, otherwise texts; none is missing."""
+    """Query ids or row ids: whole numbers where all are, otherwise texts; none is missing.
+
+    Numbers never become floats on the way. Decimals with fractions stay decimals.
+    """
     column = table.column(name)
     kind = kind_of(column.type)
     if kind == "number":
-        values = matrix(table, [name])[:, 0]
-        refuse_holes(file, name, np.isnan(values), first)
-        if np.all(values == np.floor(values)) and np.all(abs(values) < 2**53):
-            return values.astype(np.int64)
-        arrow = require_pyarrow("pyarrow")
-        if arrow.types.is_integer(column.type):
-            whole: NDArray[Any] = column.to_numpy(zero_copy_only=False)
-            return whole
-        return values
+        return _whole_numbers(file, column, name, first)
     if kind == "list or object":
         raise DataError(f"{file.path}: the column {name!r} is of type {column.type}: not an id.")
     codes, texts = _encoded(column)
     empty = np.array([*(not (text or "").strip() for text in texts), True])
     refuse_holes(file, name, empty[codes], first)
+    for k, text in enumerate(texts):
+        fault = text_fault(text or "")
+        if fault is not None:
+            row = first + int(np.argmax(codes == k))
+            raise DataError(f"{file.place(row)}: the column {name!r} {fault}. Correct the id.")
     return _as_ids(texts)[codes]
+
+
+def _whole_numbers(file: Source, column: Any, name: str, first: int) -> NDArray[Any]:
+    """Ids that are numbers, exactly."""
+    arrow = require_pyarrow("pyarrow")
+    if arrow.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    refuse_holes(file, name, column.is_null(nan_is_null=True).to_numpy(), first)
+    if arrow.types.is_floating(column.type):
+        values: NDArray[Any] = column.to_numpy()
+        refuse_floats(file, values, name, first)
+        return values.astype(np.int64)
+    try:
+        whole: NDArray[Any] = column.cast(arrow.int64()).to_numpy()
+        return whole
+    except arrow.ArrowInvalid:  # more than 64 bits, or a fraction
+        if arrow.types.is_integer(column.type):
+            return np.asarray(column.to_numpy())
+        return id_array(int(v) if v == int(v) else v for v in column.to_pylist())
 
 
 def refuse_holes(file: Source, name: str, holes: NDArray[np.bool_], first: int) -> None:
@@ -262,16 +286,15 @@ def _encoded(column: Any) -> tuple[NDArray[np.intp], list[str]]:
         return np.empty(0, np.intp), []
     chunks = column.combine_chunks()
     chunks = chunks.chunk(0) if hasattr(chunks, "chunk") else chunks
-    codes = chunks.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.intp)
+    indices = chunks.indices.cast(arrow.int64()).fill_null(-1)
+    codes = indices.to_numpy(zero_copy_only=False).astype(np.intp)
     return codes, chunks.dictionary.cast(arrow.string()).to_pylist()
 
 
 def _as_ids(texts: list[str]) -> NDArray[Any]:
     """Whole numbers if all texts are such, as Python writes them; otherwise the texts."""
     whole = [text for text in texts if text]
-    if all(text.lstrip("-").isdecimal() and len(text) < 19 for text in whole) and all(
-        str(int(text)) == text for text in whole
-    ):
+    if all(WHOLE.fullmatch(text) for text in whole):
         return np.array([int(text or 0) for text in texts], dtype=np.int64)
     if max(map(len, whole), default=0) <= SHORT:
         return np.array([text or "" for text in texts], dtype=np.str_)

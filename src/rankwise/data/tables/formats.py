@@ -35,6 +35,13 @@ MISSING_WORDS = [
     "", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None", "none", "#N/A", "?",
 ]  # fmt: skip
 """What stands for a missing value in text files."""
+BYTE_ORDER = {
+    b"\xff\xfe\0\0": "UTF-32",
+    b"\0\0\xfe\xff": "UTF-32",
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+}
+"""First bytes of text in other encodings."""
 MAGIC = {
     b"\x1f\x8b": "gzip",
     b"BZh": "bz2",
@@ -125,6 +132,11 @@ def check_names_differ(source: Any, names: Sequence[Any]) -> None:
         )
 
 
+def encoding_of(text: bytes) -> str | None:
+    """The encoding that the first bytes of a text name; None if they name none but UTF-8."""
+    return next((name for mark, name in BYTE_ORDER.items() if text.startswith(mark)), None)
+
+
 def encoding_fault(path: Path) -> DataError:
     """An error about the first line that is not UTF-8."""
     with opened_bytes(path) as file:
@@ -132,10 +144,12 @@ def encoding_fault(path: Path) -> DataError:
             try:
                 line.decode("utf-8")
             except UnicodeDecodeError as error:
-                if line.startswith((b"\xff\xfe", b"\xfe\xff")):
-                    guess = "It is UTF-16: convert it, for example with 'iconv -f UTF-16 -t UTF-8'."
-                else:
-                    guess = "If it is Latin-1, convert it by 'iconv -f LATIN1 -t UTF-8'."
+                name = encoding_of(line) if number == 1 else None
+                guess = "If it is Latin-1, convert it by 'iconv -f LATIN1 -t UTF-8'."
+                if name is not None:
+                    guess = (
+                        f"It is {name}: convert it, for example with 'iconv -f {name} -t UTF-8'."
+                    )
                 begin = line[max(error.start - 15, 0) : error.start + 5]
                 return DataError(
                     f"{path}, line {number}: not UTF-8 text, at byte {error.start + 1} of the "

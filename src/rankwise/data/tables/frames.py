@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from types import NoneType
 from typing import Any
 
 import numpy as np
 
 from rankwise.data.letor.group_files import qid_from_groups
+from rankwise.data.tables.arrow_files import id_column
 from rankwise.data.tables.formats import check_names_differ, require_pyarrow
 from rankwise.data.tables.reading import TableData, of_table
 from rankwise.data.tables.roles import Roles, is_guessed
@@ -145,16 +147,22 @@ def _arrow_table(frame: Any) -> Any:
     other = next((name for name in eager.columns if not isinstance(name, str)), None)
     if other is not None:
         raise DataError(f"Names of columns must be text: got {other!r}. Rename them.")
-    columns = {}
-    for name in eager.columns:
-        try:
-            if hasattr(getattr(frame[name], "dtype", None), "fill_value"):  # a sparse column
-                columns[name] = arrow.array(np.asarray(frame[name]))
-            else:
-                columns[name] = eager[name].to_arrow()
-        except (arrow.ArrowException, TypeError, ValueError) as error:
-            reason = str(error).partition("\n")[0]
-            raise DataError(
-                f"The frame: the column {name!r} holds values of several types: {reason}."
-            ) from error
-    return arrow.table(columns)
+    try:
+        return eager.to_arrow().select(eager.columns)
+    except Exception:  # of any library: which column is it?
+        return arrow.table({name: _arrow_column(frame, eager, name) for name in eager.columns})
+
+
+def _arrow_column(frame: Any, eager: Any, name: str) -> Any:
+    try:
+        if hasattr(getattr(frame[name], "dtype", None), "fill_value"):  # a sparse column
+            return require_pyarrow("pyarrow").array(np.asarray(frame[name]))
+        return eager[name].to_arrow()
+    except Exception as error:
+        values = eager[name].to_list()
+        if {type(value) for value in values} <= {int, NoneType}:
+            return id_column(_Frame(), name, values)
+        reason = str(error).partition("\n")[0]
+        raise DataError(
+            f"The frame: the column {name!r} holds values of several types: {reason}."
+        ) from error

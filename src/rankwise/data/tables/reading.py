@@ -42,7 +42,8 @@ class TableData(DescribedRows):
     y : ndarray of shape (n_rows,) or None
         Labels, float64; None if the table has none.
     qid : ndarray of shape (n_rows,) or None
-        Query ids: whole numbers if all ids are such, otherwise text; None if there are none.
+        Query ids: whole numbers if all ids are such, with all their digits, otherwise text; None
+        if there are none.
     ids : ndarray of shape (n_rows,) or None
         Ids of rows, such as document ids.
     roles : Roles
@@ -241,5 +242,6 @@ def _row(name: str, role: str, values: Any) -> tuple[Any, ...]:
         return name, "number", role, missing, f"{np.nanmin(column):g} to {np.nanmax(column):g}"
     words = column.tolist()
     example = next((word for word in words if word), "")
-    found = f"{len(set(words)):,} different, such as {example[:20]!r}"
-    return name, "text", role, words.count(""), found
+    found = f"{len(set(words)):,} different, such as {str(example)[:20]!r}"
+    kind = "text" if isinstance(example, str) else "number"
+    return name, kind, role, words.count(""), found

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import zlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from rankwise.data.tables.formats import (
     require_pyarrow,
 )
 from rankwise.errors import DataError
+from rankwise.graph.id_arrays import entries_of, text_fault
 
 Columns = dict[str, list[Any]]
 
@@ -43,6 +46,17 @@ def read_records(path: Path) -> Columns:
         return _csv(path, even_rows(path, _separator(path)))
     except (EOFError, OSError, zlib.error) as error:
         raise broken_file(path, error) from error
+
+
+def frame_columns(table: Any, what: str) -> Columns:
+    """The columns of a data frame or dictionary as lists; errors begin with `what`."""
+    names = getattr(table, "columns", table if isinstance(table, Mapping) else None)
+    names = getattr(table, "column_names", names)  # columns of pyarrow's tables are no names
+    if names is None:
+        raise DataError(
+            f"{what} a path, a data frame or a dictionary of columns: got {type(table).__name__}."
+        )
+    return {str(name): entries_of(table[name]) for name in names}
 
 
 def broken_file(path: Path, error: Exception) -> Exception:
@@ -105,6 +119,52 @@ def _csv(path: Path, lines: Iterator[tuple[int, list[str]]]) -> Columns:
     return {name: list(column) for name, column in zip(names, values, strict=True)}
 
 
+def parsed_json(text: str) -> Any:
+    """The value of JSON, whose objects have every key once, and whose text can be written.
+
+    Python alone would take the last of two values, and halves of surrogate pairs. Raises DataError
+    without a place.
+    """
+    try:
+        value = _DECODER.decode(text)
+        half = _half_of_pair(value) if SURROGATE.search(text) else None
+    except json.JSONDecodeError as error:
+        raise DataError(f"not JSON: {error.msg}") from error
+    except RecursionError as error:
+        raise DataError("objects or lists are nested too deeply") from error
+    except DataError:
+        raise
+    except ValueError as error:
+        raise DataError("a number has too many digits: write it as text") from error
+    if half is not None:
+        raise DataError(f"the text {ascii(half)[:40]} has half of a surrogate pair")
+    return value
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        ((name, _),) = Counter(name for name, _ in pairs).most_common(1)
+        raise DataError(f"the key {name!r} appears twice in an object: leave one of them out")
+    return made
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_once)
+ENTRY = re.compile(r"[^\s,]")
+SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def _half_of_pair(value: Any) -> str | None:
+    """A text within a value that cannot be encoded; None if there is none."""
+    if isinstance(value, str):
+        return value if any("\ud800" <= letter <= "\udfff" for letter in value) else None
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    if isinstance(value, list):
+        return next((found for entry in value if (found := _half_of_pair(entry))), None)
+    return None
+
+
 def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
     """The values of the lines that are not empty, with the numbers of these lines."""
     with opened_text(path) as file:
@@ -112,9 +172,9 @@ def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
         try:
             for line, text in enumerate(file, 1):
                 if text.strip():
-                    yield line, json.loads(text)
-        except json.JSONDecodeError as error:
-            raise DataError(f"{path}, line {line}: not JSON: {error.msg}.") from error
+                    yield line, parsed_json(text)
+        except DataError as error:
+            raise DataError(f"{path}, line {line}: {error}.") from error
         except UnicodeDecodeError as error:
             raise encoding_fault(path) from error
 
@@ -123,14 +183,30 @@ def json_list(path: Path) -> list[Any]:
     """The entries of a JSON file."""
     try:
         with opened_text(path) as file:
-            rows = json.load(file)
-    except json.JSONDecodeError as error:
-        raise DataError(f"{path}, line {error.lineno}: not JSON: {error.msg}.") from error
+            text = file.read()
+        rows = parsed_json(text)
+    except DataError as error:
+        raise DataError(f"{path}, {_place(text, error)}: {error}.") from error
     except UnicodeDecodeError as error:
         raise encoding_fault(path) from error
     if not isinstance(rows, list):
         raise DataError(f"{path} must hold a list of objects, one for each row.")
     return rows
+
+
+def _place(text: str, error: DataError) -> str:
+    """Where a list in JSON is wrong: the line or, if it can be read, the entry."""
+    if isinstance(error.__cause__, json.JSONDecodeError):
+        return f"line {error.__cause__.lineno}"
+    row, at = 1, text.find("[") + 1
+    try:
+        while True:
+            begin = next(ENTRY.finditer(text, at)).start()
+            at = json.JSONDecoder().raw_decode(text, begin)[1]
+            parsed_json(text[begin:at])
+            row += 1
+    except (RecursionError, StopIteration, ValueError):
+        return f"row {row}"
 
 
 def _of_records(path: Path, records: Iterator[tuple[int, Any]]) -> Columns:
@@ -148,6 +224,15 @@ def _of_records(path: Path, records: Iterator[tuple[int, Any]]) -> Columns:
     if not n:
         raise DataError(f"{path} has no rows.")
     return columns
+
+
+def refuse_odd_texts(columns: Iterable[Iterable[Any]], where: Callable[[int], str]) -> None:
+    """Raise an error about the id of an item that is damaged or much too long."""
+    for ids in columns:
+        for row, text in enumerate(ids):
+            fault = text_fault(text) if isinstance(text, str) else None
+            if fault is not None:
+                raise DataError(f"{where(row)}: the id of an item {fault}. Correct it.")
 
 
 def _of_arrow(path: Path, format: str) -> Columns:

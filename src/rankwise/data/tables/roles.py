@@ -86,7 +86,6 @@ class Roles:
         for k, known in enumerate((QUERY_NAMES, LABEL_NAMES, ID_NAMES)):
             guess = _guess(known, free) if found[k] is None else None
             if guess is not None:
-                free.remove(guess)
                 guessed.append(guess)
                 found[k] = guess
         query, label, id = found
@@ -121,7 +120,8 @@ class Roles:
         if needs_features and not chosen:
             raise DataError(f"{where} has no column of features besides {listed(sorted(special))}.")
         why = "not a feature of the model" if like is not None else "not in --features"
-        rest = [n for n in names if n not in special and n not in chosen and n not in left_out]
+        used = special.union(chosen, left_out)
+        rest = [name for name in names if name not in used]
         return cls(
             query, label, id, chosen, left_out | dict.fromkeys(rest, why), frozenset(guessed)
         )
@@ -200,11 +200,8 @@ def _plain(name: str) -> str:
 
 
 def _guess(known: Sequence[str], names: Sequence[str]) -> str | None:
-    for word in known:
-        found = next((name for name in names if _plain(name) == word), None)
-        if found is not None:
-            return found
-    return None
+    plain = {_plain(name): name for name in reversed(names)}  # the first of several
+    return next((plain[word] for word in known if word in plain), None)
 
 
 def _matching(where: Any, patterns: Sequence[str], names: Sequence[str], option: str) -> list[str]:

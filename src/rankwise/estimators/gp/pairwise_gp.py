@@ -245,7 +245,7 @@ class PairwiseGP(TellMixin, PosteriorMixin, RankerMixin, BaseEstimator):
         y : array-like of shape (n_rows,)
             Scores, higher is better. Equal scores are ties (probit) or margins of 0.
         qid : array-like of shape (n_rows,), optional
-            The query of every row, of any dtype and in any order. None: one global ranking.
+            The query of every row, as integers or text, in any order. None: one global ranking.
 
         Returns
         -------

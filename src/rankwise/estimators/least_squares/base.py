@@ -134,7 +134,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
             Scores, higher is better. Several outputs take little more time than one.
         qid : array-like of shape (n_rows,), optional
-            The query of every row, of any dtype and in any order. None: one global ranking. A
+            The query of every row, as integers or text, in any order. None: one global ranking. A
             loss on single rows (RLS, SparseRLS, KPCR) does not depend on it.
         query_weight : array-like of shape (n_rows,), optional
             How much the query of every row counts: it multiplies the weights of the query's pairs.

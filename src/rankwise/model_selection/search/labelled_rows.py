@@ -14,6 +14,7 @@ from rankwise.errors import DataError
 from rankwise.estimators._input_errors import explain_labels, explain_rows
 from rankwise.estimators._validation import query_groups
 from rankwise.graph import QueryGroups
+from rankwise.graph.id_arrays import as_ids
 from rankwise.graph.label_checks import labels_differ, nothing_to_rank, numeric_labels
 
 
@@ -48,10 +49,8 @@ class LabelledRows:
         given = y if rows is None else y[rows]
         if not labels_differ(given, QueryGroups.of(None, len(given))):  # a regressor compares all
             raise nothing_to_rank(groups.n_groups, len(given))
-        ids, weights = (
-            None if values is None else np.asarray(to_host(values)).ravel()
-            for values in (qid, query_weight)
-        )
+        ids = None if qid is None else as_ids(qid).ravel()
+        weights = None if query_weight is None else np.asarray(to_host(query_weight)).ravel()
         return cls(X, y, ids, groups, weights, None if len(given) == len(y) else rows)
 
     @property

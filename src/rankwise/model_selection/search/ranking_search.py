@@ -223,7 +223,7 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
             NaN for rows without a label, which only `TransductiveRankRLS` takes. They are not held
             out.
         qid : array-like of shape (n_rows,), optional
-            The query of every row, of any dtype and in any order. None: one global ranking.
+            The query of every row, as integers or text, in any order. None: one global ranking.
 
         Returns
         -------
