@@ -364,6 +364,7 @@ def _results(
         left_out=left_out,
         n_queries=values.shape[1],
         n_estimators=None if np.isnan(numbers).all() else numbers,
+        shared=tuple(dict.fromkeys(word for trial in trials for word in trial.shared)),
     )
 
 

@@ -157,6 +157,30 @@ def learn_scaling(
         ranker.feature_range_ = np.stack([overview.low, overview.high])
 
 
+def kept_of_all_rows(ranker: Any, space: Any) -> tuple[str, ...]:
+    """What a ranker computed from all of its training rows, beside the scaling itself.
+
+    Hold-outs keep it, so that held-out rows have a part in it; see `HeldOutScores.shared`.
+    """
+    words = [*getattr(space, "shared", ())]
+    if _has_points(ranker) and "landmarks" in words:
+        words.remove("landmarks")
+    if ranker.scale == "auto" and ranker.scale_ is not None:
+        words.append("choice of scaling")
+    if follows_variance(ranker):
+        words.append("gamma")
+    return tuple(words)
+
+
+def shared_by_choice(ranker: Any, space: Any) -> tuple[str, ...]:
+    """What rows had a part in that were held out for the choice of alpha, after a fit to labels."""
+    kept = kept_of_all_rows(ranker, space)
+    own = ranker.scale_ in QUERY_SCALINGS and ranker.n_queries_ > 1  # a query is scaled by itself
+    if ranker.scale_ is None or own:
+        return kept
+    return ("scaling", *(word for word in kept if word != "choice of scaling"))
+
+
 def follows_variance(ranker: Any) -> bool:
     """Whether gamma="scale" matters to the kernel."""
     has_gamma = isinstance(ranker.kernel, str) and ranker.kernel in WITH_GAMMA

@@ -40,6 +40,8 @@ class GramEdges(Edges):
 
     def single(self, some: Index, lams: Sequence[float]) -> Array:
         """See `Edges`."""
+        if self.excess is not None:
+            return self.sets(list(some[:, None]), lams)
         trained, root, _, V = self._spectrum
         place = self._places[some]
         held, others = np.flatnonzero(place >= 0), np.flatnonzero(place < 0)
@@ -70,14 +72,40 @@ class GramEdges(Edges):
                 place = self._places[one]
                 held, others = np.flatnonzero(place >= 0), np.flatnonzero(place < 0)
                 mine, found = place[held], out[k, end - len(one) : end]
-                y = np.linalg.solve(P[np.ix_(mine, mine)], a[mine])
+                a_here, P_here, more = self._rescaled(one, a, P, mine)
+                y = np.linalg.solve(P_here[mine], a_here[mine])
                 found[held] = self.margin[one[held]] - y / root[mine, None]
                 if len(others):
-                    rest = a - P[:, mine] @ y
-                    found[others] = self.G[np.ix_(one[others], trained)] @ (root[:, None] * rest)
+                    rest = root[:, None] * (a_here - P_here @ y)
+                    found[others] = self.G[np.ix_(one[others], trained)] @ rest
+                    if more is not None:
+                        Z = self._context
+                        found[others] += Z[one[others]] @ (more[:, None] * (Z[trained].T @ rest))
         if not np.isfinite(out).all():
             raise np.linalg.LinAlgError
         return out
+
+    def _rescaled(
+        self, held: Index, a: Array, P: Array, mine: Index
+    ) -> tuple[Array, Array, Array | None]:
+        """a and columns of P without some comparisons, and the change of the context's kernel.
+
+        G changes by Z diag(c) Z' for the context Z and c = 1 / (1 + excess) - 1, and P by
+        -P U T U'P with U = R Z and T = (I + diag(c) U'P U)^-1 diag(c).
+        """
+        if self.excess is None:
+            return a, P[:, mine], None
+        excess, (trained, root, _, _) = self.excess(held), self._spectrum
+        change = -excess / (1.0 + excess)
+        U = root[:, None] * self._context[trained]
+        PU = P @ U
+        T = np.linalg.solve(np.eye(len(change)) + change[:, None] * (U.T @ PU), np.diag(change))
+        return a - PU @ (T @ (U.T @ a)), P[:, mine] - PU @ (T @ PU[mine].T), change
+
+    @property
+    def _context(self) -> Array:
+        assert self.graph.context is not None
+        return self.graph.context
 
     def _fits(self, lams: Sequence[float]) -> Iterator[tuple[Array, Array]]:
         """Eigenvalues of P and V'a, for each lam."""

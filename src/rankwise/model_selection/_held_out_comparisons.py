@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,6 +23,7 @@ from rankwise.holdout.held_out_scores import HeldOutScores
 from rankwise.holdout.hold_out_problem import explained_rounding, plain_problem
 from rankwise.model_selection._hold_outs import is_on_components
 from rankwise.parameters import Choice, Whole, check_alphas, check_value
+from rankwise.problem.context_space import ContextSpace
 from rankwise.tables import Column, Table
 
 METRIC = Choice(*GREATER_IS_BETTER)
@@ -311,8 +312,11 @@ def edge_system(
         )
     if len(graph.first) < 2:
         raise DataError("Holding out a comparison needs at least two: got one.")
+    space = problem.space
+    excess = space.without(problem) if isinstance(space, ContextSpace) else None
     problem = plain_problem(problem)
     edges = edges_of(problem, 1 if values is None else len(values))  # which checks for overflow
+    edges = replace(edges, excess=excess)
     return edges, data_alphas(problem) if values is None else values
 
 

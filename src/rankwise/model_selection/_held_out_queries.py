@@ -14,7 +14,7 @@ from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators.components.chosen_space import ChosenComponentSpace
 from rankwise.estimators.components.component_space import ComponentSpace
 from rankwise.estimators.components.held_out_errors import predict_held_out_queries
-from rankwise.holdout.held_out_folds import check_folds, predict_queries, predict_rows
+from rankwise.holdout.held_out_folds import check_folds, predict_queries, predict_rows, rescales
 from rankwise.holdout.held_out_scores import HeldOutScores, score_predictions
 from rankwise.holdout.hold_out_problem import HoldOutProblem, explained_rounding
 from rankwise.metrics import get_metric
@@ -126,7 +126,8 @@ def leave_query_out(
             predictions = _component_folds(problem, folds)
         else:
             predictions = predict_queries(problem, folds)
-    return _scored(problem, predictions, metric, groups.codes)
+    shared = _shared(problem, len(folds), whole_queries=True)
+    return _scored(problem, predictions, metric, groups.codes, shared)
 
 
 def k_fold(
@@ -185,7 +186,8 @@ def k_fold(
     folds = [np.flatnonzero(fold_of == k) for k in range(n_splits)]
     with explained_rounding():
         predictions = predict_rows(problem, folds)
-    return _scored(problem, predictions, metric, fold_of)
+    shared = _shared(problem, len(folds), whole_queries=False)
+    return _scored(problem, predictions, metric, fold_of, shared)
 
 
 def leave_one_out(estimator: Any, X: Any, y: Any, *, alphas: Any = None) -> HeldOut:
@@ -228,6 +230,7 @@ def leave_one_out(estimator: Any, X: Any, y: Any, *, alphas: Any = None) -> Held
         "squared_error",
         False,
         problem.by_output(problem.returned(predictions)),
+        shared=_shared(problem, len(folds), whole_queries=False),
     )
 
 
@@ -262,11 +265,24 @@ def _component_folds(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:
     return found[:, :, -1]
 
 
-def _scored(problem: HoldOutProblem, predictions: Array, metric: str, qid: Index) -> HeldOut:
+def _shared(problem: HoldOutProblem, n_folds: int, *, whole_queries: bool) -> tuple[str, ...]:
+    """What held-out rows had a part in: a query has one in its own scaling, as a new one will."""
+    scaling = problem.scaling
+    own = scaling is not None and scaling.within_queries and whole_queries
+    return problem.shared(scaling=not own and not rescales(problem, n_folds))
+
+
+def _scored(
+    problem: HoldOutProblem,
+    predictions: Array,
+    metric: str,
+    qid: Index,
+    shared: tuple[str, ...],
+) -> HeldOut:
     """Evaluate predictions by a metric, query by query."""
     found = score_predictions(problem.alphas, problem.labels, to_host(predictions), metric, qid)
     outputs = problem.by_output(problem.returned(predictions))
     space = problem.problem.space
     if isinstance(space, SmoothSpace) and space.chosen is not None:
         outputs = space.chosen.for_all_rows(outputs)
-    return HeldOut(**vars(found), predictions=outputs)
+    return HeldOut(**{**vars(found), "shared": shared}, predictions=outputs)

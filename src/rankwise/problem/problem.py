@@ -48,7 +48,11 @@ class Basis(Protocol):
 
 
 class Space(Protocol):
-    """A space of ranking functions, which solves a problem and prepares its rows for hold-outs."""
+    """A space of ranking functions, which solves a problem and prepares its rows for hold-outs.
+
+    What a space computes from all rows and keeps in hold-outs, such as landmarks, it names in a
+    class attribute: ``shared = ("landmarks",)``. Results of hold-outs show it.
+    """
 
     def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
         """Solve every task for every alpha."""

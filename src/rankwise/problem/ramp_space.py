@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -88,6 +88,7 @@ class RampSpace:
     """
 
     n_ramps: int
+    shared: ClassVar[tuple[str, ...]] = ("knots",)
 
     def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
         """As for linear functions, on ramps in place of the features."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -20,13 +20,14 @@ from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._device import returned
 from rankwise.estimators._row_weights import KeptRows, refuse_row_weights
 from rankwise.estimators._scale_warnings import warn_of_scales
-from rankwise.estimators._scaling import prepare_rows, scale_training
+from rankwise.estimators._scaling import prepare_rows, scale_training, shared_by_choice
 from rankwise.estimators._scores import predicted_scores
 from rankwise.estimators._validation import check_training, query_groups
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.metric_labels import metric_label
 from rankwise.parameters import Rule, check_alphas, check_parameters
 from rankwise.problem import FeatureBasis, Fit, Loss, Problem, Space
+from rankwise.problem.context_space import ContextSpace
 from rankwise.problem.feature_space import unscaled_solution
 from rankwise.problem.problem import side_by_side
 from rankwise.scaling import ColumnStandard
@@ -170,15 +171,20 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         self.set_fitted(*only_solution(fit, problem.X))
         warn_of_steps(self, fit)
         warn_of_scales(self, problem.X)
-        return self.set_alpha(alpha, choice)
+        of_labels = problem.tasks[0].y is not None
+        return self.set_alpha(alpha, choice, None if of_labels else problem.space)
 
-    def set_alpha(self, alpha: float, choice: AlphaChoice | None = None) -> Self:
+    def set_alpha(
+        self, alpha: float, choice: AlphaChoice | None = None, of_pairs: Space | None = None
+    ) -> Self:
         """Store the alpha of the fitted model and, if it was chosen, its curve.
 
         Parameters
         ----------
         alpha : float
         choice : rankwise.holdout.alpha_evaluation.AlphaChoice, optional
+        of_pairs : rankwise.problem.Space, optional
+            That of a problem of comparisons. Holding out comparisons leaves all rows as they are.
 
         Returns
         -------
@@ -189,6 +195,12 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
             self.__dict__.pop(name, None)
         if choice is not None:
             self.alpha_curve_ = choice.curve
+            if choice.curve is not None:
+                if of_pairs is None:
+                    shared = shared_by_choice(self, self.make_space(self.n_features_in_))
+                else:
+                    shared = of_pairs.shared if isinstance(of_pairs, ContextSpace) else ()
+                self.alpha_curve_ = replace(choice.curve, shared=shared)
             if choice.curve is not None and choice.curve.rises_at_end:
                 warn_of_end(choice.curve)
         return self
