@@ -74,6 +74,8 @@ class ContextSpace:
 
         def excess(held: Index) -> Array:
             rest = np.delete(np.arange(n), held)
+            if not len(rest):
+                return np.zeros_like(total)
             left = total - squares[held].sum(axis=0)
             if (left < CANCELLED * total).any():
                 left = squares[rest].sum(axis=0)
