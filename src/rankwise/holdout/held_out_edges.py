@@ -124,6 +124,7 @@ class LeverageEdges(Edges):
         d = self.n_coordinates
         out = np.empty((len(lams), int(sizes.sum()), self.margin.shape[1]))
         small = np.flatnonzero(sizes <= d)
+        excess = None if self.excess is None else [self.excess(one) for one in sets]
         if len(small):
             for which, view in self.views(lams):
                 for size in np.unique(sizes[small]).tolist():
@@ -133,22 +134,23 @@ class LeverageEdges(Edges):
                         chosen = alike[start : start + step]
                         listed = np.stack([sets[k] for k in chosen])
                         places = ends[chosen, None] - size + np.arange(size)
-                        found = self._without(view, listed, [lams[k] for k in which])
+                        more = None if excess is None else np.stack([excess[k] for k in chosen])
+                        found = self._without(view, listed, [lams[k] for k in which], more)
                         out[np.array(which)[:, None], places.ravel()] = found
         for k in np.flatnonzero(sizes > d).tolist():
             out[:, ends[k] - sizes[k] : ends[k]] = self.without_many(sets[k], lams)
         return out
 
-    def _without(self, view: View, listed: Index, lams: Sequence[float]) -> Array:
+    def _without(
+        self, view: View, listed: Index, lams: Sequence[float], excess: Array | None
+    ) -> Array:
         """Predictions for sets of the same size, shape (n_lams, n, n_outputs).
 
         A column of the context that is penalized more is a comparison of weight lam * excess that
         is added: the opposite of one that is left out. Its margin is 0.
         """
-        n, size = listed.shape
-        excess, everything = np.zeros((n, 0)), listed
-        if self.excess is not None:
-            excess = np.stack([self.excess(one) for one in listed])
+        (n, size), everything = listed.shape, listed
+        if excess is not None:
             columns = len(self.graph.first) + np.arange(excess.shape[1])
             everything = np.hstack((listed, np.tile(columns, (n, 1))))
         fitted, products = view.together(everything)
@@ -158,7 +160,8 @@ class LeverageEdges(Edges):
         for k, lam in enumerate(lams):
             E = products(k)
             on = backend_of(E)
-            weight[:, size:] = -lam * excess
+            if excess is not None:
+                weight[:, size:] = -lam * excess
             left = on.array(np.eye(everything.shape[1])) - E * on.array(weight)[:, None, :]
             residual = margin - fitted[:, :, k]
             e = to_host(on.solve(left, on.array(residual)))

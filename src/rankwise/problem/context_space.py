@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -73,15 +74,17 @@ class ContextSpace:
         total = squares.sum(axis=0)
 
         def excess(held: Index) -> Array:
-            rest = np.delete(np.arange(n), held)
-            if not len(rest):
+            n_left = n - len(held)
+            if not n_left:
                 return np.zeros_like(total)
             left = total - squares[held].sum(axis=0)
             if (left < CANCELLED * total).any():
-                left = squares[rest].sum(axis=0)
-            wanted = _mean_distance(distances[rest[_sample(len(rest))]])
+                left = np.delete(squares, held, axis=0).sum(axis=0)
+            some = _sample(n_left)  # of those that are left; next, their numbers among all
+            some = some + np.searchsorted(np.sort(held) - np.arange(len(held)), some, side="right")
+            wanted = _mean_distance(distances[some])
             known = (left > 0.0) & (total > 0.0)  # a column of zeros has no weight
-            return np.where(known, left / (len(rest) * wanted) - 1.0, 0.0)
+            return np.where(known, left / (n_left * wanted) - 1.0, 0.0)
 
         return excess
 
@@ -134,6 +137,7 @@ def context_scale(space: Any, X: Any, given: Comparisons) -> Array:
     return context_factors(given.context, np.sqrt(distance))
 
 
+@lru_cache(maxsize=64)
 def _sample(n: int) -> Index:
     """Some of n comparisons, evenly spaced."""
     return np.linspace(0, n - 1, min(SAMPLE, n)).round().astype(np.intp)
