@@ -29,7 +29,7 @@ class HeldOut(HeldOutScores):
 
     Attributes
     ----------
-    alphas, score, standard_error, metric, greater_is_better
+    alphas, score, standard_error, metric, greater_is_better, shared
         As for `HeldOutScores`.
     predictions : ndarray of shape (n_alphas, n_rows) or (n_alphas, n_rows, n_outputs)
         The prediction for each row by a ranker trained without its fold; NaN for rows without a
@@ -62,15 +62,22 @@ def leave_query_out(
     query_weight: Any = None,
     sample_weight: Any = None,
 ) -> HeldOut:
-    """Predict every query by a ranker trained on the others, exactly, without refitting.
+    """Predict every query by a ranker trained on the others, without refitting.
 
-    One factorization for each alpha (or one for all of them) serves all queries. The dual takes
+    Predictions are those of refits, up to rounding, unless `shared` of the result names something
+    that was computed from all rows. One factorization for each alpha (or one for all of them) serves all queries. The dual takes
     O(m^3) time. The primal takes O(m n^2) time and, for each query and alpha, the cube of the
     number of features or of the rows of the query, whichever is smaller.
 
-    Landmarks of `SparseRankRLS` and components of `KPCRank` are computed from all rows: held-out
-    rows do not affect the weights, but they may affect the landmarks or components. The graph of
-    `TransductiveRankRLS` has all rows: held-out rows are rows without labels.
+    Landmarks of `SparseRankRLS`, components of `KPCRank` and knots of `AdditiveRankRLS` are
+    computed from all rows: held-out rows do not affect the weights, but they may affect these. So
+    may they with ``gamma="scale"``, and with the choice of ``scale="auto"``, which stays the same.
+    The graph of `TransductiveRankRLS` has all rows: held-out rows are rows without labels.
+
+    With ``scale="standard"`` and a linear kernel, features are standardized again without each
+    query, from sums: one system of the size of the features for each query and alpha. If that
+    would take longer than about half a minute, or with another kernel, hold-outs keep the scaling
+    of all rows.
 
     Parameters
     ----------
@@ -140,9 +147,10 @@ def k_fold(
     metric: str = "disagreement",
     random_state: Any = None,
 ) -> HeldOut:
-    """Hold out folds of rows of one global ranking, exactly.
+    """Hold out folds of rows of one global ranking, without refitting.
 
-    The metric compares only rows of the same fold: rankers of different folds have different
+    Predictions are those of refits, up to rounding, given what `shared` of the result names. Rows
+    that are scaled within queries are one query here, with their held-out rows. The metric compares only rows of the same fold: rankers of different folds have different
     offsets, which would distort pooled predictions. Small folds contain few pairs; for small
     samples, `leave_pair_out` is the better estimate.
 
@@ -191,9 +199,10 @@ def k_fold(
 
 
 def leave_one_out(estimator: Any, X: Any, y: Any, *, alphas: Any = None) -> HeldOut:
-    """Predict every row by a regression trained on the others, exactly, without refitting.
+    """Predict every row by a regression trained on the others, without refitting.
 
-    This is for `RLS`, whose predictions are meaningful for single rows. The score is the mean
+    Predictions are those of refits, up to rounding, given what `shared` of the result names. This
+    is for `RLS`, whose predictions are meaningful for single rows. The score is the mean
     squared error. Rankers only predict differences: use `leave_pair_out` for them.
 
     Parameters

@@ -56,7 +56,7 @@ def hold_out_problem(
             "small alpha instead."
         )
     held = HoldOutProblem.of(problem, values)
-    if isinstance(problem.space, SmoothSpace):  # held-out rows are rows without labels
+    if getattr(problem.space, "keeps_rows", False):
         return held
     kept = kept_of_all_rows(ranker, problem.space)
     return replace(held, scaling=ranker.scaling_, kept=kept)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -97,6 +97,7 @@ class FeatureSpace:
     solver: str = "auto"
     tol: float = 1e-6
     max_iter: int = 1000
+    takes_sparse: ClassVar[bool] = True
 
     def form(self, X: Any) -> str:
         """The solver in use: for "auto", the fastest that fits in memory, by a rough estimate.

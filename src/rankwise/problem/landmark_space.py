@@ -191,6 +191,7 @@ class LandmarkSpace:
     precision: str = "float64"
     chosen: LandmarkSystem | None = None
     shared: ClassVar[tuple[str, ...]] = ("landmarks",)
+    takes_sparse: ClassVar[bool] = True
 
     def system(self, X: Any, qid: Any) -> LandmarkSystem:
         """Choose landmarks among the rows."""

@@ -34,6 +34,7 @@ class RampBasis:
     feature: Index
     low: Array
     high: Array
+    scale_free: ClassVar[bool] = True
 
     @classmethod
     def of(cls, X: Any, n_ramps: int) -> RampBasis:
@@ -89,6 +90,7 @@ class RampSpace:
 
     n_ramps: int
     shared: ClassVar[tuple[str, ...]] = ("knots",)
+    takes_sparse: ClassVar[bool] = True
 
     def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
         """As for linear functions, on ramps in place of the features."""

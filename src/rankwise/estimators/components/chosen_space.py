@@ -29,6 +29,7 @@ class ChosenComponentSpace:
     max_components: int | None
     chooses_number: bool = True
     shared: ClassVar[tuple[str, ...]] = ("components",)
+    takes_sparse: ClassVar[bool] = True
 
     @property
     def limit(self) -> Count:

@@ -181,6 +181,7 @@ class ComponentSpace:
     random_state: Any = None
     learned: Projection | None = None
     shared: ClassVar[tuple[str, ...]] = ("components",)
+    takes_sparse: ClassVar[bool] = True
 
     def settled(self, problem: Problem, count: Count) -> ComponentSpace:
         """The same space with the components of the rows of a problem."""

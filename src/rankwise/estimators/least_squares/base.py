@@ -13,9 +13,9 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from rankwise.backends.arrays import Array, to_host
-from rankwise.backends.dispatch import backend_of
-from rankwise.errors import DataError, ParameterError, warn
+from rankwise.backends.arrays import Array, is_sparse, to_host
+from rankwise.backends.dispatch import as_given, backend_of
+from rankwise.errors import DataError, KernelSizeError, ParameterError, warn
 from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._device import returned
 from rankwise.estimators._row_weights import KeptRows, refuse_row_weights
@@ -74,6 +74,34 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
     def make_space(self, n_features: int) -> Space:
         """The space that the parameters describe, for rows with this many features."""
 
+    def space_of(self, X: Any) -> Space:
+        """The space for these rows, or an error that says why it cannot take them.
+
+        Parameters
+        ----------
+        X : array, sparse or tensor of shape (n_rows, n_features)
+            Validated and scaled rows.
+
+        Returns
+        -------
+        rankwise.problem.Space
+        """
+        name = type(self).__name__
+        try:
+            space = self.make_space(X.shape[1])
+        except MemoryError as error:
+            raise KernelSizeError(
+                f"{name} needs more memory than there is for {X.shape[1]:,} features: {error}. "
+                "Keep fewer features, or use RankRLS, which takes many sparse ones."
+            ) from error
+        if is_sparse(as_given(X)) and not getattr(space, "takes_sparse", False):
+            raise DataError(
+                f"{name} takes dense rows only, and got sparse ones: pass X.toarray() if it fits "
+                f"in memory, or use RankRLS. ({type(space).__name__} does not declare "
+                "takes_sparse = True.)"
+            )
+        return space
+
     def make_problem(
         self,
         X: Any,
@@ -120,7 +148,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         n_pairs = [task.n_learnable for task in tasks]
         loss.check_learnable(n_pairs, X.shape[0], self.n_queries_)
         X = scale_training(self, X, groups, has_queries=qid is not None, y=y)
-        space = self.make_space(X.shape[1])
+        space = self.space_of(X)
         return Problem(X, tasks, loss, space if kept is None else kept.of_space(space), qid)
 
     @explain_calls
@@ -171,11 +199,15 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         self.set_fitted(*only_solution(fit, problem.X))
         warn_of_steps(self, fit)
         warn_of_scales(self, problem.X)
-        of_labels = problem.tasks[0].y is not None
-        return self.set_alpha(alpha, choice, None if of_labels else problem.space)
+        space = problem.space
+        if problem.tasks[0].y is not None:
+            shared = shared_by_choice(self, space)
+        else:  # holding out comparisons leaves all rows as they are
+            shared = space.shared if isinstance(space, ContextSpace) else ()
+        return self.set_alpha(alpha, choice, shared)
 
     def set_alpha(
-        self, alpha: float, choice: AlphaChoice | None = None, of_pairs: Space | None = None
+        self, alpha: float, choice: AlphaChoice | None = None, shared: tuple[str, ...] = ()
     ) -> Self:
         """Store the alpha of the fitted model and, if it was chosen, its curve.
 
@@ -183,8 +215,8 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         ----------
         alpha : float
         choice : rankwise.holdout.alpha_evaluation.AlphaChoice, optional
-        of_pairs : rankwise.problem.Space, optional
-            That of a problem of comparisons. Holding out comparisons leaves all rows as they are.
+        shared : tuple of str
+            What held-out rows had a part in; see `HeldOutScores`.
 
         Returns
         -------
@@ -194,13 +226,8 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         for name in ("preference_slope_", "n_comparisons_"):  # of an earlier fit to comparisons
             self.__dict__.pop(name, None)
         if choice is not None:
-            self.alpha_curve_ = choice.curve
-            if choice.curve is not None:
-                if of_pairs is None:
-                    shared = shared_by_choice(self, self.make_space(self.n_features_in_))
-                else:
-                    shared = of_pairs.shared if isinstance(of_pairs, ContextSpace) else ()
-                self.alpha_curve_ = replace(choice.curve, shared=shared)
+            curve = choice.curve
+            self.alpha_curve_ = None if curve is None else replace(curve, shared=shared)
             if choice.curve is not None and choice.curve.rises_at_end:
                 warn_of_end(choice.curve)
         return self

@@ -24,6 +24,7 @@ from rankwise.estimators._scaling import (
     note_rows,
     scale_training,
     scaled_rows,
+    shared_by_choice,
 )
 from rankwise.estimators._validation import check_training
 from rankwise.estimators.least_squares.base import RegularizationPath, only_solution
@@ -146,7 +147,7 @@ class FitBlocksMixin:
             )
         alpha = float(self.alpha) if choice is None else choice.alpha
         self.set_fitted(*only_solution(sums.solve([alpha]), X))
-        self.set_alpha(alpha, choice)
+        self.set_alpha(alpha, choice, shared_by_choice(self, LandmarkSpace))
 
     def path_blocks(self, blocks: Iterable[Any], alphas: Any = None) -> RegularizationPath:
         """Rankers for many values of alpha, fitted to blocks of rows.
