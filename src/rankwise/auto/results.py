@@ -108,7 +108,9 @@ class AutoResults(TableMixin):
             Column("in the mean", ""),
         )
         note = "The best of many scores is optimistic. What to expect is estimated apart."
-        given = [f"Of some rankers, scores are{given_words(self.shared)[1:]}."] if self.shared else []
+        given = (
+            [f"Of some rankers, scores are{given_words(self.shared)[1:]}."] if self.shared else []
+        )
         note = "\n".join((note, *given, *(f"Not tried: {line}" for line in self.left_out)))
         return Table(columns, rows, note=note, best=frozenset({(0, 2)}))
 

@@ -11,8 +11,8 @@ from sklearn.base import clone
 from rankwise.backends.arrays import Array, Rows
 from rankwise.distributed._cluster_fit import Progress, Run, Summed, check_summable
 from rankwise.distributed._partitions import Partition
-from rankwise.estimators._scaling import shared_by_choice
 from rankwise.errors import DataError, ParameterError, UndefinedMetricError
+from rankwise.estimators._scaling import shared_by_choice
 from rankwise.graph import QueryGroups
 from rankwise.holdout.held_out_scores import mean_and_error
 from rankwise.holdout.leave_query_out import MomentSpectrum, predict_without

@@ -90,9 +90,7 @@ class GramEdges(Edges):
             raise np.linalg.LinAlgError
         return out
 
-    def _context_update(
-        self, P: Array, a: Array
-    ) -> Callable[[Array, Index], tuple[Array, Array]]:
+    def _context_update(self, P: Array, a: Array) -> Callable[[Array, Index], tuple[Array, Array]]:
         """A function of an excess penalty that returns some columns of P, and a.
 
         G changes by Z diag(c) Z' for the context Z and c = 1 / (1 + excess) - 1, and P by

@@ -36,7 +36,7 @@ def rescales(problem: HoldOutProblem, n_folds: int) -> bool:
         return False
     else:
         flops = m**2 * d + n_lams * m**3
-    return n_folds * problem.n_tasks * flops <= RESCALED_FLOPS
+    return bool(n_folds * problem.n_tasks * flops <= RESCALED_FLOPS)
 
 
 def predict_queries(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:

@@ -192,7 +192,8 @@ def cross_validate(
     qid reaches `fit`, `predict` and the metrics, whether or not metadata routing is enabled.
 
     A least-squares ranker whose alpha is a number is not refitted for folds of queries: hold-outs
-    as in `leave_query_out` cost about as much as one fit. Everything else is refitted for each split.
+    as in `leave_query_out` cost about as much as one fit. Everything else is refitted for each
+    split.
 
     Parameters
     ----------

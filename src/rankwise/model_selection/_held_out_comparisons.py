@@ -36,7 +36,8 @@ class LeaveComparisonOut(HeldOutScores):
     Attributes
     ----------
     alphas, score, standard_error, metric, greater_is_better, shared
-        As for `HeldOutScores`; nothing is shared. The standard error is that of groups, if there are any.
+        As for `HeldOutScores`; nothing is shared. The standard error is that of groups, if there
+        are any.
     differences : ndarray of shape (n_alphas, n_predictions)
         f(first) - f(second), plus what the context adds, by a ranker trained without the
         comparison.
@@ -168,11 +169,12 @@ def leave_comparison_out(
 ) -> LeaveComparisonOut:
     """Predict every comparison by a ranker trained without it, without refitting.
 
-    Predictions are those of refits to the same rows X and the other comparisons, up to rounding:
-    a column of the context is scaled without the held-out comparisons. With groups, a comparison is predicted without its whole group: a prompt, a rater, a session.
-    All single comparisons take little more time than the fits. A group of g comparisons takes
-    O(g^2 d + g^3) time for each alpha and d coordinates (features, landmarks or, with a kernel
-    matrix, rows), or O(d^3) if that is less.
+    Predictions are those of refits to the same rows X and the other comparisons, up to rounding: a
+    column of the context is scaled without the held-out comparisons. With groups, a comparison is
+    predicted without its whole group: a prompt, a rater, a session. All single comparisons take
+    little more time than the fits. A group of g comparisons takes O(g^2 d + g^3) time for each
+    alpha and d coordinates (features, landmarks or, with a kernel matrix, rows), or O(d^3) if that
+    is less.
 
     Parameters
     ----------

@@ -65,9 +65,10 @@ def leave_query_out(
     """Predict every query by a ranker trained on the others, without refitting.
 
     Predictions are those of refits, up to rounding, unless `shared` of the result names something
-    that was computed from all rows. One factorization for each alpha (or one for all of them) serves all queries. The dual takes
-    O(m^3) time. The primal takes O(m n^2) time and, for each query and alpha, the cube of the
-    number of features or of the rows of the query, whichever is smaller.
+    that was computed from all rows. One factorization for each alpha (or one for all of them)
+    serves all queries. The dual takes O(m^3) time. The primal takes O(m n^2) time and, for each
+    query and alpha, the cube of the number of features or of the rows of the query, whichever is
+    smaller.
 
     Landmarks of `SparseRankRLS`, components of `KPCRank` and knots of `AdditiveRankRLS` are
     computed from all rows: held-out rows do not affect the weights, but they may affect these. So
@@ -150,9 +151,10 @@ def k_fold(
     """Hold out folds of rows of one global ranking, without refitting.
 
     Predictions are those of refits, up to rounding, given what `shared` of the result names. Rows
-    that are scaled within queries are one query here, with their held-out rows. The metric compares only rows of the same fold: rankers of different folds have different
-    offsets, which would distort pooled predictions. Small folds contain few pairs; for small
-    samples, `leave_pair_out` is the better estimate.
+    that are scaled within queries are one query here, with their held-out rows. The metric compares
+    only rows of the same fold: rankers of different folds have different offsets, which would
+    distort pooled predictions. Small folds contain few pairs; for small samples, `leave_pair_out`
+    is the better estimate.
 
     There is one factorization for each alpha if tied pairs count; otherwise, rankers are refitted.
 

@@ -87,7 +87,9 @@ def exact(
     scores = to_host(found.predictions)
     if splits.order is not None:
         scores = scores[:, np.argsort(splits.order)]
-    return Predicted(scores[:, splits.rows], perf_counter() - start, 0.0, found.alphas, found.shared)
+    return Predicted(
+        scores[:, splits.rows], perf_counter() - start, 0.0, found.alphas, found.shared
+    )
 
 
 def check_pair_search(estimator: Any, scorer: RankingScorer) -> None:
