@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from unittest import mock
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 from typer.testing import CliRunner
 
 from rankwise import RankingSearchCV, RankRLS, load_model, save_model
 from rankwise.cli import options
 from rankwise.cli.main import app
 from rankwise.data import make_ranking, write_letor
+from rankwise.errors import DataError, KernelSizeError, RankwiseWarning
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
 from rankwise.model_selection import leave_comparison_out, leave_pair_out, leave_query_out
@@ -20,6 +24,7 @@ from rankwise.parameters import AnyOf, Choice, Number, Whole
 from rankwise.persistence.value_objects import VALUE_OBJECTS
 from rankwise.problem import FeatureSpace, Fit, PairLoss
 from rankwise.rankers import RANKERS
+from rankwise.scaling import SCALINGS
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +52,7 @@ class FourierSpace:
     """Linear functions of random Fourier features."""
 
     basis: FourierBasis
+    takes_sparse = True  # as X @ frequencies does
 
     def solve(self, problem, alphas):
         """As for linear functions of the features phi(X)."""
@@ -68,15 +74,24 @@ class FourierRankRLS(LeastSquaresRanker):
         "gamma": Number(0, open_low=True),
         "n_frequencies": Whole(1),
         "ties": Choice("include", "exclude"),
+        "scale": AnyOf(None, Choice("auto", *SCALINGS)),
     }
 
     def __init__(
-        self, alpha=1.0, *, gamma=0.1, n_frequencies=50, ties="include", random_state=None
+        self,
+        alpha=1.0,
+        *,
+        gamma=0.1,
+        n_frequencies=50,
+        ties="include",
+        scale="auto",
+        random_state=None,
     ):
         self.alpha = alpha
         self.gamma = gamma
         self.n_frequencies = n_frequencies
         self.ties = ties
+        self.scale = scale
         self.random_state = random_state
 
     def make_loss(self):
@@ -146,6 +161,71 @@ def test_comparisons_are_held_out_as_for_the_same_features():
     slope = RankRLS(scale=None).fit_pairs(features, pairs).preference_slope_
     ranker.set_params(alpha="auto").fit_pairs(X, pairs)
     assert ranker.preference_slope_ == pytest.approx(slope, rel=1e-6)
+
+
+def in_different_units():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 3)) * [1e-4, 1.0, 1e4]
+    return X, X @ [1e4, 1.0, 1e-4], np.arange(200) // 10
+
+
+def test_features_in_different_units_are_scaled(ranker):
+    X, y, qid = in_different_units()
+    ranker.fit(X, y, qid=qid)
+    assert ranker.scale_ == "query-minmax"
+    assert ranker.score(X, y, qid=qid) > 0.9
+    assert clone(ranker).fit(X, y).scale_ == "standard"
+    assert clone(ranker).set_params(alpha="auto").fit(X, y, qid=qid).scale_ is not None
+    with pytest.warns(RankwiseWarning, match='factor of 7e.07.*Use scale="query-minmax"'):
+        clone(ranker).set_params(scale=None).fit(X, y, qid=qid)
+
+
+def test_a_ranker_without_scale_warns(data):
+    class Unscaled(FourierRankRLS):
+        parameters = {k: v for k, v in FourierRankRLS.parameters.items() if k != "scale"}  # noqa: RUF012
+        scale = None
+
+        def __init__(self, alpha=1.0, *, gamma=0.1, n_frequencies=50, random_state=None):
+            self.alpha, self.gamma, self.ties = alpha, gamma, "include"
+            self.n_frequencies, self.random_state = n_frequencies, random_state
+
+    X, y, qid = in_different_units()
+    with pytest.warns(RankwiseWarning, match="decide alone. Scale the features first"):
+        Unscaled(random_state=0).fit(X, y, qid=qid)
+
+
+def test_rows_that_a_space_cannot_take_are_refused_in_words(ranker, data, monkeypatch):
+    sparse_rows = sp.csr_array(data.X)
+    dense = clone(ranker).fit(data.X, data.y, qid=data.qid)
+    same = clone(ranker).fit(sparse_rows, data.y, qid=data.qid)
+    assert_allclose(same.predict(sparse_rows), dense.predict(data.X))
+    found = leave_query_out(ranker, sparse_rows, data.y, qid=data.qid)
+    want = leave_query_out(ranker, data.X, data.y, qid=data.qid)
+    assert_allclose(found.predictions, want.predictions)
+    monkeypatch.delattr(FourierSpace, "takes_sparse")
+    with pytest.raises(DataError, match="FourierRankRLS takes dense rows only, and got sparse"):
+        clone(ranker).fit(sparse_rows, data.y, qid=data.qid)
+
+
+def test_a_space_that_does_not_fit_in_memory_is_named(ranker, data):
+    with pytest.raises(KernelSizeError, match=r"FourierRankRLS needs more memory .* 3 features: U"):
+        ranker.set_params(n_frequencies=10**13).fit(data.X, data.y, qid=data.qid)
+
+    def exhausted(*args):
+        raise MemoryError("Unable to allocate 89.4 GiB")
+
+    ranker.set_params(n_frequencies=5)
+    words = r"FourierSpace needs more .* rows of 3 features: Unable"
+    with (
+        mock.patch.object(FourierSpace, "solve", exhausted),
+        pytest.raises(KernelSizeError, match=words),
+    ):
+        ranker.fit(data.X, data.y, qid=data.qid)
+    with (
+        mock.patch.object(FourierSpace, "coordinates", exhausted),
+        pytest.raises(KernelSizeError, match=words),
+    ):
+        leave_query_out(ranker, data.X, data.y, qid=data.qid)
 
 
 def test_search(ranker, data):

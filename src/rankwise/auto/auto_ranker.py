@@ -50,13 +50,13 @@ from rankwise.tables import in_bytes
 
 
 class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
-    """The mean of the best of several rankers, all chosen by exact hold-outs.
+    """The mean of the best of several rankers, all chosen by hold-outs.
 
     Linear, additive and Gaussian rankers are tried on several scalings of the features, each at
     some fifteen values of alpha, and boosted trees if LightGBM is installed. Every query is
-    predicted by rankers that were trained without its fold, exactly and without refitting where
-    the ranker allows it. The best rankers are fitted to all rows, and their scores, standardized
-    within queries, are averaged.
+    predicted by rankers that were trained without its fold, without refitting where the ranker
+    allows it; landmarks and knots stay those of all rows (`results_.shared`). The best rankers are
+    fitted to all rows, and their scores, standardized within queries, are averaged.
 
     Choosing one of many settings overfits, and means of several good ones rank better. So little
     is chosen and much is averaged: a ranker, at its best alpha, joins the mean unless a paired t
@@ -365,6 +365,7 @@ def _results(
         left_out=left_out,
         n_queries=values.shape[1],
         n_estimators=None if np.isnan(numbers).all() else numbers,
+        shared=tuple(dict.fromkeys(word for trial in trials for word in trial.shared)),
     )
 
 

@@ -30,13 +30,14 @@ class CandidateTrial:
     """Held-out predictions of a candidate, with a row for each of its settings.
 
     A setting is an alpha of a least-squares ranker or a number of trees. It is empty, and there is
-    one row, for other rankers.
+    one row, for other rankers. `shared` names what held-out rows had a part in.
     """
 
     candidate: Candidate
     settings: list[dict[str, float]]
     predictions: Array
     seconds: float
+    shared: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.predictions)
@@ -108,13 +109,14 @@ def hold_out(candidate: Candidate, data: LabelledRows, folds: Folds, metric: str
     start = perf_counter()
     ranker = candidate.ranker
     settings: list[dict[str, float]] = [{}]
+    shared: tuple[str, ...] = ()
     if isinstance(ranker, LeastSquaresRanker) and ranker.exact_search and ranker.alpha != 0:
         splits = folds.exact
         held_out = exact(ranker, None, data, splits, RankingScorer.of(metric))
         assert held_out.alphas is not None  # of a least-squares ranker
         # The largest alpha first: the first of equal scores is the best.
         order = np.argsort(-held_out.alphas)
-        found = held_out.scores[order]
+        found, shared = held_out.scores[order], held_out.shared
         settings = [{"alpha": alpha} for alpha in held_out.alphas[order].tolist()]
     elif isinstance(ranker, BoostedRanker) and ranker.n_estimators == "auto":
         splits = folds.refits
@@ -132,4 +134,4 @@ def hold_out(candidate: Candidate, data: LabelledRows, folds: Folds, metric: str
         raise DataError(f"The scores of {candidate.name!r} must be one finite number for each row.")
     predictions = np.empty_like(found)
     predictions[:, splits.rows] = found
-    return CandidateTrial(candidate, settings, predictions, perf_counter() - start)
+    return CandidateTrial(candidate, settings, predictions, perf_counter() - start, shared)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise.backends.arrays import Array
+from rankwise.holdout.held_out_scores import given_words
 from rankwise.metric_labels import metric_label
 from rankwise.model_selection.best_mean import PairedDifference
 from rankwise.parameters import Whole, check_value
@@ -55,6 +56,9 @@ class AutoResults(TableMixin):
         Queries with a score; for one global ranking, folds of its rows.
     n_estimators : ndarray of shape (n_trials,), optional
         Its number of trees; NaN for other rankers. None if no trees were tried.
+    shared : tuple of str
+        What rows had a part in that were held out of a ranker, such as the "landmarks" of
+        `SparseRankRLS`; see `rankwise.model_selection.HeldOutScores`.
     """
 
     metric: str
@@ -69,6 +73,7 @@ class AutoResults(TableMixin):
     left_out: list[str]
     n_queries: int
     n_estimators: Array | None = None
+    shared: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.names)
@@ -103,7 +108,10 @@ class AutoResults(TableMixin):
             Column("in the mean", ""),
         )
         note = "The best of many scores is optimistic. What to expect is estimated apart."
-        note = "\n".join((note, *(f"Not tried: {line}" for line in self.left_out)))
+        given = (
+            [f"Of some rankers, scores are{given_words(self.shared)[1:]}."] if self.shared else []
+        )
+        note = "\n".join((note, *given, *(f"Not tried: {line}" for line in self.left_out)))
         return Table(columns, rows, note=note, best=frozenset({(0, 2)}))
 
     def plot(self, *, top: int = 10, ax: Axes | None = None) -> Axes:

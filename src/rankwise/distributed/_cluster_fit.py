@@ -27,7 +27,12 @@ from rankwise.distributed._sums import (
 )
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._landmark_choice import Reservoir, check_in_range, stacked
-from rankwise.estimators._scaling import check_not_tiny, choose_scale, learn_scaling
+from rankwise.estimators._scaling import (
+    check_not_tiny,
+    choose_scale,
+    learn_scaling,
+    shared_by_choice,
+)
 from rankwise.estimators._validation import forget
 from rankwise.estimators.least_squares.base import LeastSquaresRanker, RegularizationPath
 from rankwise.graph.label_checks import nothing_to_rank
@@ -127,7 +132,8 @@ def fit(
     alpha = float(estimator.alpha) if choice is None else choice.alpha
     fit = summed.solve([alpha])
     estimator.set_fitted(fit.basis, fit.solutions[0])
-    estimator.set_alpha(alpha, choice)
+    space = estimator.make_space(estimator.n_features_in_)
+    estimator.set_alpha(alpha, choice, shared_by_choice(estimator, space))
     return estimator
 
 

@@ -12,6 +12,7 @@ from rankwise.backends.arrays import Array, Rows
 from rankwise.distributed._cluster_fit import Progress, Run, Summed, check_summable
 from rankwise.distributed._partitions import Partition
 from rankwise.errors import DataError, ParameterError, UndefinedMetricError
+from rankwise.estimators._scaling import shared_by_choice
 from rankwise.graph import QueryGroups
 from rankwise.holdout.held_out_scores import mean_and_error
 from rankwise.holdout.leave_query_out import MomentSpectrum, predict_without
@@ -35,12 +36,13 @@ def leave_query_out(
     client: Any = None,
     progress: Progress | None = None,
 ) -> HeldOutScores:
-    """Score every query by a ranker trained on the others, exactly, without refitting.
+    """Score every query by a ranker trained on the others, without refitting.
 
     This is `rankwise.model_selection.leave_query_out` for rows on several machines. Each partition
     predicts its own queries from the sums over all rows and one eigendecomposition. This needs one
     more pass than `fit` and, for each query and alpha, the cube of the number of its rows.
-    Landmarks are chosen among all rows.
+    Landmarks are chosen among all rows, and ``scale="standard"`` uses the means and deviations of
+    all rows; `shared` of the result says so.
 
     Parameters
     ----------
@@ -83,7 +85,8 @@ def leave_query_out(
         if given.min() <= 0:
             raise ParameterError(f"Exact hold-outs need alphas above 0: got {given.min():g}.")
     run = Run(client, progress)
-    summed = Summed.of(clone(estimator), run.open(data, label, qid, n_features), run)
+    ranker = clone(estimator)
+    summed = Summed.of(ranker, run.open(data, label, qid, n_features), run)
     values = summed.alphas() if given is None else given
     n_queries = summed.overview.n_queries
     if n_queries < 2:
@@ -109,7 +112,8 @@ def leave_query_out(
             "query ids."
         )
     means, errors = np.transpose([mean_and_error(of_alpha) for of_alpha in by_alpha])
-    return HeldOutScores(values, means, errors, metric, greater_is_better)
+    shared = shared_by_choice(ranker, ranker.make_space(ranker.n_features_in_))
+    return HeldOutScores(values, means, errors, metric, greater_is_better, shared=shared)
 
 
 def _spectrum(system: Any, moments: Any) -> MomentSpectrum:

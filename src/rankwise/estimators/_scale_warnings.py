@@ -30,12 +30,14 @@ def warn_of_scales(ranker: Any, X: Any) -> None:
         return
     kernel = getattr(ranker.basis_, "kernel", None)
     is_linear = isinstance(ranker.basis_, FeatureBasis)
-    if not (is_linear or isinstance(kernel, NamedKernel)):
+    own_space = ranker.kernel is None and not getattr(ranker.basis_, "scale_free", False)
+    if not (is_linear or own_space or isinstance(kernel, NamedKernel)):
         return
     message = None
     if ranker.scale_ is None and not (is_linear and ranker.alpha == 0):
-        advice = "query-minmax" if ranker.n_queries_ > 1 else "standard"
-        message = _spread_message(ranker, X, f'Use scale="{advice}", or scale the features first.')
+        name = "query-minmax" if ranker.n_queries_ > 1 else "standard"
+        use = f'Use scale="{name}", or scale' if "scale" in ranker.get_params() else "Scale"
+        message = _spread_message(ranker, X, f"{use} the features first.")
     if message is None and kernel is not None:
         message = _kernel_message(kernel, evenly_spaced(X, KERNEL_ROWS))
     if message is not None:

@@ -91,9 +91,12 @@ def choose_scale(
                 "the rows first, for example with rankwise.QueryMinMaxScaler, and use scale=None."
             )
         return ranker.scale
-    if given_points or not isinstance(ranker.kernel, str) or overview is None:
+    own_space = ranker.kernel is None
+    if given_points or not (own_space or isinstance(ranker.kernel, str)) or overview is None:
         return None
-    if ranker.kernel in WITH_GAMMA:
+    if own_space:
+        wanted = spread(overview) > MOST_SPREAD
+    elif ranker.kernel in WITH_GAMMA:
         wanted = ranker.gamma is None or ranker.gamma == "scale"
     else:
         in_units_of_features = ranker.kernel != "linear" or not isinstance(ranker.alpha, str)
@@ -155,6 +158,33 @@ def learn_scaling(
     known = overview is not None and not sparse and overview.n_rows >= RANGE_ROWS
     if overview is not None and known and not _is_within_queries(ranker):
         ranker.feature_range_ = np.stack([overview.low, overview.high])
+
+
+def kept_of_all_rows(ranker: Any, space: Any) -> tuple[str, ...]:
+    """What a ranker computed from all of its training rows, beside the scaling itself.
+
+    Hold-outs keep it, so that held-out rows have a part in it; see `HeldOutScores.shared`. `space`
+    is that of the ranker, or its class.
+    """
+    words = [*getattr(space, "shared", ())]
+    if _has_points(ranker) and "landmarks" in words:
+        words.remove("landmarks")
+    if ranker.scale == "auto" and ranker.scale_ is not None:
+        words.append("choice of scaling")
+    if follows_variance(ranker):
+        words.append("gamma")
+    return tuple(words)
+
+
+def shared_by_choice(ranker: Any, space: Any) -> tuple[str, ...]:
+    """What rows had a part in that were held out for the choice of alpha, after a fit to labels."""
+    if getattr(space, "keeps_rows", False):
+        return ()
+    kept = kept_of_all_rows(ranker, space)
+    own = ranker.scale_ in QUERY_SCALINGS and ranker.n_queries_ > 1  # a query is scaled by itself
+    if ranker.scale_ is None or own:
+        return kept
+    return ("scaling", *(word for word in kept if word != "choice of scaling"))
 
 
 def follows_variance(ranker: Any) -> bool:

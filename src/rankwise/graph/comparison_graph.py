@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -64,6 +64,20 @@ class ComparisonGraph(PairGraph):
         n_rows += 0 if context is None else context.shape[1]
         groups = None if given.groups is None else QueryGroups.of(given.groups).codes
         return cls(n_rows, first, second, given.margin, given.weight, context, groups)
+
+    def with_context_columns(self) -> ComparisonGraph:
+        """With a comparison of weight 0 and margin 0 for each context column, whose unit it is."""
+        assert self.context is not None
+        n, none = self.context.shape[1], np.zeros(self.context.shape[1], dtype=np.intp)
+        return replace(
+            self,
+            first=np.append(self.first, none),
+            second=np.append(self.second, none),
+            margin=np.concatenate((self.margin, np.zeros((n, *self.margin.shape[1:])))),
+            weight=np.append(self.weight, np.zeros(n)),
+            context=np.vstack((self.context, np.eye(n))),
+            group_of_pair=None,
+        )
 
     @property
     def n_pairs(self) -> int:

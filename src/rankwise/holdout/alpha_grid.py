@@ -24,9 +24,10 @@ BLOCK_ROWS = 4096
 def alpha_grid(squares: Array, n_rows: int, step: float = STEP) -> Array:
     """Ascending alphas from the diagonal of A = F'LF, or of the kernel matrix R K R'.
 
-    The grid has a constant ratio, from 1e-6 to 100 times the mean of the diagonal. If the median is
-    below a tenth of the mean, because some features have much larger values than others, the grid
-    starts at 1e-6 times the median. Multiplying the features by c multiplies the grid by c^2.
+    The grid has a constant ratio and ends at 100 times the mean of the diagonal. It starts at 1e-6
+    times the mean or at the first value below (10^-6.25 for the usual step). If the median is below
+    a tenth of the mean, because some features have much larger values than others, the median
+    takes the place of the mean there. Multiplying the features by c multiplies the grid by c^2.
     """
     mean = mean_square(squares, n_rows)
     if mean == 0.0:

@@ -107,7 +107,14 @@ class FeatureEdges(LeverageEdges):
         WD = on.array(self.graph.weight[members])[:, None] * D
         A = self.A - on.matmul(on.contiguous(D.T), on.contiguous(WD))
         b = self.b - on.matmul(on.contiguous(WD.T), on.array(self.margin[members]))
-        found = solve_ridge_path((A + A.T) / 2, b, lams, gram=True)
+        A = (A + A.T) / 2
+        if self.excess is None:
+            found = solve_ridge_path(A, b, lams, gram=True)
+        else:
+            excess, n = on.array(self.excess(members)), self.graph.n_rows
+            columns = self.load(np.arange(n - len(excess), n))
+            more = on.matmul(on.contiguous(columns.T), excess[:, None] * columns)
+            found = [solve_ridge_path(A + lam * more, b, [lam], gram=True)[0] for lam in lams]
         return np.stack([to_host(on.matmul(D, w)) for w in found])
 
     def views(self, lams: Sequence[float]) -> Iterator[tuple[list[int], FeatureView]]:
@@ -183,13 +190,13 @@ class FeatureView:
     @cached_property
     def _stored(self) -> Array | None:
         """The coordinates of all rows, if each is used several times and they fit in memory."""
-        graph = self.edges.graph
+        graph = self.edges.extended
         several = graph.n_root_rows > graph.n_rows
         stored = several and graph.n_rows * len(self.weights) <= STORED
         return self._moved(slice(None)) if stored else None
 
     def _differences(self, some: Index) -> Array:
-        graph, stored = self.edges.graph, self._stored
+        graph, stored = self.edges.extended, self._stored
         if stored is not None:
             return graph.stored_differences(stored, some)
         return backend_of(self.weights).contiguous(graph.differences(self._moved, some))
@@ -236,7 +243,7 @@ class KernelEdges(LeverageEdges):
             if S is None:
                 raise np.linalg.LinAlgError
             scores = np.asarray(to_host(on.matmul(S, self._rhs)))
-            yield [k], KernelView(self.graph, S, scores, np.array([norm * _largest_sum(S)]))
+            yield [k], KernelView(self.extended, S, scores, np.array([norm * _largest_sum(S)]))
 
     def without_many(self, members: Index, lams: Sequence[float]) -> Array:
         """Solve with the Laplacian of the others."""
@@ -245,8 +252,13 @@ class KernelEdges(LeverageEdges):
         L = self._laplacian - on.array((B.T @ (B * weight[:, None])).toarray())
         rhs = self._rhs - on.array(B.T @ (weight[:, None] * self.margin[members]))
         out = np.empty((len(lams), len(members), rhs.shape[1]))
+        inverse = self.inverse
+        if self.excess is not None:
+            excess = self.excess(members)
+            inverse = on.copy(inverse)
+            on.diagonal(inverse)[len(inverse) - len(excess) :] += on.array(excess)
         for k, lam in enumerate(lams):
-            f = on.solve_definite(L + lam * self.inverse, rhs, 0.0)
+            f = on.solve_definite(L + lam * inverse, rhs, 0.0)
             if f is None:
                 raise np.linalg.LinAlgError
             out[k] = B @ to_host(f)

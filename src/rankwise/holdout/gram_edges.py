@@ -11,7 +11,7 @@ exactly: its leverage is then 1 up to rounding.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -40,6 +40,8 @@ class GramEdges(Edges):
 
     def single(self, some: Index, lams: Sequence[float]) -> Array:
         """See `Edges`."""
+        if self.excess is not None:
+            return self.sets(list(some[:, None]), lams)
         trained, root, _, V = self._spectrum
         place = self._places[some]
         held, others = np.flatnonzero(place >= 0), np.flatnonzero(place < 0)
@@ -61,23 +63,55 @@ class GramEdges(Edges):
         """
         trained, root, s, V = self._spectrum
         ends = np.cumsum([len(one) for one in sets])
+        excess = [None if self.excess is None else self.excess(one) for one in sets]
         out = np.empty((len(lams), int(ends[-1]) if len(ends) else 0, self.margin.shape[1]))
         for k, (shares, products) in enumerate(self._fits(lams)):
             if self._n_cycles:
                 warn_if_lost(float(s.max()), float(shares[0]))
             P, a = (V * shares) @ V.T, V @ products
-            for end, one in zip(ends, sets, strict=True):
+            context = None if self.excess is None else self._context_update(P, a)
+            for end, one, change in zip(ends, sets, excess, strict=True):
                 place = self._places[one]
                 held, others = np.flatnonzero(place >= 0), np.flatnonzero(place < 0)
                 mine, found = place[held], out[k, end - len(one) : end]
-                y = np.linalg.solve(P[np.ix_(mine, mine)], a[mine])
+                if context is None or change is None:
+                    P_here, a_here = P[:, mine], a
+                else:
+                    P_here, a_here = context(change, mine)
+                y = np.linalg.solve(P_here[mine], a_here[mine])
                 found[held] = self.margin[one[held]] - y / root[mine, None]
                 if len(others):
-                    rest = a - P[:, mine] @ y
-                    found[others] = self.G[np.ix_(one[others], trained)] @ (root[:, None] * rest)
+                    rest = root[:, None] * (a_here - P_here @ y)
+                    found[others] = self.G[np.ix_(one[others], trained)] @ rest
+                    if change is not None:
+                        Z, less = self._context, change / (1.0 + change)
+                        found[others] -= Z[one[others]] @ (less[:, None] * (Z[trained].T @ rest))
         if not np.isfinite(out).all():
             raise np.linalg.LinAlgError
         return out
+
+    def _context_update(self, P: Array, a: Array) -> Callable[[Array, Index], tuple[Array, Array]]:
+        """A function of an excess penalty that returns some columns of P, and a.
+
+        G changes by Z diag(c) Z' for the context Z and c = 1 / (1 + excess) - 1, and P by
+        -P U T U'P with U = R Z and T = (I + diag(c) U'P U)^-1 diag(c).
+        """
+        trained, root, _, _ = self._spectrum
+        U = root[:, None] * self._context[trained]
+        PU = P @ U
+        UPU, Ua = U.T @ PU, U.T @ a
+
+        def update(excess: Array, columns: Index) -> tuple[Array, Array]:
+            c = -excess / (1.0 + excess)
+            T = np.linalg.solve(np.eye(len(c)) + c[:, None] * UPU, np.diag(c))
+            return P[:, columns] - PU @ (T @ PU[columns].T), a - PU @ (T @ Ua)
+
+        return update
+
+    @property
+    def _context(self) -> Array:
+        assert self.graph.context is not None
+        return self.graph.context
 
     def _fits(self, lams: Sequence[float]) -> Iterator[tuple[Array, Array]]:
         """Eigenvalues of P and V'a, for each lam."""

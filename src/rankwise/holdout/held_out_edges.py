@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -21,9 +22,14 @@ LEAST = 1e-12  # smallest share of a comparison that others leave to be explaine
 
 @dataclass(frozen=True, eq=False)
 class Edges(ABC):
-    """Comparisons that can be held out."""
+    """Comparisons that can be held out.
+
+    `excess`, if comparisons have a context, is that of `ContextSpace.without`: without a set of
+    comparisons, its columns have another scale.
+    """
 
     graph: ComparisonGraph
+    excess: Callable[[Index], Array] | None = field(default=None, kw_only=True)
 
     @property
     @abstractmethod
@@ -69,6 +75,11 @@ class View(Protocol):
 class LeverageEdges(Edges):
     """Comparisons that are held out by their leverage in a fit to all of them."""
 
+    @cached_property
+    def extended(self) -> ComparisonGraph:
+        """The comparisons and, if the scale of the context may change, its columns after them."""
+        return self.graph if self.excess is None else self.graph.with_context_columns()
+
     @property
     def block_size(self) -> int:
         """How many single comparisons are processed together."""
@@ -84,6 +95,8 @@ class LeverageEdges(Edges):
 
     def single(self, some: Index, lams: Sequence[float]) -> Array:
         """See `Edges`."""
+        if self.excess is not None:
+            return self.sets(list(some[:, None]), lams)
         margin, weight = self.margin, self.graph.weight
         out = np.empty((len(lams), len(some), margin.shape[1]))
         step = self.block_size
@@ -111,6 +124,7 @@ class LeverageEdges(Edges):
         d = self.n_coordinates
         out = np.empty((len(lams), int(sizes.sum()), self.margin.shape[1]))
         small = np.flatnonzero(sizes <= d)
+        excess = None if self.excess is None else [self.excess(one) for one in sets]
         if len(small):
             for which, view in self.views(lams):
                 for size in np.unique(sizes[small]).tolist():
@@ -120,24 +134,38 @@ class LeverageEdges(Edges):
                         chosen = alike[start : start + step]
                         listed = np.stack([sets[k] for k in chosen])
                         places = ends[chosen, None] - size + np.arange(size)
-                        out[np.array(which)[:, None], places.ravel()] = self._without(view, listed)
+                        more = None if excess is None else np.stack([excess[k] for k in chosen])
+                        found = self._without(view, listed, [lams[k] for k in which], more)
+                        out[np.array(which)[:, None], places.ravel()] = found
         for k in np.flatnonzero(sizes > d).tolist():
             out[:, ends[k] - sizes[k] : ends[k]] = self.without_many(sets[k], lams)
         return out
 
-    def _without(self, view: View, listed: Index) -> Array:
-        """Predictions for sets of the same size, shape (n_lams, n, n_outputs)."""
-        fitted, products = view.together(listed)
-        n, size, n_lams = fitted.shape[:3]
-        margin = self.margin[listed]
-        out = np.empty((n_lams, n * size, margin.shape[2]))
-        for k in range(n_lams):
+    def _without(
+        self, view: View, listed: Index, lams: Sequence[float], excess: Array | None
+    ) -> Array:
+        """Predictions for sets of the same size, shape (n_lams, n, n_outputs).
+
+        A column of the context that is penalized more is a comparison of weight lam * excess that
+        is added: the opposite of one that is left out. Its margin is 0.
+        """
+        (n, size), everything = listed.shape, listed
+        if excess is not None:
+            columns = len(self.graph.first) + np.arange(excess.shape[1])
+            everything = np.hstack((listed, np.tile(columns, (n, 1))))
+        fitted, products = view.together(everything)
+        margin = self.extended.margin[everything].reshape(*everything.shape, -1)
+        weight = self.extended.weight[everything]
+        out = np.empty((len(lams), n * size, margin.shape[2]))
+        for k, lam in enumerate(lams):
             E = products(k)
             on = backend_of(E)
-            left = on.array(np.eye(size)) - E * on.array(self.graph.weight[listed])[:, None, :]
+            if excess is not None:
+                weight[:, size:] = -lam * excess
+            left = on.array(np.eye(everything.shape[1])) - E * on.array(weight)[:, None, :]
             residual = margin - fitted[:, :, k]
             e = to_host(on.solve(left, on.array(residual)))
             growth = float(abs(e).max()) / max(float(abs(residual).max()), EPS)
             warn_if_lost(view.condition[k], max(1.0, growth))
-            out[k] = (margin - e).reshape(n * size, -1)
+            out[k] = (margin - e)[:, :size].reshape(n * size, -1)
         return out

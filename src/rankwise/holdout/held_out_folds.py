@@ -3,21 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index
-from rankwise.backends.dispatch import backend_of
+from rankwise.backends.arrays import Array, Index, is_sparse
+from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError
 from rankwise.holdout.hold_out_problem import HoldOutProblem
-from rankwise.holdout.leave_query_out import dual_folds, primal_folds
+from rankwise.holdout.leave_query_out import Rescaling, dual_folds, primal_folds
 from rankwise.holdout.ridge_folds import Strength, feature_ridge_folds, kernel_ridge_folds
 from rankwise.kernels import Precomputed
-from rankwise.problem import FeatureSpace, KernelSpace, Loss, Problem
+from rankwise.problem import FeatureSpace, KernelSpace, Loss, Problem, Space
+from rankwise.scaling import ColumnStandard
+
+OUTLIER = 1e-3  # smallest deviation without a fold, relative to all rows, for sums of squares
+RESCALED_FLOPS = 3e11  # of systems of single folds, about half a minute
+
+
+def rescales(problem: HoldOutProblem, n_folds: int) -> bool:
+    """Whether each fold is held out of the standardization of features as well.
+
+    This needs linear functions, and a system for each fold, which must not take too long.
+    """
+    space, X = problem.problem.space, problem.problem.X
+    if not isinstance(problem.scaling, ColumnStandard) or not isinstance(space, FeatureSpace):
+        return False
+    (m, d), n_lams = X.shape, len(problem.alphas)
+    if space.direct_form(X) == "primal":
+        flops = n_lams * d**3 / 3
+    elif is_sparse(as_given(X)):
+        return False
+    else:
+        flops = m**2 * d + n_lams * m**3
+    return bool(n_folds * problem.n_tasks * flops <= RESCALED_FLOPS)
 
 
 def predict_queries(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:
     """Predictions for folds of whole queries, shape (n_alphas, n_rows, n_outputs)."""
+    if _refits_rescaled(problem, folds):
+        return _refits(problem, folds)
     if problem.loss.has_intercept:
         return _ridge_folds(problem, folds, _same, add_intercept=True)
     check_folds(problem, folds)
@@ -28,6 +53,8 @@ def predict_queries(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:
 
 def predict_rows(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:
     """Predictions for folds of rows of one ranking, shape (n_alphas, n_rows, n_outputs)."""
+    if _refits_rescaled(problem, folds):
+        return _refits(problem, folds)
     if problem.loss.has_intercept:
         return _ridge_folds(problem, folds, _same, add_intercept=True)
     if problem.loss.ties == "exclude":
@@ -62,7 +89,23 @@ def _pairwise_folds(problem: HoldOutProblem, task: int, folds: Sequence[Index]) 
     if rows.kernel is not None:
         K = backend_of(y).copy(rows.kernel)
         return dual_folds(K, graph, y, folds, problem.lams, rows.shift)
-    return primal_folds(rows.features, graph, y, folds, problem.lams)
+    rescaling = _rescaling(problem, folds)
+    return primal_folds(rows.features, graph, y, folds, problem.lams, rescaling)
+
+
+def _rescaling(problem: HoldOutProblem, folds: Sequence[Index]) -> Rescaling | None:
+    if not rescales(problem, len(folds)):
+        return None
+    assert isinstance(problem.scaling, ColumnStandard)
+    row_weights = problem.problem.row_weights
+    return Rescaling.of(problem.problem.X, folds, row_weights, problem.scaling)
+
+
+def _refits_rescaled(problem: HoldOutProblem, folds: Sequence[Index]) -> bool:
+    """Whether there are fewer rows than features, whose kernel matrix depends on the fold."""
+    space = problem.problem.space
+    is_dual = isinstance(space, FeatureSpace) and space.direct_form(problem.problem.X) == "dual"
+    return is_dual and rescales(problem, len(folds))
 
 
 def _same(lam: float, n_left: int) -> float:
@@ -77,26 +120,62 @@ def _ridge_folds(
         return kernel_ridge_folds(
             rows.kernel, y, folds, lams, strength, add_intercept=add_intercept, shift=rows.shift
         )
-    return feature_ridge_folds(rows.features, y, folds, lams, strength, add_intercept=add_intercept)
+    rescaling = _rescaling(problem, folds)
+    out = feature_ridge_folds(
+        rows.features, y, folds, lams, strength, add_intercept=add_intercept, rescaling=rescaling
+    )
+    if rescaling is not None:
+        # Far from the mean of the others, the sums of their squares and of the intercept cancel.
+        far = np.flatnonzero(rescaling.deviations.min(axis=1) < OUTLIER)
+        _refit_folds(problem, folds, rescaling, far, out)
+    return out
 
 
 def _refits(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:
-    """Refit without each fold, in the coordinates of all rows."""
-    rows, loss, on = problem.coordinates, problem.loss, backend_of(problem.y)
+    """Refit without each fold, in the coordinates of all rows, rescaled if they can be."""
+    out = backend_of(problem.y).empty(len(problem.alphas), *problem.y.shape)
+    _refit_folds(problem, folds, _rescaling(problem, folds), np.arange(len(folds)), out)
+    return out
+
+
+def _refit_folds(
+    problem: HoldOutProblem,
+    folds: Sequence[Index],
+    rescaling: Rescaling | None,
+    chosen: Index,
+    out: Array,
+) -> None:
+    loss, groups, on = problem.loss, problem.groups, backend_of(problem.y)
     y = problem.by_output(problem.y)
-    out = on.empty(len(problem.alphas), *problem.y.shape)
-    space = FeatureSpace() if rows.kernel is None else KernelSpace(Precomputed())
-    for fold in folds:
+    for k in chosen.tolist():
+        fold = folds[k]
         rest = np.setdiff1d(np.arange(len(y)), fold)
-        if rows.kernel is None:
-            train, test = rows.features[rest], rows.features[fold]
-        else:
-            train, test = rows.kernel[rest][:, rest], rows.kernel[fold][:, rest]
-            test = test if rows.shift is None else test + rows.shift[rest]
-        tasks = loss.tasks(y[rest], None)
-        loss.check_learnable([task.graph.n_pairs for task in tasks], len(rest), 1)
+        scale = None if rescaling is None else rescaling.deviations[k]
+        space, train, test = _refit_rows(problem, rest, fold, rescaling, scale)
+        tasks = loss.tasks(y[rest], groups.take(rest))
+        loss.check_learnable([task.graph.n_pairs for task in tasks], len(rest), groups.n_groups)
         fit = Problem(train, tasks, loss, space).solve(problem.lams)
         for a, solution in enumerate(fit.solutions):
-            scores = on.array(fit.basis.products(test, solution.weights))
+            scores = on.array(fit.basis.products(test, solution.weights)) + solution.intercept
             out[a, fold] = scores.reshape(len(fold), -1)
-    return out
+
+
+def _refit_rows(
+    problem: HoldOutProblem,
+    rest: Index,
+    fold: Index,
+    rescaling: Rescaling | None,
+    scale: Array | None,
+) -> tuple[Space, Any, Any]:
+    """A space, training rows and held-out rows for a refit."""
+    if rescaling is not None and scale is not None:
+        X, on = problem.problem.X, backend_of(problem.problem.X)
+        divisor = on.array(scale)
+        offset = on.array(0.0 * scale if problem.loss.has_intercept else rescaling.offset)
+        return FeatureSpace(), on.rows(X, rest) / divisor, (on.rows(X, fold) + offset) / divisor
+    rows = problem.coordinates
+    if rows.kernel is None:
+        return FeatureSpace(), rows.features[rest], rows.features[fold]
+    train, test = rows.kernel[rest][:, rest], rows.kernel[fold][:, rest]
+    test = test if rows.shift is None else test + rows.shift[rest]
+    return KernelSpace(Precomputed()), train, test

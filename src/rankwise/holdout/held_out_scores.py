@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +34,10 @@ class HeldOutScores(TableMixin):
         Standard error of `score` over queries (or folds); NaN if there is only one.
     metric : str
     greater_is_better : bool
+    shared : tuple of str
+        What held-out rows had a part in, because it was computed from all rows: "scaling",
+        "choice of scaling", "gamma", "landmarks", "components" or "knots". If it is empty,
+        predictions are those of refits, up to rounding.
     """
 
     alphas: Array
@@ -41,6 +45,7 @@ class HeldOutScores(TableMixin):
     standard_error: Array
     metric: str
     greater_is_better: bool
+    shared: tuple[str, ...] = field(default=(), kw_only=True)
 
     @property
     def best_index(self) -> int:
@@ -72,8 +77,9 @@ class HeldOutScores(TableMixin):
     def to_table(self) -> Table:
         """A row for each alpha: its score, the standard error, and which is best."""
         return alpha_table(
-            metric_label(self.metric), self.alphas, self.score, self.standard_error, self.best_index
-        )
+            metric_label(self.metric), self.alphas, self.score, self.standard_error,
+            self.best_index, self.shared,
+        )  # fmt: skip
 
     def _frame_columns(self) -> dict[str, Array]:
         return {
@@ -87,7 +93,7 @@ class HeldOutScores(TableMixin):
         return (
             f"<{type(self).__name__}: {plural(len(self.alphas), 'alpha')}, best "
             f"{metric_label(self.metric)} {self.score[k]:.4f} ± {self.standard_error[k]:.4f} at "
-            f"alpha = {self.alphas[k]:.4g}>"
+            f"alpha = {self.alphas[k]:.4g}{given_words(self.shared)}>"
         )
 
     def plot(self, **options: Any) -> Axes:
@@ -112,8 +118,30 @@ def score_predictions(
     return HeldOutScores(alphas, score, error, metric, greater_is_better)
 
 
+def given_words(shared: Sequence[str]) -> str:
+    """What a hold-out shares with held-out rows, to be appended to a number; "" if nothing.
+
+    Examples
+    --------
+    >>> given_words(("scaling", "landmarks")), given_words(())
+    (', given the scaling and the landmarks of all rows', '')
+    """
+    return f", given the {' and the '.join(shared)} of all rows" if shared else ""
+
+
+def given_note(shared: Sequence[str]) -> str:
+    """The same as a sentence."""
+    words = given_words(shared)[2:]
+    return f"{words[:1].upper()}{words[1:]}." if words else ""
+
+
 def alpha_table(
-    name: str, alphas: Array, score: Array, standard_error: Array, best_index: int
+    name: str,
+    alphas: Array,
+    score: Array,
+    standard_error: Array,
+    best_index: int,
+    shared: Sequence[str] = (),
 ) -> Table:
     """A table of the scores for each alpha, with the best one marked."""
     rows = [
@@ -121,7 +149,8 @@ def alpha_table(
         for k, (alpha, value, spread) in enumerate(zip(alphas, score, standard_error, strict=True))
     ]
     columns = (Column("alpha", ".4g"), Column(name), Column("s.e."), Column("", ""))
-    return Table(columns, tuple(rows), best=frozenset({(best_index, 1)}))
+    best = frozenset({(best_index, 1)})
+    return Table(columns, tuple(rows), note=given_note(shared), best=best)
 
 
 def mean_and_error(by_output: Sequence[Array]) -> tuple[float, float]:

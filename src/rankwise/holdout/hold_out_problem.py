@@ -26,6 +26,7 @@ from rankwise.problem import (
     Problem,
 )
 from rankwise.problem.context_space import ContextSpace
+from rankwise.scaling import Scaling
 
 LARGEST = 1e70  # its fourth power does not overflow
 LEAST = 1e-300  # smallest quotient of labels and alphas
@@ -35,13 +36,17 @@ LEAST = 1e-300  # smallest quotient of labels and alphas
 class HoldOutProblem:
     """A ranking problem, and the alphas for which rows are held out.
 
-    `y` has a column for each output; `n_outputs` is None if the labels are a vector.
+    `y` has a column for each output; `n_outputs` is None if the labels are a vector. `scaling` is
+    what was done to the rows of the problem, and `kept` names what else was computed from all rows
+    and stays the same in every hold-out (see `HeldOutScores.shared`).
     """
 
     problem: Problem
     alphas: Array
     y: Array
     n_outputs: int | None
+    scaling: Scaling | None = None
+    kept: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, problem: Problem, alphas: Array) -> HoldOutProblem:
@@ -60,6 +65,12 @@ class HoldOutProblem:
                 "underflow. Scale the labels, or use a smaller alpha."
             )
         return cls(problem, alphas, columns, n_outputs)
+
+    def shared(self, *, scaling: bool) -> tuple[str, ...]:
+        """What held-out rows had a part in; `scaling` says whether that includes the scaling."""
+        if not scaling or self.scaling is None:
+            return self.kept
+        return ("scaling", *(word for word in self.kept if word != "choice of scaling"))
 
     @property
     def lams(self) -> list[float]:

@@ -11,13 +11,16 @@ import numpy as np
 from rankwise.backends.arrays import EPS, Array, Index, is_sparse
 from rankwise.backends.dispatch import backend_of
 from rankwise.backends.threads import THREADS, map_in_threads
+from rankwise.errors import warn
 from rankwise.graph.pair_graph import row_scale
 from rankwise.graph.query_graph import QueryGraph
 from rankwise.holdout import pair_loops
 from rankwise.holdout.pair_differences import moments_of_folds
 from rankwise.holdout.resolvent import lifted_root_kernel, resolvents
+from rankwise.scaling import ColumnStandard, ColumnStatistics
 from rankwise.solvers.ridge_path import GRAM_MARGIN, Spectrum, rounding_floor
 
+LEAST_DEVIATION = 1e-13  # without a fold, relative to all rows: below it, few digits are left
 SOLVE_BYTES = 64 * 2**20  # of small systems in memory at a time
 LOST = 10.0  # times the rounding floor of moments: eigenvalues that may be rounding errors
 RESOLVED = 1e3  # times the rounding errors of a hat matrix: what I - H must exceed
@@ -65,8 +68,52 @@ def dual_folds(
     return out
 
 
+@dataclass(frozen=True, eq=False)
+class Rescaling:
+    """How rows (x - mean) / deviation are standardized again without each fold.
+
+    Without fold U, features are divided by their deviations s on the other rows. With S = diag(s),
+    the weights solve S^-1 (A - A_U) S^-1 + lam I: moments are rescaled, not computed again.
+
+    Attributes
+    ----------
+    deviations : ndarray of shape (n_folds, n_features)
+    offset : ndarray of shape (n_features,)
+        mean / deviation: a ranker without an intercept scores rows that are not centred.
+    """
+
+    deviations: Array
+    offset: Array
+
+    @classmethod
+    def of(
+        cls, F: Any, folds: Sequence[Index], weights: Array | None, scaling: ColumnStandard
+    ) -> Rescaling:
+        """From scaled rows, which may have weights; the folds have all rows."""
+        on = backend_of(F)
+        parts = [
+            ColumnStatistics.of(on.rows(F, fold), None if weights is None else weights[fold])
+            for fold in folds
+        ]
+        found = np.array([rest.deviation for rest in ColumnStatistics.without_each(parts)])
+        smallest = float(found[found > 0].min(initial=1.0))
+        if smallest < LEAST_DEVIATION:
+            warn(
+                f"Without one of the folds, a feature varies {1 / smallest:.0e} times less: its "
+                "values were rounded when all rows were standardized, and this hold-out has few "
+                "right digits. Look for an outlier in the features."
+            )
+        found[found == 0.0] = 1.0  # such features have no weight
+        return cls(found, scaling.mean / scaling.deviation)
+
+
 def primal_folds(
-    F: Any, graph: QueryGraph, y: Array, folds: Sequence[Index], lams: Sequence[float]
+    F: Any,
+    graph: QueryGraph,
+    y: Array,
+    folds: Sequence[Index],
+    lams: Sequence[float],
+    rescaling: Rescaling | None = None,
 ) -> Array:
     """Like `dual_folds`, from features.
 
@@ -80,6 +127,8 @@ def primal_folds(
     `solve_ridge_path`. I - H_UU is then singular for a fold with directions that no other fold has,
     and such folds are solved from the sums over the others as well.
 
+    With a `rescaling`, each fold solves its own system.
+
     Cost: O(m n^2), and |U|^3 or n^3 for each fold and lam; a dense copy of F in memory.
     """
     on = backend_of(F)
@@ -87,10 +136,10 @@ def primal_folds(
     t = graph.root_target(y)
     out = on.empty(len(lams), *y.shape)
     longest = max(len(fold) for fold in folds)
-    if longest < F.shape[1]:
+    if rescaling is None and longest < F.shape[1]:
         _short_folds(F, Z, t, folds, lams, out)
     else:
-        _long_folds(F, Z, t, folds, lams, out)
+        _long_folds(F, Z, t, folds, lams, out, rescaling=rescaling)
     return out
 
 
@@ -187,13 +236,16 @@ def _long_folds(
     out: Array,
     *,
     chosen: Sequence[int] | None = None,
+    rescaling: Rescaling | None = None,
 ) -> None:
     strengths = np.broadcast_to(lams, (len(folds), len(lams)))
+    on, scales = backend_of(F), None if rescaling is None else rescaling.deviations
+    offset = 0.0 if rescaling is None else on.array(rescaling.offset)
 
     def keep(fold: Index, weights: Array) -> None:
-        out[:, fold] = backend_of(F).rows(F, fold) @ weights
+        out[:, fold] = (on.rows(F, fold) + offset) @ weights
 
-    solve_without(Z, t, folds, strengths, keep, chosen=chosen)
+    solve_without(Z, t, folds, strengths, keep, chosen=chosen, scales=scales)
 
 
 def solve_without(
@@ -205,13 +257,15 @@ def solve_without(
     *,
     intercept: bool = False,
     chosen: Sequence[int] | None = None,
+    scales: Array | None = None,
 ) -> None:
     """Weights (A + strength I)^-1 b from the moments of all folds but one, for each fold.
 
     `strengths` has shape (n_folds, n_lams). Several threads call ``keep(fold, weights)`` with
     weights of shape (n_lams, n, n_outputs). With an intercept, the last column of Z is constant,
     and its weight is not penalized. `chosen` has the positions of the folds to be solved; None is
-    all of them.
+    all of them. Without fold f, columns of Z are divided by ``scales[f]``, the last one of which
+    must be 1 if there is an intercept.
     """
     on, n = backend_of(Z), Z.shape[1]
     penalty = np.eye(n)
@@ -222,6 +276,10 @@ def solve_without(
 
     def solve(job: tuple[Index, Array, Array]) -> None:
         places, A, b = job
+        divisors = None if scales is None else on.array(scales[places])
+        if divisors is not None:
+            A = A / (divisors[:, :, None] * divisors[:, None])
+            b = b / divisors[:, :, None]
         floors = [rounding_floor(one[:-1, :-1] if intercept else one) for one in A]
         small = strengths[places] <= GRAM_MARGIN * np.array(floors)[:, None]
         if not small.any():
@@ -232,6 +290,8 @@ def solve_without(
                 system = _RangeSystem.of(A[k], b[k], size, intercept=intercept)
                 for a, strength in enumerate(strengths[place].tolist()):
                     weights[k, a] = system.solve(strength)
+        if divisors is not None:
+            weights = weights / divisors[:, None, :, None]
         for place, w in zip(places, weights, strict=True):
             keep(folds[place], w)
 

@@ -15,7 +15,12 @@ import numpy as np
 from rankwise.backends.arrays import Array, Index
 from rankwise.backends.dispatch import backend_of
 from rankwise.holdout.hat import DenseHat, FeatureHat
-from rankwise.holdout.leave_query_out import MomentSpectrum, is_resolved, solve_without
+from rankwise.holdout.leave_query_out import (
+    MomentSpectrum,
+    Rescaling,
+    is_resolved,
+    solve_without,
+)
 from rankwise.solvers.ridge_path import GRAM_MARGIN, diagonal_floor
 
 Strength = Callable[[float, int], float]  # (lam, rows left) -> mu
@@ -65,10 +70,11 @@ def feature_ridge_folds(
     strength: Strength,
     *,
     add_intercept: bool,
+    rescaling: Rescaling | None = None,
 ) -> Array:
     """Like `kernel_ridge_folds`, from features: systems of size |U| or n_features.
 
-    See `primal_folds` for lams below the rounding errors of the features.
+    See `primal_folds` for lams below the rounding errors of the features, and for `rescaling`.
     """
     m, on = len(y), backend_of(F)
     X = on.rows(F, slice(None))
@@ -76,7 +82,7 @@ def feature_ridge_folds(
     X, t = X - centre, y - level
     out = on.empty(len(lams), *y.shape)
     chosen = None
-    if add_intercept and max(len(fold) for fold in folds) < X.shape[1]:
+    if rescaling is None and add_intercept and max(len(fold) for fold in folds) < X.shape[1]:
         rounding_limit, spectrum = GRAM_MARGIN * diagonal_floor((X**2).sum(axis=0)), None
         lost = set()
         for f, lam in zip(out, lams, strict=True):
@@ -101,6 +107,10 @@ def feature_ridge_folds(
         chosen = sorted(lost)
     # The intercept is the weight of an additional feature, which is not penalized.
     Z = on.array(on.xp.hstack((X, on.zeros(m, 1) + 1.0)))
+    scales = None
+    if rescaling is not None:
+        scales = np.column_stack((rescaling.deviations, np.ones(len(folds))))
+        centre = centre + on.array(rescaling.offset)
     strengths = np.array([[strength(lam, m - len(fold)) for lam in lams] for fold in folds])
 
     def keep(fold: Index, weights: Array) -> None:
@@ -109,7 +119,7 @@ def feature_ridge_folds(
         else:
             out[:, fold] = (X[fold] + centre) @ weights[:, :-1]
 
-    solve_without(Z, t, folds, strengths, keep, intercept=True, chosen=chosen)
+    solve_without(Z, t, folds, strengths, keep, intercept=True, chosen=chosen, scales=scales)
     return out
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from rankwise.backends.arrays import Array
+from rankwise.holdout.held_out_scores import given_note, given_words
 from rankwise.model_selection._pair_outcomes import difference_error, held_out_outcomes
 from rankwise.parameters import Choice, Number, Whole, as_generator, check_value
 from rankwise.tables import Column, Table, TableMixin
@@ -33,6 +34,8 @@ class AUCInterval(TableMixin):
         The alpha at which pairs were held out.
     n_pairs : int
         The number of pairs with different labels.
+    shared : tuple of str
+        What held-out rows had a part in, as for `LeavePairOut`.
 
     Examples
     --------
@@ -50,6 +53,7 @@ class AUCInterval(TableMixin):
     method: str
     alpha: float
     n_pairs: int
+    shared: tuple[str, ...] = ()
 
     def to_table(self) -> Table:
         """One row with the AUC and its interval."""
@@ -63,7 +67,8 @@ class AUCInterval(TableMixin):
             Column("pairs"),
         )
         row = (self.auc, self.low, self.high, self.standard_error)
-        return Table(columns, ((*row, self.level, self.alpha, self.n_pairs),))
+        cells = (*row, self.level, self.alpha, self.n_pairs)
+        return Table(columns, (cells,), note=given_note(self.shared))
 
     def _frame_columns(self) -> dict[str, Any]:
         names = ("method", "auc", "low", "high", "standard_error", "level", "alpha", "n_pairs")
@@ -72,7 +77,7 @@ class AUCInterval(TableMixin):
     def __repr__(self) -> str:
         return (
             f"<AUCInterval: AUC {self.auc:.4f}, {self.level:.0%} interval {self.low:.4f} to "
-            f"{self.high:.4f} ({self.method})>"
+            f"{self.high:.4f} ({self.method}){given_words(self.shared)}>"
         )
 
 
@@ -92,6 +97,8 @@ class AUCDifference(TableMixin):
         The two AUCs.
     level : float
     method : str
+    shared : tuple of str
+        What held-out rows had a part in, as for `LeavePairOut`.
 
     Examples
     --------
@@ -110,6 +117,7 @@ class AUCDifference(TableMixin):
     second: float
     level: float
     method: str
+    shared: tuple[str, ...] = ()
 
     def to_table(self) -> Table:
         """One row with both AUCs, their difference and its interval."""
@@ -123,7 +131,8 @@ class AUCDifference(TableMixin):
             Column("p", ".3g"),
         )
         row = (self.first, self.second, self.difference, self.low, self.high)
-        return Table(columns, ((*row, self.standard_error, self.p_value),))
+        cells = (*row, self.standard_error, self.p_value)
+        return Table(columns, (cells,), note=given_note(self.shared))
 
     def _frame_columns(self) -> dict[str, Any]:
         names = ("method", "difference", "low", "high", "standard_error", "p_value", "first")
@@ -132,7 +141,7 @@ class AUCDifference(TableMixin):
     def __repr__(self) -> str:
         return (
             f"<AUCDifference: {self.difference:+.4f}, {self.level:.0%} interval {self.low:+.4f} "
-            f"to {self.high:+.4f}, p = {self.p_value:.3g}>"
+            f"to {self.high:+.4f}, p = {self.p_value:.3g}{given_words(self.shared)}>"
         )
 
 
@@ -208,7 +217,8 @@ def auc_interval(
         error, (low, high) = found.standard_error(), found.interval(level)
     else:
         error, low, high = _percentiles(found.resampled(n_resamples, rng), level)
-    return AUCInterval(found.auc, low, high, error, level, method, best, found.n_pairs)
+    numbers = found.auc, low, high, error, level, method, best, found.n_pairs
+    return AUCInterval(*numbers, found.shared)
 
 
 def auc_difference(
@@ -264,7 +274,8 @@ def auc_difference(
         drawn = [part.resampled(n_resamples, np.random.default_rng(seed)) for part in (one, two)]
         error, low, high = _percentiles(drawn[0] - drawn[1], level)
     p = 2.0 * float(ndtr(-abs(difference) / error)) if error > 0 else float(difference == 0.0)
-    return AUCDifference(difference, low, high, error, p, one.auc, two.auc, level, method)
+    shared = tuple(dict.fromkeys((*one.shared, *two.shared)))
+    return AUCDifference(difference, low, high, error, p, one.auc, two.auc, level, method, shared)
 
 
 def _checked(method: str, level: float, n_resamples: int, random_state: Any) -> np.random.Generator:

@@ -12,6 +12,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError, UndefinedMetricError
 from rankwise.estimators._call_errors import explain_calls
+from rankwise.holdout.held_out_scores import given_note, given_words
 from rankwise.metric_labels import metric_label
 from rankwise.metrics import QueryValues, get_metric
 from rankwise.metrics.metric_names import default_metric, find_name, look_up
@@ -55,6 +56,9 @@ class CrossValidation(TableMixin):
         The scores of rows by rankers that were fitted without them, NaN for rows that no split
         holds out. None if a row is held out more than once.
     n_splits : int
+    shared : tuple of str
+        What held-out rows had a part in, as for `HeldOutScores`. Empty if hold-outs are refits, or
+        equal refits.
 
     Examples
     --------
@@ -74,6 +78,7 @@ class CrossValidation(TableMixin):
     greater_is_better: Mapping[str, bool]
     predictions: Array | None
     n_splits: int
+    shared: tuple[str, ...] = ()
 
     @property
     def means(self) -> Mapping[str, float]:
@@ -93,7 +98,7 @@ class CrossValidation(TableMixin):
             (metric_label(name) + " (lower is better)" * (not self.greater_is_better[name]), *row)
             for name, *row in zip(*self._frame_columns().values(), strict=True)
         ]
-        return Table((*columns, Column("over", "")), tuple(rows))
+        return Table((*columns, Column("over", "")), tuple(rows), note=given_note(self.shared))
 
     def _frame_columns(self) -> dict[str, Any]:
         return {
@@ -164,7 +169,8 @@ class CrossValidation(TableMixin):
             f"{metric_label(name)} {mean:.4f} ± {errors[name]:.4f}"
             for name, mean in self.means.items()
         )
-        return f"<CrossValidation of {self.n_splits} splits: {', '.join(found)}>"
+        words = ", ".join(found) + given_words(self.shared)
+        return f"<CrossValidation of {self.n_splits} splits: {words}>"
 
 
 @explain_calls
@@ -185,8 +191,9 @@ def cross_validate(
     This is the counterpart of scikit-learn's function for rankers: whole queries are held out, and
     qid reaches `fit`, `predict` and the metrics, whether or not metadata routing is enabled.
 
-    A least-squares ranker whose alpha is a number is not refitted for folds of queries: its exact
-    hold-outs cost about as much as one fit. Everything else is refitted for each split.
+    A least-squares ranker whose alpha is a number is not refitted for folds of queries: hold-outs
+    as in `leave_query_out` cost about as much as one fit. Everything else is refitted for each
+    split.
 
     Parameters
     ----------
@@ -245,7 +252,7 @@ def cross_validate(
     data = LabelledRows.of(X, y, qid, query_weight)
     scorers = _scorers(scoring, data)
     splits = make_splits(cv, data, random_state)
-    predictions = _held_out(estimator, data, splits, next(iter(scorers.values())), n_jobs)
+    predictions, shared = _held_out(estimator, data, splits, next(iter(scorers.values())), n_jobs)
     labels = data.labels[splits.rows]
     in_order = in_columns(predictions, labels.shape)
     if not np.isfinite(in_order).all():
@@ -259,7 +266,7 @@ def cross_validate(
         over[name] = "queries" if by_query else "splits"
     greater = {name: not scorer.negated for name, scorer in scorers.items()}
     return CrossValidation(
-        per_query, over, greater, _by_row(predictions, data, splits), len(splits)
+        per_query, over, greater, _by_row(predictions, data, splits), len(splits), shared
     )
 
 
@@ -272,8 +279,8 @@ def scores_of_columns(
     scoring: Any,
     cv: Any,
     n_jobs: int | None,
-) -> tuple[str, bool, Array]:
-    """(name of the metric, whether greater is better, means of the metric for each column of Y).
+) -> tuple[str, bool, Array, tuple[str, ...]]:
+    """(name of the metric, whether greater is better, means for each column of Y, what is shared).
 
     Every column of Y has a label of each row. Those of exact hold-outs are the columns of one
     product; other estimators are refitted for each of them. Splits in which the metric is not
@@ -294,22 +301,26 @@ def scores_of_columns(
         parts = list(Y.T)
     run: Callable[..., Any] = Parallel(n_jobs=n_jobs)
     found = run(delayed(_column_means)(estimator, X, part, qid, scorer, cv) for part in parts)
-    return name, not scorer.negated, np.concatenate(found)
+    means, shared = zip(*found, strict=True)
+    return name, not scorer.negated, np.concatenate(means), shared[0]
 
 
-def _column_means(ranker: Any, X: Any, Y: Array, qid: Any, scorer: RankingScorer, cv: Any) -> Array:
-    """Means of a metric for each column of Y, or for its only one."""
+def _column_means(
+    ranker: Any, X: Any, Y: Array, qid: Any, scorer: RankingScorer, cv: Any
+) -> tuple[Array, tuple[str, ...]]:
+    """Means of a metric for each column of Y, or for its only one, and what is shared."""
     data = LabelledRows.of(X, Y, qid)
     splits = make_splits(cv, data, None)
     labels = data.labels[splits.rows]
-    f = in_columns(_held_out(ranker, data, splits, scorer, None), labels.shape)
+    predictions, shared = _held_out(ranker, data, splits, scorer, None)
+    f = in_columns(predictions, labels.shape)
     by_query = data.qid is not None and isinstance(scorer.scoring, str)
     values = _query_values if by_query else _defined_values
     found = [
         values(scorer, data, splits, labels[:, k : k + 1], f[:, k : k + 1])
         for k in range(labels.shape[1])
     ]
-    return np.array([one.values.mean() for one in found])
+    return np.array([one.values.mean() for one in found]), shared
 
 
 def _scorers(scoring: Any, data: LabelledRows) -> dict[str, RankingScorer]:
@@ -336,15 +347,16 @@ def _name_of(scoring: Any) -> str:
 
 def _held_out(
     ranker: Any, data: LabelledRows, splits: Splits, scorer: RankingScorer, n_jobs: int | None
-) -> Array:
-    """Scores of ``splits.rows``."""
+) -> tuple[Array, tuple[str, ...]]:
+    """Scores of ``splits.rows``, and what they had a part in."""
     (batch,) = make_batches(ranker, [{}])
-    shared = batch.estimator, batch.alphas, data, splits
+    given = batch.estimator, batch.alphas, data, splits
     if has_shortcut(batch.estimator, batch.alphas, splits, data):
-        return exact(*shared, scorer).scores[0]
+        predicted = exact(*given, scorer)
+        return predicted.scores[0], predicted.shared
     run: Callable[..., Any] = Parallel(n_jobs=n_jobs)
-    found = run(delayed(refit)(*shared, k) for k in range(len(splits)))
-    return np.concatenate([part.scores[0] for part in found])
+    found = run(delayed(refit)(*given, k) for k in range(len(splits)))
+    return np.concatenate([part.scores[0] for part in found]), ()
 
 
 def _query_values(

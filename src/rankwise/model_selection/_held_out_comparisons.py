@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,6 +23,7 @@ from rankwise.holdout.held_out_scores import HeldOutScores
 from rankwise.holdout.hold_out_problem import explained_rounding, plain_problem
 from rankwise.model_selection._hold_outs import is_on_components
 from rankwise.parameters import Choice, Whole, check_alphas, check_value
+from rankwise.problem.context_space import ContextSpace
 from rankwise.tables import Column, Table
 
 METRIC = Choice(*GREATER_IS_BETTER)
@@ -34,8 +35,9 @@ class LeaveComparisonOut(HeldOutScores):
 
     Attributes
     ----------
-    alphas, score, standard_error, metric, greater_is_better
-        As for `HeldOutScores`. The standard error is that of groups, if there are any.
+    alphas, score, standard_error, metric, greater_is_better, shared
+        As for `HeldOutScores`; nothing is shared. The standard error is that of groups, if there
+        are any.
     differences : ndarray of shape (n_alphas, n_predictions)
         f(first) - f(second), plus what the context adds, by a ranker trained without the
         comparison.
@@ -165,12 +167,14 @@ def leave_comparison_out(
     metric: str = "squared_error",
     n_splits: int | None = None,
 ) -> LeaveComparisonOut:
-    """Predict every comparison by a ranker trained without it, exactly, without refitting.
+    """Predict every comparison by a ranker trained without it, without refitting.
 
-    With groups, a comparison is predicted without its whole group: a prompt, a rater, a session.
-    All single comparisons take little more time than the fits. A group of g comparisons takes
-    O(g^2 d + g^3) time for each alpha and d coordinates (features, landmarks or, with a kernel
-    matrix, rows), or O(d^3) if that is less.
+    Predictions are those of refits to the same rows X and the other comparisons, up to rounding: a
+    column of the context is scaled without the held-out comparisons. With groups, a comparison is
+    predicted without its whole group: a prompt, a rater, a session. All single comparisons take
+    little more time than the fits. A group of g comparisons takes O(g^2 d + g^3) time for each
+    alpha and d coordinates (features, landmarks or, with a kernel matrix, rows), or O(d^3) if that
+    is less.
 
     Parameters
     ----------
@@ -236,7 +240,11 @@ def leave_item_out(
     alphas: Any = None,
     metric: str = "squared_error",
 ) -> LeaveComparisonOut:
-    """Predict comparisons of items that nobody has compared yet, exactly, without refitting.
+    """Predict comparisons of items that nobody has compared yet, without refitting.
+
+    Predictions are those of refits to the same rows X without the comparisons of these items, up to
+    rounding. The features of new items are known: their rows have a part in the scaling of features
+    and in landmarks.
 
     Parameters
     ----------
@@ -311,8 +319,11 @@ def edge_system(
         )
     if len(graph.first) < 2:
         raise DataError("Holding out a comparison needs at least two: got one.")
+    space = problem.space
+    excess = space.without(problem) if isinstance(space, ContextSpace) else None
     problem = plain_problem(problem)
     edges = edges_of(problem, 1 if values is None else len(values))  # which checks for overflow
+    edges = replace(edges, excess=excess)
     return edges, data_alphas(problem) if values is None else values
 
 

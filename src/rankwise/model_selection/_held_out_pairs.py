@@ -11,7 +11,7 @@ from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.holdout.held_out_pairs import pair_differences, pair_errors, pair_losses
-from rankwise.holdout.held_out_scores import alpha_table
+from rankwise.holdout.held_out_scores import alpha_table, given_words
 from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.holdout.leave_pair_out import PairDifferences
 from rankwise.holdout.pair_choice import choose_pairs
@@ -45,6 +45,8 @@ class LeavePairOut(TableMixin):
         Mean square of (y(first) - y(second)) - (f(first) - f(second)) over held-out pairs, averaged
         over queries: whether the sizes of differences are right, not only their signs. Only with
         ``return_differences=True``.
+    shared : tuple of str
+        What held-out rows had a part in, as for `HeldOutScores`; "scaling" if rows are scaled.
 
     Examples
     --------
@@ -63,6 +65,7 @@ class LeavePairOut(TableMixin):
     pairs: Index | None = None
     differences: Array | None = None
     magnitude_error: Array | None = None
+    shared: tuple[str, ...] = ()
 
     @property
     def auc(self) -> Array:
@@ -83,7 +86,7 @@ class LeavePairOut(TableMixin):
 
     def to_table(self) -> Table:
         """A row for each alpha: its AUC, the standard error, and which is best."""
-        return alpha_table("AUC", self.alphas, *self._means(), self.best_index)
+        return alpha_table("AUC", self.alphas, *self._means(), self.best_index, self.shared)
 
     def _means(self) -> tuple[Array, Array]:
         """AUC and standard error of each alpha, averaged over outputs."""
@@ -102,7 +105,7 @@ class LeavePairOut(TableMixin):
         k = self.best_index
         return (
             f"<LeavePairOut: {plural(len(self.alphas), 'alpha')}, best AUC {auc[k]:.4f} ± "
-            f"{spread[k]:.4f} at alpha = {self.alphas[k]:.4g}>"
+            f"{spread[k]:.4f} at alpha = {self.alphas[k]:.4g}{given_words(self.shared)}>"
         )
 
     def plot(self, **options: Any) -> Axes:
@@ -126,8 +129,10 @@ def leave_pair_out(
     random_state: Any = None,
     query_weight: Any = None,
 ) -> LeavePairOut:
-    """Hold out every pair of rows, exactly, without refitting.
+    """Hold out every pair of rows, without refitting.
 
+    Predictions are those of refits, up to rounding, given what was computed from all rows: the
+    scaling of features, landmarks, components or knots. `LeavePairOut.shared` names it.
     The estimate is almost unbiased, since rankers are trained on all rows but two. Unlike pooled
     folds, it only compares predictions of the same ranker. For labels 0 and 1 it estimates the
     area under the ROC curve.
@@ -217,19 +222,21 @@ def leave_pair_out(
     error, standard_error = map(
         problem.by_output, pair_errors(*losses, problem.groups, units.groups)
     )
+    shared = problem.shared(scaling=True)
     if not return_differences:
-        return LeavePairOut(problem.alphas, error, standard_error)
+        return LeavePairOut(problem.alphas, error, standard_error, shared=shared)
     rows, differences = _collect(kept, problem, chosen.listed)
     magnitude = problem.by_output(_magnitude_error(problem, rows, differences))
     rows = rows if labelled is None else labelled[rows]
-    return LeavePairOut(problem.alphas, error, standard_error, rows, differences, magnitude)
+    return LeavePairOut(problem.alphas, error, standard_error, rows, differences, magnitude, shared)
 
 
 def tournament_scores(estimator: Any, X: Any, y: Any, *, qid: Any = None) -> Array:
     """The share of wins of each row over all of its held-out pairs.
 
     The scores order the rows by leave-pair-out, so that a ROC curve can be drawn from them. Rows
-    are compared within their query. There are O(m^2) pairs.
+    are compared within their query. There are O(m^2) pairs. As in `leave_pair_out`, the scaling of
+    features, landmarks and components are those of all rows; so is an alpha that is chosen.
 
     Parameters
     ----------

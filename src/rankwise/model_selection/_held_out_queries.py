@@ -14,7 +14,7 @@ from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators.components.chosen_space import ChosenComponentSpace
 from rankwise.estimators.components.component_space import ComponentSpace
 from rankwise.estimators.components.held_out_errors import predict_held_out_queries
-from rankwise.holdout.held_out_folds import check_folds, predict_queries, predict_rows
+from rankwise.holdout.held_out_folds import check_folds, predict_queries, predict_rows, rescales
 from rankwise.holdout.held_out_scores import HeldOutScores, score_predictions
 from rankwise.holdout.hold_out_problem import HoldOutProblem, explained_rounding
 from rankwise.metrics import get_metric
@@ -29,7 +29,7 @@ class HeldOut(HeldOutScores):
 
     Attributes
     ----------
-    alphas, score, standard_error, metric, greater_is_better
+    alphas, score, standard_error, metric, greater_is_better, shared
         As for `HeldOutScores`.
     predictions : ndarray of shape (n_alphas, n_rows) or (n_alphas, n_rows, n_outputs)
         The prediction for each row by a ranker trained without its fold; NaN for rows without a
@@ -62,15 +62,23 @@ def leave_query_out(
     query_weight: Any = None,
     sample_weight: Any = None,
 ) -> HeldOut:
-    """Predict every query by a ranker trained on the others, exactly, without refitting.
+    """Predict every query by a ranker trained on the others, without refitting.
 
-    One factorization for each alpha (or one for all of them) serves all queries. The dual takes
-    O(m^3) time. The primal takes O(m n^2) time and, for each query and alpha, the cube of the
-    number of features or of the rows of the query, whichever is smaller.
+    Predictions are those of refits, up to rounding, unless `shared` of the result names something
+    that was computed from all rows. One factorization for each alpha (or one for all of them)
+    serves all queries. The dual takes O(m^3) time. The primal takes O(m n^2) time and, for each
+    query and alpha, the cube of the number of features or of the rows of the query, whichever is
+    smaller.
 
-    Landmarks of `SparseRankRLS` and components of `KPCRank` are computed from all rows: held-out
-    rows do not affect the weights, but they may affect the landmarks or components. The graph of
-    `TransductiveRankRLS` has all rows: held-out rows are rows without labels.
+    Landmarks of `SparseRankRLS`, components of `KPCRank` and knots of `AdditiveRankRLS` are
+    computed from all rows: held-out rows do not affect the weights, but they may affect these. So
+    may they with ``gamma="scale"``, and with the choice of ``scale="auto"``, which stays the same.
+    The graph of `TransductiveRankRLS` has all rows: held-out rows are rows without labels.
+
+    With ``scale="standard"`` and a linear kernel, features are standardized again without each
+    query, from sums: one system of the size of the features for each query and alpha. If that
+    would take longer than about half a minute, or with another kernel, hold-outs keep the scaling
+    of all rows.
 
     Parameters
     ----------
@@ -126,7 +134,8 @@ def leave_query_out(
             predictions = _component_folds(problem, folds)
         else:
             predictions = predict_queries(problem, folds)
-    return _scored(problem, predictions, metric, groups.codes)
+    shared = _shared(problem, len(folds), whole_queries=True)
+    return _scored(problem, predictions, metric, groups.codes, shared)
 
 
 def k_fold(
@@ -139,11 +148,13 @@ def k_fold(
     metric: str = "disagreement",
     random_state: Any = None,
 ) -> HeldOut:
-    """Hold out folds of rows of one global ranking, exactly.
+    """Hold out folds of rows of one global ranking, without refitting.
 
-    The metric compares only rows of the same fold: rankers of different folds have different
-    offsets, which would distort pooled predictions. Small folds contain few pairs; for small
-    samples, `leave_pair_out` is the better estimate.
+    Predictions are those of refits, up to rounding, given what `shared` of the result names. Rows
+    that are scaled within queries are one query here, with their held-out rows. The metric compares
+    only rows of the same fold: rankers of different folds have different offsets, which would
+    distort pooled predictions. Small folds contain few pairs; for small samples, `leave_pair_out`
+    is the better estimate.
 
     There is one factorization for each alpha if tied pairs count; otherwise, rankers are refitted.
 
@@ -185,13 +196,15 @@ def k_fold(
     folds = [np.flatnonzero(fold_of == k) for k in range(n_splits)]
     with explained_rounding():
         predictions = predict_rows(problem, folds)
-    return _scored(problem, predictions, metric, fold_of)
+    shared = _shared(problem, len(folds), whole_queries=False)
+    return _scored(problem, predictions, metric, fold_of, shared)
 
 
 def leave_one_out(estimator: Any, X: Any, y: Any, *, alphas: Any = None) -> HeldOut:
-    """Predict every row by a regression trained on the others, exactly, without refitting.
+    """Predict every row by a regression trained on the others, without refitting.
 
-    This is for `RLS`, whose predictions are meaningful for single rows. The score is the mean
+    Predictions are those of refits, up to rounding, given what `shared` of the result names. This
+    is for `RLS`, whose predictions are meaningful for single rows. The score is the mean
     squared error. Rankers only predict differences: use `leave_pair_out` for them.
 
     Parameters
@@ -228,6 +241,7 @@ def leave_one_out(estimator: Any, X: Any, y: Any, *, alphas: Any = None) -> Held
         "squared_error",
         False,
         problem.by_output(problem.returned(predictions)),
+        shared=_shared(problem, len(folds), whole_queries=False),
     )
 
 
@@ -262,11 +276,24 @@ def _component_folds(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:
     return found[:, :, -1]
 
 
-def _scored(problem: HoldOutProblem, predictions: Array, metric: str, qid: Index) -> HeldOut:
+def _shared(problem: HoldOutProblem, n_folds: int, *, whole_queries: bool) -> tuple[str, ...]:
+    """What held-out rows had a part in: a query has one in its own scaling, as a new one will."""
+    scaling = problem.scaling
+    own = scaling is not None and scaling.within_queries and whole_queries
+    return problem.shared(scaling=not own and not rescales(problem, n_folds))
+
+
+def _scored(
+    problem: HoldOutProblem,
+    predictions: Array,
+    metric: str,
+    qid: Index,
+    shared: tuple[str, ...],
+) -> HeldOut:
     """Evaluate predictions by a metric, query by query."""
     found = score_predictions(problem.alphas, problem.labels, to_host(predictions), metric, qid)
     outputs = problem.by_output(problem.returned(predictions))
     space = problem.problem.space
     if isinstance(space, SmoothSpace) and space.chosen is not None:
         outputs = space.chosen.for_all_rows(outputs)
-    return HeldOut(**vars(found), predictions=outputs)
+    return HeldOut(**{**vars(found), "shared": shared}, predictions=outputs)

@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from rankwise.backends.arrays import Index
 from rankwise.errors import DataError, ParameterError
+from rankwise.estimators._scaling import kept_of_all_rows
 from rankwise.estimators.components.chosen_space import ChosenComponentSpace
 from rankwise.estimators.components.component_space import ComponentSpace
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
@@ -54,7 +55,11 @@ def hold_out_problem(
             "Exact hold-outs need alphas above 0, except for KPCRank and KPCR: got 0. Use a "
             "small alpha instead."
         )
-    return HoldOutProblem.of(problem, values)
+    held = HoldOutProblem.of(problem, values)
+    if getattr(problem.space, "keeps_rows", False):
+        return held
+    kept = kept_of_all_rows(ranker, problem.space)
+    return replace(held, scaling=ranker.scaling_, kept=kept)
 
 
 def with_one_alpha(estimator: Any, problem: HoldOutProblem) -> HoldOutProblem:

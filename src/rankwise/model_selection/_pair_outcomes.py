@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,13 +21,14 @@ class PairOutcomes:
 
     `right` has 1 for a pair in the right order, 1/2 for tied predictions, and `compared` 1 for
     every pair with different labels that was held out (or how often it was). Rows of the same unit,
-    such as a patient, are not independent.
+    such as a patient, are not independent. `shared` names what held-out rows had a part in.
     """
 
     labels: Array
     right: Array
     compared: Array
     units: Index | None = None
+    shared: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -122,7 +123,7 @@ def held_out_outcomes(
     units = None if groups is None else QueryGroups.of(groups).codes
     k = held.best_index
     found = PairOutcomes.of(labels, held.pairs, np.asarray(differences[k]), units)
-    return found, float(held.alphas[k])
+    return replace(found, shared=held.shared), float(held.alphas[k])
 
 
 def difference_error(first: PairOutcomes, second: PairOutcomes) -> float:

@@ -14,6 +14,7 @@ from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.graph import QueryGroups
 from rankwise.graph.label_checks import numeric_labels
 from rankwise.holdout.held_out_pairs import pair_errors, pair_losses
+from rankwise.holdout.held_out_scores import given_note, given_words
 from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.holdout.permuted_labels import (
     permuted,
@@ -48,6 +49,9 @@ class PermutationTest(TableMixin):
         The same for permuted labels, in the order of the permutations.
     metric : str, default="AUC"
     greater_is_better : bool, default=True
+    shared : tuple of str
+        What held-out rows had a part in, as for `LeavePairOut`. It does not depend on labels, and
+        is the same for all permutations.
 
     Examples
     --------
@@ -62,6 +66,7 @@ class PermutationTest(TableMixin):
     null: Array
     metric: str = "AUC"
     greater_is_better: bool = True
+    shared: tuple[str, ...] = ()
 
     @property
     def p_value(self) -> float:
@@ -90,7 +95,8 @@ class PermutationTest(TableMixin):
             Column("s.e. of p", ".3g"),
             Column("permutations"),
         )
-        return Table(columns, (tuple(self._frame_row().values()),))
+        row = tuple(self._frame_row().values())
+        return Table(columns, (row,), note=given_note(self.shared))
 
     def _frame_row(self) -> dict[str, Any]:
         spread = float(self.null.std(ddof=1)) if len(self.null) > 1 else np.nan
@@ -112,7 +118,7 @@ class PermutationTest(TableMixin):
             f"<PermutationTest: {metric_label(self.metric)} {self.score:.4f}, "
             f"{self.null.mean():.4f} by chance, "
             f"p = {self.p_value:.3g} ± {self.standard_error:.2g} from "
-            f"{plural(len(self.null), 'permutation')}>"
+            f"{plural(len(self.null), 'permutation')}{given_words(self.shared)}>"
         )
 
     def plot(self, **options: Any) -> Axes:
@@ -140,7 +146,8 @@ def permutation_test(
     """Test whether features and labels are related, by a held-out score with permuted labels.
 
     If they are not, every order of the labels is as likely as the given one, and the p-value is at
-    most p with probability p. All pairs are held out exactly for every permutation. With several
+    most p with probability p. All pairs are held out for every permutation, as in
+    `leave_pair_out`. With several
     alphas, the score is that of the best alpha, for the given labels as for permuted ones: the
     p-value accounts for the choice.
 
@@ -214,8 +221,9 @@ def permutation_test(
         units = Units.of(strata, groups, qid, len(labels))
         Y = _permuted(labels, units, QueryGroups.of(qid, len(labels)), n_permutations, rng)
         options = {"qid": qid, "scoring": scoring, "cv": _group_splits(cv, labels, units)}
-        metric, greater, scores = scores_of_columns(estimator, X, Y, n_jobs=n_jobs, **options)
-        return PermutationTest(float(scores[0]), scores[1:], metric, greater)
+        found = scores_of_columns(estimator, X, Y, n_jobs=n_jobs, **options)
+        metric, greater, scores, shared = found
+        return PermutationTest(float(scores[0]), scores[1:], metric, greater, shared)
     if scoring != "auto":
         raise ParameterError(
             f"Held-out pairs are scored by their AUC: scoring={scoring!r} needs another cv, such "
@@ -234,7 +242,8 @@ def permutation_test(
     labels = standard_labels(given.labels[:, 0])
     Y = _permuted(labels, units, given.groups, n_permutations, rng)
     score = 1.0 - _errors(estimator, X, given, Y, units, qid).min(axis=0)
-    return PermutationTest(float(score[0]), score[1:])
+    shared = given.shared(scaling=True)
+    return PermutationTest(float(score[0]), score[1:], shared=shared)
 
 
 def _permuted(

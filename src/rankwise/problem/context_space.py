@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import lru_cache
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
-from rankwise.backends.arrays import Array, is_sparse, is_tensor, to_host
+from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.graph.comparison_checks import context_factors
+from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.graph.comparisons import Comparisons
 from rankwise.kernels import Kernel, Precomputed
 from rankwise.kernels.products import kernel_values
@@ -22,6 +24,7 @@ from rankwise.problem.landmark_space import LandmarkSpace
 from rankwise.problem.memory import check_kernel_fits
 from rankwise.problem.problem import Coordinates, Fit, Problem, Solution
 
+CANCELLED = 1e-3  # share of a sum of squares, of which a difference keeps too few digits
 SAMPLE = 256  # comparisons whose distances set the scale of the context
 
 
@@ -50,6 +53,40 @@ class ContextSpace:
 
     space: FeatureSpace | KernelSpace | LandmarkSpace
     scale: Array
+    shared: ClassVar[tuple[str, ...]] = ("scale of the context",)
+
+    def without(self, problem: Problem) -> Callable[[Index], Array]:
+        """A function of comparisons to hold out: (scale / scale without them)^2, less 1.
+
+        It is by how much alpha penalizes each column of the context more than with all of them.
+        """
+        graph = problem.tasks[0].graph
+        assert isinstance(graph, ComparisonGraph)
+        assert graph.context is not None
+        n, blocks = len(graph.first), range(0, len(graph.first), SAMPLE)
+        distances = np.concatenate(
+            [
+                _squared_distances(self.space, problem.X, graph.first[part], graph.second[part])
+                for part in (slice(start, start + SAMPLE) for start in blocks)
+            ]
+        )
+        squares = graph.context**2
+        total = squares.sum(axis=0)
+
+        def excess(held: Index) -> Array:
+            n_left = n - len(held)
+            if not n_left:
+                return np.zeros_like(total)
+            left = total - squares[held].sum(axis=0)
+            if (left < CANCELLED * total).any():
+                left = np.delete(squares, held, axis=0).sum(axis=0)
+            some = _sample(n_left)  # of those that are left; next, their numbers among all
+            some = some + np.searchsorted(np.sort(held) - np.arange(len(held)), some, side="right")
+            wanted = _mean_distance(distances[some])
+            known = (left > 0.0) & (total > 0.0)  # a column of zeros has no weight
+            return np.where(known, left / (n_left * wanted) - 1.0, 0.0)
+
+        return excess
 
     def plain(self, problem: Problem) -> Problem:
         """The same problem, with the context columns as further rows of features or a kernel."""
@@ -95,11 +132,20 @@ def context_scale(space: Any, X: Any, given: Comparisons) -> Array:
     alpha shrinks it little. It depends on which items are compared, not on the outcomes.
     """
     assert given.context is not None
-    some = np.linspace(0, len(given) - 1, min(SAMPLE, len(given))).round().astype(np.intp)
-    first, second = given.pairs[some].T
-    distance = float(np.mean(_squared_distances(space, X, first, second)))
-    distance = distance if 0.0 < distance < np.inf else 1.0
+    first, second = given.pairs[_sample(len(given))].T
+    distance = _mean_distance(_squared_distances(space, X, first, second))
     return context_factors(given.context, np.sqrt(distance))
+
+
+@lru_cache(maxsize=64)
+def _sample(n: int) -> Index:
+    """Some of n comparisons, evenly spaced."""
+    return np.linspace(0, n - 1, min(SAMPLE, n)).round().astype(np.intp)
+
+
+def _mean_distance(squared: Array) -> float:
+    distance = float(np.mean(squared))
+    return distance if 0.0 < distance < np.inf else 1.0
 
 
 def _squared_distances(space: Any, X: Any, first: Any, second: Any) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -97,6 +97,7 @@ class FeatureSpace:
     solver: str = "auto"
     tol: float = 1e-6
     max_iter: int = 1000
+    takes_sparse: ClassVar[bool] = True
 
     def form(self, X: Any) -> str:
         """The solver in use: for "auto", the fastest that fits in memory, by a rough estimate.
@@ -116,6 +117,10 @@ class FeatureSpace:
         ):
             return "cg"
         return direct_form(X)
+
+    def direct_form(self, X: Any) -> str:
+        """The form for what needs a matrix, such as hold-outs: "primal" or "dual"."""
+        return self.solver if self.solver in ("primal", "dual") else direct_form(X)
 
     def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
         """Equation (11) of the RankRLS paper, or (8) with the linear kernel."""
@@ -156,7 +161,7 @@ class FeatureSpace:
             'Exact hold-outs need it. Use alpha="auto", which holds out folds of queries by '
             "conjugate gradients, or cross_validate or RankingSearchCV with cv=5, which refit."
         )
-        if self.solver == "primal" or (self.solver != "dual" and direct_form(X) == "primal"):
+        if self.direct_form(X) == "primal":
             check_moments_fit(X.shape[1], on, advice)
             return Coordinates(features=X)
         copies = 1 if on.is_host else 3

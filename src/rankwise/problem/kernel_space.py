@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from rankwise.backends.arrays import Array
 from rankwise.backends.dispatch import as_given, backend_of
@@ -52,6 +52,7 @@ class KernelSpace:
     """
 
     kernel: Kernel
+    takes_sparse: ClassVar[bool] = True
 
     def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
         """Equation (8) of the RankRLS paper."""

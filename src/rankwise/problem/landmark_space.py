@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -190,6 +190,8 @@ class LandmarkSpace:
     random_state: Any = None
     precision: str = "float64"
     chosen: LandmarkSystem | None = None
+    shared: ClassVar[tuple[str, ...]] = ("landmarks",)
+    takes_sparse: ClassVar[bool] = True
 
     def system(self, X: Any, qid: Any) -> LandmarkSystem:
         """Choose landmarks among the rows."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
 from rankwise.backends.arrays import Array, Loader
 from rankwise.backends.dispatch import backend_of
+from rankwise.errors import KernelSizeError
 from rankwise.graph.query_graph import QueryGraph
 from rankwise.graph.query_groups import QueryGroups
 from rankwise.problem.loss import Loss, Task
@@ -48,7 +50,14 @@ class Basis(Protocol):
 
 
 class Space(Protocol):
-    """A space of ranking functions, which solves a problem and prepares its rows for hold-outs."""
+    """A space of ranking functions, which solves a problem and prepares its rows for hold-outs.
+
+    Class attributes say more about it:
+
+    - ``takes_sparse = True`` if rows may be sparse; otherwise these are refused.
+    - ``shared = ("landmarks",)`` names what is computed from all rows and kept in hold-outs;
+      results show it.
+    """
 
     def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
         """Solve every task for every alpha."""
@@ -146,7 +155,8 @@ class Problem:
 
     def solve(self, alphas: Sequence[float]) -> Fit:
         """Solve for every alpha."""
-        return self.space.solve(self, alphas)
+        with self._explained_memory():
+            return self.space.solve(self, alphas)
 
     def moments(self, system: System) -> list[Any]:
         """The moments of all rows for each task, which are not to be overwritten.
@@ -161,7 +171,22 @@ class Problem:
 
     def coordinates(self) -> Coordinates:
         """The rows in the form that exact hold-outs need."""
-        return self.space.coordinates(self)
+        with self._explained_memory():
+            return self.space.coordinates(self)
+
+    @contextmanager
+    def _explained_memory(self) -> Iterator[None]:
+        """Name the space that needs too much memory, in an error that says what to do."""
+        try:
+            yield
+        except KernelSizeError:
+            raise
+        except MemoryError as error:
+            raise KernelSizeError(
+                f"{type(self.space).__name__} needs more memory than there is for "
+                f"{self.n_rows:,} rows of {self.X.shape[1]:,} features: {error}. Use fewer rows or "
+                "features, or RankRLS, which takes many sparse features."
+            ) from error
 
 
 def with_intercepts(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -34,6 +34,7 @@ class RampBasis:
     feature: Index
     low: Array
     high: Array
+    scale_free: ClassVar[bool] = True
 
     @classmethod
     def of(cls, X: Any, n_ramps: int) -> RampBasis:
@@ -88,6 +89,8 @@ class RampSpace:
     """
 
     n_ramps: int
+    shared: ClassVar[tuple[str, ...]] = ("knots",)
+    takes_sparse: ClassVar[bool] = True
 
     def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
         """As for linear functions, on ramps in place of the features."""

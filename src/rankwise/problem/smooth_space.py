@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -121,6 +121,9 @@ class SmoothSpace:
     n_neighbors: int = 10
     within_queries: bool = True
     chosen: SmoothRows | None = None
+    takes_sparse: ClassVar[bool] = True
+    #: Whether held-out rows stay, without labels: what all rows share is then theirs, too.
+    keeps_rows: ClassVar[bool] = True
 
     def on_rows(self, X: Any, qid: Any, groups: QueryGroups, labelled: Index) -> SmoothSpace:
         """The same space with a graph of the rows X, of which some are labelled.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -86,6 +89,28 @@ class ColumnStatistics:
             squares = self.squares + other.squares + between
         low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
         return ColumnStatistics(n, low, high, mean, squares)
+
+    @staticmethod
+    def without_each(parts: Sequence[ColumnStatistics]) -> Iterator[ColumnStatistics]:
+        """The statistics of all parts but one, for each of at least two parts.
+
+        They are sums of what comes before and after. Nothing is subtracted, so a part with
+        outliers takes no digits from the statistics without it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> parts = [ColumnStatistics.of(np.array(x)) for x in ([[1.0]], [[3.0]], [[1e9]])]
+        >>> [float(rest.deviation[0]) for rest in ColumnStatistics.without_each(parts)][-1]
+        1.0
+        """
+        after = list(accumulate(reversed(parts[1:]), add))[::-1]
+        yield after[0]
+        before = parts[0]
+        for part, rest in zip(parts[1:], after[1:], strict=False):
+            yield before + rest
+            before = before + part
+        yield before
 
     def transformed(self, shift: Array, divisor: Array) -> ColumnStatistics:
         """The statistics of ``(X - shift) / divisor``."""

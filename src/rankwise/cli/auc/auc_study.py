@@ -162,8 +162,9 @@ class AUCStudy:
                 rest, error = "samples of other groups", "standard error over groups"
             parts.append(
                 f"Each of {self.interval.n_pairs:,} pairs of samples of different classes{within} "
-                f"was predicted by a ranker trained on all {rest} (exact leave-pair-out "
-                "cross-validation). The regularization parameter, "
+                f"was predicted by a ranker trained on all {rest} (leave-pair-out "
+                "cross-validation, given the standardization of all samples). The regularization "
+                "parameter, "
                 f"{self.interval.alpha:.3g}, maximized the area under the ROC curve (AUC) of these "
                 f"pairs: {self.interval.auc:.3f}, 95% confidence interval {self.interval.low:.3f} "
                 f"to {self.interval.high:.3f} ({error}, on the scale of log odds)."

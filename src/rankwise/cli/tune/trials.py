@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rankwise.cli.options import SelectionOptions, refuse
 from rankwise.data import LetorData
+from rankwise.holdout.held_out_scores import given_words
 from rankwise.metric_labels import metric_label
 from rankwise.model_selection import (
     HeldOut,
@@ -254,7 +255,8 @@ class Study:
         best = self.best
         value, error = best.values[best.best], best.result.standard_error[best.best]
         chosen = f"{self.named(best) or 'The ranker'}: {metric_label(self.plan.metric)} {value:.4f}"
-        lines = [f"{chosen}, with a standard error of {error:.4f}."]
+        given = given_words(best.result.shared)
+        lines = [f"{chosen}, with a standard error of {error:.4f}{given}."]
         if self.n_scores == 1:
             return lines
         name, gap = self.runner_up()

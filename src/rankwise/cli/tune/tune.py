@@ -54,10 +54,10 @@ def tune(
     options: RankerOptions,
     data: DataOptions,
 ) -> None:
-    """Choose alpha, and more, by exact hold-outs; fit the best ranker to all rows.
+    """Choose alpha, and more, by hold-outs; fit the best ranker to all rows.
 
     No validation file is needed. Every query is predicted by rankers trained on all others, for
-    every alpha, exactly and without refitting; this costs little more than one fit. With
+    every alpha, without refitting; this costs little more than one fit. With
     --one-ranking, every pair of rows is held out instead (with --folds, that many folds of
     rows).
 

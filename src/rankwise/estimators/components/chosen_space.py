@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,6 +28,8 @@ class ChosenComponentSpace:
     rule: str
     max_components: int | None
     chooses_number: bool = True
+    shared: ClassVar[tuple[str, ...]] = ("components",)
+    takes_sparse: ClassVar[bool] = True
 
     @property
     def limit(self) -> Count:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -180,6 +180,8 @@ class ComponentSpace:
     choice: LandmarkChoice | None = None
     random_state: Any = None
     learned: Projection | None = None
+    shared: ClassVar[tuple[str, ...]] = ("components",)
+    takes_sparse: ClassVar[bool] = True
 
     def settled(self, problem: Problem, count: Count) -> ComponentSpace:
         """The same space with the components of the rows of a problem."""

@@ -22,11 +22,15 @@ class AdditiveRankRLS(LeastSquaresRanker):
     The score is a sum f(x) = f_1(x_1) + ... + f_n(x_n). Each f_j is linear between its knots, which
     are quantiles of the feature, and constant outside of them. The ranker minimizes
 
-        sum_{ij} W_ij ((y_i - y_j) - (f(x_i) - f(x_j)))^2 + alpha sum_j sum_k (rise of f_j)_k^2,
+        1/2 sum_{ij} W_ij ((y_i - y_j) - (f(x_i) - f(x_j)))^2 + alpha sum_j sum_k (rise of f_j)_k^2,
 
     where (rise of f_j)_k is the change of f_j from one knot to the next. It ranks by features of
     which neither more nor less is always better, and by features with outliers, and its functions
     can be drawn. It has no interactions: for these, use a kernel.
+
+    Hold-outs, and the choice of alpha, keep the knots of all rows, which are computed without
+    labels; `shared` of their results says so. On features with heavy tails, a refit may have a
+    rather different last knot.
 
     This is `RankRLS` on n p ramps instead of n features, for p = `n_ramps`: O(m n^2 p^2 + n^3 p^3)
     time and O(m n p) memory for m rows.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -13,20 +13,21 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from rankwise.backends.arrays import Array, to_host
-from rankwise.backends.dispatch import backend_of
-from rankwise.errors import DataError, ParameterError, warn
+from rankwise.backends.arrays import Array, is_sparse, to_host
+from rankwise.backends.dispatch import as_given, backend_of
+from rankwise.errors import DataError, KernelSizeError, ParameterError, warn
 from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._device import returned
 from rankwise.estimators._row_weights import KeptRows, refuse_row_weights
 from rankwise.estimators._scale_warnings import warn_of_scales
-from rankwise.estimators._scaling import prepare_rows, scale_training
+from rankwise.estimators._scaling import prepare_rows, scale_training, shared_by_choice
 from rankwise.estimators._scores import predicted_scores
 from rankwise.estimators._validation import check_training, query_groups
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.metric_labels import metric_label
 from rankwise.parameters import Rule, check_alphas, check_parameters
 from rankwise.problem import FeatureBasis, Fit, Loss, Problem, Space
+from rankwise.problem.context_space import ContextSpace
 from rankwise.problem.feature_space import unscaled_solution
 from rankwise.problem.problem import side_by_side
 from rankwise.scaling import ColumnStandard
@@ -72,6 +73,34 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
     @abstractmethod
     def make_space(self, n_features: int) -> Space:
         """The space that the parameters describe, for rows with this many features."""
+
+    def space_of(self, X: Any) -> Space:
+        """The space for these rows, or an error that says why it cannot take them.
+
+        Parameters
+        ----------
+        X : array, sparse or tensor of shape (n_rows, n_features)
+            Validated and scaled rows.
+
+        Returns
+        -------
+        rankwise.problem.Space
+        """
+        name = type(self).__name__
+        try:
+            space = self.make_space(X.shape[1])
+        except MemoryError as error:
+            raise KernelSizeError(
+                f"{name} needs more memory than there is for {X.shape[1]:,} features: {error}. "
+                "Keep fewer features, or use RankRLS, which takes many sparse ones."
+            ) from error
+        if is_sparse(as_given(X)) and not getattr(space, "takes_sparse", False):
+            raise DataError(
+                f"{name} takes dense rows only, and got sparse ones: pass X.toarray() if it fits "
+                f"in memory, or use RankRLS. ({type(space).__name__} does not declare "
+                "takes_sparse = True.)"
+            )
+        return space
 
     def make_problem(
         self,
@@ -119,7 +148,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         n_pairs = [task.n_learnable for task in tasks]
         loss.check_learnable(n_pairs, X.shape[0], self.n_queries_)
         X = scale_training(self, X, groups, has_queries=qid is not None, y=y)
-        space = self.make_space(X.shape[1])
+        space = self.space_of(X)
         return Problem(X, tasks, loss, space if kept is None else kept.of_space(space), qid)
 
     @explain_calls
@@ -170,15 +199,24 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         self.set_fitted(*only_solution(fit, problem.X))
         warn_of_steps(self, fit)
         warn_of_scales(self, problem.X)
-        return self.set_alpha(alpha, choice)
+        space = problem.space
+        if problem.tasks[0].y is not None:
+            shared = shared_by_choice(self, space)
+        else:  # holding out comparisons leaves all rows as they are
+            shared = space.shared if isinstance(space, ContextSpace) else ()
+        return self.set_alpha(alpha, choice, shared)
 
-    def set_alpha(self, alpha: float, choice: AlphaChoice | None = None) -> Self:
+    def set_alpha(
+        self, alpha: float, choice: AlphaChoice | None = None, shared: tuple[str, ...] = ()
+    ) -> Self:
         """Store the alpha of the fitted model and, if it was chosen, its curve.
 
         Parameters
         ----------
         alpha : float
         choice : rankwise.holdout.alpha_evaluation.AlphaChoice, optional
+        shared : tuple of str
+            What held-out rows had a part in; see `HeldOutScores`.
 
         Returns
         -------
@@ -188,7 +226,8 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         for name in ("preference_slope_", "n_comparisons_"):  # of an earlier fit to comparisons
             self.__dict__.pop(name, None)
         if choice is not None:
-            self.alpha_curve_ = choice.curve
+            curve = choice.curve
+            self.alpha_curve_ = None if curve is None else replace(curve, shared=shared)
             if choice.curve is not None and choice.curve.rises_at_end:
                 warn_of_end(choice.curve)
         return self

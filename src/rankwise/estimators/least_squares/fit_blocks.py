@@ -24,6 +24,7 @@ from rankwise.estimators._scaling import (
     note_rows,
     scale_training,
     scaled_rows,
+    shared_by_choice,
 )
 from rankwise.estimators._validation import check_training
 from rankwise.estimators.least_squares.base import RegularizationPath, only_solution
@@ -91,7 +92,6 @@ class FitBlocksMixin:
             X = scaled_rows(self, X, groups)
             sums = _on_backend(sums, backend_of(X)).with_block(loss, X, y, qid)
         self._fit_sums(sums, X)
-        self.n_queries_ = sums.n_queries
         if not hasattr(self, "block_sums_"):
             warn_of_scales(self, X)
         self.block_sums_ = sums
@@ -146,7 +146,8 @@ class FitBlocksMixin:
             )
         alpha = float(self.alpha) if choice is None else choice.alpha
         self.set_fitted(*only_solution(sums.solve([alpha]), X))
-        self.set_alpha(alpha, choice)
+        self.n_queries_ = sums.n_queries
+        self.set_alpha(alpha, choice, shared_by_choice(self, LandmarkSpace))
 
     def path_blocks(self, blocks: Iterable[Any], alphas: Any = None) -> RegularizationPath:
         """Rankers for many values of alpha, fitted to blocks of rows.

@@ -27,7 +27,7 @@ class FitPairsMixin:
 
     parameters: ClassVar[Any]
     make_loss: Any
-    make_space: Any
+    space_of: Any
     fit_problem: Any
     exact_search: ClassVar[bool]
     path_of_problem: Any
@@ -172,7 +172,7 @@ class FitPairsMixin:
             raise DataError("All comparisons have weight 0: there is nothing to learn from.")
         self.n_queries_ = 1
         rows = scale_training(self, rows, QueryGroups.of(None, rows.shape[0]), has_queries=False)
-        space, context = self.make_space(rows.shape[1]), None
+        space, context = self.space_of(rows), None
         if comparisons.context is not None:
             if not isinstance(space, FeatureSpace | KernelSpace | LandmarkSpace):
                 raise ParameterError(

@@ -40,7 +40,7 @@ class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin, LeastSquaresRanke
     Parameters
     ----------
     alpha : float or "auto", default="auto"
-        Regularization strength, at least 0; lambda in the paper. "auto" chooses it by exact
+        Regularization strength, at least 0; lambda in the paper. "auto" chooses it by
         hold-outs, see Notes. With ``weighting="rows"``, one ranking of all rows is ridge
         regression with an intercept at the same alpha. With ``weighting="pairs"`` the loss is a
         sum over pairs, and useful values of alpha grow with the number of pairs.
@@ -75,8 +75,10 @@ class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin, LeastSquaresRanke
           are then left as they are.
 
         A ranker that scales within queries needs qid in `predict`; rows without qid are one query.
-        Exact hold-outs of queries are those of refits. In hold-outs of rows and pairs, queries are
-        scaled with their held-out rows, and "standard" and gamma="scale" use all rows, not labels.
+        Hold-outs of queries and folds equal refits with the same scaling: linear rankers
+        standardize again without each fold, if that takes less than about half a minute. Pairs are
+        held out given the scaling of all rows; so are queries with a kernel and "standard" or
+        gamma="scale". `shared` of a result says what held-out rows had a part in.
     ties : {"include", "exclude"}, default="include"
         Whether pairs with equal scores count. If they do, their predictions should be equal. If
         they do not, each output is fitted separately, since outputs have different ties.
@@ -146,11 +148,11 @@ class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin, LeastSquaresRanke
 
     Notes
     -----
-    ``alpha="auto"`` tries twelve values from 1e-6 to 100 times the mean of the diagonal of X'LX,
-    and more if the features have very different scales; in the dual, nine values relative to the
-    diagonal of the kernel matrix.
+    ``alpha="auto"`` tries twelve values, each 10^0.75 times the one before, up to 100 times the
+    mean of the diagonal of X'LX (from 10^-6.25 times), and more if the features have very
+    different scales; in the dual, nine values relative to the diagonal of the kernel matrix.
     Each is judged by predictions for rows that were held out, as in `leave_query_out` and
-    `leave_pair_out`:
+    `leave_pair_out`, but given the scaling of all rows and comparisons:
 
     - whole queries, by ndcg@10 if labels are whole numbers from 0 to 30 and by disagreement
       otherwise;

@@ -9,10 +9,11 @@ from sklearn.base import clone
 
 from rankwise.backends.arrays import Array, is_tensor
 from rankwise.errors import DataError, ParameterError
+from rankwise.estimators._scaling import shared_by_choice
 from rankwise.estimators.least_squares.base import RegularizationPath, only_solution, warn_of_steps
 from rankwise.estimators.least_squares.fit_blocks import CheckedBlocks
 from rankwise.parameters import check_alphas, check_parameters
-from rankwise.problem import FeatureBasis, Fit, Solution
+from rankwise.problem import FeatureBasis, FeatureSpace, Fit, Solution
 from rankwise.problem.block_products import BlockProducts
 from rankwise.progress import progress_bar
 from rankwise.solvers.shifted_cg import shifted_cg, unsolved_residual
@@ -73,7 +74,7 @@ class StepBlocksMixin:
         fit = _solve_blocks(self, products, [alpha])
         self.set_fitted(*only_solution(fit, None))
         warn_of_steps(self, fit)
-        fitted: Self = self.set_alpha(alpha, choice)
+        fitted: Self = self.set_alpha(alpha, choice, shared_by_choice(self, FeatureSpace))
         return fitted
 
     def path_blocks(self, blocks: Iterable[Any], alphas: Any = None) -> RegularizationPath:

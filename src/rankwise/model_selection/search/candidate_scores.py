@@ -68,7 +68,8 @@ def score_pairs(
         for batch, found in zip(batches, results, strict=True):
             times = np.full((len(batch.candidates), 1), found.fit_time / len(batch.candidates))
             none, zero = np.empty((len(times), 0)), np.zeros_like(times)
-            outcomes.append(Outcome(found.score, found.standard_error, none, times, zero))
+            scores = found.score, found.standard_error, none, times, zero
+            outcomes.append(Outcome(*scores, shared=found.shared))
     return outcomes
 
 
@@ -128,4 +129,4 @@ def _score(
     fit_time = np.broadcast_to([part.fit_time / shares for part in found], shape)
     score_time += [part.predict_time / shares for part in found]
     outcome = summarize(np.stack(values), counts, fit_time, score_time)
-    return replace(outcome, predictions=predictions)
+    return replace(outcome, predictions=predictions, shared=found[0].shared)

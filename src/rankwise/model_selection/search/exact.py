@@ -25,11 +25,15 @@ PAIR_METRICS = ("disagreement", "concordance", "auc")
 
 
 class PairScores(NamedTuple):
-    """Scores of held-out pairs for each alpha, their standard errors, and the time in seconds."""
+    """Scores of held-out pairs for each alpha, their standard errors, and the time in seconds.
+
+    And what held-out rows had a part in.
+    """
 
     score: Array
     standard_error: Array
     fit_time: float
+    shared: tuple[str, ...]
 
 
 def has_shortcut(
@@ -83,7 +87,9 @@ def exact(
     scores = to_host(found.predictions)
     if splits.order is not None:
         scores = scores[:, np.argsort(splits.order)]
-    return Predicted(scores[:, splits.rows], perf_counter() - start, 0.0, found.alphas)
+    return Predicted(
+        scores[:, splits.rows], perf_counter() - start, 0.0, found.alphas, found.shared
+    )
 
 
 def check_pair_search(estimator: Any, scorer: RankingScorer) -> None:
@@ -117,4 +123,4 @@ def exact_pairs(
         for values in (found.error, found.standard_error)
     )
     score = 0.0 - error if scorer.negated else 1.0 - error
-    return PairScores(score, standard_error, perf_counter() - start)
+    return PairScores(score, standard_error, perf_counter() - start, found.shared)

@@ -36,7 +36,7 @@ class Outcome:
 
     `splits`, `fit_time` and `score_time` have a column for each split. Without splits, `splits` has
     no columns, and the times have one. `predictions`, if they are kept, are those of the held-out
-    rows of all splits.
+    rows of all splits. `shared` names what held-out rows had a part in; see `HeldOutScores`.
     """
 
     mean: Array
@@ -45,6 +45,7 @@ class Outcome:
     fit_time: Array
     score_time: Array
     predictions: Array | None = None
+    shared: tuple[str, ...] = ()
 
 
 def list_candidates(param_grid: Any) -> list[dict[str, Any]]:

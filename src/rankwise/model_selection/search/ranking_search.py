@@ -127,6 +127,9 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
         Held-out score of the best candidate (the first one, if several are equal).
     best_index_ : int
         Its index in `cv_results_`.
+    shared_ : tuple of str
+        What rows that were held out for `best_score_` had a part in, such as "landmarks"; see
+        `HeldOutScores`. Empty if hold-outs are refits or equal refits.
     cv_results_ : dict of str to array
         In scikit-learn's form: ``params`` and ``param_*``, ``mean_test_score``,
         ``std_test_score``, ``rank_test_score``, ``split0_test_score`` and so on,
@@ -365,6 +368,11 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
         self.best_index_ = int(np.argmin(self.cv_results_["rank_test_score"]))
         self.best_params_ = candidates[self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        (self.shared_,) = (
+            outcome.shared
+            for batch, outcome in zip(batches, outcomes, strict=True)
+            if self.best_index_ in batch.candidates
+        )
 
     @available_if(_has_best_estimator)  # type: ignore[untyped-decorator]
     def predict(self, X: Any, *, qid: Any = None) -> Any:

@@ -23,12 +23,16 @@ from rankwise.routing import predict_with_queries, requested
 
 
 class Predicted(NamedTuple):
-    """Scores for each alpha (or a single set of scores), times in seconds, and the alphas."""
+    """Scores for each alpha (or a single set of scores), times in seconds, and the alphas.
+
+    `shared` names what held-out rows had a part in; see `HeldOutScores`.
+    """
 
     scores: Array
     fit_time: float
     predict_time: float
     alphas: Array | None = None
+    shared: tuple[str, ...] = ()
 
 
 def refit(
