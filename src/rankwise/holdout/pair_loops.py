@@ -104,6 +104,22 @@ def _centred_pair(
 
 
 @compiled
+def right_pairs(
+    M: Array, is_hat: bool, diagonal: Array, f: Array, r: Array, labels: Array, compared: Array
+) -> float:
+    """How many compared pairs are in the right order, ties counting half; M has all rows."""
+    n, total, out = len(M), 0.0, np.empty(1)
+    for i in range(n):
+        for j in range(i + 1, n):
+            gap = labels[i] - labels[j]
+            if gap == 0.0 or compared[i, j] == 0.0:
+                continue
+            _centred_pair(M[i, j], diagonal[i], diagonal[j], is_hat, n, i, j, f, r, out)
+            total += 0.5 * (1.0 + np.sign(out[0] * gap)) * compared[i, j]
+    return total
+
+
+@compiled
 def pair_slopes(
     M: Array, is_hat: bool, n: int, start: int, diagonal: Array, u: Array, v: Array
 ) -> None:
