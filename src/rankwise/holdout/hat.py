@@ -95,20 +95,6 @@ class DenseHat:
     def dense(self) -> DenseHat:
         return DenseHat(np.ascontiguousarray(to_host(self.M)), self.is_hat)
 
-    def without(self, row: int) -> DenseHat:
-        """The matrix of the other rows, a NumPy array as this one, in O(n^2) time.
-
-        Q = C - H is part of the inverse of a system with a row for each training row: without row
-        k, it is Q - q_k q_k' / q_kk. For H, the terms that cancel are left out.
-        """
-        M, m_kk = np.delete(np.delete(self.M, row, 0), row, 1), float(self.M[row, row])
-        m, c = np.delete(self.M[row], row), 1.0 / self.n
-        if self.is_hat:
-            M += (np.outer(m, m) + c * (m[:, None] + m + m_kk / (self.n - 1))) / (1.0 - c - m_kk)
-        else:
-            M -= np.outer(m, m / m_kk)
-        return DenseHat(M, self.is_hat)
-
 
 @dataclass(frozen=True)
 class FeatureHat:

@@ -14,12 +14,12 @@ from rankwise.holdout.held_out_pairs import one_ranking, pair_differences
 from rankwise.holdout.hold_out_problem import HoldOutProblem, explained_rounding, on_coordinates
 from rankwise.holdout.leave_pair_out import ranking_hat
 from rankwise.holdout.pair_choice import PairChoice
-from rankwise.holdout.pair_loops import right_pairs
+from rankwise.holdout.pair_loops import right_without
 from rankwise.holdout.permuted_labels import shares_hat
 from rankwise.holdout.rounding import lost_in_rounding
 from rankwise.problem import Coordinates
 
-Right = Callable[[Index], float]  # how many pairs of some rows these rows alone order rightly
+Right = Callable[[int], float]
 
 
 def training_effects(
@@ -41,13 +41,13 @@ def training_effects(
     hold out of it.
     """
     if len(np.unique(units)) == len(units) and shares_hat(problem):
-        right_among = _by_one_hat(problem, compared)
+        right_without_unit = _by_one_hat(problem, compared)
     else:
-        right_among = _by_new_systems(problem, compared, pairs_of)
+        right_without_unit = _by_new_systems(problem, compared, units, pairs_of)
 
     def effect(unit: int) -> float:
-        rows = np.flatnonzero(units != unit)
-        return float(right[np.ix_(rows, rows)].sum()) / 2 - right_among(rows)
+        rest = (units != unit).astype(np.float64)
+        return float(rest @ right @ rest) / 2 - right_without_unit(unit)
 
     return np.array(map_in_threads(effect, chosen.tolist(), threads_for(len(chosen) * right.size)))
 
@@ -58,30 +58,29 @@ def pair_credit(gap: Array, difference: Array) -> Array:
 
 
 def _by_one_hat(problem: HoldOutProblem, compared: Array) -> Right:
-    (lam,), n, y = problem.lams, len(problem.y), problem.labels
+    (lam,), n, labels = problem.lams, len(problem.y), problem.labels
     with explained_rounding():
         hat = ranking_hat(one_ranking(problem, 0), problem.loss, lam, left=n - 3).dense()
+    f, r = hat.fit(labels - labels.mean(axis=0))
+    if not np.isfinite(f).all():
+        raise lost_in_rounding()
 
-    def right_among(rows: Index) -> float:
-        (row,) = np.setdiff1d(np.arange(n), rows)
-        inner, labels = hat.without(int(row)), y[rows]
-        f, r = inner.fit(labels - labels.mean(axis=0))
-        if not np.isfinite(f).all():
-            raise lost_in_rounding()
-        counted = compared[np.ix_(rows, rows)]
-        return right_pairs(inner.M, inner.is_hat, inner.diagonal, f, r, labels[:, 0], counted)
+    def right_without_unit(row: int) -> float:
+        return right_without(hat.M, hat.is_hat, row, f, r, labels[:, 0], compared)
 
-    return right_among
+    return right_without_unit
 
 
 def _by_new_systems(
     problem: HoldOutProblem,
     compared: Array,
+    units: Index,
     pairs_of: Callable[[HoldOutProblem, Index], PairChoice],
 ) -> Right:
     on, given = backend_of(problem.y), problem.coordinates
 
-    def right_among(rows: Index) -> float:
+    def right_without_unit(unit: int) -> float:
+        rows = np.flatnonzero(units != unit)
         if given.kernel is not None:
             part = Coordinates(kernel=on.contiguous(given.kernel[rows][:, rows]))
         else:
@@ -96,4 +95,4 @@ def _by_new_systems(
             total += float((credit * compared[rows[first], rows[second]]).sum())
         return total
 
-    return right_among
+    return right_without_unit

@@ -67,7 +67,7 @@ class AUCInterval(TableMixin):
         return f"{self.low:.3f} to {self.high:.3f}"
 
     def _frame_columns(self) -> dict[str, Any]:
-        names = ("auc", "low", "high", "standard_error", "level", "alpha", "n_pairs", "why")
+        names = ("level", "auc", "low", "high", "standard_error", "alpha", "n_pairs", "why")
         return {name: [getattr(self, name)] for name in names}
 
     def __repr__(self) -> str:
@@ -131,8 +131,8 @@ class AUCDifference(TableMixin):
         return Table(columns, ((*row, self.standard_error, self.p_value),), note=self.why)
 
     def _frame_columns(self) -> dict[str, Any]:
-        names = ("difference", "low", "high", "standard_error", "p_value", "first", "second")
-        return {name: [getattr(self, name)] for name in (*names, "level", "why")}
+        names = ("level", "difference", "low", "high", "standard_error", "p_value", "first")
+        return {name: [getattr(self, name)] for name in (*names, "second", "why")}
 
     def __repr__(self) -> str:
         if self.low is None or self.high is None or self.p_value is None:
@@ -204,7 +204,7 @@ def auc_interval(
     >>> from rankwise.model_selection import auc_interval
     >>> data = load_dataset("breast_cancer")
     >>> auc_interval(RankRLS(10.0), data.X[:80, :3], data.y[:80])
-    <AUCInterval: AUC 0.9799, 95% interval 0.9361 to 0.9939>
+    <AUCInterval: AUC 0.9799, 95% interval 0.9196 to 0.9952>
     """
     check_value("level", level, Number(0, 1, open_low=True, open_high=True))
     found, best = held_out_outcomes(estimator, X, y, strata, groups, alpha)

@@ -41,8 +41,8 @@ class NestedLeavePairOut(TableMixin):
     auc : float
         The share of pairs with different labels in the right order.
     low, high : float
-        An interval of 95%, from the U-statistic of these pairs; rows of a group count as one. Unlike
-        that of `auc_interval`, it takes rankers as given, and is too short if the signal is weak.
+        An interval of 95%, from the U-statistic of these pairs; rows of a group count as one. It
+        takes rankers as given, and is too short if the signal is weak; `auc_interval` does not.
     standard_error : float
     unnested : float or None
         The AUC of leave-pair-out of the estimator as it is chosen and fitted on all rows; None if
