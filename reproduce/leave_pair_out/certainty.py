@@ -1,4 +1,4 @@
-"""How sure is the AUC of held-out pairs? Coverage, p-values and nesting.
+"""How sure is the AUC of held-out pairs? p-values and nesting.
 
 Classes are normal with unit covariance, so that the AUC of a linear ranker is known.
 """
@@ -9,7 +9,6 @@ import os
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 from scipy.stats import kstest, norm
@@ -20,18 +19,11 @@ from rankwise import RankRLS
 from rankwise.cli.auc.auc_study import AUCStudy
 from rankwise.data import read_samples
 from rankwise.errors import DataError
-from rankwise.model_selection import (
-    auc_interval,
-    nested_leave_pair_out,
-    permutation_test,
-)
-from rankwise.plots import COLORS, INK, MARKERS, new_axes, save_figure
+from rankwise.model_selection import nested_leave_pair_out, permutation_test
 from rankwise.report import Column, Table
 
 ALPHA, FEATURES = 10.0, 5
-ROWS, AUCS, SHARES = (20, 40, 80, 160), (0.5, 0.7, 0.85, 0.95), (0.5, 0.2)
-SETS, NULL_SETS, PERMUTATIONS, NESTED_SETS = 150, 500, 99, 60
-METHODS = ("u-statistic", "bootstrap")
+NULL_SETS, PERMUTATIONS, NESTED_SETS = 500, 99, 60
 
 
 def sample(
@@ -43,41 +35,6 @@ def sample(
     shift = np.zeros(features)
     shift[0] = np.sqrt(2.0) * norm.ppf(auc)
     return rng.standard_normal((n, features)) + np.outer(y, shift), y, shift
-
-
-def true_auc(X: np.ndarray, y: np.ndarray, shift: np.ndarray, ranker: Any) -> float:
-    """The AUC on new rows of the ranker that is fitted to these."""
-    w = ranker.fit(X, y).coef_
-    return float(norm.cdf(w @ shift / (np.sqrt(2.0) * np.linalg.norm(w))))
-
-
-def coverage() -> dict:
-    """How often intervals of 95% contain the AUC of rankers like these, and of this ranker."""
-    found: dict[str, dict] = {}
-    ranker = RankRLS(ALPHA, scale=None)
-    for n in ROWS:
-        for share in SHARES:
-            for auc in AUCS:
-                rng = np.random.default_rng(0)
-                truths, low, high = [], [], []
-                for seed in range(SETS):
-                    X, y, shift = sample(n, auc, share, FEATURES, rng)
-                    truths.append(true_auc(X, y, shift, ranker))
-                    intervals = [
-                        auc_interval(ranker, X, y, method=m, n_resamples=400, random_state=seed)
-                        for m in METHODS
-                    ]
-                    low.append([i.low for i in intervals])
-                    high.append([i.high for i in intervals])
-                truth, mean = np.array(truths)[:, None], float(np.mean(truths))
-                inside = (np.array(low) <= mean) & (mean <= np.array(high))
-                own = (np.array(low) <= truth) & (truth <= np.array(high))
-                found[f"{n} {share} {auc}"] = {
-                    "mean": mean,
-                    "inside": dict(zip(METHODS, inside.mean(axis=0).tolist(), strict=True)),
-                    "own": dict(zip(METHODS, own.mean(axis=0).tolist(), strict=True)),
-                }
-    return found
 
 
 def null() -> dict:
@@ -152,24 +109,6 @@ def microarray() -> dict:
     return found
 
 
-def coverage_text(found: dict) -> str:
-    header = (
-        Column("rows"), Column("positive", ".0%"), Column("mean true AUC", ".3f"),
-        Column("U-statistic", ".3f"), Column("bootstrap", ".3f"),
-    )  # fmt: skip
-    rows = []
-    for key, v in found.items():
-        n, share, _ = key.split()
-        rows.append((int(n), float(share), v["mean"], *(v["inside"][m] for m in METHODS)))
-    error = np.sqrt(0.95 * 0.05 / SETS)
-    words = (
-        f"Share of {SETS} samples whose interval of 95% contains the mean true AUC of rankers "
-        f"trained on such samples (s.e. {error:.3f})."
-    )
-    table = Table(header, tuple(rows), "Coverage of intervals of 95%").to_markdown()
-    return f"{words}\n\n{table}\n\n![coverage over rows](coverage.svg)"
-
-
 def null_text(found: dict) -> str:
     below = ", ".join(f"{share:.3f} are at most {level}" for level, share in found["below"].items())
     return (
@@ -204,24 +143,3 @@ def microarray_text(found: dict) -> str:
     )  # fmt: skip
     title = "Microarray studies: 1,000 permutations, ten times five nested folds"
     return Table(header, rows, title).to_markdown()
-
-
-def draw_coverage(found: dict, path: Path) -> None:
-    """Coverage over rows, for balanced classes and 1:4."""
-    axes = new_axes(columns=2, size=(3.6, 3.4))
-    for ax, share in zip(axes, SHARES, strict=True):
-        for k, auc in enumerate(AUCS):
-            for method, style in zip(METHODS, ("-", ":"), strict=True):
-                values = [found[f"{n} {share} {auc}"]["inside"][method] for n in ROWS]
-                ax.plot(
-                    ROWS, values, ls=style, color=COLORS[k], marker=MARKERS[k], ms=4, lw=1.4,
-                    label=f"AUC up to {auc}" if style == "-" else None,
-                )  # fmt: skip
-        ax.axhline(0.95, color=INK, lw=0.8)
-        ax.set(xscale="log", xticks=ROWS, xlabel="rows", ylim=(0.55, 1.01))
-        ax.set_xticklabels([str(n) for n in ROWS])
-        ax.minorticks_off()
-        ax.set_title(f"{share:.0%} positive")
-    axes[0].set_ylabel("coverage (dotted: bootstrap)")
-    axes[1].legend(frameon=False, fontsize=8)
-    save_figure(axes[0].figure, path)

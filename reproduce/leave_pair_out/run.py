@@ -26,7 +26,7 @@ from rankwise.model_selection import k_fold, leave_one_out, leave_pair_out
 from rankwise.plots import COLORS, INK, MARKERS, new_axes, save_figure
 from rankwise.report import Column, Table
 from reproduce.command import run_steps
-from reproduce.leave_pair_out import approximation, certainty
+from reproduce.leave_pair_out import approximation, certainty, levels
 
 HERE = Path(__file__).parent
 CLAIMS = json.loads((HERE / "expected.json").read_text(encoding="utf-8"))
@@ -188,7 +188,7 @@ STEPS = {
     "approximation": approximation.approximation,
     "timing": timing,
     "bias": bias,
-    "coverage": certainty.coverage,
+    "coverage": levels.coverage,
     "null": certainty.null,
     "nested": certainty.nested,
     "microarray": certainty.microarray,
@@ -281,7 +281,7 @@ TEXTS = {
     "approximation": approximation.approximation_text,
     "timing": timing_text,
     "bias": bias_text,
-    "coverage": certainty.coverage_text,
+    "coverage": levels.coverage_text,
     "null": certainty.null_text,
     "nested": certainty.nested_text,
     "microarray": certainty.microarray_text,
@@ -292,8 +292,6 @@ def texts(results: dict) -> dict[str, str]:
     """Blocks of the README, of the steps that have results; draws the figures."""
     if "timing" in results:
         draw(results["timing"])
-    if "coverage" in results:
-        certainty.draw_coverage(results["coverage"], HERE / "coverage.svg")
     return {step: TEXTS[step](results[step]) for step in STEPS if step in results}
 
 

@@ -181,7 +181,11 @@ def test_files_that_cannot_be_used(tmp_path, keep):
         ("i.json", b'[{"id":"a"},{"id":"\\udfff"}]', "row 2: .* half of a surrogate pair"),
         ("i.jsonl", b'{"id":"a"}\n{"id":"b","text":"\\ud83d"}', "line 2: .* half of a surrogate"),
         ("i.jsonl", b'{"id":"a"}\n{"id":"b\\u0000"}', "item 2 has a null character"),
-        ("i.json", b'[{"id":"a"},{"id":"' + b"x" * 200_000 + b'"}]', "item 2 has more than 100,000 letters"),
+        (
+            "i.json",
+            b'[{"id":"a"},{"id":"' + b"x" * 200_000 + b'"}]',
+            "item 2 has more than 100,000 letters",
+        ),
     ],
 )
 def test_damaged_items_are_refused(tmp_path, keep, name, content, words):

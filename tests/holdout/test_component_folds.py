@@ -12,6 +12,7 @@ from rankwise.estimators.components.held_out_errors import ComponentErrors, shuf
 from rankwise.graph import PreferenceGraph
 from rankwise.holdout.component_folds import component_folds, component_pair_losses
 from rankwise.metrics import disagreement_error
+from rankwise.model_selection import leave_pair_out, leave_query_out
 from rankwise.solvers.kpca import Count, kernel_components
 from rankwise.solvers.nested_least_squares import rounding_noise
 from tests.oracles.kpca import fixed_components_fold, fixed_components_regression
@@ -267,3 +268,52 @@ def test_comparisons_need_folds(cv):
     X, _, _, _, _ = make_problem()
     with pytest.raises(DataError, match="fit_pairs has comparisons: use a number of folds"):
         KPCRank(cv=cv, scale=None).fit_pairs(X, [[0, 1], [2, 3], [4, 5]])
+
+
+def test_the_nested_error_of_queries_is_chosen_without_them():
+    X, y, qid, _, _ = make_problem(3)
+    ranker = KPCRank(cv="leave_query_out", max_components=5, scale=None).fit(X, y, qid=qid)
+    by_query = []
+    for p in range(1, 6):
+        held = leave_query_out(KPCRank(p, scale=None), X, y, qid=qid).predictions[0]
+        found = disagreement_error(y, held, qid, per_query=True)
+        by_query.append(found.values)
+    by_query, nested = np.array(by_query), []
+    for q in range(6):
+        others = np.delete(by_query, q, axis=1).mean(axis=1)
+        nested.append(by_query[np.argmin(others.round(12)), q])
+    errors = ranker.component_errors_
+    assert_allclose(errors.nested_error, np.mean(nested))
+    assert f"nested error {errors.nested_error:.4f}" in repr(errors)
+    assert f"nested error {errors.nested_error:.4f}" in str(errors)
+
+
+def test_the_nested_error_of_pairs_leaves_out_all_pairs_of_a_row():
+    X, y, _, _, _ = make_problem(4)
+    X, y = X[:14], y[:14]
+    ranker = KPCRank(cv="leave_pair_out", max_components=4, scale=None).fit(X, y)
+    wrong = np.zeros((4, 14, 14))
+    for p in range(1, 5):
+        held = leave_pair_out(KPCRank(p, scale=None), X, y, alphas=[0.0], return_differences=True)
+        i, j = held.pairs.T
+        wrong[p - 1, i, j] = wrong[p - 1, j, i] = held.differences[0] * (y[i] - y[j]) < 0
+    total = 0.0
+    for row in range(14):
+        rest = np.arange(14) != row
+        others = wrong[:, rest][:, :, rest].sum(axis=(1, 2))
+        total += wrong[np.argmin(others), row].sum()  # whole numbers
+    assert_allclose(ranker.component_errors_.nested_error, total / (14 * 13))
+
+
+def test_a_chosen_error_flatters_without_a_signal():
+    draw = np.random.default_rng(0)
+    X, y, qid = draw.standard_normal((90, 3)), draw.standard_normal(90), np.arange(90) // 6
+    errors = KPCRank(cv="leave_query_out", max_components=40).fit(X, y, qid=qid).component_errors_
+    assert errors.error.min() < 0.47
+    assert errors.nested_error > errors.error.min() + 0.02
+    assert (
+        KPCRank(cv=3, max_components=5)
+        .fit(X, np.column_stack((y, X[:, 0])), qid=qid)
+        .component_errors_.nested_error
+        is None
+    )

@@ -5,14 +5,14 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from scipy.special import expit, logit
-from scipy.stats import norm
+from scipy.stats import norm, t
 from sklearn.feature_selection import SelectKBest
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from rankwise import RankingSearchCV, RankRLS
+from rankwise import RLS, RankingSearchCV, RankRLS
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
 from rankwise.model_selection import (
     auc_difference,
@@ -20,74 +20,134 @@ from rankwise.model_selection import (
     leave_pair_out,
     nested_leave_pair_out,
 )
+from rankwise.model_selection._pair_outcomes import held_out_outcomes
+from tests.oracles.auc_spread import refitted_outcomes, spread
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((24, 3))
 Y = (X[:, 0] + 1.5 * rng.standard_normal(24) > 0).astype(float)
 
 
-def outcomes(ranker, X, y):
-    """A matrix of outcomes with a row for each positive and a column for each negative row."""
-    held = leave_pair_out(ranker, X, y, return_differences=True)
-    d = np.zeros((len(y), len(y)))
-    for (i, j), value in zip(held.pairs, held.differences[0], strict=True):
-        d[i, j], d[j, i] = value, -value
-    return (1 + np.sign(d[np.ix_(y == 1, y == 0)])) / 2
-
-
-def delong(values):
-    return np.sqrt(
-        values.mean(axis=1).var(ddof=1) / len(values)
-        + values.mean(axis=0).var(ddof=1) / values.shape[1]
-    )
-
-
-@pytest.mark.parametrize("ties", ["include", "exclude"])
-def test_the_standard_error_is_delongs(ties):
-    ranker = RankRLS(1.0, ties=ties)
-    values, result = outcomes(ranker, X, Y), auc_interval(ranker, X, Y, level=0.9)
-    error = delong(values)
-    assert_allclose(result.auc, values.mean())
+def test_the_interval_is_that_of_refits_without_each_row():
+    """Every pair is refitted, and every pair again without each row."""
+    x, y = X[:18, :2], np.arange(18) % 3 == 0
+    result = auc_interval(RankRLS(1.0, scale=None), x, y, level=0.9)
+    right, effects = refitted_outcomes(x, y, 1.0)
+    assert_allclose(result.auc, right.mean())
+    error, freedom = spread(right, effects, y)
     assert_allclose(result.standard_error, error)
-    half = norm.ppf(0.95) * error / (result.auc * (1 - result.auc))
+    half = t.ppf(0.95, freedom) * error / (result.auc * (1 - result.auc))
     assert_allclose([result.low, result.high], expit(logit(result.auc) + np.array([-half, half])))
-    assert result.n_pairs == values.size
+    assert result.n_pairs == right.size
+    assert result.why == ""
+
+
+def test_the_difference_is_that_of_refits_without_each_row():
+    x, noise, y = X[:18, :2], rng.standard_normal((18, 2)), np.arange(18) % 2 == 0
+    rankers = RankRLS(1.0, scale=None), RankRLS(5.0, scale=None)
+    result = auc_difference(*rankers, x, y, X_second=noise)
+    one, two = refitted_outcomes(x, y, 1.0), refitted_outcomes(noise, y, 5.0)
+    right, effects = one[0] - two[0], one[1] - two[1]
+    gap, (error, freedom) = right.mean(), spread(right, effects, y)
+    assert_allclose(result.difference, gap)
+    assert_allclose((result.first, result.second), (one[0].mean(), two[0].mean()))
+    assert_allclose(result.standard_error, error)
+    distance = np.arctanh(gap) * (1 - gap**2) / error
+    assert_allclose(result.p_value, 2 * t.sf(abs(distance), freedom))
+    half = t.ppf(0.975, freedom) * error / (1 - gap**2)
+    assert_allclose(np.arctanh([result.low, result.high]), np.arctanh(gap) + [-half, half])
+
+
+@pytest.mark.parametrize(
+    "ranker",
+    [
+        RankRLS(1.0, scale=None, ties="exclude"),
+        RankRLS(1.0, scale=None, weighting="pairs"),
+        RankRLS(1e9, scale=None),
+        RankRLS(0.1, kernel="rbf", gamma=0.5, scale=None),
+        RLS(1.0, scale=None),
+    ],
+    ids=["ties excluded", "weighted pairs", "large alpha", "rbf", "RLS"],
+)
+@pytest.mark.parametrize("given", [None, "groups", "strata"])
+def test_effects_are_those_of_hold_outs_without_a_unit(ranker, given):
+    units = np.arange(24) if given != "groups" else np.repeat(np.arange(16), [2] * 8 + [1] * 8)
+    ids = {None: None, "groups": units, "strata": np.arange(24) % 2}[given]
+    options = {"strata": None, "groups": None} | ({} if given is None else {given: ids})
+    found, _ = held_out_outcomes(ranker, X, Y, **options, alpha=None)
+    for unit in (0, 5, 15):
+        rest = units != unit
+        chosen = {} if given is None else {given: ids[rest]}
+        held = leave_pair_out(ranker, X[rest], Y[rest], return_differences=True, **chosen)
+        first, second = held.pairs.T
+        gap = Y[rest][first] - Y[rest][second]
+        wanted = ((1 + np.sign(gap * held.differences[0])) / 2)[gap != 0].sum()
+        assert_allclose(found.effects[unit], found.right[rest][:, rest].sum() / 2 - wanted)
+
+
+def test_many_rows_take_the_effects_of_some(monkeypatch):
+    draw = np.random.default_rng(3)
+    x = draw.standard_normal((120, 4))
+    y = (x[:, 0] + 2 * draw.standard_normal(120) > 0).astype(float)
+    exact = auc_interval(RankRLS(1.0), x, y)
+    monkeypatch.setattr("rankwise.model_selection._pair_outcomes.MOST_EFFECTS", 60)
+    some = auc_interval(RankRLS(1.0), x, y)
+    assert some.auc == exact.auc
+    assert some.standard_error != exact.standard_error
+    assert some.standard_error == pytest.approx(exact.standard_error, rel=0.1)
 
 
 def test_perfect_order_has_a_lower_bound():
     """Newcombe's method 5, from its equation."""
-    x = np.arange(12.0)[:, None]
-    result = auc_interval(RankRLS(1.0), x, np.arange(12) >= 8)
+    x = np.arange(15.0)[:, None]
+    result = auc_interval(RankRLS(1.0), x, np.arange(15) >= 11)
     assert (result.auc, result.high, result.standard_error) == (1.0, 1.0, 0.0)
-    t = result.low
-    spread = t * (1 - t) * (1 + 5 * ((1 - t) / (2 - t) + t / (1 + t))) / 32
-    assert_allclose(1 - t, norm.ppf(0.975) * np.sqrt(spread), rtol=1e-6)
+    bound = result.low
+    inner = 1 + 6.5 * ((1 - bound) / (2 - bound) + bound / (1 + bound))
+    error = np.sqrt(bound * (1 - bound) * inner / 44)
+    assert_allclose(1 - bound, norm.ppf(0.975) * error, rtol=1e-6)
 
 
-def test_a_bootstrap_over_rows():
-    values = outcomes(RankRLS(1.0), X, Y)
-    result = auc_interval(RankRLS(1.0), X, Y, method="bootstrap", random_state=0)
-    draw = np.random.default_rng(1)
-    want = []
-    for _ in range(2000):
-        rows = draw.integers(0, len(values), len(values))
-        columns = draw.integers(0, values.shape[1], values.shape[1])
-        want.append(values[np.ix_(rows, columns)].mean())
-    assert result.standard_error == pytest.approx(np.std(want), rel=0.1)
-    assert result.low == pytest.approx(np.quantile(want, 0.025), abs=0.03)
+def test_two_perfect_rankers_may_still_differ():
+    """As far as a ranker without an error may have one on other rows."""
+    x, y = np.arange(20.0)[:, None], np.arange(20) >= 10
+    both = auc_difference(RankRLS(1.0), RankRLS(1.0), x, y, X_second=2.0 * x)
+    alone = auc_interval(RankRLS(1.0), x, y)
+    assert (both.difference, both.p_value, both.standard_error) == (0.0, 1.0, 0.0)
+    assert_allclose([both.low, both.high], [alone.low - 1, 1 - alone.low])
+    assert both.high > 0.1
+    same = auc_difference(RankRLS(1.0), RankRLS(1.0), X, Y)
+    assert same.difference == 0.0
+    assert same.low < -0.1
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (np.arange(14), "at least 4 of each label and 15 rows in all, and there are 14 rows"),
+        (np.r_[np.flatnonzero(Y == 0), np.flatnonzero(Y == 1)[:3]], "3 of the rarer label"),
+    ],
+)
+def test_too_few_rows_have_no_interval(rows, words):
+    found = auc_interval(RankRLS(1.0), X[rows], Y[rows])
+    both = auc_difference(RankRLS(1.0), RankRLS(2.0), X[rows], Y[rows])
+    assert (found.low, found.high, found.standard_error) == (None, None, None)
+    assert (both.low, both.high, both.p_value) == (None, None, None)
+    for result in (found, both):
+        assert words in result.why
+        assert words in " ".join(str(result).split())
+        assert "no interval" in repr(result)
+    assert 0 <= found.auc <= 1
+    few = auc_interval(RankRLS(1.0), X, Y, groups=np.arange(24) // 2)
+    assert "and there are 12 groups" in few.why
 
 
 def test_many_labels():
-    """The standard error is that of leave_pair_out, without its bias."""
     y = np.round(2 * X[:, 0] + rng.standard_normal(24))
     result, held = auc_interval(RankRLS(1.0), X, y), leave_pair_out(RankRLS(1.0), X, y)
     assert_allclose(result.auc, held.auc[0])
-    assert_allclose(result.standard_error, held.standard_error[0] * np.sqrt(24 / 23))
-    low, high = (
-        getattr(auc_interval(RankRLS(1.0), X, y, method="bootstrap", random_state=0), side)
-        for side in ("low", "high")
-    )
-    assert 0 < low < result.auc < high < 1
+    assert result.standard_error > held.standard_error[0] * np.sqrt(24 / 23)  # test rows alone
+    assert 0 < result.low < result.auc < result.high < 1
 
 
 def test_strata_compare_rows_within_them():
@@ -97,37 +157,51 @@ def test_strata_compare_rows_within_them():
     assert result.n_pairs == within
 
 
-def test_the_difference_of_two_rankers():
-    noise = rng.standard_normal((24, 2))
-    result = auc_difference(RankRLS(1.0), RankRLS(5.0), X, Y, X_second=noise)
-    gap = outcomes(RankRLS(1.0), X, Y) - outcomes(RankRLS(5.0), noise, Y)
-    assert_allclose(result.difference, gap.mean())
-    assert_allclose(result.standard_error, delong(gap))
-    assert_allclose(result.p_value, 2 * norm.sf(abs(gap.mean()) / delong(gap)))
-    assert_allclose(result.high - result.low, 2 * norm.ppf(0.975) * delong(gap))
-    drawn = auc_difference(
-        RankRLS(1.0), RankRLS(5.0), X, Y, X_second=noise, method="bootstrap", random_state=0
-    )
-    assert drawn.standard_error == pytest.approx(result.standard_error, rel=0.2)
-    same = auc_difference(RankRLS(1.0), RankRLS(1.0), X, Y)
-    assert (same.difference, same.p_value) == (0.0, 1.0)
+def rejections(n_samples, auc):
+    """How often p < 0.05 for two sets of features that say equally much, with 30 rows."""
+    draw, y = np.random.default_rng(0), np.arange(30) % 2
+    shift, count, missed = np.sqrt(2) * norm.ppf(auc), 0, 0
+    ranker = RankRLS(10.0, scale=None)
+    for _ in range(n_samples):
+        one, two = draw.standard_normal((2, 30, 3))
+        one[:, 0] += shift * y
+        two[:, 0] += shift * y
+        count += auc_difference(ranker, ranker, one, y, X_second=two).p_value < 0.05
+        if auc == 0.5:
+            found = auc_interval(ranker, one, y)
+            missed += not found.low <= 0.5 <= found.high
+    return count / n_samples, missed / n_samples
+
+
+def test_equally_good_rankers_rarely_differ():
+    """At 5%, 8 of 80 samples or fewer are expected in 98.5% of all seeds."""
+    rejected, missed = rejections(80, 0.5)
+    assert rejected <= 0.1
+    assert missed <= 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("auc", [0.5, 0.6, 0.8])
+def test_the_level_of_differences(auc):
+    """Four standard errors of 600 samples are 0.036."""
+    rejected, missed = rejections(600, auc)
+    assert 0.01 <= rejected <= 0.08
+    assert missed <= 0.08
 
 
 def test_words_and_frames():
     interval = auc_interval(RankRLS(1.0), X, Y)
     assert "95% interval" in repr(interval)
-    assert interval.to_frame().loc["u-statistic", "auc"] == interval.auc
+    assert interval.to_frame().loc[0.95, "auc"] == interval.auc
     difference = auc_difference(RankRLS(1.0), RankRLS(2.0), X, Y)
     assert "AUCDifference" in repr(difference)
-    assert difference.to_frame().loc["u-statistic", "first"] == difference.first
+    assert difference.to_frame().loc[0.95, "first"] == difference.first
     nested = nested_leave_pair_out(RankRLS(1.0), X, Y, n_repeats=1, random_state=0)
     assert "not nested" in repr(nested)
     assert nested.to_frame()["optimism"].tolist() == [nested.optimism]
 
 
 def test_bad_parameters():
-    with pytest.raises(ParameterError, match="method must be one of u-statistic, bootstrap"):
-        auc_interval(RankRLS(1.0), X, Y, method="jackknife")
     with pytest.raises(ParameterError, match="level must be a number"):
         auc_interval(RankRLS(1.0), X, Y, level=95)
     with pytest.raises(DataError, match="One label per row"):
@@ -247,29 +321,26 @@ def test_searches_and_other_rankers():
     assert np.isnan(other.alphas).all()
 
 
-@pytest.mark.parametrize("method", ["u-statistic", "bootstrap"])
-def test_a_group_is_one_observation(method):
+@pytest.mark.parametrize("ties", ["include", "exclude"])
+def test_a_group_is_one_observation(ties):
     """Copies of all rows, each with its original in a group, say nothing new."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((30, 3))
-    y = (X[:, 0] + rng.standard_normal(30) > 0).astype(float)
-    options = {"method": method, "random_state": 0}
-    twice, labels, groups = np.repeat(X, 2, axis=0), np.repeat(y, 2), np.repeat(np.arange(30), 2)
-    ranker = RankRLS(10.0, scale=None)
-    alone = auc_interval(ranker, X, y, groups=np.arange(30), alpha=5.0, **options)
-    copied = auc_interval(ranker, twice, labels, groups=groups, **options)
+    draw = np.random.default_rng(0)
+    x = draw.standard_normal((30, 3))
+    y = (x[:, 0] + draw.standard_normal(30) > 0).astype(float)
+    twice, labels, groups = np.repeat(x, 2, axis=0), np.repeat(y, 2), np.repeat(np.arange(30), 2)
+    ranker = RankRLS(10.0, scale=None, ties=ties)
+    alone = auc_interval(ranker, x, y, groups=np.arange(30), alpha=5.0)
+    copied = auc_interval(ranker, twice, labels, groups=groups)
     assert copied.auc == pytest.approx(alone.auc)
     assert copied.standard_error == pytest.approx(alone.standard_error)
     assert copied.n_pairs == 4 * alone.n_pairs
-    difference = auc_difference(
-        ranker, ranker, twice, labels, X_second=twice[:, 1:], groups=groups, **options
-    )
+    difference = auc_difference(ranker, ranker, twice, labels, X_second=twice[:, 1:], groups=groups)
     assert difference.first == copied.auc
 
 
 def test_the_interval_of_a_perfect_order_depends_on_the_number_of_groups():
-    X = np.arange(24.0)[:, None] + np.where(np.arange(24) > 11, 50.0, 0.0)[:, None]
-    y = (np.arange(24) > 11).astype(float)
-    found = [auc_interval(RankRLS(1.0), X, y, groups=np.arange(24) // size) for size in (1, 2, 4)]
+    X = np.arange(64.0)[:, None] + np.where(np.arange(64) > 31, 50.0, 0.0)[:, None]
+    y = (np.arange(64) > 31).astype(float)
+    found = [auc_interval(RankRLS(1.0), X, y, groups=np.arange(64) // size) for size in (1, 2, 4)]
     assert [one.auc for one in found] == [1.0, 1.0, 1.0]
     assert found[0].low > found[1].low > found[2].low

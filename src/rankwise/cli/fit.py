@@ -193,9 +193,12 @@ def _chosen_components(ranker: Any) -> str:
     """Which number of components was chosen, and which ridge."""
     count = plural(ranker.n_components_, "component")
     chosen = [count] if ranker.n_components == "cv" else []
+    nested = ranker.component_errors_.nested_error
     if ranker.alpha == "auto":
         chosen.append(f"alpha {ranker.alpha_:.3g}")
-    return f"Chose {' and '.join(chosen)} by held-out errors."
+        nested = None  # alpha was chosen on all rows
+    error = "" if nested is None else f", whose nested error is {nested:.4f}"
+    return f"Chose {' and '.join(chosen)} by held-out errors{error}."
 
 
 def _given(**options: Any) -> list[str]:

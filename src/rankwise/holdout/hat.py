@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from rankwise.backends.arrays import Array, Index
+import numpy as np
+
+from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import backend_of
 from rankwise.holdout.rounding import check_not_lost, nonnegative, warn_if_lost
@@ -41,6 +43,9 @@ class Hat(Protocol):
 
     def entries(self, first: Index, second: Index) -> Array:
         """Single entries."""
+
+    def dense(self) -> DenseHat:
+        """All entries, as one NumPy array."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,9 @@ class DenseHat:
     def entries(self, first: Index, second: Index) -> Array:
         return self.M[first, second]
 
+    def dense(self) -> DenseHat:
+        return DenseHat(np.ascontiguousarray(to_host(self.M)), self.is_hat)
+
 
 @dataclass(frozen=True)
 class FeatureHat:
@@ -131,6 +139,10 @@ class FeatureHat:
     def entries(self, first: Index, second: Index) -> Array:
         on = backend_of(self.U)
         return on.array(on.xp.einsum("ij,ij->i", self.U[first], self.U[second]))
+
+    def dense(self) -> DenseHat:
+        U = to_host(self.U)
+        return DenseHat(U @ U.T, is_hat=True)
 
 
 def centred(K: Array) -> Array:

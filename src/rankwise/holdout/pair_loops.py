@@ -104,6 +104,48 @@ def _centred_pair(
 
 
 @compiled
+def right_without(
+    M: Array, is_hat: bool, k: int, f: Array, r: Array, labels: Array, compared: Array
+) -> float:
+    """How many compared pairs are in the right order by fits without them and row k.
+
+    Ties count half. M, f and r are those of `centred_block` for all n rows. Q = C - H is part of
+    the inverse of a system with a row for each training row; without row k, it is
+    Q - q_k q_k' / q_kk. H without row k is written such that no large terms cancel, and f up to a
+    constant.
+    """
+    n = len(M)
+    c, m_kk = 1.0 / n, M[k, k]
+    q_kk = 1.0 - c - m_kk if is_hat else m_kk
+    diagonal, f_rest, r_rest, out = np.empty(n), np.empty((n, 1)), np.empty((n, 1)), np.empty(1)
+    step, total = r[k, 0] / q_kk, 0.0
+    for i in range(n):
+        m_ik = M[i, k]
+        diagonal[i] = _without(M[i, i], m_ik, m_ik, m_kk, q_kk, is_hat, n)
+        f_rest[i, 0] = f[i, 0] + (-m_ik if is_hat else m_ik) * step
+        r_rest[i, 0] = r[i, 0] - (-c - m_ik if is_hat else m_ik) * step
+    for i in range(n):
+        for j in range(i + 1, n):
+            gap = labels[i] - labels[j]
+            if i == k or j == k or gap == 0.0 or compared[i, j] == 0.0:
+                continue
+            m_ij = _without(M[i, j], M[i, k], M[j, k], m_kk, q_kk, is_hat, n)
+            _centred_pair(m_ij, diagonal[i], diagonal[j], is_hat, n - 1, i, j, f_rest, r_rest, out)
+            total += 0.5 * (1.0 + np.sign(out[0] * gap)) * compared[i, j]
+    return total
+
+
+@inlined
+def _without(
+    m_ij: float, m_ik: float, m_jk: float, m_kk: float, q_kk: float, is_hat: bool, n: int
+) -> float:
+    """An entry of H, or of C - H, without row k."""
+    if not is_hat:
+        return m_ij - m_ik * m_jk / q_kk
+    return m_ij + (m_ik * m_jk + (m_ik + m_jk + m_kk / (n - 1)) / n) / q_kk
+
+
+@compiled
 def pair_slopes(
     M: Array, is_hat: bool, n: int, start: int, diagonal: Array, u: Array, v: Array
 ) -> None:

@@ -5,16 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from scipy.special import ndtr, ndtri
-
-from rankwise.backends.arrays import Array
 from rankwise.holdout.held_out_scores import given_note, given_words
-from rankwise.model_selection._pair_outcomes import difference_error, held_out_outcomes
-from rankwise.parameters import Choice, Number, Whole, as_generator, check_value
+from rankwise.model_selection._pair_outcomes import held_out_outcomes
+from rankwise.parameters import Number, check_value
 from rankwise.tables import Column, Table, TableMixin
-
-METHODS = Choice("u-statistic", "bootstrap")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -25,34 +19,35 @@ class AUCInterval(TableMixin):
     ----------
     auc : float
         For more than two labels, the share of pairs in the right order.
-    low, high : float
-        The interval.
-    standard_error : float
+    low, high : float or None
+        The interval; None if there are too few rows for one.
+    standard_error : float or None
     level : float
-    method : str
     alpha : float
         The alpha at which pairs were held out.
     n_pairs : int
         The number of pairs with different labels.
+    why : str
+        Why there is no interval; empty if there is one.
     shared : tuple of str
         What held-out rows had a part in, as for `LeavePairOut`.
 
     Examples
     --------
-    >>> print(AUCInterval(0.8, 0.7, 0.88, 0.045, 0.95, "u-statistic", 1.0, 400))
+    >>> print(AUCInterval(0.8, 0.7, 0.88, 0.045, 0.95, 1.0, 400))
        AUC     low    high    s.e.  level  alpha  pairs
     ------  ------  ------  ------  -----  -----  -----
     0.8000  0.7000  0.8800  0.0450   0.95      1    400
     """
 
     auc: float
-    low: float
-    high: float
-    standard_error: float
+    low: float | None
+    high: float | None
+    standard_error: float | None
     level: float
-    method: str
     alpha: float
     n_pairs: int
+    why: str = ""
     shared: tuple[str, ...] = ()
 
     def to_table(self) -> Table:
@@ -68,16 +63,24 @@ class AUCInterval(TableMixin):
         )
         row = (self.auc, self.low, self.high, self.standard_error)
         cells = (*row, self.level, self.alpha, self.n_pairs)
-        return Table(columns, (cells,), note=given_note(self.shared))
+        return Table(columns, (cells,), note=_note(self.why, self.shared))
+
+    def words(self) -> str:
+        """The interval as "0.700 to 0.880", or that there is none."""
+        if self.low is None or self.high is None:
+            return "no interval"
+        return f"{self.low:.3f} to {self.high:.3f}"
 
     def _frame_columns(self) -> dict[str, Any]:
-        names = ("method", "auc", "low", "high", "standard_error", "level", "alpha", "n_pairs")
+        names = ("level", "auc", "low", "high", "standard_error", "alpha", "n_pairs", "why")
         return {name: [getattr(self, name)] for name in names}
 
     def __repr__(self) -> str:
+        if self.low is None or self.high is None:
+            return f"<AUCInterval: AUC {self.auc:.4f}, no interval>"
         return (
             f"<AUCInterval: AUC {self.auc:.4f}, {self.level:.0%} interval {self.low:.4f} to "
-            f"{self.high:.4f} ({self.method}){given_words(self.shared)}>"
+            f"{self.high:.4f}{given_words(self.shared)}>"
         )
 
 
@@ -88,35 +91,37 @@ class AUCDifference(TableMixin):
     Attributes
     ----------
     difference : float
-    low, high : float
-        The interval.
-    standard_error : float
-    p_value : float
-        Of the hypothesis that both rankers are equally good, by a normal approximation.
+    low, high : float or None
+        The interval; None if there are too few rows for one.
+    standard_error : float or None
+        0 if both rankers order all pairs alike.
+    p_value : float or None
+        Of the hypothesis that both rankers are equally good, from a t distribution.
     first, second : float
         The two AUCs.
     level : float
-    method : str
+    why : str
+        Why there is no interval and no p-value; empty if there are.
     shared : tuple of str
         What held-out rows had a part in, as for `LeavePairOut`.
 
     Examples
     --------
-    >>> print(AUCDifference(0.1, 0.02, 0.18, 0.041, 0.0147, 0.9, 0.8, 0.95, "u-statistic"))
+    >>> print(AUCDifference(0.1, 0.02, 0.18, 0.041, 0.0147, 0.9, 0.8, 0.95))
      first  second  difference     low    high    s.e.       p
     ------  ------  ----------  ------  ------  ------  ------
     0.9000  0.8000      0.1000  0.0200  0.1800  0.0410  0.0147
     """
 
     difference: float
-    low: float
-    high: float
-    standard_error: float
-    p_value: float
+    low: float | None
+    high: float | None
+    standard_error: float | None
+    p_value: float | None
     first: float
     second: float
     level: float
-    method: str
+    why: str = ""
     shared: tuple[str, ...] = ()
 
     def to_table(self) -> Table:
@@ -132,13 +137,15 @@ class AUCDifference(TableMixin):
         )
         row = (self.first, self.second, self.difference, self.low, self.high)
         cells = (*row, self.standard_error, self.p_value)
-        return Table(columns, (cells,), note=given_note(self.shared))
+        return Table(columns, (cells,), note=_note(self.why, self.shared))
 
     def _frame_columns(self) -> dict[str, Any]:
-        names = ("method", "difference", "low", "high", "standard_error", "p_value", "first")
-        return {name: [getattr(self, name)] for name in (*names, "second", "level")}
+        names = ("level", "difference", "low", "high", "standard_error", "p_value", "first")
+        return {name: [getattr(self, name)] for name in (*names, "second", "why")}
 
     def __repr__(self) -> str:
+        if self.low is None or self.high is None or self.p_value is None:
+            return f"<AUCDifference: {self.difference:+.4f}, no interval>"
         return (
             f"<AUCDifference: {self.difference:+.4f}, {self.level:.0%} interval {self.low:+.4f} "
             f"to {self.high:+.4f}, p = {self.p_value:.3g}{given_words(self.shared)}>"
@@ -153,24 +160,29 @@ def auc_interval(
     strata: Any = None,
     groups: Any = None,
     alpha: Any = None,
-    method: str = "u-statistic",
     level: float = 0.95,
-    n_resamples: int = 2000,
-    random_state: Any = None,
 ) -> AUCInterval:
     """Hold out every pair of rows, and give the AUC with an interval.
 
-    Another sample of rows would give another AUC. The interval says how much, given rankers like
-    these: it does not contain the choice of `alpha` on the same rows, which
-    `nested_leave_pair_out` includes. Nor does it contain that rankers trained on nearly the same
-    rows err together: in simulations, intervals of 95% cover about 93% with a clear signal and at
-    least 80 rows, but only about 80% without signal. To test for a signal, use
-    `permutation_test`. O(m^2) memory.
+    The interval is for the mean AUC of rankers that are trained on other samples of the same size.
+    Its variance has two parts: which rows are compared, as DeLong's, and which rows rankers are
+    trained on, from holding out all pairs again without each row, exactly. It is symmetric on the
+    scale of log odds, with a quantile of a t distribution. If all pairs are in the right order, the
+    interval is Newcombe's, which depends on the numbers of rows only.
+
+    In simulations with 20 to 200 rows, intervals of 95% contained the truth in 95% to 99% of all
+    samples, also without signal; see the guide. With fewer than 15 rows, or fewer than 4 of a
+    label, there is no interval. The choice of `alpha` on the same rows is not included:
+    `nested_leave_pair_out` does this. To test for a signal, use `permutation_test`.
+
+    O(m^3) time with ``ties="include"``, or a hold-out of all pairs for each row with
+    ``ties="exclude"`` or groups; with more than 300 rows, this is done for 300 of them. O(m^2)
+    memory.
 
     Parameters
     ----------
     estimator : RankRLS, SparseRankRLS, KPCRank, or one of their pointwise baselines
-        It is cloned, not fitted.
+        It is cloned, not fitted. Its scaling, landmarks and components are computed from all rows.
     X : array-like or sparse of shape (n_rows, n_features)
     y : array-like of shape (n_rows,)
     strata : array-like of shape (n_rows,), optional
@@ -180,17 +192,7 @@ def auc_interval(
         row, counts as one observation.
     alpha : float or sequence of float, optional
         Of several, the best is used. None: that of the estimator or, if it is "auto", a grid.
-    method : {"u-statistic", "bootstrap"}, default="u-statistic"
-        "u-statistic": DeLong's standard error (for more than two labels, the corresponding one over
-        rows), symmetric on the scale of log odds. If all pairs are in the right order, it is 0, and
-        the interval is Newcombe's, which depends on the numbers of rows only. "bootstrap":
-        percentiles over samples of rows, in which a row is never compared with itself; too short
-        for an AUC near 1.
     level : float, default=0.95
-    n_resamples : int, default=2000
-        Number of bootstrap samples.
-    random_state : int or Generator, optional
-        For the bootstrap.
 
     Returns
     -------
@@ -201,6 +203,8 @@ def auc_interval(
     DeLong, DeLong, Clarke-Pearson: Comparing the areas under two or more correlated receiver
     operating characteristic curves. Biometrics 44, 1988. Newcombe: Confidence intervals for an
     effect size measure based on the Mann-Whitney statistic. Statistics in Medicine 25, 2006.
+    Satterthwaite: An approximate distribution of estimates of variance components. Biometrics
+    Bulletin 2, 1946.
 
     Examples
     --------
@@ -209,16 +213,17 @@ def auc_interval(
     >>> from rankwise.model_selection import auc_interval
     >>> data = load_dataset("breast_cancer")
     >>> auc_interval(RankRLS(10.0), data.X[:80, :3], data.y[:80])
-    <AUCInterval: AUC 0.9799, 95% interval 0.9361 to 0.9939 (u-statistic)>
+    <AUCInterval: AUC 0.9799, 95% interval 0.9196 to 0.9952>
     """
-    rng = _checked(method, level, n_resamples, random_state)
+    check_value("level", level, Number(0, 1, open_low=True, open_high=True))
     found, best = held_out_outcomes(estimator, X, y, strata, groups, alpha)
-    if method == "u-statistic":
-        error, (low, high) = found.standard_error(), found.interval(level)
-    else:
-        error, low, high = _percentiles(found.resampled(n_resamples, rng), level)
-    numbers = found.auc, low, high, error, level, method, best, found.n_pairs
-    return AUCInterval(*numbers, found.shared)
+    why = found.too_few()
+    if why:
+        none = None, None, None
+        return AUCInterval(found.auc, *none, level, best, found.n_pairs, why, found.shared)
+    low, high = found.interval(level)
+    error = found.spread().error
+    return AUCInterval(found.auc, low, high, error, level, best, found.n_pairs, shared=found.shared)
 
 
 def auc_difference(
@@ -230,12 +235,15 @@ def auc_difference(
     X_second: Any = None,
     strata: Any = None,
     groups: Any = None,
-    method: str = "u-statistic",
     level: float = 0.95,
-    n_resamples: int = 2000,
-    random_state: Any = None,
 ) -> AUCDifference:
     """Compare the AUCs of two rankers on the same held-out pairs.
+
+    The test and the interval contain that held-out pairs share training rows, as `auc_interval`.
+    In simulations of equally good rankers with 20 to 200 rows, p was below 0.05 in at most 7% of
+    all samples. Rankers that are almost the same, such as two alphas, rarely seem different: in 1%
+    to 4%. If both rankers order all pairs alike, the interval says in how many pairs they may
+    still differ, from the numbers of rows only.
 
     Parameters
     ----------
@@ -245,8 +253,8 @@ def auc_difference(
     y : array-like of shape (n_rows,)
     X_second : array-like or sparse of shape (n_rows, n_other_features), optional
         The features of the same rows for the second ranker, if it has other features.
-    strata, groups, method, level, n_resamples, random_state
-        As for `auc_interval`. The interval of the U-statistic is symmetric here.
+    strata, groups, level
+        As for `auc_interval`.
 
     Returns
     -------
@@ -262,29 +270,19 @@ def auc_difference(
     >>> auc_difference(RankRLS(10.0), RankRLS(10.0), X, y, X_second=X[:, :3]).difference > 0
     True
     """
-    rng = _checked(method, level, n_resamples, random_state)
+    check_value("level", level, Number(0, 1, open_low=True, open_high=True))
     one, _ = held_out_outcomes(first, X, y, strata, groups, None)
     two, _ = held_out_outcomes(second, X if X_second is None else X_second, y, strata, groups, None)
-    difference, error = one.auc - two.auc, difference_error(one, two)
-    if method == "u-statistic":
-        half = -float(ndtri((1 - level) / 2)) * error
-        low, high = difference - half, difference + half
-    else:
-        seed = int(rng.integers(2**31))  # the same rows for both
-        drawn = [part.resampled(n_resamples, np.random.default_rng(seed)) for part in (one, two)]
-        error, low, high = _percentiles(drawn[0] - drawn[1], level)
-    p = 2.0 * float(ndtr(-abs(difference) / error)) if error > 0 else float(difference == 0.0)
+    aucs, why = (one.auc, two.auc), one.too_few()
     shared = tuple(dict.fromkeys((*one.shared, *two.shared)))
-    return AUCDifference(difference, low, high, error, p, one.auc, two.auc, level, method, shared)
+    if why:
+        none = None, None, None, None
+        return AUCDifference(one.auc - two.auc, *none, *aucs, level, why, shared)
+    gap = one.minus(two)
+    low, high = gap.difference_interval(level)
+    error, p = gap.spread().error, gap.difference_p_value()
+    return AUCDifference(gap.auc, low, high, error, p, *aucs, level, shared=shared)
 
 
-def _checked(method: str, level: float, n_resamples: int, random_state: Any) -> np.random.Generator:
-    check_value("method", method, METHODS)
-    check_value("level", level, Number(0, 1, open_low=True, open_high=True))
-    check_value("n_resamples", n_resamples, Whole(2))
-    return as_generator(random_state)
-
-
-def _percentiles(values: Array, level: float) -> tuple[float, float, float]:
-    low, high = np.quantile(values, [0.5 - level / 2, 0.5 + level / 2])
-    return float(values.std(ddof=1)), float(low), float(high)
+def _note(why: str, shared: tuple[str, ...]) -> str:
+    return " ".join(filter(None, (why, given_note(shared))))

@@ -28,6 +28,9 @@ def component_errors(
     - "leave_pair_out": every pair of rows of one ranking, also exactly and with the components of
       all rows. O(m^2) time for each number of components.
 
+    The smallest of these errors is too small as an estimate for new rows, because it is chosen:
+    report `nested_error` of the result.
+
     Parameters
     ----------
     estimator : KPCRank or KPCR

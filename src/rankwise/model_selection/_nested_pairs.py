@@ -41,7 +41,8 @@ class NestedLeavePairOut(TableMixin):
     auc : float
         The share of pairs with different labels in the right order.
     low, high : float
-        An interval of 95%, from the U-statistic of these pairs; rows of a group count as one.
+        An interval of 95%, from the U-statistic of these pairs; rows of a group count as one. It
+        takes rankers as given, and is too short if the signal is weak; `auc_interval` does not.
     standard_error : float
     unnested : float or None
         The AUC of leave-pair-out of the estimator as it is chosen and fitted on all rows; None if
@@ -223,7 +224,7 @@ def nested_leave_pair_out(
         )
     whole = _unnested(_fitted(estimator, X, values, *within)[0], X, values, *within)
     return NestedLeavePairOut(
-        found.auc, low, high, found.standard_error(), whole, np.array(alphas), found.n_pairs
+        found.auc, low, high, found.spread().error, whole, np.array(alphas), found.n_pairs
     )
 
 

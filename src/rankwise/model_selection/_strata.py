@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankwise.backends.arrays import Array
+from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph import QueryGroups
 from rankwise.holdout.hold_out_problem import HoldOutProblem
@@ -34,6 +34,10 @@ class Units(NamedTuple):
     @property
     def given(self) -> bool:
         return self.strata is not None or self.groups is not None
+
+    def take(self, rows: Index) -> Units:
+        """The strata and groups of some rows."""
+        return Units(*(None if part is None else part.take(rows) for part in self))
 
     def pairs(self, problem: HoldOutProblem, *, keep_ties: bool) -> PairChoice:
         """All pairs of the same stratum and of different groups."""

@@ -114,6 +114,8 @@ def plot_component_errors(
                     label="_mark",
                 )  # fmt: skip
             text = f"best {y[best - 1]:.3f} at p = {best}, within one s.e. at p = {fewest}"
+            if found.nested_error is not None:
+                text += f", nested {found.nested_error:.3f}"
         labels.append(": ".join(filter(None, (name, text))))
     from matplotlib.ticker import MaxNLocator
 

@@ -19,7 +19,7 @@ def write_page(study: AUCStudy, path: Path, source: str) -> None:
     facts = [(f"{nested.auc:.3f}", f"nested AUC ({nested.low:.3f} to {nested.high:.3f})")]
     if study.interval is not None:
         auc = study.interval
-        facts.insert(0, (f"{auc.auc:.3f}", f"AUC of all pairs ({auc.low:.3f} to {auc.high:.3f})"))
+        facts.insert(0, (f"{auc.auc:.3f}", f"AUC of all pairs ({auc.words()})"))
         facts.append((f"{auc.alpha:.3g}", "alpha"))
     if study.test is not None:
         facts.insert(1, (f"{study.test.p_value:.3g}", "p-value"))

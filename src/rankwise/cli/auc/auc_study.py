@@ -107,9 +107,9 @@ class AUCStudy:
             lines.append(
                 f"A random sample of {self.data.classes[1]!r} is ranked above one of "
                 f"{self.data.classes[0]!r}{where} with probability {self.interval.auc:.3f} "
-                f"({self.interval.low:.3f} to {self.interval.high:.3f}), at alpha = "
-                f"{self.interval.alpha:.4g}."
+                f"({self.interval.words()}), at alpha = {self.interval.alpha:.4g}."
             )
+            lines += [self.interval.why] if self.interval.why else []
         if self.test is not None:
             test = self.test
             lines.append(
@@ -157,17 +157,23 @@ class AUCStudy:
         parts += [data.missing] if data.missing else []
         within = " within strata" if data.strata is not None else ""
         if self.interval is not None:
-            rest, error = "other samples", "DeLong's standard error"
+            rest, unit = "other samples", "sample"
             if data.groups is not None:
-                rest, error = "samples of other groups", "standard error over groups"
+                rest, unit = "samples of other groups", "group"
+            interval = ""
+            if self.interval.low is not None:
+                interval = (
+                    f", 95% confidence interval {self.interval.words()} (symmetric on the scale "
+                    f"of log odds; its variance includes the effect of each {unit} as test and as "
+                    "training data, with a t quantile)"
+                )
             parts.append(
                 f"Each of {self.interval.n_pairs:,} pairs of samples of different classes{within} "
                 f"was predicted by a ranker trained on all {rest} (leave-pair-out "
                 "cross-validation, given the standardization of all samples). The regularization "
                 "parameter, "
                 f"{self.interval.alpha:.3g}, maximized the area under the ROC curve (AUC) of these "
-                f"pairs: {self.interval.auc:.3f}, 95% confidence interval {self.interval.low:.3f} "
-                f"to {self.interval.high:.3f} ({error}, on the scale of log odds)."
+                f"pairs: {self.interval.auc:.3f}{interval}."
             )
         if self.test is not None:
             of_groups = " of groups" if data.groups is not None else ""

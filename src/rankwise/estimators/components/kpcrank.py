@@ -226,7 +226,8 @@ class KPCRank(FitPairsMixin, ComponentMixin, LeastSquaresRanker):
         The ridge penalty in use.
     component_errors_ : ComponentErrors
         Held-out errors for every number of components, with the alpha in use; only if the number
-        or alpha is chosen.
+        or alpha is chosen. The smallest was chosen and is too small as an estimate for new rows;
+        see its `nested_error`.
     dual_components_ : ndarray of shape (n_points, n_components)
         Weights of the training rows or landmarks in each component.
     component_means_ : ndarray of shape (n_components,)
