@@ -1,6 +1,7 @@
 """Leaderboards: ratings, intervals, ranks, covariates, judges, updates, warnings."""
 
 import warnings
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -378,13 +379,13 @@ def test_few_battles_leave_wide_intervals():
 
 
 def test_ids_of_any_type():
-    ids = [1, "two", 3.5]
+    ids = [1, "two", Decimal("3.5")]
     first, second = [ids[k] for k in (0, 1, 2, 0, 1, 2)], [ids[k] for k in (1, 2, 0, 2, 0, 1)]
     frame = pd.DataFrame({"a": pd.Series(first * 9, dtype=object), "b": second * 9})
     board = Leaderboard().fit(
         frame["a"], frame["b"], ["a", "b", "tie", "draw", "left", "right"] * 9
     )
-    assert board.items_.tolist() == [1, "two", 3.5]
+    assert board.items_.tolist() == [1, "two", Decimal("3.5")]
     strings = pd.Series(["x", "y"] * 20, dtype="string")
     named = Leaderboard().fit(
         strings, strings[::-1].reset_index(drop=True), [True, False, True, True] * 10
