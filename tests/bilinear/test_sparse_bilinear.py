@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from rankwise import SparseBilinearRanker, load_model, save_model
 from rankwise.errors import RankwiseWarning
-from tests.bilinear_texts import ranker, texts, texts_and_triplets
+from tests.bilinear.texts import ranker, texts, texts_and_triplets
 from tests.oracles.bilinear import naive_scores, naive_sgd
 
 WORDS = np.array([f"w{k}" for k in range(12)])
@@ -56,7 +56,6 @@ def test_a_refit_continues_on_the_support_with_the_same_triplets(problem):
         {"schedule": "constant", "eta0": 0.1},
         {"init": "zeros"},
         pytest.param({"dtype": "float32"}, marks=pytest.mark.slow),  # compiles all loops again
-        {"n_jobs": 2},
         {"alpha": None, "target_density": 0.5},
     ],
 )
@@ -110,7 +109,7 @@ def test_scores_come_in_blocks(problem, monkeypatch):
     X, _, triplets = problem
     fitted = ranker().fit(X, X, triplets)
     whole = fitted.score_all(X, X)
-    monkeypatch.setattr("rankwise.estimators.bilinear.bilinear_scoring.BLOCK_BYTES", 700)
+    monkeypatch.setattr("rankwise.bilinear.scoring.BLOCK_BYTES", 700)
     assert_allclose(fitted.score_all(X, X), whole, atol=1e-12)
     assert_allclose(fitted.predict(X, X), np.diag(whole), atol=1e-12)
 
@@ -243,9 +242,9 @@ def test_a_wanted_density_is_found(problem, target):
 
 def test_an_unreachable_density_warns(problem, monkeypatch):
     X, _, triplets = problem
-    monkeypatch.setattr("rankwise.solvers.bilinear.learning.MAX_TRIALS", 3)
+    monkeypatch.setattr("rankwise.bilinear.training.MAX_TRIALS", 3)
     with pytest.warns(RankwiseWarning, match="No alpha gave the density 1"):
-        ranker(alpha=None, target_density=1.0, n_iter=3, shrink_every=1).fit(X, X, triplets)
+        ranker(alpha=None, target_density=1.0, n_iter=3, shrinkage={"every": 1}).fit(X, X, triplets)
 
 
 def test_a_search_that_gives_up_uses_the_nearest_alpha():
