@@ -793,29 +793,26 @@ def _of_earlier_version(state: dict[str, Any]) -> dict[str, Any]:
     """The state of a stream that rankwise 0.1 saved, with the pool and the vectors as they were."""
     try:
         rows = np.ascontiguousarray(state["rows"], np.int64).reshape(-1).view(ROW)
-        dense, support = state["dense"], state["support"]
-        kept = [
-            np.flatnonzero(support[row["start"]] if len(support) else dense[row["start"]])
-            if row["room"] < 0
-            else np.arange(row["start"], row["start"] + row["length"])
-            for row in rows
-        ]
-        found = [
-            (places, dense[row["start"]][places])
-            if row["room"] < 0
-            else (state["cols"][places], state["vals"][places])
-            for row, places in zip(rows, kept, strict=True)
-        ]
+        columns, values = [], []
+        for row in rows:
+            if row["room"] < 0:
+                support = state["support"] if len(state["support"]) else state["dense"]
+                columns.append(np.flatnonzero(support[row["start"]]).astype(np.int32))
+                values.append(state["dense"][row["start"]][columns[-1]])
+            else:
+                entries = slice(row["start"], row["start"] + row["length"])
+                columns.append(state["cols"][entries])
+                values.append(state["vals"][entries])
+        return {
+            **{name: state[name] for name in ("step", "rates", "totals")},
+            "sums": np.column_stack([rows[name] for name in SUMS]),
+            "is_vector": rows["room"] < 0,
+            "indptr": np.cumsum([0, *map(len, columns)]),
+            "cols": np.concatenate(columns),
+            "vals": np.concatenate(values),
+        }
     except (IndexError, KeyError, TypeError, ValueError):
         raise ModelFileError("The saved state is damaged. Start again.") from None
-    return {
-        **{name: state[name] for name in ("step", "rates", "totals")},
-        "sums": np.column_stack([rows[name] for name in SUMS]),
-        "is_vector": rows["room"] < 0,
-        "indptr": np.cumsum([0, *(len(columns) for columns, _ in found)]),
-        "cols": np.concatenate([columns for columns, _ in found]).astype(np.int32),
-        "vals": np.concatenate([values for _, values in found]),
-    }
 
 
 CHUNK = 4096

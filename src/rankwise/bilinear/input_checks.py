@@ -92,41 +92,44 @@ def check_triplets(triplets: Any, Q: sp.csr_array, D: sp.csr_array, name: str = 
         )
     if given.dtype.kind not in "iu":
         raise DataError(f"{name} must hold row numbers, as whole numbers: got {given.dtype}.")
-    for column, what, limit in ((0, "Q", Q.shape[0]), (1, "D", D.shape[0]), (2, "D", D.shape[0])):
-        wrong = np.flatnonzero((given[:, column] < 0) | (given[:, column] >= limit))
-        if len(wrong):
-            k = int(wrong[0])
-            raise DataError(
-                f"{name}[{k}] is {tuple(given[k].tolist())}: {given[k, column]} is not a "
-                f"row of {what}, which has rows 0 to {limit - 1} ({len(wrong)} such triplets)."
-            )
-    rows = np.ascontiguousarray(given, dtype=np.int64)
-    same = np.flatnonzero(rows[:, 1] == rows[:, 2])
-    if len(same):
-        k = int(same[0])
-        raise DataError(
-            f"{name}[{k}] prefers document {rows[k, 1]} to itself ({len(same)} such triplets): "
-            "there is nothing to learn from. Remove them."
+    for column, what, X in ((0, "Q", Q), (1, "D", D), (2, "D", D)):
+        n_rows = X.shape[0]
+        _refuse(
+            (given[:, column] < 0) | (given[:, column] >= n_rows),
+            lambda k, j=column, what=what, n=n_rows: (
+                f"{name}[{k}] is {tuple(given[k].tolist())}: "
+                f"{given[k, j]} is not a row of {what}, which has rows 0 to {n - 1}"
+            ),
         )
-    for column, X, what in ((0, Q, "Query"), (1, D, "Document"), (2, D, "Document")):
-        empty = np.flatnonzero(np.diff(X.indptr)[rows[:, column]] == 0)
-        if len(empty):
-            k = int(empty[0])
-            raise DataError(
-                f"{what} {rows[k, column]} in {name}[{k}] has no features: all of its values are "
-                f"0 ({len(empty)} such triplets). Remove them."
-            )
+    rows = np.ascontiguousarray(given, dtype=np.int64)
+    _refuse(
+        rows[:, 1] == rows[:, 2],
+        lambda k: f"{name}[{k}] prefers document {rows[k, 1]} to itself",
+    )
+    for column, what, X in ((0, "Query", Q), (1, "Document", D), (2, "Document", D)):
+        _refuse(
+            np.diff(X.indptr)[rows[:, column]] == 0,
+            lambda k, j=column, what=what: (
+                f"{what} {rows[k, j]} in {name}[{k}] has no features: all of its values are 0"
+            ),
+        )
     return rows
+
+
+def _refuse(wrong: NDArray[np.bool_], message: Callable[[int], str]) -> None:
+    """Raise an error for the first entry that is wrong, with how many there are."""
+    places = np.flatnonzero(wrong)
+    if len(places):
+        count = f"{len(places)} such {'entry' if len(places) == 1 else 'entries'}"
+        raise DataError(f"{message(int(places[0]))} ({count}). Remove or correct them.")
 
 
 def check_full_rows(X: sp.csr_array, name: str) -> None:
     """Raise an error for a row without a value other than 0."""
-    empty = np.flatnonzero(np.diff(X.indptr) == 0)
-    if len(empty):
-        raise DataError(
-            f"Row {empty[0]} of {name} has no features: all of its values are 0 ({len(empty)} such "
-            "rows). Remove them."
-        )
+    _refuse(
+        np.diff(X.indptr) == 0,
+        lambda k: f"Row {k} of {name} has no features: all of its values are 0",
+    )
 
 
 def check_classes(labels: Any, n_rows: int, name: str = "labels") -> NDArray[np.intp]:
@@ -136,12 +139,7 @@ def check_classes(labels: Any, n_rows: int, name: str = "labels") -> NDArray[np.
         raise DataError(
             f"{name} needs one entry per row of X: got {given.shape} for {n_rows} rows."
         )
-    missing = np.flatnonzero(missing_entries(given))
-    if len(missing):
-        raise DataError(
-            f"{name}[{missing[0]}] is missing ({len(missing)} such rows): remove them, or give "
-            "them a class of their own."
-        )
+    _refuse(missing_entries(given), lambda k: f"{name}[{k}] is missing")
     try:
         classes, numbers, counts = np.unique(given, return_inverse=True, return_counts=True)
     except TypeError:
@@ -177,24 +175,17 @@ def check_grades(grades: Any, qid: Any, Q: sp.csr_array, D: sp.csr_array) -> tup
             raise DataError(
                 f"{name} needs one entry per row of D: got {given.shape} for {D.shape[0]} rows."
             )
-    if not np.isfinite(values).all():
-        raise DataError(
-            f"grades must be finite: row {np.flatnonzero(~np.isfinite(values))[0]} is not."
-        )
+    _refuse(~np.isfinite(values), lambda k: f"grades must be finite: row {k} is not")
+    expected = f"qid must hold rows of Q, from 0 to {Q.shape[0] - 1}"
     if query.dtype.kind not in "iu":
-        raise DataError(
-            f"qid must hold rows of Q, from 0 to {Q.shape[0] - 1}, which are whole numbers: got "
-            f"{query.dtype}."
-        )
+        raise DataError(f"{expected}, which are whole numbers: got {query.dtype}.")
     if query.min() < 0 or query.max() >= Q.shape[0]:
-        raise DataError(
-            f"qid must hold rows of Q, from 0 to {Q.shape[0] - 1}: got values from "
-            f"{query.min()} to {query.max()}."
-        )
+        raise DataError(f"{expected}: got values from {query.min()} to {query.max()}.")
     check_full_rows(D, "D")
-    empty = np.flatnonzero(np.diff(Q.indptr)[query] == 0)
-    if len(empty):
-        raise DataError(f"Query {query[empty[0]]} has no features: all of its values are 0.")
+    _refuse(
+        np.diff(Q.indptr)[query] == 0,
+        lambda k: f"Query {query[k]} has no features: all of its values are 0",
+    )
     return query.astype(np.int64), values
 
 

@@ -95,43 +95,29 @@ SHRINKAGE: dict[str, Rule] = {
 }
 
 
+def _is_matrix(value: Any) -> bool:
+    """Whether a value has two axes; its numbers are checked when the features are known."""
+    if value is None or isinstance(value, str):
+        return False
+    try:
+        return len(value.shape if hasattr(value, "shape") else np.shape(value)) == 2
+    except ValueError:  # lists of different lengths
+        return False
+
+
 @dataclass(frozen=True)
-class Instance:
-    """An object of a class."""
+class Such:
+    """Values that a function allows."""
 
-    kind: type
-
-    def allows(self, value: Any) -> bool:
-        """Whether a value is such an object."""
-        return isinstance(value, self.kind)
+    what: str
+    allows: Callable[[Any], bool]
 
     def hint(self, value: Any) -> str:
         """No suggestion."""
         return ""
 
     def __str__(self) -> str:
-        return f"a {self.kind.__name__}"
-
-
-@dataclass(frozen=True)
-class Matrix:
-    """Anything with two axes; its shape and numbers are checked when the features are known."""
-
-    def allows(self, value: Any) -> bool:
-        """Whether a value has two axes."""
-        if value is None or isinstance(value, str):
-            return False
-        try:
-            return len(value.shape if hasattr(value, "shape") else np.shape(value)) == 2
-        except ValueError:  # lists of different lengths
-            return False
-
-    def hint(self, value: Any) -> str:
-        """No suggestion."""
-        return ""
-
-    def __str__(self) -> str:
-        return "a matrix"
+        return self.what
 
 
 PARAMETERS: dict[str, Rule] = {
@@ -142,8 +128,8 @@ PARAMETERS: dict[str, Rule] = {
     "schedule": Choice(*SCHEDULES),
     "refit": Flag(),
     "structure": Choice("sparse", "dense", "diagonal", "identity"),
-    "init": AnyOf(Choice("identity", "zeros"), Matrix()),
-    "shrinkage": AnyOf(Instance(Shrinkage), None),
+    "init": AnyOf(Choice("identity", "zeros"), Such("a matrix", _is_matrix)),
+    "shrinkage": AnyOf(Such("a Shrinkage", lambda value: isinstance(value, Shrinkage)), None),
     "early_stopping": AnyOf(Flag(), Whole(1)),
     "dtype": Choice("float64", "float32"),
     "record_every": AnyOf(Whole(1), None),
@@ -663,15 +649,14 @@ class SparseBilinearRanker(BilinearScorer):
                 only = {"step": 0, "loss": math.nan, "density": self.density_, "error": error}
                 self.learning_curve_ = {name: np.array([only[name]]) for name in only}
             return self
-        numbers = by_frequency(D)
-        aside = None
+        numbers, aside, kept = by_frequency(D), None, None
+        data = [*csr_parts(Q), *csr_parts(D), *evidence]
         if held_out is not None:
-            new_D = csr_parts(renumbered(held_out[1], numbers))
-            aside = csr_parts(held_out[0]), new_D, held_out[2]
-        kept = None
+            queries, documents, triplets = held_out
+            data += [*csr_parts(queries), *csr_parts(documents), triplets]
+            aside = csr_parts(queries), csr_parts(renumbered(documents, numbers)), triplets
         if checkpoint is not None:
-            owner = self._owner(Q, D, evidence, held_out)
-            kept = FitCheckpoint(Path(checkpoint), owner, checkpoint_every)
+            kept = FitCheckpoint(Path(checkpoint), self._owner(data), checkpoint_every)
             kept.check_folder()
         record = TrainingRecord(number(self.eta0) or 0.0, given_lam(self) or 0.0)
         record.seed = int(as_generator(self.random_state).integers(2**63))
@@ -684,20 +669,11 @@ class SparseBilinearRanker(BilinearScorer):
         self._keep(renumbered(W, np.argsort(numbers).astype(np.int32)), training.record)
         return self
 
-    def _owner(
-        self,
-        Q: sp.csr_array,
-        D: sp.csr_array,
-        evidence: list[NDArray[Any]],
-        held_out: Rows | None,
-    ) -> str:
+    def _owner(self, arrays: list[NDArray[Any]]) -> str:
         """The fingerprint of a fit; without a seed, the checkpoint brings its own."""
         params = {**self.get_params(), "verbose": False, "init": self._stream_value("init")}
         seeded = isinstance(self.random_state, (int, np.integer))
         params["random_state"] = int(self.random_state) if seeded else None
-        arrays = [*csr_parts(Q), *csr_parts(D), *evidence]
-        if held_out is not None:
-            arrays += [*csr_parts(held_out[0]), *csr_parts(held_out[1]), held_out[2]]
         return fingerprint(params, arrays)
 
     def _keep(self, W: sp.csr_array, record: TrainingRecord) -> None:
