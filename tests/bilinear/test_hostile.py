@@ -63,7 +63,10 @@ OK = [[0, 1, 2]]
         (lambda: ranker().fit_graded(X6, X6, [0, 1] * 3, ["a"] * 6), "whole numbers: got <U1"),
         (lambda: ranker().fit_graded(X6, X6, list("abcdef"), [0] * 6), "grades must be numbers"),
         (lambda: ranker().fit_classes(X6, np.array(["a", 1] * 3, object)), "all numbers or all te"),
-        (lambda: ranker().fit_classes(X6, ["a", None] * 3), r"labels.1. is missing \(3 such rows"),
+        (
+            lambda: ranker().fit_classes(X6, ["a", None] * 3),
+            r"labels.1. is missing \(3 such entries\)",
+        ),
         (lambda: ranker().fit_classes(X6, [0, 1, np.nan] * 2), "labels.2. is missing"),
         (lambda: ranker().fit_classes(X6, pd.array([0, 1, pd.NA] * 2)), "labels.2. is missing"),
         (lambda: ranker().fit(X6, X6, [[0, 1, 2], [0, 1]]), "entries of different lengths"),

@@ -1,6 +1,7 @@
 """SparseBilinearRanker: what it learns and what it stores."""
 
 import copy
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -194,6 +195,19 @@ def test_a_stream_resumes_from_a_file(problem, tmp_path):
         one.partial_fit(X, X, triplets[100:])
     assert_array_equal(loaded.coef_.data, stream.coef_.data)
     assert_array_equal(copied.coef_.data, stream.coef_.data)
+
+
+def test_a_stream_of_an_earlier_version_goes_on():
+    path = Path(__file__).parents[1] / "model_files" / "format1" / "sparse-bilinear-stream.rankwise"
+    old = load_model(path)  # after four triplets of 18 rows; see tests/model_files/make.py
+    rng = np.random.default_rng(0)
+    X = np.abs(rng.normal(size=(18, 3))).round(2)
+    first = [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]
+    rows = rng.permuted(np.tile(np.arange(18), (300, 1)), axis=1)[:, :3]
+    settings = {"alpha": 1e-3, "eta0": 0.1, "schedule": "invsqrt", "refit": False}
+    want = SparseBilinearRanker(**settings).partial_fit(X, X, first).partial_fit(X, X, rows)
+    assert old.n_iter_ == 4
+    assert_allclose(old.partial_fit(X, X, rows).coef_.toarray(), want.coef_.toarray(), atol=1e-12)
 
 
 def test_model_files(problem, tmp_path):

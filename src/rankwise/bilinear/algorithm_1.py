@@ -22,9 +22,11 @@ group: its norm moves towards 0 by p, so that w = (1 - p / |u|) u, or 0. This co
 well. The shrinkage can be towards a prior W_0 instead of 0: then u is stored for W - W_0.
 
 Storage. A short row of W is compact: columns and values in a pool that all rows share, in no order.
-A row becomes a plain vector once that takes at most four times the memory. Only `values_at` and
-`put_back` know the difference, so results do not depend on it. Entries that have become 0 are
-dropped when their row runs out of room.
+A row becomes a plain vector once that takes at most four times the memory. Both kinds are copied to
+the columns of d+ - d- before anything is computed, so results do not depend on the kind. Entries
+that have become 0 are dropped when their row runs out of room.
+
+A step takes O(nnz(q) (nnz(d+) + nnz(d-) + r)) time, where r is the length of a compact row.
 """
 
 from __future__ import annotations
@@ -280,12 +282,8 @@ def store_compact(W: Weights, rule: StepRule, row: Any, n: int, n_hits: int, wor
 def store_vector(W: Weights, rule: StepRule, slot: int, n: int, u: Array, cols: Any) -> None:
     """Store values in the columns of the difference of a vector."""
     values = W.dense[slot]
-    if rule.frozen:
-        for c in range(n):
-            if W.support[slot, cols[c]]:
-                values[np.uint32(cols[c])] = u[c]
-    else:
-        for c in range(n):
+    for c in range(n):
+        if not rule.frozen or W.support[slot, cols[c]]:
             values[np.uint32(cols[c])] = u[c]
 
 
@@ -426,7 +424,7 @@ def reserve(W: Weights, rule: StepRule, Q: CSR, q: int, n: int, t: int) -> int:
             continue
         move(W, rule, Q.indices[e], t, row.start, row.room)
         wanted = row.length + n
-        if row.room < wanted < rule.dense_from:
+        if row.room < wanted <= rule.dense_from:
             room = min(wanted + wanted // 4, rule.dense_from)
             move(W, rule, Q.indices[e], t, W.used[0], room)
             W.used[0] += room  # the old space is lost until the pool is packed again
@@ -468,25 +466,24 @@ def advance(
     Returns the number of steps taken, and why it is not all of them: OVERFLOW, or how many entries
     the pool lacks.
     """
-    code = DONE
     for m in range(len(triplets)):
-        q, better, worse = triplets[m]
+        now = t + m + 1
+        q, better, worse = triplets[m]  # 1) the triplet
         n = difference(D, better, worse, work)
-        size = margin(W, rule, Q, q, n, t + m, work)
-        if size < 1.0:
-            code = reserve(W, rule, Q, q, n, t + m)
+        size = margin(W, rule, Q, q, n, now - 1, work)  # 2) a subgradient of 0 from 1 on
+        code = DONE if np.isfinite(size) else OVERFLOW
+        if code == DONE and size < 1.0:
+            code = reserve(W, rule, Q, q, n, now - 1)
             if code == DONE:
-                add(W, rule, Q, q, n, t + m, work)
-        elif not np.isfinite(size):
-            code = OVERFLOW
+                add(W, rule, Q, q, n, now - 1, work)  # 3) the step
         work.spot[work.cols[:n]] = 0
         if code != DONE:
             return m, code
+        W.rates[0] += common_rate(rule, now)
+        if now % rule.shrink_every == 0:
+            W.rates[1] = W.rates[0]  # 4) from here on, rows owe this much more
         totals[0] += max(0.0, 1.0 - size)
         totals[1] += size < 1.0
-        W.rates[0] += common_rate(rule, t + m + 1)
-        if (t + m + 1) % rule.shrink_every == 0:
-            W.rates[1] = W.rates[0]  # from here on, all rows owe this much
     return len(triplets), DONE
 
 

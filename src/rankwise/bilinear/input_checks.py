@@ -93,43 +93,34 @@ def check_triplets(triplets: Any, Q: sp.csr_array, D: sp.csr_array, name: str = 
     if given.dtype.kind not in "iu":
         raise DataError(f"{name} must hold row numbers, as whole numbers: got {given.dtype}.")
     for column, what, X in ((0, "Q", Q), (1, "D", D), (2, "D", D)):
-        n_rows = X.shape[0]
-        _refuse(
-            (given[:, column] < 0) | (given[:, column] >= n_rows),
-            lambda k, j=column, what=what, n=n_rows: (
-                f"{name}[{k}] is {tuple(given[k].tolist())}: "
-                f"{given[k, j]} is not a row of {what}, which has rows 0 to {n - 1}"
-            ),
-        )
+        wrong = (given[:, column] < 0) | (given[:, column] >= X.shape[0])
+        expected = f"a row of {what}, which has rows 0 to {X.shape[0] - 1}"
+        message = f"{name}[{{k}}] is {{triplet}}: {{row}} is not {expected}"
+        _refuse(wrong, message, triplet=given, row=given[:, column])
     rows = np.ascontiguousarray(given, dtype=np.int64)
-    _refuse(
-        rows[:, 1] == rows[:, 2],
-        lambda k: f"{name}[{k}] prefers document {rows[k, 1]} to itself",
-    )
+    same = rows[:, 1] == rows[:, 2]
+    _refuse(same, f"{name}[{{k}}] prefers document {{row}} to itself", row=rows[:, 1])
     for column, what, X in ((0, "Query", Q), (1, "Document", D), (2, "Document", D)):
-        _refuse(
-            np.diff(X.indptr)[rows[:, column]] == 0,
-            lambda k, j=column, what=what: (
-                f"{what} {rows[k, j]} in {name}[{k}] has no features: all of its values are 0"
-            ),
-        )
+        empty = np.diff(X.indptr)[rows[:, column]] == 0
+        message = f"{what} {{row}} in {name}[{{k}}] has no features: all of its values are 0"
+        _refuse(empty, message, row=rows[:, column])
     return rows
 
 
-def _refuse(wrong: NDArray[np.bool_], message: Callable[[int], str]) -> None:
-    """Raise an error for the first entry that is wrong, with how many there are."""
+def _refuse(wrong: NDArray[np.bool_], message: str, **of: NDArray[Any]) -> None:
+    """Raise an error for the first entry k that is wrong, with how many there are."""
     places = np.flatnonzero(wrong)
     if len(places):
-        count = f"{len(places)} such {'entry' if len(places) == 1 else 'entries'}"
-        raise DataError(f"{message(int(places[0]))} ({count}). Remove or correct them.")
+        k, count = int(places[0]), len(places)
+        first = message.format(k=k, **{name: values[k] for name, values in of.items()})
+        such = f"{count} such {'entry' if count == 1 else 'entries'}"
+        raise DataError(f"{first} ({such}). Remove or correct them.")
 
 
 def check_full_rows(X: sp.csr_array, name: str) -> None:
     """Raise an error for a row without a value other than 0."""
-    _refuse(
-        np.diff(X.indptr) == 0,
-        lambda k: f"Row {k} of {name} has no features: all of its values are 0",
-    )
+    empty = np.diff(X.indptr) == 0
+    _refuse(empty, f"Row {{k}} of {name} has no features: all of its values are 0")
 
 
 def check_classes(labels: Any, n_rows: int, name: str = "labels") -> NDArray[np.intp]:
@@ -139,7 +130,7 @@ def check_classes(labels: Any, n_rows: int, name: str = "labels") -> NDArray[np.
         raise DataError(
             f"{name} needs one entry per row of X: got {given.shape} for {n_rows} rows."
         )
-    _refuse(missing_entries(given), lambda k: f"{name}[{k}] is missing")
+    _refuse(missing_entries(given), f"{name}[{{k}}] is missing")
     try:
         classes, numbers, counts = np.unique(given, return_inverse=True, return_counts=True)
     except TypeError:
@@ -175,17 +166,15 @@ def check_grades(grades: Any, qid: Any, Q: sp.csr_array, D: sp.csr_array) -> tup
             raise DataError(
                 f"{name} needs one entry per row of D: got {given.shape} for {D.shape[0]} rows."
             )
-    _refuse(~np.isfinite(values), lambda k: f"grades must be finite: row {k} is not")
+    _refuse(~np.isfinite(values), "grades must be finite: row {k} is not")
     expected = f"qid must hold rows of Q, from 0 to {Q.shape[0] - 1}"
     if query.dtype.kind not in "iu":
         raise DataError(f"{expected}, which are whole numbers: got {query.dtype}.")
     if query.min() < 0 or query.max() >= Q.shape[0]:
         raise DataError(f"{expected}: got values from {query.min()} to {query.max()}.")
     check_full_rows(D, "D")
-    _refuse(
-        np.diff(Q.indptr)[query] == 0,
-        lambda k: f"Query {query[k]} has no features: all of its values are 0",
-    )
+    empty = np.diff(Q.indptr)[query] == 0
+    _refuse(empty, "Query {query} has no features: all of its values are 0", query=query)
     return query.astype(np.int64), values
 
 

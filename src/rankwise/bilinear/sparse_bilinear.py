@@ -37,14 +37,7 @@ from rankwise.bilinear.training import (
     learner_for,
     number,
 )
-from rankwise.bilinear.triplets import (
-    DrawnTriplets,
-    TripletSampler,
-    TripletsInOrder,
-    from_classes,
-    from_grades,
-    from_triplets,
-)
+from rankwise.bilinear.triplets import Draw, from_classes, from_grades, from_triplets
 from rankwise.errors import DataError, ModelFileError, ParameterError
 from rankwise.estimators._call_errors import explain_calls
 from rankwise.parameters import (
@@ -346,15 +339,8 @@ class SparseBilinearRanker(BilinearScorer):
         aside = held_out_triplets(
             held_out, queries, documents, self._new_queries, self._new_documents
         )
-        in_order = self.n_iter is None
-        n_steps = len(rows) if self.n_iter is None else self.n_iter
-
-        def sampler_for(seed: int) -> TripletSampler:
-            return TripletsInOrder(rows) if in_order else DrawnTriplets(from_triplets(rows), seed)
-
-        return self._fit(
-            queries, documents, sampler_for, n_steps, [rows], aside, checkpoint, checkpoint_every
-        )
+        draw = None if self.n_iter is None else from_triplets(rows)
+        return self._fit(queries, documents, draw, [rows], aside, checkpoint, checkpoint_every)
 
     def fit_classes(
         self,
@@ -387,18 +373,14 @@ class SparseBilinearRanker(BilinearScorer):
         self
         """
         self._forget()
-        if self.n_iter is None:
-            raise ParameterError("fit_classes draws triplets: set n_iter to their number.")
         rows, _ = self._rows(X, X, "X")
         numbers = check_classes(labels, rows.shape[0])
         check_full_rows(rows, "X")
         self._set_names(X, X, names, names)
         aside = held_out_classes(held_out, self._new_queries)
-        draw = from_classes(numbers)
         return self._fit(
-            rows, rows, lambda seed: DrawnTriplets(draw, seed), self.n_iter, [numbers], aside,
-            checkpoint, checkpoint_every,
-        )  # fmt: skip
+            rows, rows, from_classes(numbers), [numbers], aside, checkpoint, checkpoint_every
+        )
 
     def fit_graded(
         self,
@@ -434,8 +416,6 @@ class SparseBilinearRanker(BilinearScorer):
         self
         """
         self._forget()
-        if self.n_iter is None:
-            raise ParameterError("fit_graded draws triplets: set n_iter to their number.")
         queries, documents = self._rows(Q, D)
         query, values = check_grades(grades, qid, queries, documents)
         self._set_names(Q, D, query_names, document_names)
@@ -449,9 +429,8 @@ class SparseBilinearRanker(BilinearScorer):
                 "Check grades and qid."
             )
         return self._fit(
-            queries, documents, lambda seed: DrawnTriplets(draw, seed), self.n_iter,
-            [query, values], aside, checkpoint, checkpoint_every,
-        )  # fmt: skip
+            queries, documents, draw, [query, values], aside, checkpoint, checkpoint_every
+        )
 
     def partial_fit(
         self,
@@ -624,16 +603,23 @@ class SparseBilinearRanker(BilinearScorer):
         self,
         Q: sp.csr_array,
         D: sp.csr_array,
-        sampler_for: Callable[[int], TripletSampler],
-        n_steps: int,
+        draw: Draw | None,
         evidence: list[NDArray[Any]],
         held_out: Rows | None,
         checkpoint: str | os.PathLike[str] | None,
         checkpoint_every: int,
     ) -> Self:
-        """Check parameters, order columns by frequency, fit, and keep the result."""
+        """Check parameters, order columns by frequency, fit, and keep the result.
+
+        `draw` draws triplets; None: they are taken in order.
+        """
         shape = (Q.shape[1], D.shape[1])
         self._check_parameters(shape)
+        if draw is not None and self.n_iter is None:
+            raise ParameterError(
+                "Triplets are drawn from classes or grades: set n_iter to their number."
+            )
+        n_steps = self.n_iter or len(evidence[0])
         check_value("checkpoint_every", checkpoint_every, Whole(1))
         every = self.shrinkage_options().every
         if self.structure == "sparse" and every > n_steps:
@@ -662,7 +648,7 @@ class SparseBilinearRanker(BilinearScorer):
         record.seed = int(as_generator(self.random_state).integers(2**63))
         training = BilinearTraining(
             self, csr_parts(Q), csr_parts(renumbered(D, numbers)), aside,
-            renumbered(start, numbers), sampler_for, n_steps, Q is D,
+            renumbered(start, numbers), draw, n_steps, Q is D,
             evidence[0] if evidence[0].ndim == 2 else None, record, kept,
         )  # fmt: skip
         W = training.run()

@@ -29,14 +29,15 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from rankwise.backends.arrays import Array
-from rankwise.bilinear.algorithm_1 import (
-    CSR,
-    OVERFLOWED,
-    BilinearSGD,
-    Ints,
-    TransposedSGD,
+from rankwise.bilinear.algorithm_1 import CSR, OVERFLOWED, BilinearSGD, Ints, TransposedSGD
+from rankwise.bilinear.triplets import (
+    BLOCK,
+    Draw,
+    DrawnTriplets,
+    TripletSampler,
+    TripletsInOrder,
+    split_queries,
 )
-from rankwise.bilinear.triplets import BLOCK, TripletSampler, TripletsInOrder, split_queries
 from rankwise.errors import DataError, ModelFileError, warn
 from rankwise.files import replacing
 from rankwise.progress import progress_bar
@@ -339,8 +340,8 @@ class BilinearTraining:
     held_out : tuple (Q, D, triplets) or None
     start : CSR array
         W before the first step.
-    sampler_for : callable
-        Makes the sampler for a seed.
+    draw : callable or None
+        Draws triplets; None: `triplets` are taken in order.
     n_steps : int
     shared : bool
         Whether queries are documents as well.
@@ -357,7 +358,7 @@ class BilinearTraining:
     D: CSR
     held_out: HeldOut | None
     start: sp.csr_array
-    sampler_for: Callable[[int], TripletSampler]
+    draw: Draw | None
     n_steps: int
     shared: bool
     triplets: Ints | None
@@ -369,7 +370,10 @@ class BilinearTraining:
     def run(self) -> sp.csr_array:
         """W; `record` has the rate, λ, the number of steps and the curves."""
         learner = self._resumed()
-        self.sampler = self.sampler_for(self.record.seed)
+        if self.draw is not None:
+            self.sampler = DrawnTriplets(self.draw, self.record.seed)
+        elif self.triplets is not None:
+            self.sampler = TripletsInOrder(self.triplets)
         by_density = self.ranker.target_density is not None
         lam_is_chosen = given_lam(self.ranker) is None and not by_density
         chooses = number(self.ranker.eta0) is None or lam_is_chosen
