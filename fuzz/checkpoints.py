@@ -12,7 +12,7 @@ from unittest.mock import patch
 import numpy as np
 
 from rankwise import Shrinkage, SparseBilinearRanker
-from rankwise.bilinear.training import FitCheckpoint
+from rankwise.bilinear.bilinear_training import FitCheckpoint
 from rankwise.errors import DataError, ModelFileError
 from tests.bilinear.texts import texts
 

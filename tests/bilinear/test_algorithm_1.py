@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from rankwise.bilinear.algorithm_1 import BilinearSGD, TransposedSGD, csr_parts
-from rankwise.bilinear.training import DensitySearch, learn, new_curve
-from rankwise.bilinear.triplets import (
+from rankwise.bilinear.bilinear_training import DensitySearch, learn, new_curve
+from rankwise.bilinear.triplet_sampling import (
     BLOCK,
     DrawnTriplets,
     from_classes,

@@ -26,7 +26,7 @@ def test_a_fit_resumes_from_a_checkpoint_bit_for_bit(problem, tmp_path, monkeypa
     how = {"alpha": None if density else 2e-3, "target_density": density}
     want = ranker(**how).fit_classes(X, labels)
     path = tmp_path / "run.npz"
-    from rankwise.bilinear.training import FitCheckpoint
+    from rankwise.bilinear.bilinear_training import FitCheckpoint
 
     saves = []
     save = FitCheckpoint.save
@@ -188,7 +188,7 @@ def test_a_checkpoint_of_another_version_is_refused(problem, tmp_path, monkeypat
     X, labels, _ = problem
     path = tmp_path / "run.npz"
     with monkeypatch.context() as older:
-        older.setattr("rankwise.bilinear.training.FORMAT", 1)
+        older.setattr("rankwise.bilinear.bilinear_training.FORMAT", 1)
         ranker().fit_classes(X, labels, checkpoint=path)
     with pytest.raises(ModelFileError, match=r"another version of rankwise \(format 1"):
         ranker().fit_classes(X, labels, checkpoint=path)

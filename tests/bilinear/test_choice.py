@@ -8,8 +8,8 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from rankwise import SparseBilinearRanker, load_model, save_model
-from rankwise.bilinear.training import order_of
-from rankwise.bilinear.triplets import (
+from rankwise.bilinear.bilinear_training import order_of
+from rankwise.bilinear.triplet_sampling import (
     MAX_HELD_OUT,
     DrawnTriplets,
     TripletsInOrder,

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from rankwise import Shrinkage, SparseBilinearRanker, load_model, save_model
-from rankwise.bilinear.training import FitCheckpoint
+from rankwise.bilinear.bilinear_training import FitCheckpoint
 from rankwise.errors import ParameterError
 from tests.bilinear.texts import ranker, texts_and_triplets
 from tests.oracles.bilinear import naive_sgd

@@ -110,7 +110,7 @@ def test_scores_come_in_blocks(problem, monkeypatch):
     X, _, triplets = problem
     fitted = ranker().fit(X, X, triplets)
     whole = fitted.score_all(X, X)
-    monkeypatch.setattr("rankwise.bilinear.scoring.BLOCK_BYTES", 700)
+    monkeypatch.setattr("rankwise.bilinear.bilinear_scoring.BLOCK_BYTES", 700)
     assert_allclose(fitted.score_all(X, X), whole, atol=1e-12)
     assert_allclose(fitted.predict(X, X), np.diag(whole), atol=1e-12)
 
@@ -256,7 +256,7 @@ def test_a_wanted_density_is_found(problem, target):
 
 def test_an_unreachable_density_warns(problem, monkeypatch):
     X, _, triplets = problem
-    monkeypatch.setattr("rankwise.bilinear.training.MAX_TRIALS", 3)
+    monkeypatch.setattr("rankwise.bilinear.bilinear_training.MAX_TRIALS", 3)
     with pytest.warns(RankwiseWarning, match="No alpha gave the density 1"):
         ranker(alpha=None, target_density=1.0, n_iter=3, shrinkage={"every": 1}).fit(X, X, triplets)
 

@@ -15,7 +15,17 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, validate_data
 
 from rankwise.bilinear.algorithm_1 import OVERFLOWED, SCHEDULES, csr_parts
-from rankwise.bilinear.input_checks import (
+from rankwise.bilinear.bilinear_scoring import BilinearScorer
+from rankwise.bilinear.bilinear_training import (
+    BilinearTraining,
+    FitCheckpoint,
+    TrainingRecord,
+    fingerprint,
+    given_lam,
+    learner_for,
+    number,
+)
+from rankwise.bilinear.triplet_checks import (
     Rows,
     check_classes,
     check_full_rows,
@@ -27,17 +37,7 @@ from rankwise.bilinear.input_checks import (
     held_out_classes,
     held_out_triplets,
 )
-from rankwise.bilinear.scoring import BilinearScorer
-from rankwise.bilinear.training import (
-    BilinearTraining,
-    FitCheckpoint,
-    TrainingRecord,
-    fingerprint,
-    given_lam,
-    learner_for,
-    number,
-)
-from rankwise.bilinear.triplets import Draw, from_classes, from_grades, from_triplets
+from rankwise.bilinear.triplet_sampling import Draw, from_classes, from_grades, from_triplets
 from rankwise.errors import DataError, ModelFileError, ParameterError
 from rankwise.estimators._call_errors import explain_calls
 from rankwise.parameters import (

@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.backends.arrays import Array, is_sparse
 from rankwise.bilinear.algorithm_1 import Ints, csr_parts, score_rows
-from rankwise.bilinear.input_checks import check_rows, check_triplets, columns_of
-from rankwise.bilinear.training import share_in_wrong_order
+from rankwise.bilinear.bilinear_training import share_in_wrong_order
+from rankwise.bilinear.triplet_checks import check_rows, check_triplets, columns_of
 from rankwise.errors import DataError, ParameterError, warn
 from rankwise.parameters import Whole, check_value
 
