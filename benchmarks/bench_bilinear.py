@@ -25,10 +25,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from benchmarks.harness import Result, extra_memory, megabytes
-from rankwise import SparseBilinearRanker
-from rankwise.estimators.bilinear import bilinear_training
-from rankwise.solvers.bilinear.bilinear_sgd import BilinearSGD
-from rankwise.solvers.bilinear.step_arrays import csr_parts
+from rankwise import Shrinkage, SparseBilinearRanker
+from rankwise.bilinear import sparse_bilinear
+from rankwise.bilinear.algorithm_1 import BilinearSGD, csr_parts
 
 N_WORDS, N_MANY_WORDS = 10_000, 100_000
 ALPHA, MANY_ALPHA, ETA0 = 6e-6, 2e-5, 200.0
@@ -106,7 +105,7 @@ def started(structure: str, dtype: str) -> tuple[BilinearSGD, float]:
 def by_frequency() -> Any:
     """Documents, their columns ordered as `fit` does."""
     X, _ = texts()
-    return bilinear_training.renumbered(X, bilinear_training.by_frequency(X))
+    return sparse_bilinear.renumbered(X, sparse_bilinear.by_frequency(X))
 
 
 def ours(learner: BilinearSGD) -> float:
@@ -209,14 +208,14 @@ def memory() -> list[Result]:
     ]
 
 
-def ranker(alpha: float, **steps: int) -> SparseBilinearRanker:
+def ranker(alpha: float, **steps: Any) -> SparseBilinearRanker:
     """With the rates of the paper."""
     return SparseBilinearRanker(alpha, eta0=ETA0, schedule="invsqrt", random_state=0, **steps)
 
 
 def many_words() -> Any:
     small, labels = generated(100, 50)
-    ranker(ALPHA, n_iter=10, shrink_every=10).fit_classes(small, labels)  # compiles
+    ranker(ALPHA, n_iter=10, shrinkage=Shrinkage(every=10)).fit_classes(small, labels)  # compiles
     return generated(20_000, N_MANY_WORDS)
 
 

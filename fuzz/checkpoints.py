@@ -11,10 +11,10 @@ from unittest.mock import patch
 
 import numpy as np
 
-from rankwise import SparseBilinearRanker
+from rankwise import Shrinkage, SparseBilinearRanker
+from rankwise.bilinear.bilinear_training import FitCheckpoint
 from rankwise.errors import DataError, ModelFileError
-from rankwise.estimators.bilinear.fit_checkpoint import FitCheckpoint
-from tests.bilinear_texts import texts
+from tests.bilinear.texts import texts
 
 PLACES = [-1, 0, 1, 2**31, 2**40, -(2**63), 10**12]
 
@@ -25,7 +25,7 @@ def _ranker() -> SparseBilinearRanker:
         n_iter=60,
         eta0=1.0,
         schedule="invsqrt",
-        shrink_every=7,
+        shrinkage=Shrinkage(every=7),
         random_state=0,
         refit=False,
     )

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise import SparseBilinearRanker
+from rankwise import Shrinkage, SparseBilinearRanker
 from rankwise.metrics import average_precision
 
 from .data import Split
@@ -59,7 +59,8 @@ def run_model(split: Split, parameters: dict[str, Any], words: tuple[str, ...] =
     """
     begin = time.process_time()
     shown = None if parameters.get("early_stopping") else (split.X_test, split.y_test)
-    ranker = SparseBilinearRanker(**parameters).fit_classes(
+    shrinkage = Shrinkage(**parameters["shrinkage"]) if "shrinkage" in parameters else None
+    ranker = SparseBilinearRanker(**{**parameters, "shrinkage": shrinkage}).fit_classes(
         split.X, split.y, names=split.names, held_out=shown
     )
     curve = getattr(ranker, "refit_curve_", ranker.learning_curve_)

@@ -63,14 +63,15 @@ ADAGRAD = {**NEWS, "schedule": "adagrad", "eta0": 4.0}
 PLANS: dict[str, dict] = {
     "Sparse": {**NEWS, "alpha": 6e-6, "refit": False},
     "Sparse-R, adagrad": {**ADAGRAD, "alpha": 5.5e-6},
-    "to the identity": {**ADAGRAD, "alpha": 5.5e-6, "shrink_to": "init"},
-    "rows as groups": {**ADAGRAD, "alpha": 1e-4, "penalty": "rows"},
-    "rows as groups, larger alpha": {**ADAGRAD, "alpha": 1e-3, "penalty": "rows"},
-    "columns as groups": {**ADAGRAD, "alpha": 1e-4, "penalty": "columns"},
-    "columns as groups, larger alpha": {**ADAGRAD, "alpha": 1e-3, "penalty": "columns"},
+    "to the identity": {**ADAGRAD, "alpha": 5.5e-6, "shrinkage": {"to": "init"}},
+    "rows as groups": {**ADAGRAD, "alpha": 1e-4, "shrinkage": {"penalty": "rows"}},
+    "rows as groups, larger alpha": {**ADAGRAD, "alpha": 1e-3, "shrinkage": {"penalty": "rows"}},
+    "columns as groups": {**ADAGRAD, "alpha": 1e-4, "shrinkage": {"penalty": "columns"}},
+    "columns as groups, larger alpha": {
+        **ADAGRAD, "alpha": 1e-3, "shrinkage": {"penalty": "columns"},
+    },
     "stopped early": {
-        **ADAGRAD, "alpha": 5.5e-6, "n_iter": 300_000, "early_stopping": True,
-        "n_iter_no_change": 3,
+        **ADAGRAD, "alpha": 5.5e-6, "n_iter": 300_000, "early_stopping": 3,
     },
 }  # fmt: skip
 PLAN_SEEDS = (0, 1, 2)

@@ -9,9 +9,8 @@ from rankwise.rankers import RANKERS, TRANSFORMERS
 
 if TYPE_CHECKING:
     from rankwise.auto.auto_ranker import AutoRanker as AutoRanker
-    from rankwise.estimators.bilinear.sparse_bilinear import (
-        SparseBilinearRanker as SparseBilinearRanker,
-    )
+    from rankwise.bilinear.sparse_bilinear import Shrinkage as Shrinkage
+    from rankwise.bilinear.sparse_bilinear import SparseBilinearRanker as SparseBilinearRanker
     from rankwise.estimators.boosted.boosted_ranker import BoostedRanker as BoostedRanker
     from rankwise.estimators.components.kpcrank import KPCR as KPCR
     from rankwise.estimators.components.kpcrank import KPCRank as KPCRank
@@ -47,6 +46,7 @@ _HOME = {
         for path in (*RANKERS.values(), *TRANSFORMERS.values())
     },
     "OnColumns": "rankwise.estimators.gp.on_columns",
+    "Shrinkage": "rankwise.bilinear.sparse_bilinear",
     "load_model": "rankwise.persistence",
     "save_model": "rankwise.persistence",
 }
@@ -83,6 +83,7 @@ __all__ = [
     "RankSVM",
     "RankingSearchCV",
     "SeenFeatures",
+    "Shrinkage",
     "SparseBilinearRanker",
     "SparseRLS",
     "SparseRankRLS",

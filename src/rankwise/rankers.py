@@ -17,7 +17,7 @@ RANKERS = {
     "kpcrank": "rankwise.estimators.components.kpcrank.KPCRank",
     "kpcr": "rankwise.estimators.components.kpcrank.KPCR",
     "pairwise-gp": "rankwise.estimators.gp.pairwise_gp.PairwiseGP",
-    "sparse-bilinear": "rankwise.estimators.bilinear.sparse_bilinear.SparseBilinearRanker",
+    "sparse-bilinear": "rankwise.bilinear.sparse_bilinear.SparseBilinearRanker",
     "ranksvm": "rankwise.estimators.rank_svm.RankSVM",
     "boosted": "rankwise.estimators.boosted.boosted_ranker.BoostedRanker",
     "transductive-rankrls": (

@@ -29,7 +29,7 @@ from rankwise.cli.main import app
 from rankwise.data import make_ranking, write_letor
 from reproduce import driver
 from reproduce.parts import Paper, Part
-from tests.bilinear_texts import ranker, texts
+from tests.bilinear.texts import ranker, texts
 
 Work = Callable[[], None]
 

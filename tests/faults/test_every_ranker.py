@@ -16,6 +16,7 @@ from rankwise import (
     PairwiseGP,
     RankRLS,
     RankSVM,
+    Shrinkage,
     SparseBilinearRanker,
     SparseRankRLS,
     SparseRLS,
@@ -49,13 +50,20 @@ def learning_rates(X, y, alpha):
 
 
 def bilinear(X, y, alpha):
-    ranker = SparseBilinearRanker(alpha, eta0=0.1, n_iter=20, shrink_every=7, random_state=0)
+    ranker = SparseBilinearRanker(
+        alpha, eta0=0.1, n_iter=20, shrinkage=Shrinkage(every=7), random_state=0
+    )
     return ranker.fit(X, X, TRIPLETS).score_all(X, X)
 
 
 def bilinear_rates(X, y, alpha):
     ranker = SparseBilinearRanker(
-        1e-3, eta0=alpha, schedule="invsqrt", n_iter=20, shrink_every=7, random_state=0
+        1e-3,
+        eta0=alpha,
+        schedule="invsqrt",
+        n_iter=20,
+        shrinkage=Shrinkage(every=7),
+        random_state=0,
     )
     return ranker.fit(X, X, TRIPLETS).score_all(X, X)
 

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_limits
 
 from rankwise import RankRLS, RankSVM
-from tests.bilinear_texts import ranker, texts
+from tests.bilinear.texts import ranker, texts
 
 X, LABELS = texts()
 Y = (X @ np.arange(12.0)).round()

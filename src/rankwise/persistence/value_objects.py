@@ -51,6 +51,7 @@ VALUE_OBJECTS = {
     "gp-weights": "rankwise.solvers.gp.differences.WeightPosterior",
     "gp-basis": "rankwise.solvers.gp.weight_space.WeightBasis",
     "gp-linear-basis": "rankwise.solvers.gp.weight_space.LinearBasis",
+    "bilinear-shrinkage": "rankwise.bilinear.sparse_bilinear.Shrinkage",
     "battles": "rankwise.data.battles.Battles",
     "gp-raters": "rankwise.estimators.gp.raters.RaterSlopes",
     "on-columns": "rankwise.estimators.gp.on_columns.OnColumns",

@@ -11,12 +11,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.backends.arrays import Array, is_sparse
+from rankwise.bilinear.algorithm_1 import Ints, csr_parts, score_rows
+from rankwise.bilinear.bilinear_training import share_in_wrong_order
+from rankwise.bilinear.triplet_checks import check_rows, check_triplets, columns_of
 from rankwise.errors import DataError, ParameterError, warn
-from rankwise.estimators.bilinear.triplet_checks import check_rows, check_triplets, columns_of
 from rankwise.parameters import Whole, check_value
-from rankwise.solvers.bilinear.lazy_steps import score_rows
-from rankwise.solvers.bilinear.learning import share_in_wrong_order
-from rankwise.solvers.bilinear.step_arrays import Ints, csr_parts
 
 BLOCK_BYTES = 64 * 2**20  # of Q W at a time
 

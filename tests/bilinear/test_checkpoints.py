@@ -11,8 +11,7 @@ from numpy.testing import assert_array_equal
 
 from rankwise import SparseBilinearRanker
 from rankwise.errors import DataError, ModelFileError
-from rankwise.solvers.bilinear.step_arrays import ROW
-from tests.bilinear_texts import ranker, texts, texts_and_triplets
+from tests.bilinear.texts import ranker, texts, texts_and_triplets
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +26,7 @@ def test_a_fit_resumes_from_a_checkpoint_bit_for_bit(problem, tmp_path, monkeypa
     how = {"alpha": None if density else 2e-3, "target_density": density}
     want = ranker(**how).fit_classes(X, labels)
     path = tmp_path / "run.npz"
-    from rankwise.estimators.bilinear.fit_checkpoint import FitCheckpoint
+    from rankwise.bilinear.bilinear_training import FitCheckpoint
 
     saves = []
     save = FitCheckpoint.save
@@ -129,73 +128,31 @@ def test_a_checkpoint_of_something_else_is_refused(problem, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "words"),
-    [("rows", 10**12, "rows has values"), ("vals", None, "vals must have shape")],
-)
-def test_a_damaged_checkpoint_is_refused(problem, tmp_path, name, value, words):
-    X, labels, _ = problem
-    path = tmp_path / "run.npz"
-    ranker().fit_classes(X, labels, checkpoint=path)
-    with np.load(path) as file:
-        members = dict(file)
-    members[name] = members[name] * 0 + value if value else np.zeros(0)
-    np.savez(path, **members)
-    with pytest.raises(ModelFileError, match=f"The saved state is damaged: {words}"):
-        ranker().fit_classes(X, labels, checkpoint=path)
-
-
-@pytest.mark.parametrize(
-    "how", [{}, {"structure": "dense", "alpha": None}, {"schedule": "adagrad", "penalty": "rows"}]
-)
-def test_whole_numbers_of_10_to_the_12_are_refused(problem, tmp_path, how):
-    """A checkpoint with ``rows["start"][:] = 10**12`` ended the process once."""
-    X, labels, _ = problem
-    path, tampered = tmp_path / "run.npz", tmp_path / "tampered.npz"
-    how = {"refit": False, "n_iter": 40, **how}
-    ranker(**how).fit_classes(X, labels, checkpoint=path)
-    with np.load(path) as file:
-        members = dict(file)
-    whole = {name for name, array in members.items() if array.dtype.kind == "i"}
-    assert whole == {"step", "rows", "cols", "sizes"}
-    fields = [("rows", name) for name in ROW.names if ROW[name].kind == "i"]
-    assert ("rows", "start") in fields
-    for name, field in [("step", None), ("cols", None), ("sizes", None), *fields]:
-        array = members[name].copy()
-        part = array.view(ROW)[field] if field else array
-        if part.size:
-            part[...] = min(10**12, np.iinfo(array.dtype).max)
-            np.savez(tampered, **{**members, name: array})
-            with pytest.raises(ModelFileError, match=f"damaged.* {name} "):
-                ranker(**how).fit_classes(X, labels, checkpoint=tampered)
-
-
-@pytest.mark.parametrize(
-    ("n_words", "field", "value"),
+    ("name", "place", "value"),
     [
-        (12, "start", 10**12),  # a vector
-        (12, "room", -2),
-        (200, "start", 10**12),  # a compact row
-        (200, "start", -(10**12)),
-        (200, "start", None),  # where another one begins
-        (200, "room", 10**12),
-        (200, "length", 10**12),
-        (200, "length", -1),
+        ("step", (), -1),
+        ("step", (), 10**12),  # of 400
+        ("cols", 0, 10**6),
+        ("cols", 0, -1),
+        ("cols", slice(None), 0),  # twice in a row
+        ("indptr", 3, 10**12),
+        ("indptr", 3, -1),
+        ("sums", (0, 0), np.nan),
+        ("sums", (0, -1), 10**12),  # a step that has not come yet
+        ("rates", 0, np.inf),
     ],
 )
-def test_one_row_outside_of_the_arrays_is_refused(tmp_path, n_words, field, value):
+@pytest.mark.parametrize("n_words", [12, 200])  # rows are vectors, or compact
+def test_a_checkpoint_with_impossible_values_is_refused(tmp_path, n_words, name, place, value):
+    """Compiled code would read or write outside of its arrays."""
     X, labels = texts(n_words=n_words)
     path = tmp_path / "run.npz"
     ranker(refit=False).fit_classes(X, labels, checkpoint=path)
     with np.load(path) as file:
         members = dict(file)
-    rows = members["rows"].view(ROW).ravel()
-    some = np.flatnonzero(rows["room"] == -1 if n_words == 12 else rows["room"] > 0)
-    assert len(some) > 1
-    last = some[np.argmax(rows["start"][some])]  # it overlaps none of the others
-    other = some[some != last][0]
-    rows[field][last] = rows[field][other] if value is None else value
+    members[name][place] = value
     np.savez(path, **members)
-    with pytest.raises(ModelFileError, match="damaged: rows has values outside"):
+    with pytest.raises(ModelFileError, match=f"damaged: (it is at )?{name} "):
         ranker(refit=False).fit_classes(X, labels, checkpoint=path)
 
 
@@ -205,10 +162,10 @@ def test_a_checkpoint_without_a_member_is_refused(problem, tmp_path):
     ranker().fit_classes(X, labels, checkpoint=path)
     with np.load(path) as file:
         members = dict(file)
-    assert {"note", "rows", "vals", "step"} <= members.keys()
+    assert {"note", "sums", "vals", "step"} <= members.keys()
     for left_out in members:
         np.savez(path, **{name: members[name] for name in members if name != left_out})
-        with pytest.raises(ModelFileError, match=f"damaged.*{left_out}"):
+        with pytest.raises(ModelFileError, match="damaged"):
             ranker().fit_classes(X, labels, checkpoint=path)
 
 
@@ -231,19 +188,16 @@ def test_a_checkpoint_of_another_version_is_refused(problem, tmp_path, monkeypat
     X, labels, _ = problem
     path = tmp_path / "run.npz"
     with monkeypatch.context() as older:
-        older.setattr("rankwise.estimators.bilinear.fit_checkpoint.FORMAT", 1)
+        older.setattr("rankwise.bilinear.bilinear_training.FORMAT", 1)
         ranker().fit_classes(X, labels, checkpoint=path)
     with pytest.raises(ModelFileError, match=r"another version of rankwise \(format 1"):
         ranker().fit_classes(X, labels, checkpoint=path)
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_records_and_checkpoints_change_nothing(problem, tmp_path, n_jobs):
+def test_records_and_checkpoints_change_nothing(problem, tmp_path):
     X, labels, _ = problem
-    want = ranker(n_jobs=n_jobs).fit_classes(X, labels)
-    recorded = ranker(n_jobs=n_jobs, record_every=13).fit_classes(X, labels)
-    kept = ranker(n_jobs=n_jobs).fit_classes(
-        X, labels, checkpoint=tmp_path / "run.npz", checkpoint_every=29
-    )
+    want = ranker().fit_classes(X, labels)
+    recorded = ranker(record_every=13).fit_classes(X, labels)
+    kept = ranker().fit_classes(X, labels, checkpoint=tmp_path / "run.npz", checkpoint_every=29)
     for one in (recorded, kept):
         assert_array_equal(one.coef_.toarray(), want.coef_.toarray())

@@ -8,16 +8,18 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from rankwise import SparseBilinearRanker, load_model, save_model
-from rankwise.data import draw_triplets
-from rankwise.errors import DataError, ParameterError, RankwiseWarning
-from rankwise.estimators.bilinear.step_choice import MAX_HELD_OUT, order_of, split_queries
-from rankwise.solvers.bilinear.triplet_sampling import (
+from rankwise.bilinear.bilinear_training import order_of
+from rankwise.bilinear.triplet_sampling import (
+    MAX_HELD_OUT,
     DrawnTriplets,
     TripletsInOrder,
     from_classes,
     from_triplets,
+    split_queries,
 )
-from tests.bilinear_texts import texts, texts_and_triplets
+from rankwise.data import draw_triplets
+from rankwise.errors import DataError, RankwiseWarning
+from tests.bilinear.texts import texts, texts_and_triplets
 
 
 def questions_and_answers(n, n_words, n_shared, n_synonyms):
@@ -228,13 +230,6 @@ def test_rows_whose_scores_overflow_are_refused_before_a_choice(init, message):
     triplets = np.column_stack((np.arange(20), np.arange(20) % 15, np.arange(15, 35) % 15 + 15))
     with pytest.raises(DataError, match=message):
         SparseBilinearRanker(n_iter=500, init=init, random_state=0).fit(Q, D, triplets)
-
-
-def test_a_stream_needs_numbers():
-    with pytest.raises(ParameterError, match="set eta0"):
-        SparseBilinearRanker(1e-3, refit=False).partial_fit(np.eye(3), np.eye(3), [[0, 0, 1]])
-    with pytest.raises(ParameterError, match="set alpha"):
-        SparseBilinearRanker(eta0=1.0, refit=False).partial_fit(np.eye(3), np.eye(3), [[0, 0, 1]])
 
 
 def test_a_density_that_w_does_not_reach_ends_the_search_soon():

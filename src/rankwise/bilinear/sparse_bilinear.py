@@ -5,40 +5,28 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_array, validate_data
 
-from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._call_errors import explain_calls
-from rankwise.estimators.bilinear.bilinear_parameters import (
-    STREAM_PARAMETERS,
-    check_bilinear_parameters,
-    check_streamable,
+from rankwise.bilinear.algorithm_1 import OVERFLOWED, SCHEDULES, csr_parts
+from rankwise.bilinear.bilinear_scoring import BilinearScorer
+from rankwise.bilinear.bilinear_training import (
+    BilinearTraining,
+    FitCheckpoint,
+    TrainingRecord,
+    fingerprint,
     given_lam,
     learner_for,
     number,
-    starting_weights,
-    stream_value,
 )
-from rankwise.estimators.bilinear.bilinear_scoring import BilinearScorer
-from rankwise.estimators.bilinear.bilinear_training import (
-    BilinearTraining,
-    TrainingRecord,
-    by_frequency,
-    renumbered,
-)
-from rankwise.estimators.bilinear.fit_checkpoint import FitCheckpoint, fingerprint
-from rankwise.estimators.bilinear.held_out_triplets import (
-    HeldOut,
-    held_out_classes,
-    held_out_triplets,
-)
-from rankwise.estimators.bilinear.triplet_checks import (
+from rankwise.bilinear.triplet_checks import (
+    Rows,
     check_classes,
     check_full_rows,
     check_grades,
@@ -46,18 +34,111 @@ from rankwise.estimators.bilinear.triplet_checks import (
     check_rows,
     check_triplets,
     columns_of,
+    held_out_classes,
+    held_out_triplets,
 )
-from rankwise.parameters import Whole, as_generator, check_value
-from rankwise.solvers.bilinear.bilinear_sgd import OVERFLOWED
-from rankwise.solvers.bilinear.step_arrays import csr_parts
-from rankwise.solvers.bilinear.triplet_sampling import (
-    DrawnTriplets,
-    TripletSampler,
-    TripletsInOrder,
-    from_classes,
-    from_grades,
-    from_triplets,
+from rankwise.bilinear.triplet_sampling import Draw, from_classes, from_grades, from_triplets
+from rankwise.errors import DataError, ModelFileError, ParameterError
+from rankwise.estimators._call_errors import explain_calls
+from rankwise.parameters import (
+    AnyOf,
+    Choice,
+    Flag,
+    Number,
+    Rule,
+    Whole,
+    as_generator,
+    check_parameters,
+    check_value,
 )
+
+
+@dataclass(frozen=True)
+class Shrinkage:
+    """How the penalty of a `SparseBilinearRanker` shrinks W.
+
+    Parameters
+    ----------
+    penalty : {"l1", "rows", "columns"}, default="l1"
+        The sum of absolute values, or the sum of the Euclidean norms of rows or columns. With
+        "rows", all weights of a query feature become 0 together; with "columns", all weights of a
+        document feature. With "columns", "adagrad" has a rate for each column, and a step takes
+        O((nnz(d+) + nnz(d-)) (nnz(q) + c)) time, where c is the number of entries in a column.
+    to : {"zeros", "init"}, default="zeros"
+        What the penalty is measured from. With "init", it is the sum of ``|W_ij - init_ij|``:
+        weights without evidence keep their initial values, and a refit changes the other ones.
+    every : int, default=100
+        Steps between two shrinkages, T in the paper; at most all steps.
+
+    Examples
+    --------
+    >>> from rankwise import Shrinkage, SparseBilinearRanker
+    >>> ranker = SparseBilinearRanker(shrinkage=Shrinkage(penalty="rows"))
+    """
+
+    penalty: str = "l1"
+    to: str = "zeros"
+    every: int = 100
+
+
+SHRINKAGE: dict[str, Rule] = {
+    "penalty": Choice("l1", "rows", "columns"),
+    "to": Choice("zeros", "init"),
+    "every": Whole(1),
+}
+
+
+def _is_matrix(value: Any) -> bool:
+    """Whether a value has two axes; its numbers are checked when the features are known."""
+    if value is None or isinstance(value, str):
+        return False
+    try:
+        return len(value.shape if hasattr(value, "shape") else np.shape(value)) == 2
+    except ValueError:  # lists of different lengths
+        return False
+
+
+@dataclass(frozen=True)
+class Such:
+    """Values that a function allows."""
+
+    what: str
+    allows: Callable[[Any], bool]
+
+    def hint(self, value: Any) -> str:
+        """No suggestion."""
+        return ""
+
+    def __str__(self) -> str:
+        return self.what
+
+
+PARAMETERS: dict[str, Rule] = {
+    "alpha": AnyOf(Number(0, open_low=True), Choice("auto"), None),
+    "target_density": AnyOf(Number(0, 1, open_low=True), None),
+    "n_iter": AnyOf(Whole(1), None),
+    "eta0": AnyOf(Number(0, open_low=True), Choice("auto")),
+    "schedule": Choice(*SCHEDULES),
+    "refit": Flag(),
+    "structure": Choice("sparse", "dense", "diagonal", "identity"),
+    "init": AnyOf(Choice("identity", "zeros"), Such("a matrix", _is_matrix)),
+    "shrinkage": AnyOf(Such("a Shrinkage", lambda value: isinstance(value, Shrinkage)), None),
+    "early_stopping": AnyOf(Flag(), Whole(1)),
+    "dtype": Choice("float64", "float32"),
+    "record_every": AnyOf(Whole(1), None),
+    "verbose": Flag(),
+}
+STREAM_PARAMETERS = (
+    "alpha",
+    "eta0",
+    "schedule",
+    "structure",
+    "init",
+    "shrinkage",
+    "dtype",
+    "refit",
+)
+"""Parameters that cannot change during a stream."""
 
 
 class SparseBilinearRanker(BilinearScorer):
@@ -68,9 +149,9 @@ class SparseBilinearRanker(BilinearScorer):
 
         mean over triplets of max(0, 1 - q'W(d+ - d-)) + alpha sum_ij |W_ij|,
 
-    with shrinkage of W every `shrink_every` steps for the L1 norm (Algorithm 1). With `refit`, a
-    second run without the L1 norm changes only the entries that are not 0. W can shrink to known
-    weights instead of 0 (`shrink_to`), and whole rows or columns can become 0 (`penalty`).
+    and W shrinks every 100 steps for the L1 norm (Algorithm 1). With `refit`, a second run without
+    the L1 norm changes only the entries that are not 0. W can shrink to known weights instead of 0,
+    and whole rows or columns can become 0 (`shrinkage`).
 
     A step takes O(nnz(q) (nnz(d+) + nnz(d-) + r)) time, where r is the number of entries in a row
     of W. Memory is in the order of the nonzeros of W: 12 bytes each in `coef_` (8 in float32), and
@@ -104,8 +185,6 @@ class SparseBilinearRanker(BilinearScorer):
     schedule : {"adagrad", "invsqrt", "constant"}, default="adagrad"
         Rate of step t: for each row of W, eta0 divided by the root of the sum of its squared
         gradients; eta0 / sqrt(t), as in the paper; or eta0.
-    shrink_every : int, default=100
-        Steps between two shrinkages, T in the paper; at most all steps.
     refit : bool, default=True
         Whether to fit a second time, to the same triplets, without the L1 norm but only where W
         is not 0. This removes the bias of the shrinkage. Only for ``structure="sparse"``.
@@ -116,31 +195,18 @@ class SparseBilinearRanker(BilinearScorer):
         W before the first step, as an array, a sparse matrix or a data frame with a row for each
         feature of queries and a column for each feature of documents. Identity needs queries and
         documents of the same features.
-    shrink_to : {"zeros", "init"}, default="zeros"
-        What the penalty is measured from: with "init", the sum of ``|W_ij - init_ij|``, so
-        that weights without evidence stay at their values in `init`, for example those of related
-        words or of an earlier fit. A refit changes the weights that differ from `init`.
-    penalty : {"l1", "rows", "columns"}, default="l1"
-        The sum of absolute values, or the sum of the Euclidean norms of rows or columns: all
-        weights of a feature of queries, or of documents, then become 0 together. With "columns",
-        "adagrad" has a rate for each column, and a step takes O((nnz(d+) + nnz(d-)) (nnz(q) + c))
-        time, where c is the number of entries in a column of W.
-    early_stopping : bool, default=False
+    shrinkage : Shrinkage, optional
+        How often W shrinks, to what, and whether single weights become 0 or whole rows or columns.
+        None: single weights, to 0, every 100 steps. Only for ``structure="sparse"``.
+    early_stopping : bool or int, default=False
         Whether to stop when the share of held-out triplets in the wrong order has not decreased
-        for `n_iter_no_change` records. `n_iter` is then the largest number of steps. The
-        triplets are those passed as `held_out`, or else those of a fifth of the queries, from
-        which W does not learn.
-    n_iter_no_change : int, default=5
-        Records without a lower error after which `early_stopping` stops; see `record_every`.
+        for that many records (True: 5); see `record_every`. `n_iter` is then the largest number of
+        steps. The triplets are `held_out`, if passed to the fit. Otherwise a fifth of the queries
+        are held out, and W does not learn from them.
     dtype : {"float64", "float32"}, default="float64"
         Of W.
     record_every : int, optional
-        Steps between two records of the learning curve; with several threads, rounded up to a
-        multiple of 16. None: a twentieth of all steps.
-    n_jobs : int, default=1
-        Threads. One thread runs exactly Algorithm 1. Several threads measure the margins of 16
-        triplets before W changes. The results differ from those of one thread, but are the same
-        every time for the same number of threads, on one machine.
+        Steps between two records of the learning curve. None: a twentieth of all steps.
     random_state : int, Generator or None, default=None
         Seed for drawing triplets. The same seed gives the same W, bit for bit, on one machine.
     verbose : bool, default=False
@@ -183,12 +249,12 @@ class SparseBilinearRanker(BilinearScorer):
     Examples
     --------
     >>> import numpy as np
-    >>> from rankwise import SparseBilinearRanker
+    >>> from rankwise import Shrinkage, SparseBilinearRanker
     >>> words = ["car", "auto", "fish"]
     >>> queries = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
     >>> documents = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     >>> ranker = SparseBilinearRanker(alpha=0.01, n_iter=50, eta0=1.0, init="zeros")
-    >>> ranker = ranker.set_params(shrink_every=10, random_state=0).fit(
+    >>> ranker = ranker.set_params(shrinkage=Shrinkage(every=10), random_state=0).fit(
     ...     queries, documents, [[0, 0, 1], [1, 1, 0]], query_names=words, document_names=words
     ... )
     >>> ranker.score_all(queries, documents).argmax(axis=1)
@@ -205,17 +271,13 @@ class SparseBilinearRanker(BilinearScorer):
         n_iter: int | None = 100_000,
         eta0: float | str = "auto",
         schedule: str = "adagrad",
-        shrink_every: int = 100,
         refit: bool = True,
         structure: str = "sparse",
         init: Any = "identity",
-        shrink_to: str = "zeros",
-        penalty: str = "l1",
-        early_stopping: bool = False,
-        n_iter_no_change: int = 5,
+        shrinkage: Shrinkage | None = None,
+        early_stopping: bool | int = False,
         dtype: str = "float64",
         record_every: int | None = None,
-        n_jobs: int = 1,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -224,17 +286,13 @@ class SparseBilinearRanker(BilinearScorer):
         self.n_iter = n_iter
         self.eta0 = eta0
         self.schedule = schedule
-        self.shrink_every = shrink_every
         self.refit = refit
         self.structure = structure
         self.init = init
-        self.shrink_to = shrink_to
-        self.penalty = penalty
+        self.shrinkage = shrinkage
         self.early_stopping = early_stopping
-        self.n_iter_no_change = n_iter_no_change
         self.dtype = dtype
         self.record_every = record_every
-        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
@@ -278,16 +336,11 @@ class SparseBilinearRanker(BilinearScorer):
         queries, documents = self._rows(Q, D)
         rows = check_triplets(triplets, queries, documents)
         self._set_names(Q, D, query_names, document_names)
-        aside = self._held_out(held_out, queries, documents)
-        in_order = self.n_iter is None
-        n_steps = len(rows) if self.n_iter is None else self.n_iter
-
-        def sampler_for(seed: int) -> TripletSampler:
-            return TripletsInOrder(rows) if in_order else DrawnTriplets(from_triplets(rows), seed)
-
-        return self._fit(
-            queries, documents, sampler_for, n_steps, [rows], aside, checkpoint, checkpoint_every
+        aside = held_out_triplets(
+            held_out, queries, documents, self._new_queries, self._new_documents
         )
+        draw = None if self.n_iter is None else from_triplets(rows)
+        return self._fit(queries, documents, draw, [rows], aside, checkpoint, checkpoint_every)
 
     def fit_classes(
         self,
@@ -320,20 +373,14 @@ class SparseBilinearRanker(BilinearScorer):
         self
         """
         self._forget()
-        if self.n_iter is None:
-            raise ParameterError("fit_classes draws triplets: set n_iter to their number.")
         rows, _ = self._rows(X, X, "X")
         numbers = check_classes(labels, rows.shape[0])
         check_full_rows(rows, "X")
         self._set_names(X, X, names, names)
-        aside = None
-        if held_out is not None:
-            aside = held_out_classes(held_out, self._new_queries)
-        draw = from_classes(numbers)
+        aside = held_out_classes(held_out, self._new_queries)
         return self._fit(
-            rows, rows, lambda seed: DrawnTriplets(draw, seed), self.n_iter, [numbers], aside,
-            checkpoint, checkpoint_every,
-        )  # fmt: skip
+            rows, rows, from_classes(numbers), [numbers], aside, checkpoint, checkpoint_every
+        )
 
     def fit_graded(
         self,
@@ -369,12 +416,12 @@ class SparseBilinearRanker(BilinearScorer):
         self
         """
         self._forget()
-        if self.n_iter is None:
-            raise ParameterError("fit_graded draws triplets: set n_iter to their number.")
         queries, documents = self._rows(Q, D)
         query, values = check_grades(grades, qid, queries, documents)
         self._set_names(Q, D, query_names, document_names)
-        aside = self._held_out(held_out, queries, documents)
+        aside = held_out_triplets(
+            held_out, queries, documents, self._new_queries, self._new_documents
+        )
         draw, n_pairs = from_grades(values, query)
         if n_pairs == 0:
             raise DataError(
@@ -382,9 +429,8 @@ class SparseBilinearRanker(BilinearScorer):
                 "Check grades and qid."
             )
         return self._fit(
-            queries, documents, lambda seed: DrawnTriplets(draw, seed), self.n_iter,
-            [query, values], aside, checkpoint, checkpoint_every,
-        )  # fmt: skip
+            queries, documents, draw, [query, values], aside, checkpoint, checkpoint_every
+        )
 
     def partial_fit(
         self,
@@ -397,10 +443,10 @@ class SparseBilinearRanker(BilinearScorer):
     ) -> Self:
         """Learn from further triplets, one step each, in their order.
 
-        However a stream is cut, the result is that of ``fit`` with ``n_iter=None`` on all of it.
-        This needs a fixed `alpha`, one thread, and ``refit=False``: a refit would need the
-        triplets twice. Parameters must not change between calls. After ``fit``, the first call
-        starts again from `init`. Each call copies W: pass triplets by the hundred or more.
+        However a stream is cut, W is the same as after ``fit`` with ``n_iter=None`` on all of it.
+        Set `alpha` and `eta0` to numbers, and ``refit=False``: a refit would need the triplets
+        twice. Parameters must not change between calls. After ``fit``, the first call starts again
+        from `init`. Each call copies W: pass triplets by the hundred or more.
 
         Parameters
         ----------
@@ -414,7 +460,7 @@ class SparseBilinearRanker(BilinearScorer):
         self
         """
         stream = getattr(self, "stream_", None)
-        check_streamable(self, stream)
+        self._check_streamable(stream)
         if stream:
             queries, documents = self._new_queries(Q), self._new_documents(D)
         else:
@@ -423,52 +469,165 @@ class SparseBilinearRanker(BilinearScorer):
         rows = check_triplets(triplets, queries, documents)
         shape = (queries.shape[1], documents.shape[1])
         if not stream:
-            check_bilinear_parameters(self, shape)
+            self._check_parameters(shape)
             self._set_names(Q, D, query_names, document_names)
         self._forget()  # steps that fail leave nothing to resume from
         eta0, lam = number(self.eta0) or 0.0, given_lam(self) or 0.0
-        learner = learner_for(self, starting_weights(self, shape), eta0, lam)
+        learner = learner_for(self, self._starting_weights(shape), eta0, lam)
         if stream:
             learner.restore(stream["state"])
         if self.structure != "identity":
             learner.advance(csr_parts(queries), csr_parts(documents), rows)
         self._keep(learner.weights(), TrainingRecord(eta0, lam, learner.step))
-        parameters = {name: stream_value(self, name) for name in STREAM_PARAMETERS}
+        parameters = {name: self._stream_value(name) for name in STREAM_PARAMETERS}
         self.stream_ = {"parameters": parameters, "state": learner.state()}
         return self
+
+    def shrinkage_options(self) -> Shrinkage:
+        """`shrinkage`, or its defaults."""
+        return Shrinkage() if self.shrinkage is None else self.shrinkage
+
+    @classmethod
+    def upgraded_parameters(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Parameters of a model file, which may be of an earlier version, as they are now."""
+        now = dict(parameters)
+        now.pop("n_jobs", None)
+        patience = now.pop("n_iter_no_change", 5)
+        if now.get("early_stopping") is True and patience != 5:
+            now["early_stopping"] = patience
+        names = {"penalty": "penalty", "shrink_to": "to", "shrink_every": "every"}
+        moved = {new: now.pop(old) for old, new in names.items() if old in now}
+        if moved and Shrinkage(**moved) != Shrinkage():
+            now["shrinkage"] = Shrinkage(**moved)
+        return now
 
     def _forget(self) -> None:
         """Remove what was fitted, so that a call that fails leaves an unfitted ranker."""
         for name in ("coef_", "stream_"):
             self.__dict__.pop(name, None)
 
-    def _held_out(self, given: Any, Q: sp.csr_array, D: sp.csr_array) -> HeldOut | None:
-        if given is None:
-            return None
-        return held_out_triplets(given, Q, D, self._new_queries, self._new_documents)
+    def _check_parameters(self, shape: tuple[int, int]) -> None:
+        """Check every parameter, alone and together with the others and the features."""
+        check_parameters(self, PARAMETERS)
+        for name in ("alpha", "target_density", "shrinkage"):
+            value = getattr(self, name)
+            if self.structure != "sparse" and value not in (None, "auto"):
+                raise ParameterError(
+                    f'{name}={value!r} is for structure="sparse": structure={self.structure!r} '
+                    "does not shrink. Leave it out."
+                )
+        for option in fields(Shrinkage):
+            value = getattr(self.shrinkage_options(), option.name)
+            check_value(f"{option.name} of shrinkage", value, SHRINKAGE[option.name])
+        if number(self.alpha) is not None and self.target_density is not None:
+            raise ParameterError("alpha and target_density exclude each other: pass one of them.")
+        is_identity = isinstance(self.init, str) and self.init == "identity"
+        needs_square = is_identity or self.structure in ("diagonal", "identity")
+        if needs_square and shape[0] != shape[1]:
+            raise ParameterError(
+                f"Queries have {shape[0]} features and documents {shape[1]}: an identity matrix "
+                'needs the same number. Use init="zeros" or a matrix, and structure="sparse" or '
+                '"dense".'
+            )
+        if self.structure == "identity" and not is_identity:
+            raise ParameterError('structure="identity" learns nothing, so init must be "identity".')
+        if self.structure == "dense" and hasattr(os, "sysconf"):  # not on Windows
+            needed = np.dtype(self.dtype).itemsize * shape[0] * shape[1]
+            total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+            if needed > total:
+                raise ParameterError(
+                    f"A dense W of {shape[0]} by {shape[1]} needs {needed / 2**30:.0f} GiB, and "
+                    f"this machine has {total / 2**30:.0f}. Use structure='sparse'."
+                )
+
+    def _check_streamable(self, stream: dict[str, Any] | None) -> None:
+        """Check that W does not depend on how a stream is cut, nor its parameters change."""
+        if stream:
+            kept = self.upgraded_parameters(dict(stream.get("parameters", ())))
+            kept["shrinkage"] = kept.get("shrinkage") or Shrinkage()
+            if sorted(kept) != sorted(STREAM_PARAMETERS):
+                raise ModelFileError("stream_ lacks its parameters: start another stream.")
+            for name, first in kept.items():
+                now = self._stream_value(name)
+                if now != first:
+                    raise ParameterError(
+                        f"This stream began with {name}={first!r}, but now it is {now!r}: set it "
+                        "back, or start another stream with a clone of this ranker."
+                    )
+        is_sparse = self.structure == "sparse"
+        refused = {
+            "sees every triplet once, and a refit needs them twice: set refit=False": is_sparse
+            and self.refit,
+            "cannot try several alphas on a stream: set alpha": is_sparse
+            and number(self.alpha) is None,
+            "cannot try several rates on a stream: set eta0": self.structure != "identity"
+            and number(self.eta0) is None,
+            "takes a step for every triplet: set early_stopping=False, and stop calling it when "
+            "the error on held-out triplets no longer decreases": self.early_stopping,
+        }
+        for reason, holds in refused.items():
+            if holds:
+                raise ParameterError(f"partial_fit {reason}.")
+
+    def _stream_value(self, name: str) -> Any:
+        """A parameter as a stream keeps it: for a matrix, a name with a hash of its numbers."""
+        value = self.shrinkage_options() if name == "shrinkage" else getattr(self, name)
+        if name != "init" or isinstance(value, str):
+            return value
+        matrix: Any = value if sp.issparse(value) else np.asarray(value, np.float64)
+        return f"matrix {fingerprint({}, list(csr_parts(sp.csr_array(matrix))))[:12]}"
+
+    def _starting_weights(self, shape: tuple[int, int]) -> sp.csr_array:
+        """W before the first step."""
+        dtype = np.dtype(self.dtype)
+        if not isinstance(self.init, str):
+            start = _checked_matrix(self.init, shape, dtype)
+        elif self.init == "zeros":
+            start = sp.csr_array(shape, dtype=dtype)
+        else:
+            start = sp.csr_array(sp.eye_array(shape[0], dtype=dtype, format="csr"))
+        if self.structure != "diagonal":
+            return start
+        diagonal = start.diagonal().astype(dtype)
+        others = start.nnz - np.count_nonzero(diagonal)
+        if others:
+            raise ParameterError(
+                f'structure="diagonal" has no weights off the diagonal, but init has {others}. '
+                "Use structure='sparse', or only the diagonal of init."
+            )
+        # Explicit zeros: these entries may change.
+        arrays = (diagonal, np.arange(shape[0], dtype=np.int32), np.arange(shape[0] + 1))
+        return sp.csr_array(arrays, shape=shape)
 
     def _fit(
         self,
         Q: sp.csr_array,
         D: sp.csr_array,
-        sampler_for: Callable[[int], TripletSampler],
-        n_steps: int,
+        draw: Draw | None,
         evidence: list[NDArray[Any]],
-        held_out: HeldOut | None,
+        held_out: Rows | None,
         checkpoint: str | os.PathLike[str] | None,
         checkpoint_every: int,
     ) -> Self:
-        """Check parameters, order columns by frequency, fit, and keep the result."""
+        """Check parameters, order columns by frequency, fit, and keep the result.
+
+        `draw` draws triplets; None: they are taken in order.
+        """
         shape = (Q.shape[1], D.shape[1])
-        check_bilinear_parameters(self, shape)
-        check_value("checkpoint_every", checkpoint_every, Whole(1))
-        if self.structure == "sparse" and self.shrink_every > n_steps:
+        self._check_parameters(shape)
+        if draw is not None and self.n_iter is None:
             raise ParameterError(
-                f"W shrinks every {self.shrink_every} steps, but there are only {n_steps}: alpha "
-                "would have no effect. Lower shrink_every, or take more steps."
+                "Triplets are drawn from classes or grades: set n_iter to their number."
             )
-        record = TrainingRecord(number(self.eta0) or 0.0, given_lam(self) or 0.0)
-        start = starting_weights(self, shape)
+        n_steps = self.n_iter or len(evidence[0])
+        check_value("checkpoint_every", checkpoint_every, Whole(1))
+        every = self.shrinkage_options().every
+        if self.structure == "sparse" and every > n_steps:
+            raise ParameterError(
+                f"W shrinks every {every} steps, but there are only {n_steps}: alpha would have no "
+                "effect. Take more steps, or lower `every` of shrinkage."
+            )
+        start = self._starting_weights(shape)
         if self.structure == "identity":
             self._keep(start, TrainingRecord())
             if held_out is not None:
@@ -476,41 +635,31 @@ class SparseBilinearRanker(BilinearScorer):
                 only = {"step": 0, "loss": math.nan, "density": self.density_, "error": error}
                 self.learning_curve_ = {name: np.array([only[name]]) for name in only}
             return self
-        numbers = by_frequency(D)
-        aside = None
+        numbers, aside, kept = by_frequency(D), None, None
+        data = [*csr_parts(Q), *csr_parts(D), *evidence]
         if held_out is not None:
-            new_D = csr_parts(renumbered(held_out[1], numbers))
-            aside = csr_parts(held_out[0]), new_D, held_out[2]
-        kept = None
+            queries, documents, triplets = held_out
+            data += [*csr_parts(queries), *csr_parts(documents), triplets]
+            aside = csr_parts(queries), csr_parts(renumbered(documents, numbers)), triplets
         if checkpoint is not None:
-            kept = FitCheckpoint(Path(checkpoint), self._owner(Q, D, evidence, held_out))
+            kept = FitCheckpoint(Path(checkpoint), self._owner(data), checkpoint_every)
             kept.check_folder()
+        record = TrainingRecord(number(self.eta0) or 0.0, given_lam(self) or 0.0)
         record.seed = int(as_generator(self.random_state).integers(2**63))
         training = BilinearTraining(
             self, csr_parts(Q), csr_parts(renumbered(D, numbers)), aside,
-            renumbered(start, numbers), sampler_for, n_steps, Q is D,
+            renumbered(start, numbers), draw, n_steps, Q is D,
             evidence[0] if evidence[0].ndim == 2 else None, record, kept,
-            checkpoint_every,
         )  # fmt: skip
         W = training.run()
         self._keep(renumbered(W, np.argsort(numbers).astype(np.int32)), training.record)
         return self
 
-    def _owner(
-        self,
-        Q: sp.csr_array,
-        D: sp.csr_array,
-        evidence: list[NDArray[Any]],
-        held_out: HeldOut | None,
-    ) -> str:
+    def _owner(self, arrays: list[NDArray[Any]]) -> str:
         """The fingerprint of a fit; without a seed, the checkpoint brings its own."""
-        params = {**self.get_params(), "verbose": False}
+        params = {**self.get_params(), "verbose": False, "init": self._stream_value("init")}
         seeded = isinstance(self.random_state, (int, np.integer))
         params["random_state"] = int(self.random_state) if seeded else None
-        params["init"] = stream_value(self, "init")
-        arrays = [*csr_parts(Q), *csr_parts(D), *evidence]
-        if held_out is not None:
-            arrays += [*csr_parts(held_out[0]), *csr_parts(held_out[1]), held_out[2]]
         return fingerprint(params, arrays)
 
     def _keep(self, W: sp.csr_array, record: TrainingRecord) -> None:
@@ -520,13 +669,12 @@ class SparseBilinearRanker(BilinearScorer):
         self.alpha_, self.eta0_ = record.lam, record.eta0
         self.density_ = W.nnz / max(W.shape[0] * W.shape[1], 1)
         self.n_iter_ = record.n_steps
-        self.learning_curve_ = {name: np.array(x, float) for name, x in record.curve.items()}
-        for name in ("refit_curve_", "trials_"):
+        tables = {"trials_": record.trials, "refit_curve_": record.refit_curve}
+        for name in tables:
             self.__dict__.pop(name, None)
-        if record.trials["score"]:
-            self.trials_ = {name: np.array(x) for name, x in record.trials.items()}
-        if record.refit_curve["step"]:
-            self.refit_curve_ = {name: np.array(x) for name, x in record.refit_curve.items()}
+        for name, table in {"learning_curve_": record.curve, **tables}.items():
+            if name == "learning_curve_" or table["loss"]:
+                setattr(self, name, {key: np.array(x, float) for key, x in table.items()})
 
     def _rows(self, Q: Any, D: Any, name: str = "Q") -> tuple[sp.csr_array, sp.csr_array]:
         """Check the rows of a fit, and remember their features."""
@@ -545,3 +693,37 @@ class SparseBilinearRanker(BilinearScorer):
             given = columns_of(X) if names is None else names
             checked = check_names(given, n, f"{attribute}_names")
             setattr(self, f"{attribute}_names_", checked)
+
+
+def _checked_matrix(init: Any, shape: tuple[int, int], dtype: Any) -> sp.csr_array:
+    """A given start as a CSR array without explicit zeros."""
+    try:
+        rows = check_array(init, accept_sparse="csr", dtype=dtype, input_name="init")
+    except (TypeError, ValueError) as error:
+        reason = str(error).splitlines()[0]  # the other lines show the matrix
+        raise ParameterError(f"init must be a matrix of finite numbers: {reason}") from error
+    if rows.shape != shape:
+        raise ParameterError(
+            f"init must have shape {shape}, a row for each feature of queries and a column for "
+            f"each feature of documents: got {rows.shape}."
+        )
+    matrix = sp.csr_array(rows, dtype=dtype, copy=True)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def by_frequency(D: sp.csr_array) -> NDArray[np.int32]:
+    """New numbers of the columns of D, by decreasing frequency.
+
+    What a step reads then lies close together in memory, where steps spend most of their time.
+    """
+    counts = np.bincount(D.indices, minlength=D.shape[1])
+    return np.argsort(np.argsort(-counts, kind="stable")).astype(np.int32)
+
+
+def renumbered(X: sp.csr_array, numbers: NDArray[np.int32]) -> sp.csr_array:
+    """The same rows with other numbers of the columns."""
+    moved = sp.csr_array((X.data.copy(), numbers[X.indices], X.indptr), shape=X.shape)
+    moved.sort_indices()
+    return moved

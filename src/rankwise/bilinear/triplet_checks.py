@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,19 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
 from rankwise.backends.arrays import Array, check_compressed, is_sparse
+from rankwise.bilinear.algorithm_1 import INT32_MAX, Ints
+from rankwise.bilinear.triplet_sampling import from_classes
 from rankwise.errors import DataError
 from rankwise.estimators._input_errors import VECTORIZER, explain_rows
 from rankwise.graph.conversion_checks import check_column_names, check_lossless, check_real
 from rankwise.graph.query_groups import missing_entries
-from rankwise.solvers.bilinear.step_arrays import INT32_MAX, Ints
+
+DRAWN_TRIPLETS = 2000  # from classes
+
+Rows = tuple[sp.csr_array, sp.csr_array, Ints]
+"""Rows of queries, rows of documents, and triplets of them."""
+
+CheckRows = Callable[[Any], sp.csr_array]
 
 
 def check_rows(X: Any, name: str) -> sp.csr_array:
@@ -83,41 +92,35 @@ def check_triplets(triplets: Any, Q: sp.csr_array, D: sp.csr_array, name: str = 
         )
     if given.dtype.kind not in "iu":
         raise DataError(f"{name} must hold row numbers, as whole numbers: got {given.dtype}.")
-    for column, what, limit in ((0, "Q", Q.shape[0]), (1, "D", D.shape[0]), (2, "D", D.shape[0])):
-        wrong = np.flatnonzero((given[:, column] < 0) | (given[:, column] >= limit))
-        if len(wrong):
-            k = int(wrong[0])
-            raise DataError(
-                f"{name}[{k}] is {tuple(given[k].tolist())}: {given[k, column]} is not a "
-                f"row of {what}, which has rows 0 to {limit - 1} ({len(wrong)} such triplets)."
-            )
+    for column, what, X in ((0, "Q", Q), (1, "D", D), (2, "D", D)):
+        wrong = (given[:, column] < 0) | (given[:, column] >= X.shape[0])
+        expected = f"a row of {what}, which has rows 0 to {X.shape[0] - 1}"
+        message = f"{name}[{{k}}] is {{triplet}}: {{row}} is not {expected}"
+        _refuse(wrong, message, triplet=given, row=given[:, column])
     rows = np.ascontiguousarray(given, dtype=np.int64)
-    same = np.flatnonzero(rows[:, 1] == rows[:, 2])
-    if len(same):
-        k = int(same[0])
-        raise DataError(
-            f"{name}[{k}] prefers document {rows[k, 1]} to itself ({len(same)} such triplets): "
-            "there is nothing to learn from. Remove them."
-        )
-    for column, X, what in ((0, Q, "Query"), (1, D, "Document"), (2, D, "Document")):
-        empty = np.flatnonzero(np.diff(X.indptr)[rows[:, column]] == 0)
-        if len(empty):
-            k = int(empty[0])
-            raise DataError(
-                f"{what} {rows[k, column]} in {name}[{k}] has no features: all of its values are "
-                f"0 ({len(empty)} such triplets). Remove them."
-            )
+    same = rows[:, 1] == rows[:, 2]
+    _refuse(same, f"{name}[{{k}}] prefers document {{row}} to itself", row=rows[:, 1])
+    for column, what, X in ((0, "Query", Q), (1, "Document", D), (2, "Document", D)):
+        empty = np.diff(X.indptr)[rows[:, column]] == 0
+        message = f"{what} {{row}} in {name}[{{k}}] has no features: all of its values are 0"
+        _refuse(empty, message, row=rows[:, column])
     return rows
+
+
+def _refuse(wrong: NDArray[np.bool_], message: str, **of: NDArray[Any]) -> None:
+    """Raise an error for the first entry k that is wrong, with how many there are."""
+    places = np.flatnonzero(wrong)
+    if len(places):
+        k, count = int(places[0]), len(places)
+        first = message.format(k=k, **{name: values[k] for name, values in of.items()})
+        such = f"{count} such {'entry' if count == 1 else 'entries'}"
+        raise DataError(f"{first} ({such}). Remove or correct them.")
 
 
 def check_full_rows(X: sp.csr_array, name: str) -> None:
     """Raise an error for a row without a value other than 0."""
-    empty = np.flatnonzero(np.diff(X.indptr) == 0)
-    if len(empty):
-        raise DataError(
-            f"Row {empty[0]} of {name} has no features: all of its values are 0 ({len(empty)} such "
-            "rows). Remove them."
-        )
+    empty = np.diff(X.indptr) == 0
+    _refuse(empty, f"Row {{k}} of {name} has no features: all of its values are 0")
 
 
 def check_classes(labels: Any, n_rows: int, name: str = "labels") -> NDArray[np.intp]:
@@ -127,12 +130,7 @@ def check_classes(labels: Any, n_rows: int, name: str = "labels") -> NDArray[np.
         raise DataError(
             f"{name} needs one entry per row of X: got {given.shape} for {n_rows} rows."
         )
-    missing = np.flatnonzero(missing_entries(given))
-    if len(missing):
-        raise DataError(
-            f"{name}[{missing[0]}] is missing ({len(missing)} such rows): remove them, or give "
-            "them a class of their own."
-        )
+    _refuse(missing_entries(given), f"{name}[{{k}}] is missing")
     try:
         classes, numbers, counts = np.unique(given, return_inverse=True, return_counts=True)
     except TypeError:
@@ -168,24 +166,15 @@ def check_grades(grades: Any, qid: Any, Q: sp.csr_array, D: sp.csr_array) -> tup
             raise DataError(
                 f"{name} needs one entry per row of D: got {given.shape} for {D.shape[0]} rows."
             )
-    if not np.isfinite(values).all():
-        raise DataError(
-            f"grades must be finite: row {np.flatnonzero(~np.isfinite(values))[0]} is not."
-        )
+    _refuse(~np.isfinite(values), "grades must be finite: row {k} is not")
+    expected = f"qid must hold rows of Q, from 0 to {Q.shape[0] - 1}"
     if query.dtype.kind not in "iu":
-        raise DataError(
-            f"qid must hold rows of Q, from 0 to {Q.shape[0] - 1}, which are whole numbers: got "
-            f"{query.dtype}."
-        )
+        raise DataError(f"{expected}, which are whole numbers: got {query.dtype}.")
     if query.min() < 0 or query.max() >= Q.shape[0]:
-        raise DataError(
-            f"qid must hold rows of Q, from 0 to {Q.shape[0] - 1}: got values from "
-            f"{query.min()} to {query.max()}."
-        )
+        raise DataError(f"{expected}: got values from {query.min()} to {query.max()}.")
     check_full_rows(D, "D")
-    empty = np.flatnonzero(np.diff(Q.indptr)[query] == 0)
-    if len(empty):
-        raise DataError(f"Query {query[empty[0]]} has no features: all of its values are 0.")
+    empty = np.diff(Q.indptr)[query] == 0
+    _refuse(empty, "Query {query} has no features: all of its values are 0", query=query)
     return query.astype(np.int64), values
 
 
@@ -207,3 +196,38 @@ def check_names(names: Any, n_features: int, name: str) -> NDArray[Any] | None:
     if given.shape != (n_features,):
         raise DataError(f"{name} needs one name per feature: got {len(given)} for {n_features}.")
     return given
+
+
+def held_out_triplets(
+    given: Any, Q: sp.csr_array, D: sp.csr_array, queries: CheckRows, documents: CheckRows
+) -> Rows | None:
+    """Triplets of the rows of the fit, or of other rows, which are checked by functions."""
+    if given is None:
+        return None
+    if _has_rows(given):
+        Q, D, given = queries(given[0]), documents(given[1]), given[2]
+    return Q, D, check_triplets(given, Q, D, "held_out")
+
+
+def held_out_classes(given: Any, queries: CheckRows) -> Rows | None:
+    """Triplets that are drawn from other rows with classes."""
+    if given is None:
+        return None
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        raise DataError("held_out of fit_classes must be a tuple (X, labels) of other rows.")
+    rows = queries(given[0])
+    numbers = check_classes(given[1], rows.shape[0], "held_out labels")
+    full = np.flatnonzero(np.diff(rows.indptr))  # rows without a known word have no score
+    kept = check_classes(numbers[full], len(full), "held_out labels of rows with a known word")
+    drawn = from_classes(kept)(np.random.default_rng(0), DRAWN_TRIPLETS)
+    return rows, rows, full[drawn]
+
+
+def _has_rows(given: Any) -> bool:
+    """Whether held-out triplets come with their own rows: (Q, D, triplets)."""
+    if not isinstance(given, (tuple, list)) or len(given) != 3:
+        return False
+    first = given[0]
+    return len(getattr(first, "shape", ())) == 2 or (
+        isinstance(first, (list, tuple)) and len(first) > 0 and np.ndim(first[0]) == 1
+    )

@@ -1,6 +1,7 @@
 """SparseBilinearRanker: what it learns and what it stores."""
 
 import copy
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from rankwise import SparseBilinearRanker, load_model, save_model
 from rankwise.errors import RankwiseWarning
-from tests.bilinear_texts import ranker, texts, texts_and_triplets
+from tests.bilinear.texts import ranker, texts, texts_and_triplets
 from tests.oracles.bilinear import naive_scores, naive_sgd
 
 WORDS = np.array([f"w{k}" for k in range(12)])
@@ -56,7 +57,6 @@ def test_a_refit_continues_on_the_support_with_the_same_triplets(problem):
         {"schedule": "constant", "eta0": 0.1},
         {"init": "zeros"},
         pytest.param({"dtype": "float32"}, marks=pytest.mark.slow),  # compiles all loops again
-        {"n_jobs": 2},
         {"alpha": None, "target_density": 0.5},
     ],
 )
@@ -110,7 +110,7 @@ def test_scores_come_in_blocks(problem, monkeypatch):
     X, _, triplets = problem
     fitted = ranker().fit(X, X, triplets)
     whole = fitted.score_all(X, X)
-    monkeypatch.setattr("rankwise.estimators.bilinear.bilinear_scoring.BLOCK_BYTES", 700)
+    monkeypatch.setattr("rankwise.bilinear.bilinear_scoring.BLOCK_BYTES", 700)
     assert_allclose(fitted.score_all(X, X), whole, atol=1e-12)
     assert_allclose(fitted.predict(X, X), np.diag(whole), atol=1e-12)
 
@@ -197,6 +197,19 @@ def test_a_stream_resumes_from_a_file(problem, tmp_path):
     assert_array_equal(copied.coef_.data, stream.coef_.data)
 
 
+def test_a_stream_of_an_earlier_version_goes_on():
+    path = Path(__file__).parents[1] / "model_files" / "format1" / "sparse-bilinear-stream.rankwise"
+    old = load_model(path)  # after four triplets of 18 rows; see tests/model_files/make.py
+    rng = np.random.default_rng(0)
+    X = np.abs(rng.normal(size=(18, 3))).round(2)
+    first = [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]
+    rows = rng.permuted(np.tile(np.arange(18), (300, 1)), axis=1)[:, :3]
+    settings = {"alpha": 1e-3, "eta0": 0.1, "schedule": "invsqrt", "refit": False}
+    want = SparseBilinearRanker(**settings).partial_fit(X, X, first).partial_fit(X, X, rows)
+    assert old.n_iter_ == 4
+    assert_allclose(old.partial_fit(X, X, rows).coef_.toarray(), want.coef_.toarray(), atol=1e-12)
+
+
 def test_model_files(problem, tmp_path):
     X, _, triplets = problem
     fitted = ranker().fit(X, X, triplets, query_names=WORDS, held_out=triplets[:9])
@@ -243,9 +256,9 @@ def test_a_wanted_density_is_found(problem, target):
 
 def test_an_unreachable_density_warns(problem, monkeypatch):
     X, _, triplets = problem
-    monkeypatch.setattr("rankwise.solvers.bilinear.learning.MAX_TRIALS", 3)
+    monkeypatch.setattr("rankwise.bilinear.bilinear_training.MAX_TRIALS", 3)
     with pytest.warns(RankwiseWarning, match="No alpha gave the density 1"):
-        ranker(alpha=None, target_density=1.0, n_iter=3, shrink_every=1).fit(X, X, triplets)
+        ranker(alpha=None, target_density=1.0, n_iter=3, shrinkage={"every": 1}).fit(X, X, triplets)
 
 
 def test_a_search_that_gives_up_uses_the_nearest_alpha():

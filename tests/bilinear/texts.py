@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rankwise import SparseBilinearRanker
+from rankwise import Shrinkage, SparseBilinearRanker
 
 
 def texts(n=60, n_words=12, n_classes=3, seed=0):
@@ -29,6 +29,10 @@ def texts_and_triplets():
     return X, labels, np.array(triplets)
 
 
-def ranker(**parameters):
-    settings = {"alpha": 2e-3, "n_iter": 400, "eta0": 2.0, "shrink_every": 7, "random_state": 0}
-    return SparseBilinearRanker(**{**settings, "schedule": "invsqrt", **parameters})
+def ranker(*, shrinkage=None, **parameters):
+    """A fast ranker; `shrinkage` has what differs from shrinking every 7 steps."""
+    settings = {"alpha": 2e-3, "n_iter": 400, "eta0": 2.0, "random_state": 0}
+    settings |= {"schedule": "invsqrt", **parameters}
+    if settings.get("structure", "sparse") == "sparse":
+        settings["shrinkage"] = Shrinkage(**{"every": 7, **(shrinkage or {})})
+    return SparseBilinearRanker(**settings)

@@ -7,10 +7,10 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from rankwise import SparseBilinearRanker, load_model, save_model
+from rankwise import Shrinkage, SparseBilinearRanker, load_model, save_model
+from rankwise.bilinear.bilinear_training import FitCheckpoint
 from rankwise.errors import ParameterError
-from rankwise.estimators.bilinear.fit_checkpoint import FitCheckpoint
-from tests.bilinear_texts import ranker, texts_and_triplets
+from tests.bilinear.texts import ranker, texts_and_triplets
 from tests.oracles.bilinear import naive_sgd
 
 HOW = {"lam": 2e-3, "eta0": 2.0, "schedule": "invsqrt", "T": 7}
@@ -39,7 +39,7 @@ def test_a_matrix_is_the_start(problem, prior, kind):
 
 def test_w_shrinks_to_the_start(problem, prior):
     X, _, triplets = problem
-    how = {"n_iter": None, "init": prior, "shrink_to": "init"}
+    how = {"n_iter": None, "init": prior, "shrinkage": {"to": "init"}}
     sparse = ranker(refit=False, **how).fit(X, X, triplets).coef_.toarray()
     assert_allclose(sparse, naive_sgd(prior, X, X, triplets, prior=prior, **HOW), atol=1e-10)
     refitted = ranker(**how).fit(X, X, triplets).coef_.toarray()
@@ -52,7 +52,7 @@ def test_w_shrinks_to_the_start(problem, prior):
 def test_without_evidence_the_start_stays(problem, prior):
     X, _, triplets = problem
     far = SparseBilinearRanker(
-        100.0, init=prior, shrink_to="init", eta0=1.0, n_iter=200, shrink_every=10, random_state=0
+        100.0, init=prior, eta0=1.0, n_iter=200, shrinkage=Shrinkage(to="init", every=10)
     )
     assert_allclose(far.fit(X, X, triplets).coef_.toarray(), prior, atol=1e-12)
     assert far.density_ == np.mean(prior != 0)
@@ -62,7 +62,7 @@ def test_without_evidence_the_start_stays(problem, prior):
 def test_all_weights_of_a_feature_become_zero(problem, penalty):
     X, labels, _ = problem
     noisy = np.hstack((X, 0.05 * np.random.default_rng(1).random((len(X), 6))))
-    fitted = ranker(penalty=penalty, alpha=2e-2).fit_classes(noisy, labels)
+    fitted = ranker(shrinkage={"penalty": penalty}, alpha=2e-2).fit_classes(noisy, labels)
     W = fitted.coef_.toarray()
     norms = np.linalg.norm(W, axis=1 if penalty == "rows" else 0)
     assert (norms[12:] == 0).all()
@@ -71,14 +71,15 @@ def test_all_weights_of_a_feature_become_zero(problem, penalty):
 
 def test_groups_of_rows_in_order_are_the_oracle(problem):
     X, _, triplets = problem
-    fitted = ranker(n_iter=None, refit=False, penalty="rows").fit(X, X, triplets)
+    fitted = ranker(n_iter=None, refit=False, shrinkage={"penalty": "rows"}).fit(X, X, triplets)
     want = naive_sgd(np.eye(12), X, X, triplets, grouped=True, **HOW)
     assert_allclose(fitted.coef_.toarray(), want, atol=1e-10)
 
 
 def test_a_stream_with_a_prior_is_a_fit(problem, prior):
     X, _, triplets = problem
-    how = {"n_iter": None, "refit": False, "init": prior, "shrink_to": "init", "penalty": "columns"}
+    shrinkage = {"to": "init", "penalty": "columns"}
+    how = {"n_iter": None, "refit": False, "init": prior, "shrinkage": shrinkage}
     whole = ranker(**how).fit(X, X, triplets)
     parts = ranker(**how).partial_fit(X, X, triplets[:100])
     parts.partial_fit(X, X, triplets[100:])
@@ -90,7 +91,8 @@ def test_a_stream_with_a_prior_is_a_fit(problem, prior):
 
 def test_a_stopped_fit_with_a_prior_resumes(problem, prior, tmp_path, monkeypatch):
     X, labels, _ = problem
-    how = {"init": prior, "shrink_to": "init", "penalty": "rows", "early_stopping": True}
+    shrinkage = {"to": "init", "penalty": "rows"}
+    how = {"init": prior, "shrinkage": shrinkage, "early_stopping": True}
     want = ranker(**how).fit_classes(X, labels)
     path = tmp_path / "fit.npz"
 
@@ -109,7 +111,7 @@ def test_a_stopped_fit_with_a_prior_resumes(problem, prior, tmp_path, monkeypatc
 
 def test_a_fit_stops_when_the_held_out_error_does_not_improve(problem):
     X, labels, _ = problem
-    how = {"n_iter": 3000, "record_every": 50, "early_stopping": True, "n_iter_no_change": 3}
+    how = {"n_iter": 3000, "record_every": 50, "early_stopping": 3}
     fitted = ranker(refit=False, **how).fit_classes(X, labels)
     errors = fitted.learning_curve_["error"]
     assert fitted.n_iter_ == fitted.learning_curve_["step"][-1] < 3000
@@ -133,11 +135,12 @@ def test_given_held_out_triplets_stop_a_fit(problem):
 def test_a_matrix_is_copied_cloned_and_saved(problem, prior, tmp_path):
     X, _, triplets = problem
     given = sp.csc_array(prior)
-    fitted = clone(ranker(init=given, shrink_to="init")).fit(X, X, triplets)
+    fitted = clone(ranker(init=given, shrinkage={"to": "init"})).fit(X, X, triplets)
     assert_array_equal(given.toarray(), prior)
     loaded = load_model(save_model(fitted, tmp_path / "model.rankwise"))
     assert_array_equal(loaded.coef_.toarray(), fitted.coef_.toarray())
     assert_array_equal(sp.csr_array(loaded.init).toarray(), prior)
+    assert loaded.shrinkage == fitted.shrinkage
 
 
 @pytest.mark.parametrize(
@@ -153,16 +156,32 @@ def test_a_matrix_is_copied_cloned_and_saved(problem, prior, tmp_path):
         ({"init": "identty"}, "Did you mean 'identity'"),
         ({"init": np.ones((12, 12)), "structure": "diagonal", "alpha": None}, "off the diagonal"),
         ({"init": np.eye(12), "structure": "identity", "alpha": None}, "learns nothing"),
-        ({"shrink_to": "init", "structure": "dense", "alpha": None}, "does not shrink"),
-        ({"penalty": "rows", "structure": "diagonal", "alpha": None}, "does not shrink"),
-        ({"penalty": "l2"}, "penalty must be one of l1, rows, columns"),
-        ({"n_iter_no_change": 0}, "n_iter_no_change must be an integer of at least 1"),
+        ({"shrinkage": {"penalty": "l2"}}, "penalty of shrinkage must be one of l1, rows, columns"),
+        ({"early_stopping": 0}, "early_stopping must be True or False, or an integer of at least"),
     ],
 )
 def test_wrong_parameters(problem, parameters, words):
     X, _, triplets = problem
     with pytest.raises(ParameterError, match=words):
         ranker(**parameters).fit(X, X, triplets)
+
+
+def test_structures_without_a_penalty_do_not_shrink(problem):
+    X, _, triplets = problem
+    dense = SparseBilinearRanker(structure="dense", shrinkage=Shrinkage(to="init"))
+    with pytest.raises(ParameterError, match="does not shrink"):
+        dense.fit(X, X, triplets)
+    with pytest.raises(ParameterError, match="shrinkage must be a Shrinkage, or None"):
+        SparseBilinearRanker(shrinkage={"to": "init"}).fit(X, X, triplets)
+
+
+def test_parameters_of_earlier_versions():
+    """They were single parameters once; n_jobs was slower than one thread."""
+    old = {"penalty": "l1", "shrink_to": "init", "shrink_every": 7, "n_jobs": 2, "alpha": 1e-3}
+    old |= {"early_stopping": True, "n_iter_no_change": 3}
+    now = SparseBilinearRanker.upgraded_parameters(old)
+    assert now == {"alpha": 1e-3, "early_stopping": 3, "shrinkage": Shrinkage(to="init", every=7)}
+    assert SparseBilinearRanker.upgraded_parameters(now) == now
 
 
 def test_a_stream_cannot_stop_early(problem):

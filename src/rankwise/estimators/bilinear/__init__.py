@@ -1,1 +1,0 @@
-"""The sparse bilinear ranker."""
