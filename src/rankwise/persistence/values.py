@@ -194,7 +194,7 @@ def _decode_ranker(content: Any, archive: ZipFile) -> Any:
     for key in ("n_features_in_", "n_queries_", "max_query_rows_"):
         if not Whole(1).allows(fitted.get(key, 1)):
             raise ModelFileError(f"{key} of {name} must be {Whole(1)}: got {fitted[key]!r}")
-    ranker = cls(**parameters)
+    ranker = cls(**getattr(cls, "upgraded_parameters", dict)(parameters))
     check_parameters(ranker, getattr(cls, "parameters", {}))
     ranker.__setstate__(ranker.__getstate__() | fitted)
     with config_context(enable_metadata_routing=True):
