@@ -284,7 +284,7 @@ def test_blocks_of_stairs_agree_with_dense_matrices(n_rows, n_pairs, rank, negat
     inner = np.linalg.inv(np.eye(n_pairs) + G * tau)
     want = inner @ G
     for build in (weights_of_rows, weights_of_pairs):
-        differences = build(K.copy(), first, second).scaled(1.0, scale if slopes else None)
+        differences = replace(build(K.copy(), first, second).differences, slopes=scale)
         assert differences.stairs == differences.rank > 256
         weights = WeightPosterior.of(differences, tau, nu)
         mean, variance = weights.moments(differences)

@@ -180,7 +180,7 @@ def test_a_strategy_of_the_user():
     i, j = gp.suggest_pair(X, strategy=Closest())
     gaps = np.abs(mean[:, None] - mean) + np.where(np.eye(len(X)), np.inf, 0.0)
     assert abs(mean[i] - mean[j]) == pytest.approx(gaps.min(), abs=1e-9)
-    board = Leaderboard().fit(["a", "b", "c", "a"], ["b", "c", "a", "c"], ["win"] * 4)
+    board = Leaderboard().fit(list("abca" * 9), list("bcac" * 9), ["win", "tie"] * 18)
     assert board.suggest_pairs(2, strategy=Closest()).shape == (2, 2)
     Closest.choose = lambda self, belief, n_pairs: [0] * n_pairs
     with pytest.raises(ParameterError, match="must choose 2 different positions from 0 to 779"):

@@ -71,34 +71,6 @@ class InferenceSettings:
     tol: float
     max_sweeps: int
 
-    def differences(
-        self, space: WeightSpace, hyper: Hyperparameters, slopes: Array | None
-    ) -> Differences:
-        """The differences in the units of the posterior: those of the noise for probit."""
-        if self.likelihood == "gaussian":
-            return space.differences
-        return space.scaled(1.0 / hyper.noise, slopes)
-
-    def infer(
-        self,
-        space: WeightSpace,
-        values: Array,
-        hyper: Hyperparameters,
-        slopes: Array | None,
-        start: Sites | None,
-    ) -> tuple[Differences, Approximation]:
-        """The posterior, and the differences in its units; slopes are those of each pair."""
-        differences = self.differences(space, hyper, slopes)
-        if self.likelihood == "gaussian":
-            margin, weight = values.T
-            weight = weight if slopes is None else weight * slopes**2
-            return differences, gaussian(differences, margin, weight, hyper.noise)
-        given: Any = {"start": start, "tol": self.tol, "max_sweeps": self.max_sweeps}
-        if self.method == "laplace":
-            return differences, laplace(differences, values, hyper.threshold, **given)
-        found = expectation_propagation(differences, values, hyper.threshold, hyper.flips, **given)
-        return differences, found
-
 
 @dataclass(eq=False)
 class Evidence:
@@ -249,7 +221,7 @@ class Evidence:
         assert rater is not None
         assert hyper.slopes is not None
         space = self._space(hyper.kernel)
-        differences, a = self._infer(space, hyper, self._sites(space, hyper))
+        differences, a = self._infer(space, hyper)
         if self.inference.likelihood == "gaussian":
             information = margin_information(a)
         else:
@@ -265,7 +237,6 @@ class Evidence:
     def condition(self, hyper: Hyperparameters, start: Sites | None = None) -> ConditionedProcess:
         """The posterior at some hyperparameters, from given sites or those of the best gradient."""
         space = self._space(hyper.kernel)
-        start = self._sites(space, hyper) if start is None else start
         _, approximation = self._infer(space, hyper, start)
         points = self.X if self.landmarks is None else self.landmarks
         if isinstance(space.basis, LinearBasis):
@@ -297,11 +268,9 @@ class Evidence:
             space = self._space(hyper.kernel, K)
         else:
             space = self._space(hyper.kernel)
-        differences, a = self._infer(space, hyper, self._sites(space, hyper))
+        differences, a = self._infer(space, hyper)
         if a.log_evidence >= self._best_value:
-            self._best_value = a.log_evidence
-            self._best = (self._prior_variances(space, hyper), a)
-        scale = 1.0 if differences is space.differences else hyper.noise**-2
+            self._best_value, self._best = a.log_evidence, (differences.prior_variances, a)
         observed = self.observed
 
         def by_row(V: Array) -> Array:
@@ -313,10 +282,10 @@ class Evidence:
                 by_kernel = 2.0 * by_scale @ scale_slopes(hyper.kernel, self.X.shape[1])
             elif self.landmarks is None:
                 M = by_row(by_row(covariance_gradient(differences, a)).T)
-                by_kernel = scale * np.einsum("ij,ijp->p", M, dK)
+                by_kernel = np.einsum("ij,ijp->p", M, dK)
             else:
-                MC = np.sqrt(scale) * factor_gradient(differences, a)
-                CMC = space.differences.C.T @ MC
+                MC = factor_gradient(differences, a)
+                CMC = differences.C.T @ MC
                 by_kernel = self._landmark_gradient(hyper.kernel, space, by_row(MC), CMC)
             by_likelihood = self._likelihood_slopes(hyper, differences, a)
         gradient = np.concatenate((by_kernel, by_likelihood))
@@ -332,14 +301,10 @@ class Evidence:
         The hyperparameters of the process stay as they are.
         """
         hyper, observed, a = process.hyper, self.observed, process.approximation
-        slopes = self.pair_slopes(hyper)
-        space = self._space(hyper.kernel)
-        differences = self.inference.differences(space, hyper, self.slopes(hyper))
-        if self.inference.likelihood == "gaussian":
-            unit, out = np.ones(len(observed)), HeldOut(a, differences, observed, None)
-        else:
-            unit = hyper.noise / slopes
-            out = HeldOut(a, differences, observed, (hyper.threshold, hyper.flips))
+        differences = self._differences(self._space(hyper.kernel), hyper)
+        is_probit, unit = self.inference.likelihood == "probit", 1.0 / differences.S
+        likelihood = (hyper.threshold, hyper.flips) if is_probit else None
+        out = HeldOut(a, differences, observed, likelihood)
         mean, variance = out.each() if groups is None else out.groups(groups)
         variance *= unit[observed.pair] ** 2
         if self.landmarks is not None:  # what the landmarks do not say about the rows of a pair
@@ -370,7 +335,7 @@ class Evidence:
         return pool.extended(self._prior_variances_from(len(pool.tau))).matched(
             observed.rows[observed.first],
             observed.rows[observed.second],
-            self.pair_slopes(hyper),
+            self.slopes(hyper),
             np.ascontiguousarray(observed.values),
             (hyper.threshold, hyper.flips),
             max(self.inference.tol, _POOL_TOLERANCE),
@@ -383,28 +348,41 @@ class Evidence:
         i, j = where.reshape(-1, 2).T
         K = kernel_values(self.hyper.kernel, self.X[rows])
         gaps = np.maximum(K[i, i] + K[j, j] - 2.0 * K[i, j], 0.0)
-        return np.asarray((self.pair_slopes(self.hyper)[start:] / self.hyper.noise) ** 2 * gaps)
+        return np.asarray((self.slopes(self.hyper)[start:] / self.hyper.noise) ** 2 * gaps)
 
-    def pair_slopes(self, hyper: Hyperparameters) -> Array:
-        """The slope of each pair, which is that of its rater."""
-        slopes = self.slopes(hyper)
-        return np.ones(len(self.observed)) if slopes is None else slopes
-
-    def slopes(self, hyper: Hyperparameters) -> Array | None:
-        """The slope of each pair, which is that of its rater; None if all are 1."""
+    def slopes(self, hyper: Hyperparameters) -> Array:
+        """The slope of each pair, which is the slope of its rater."""
         if hyper.slopes is None or self.observed.rater is None:
-            return None
+            return np.ones(len(self.observed))
         return np.append(hyper.slopes, 1.0)[self.observed.rater]  # -1 is a rater not known
 
+    def _differences(self, space: WeightSpace, hyper: Hyperparameters) -> Differences:
+        """The differences in the units of the posterior: noise over slope for probit."""
+        if self.inference.likelihood == "gaussian":
+            return space.differences
+        return replace(space.differences, slopes=self.slopes(hyper) / hyper.noise)
+
     def _infer(
-        self, space: WeightSpace, hyper: Hyperparameters, start: Sites | None
+        self, space: WeightSpace, hyper: Hyperparameters, start: Sites | None = None
     ) -> tuple[Differences, Approximation]:
-        """The posterior, or an error if it is not finite."""
+        """The posterior from given sites or those of the best gradient, or an error.
+
+        The differences are in its units.
+        """
+        settings, values = self.inference, self.observed.values
+        differences = self._differences(space, hyper)
+        start = self._sites(differences) if start is None else start
+        given: Any = {"start": start, "tol": settings.tol, "max_sweeps": settings.max_sweeps}
         try:
             with np.errstate(over="ignore", invalid="ignore"):
-                differences, found = self.inference.infer(
-                    space, self.observed.values, hyper, self.slopes(hyper), start
-                )
+                if settings.likelihood == "gaussian":
+                    weight = values[:, 1] * self.slopes(hyper) ** 2
+                    found = gaussian(differences, values[:, 0], weight, hyper.noise)
+                elif settings.method == "laplace":
+                    found = laplace(differences, values, hyper.threshold, **given)
+                else:
+                    likelihood = hyper.threshold, hyper.flips
+                    found = expectation_propagation(differences, values, *likelihood, **given)
         except FloatingPointError:
             raise _not_finite(hyper) from None
         if not np.isfinite(found.log_evidence):
@@ -416,19 +394,12 @@ class Evidence:
             raise NotConverged
         return differences, found
 
-    def _sites(self, space: WeightSpace, hyper: Hyperparameters) -> Sites | None:
+    def _sites(self, differences: Differences) -> Sites | None:
         """The sites of the best gradient, adapted to the present prior."""
         if self._best is None or self.inference.likelihood == "gaussian":
             return None
-        before, best = self._best
-        now = self._prior_variances(space, hyper)
+        (before, best), now = self._best, differences.prior_variances
         return best.sites_for(np.divide(now, before, out=np.ones_like(now), where=before > 0))
-
-    def _prior_variances(self, space: WeightSpace, hyper: Hyperparameters) -> Array:
-        """Prior variances of the differences in units of the noise."""
-        slopes = self.slopes(hyper)
-        variances = space.differences.prior_variances / hyper.noise**2
-        return variances if slopes is None else variances * slopes**2
 
     def _slope_gradient(self, differences: Differences, a: Approximation) -> Array:
         """Derivatives of the evidence by the log slope of each pair."""

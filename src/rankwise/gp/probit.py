@@ -42,10 +42,13 @@ def _hermite_rule(n_nodes: int) -> tuple[Array, Array]:
 
 
 # Errors stay below 1e-9 up to these variances, and up to _WIDE for _FEW comparisons.
-_NARROW, _MEDIUM, _WIDE, _FEW = 0.02, 0.25, 0.5, 10.0
+_NARROWEST, _NARROW, _MEDIUM, _WIDE, _FEW = 0.02, 0.1, 0.25, 0.5, 10.0
+_SMOOTH = 0.2  # variance times number of comparisons, up to which few nodes are enough
 _ONE_MODE = 0.5  # variance times number of comparisons, up to which flips give no second mode
 _NEAR = 0.03  # last step to a mode, in standard deviations: the next would be far smaller
+_Z7, _W7 = _hermite_rule(7)
 _Z11, _W11 = _hermite_rule(11)
+_Z15, _W15 = _hermite_rule(15)
 _Z31, _W31 = _hermite_rule(31)
 
 
@@ -173,8 +176,12 @@ def tilted(
         value, first, second, _, by_t, _, _, by_e = log_likelihood(m, a, b, c, t, e)
         return value, first, -second, by_t, by_e
     n = a + b + c
-    if e == 0.0 and v <= _NARROW:
+    if e == 0.0 and v <= _NARROWEST and n * v <= _SMOOTH:
+        return _near_mode(m, v, a, b, c, t, e, near, _Z7, _W7)
+    if e == 0.0 and v <= _NARROWEST:
         return _near_mode(m, v, a, b, c, t, e, near, _Z11, _W11)
+    if (e == 0.0 and v <= _NARROW) or (v <= _NARROWEST and n * v <= 0.2 * _ONE_MODE):
+        return _near_mode(m, v, a, b, c, t, e, near, _Z15, _W15)
     if (v <= _MEDIUM or (v <= _WIDE and n <= _FEW)) and (e == 0.0 or n * v <= _ONE_MODE):
         return _near_mode(m, v, a, b, c, t, e, near, _Z31, _W31)
     return _integrated(m, v, a, b, c, t, e, near)
@@ -198,9 +205,12 @@ def _likelihood(
 ) -> tuple[float, float, float, float, float]:
     """l(d) and its derivatives d, dd, t and e: from common terms if none cancels, without flips."""
     x, y = d - t, -d - t
+    if e > 0.0:
+        l0, l1, l2, _, lt, _, _, le = log_likelihood(d, a, b, c, t, e)
+        return l0, l1, l2, lt, le
     p, q = 0.5 * math.erfc(-x * _ROOT_HALF), 0.5 * math.erfc(-y * _ROOT_HALF)
     tie = 1.0 - p - q
-    if e > 0.0 or x < _CLOSE or y < _CLOSE or (c > 0 and tie < _CANCELS):
+    if x < _CLOSE or y < _CLOSE or (c > 0 and tie < _CANCELS):
         l0, l1, l2, _, lt, _, _, le = log_likelihood(d, a, b, c, t, e)
         return l0, l1, l2, lt, le
     g, h = math.exp(-0.5 * x * x - _HALF_LOG_2PI), math.exp(-0.5 * y * y - _HALF_LOG_2PI)

@@ -162,7 +162,7 @@ def hold_out(
     weights = posterior.weights
     mean, std = posterior.pooled(held_out)
     chances = np.zeros((len(mean), 3))
-    slopes = evidence.pair_slopes(evidence.hyper)[evidence.observed.pair]
+    slopes = evidence.slopes(evidence.hyper)[evidence.observed.pair]
     for weight, process, m, v in zip(weights, posterior.processes, means, variances, strict=True):
         chances += weight * process.hyper.outcomes(m, v, slopes).T
     if evidence.inference.likelihood == "gaussian":

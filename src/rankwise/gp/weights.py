@@ -12,7 +12,7 @@ meets only a part of the factor, and still ends early after a triangular solve.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -41,6 +41,11 @@ class Differences:
     stairs: int = 0  # how many rows at the top are a staircase: row i is zero after column i
     slopes: Array | None = None  # the diagonal of S, of shape (N,); None: all are 1
 
+    @cached_property
+    def S(self) -> Array:
+        """The diagonal of S."""
+        return np.ones(len(self.first)) if self.slopes is None else self.slopes
+
     @property
     def rank(self) -> int:
         return int(self.C.shape[1])
@@ -50,18 +55,15 @@ class Differences:
 
     def rows(self, which: Index) -> Array:
         """Rows of A."""
-        rows = np.asarray(self.C[self.first[which]] - self.C[self.second[which]])
-        return rows if self.slopes is None else rows * self.slopes[which, None]
+        return self.S[which, None] * (self.C[self.first[which]] - self.C[self.second[which]])
 
     def of_rows(self, f: Array) -> Array:
         """B f: differences of values that belong to the rows of C."""
-        out = np.asarray(f[self.first] - f[self.second])
-        return out if self.slopes is None else (out.T * self.slopes).T
+        return np.asarray(self.S * (f[self.first] - f[self.second]).T).T
 
     def to_rows(self, z: Array) -> Array:
         """B'z: for every row of C, the sum over its comparisons."""
-        n = len(self.C)
-        z = z if self.slopes is None else z * self.slopes
+        n, z = len(self.C), z * self.S
         gained, lost = np.bincount(self.first, z, n), np.bincount(self.second, z, n)
         return np.asarray(gained - lost, dtype=np.float64)
 
@@ -75,8 +77,7 @@ class Differences:
 
     def laplacian(self, tau: Array) -> Any:
         """B' diag(tau) B, sparse if there are many rows and few comparisons."""
-        n, i, j = len(self.C), self.first, self.second
-        tau = tau if self.slopes is None else tau * self.slopes**2
+        n, i, j, tau = len(self.C), self.first, self.second, tau * self.S**2
         if n * n <= max(8 * len(self), _SMALL):
             L = np.bincount(i * n + j, -tau, n * n).reshape(n, n)
             L += L.T
@@ -110,7 +111,7 @@ class Differences:
 
     def variances(self, weights: WeightPosterior) -> Array:
         """Posterior variance of every difference: O(r^2 n + N r) time."""
-        rows, root, r = np.ascontiguousarray(self.C[:, ::-1]), weights.root, self.rank
+        rows, root, r = self.C[:, ::-1].copy(), weights.root, self.rank
         for start in range(0, self.stairs, _BLOCK):
             stop = min(start + _BLOCK, self.stairs)
             solve_lower(root[r - stop :, r - stop :], rows[start:stop, r - stop :])
@@ -121,7 +122,7 @@ class Differences:
         """|S (rows[first] - rows[second])|^2 for every difference: O(N r)."""
         out = np.empty(len(self))
         _squared_gaps(rows, self.first, self.second, out)
-        return out if self.slopes is None else out * self.slopes**2
+        return out * self.S**2
 
 
 @partial(compiled, fastmath={"reassoc"})  # a sum in any order can use vector instructions
@@ -232,13 +233,6 @@ class WeightSpace:
     differences: Differences
     basis: WeightBasis | LinearBasis
     order: Index  # which rows or comparisons the rows of C are
-
-    def scaled(self, scale: float, slopes: Array | None = None) -> Differences:
-        """The differences times a number, and times slopes if there are any."""
-        d = self.differences
-        if scale == 1.0 and slopes is None:
-            return d
-        return replace(d, C=d.C if scale == 1.0 else d.C * scale, slopes=slopes)
 
     def of_rows(self, V: Array, n_rows: int, first: Index, second: Index) -> Array:
         """Derivatives by the compared rows from derivatives by the rows of C, one row each."""
