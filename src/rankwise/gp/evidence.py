@@ -108,11 +108,15 @@ class Evidence:
     _best_value: float = -np.inf
 
     def __post_init__(self) -> None:
-        shape, n_free = np.shape(self.prior_scale), int((~self.is_slope).sum())
-        if shape not in ((), (n_free,)):
+        scale, n_free = self.prior_scale, int((~self.is_slope).sum())
+        try:
+            values = np.asarray(1.0 if scale is None else scale, dtype=np.float64)
+        except (TypeError, ValueError):
+            values = np.full(1, np.nan)
+        if not (values > 0).all() or values.shape not in ((), (n_free,)):
             raise ParameterError(
-                f"prior_scale needs one entry for each of the {n_free} free "
-                f"hyperparameters, or one for all: got shape {shape}."
+                "prior_scale must be a number above 0, one for each of the "
+                f"{n_free} free hyperparameters, or None: got {scale!r}."
             )
 
     @cached_property

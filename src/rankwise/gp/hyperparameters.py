@@ -362,40 +362,42 @@ def composite_design(evidence: Evidence, theta: Array) -> Design:
             places.append(at[free])
     log_weights = np.array(prior) + [p.approximation.log_evidence for p in processes]
     is_at_bound = (high > low) & ((theta[free] < low + _AT) | (theta[free] > high - _AT))
-    if evidence.prior_scale is None:
-        warn(
-            'PairwiseGP: marginalize="all" needs a prior, without which standard deviations may be '
-            f"far too small. Set prior_scale, such as {PRIOR_SCALE}, and let the kernel and the "
-            "noise start at plausible values."
-        )
-    else:
-        weights = np.exp(log_weights - log_weights.max())
-        _warn_of_misfit(is_at_bound, least_fall, np.array(places), weights)
+    densities = np.exp(log_weights - log_weights.max())
+    misfit = _misfit(evidence, is_at_bound.any(), least_fall, np.array(places), densities)
+    if misfit:
+        warn(f'PairwiseGP: marginalize="all" averages over few points, {misfit}.')
     return processes, np.exp(np.array(prior) - max(prior))
 
 
-def _warn_of_misfit(is_at_bound: Any, least_fall: float, places: Array, weights: Array) -> None:
-    """Warn if the mode is at a bound or not the only one, or if there is too much uncertainty."""
-    mean = np.average(places, axis=0, weights=weights)
-    deviation = np.sqrt(np.average((places - mean) ** 2, axis=0, weights=weights)).max()
-    if is_at_bound.any():
-        warn(
-            'PairwiseGP: marginalize="all" averages around the best hyperparameters, and one of '
-            "them is at its bound, so that standard deviations may be wrong. Set prior_scale "
-            f"({PRIOR_SCALE} or less), widen the bounds, or use marginalize=None."
+def _misfit(
+    evidence: Evidence, is_at_bound: bool, least_fall: float, places: Array, densities: Array
+) -> str:
+    """Why the design may not describe the posterior of the hyperparameters, and what to do."""
+    mean = np.average(places, axis=0, weights=densities)
+    deviation = np.sqrt(np.average((places - mean) ** 2, axis=0, weights=densities)).max()
+    if evidence.prior_scale is None:
+        return (
+            "and without a prior, standard deviations may be far too small. Set prior_scale, such "
+            f"as {PRIOR_SCALE}, and let the kernel and the noise start at plausible values"
         )
-    elif least_fall < _LEAST_FALL:
-        warn(
-            'PairwiseGP: marginalize="all" averages around the best hyperparameters, but quite '
-            "different ones explain the comparisons nearly as well: standard deviations may be far "
-            'too small. Set a smaller prior_scale, or compare with marginalize="grid".'
+    if is_at_bound:
+        return (
+            "and a hyperparameter is at its bound, so that standard deviations may be wrong. Set "
+            f"prior_scale ({PRIOR_SCALE} or less), widen the bounds, or use marginalize=None"
         )
-    elif deviation > _MOST_UNCERTAIN:
-        warn(
-            'PairwiseGP: marginalize="all" averages over few points, and a hyperparameter is '
-            f"uncertain by a factor of {np.exp(deviation):.1f}: standard deviations may be off by "
-            f"more than 10%. Set prior_scale ({PRIOR_SCALE} or less), or use marginalize=None."
+    if least_fall < _LEAST_FALL:
+        return (
+            "but quite different hyperparameters explain the comparisons nearly as well: standard "
+            "deviations may be far too small. Set a smaller prior_scale, or compare with "
+            'marginalize="grid"'
         )
+    if deviation > _MOST_UNCERTAIN:
+        return (
+            f"and a hyperparameter is uncertain by a factor of {np.exp(deviation):.1f}: standard "
+            f"deviations may be off by more than 10%. Set prior_scale ({PRIOR_SCALE} or less), or "
+            "use marginalize=None"
+        )
+    return ""
 
 
 def _axes(evidence: Evidence, free: Any, whole: Any) -> Array:

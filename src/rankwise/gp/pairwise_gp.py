@@ -615,7 +615,6 @@ class PairwiseGP(PredictionsMixin, RankerMixin, BaseEstimator):
             check_value("optimizer", self.optimizer, AnyOf(None, Choice("lbfgs")))
         if self.flips not in (0, "auto") and not self._matches_sites:
             raise ParameterError('flips needs likelihood="probit" and inference="ep".')
-        _check_prior_scale(self.prior_scale)
         usable = hasattr(self.kernel, "clone_with_theta") and not isinstance(self.kernel, type)
         if self.kernel is not None and not usable:
             raise ParameterError(
@@ -816,17 +815,6 @@ class PairwiseGP(PredictionsMixin, RankerMixin, BaseEstimator):
             return np.full(n_pairs, -1)
         rater = np.full(n_pairs, rater) if np.ndim(rater) == 0 else rater
         return self.raters_.numbers(check_comparison_ids("rater", rater, n_pairs))
-
-
-def _check_prior_scale(scale: Any) -> None:
-    if scale is None:
-        return
-    try:
-        values = np.asarray(scale, dtype=np.float64)
-    except (TypeError, ValueError):
-        values = np.full(1, np.nan)
-    if not ((values > 0) & np.isfinite(values)).all():
-        raise ParameterError(f"prior_scale must be finite and above 0, or None: got {scale!r}.")
 
 
 @contextmanager
