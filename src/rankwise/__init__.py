@@ -27,9 +27,9 @@ if TYPE_CHECKING:
         TransductiveRankRLS as TransductiveRankRLS,
     )
     from rankwise.estimators.rank_svm import RankSVM as RankSVM
-    from rankwise.gp.kernels import OnColumns as OnColumns
     from rankwise.gp.pairwise_gp import GPOptions as GPOptions
     from rankwise.gp.pairwise_gp import PairwiseGP as PairwiseGP
+    from rankwise.gp.process_kernels import OnColumns as OnColumns
     from rankwise.model_selection.mean_ranker import MeanRanker as MeanRanker
     from rankwise.model_selection.search.ranking_search import RankingSearchCV as RankingSearchCV
     from rankwise.persistence import load_model as load_model
@@ -48,7 +48,7 @@ _HOME = {
         for path in (*RANKERS.values(), *TRANSFORMERS.values())
     },
     "GPOptions": "rankwise.gp.pairwise_gp",
-    "OnColumns": "rankwise.gp.kernels",
+    "OnColumns": "rankwise.gp.process_kernels",
     "load_model": "rankwise.persistence",
     "save_model": "rankwise.persistence",
 }

@@ -19,7 +19,12 @@ from rankwise import (
 )
 from rankwise.errors import ParameterError
 from rankwise.gp import evidence
-from rankwise.gp.kernels import kernel_gradient, kernel_values, linear_coordinates, scale_slopes
+from rankwise.gp.process_kernels import (
+    kernel_gradient,
+    kernel_values,
+    linear_coordinates,
+    scale_slopes,
+)
 from rankwise.model_selection import leave_pair_out
 from tests.gp.some_comparisons import make_gp
 

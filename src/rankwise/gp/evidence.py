@@ -30,14 +30,14 @@ from rankwise.gp.inference import (
     precision_gradient,
     slope_gradient,
 )
-from rankwise.gp.kernels import (
+from rankwise.gp.observations import PairObservations
+from rankwise.gp.process import ConditionedProcess, Hyperparameters, ProcessMixture
+from rankwise.gp.process_kernels import (
     kernel_gradient,
     kernel_values,
     linear_coordinates,
     scale_slopes,
 )
-from rankwise.gp.observations import PairObservations
-from rankwise.gp.process import ConditionedProcess, Hyperparameters, ProcessMixture
 from rankwise.gp.site_changes import HeldOut, PoolPosterior
 from rankwise.gp.weights import (
     Differences,

@@ -33,6 +33,7 @@ from rankwise.gp.weights import Differences, WeightPosterior
 Sites = tuple[Array, Array]  # tau and nu
 _DEPTH = 5  # number of sweeps that a step is extrapolated from
 _PLAIN = 3  # number of sweeps before the first extrapolation
+_LEAST_SHARE = 0.05  # of a step
 _ROUGH = 0.1  # largest change of a difference in the last step towards a start
 _HALVINGS = 6  # of a step to sites without a proper posterior
 _NARROWEST = 0.3  # smallest pivot of the weights' precision; it is 1 for the prior
@@ -192,23 +193,23 @@ class _Steps:
 
     def __init__(self) -> None:
         self.best = np.inf
-        self.share = 1.0
+        self.failures = 0
+        self.plain = _PLAIN
         self.past: list[tuple[Array, Array]] = []
-        self.taken = 0
 
     def next(self, sites: Array, matched: Array, residual: float, retreated: bool) -> Array:
         """The next (tau, nu), as rows of one array; tau stays proper."""
-        self.taken += 1
         gap = matched - sites
         if retreated or residual > 2.0 * self.best:
             self.past.clear()
-            self.share = max(0.5 * self.share, 0.05)
-        else:
-            self.share = min(1.2 * self.share, 1.0)
+            self.failures += 1
+            self.plain = _PLAIN + 2**self.failures
+            self.best = residual
         self.best = min(self.best, residual)
         self.past = [*self.past, (sites, gap)][-_DEPTH - 1 :]
-        if self.taken <= _PLAIN or len(self.past) == 1:
-            return np.asarray(sites + self.share * gap)
+        self.plain -= 1
+        if self.plain >= 0 or len(self.past) == 1:
+            return np.asarray(sites + max(0.5**self.failures, _LEAST_SHARE) * gap)
         bends = np.column_stack([(gap - old).ravel() for _, old in self.past[:-1]])
         moves = np.column_stack([(sites - at).ravel() for at, _ in self.past[:-1]])
         shares = np.linalg.lstsq(bends, gap.ravel(), rcond=1e-8)[0]

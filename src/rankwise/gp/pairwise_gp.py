@@ -25,6 +25,7 @@ from rankwise.estimators._validation import validated
 from rankwise.estimators.pair_strategies import POOL
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.gp.evidence import Evidence, InferenceSettings
+from rankwise.gp.gp_results import HeldOutComparisons, RaterSlopes, hold_out
 from rankwise.gp.hyperparameters import (
     PRIOR_SCALE,
     composite_design,
@@ -34,7 +35,10 @@ from rankwise.gp.hyperparameters import (
     warn_unless_converged,
     width_grid,
 )
-from rankwise.gp.kernels import (
+from rankwise.gp.observations import PairObservations, check_comparisons, comparisons_of_scores
+from rankwise.gp.predictions import PredictionsMixin, dense
+from rankwise.gp.process import Hyperparameters, ProcessMixture
+from rankwise.gp.process_kernels import (
     default_kernel,
     has_one_scale,
     in_context,
@@ -42,10 +46,6 @@ from rankwise.gp.kernels import (
     rows_in_context,
     with_context,
 )
-from rankwise.gp.observations import PairObservations, check_comparisons, comparisons_of_scores
-from rankwise.gp.predictions import PredictionsMixin, dense
-from rankwise.gp.process import Hyperparameters, ProcessMixture
-from rankwise.gp.results import HeldOutComparisons, RaterSlopes, hold_out
 from rankwise.gp.site_changes import PoolPosterior
 from rankwise.graph import QueryGroups
 from rankwise.graph.comparison_checks import check_comparison_ids
@@ -277,6 +277,7 @@ class PairwiseGP(PredictionsMixin, RankerMixin, BaseEstimator):
     """
 
     __metadata_request__predict = {"qid": True}  # noqa: RUF012
+    threshold_: float
     _pool: PoolPosterior | None = None
 
     def __init__(

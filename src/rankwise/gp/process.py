@@ -13,7 +13,7 @@ from scipy.special import ndtr
 from rankwise.backends.arrays import Array
 from rankwise.backends.blas import matmul
 from rankwise.gp.inference import Approximation
-from rankwise.gp.kernels import kernel_values
+from rankwise.gp.process_kernels import kernel_values
 from rankwise.gp.weights import LinearBasis, WeightBasis, pivoted_cholesky
 
 _BLOCK_BYTES = 64 * 2**20  # kernel values in memory at a time

@@ -53,8 +53,8 @@ VALUE_OBJECTS = {
     "gp-basis": "rankwise.gp.weights.WeightBasis",
     "gp-linear-basis": "rankwise.gp.weights.LinearBasis",
     "battles": "rankwise.data.battles.Battles",
-    "gp-raters": "rankwise.gp.results.RaterSlopes",
-    "on-columns": "rankwise.gp.kernels.OnColumns",
+    "gp-raters": "rankwise.gp.gp_results.RaterSlopes",
+    "on-columns": "rankwise.gp.process_kernels.OnColumns",
     **{
         kernel: f"sklearn.gaussian_process.kernels.{kernel}"
         for kernel in (
