@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from rankwise.gp import site_changes
 from rankwise.gp.inference import expectation_propagation, gaussian
 from rankwise.gp.observations import PairObservations
-from rankwise.gp.site_changes import HeldOut
+from rankwise.gp.site_changes import LeftOut
 from rankwise.gp.weights import weights_of_pairs, weights_of_rows
 from rankwise.graph.comparisons import Comparisons
 from tests.gp.problems import covariance
@@ -63,13 +63,13 @@ def test_sites_are_taken_out_of_the_posterior(problem, half_ties, few_rows):
     build = weights_of_rows if few_rows else weights_of_pairs
     differences = build(rows.copy(), observed.first, observed.second).differences
     a = expectation_propagation(differences, observed.values, *likelihood, tol=1e-9)
-    out = HeldOut(a, differences, observed, likelihood)
+    out = LeftOut(a, differences, observed, likelihood)
     alone = [np.array([k]) for k in range(len(groups))]
     members = [np.flatnonzero(groups == g) for g in np.unique(groups)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(site_changes, "_MOVED", np.inf)
         patch.setattr(site_changes, "_SWEEPS", 1)
-        patch.setattr(HeldOut, "_without_many", HeldOut._without_few)
+        patch.setattr(LeftOut, "_without_many", LeftOut._without_few)
         each = out.each()
         assert_allclose(out.groups(alone), each, atol=1e-7)
         together = out.groups(members)
@@ -97,10 +97,10 @@ def test_sites_that_are_matched_again_are_those_of_a_fit(problem, many):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(site_changes, "_MOVED", -1.0)
         patch.setattr(site_changes, "_SWEEPS", 100)
-        way = HeldOut._without_many if many else HeldOut._without_few
+        way = LeftOut._without_many if many else LeftOut._without_few
         for name in ("_without_many", "_without_few"):
-            patch.setattr(HeldOut, name, way)
-        mean, variance = HeldOut(a, space.differences, observed, (0.0, 0.0)).groups(members)
+            patch.setattr(LeftOut, name, way)
+        mean, variance = LeftOut(a, space.differences, observed, (0.0, 0.0)).groups(members)
     for some in members:
         left = observed.values.copy()
         np.subtract.at(left, observed.pair[some], observed.parts[some])
@@ -122,7 +122,7 @@ def test_a_gaussian_likelihood_is_exact(problem):
     )
     a = gaussian(space.differences, margin, weight, 0.7)
     members = [np.flatnonzero(groups == g) for g in np.unique(groups)]
-    mean, variance = HeldOut(a, space.differences, observed, None).groups(members)
+    mean, variance = LeftOut(a, space.differences, observed, None).groups(members)
     for some in members:
         tau = np.where(np.isin(np.arange(len(margin)), some), 0.0, weight / 0.49)
         want = moments_without(K, observed, tau, tau * margin, {})

@@ -38,7 +38,7 @@ from rankwise.gp.process_kernels import (
     linear_coordinates,
     scale_slopes,
 )
-from rankwise.gp.site_changes import HeldOut, PoolPosterior
+from rankwise.gp.site_changes import LeftOut, PoolPosterior
 from rankwise.gp.weights import (
     Differences,
     LinearBasis,
@@ -76,16 +76,16 @@ class InferenceSettings:
 class Evidence:
     """log p(comparisons | theta), its gradient, and the posterior at any theta.
 
-    theta holds the logarithms of the free hyperparameters: those of the kernel, then the noise
+    theta holds the logarithms of the free hyperparameters: first the kernel's, then the noise
     if it is free, the threshold of ties if there are any, the slopes of raters if they differ, and
     the share of flips if it is not 0.
 
-    `hyper` is where the search starts, X the rows that were compared, and `noise_bounds` is None
-    if the noise is fixed. `prior_scale` is the standard deviation of a log-normal prior with
-    median `start`, one or one for each free hyperparameter but the slopes. `spread` is that of the
-    slopes, whose median is 1; 0: they are fixed. With `must_converge`, a posterior that does not
-    converge raises `NotConverged`. `n_sweeps` counts the sweeps of all posteriors, and `watch` is
-    called with the log evidence of each.
+    `hyper` is where the search starts, X the rows that were compared, and `noise_bounds` is None if
+    the noise is fixed. `prior_scale` is the standard deviation of a log-normal prior with median
+    `start`, one or one for each free hyperparameter but the slopes. `spread` is the standard
+    deviation of log slopes, whose median is 0; with 0, they are fixed. With `must_converge`, a
+    posterior that does not converge raises `NotConverged`. `n_sweeps` counts the sweeps of all
+    posteriors, and `watch` is called with the log evidence of each.
 
     One value costs a posterior (`gp.inference`). A gradient also needs the derivatives of the
     kernel: O(n^2) per hyperparameter, or O(n r) with r landmarks, or with r coordinates of a linear
@@ -135,33 +135,36 @@ class Evidence:
     def _threshold_bounds(self) -> tuple[float, float]:
         """Bounds of the threshold, which would grow without end if all n comparisons were ties.
 
-        Then at most this threshold lets one of two equal rows win with probability 1 / (n + 2).
+        In that case, the largest threshold is the one at which a comparison of equal rows has a
+        winner with probability 1 / (n + 2).
         """
         low, high = _THRESHOLD_BOUNDS
         decided, ties = self.observed.values[:, :2].sum(), self.observed.values[:, 2].sum()
         return low, high if decided else float(min(high, -ndtri(0.5 / (ties + 2.0))))
 
     @cached_property
-    def start(self) -> Array:
-        """theta of the hyperparameters to start from."""
-        parts = [np.log(np.atleast_1d(getattr(self.hyper, name))) for name in self._free]
-        return np.concatenate((self.hyper.kernel.theta, *parts))
+    def _names(self) -> Any:
+        """Which hyperparameter each entry of theta belongs to."""
+        sizes = [np.size(getattr(self.hyper, name)) for name in self._free]
+        return np.repeat(["kernel", *self._free], [len(self.hyper.kernel.theta), *sizes])
 
-    @cached_property
+    @property
     def is_slope(self) -> Any:
         """Which entries of theta are slopes."""
-        parts = [np.full(np.size(getattr(self.hyper, n)), n == "slopes") for n in self._free]
-        return np.concatenate((np.full(len(self.hyper.kernel.theta), False), *parts))
+        return self._names == "slopes"
+
+    @cached_property
+    def start(self) -> Array:
+        """theta of the hyperparameters to start from."""
+        parts = [np.log(getattr(self.hyper, name)) for name in self._free]
+        return np.hstack((self.hyper.kernel.theta, *parts))
 
     @property
     def bounds(self) -> Array:
         """Smallest and largest theta, of shape (n_free, 2)."""
+        others = self._names[len(self.hyper.kernel.theta) :]
         kernel = self.hyper.kernel.bounds.reshape(-1, 2)
-        parts = [
-            np.tile(np.log(bounds), (np.size(getattr(self.hyper, name)), 1))
-            for name, bounds in self._free.items()
-        ]
-        return np.vstack((kernel, *parts))
+        return np.vstack((kernel, *(np.log(self._free[name]) for name in others)))
 
     def at(self, theta: Array) -> Hyperparameters:
         """The hyperparameters whose logarithms are theta."""
@@ -171,16 +174,13 @@ class Evidence:
                 f"theta needs one finite entry for each of the {len(self.start)} free "
                 f"hyperparameters: got {theta}."
             )
-        k = len(self.hyper.kernel.theta)
+        names = self._names
         with np.errstate(over="ignore"):  # the kernel's values are checked
-            kernel = self.hyper.kernel.clone_with_theta(theta[:k])
-            others: dict[str, Any] = {}
-            for name in self._free:
-                size = np.size(getattr(self.hyper, name))
-                values = np.exp(theta[k : k + size])
-                others[name] = values if name == "slopes" else float(values[0])
-                k += size
-        return replace(self.hyper, kernel=kernel, **others)
+            kernel = self.hyper.kernel.clone_with_theta(theta[names == "kernel"])
+            found: dict[str, Any] = {name: np.exp(theta[names == name]) for name in self._free}
+        for name in found.keys() - {"slopes"}:
+            found[name] = float(found[name][0])
+        return replace(self.hyper, kernel=kernel, **found)
 
     def with_flips(self, share: float) -> Evidence:
         """The same with the share of flips as another free hyperparameter, without a prior.
@@ -239,7 +239,7 @@ class Evidence:
         return self.condition(self.at(theta))
 
     def condition(self, hyper: Hyperparameters, start: Sites | None = None) -> ConditionedProcess:
-        """The posterior at some hyperparameters, from given sites or those of the best gradient."""
+        """The posterior at some hyperparameters, from given sites or the best known ones."""
         space = self._space(hyper.kernel)
         _, approximation = self._infer(space, hyper, start)
         points = self.X if self.landmarks is None else self.landmarks
@@ -251,7 +251,7 @@ class Evidence:
         """The processes of a mixture, conditioned on comparisons that extend the ones they know.
 
         Two things come from this evidence: the slopes of raters, and the threshold if there were
-        no ties before. Known sites serve as a start; those of new pairs start at 0.
+        no ties before. Known sites serve as a start; the sites of new pairs start at 0.
         """
         processes = []
         for process in mixture.processes:
@@ -308,7 +308,7 @@ class Evidence:
         differences = self._differences(self._space(hyper.kernel), hyper)
         is_probit, unit = self.inference.likelihood == "probit", 1.0 / differences.S
         likelihood = (hyper.threshold, hyper.flips) if is_probit else None
-        out = HeldOut(a, differences, observed, likelihood)
+        out = LeftOut(a, differences, observed, likelihood)
         mean, variance = out.each() if groups is None else out.groups(groups)
         variance *= unit[observed.pair] ** 2
         if self.landmarks is not None:  # what the landmarks do not say about the rows of a pair
@@ -369,7 +369,7 @@ class Evidence:
     def _infer(
         self, space: WeightSpace, hyper: Hyperparameters, start: Sites | None = None
     ) -> tuple[Differences, Approximation]:
-        """The posterior from given sites or those of the best gradient, or an error.
+        """The posterior from given sites or the best known ones, or an error.
 
         The differences are in its units.
         """

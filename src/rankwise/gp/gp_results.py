@@ -126,9 +126,9 @@ class HeldOutComparisons(TableMixin):
         )
 
     def plot(self, **options: Any) -> Axes:
-        """Draw how often predicted winners won; options are those of `plot_reliability`.
+        """Draw how often predicted winners won; options are passed to `plot_reliability`.
 
-        Ties are left out, and probabilities are those of a comparison without a tie.
+        Ties are left out: probabilities are conditional on a winner.
         """
         from rankwise.plots import plot_reliability
 

@@ -9,9 +9,11 @@ the logarithms of the hyperparameters is about standard normal, the points are t
 a cube, and a point on each half-axis. All but the mode have the norm r sqrt(d). Weights of points
 times their densities integrate 1 and z'z of a normal distribution exactly, whatever r > 1 is. So
 few points serve for many hyperparameters, as in integrated nested Laplace approximations (Rue,
-Martino and Chopin, 2009). The axes are those of the curvature at the mode. Each half-axis has its
-own scale, such that the density at a distance of sqrt(2) is that of a normal distribution: the
-posterior may be skewed, and it ends where the bounds of a hyperparameter are.
+Martino and Chopin, 2009).
+
+The axes are the principal axes of the curvature at the mode. Each half-axis has its own scale, at
+which the density at a distance of sqrt(2) is as for a normal distribution: the posterior may be
+skewed, and it ends where the bounds of a hyperparameter are.
 
 Variances of scores are about proportional to the variance of the kernel. Their mean over a standard
 deviation of its logarithm of more than 1 depends on values that no point of the design reaches. Few

@@ -109,8 +109,8 @@ def expectation_propagation(
     threshold, flips : float
         Half the width of the interval of ties, 0: no ties; and the share of flipped outcomes.
     start : (tau, nu), optional
-        Sites to start from, such as those of a similar problem. None: no information, or those
-        of Laplace's approximation if there are pairs with several comparisons, whose factors are
+        Sites to start from, such as the sites of a similar problem. None: no information, or
+        Laplace's approximation if there are pairs with several comparisons, whose factors are
         integrals: these are cheap near the posterior, and costly near a wide prior.
     tol : float
         Largest error of the moments, relative to their spread, after at most `max_sweeps`.
@@ -188,7 +188,8 @@ class _Steps:
     """The next sites from the current ones and the matched ones.
 
     Plain steps at first, then Anderson acceleration: the combination of the last steps that
-    would be best if the map were linear. After a step that diverges, a damped plain step.
+    would be best if the map were linear. After a step that diverges, damped plain steps: half the
+    share and twice as many each time.
     """
 
     def __init__(self) -> None:
@@ -232,7 +233,7 @@ def laplace(
     Cheaper than expectation propagation, since no step needs variances, and less accurate: the
     mean of a skewed posterior is not at its mode, and its curvature there is not its spread.
 
-    Parameters are those of `expectation_propagation`; `tol` is the largest change of a difference
+    Parameters are as in `expectation_propagation`; `tol` is the largest change of a difference
     in the last of at most `max_sweeps` Newton steps, in units of the noise.
     """
     n = len(differences)

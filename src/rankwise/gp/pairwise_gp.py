@@ -380,9 +380,9 @@ class PairwiseGP(PredictionsMixin, RankerMixin, BaseEstimator):
             Features z of the comparisons themselves, such as the position of the first row: the
             difference of scores is then f(x_i) - f(x_j) + z'g. The weights g have independent
             normal priors with the same variance, in units of the root mean square of each column;
-            the variance is a hyperparameter, after those of the kernel. `context_coef_` and
-            `context_std_` have the mean and standard deviation of g. Scores and preferences are
-            those of z = 0. Not with landmarks.
+            the variance is a hyperparameter, after the kernel's. `context_coef_` and
+            `context_std_` have the mean and standard deviation of g. Scores and preferences
+            are for z = 0. Not with landmarks.
 
         Returns
         -------
@@ -422,7 +422,7 @@ class PairwiseGP(PredictionsMixin, RankerMixin, BaseEstimator):
         """Learn from further comparisons, starting from the present posterior.
 
         The hyperparameters stay as they are (`fit_pairs` would choose them again). At the first
-        tie of ``tie_model="threshold"``, the threshold becomes the parameter `threshold`. The sites
+        tie, a threshold takes its start value (`tie_model`). The sites
         of earlier comparisons are the start. After `suggest_pair` on the training rows, few sites
         change: O(n^2) for each of them. A few sweeps follow when something else than the next pair
         is asked.
@@ -431,7 +431,7 @@ class PairwiseGP(PredictionsMixin, RankerMixin, BaseEstimator):
         ----------
         pair : array-like of shape (2,) or (n_pairs, 2), or rankwise.data.Comparisons
             Row numbers, the preferred row first. `Comparisons` have item ids, outcomes, weights
-            and context; their items are the rows of the fit, or those of `X`.
+            and context; their items are the rows of the fit, or of `X`.
         margin, weight : float or array-like, optional
             As in `fit_pairs`.
         rater : id or array-like of shape (n_pairs,), optional
@@ -522,9 +522,9 @@ class PairwiseGP(PredictionsMixin, RankerMixin, BaseEstimator):
         No model is fitted again. A comparison is taken out of the posterior with its site of
         expectation propagation, and the few sites that this affects most are matched again; the
         hyperparameters stay as they are. For ``likelihood="gaussian"`` this equals a fit without
-        the comparison. For probit it is close: on five problems, the mean log-loss differs from
-        that of fits without each comparison by at most 0.002, in less than a hundredth of their
-        time (`benchmarks/bench_gp_held_out.py`).
+        the comparison. For probit it is close: on five problems, the mean log-loss differs by at
+        most 0.002 from fits without each comparison, in less than a hundredth of their time
+        (`benchmarks/bench_gp_held_out.py`).
 
         A comparison takes O(r^2 + n r + N) time, with the letters of the class, and a group of k
         pairs O(r^2 k + k^3).
@@ -691,7 +691,7 @@ class PairwiseGP(PredictionsMixin, RankerMixin, BaseEstimator):
         prior = PRIOR_SCALE if needs_prior and self.prior_scale is None else self.prior_scale
         evidence = self._evidence(start, X, observed, landmarks, prior)
         log_error = np.zeros(0)
-        # The products of a sweep cost as much as those of a square matrix of this size.
+        # A sweep costs as much as a product of square matrices of this size.
         size = round(math.cbrt(len(observed.rows) ** 2 * len(observed)))
         with blas_threads_for(size), _progress(self.verbose) as evidence.watch:
             restarts = self._options.n_restarts_optimizer

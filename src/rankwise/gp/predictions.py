@@ -47,8 +47,8 @@ class PredictionsMixin:
         """Predict scores of rows, and their uncertainty.
 
         Comparisons do not determine the level of all scores. The uncertainty of a single score
-        includes that of the level, and is close to that of the prior however many comparisons
-        there are. For intervals of scores, use ``contrast="mean"``.
+        includes the uncertainty of the level. So it stays close to the prior uncertainty, however
+        many comparisons there are. For intervals of scores, use ``contrast="mean"``.
 
         Parameters
         ----------
@@ -96,7 +96,7 @@ class PredictionsMixin:
     def training_moments(self) -> tuple[Array, Array]:
         """Mean and covariance of the scores of the training rows, kept up to date by `tell`.
 
-        They are those that `suggest_pair` chooses by: O(n^3) for the first call after a fit, and
+        `suggest_pair` chooses by these moments. They cost O(n^3) for the first call after a fit and
         O(n^2) after each `tell`, with errors of at most a thousandth of the spread. `predict` is
         more accurate, and slower after `tell`.
 
@@ -176,8 +176,8 @@ class PredictionsMixin:
     ) -> Array:
         """Probabilities that a row of X1 wins, ties with or loses to the row of X2.
 
-        They are those of a comparison, with its noise and flips. A tie has the probability 0
-        unless ``tie_model="threshold"`` was fitted to some.
+        They include the noise and flips of a comparison. The probability of a tie is 0, unless a
+        ``tie_model`` with a threshold was fitted to some ties.
 
         Parameters
         ----------
@@ -205,7 +205,7 @@ class PredictionsMixin:
         return np.ascontiguousarray(self.posterior_.average(lambda c: c.outcomes(X1, X2, s)).T)
 
     def predict_tie(self, X1: Any, X2: Any, *, rater: Any = None, context: Any = None) -> Array:
-        """Probability of a tie, row by row; needs ``tie_model="threshold"``.
+        """Probability of a tie, row by row; needs a ``tie_model`` with a threshold.
 
         Parameters
         ----------
@@ -373,7 +373,7 @@ class PredictionsMixin:
         return self._new(contrast)
 
     def _items(self) -> Array:
-        """The training rows, without those of items in a context."""
+        """The training rows, without rows of items in a context."""
         scale = getattr(self, "context_scale_", None)
         if scale is None:
             return self.X_fit_

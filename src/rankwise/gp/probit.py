@@ -343,7 +343,7 @@ def _mode(
 def cavity(m: float, v: float, tau: float, nu: float, prior: float) -> tuple[float, float]:
     """Mean and variance of d without the site, if v > 0.
 
-    The variance is at most that of the prior, whatever the rounding.
+    The variance is at most the prior variance, whatever the rounding.
     """
     if v == 0.0:
         return m, v

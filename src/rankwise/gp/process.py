@@ -48,8 +48,8 @@ class Hyperparameters:
 class ConditionedProcess:
     """The process at one setting of its hyperparameters, conditioned on the comparisons.
 
-    `points`, of shape (n_points, n_features), are those of the basis: compared rows or landmarks,
-    or none for a linear basis.
+    `points`, of shape (n_points, n_features), are what the basis refers to: compared rows or
+    landmarks, or none for a linear basis.
     """
 
     hyper: Hyperparameters

@@ -38,9 +38,9 @@ _LARGEST_FACTOR = 1e150  # of context columns: variances have its square
 class OnColumns(Kernel):
     """k(x[columns], y[columns]): a kernel of ``sklearn.gaussian_process.kernels`` on some columns.
 
-    In a sum, each group of columns has hyperparameters of its own: the scale of what identifies an
-    item, and that of its style. A `WhiteKernel` on columns gives each combination of their values a
-    part of its own.
+    In a sum, each group of columns has its own hyperparameters: a scale for what identifies an
+    item, and another for its style. A `WhiteKernel` on columns gives each combination of their
+    values its own part.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class OnColumns(Kernel):
         self.columns = columns
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Its parameters, with those of the inner kernel as ``kernel__...``."""
+        """Its parameters; the inner kernel's are named ``kernel__...``."""
         params = {"kernel": self.kernel, "columns": self.columns}
         if deep:
             inner = self.kernel.get_params().items()

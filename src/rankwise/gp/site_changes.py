@@ -98,7 +98,7 @@ def _match_jointly(
 
 
 @dataclass(frozen=True, eq=False)
-class HeldOut:
+class LeftOut:
     """Comparisons to hold out of a posterior."""
 
     a: Approximation

@@ -208,7 +208,7 @@ class WeightBasis:
 
 @dataclass(frozen=True, eq=False)
 class LinearBasis:
-    """f(x) = sum_j u_j scales_j x[columns_j]: the weights are those of a linear function."""
+    """f(x) = sum_j u_j scales_j x[columns_j]: the weights are coefficients of columns."""
 
     columns: Index  # -1 stands for a constant
     scales: Array
