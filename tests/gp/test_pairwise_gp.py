@@ -19,7 +19,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from rankwise import OnColumns, PairwiseGP, RankRLS
+from rankwise import GPOptions, OnColumns, PairwiseGP, RankRLS, load_model, save_model
 from rankwise.errors import RankwiseWarning
 from rankwise.gp import hyperparameters
 from reproduce.kpcrank.sinc_comparisons import make_sinc_comparisons
@@ -338,3 +338,23 @@ def test_score_without_queries_warns():
     with pytest.warns(RankwiseWarning, match="no qid reached score"):
         gp.score(X, y)
     assert 0 <= gp.score(X, y, qid=qid) <= 1
+
+
+def test_parameters_of_earlier_model_files(tmp_path):
+    """Those that have moved to GPOptions or been merged, and those that are gone."""
+    old = {
+        "kernel": None, "noise": 2.0, "noise_bounds": (0.5, 4.0), "tie_model": "threshold",
+        "threshold": 0.3, "n_restarts_optimizer": 1, "inference": "laplace", "sweeps": "sequential",
+        "grid_step": 0.25, "tol": 1e-7, "max_sweeps": 200,
+    }  # fmt: skip
+    gp = PairwiseGP(**PairwiseGP.upgraded_parameters(old), random_state=0)
+    assert gp.tie_model == 0.3
+    assert gp.options == GPOptions(
+        (0.5, 4.0), n_restarts_optimizer=1, inference="laplace", tol=1e-7
+    )
+    usual = {"tie_model": "half", "threshold": 0.5, "noise_bounds": "auto", "tol": 1e-5}
+    assert PairwiseGP.upgraded_parameters(usual) == {"tie_model": "half", "options": None}
+    X, pairs = some_comparisons()
+    again = load_model(save_model(gp.fit_pairs(X, pairs), tmp_path / "gp.rankwise"))
+    assert again.options == gp.options
+    assert_allclose(again.predict(X), gp.predict(X))
