@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -266,8 +266,7 @@ def weights_of_pairs(K: Array, first: Index, second: Index) -> WeightSpace:
 
 def weights_of_landmarks(K_nm: Array, K_mm: Array, first: Index, second: Index) -> WeightSpace:
     """One weight per landmark: f at the rows follows from f at the landmarks. O(n r^2)."""
-    basis = weights_of_rows(K_mm, first[:0], second[:0]).basis
-    assert isinstance(basis, WeightBasis)
+    basis = cast(WeightBasis, weights_of_rows(K_mm, first[:0], second[:0]).basis)
     return _weights_of(basis, basis.project(K_nm.T).T, first, second)
 
 
