@@ -36,8 +36,9 @@ def comparisons(n_rows: int, n_pairs: int, threshold: float) -> tuple[Any, Any, 
 
 def refits(gp: PairwiseGP, X: Any, pairs: Any, outcome: Any) -> float:
     """Log-loss of fits without each comparison, with the same hyperparameters."""
-    threshold = gp.threshold_ or gp.threshold
-    given = {"noise": gp.noise_, "threshold": threshold, "flips": gp.flips_, "optimizer": None}
+    given = {"noise": gp.noise_, "flips": gp.flips_, "optimizer": None}
+    if gp.threshold_:
+        given["tie_model"] = gp.threshold_
     model = clone(gp).set_params(kernel=gp.kernel_, **given)
     total = 0.0
     for k in range(len(pairs)):

@@ -212,7 +212,7 @@ PAPERS = (
             )
         ),
         minutes=7,
-        uses=("kpcrank", "../tests/oracles", "../tests/solvers/gp"),
+        uses=("kpcrank", "../tests/oracles", "../tests/gp"),
     ),
     Paper(
         "comparisons",

@@ -118,7 +118,7 @@ class TestRankers:
     @pytest.mark.parametrize(
         "settings",
         [
-            {"marginalize": "grid", "grid_step": 1.0, "tie_model": "threshold"},
+            {"marginalize": "grid", "tie_model": "threshold"},
             {"n_landmarks": 4, "random_state": 0},
             {"kernel": ConstantKernel(2.0) * Matern(nu=1.5) + WhiteKernel(), "optimizer": None},
         ],

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from rankwise.gp.inference import expectation_propagation, laplace
 from rankwise.report import Column, Table
-from rankwise.solvers.gp.ep import expectation_propagation
-from rankwise.solvers.gp.laplace import laplace
+from tests.gp.problems import make_problem
 from tests.oracles.pairwise_gp import elliptical_slice
-from tests.solvers.gp.problems import make_problem
 
 PROBLEMS = 12
 

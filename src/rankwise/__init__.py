@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from rankwise.estimators.boosted.boosted_ranker import BoostedRanker as BoostedRanker
     from rankwise.estimators.components.kpcrank import KPCR as KPCR
     from rankwise.estimators.components.kpcrank import KPCRank as KPCRank
-    from rankwise.estimators.gp.on_columns import OnColumns as OnColumns
-    from rankwise.estimators.gp.pairwise_gp import PairwiseGP as PairwiseGP
     from rankwise.estimators.leaderboard.leaderboard import Leaderboard as Leaderboard
     from rankwise.estimators.least_squares.additive_rankrls import (
         AdditiveRankRLS as AdditiveRankRLS,
@@ -28,6 +26,9 @@ if TYPE_CHECKING:
         TransductiveRankRLS as TransductiveRankRLS,
     )
     from rankwise.estimators.rank_svm import RankSVM as RankSVM
+    from rankwise.gp.pairwise_gp import GPOptions as GPOptions
+    from rankwise.gp.pairwise_gp import PairwiseGP as PairwiseGP
+    from rankwise.gp.process_kernels import OnColumns as OnColumns
     from rankwise.model_selection.mean_ranker import MeanRanker as MeanRanker
     from rankwise.model_selection.search.ranking_search import RankingSearchCV as RankingSearchCV
     from rankwise.persistence import load_model as load_model
@@ -45,7 +46,8 @@ _HOME = {
         path.rpartition(".")[2]: path.rpartition(".")[0]
         for path in (*RANKERS.values(), *TRANSFORMERS.values())
     },
-    "OnColumns": "rankwise.estimators.gp.on_columns",
+    "GPOptions": "rankwise.gp.pairwise_gp",
+    "OnColumns": "rankwise.gp.process_kernels",
     "Shrinkage": "rankwise.bilinear.sparse_bilinear",
     "load_model": "rankwise.persistence",
     "save_model": "rankwise.persistence",
@@ -71,6 +73,7 @@ __all__ = [
     "AdditiveRankRLS",
     "AutoRanker",
     "BoostedRanker",
+    "GPOptions",
     "KPCRank",
     "Leaderboard",
     "MeanRanker",

@@ -16,7 +16,7 @@ RANKERS = {
     "sparse-rls": "rankwise.estimators.least_squares.sparse_rankrls.SparseRLS",
     "kpcrank": "rankwise.estimators.components.kpcrank.KPCRank",
     "kpcr": "rankwise.estimators.components.kpcrank.KPCR",
-    "pairwise-gp": "rankwise.estimators.gp.pairwise_gp.PairwiseGP",
+    "pairwise-gp": "rankwise.gp.pairwise_gp.PairwiseGP",
     "sparse-bilinear": "rankwise.bilinear.sparse_bilinear.SparseBilinearRanker",
     "ranksvm": "rankwise.estimators.rank_svm.RankSVM",
     "boosted": "rankwise.estimators.boosted.boosted_ranker.BoostedRanker",

@@ -169,9 +169,7 @@ def test_other_gaussian_processes():
         PairwiseGP(optimizer=None, n_landmarks=8, random_state=0).fit(rows, Y[:20]),
         PairwiseGP(optimizer=None).fit_pairs(rows, pairs),
         PairwiseGP(optimizer=None).fit_pairs(rows, pairs, context=context),
-        PairwiseGP(RBF(1.0), marginalize="grid", grid_step=3.0, optimizer=None).fit_pairs(
-            rows, pairs
-        ),
+        PairwiseGP(RBF(1.0), marginalize="grid", optimizer=None).fit_pairs(rows, pairs),
     ):
         mean, std = run(to_onnx(gp, precision="float64"), NEW[:10] - 1e4)
         expected = gp.predict(NEW[:10].astype(np.float64) - 1e4, return_std=True)

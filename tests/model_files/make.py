@@ -62,7 +62,7 @@ def fitted_models(X, y, qid):
         "kpcrank": KPCRank(3).fit(X, y, qid=qid),
         "kpcr": KPCR(0.9).fit(X, y),
         "pairwise-gp": PairwiseGP(kernel).fit(X, y, qid=qid),
-        "pairwise-gp-grid": PairwiseGP(marginalize="grid", grid_step=2.0).fit(X[:5], y[:5]),
+        "pairwise-gp-grid": PairwiseGP(marginalize="grid").fit(X[:5], y[:5]),
         "pairwise-gp-raters": PairwiseGP(kernel).fit_pairs(
             X, [[0, 1], [2, 1], [0, 3]] * 4, rater=["one", "two", "one"] * 4
         ),

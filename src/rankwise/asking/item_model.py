@@ -14,8 +14,8 @@ import numpy as np
 from rankwise.asking.items import Item
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError
-from rankwise.estimators.gp.on_columns import OnColumns
-from rankwise.estimators.gp.pairwise_gp import PairwiseGP
+from rankwise.gp.pairwise_gp import PairwiseGP
+from rankwise.gp.process_kernels import OnColumns
 
 _SPREAD, _OWN_SPREAD = 2.0, 0.5  # prior variances of scores, and of own parts beside features
 _BOUNDS = (0.02, 200.0)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index
-from rankwise.estimators.gp.suggest import bald
+from rankwise.estimators.pair_strategies import bald
 
 _ALL_PAIRS = 500  # items up to which every pair is a candidate
 _NEIGHBOURS = 40  # of more items, pairs of those that are close in the ranking

@@ -10,8 +10,8 @@ from sklearn.gaussian_process import kernels as gp
 
 from rankwise.backends.arrays import Array
 from rankwise.errors import ExportError
-from rankwise.estimators.gp.on_columns import OnColumns
 from rankwise.export._graph import Graph, Value
+from rankwise.gp.process_kernels import OnColumns
 from rankwise.kernels.functions import NamedKernel, PairFunction, Precomputed
 from rankwise.kernels.own_parts import has_own_parts
 

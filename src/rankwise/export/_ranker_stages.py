@@ -14,8 +14,6 @@ from rankwise.backends.arrays import Array, is_sparse, to_host
 from rankwise.errors import DataError, ExportError
 from rankwise.estimators.boosted.boosted_ranker import BoostedRanker
 from rankwise.estimators.components.component_space import ComponentBasis
-from rankwise.estimators.gp.conditioned_process import ConditionedProcess
-from rankwise.estimators.gp.pairwise_gp import PairwiseGP
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.estimators.rank_svm import RankSVM
 from rankwise.export._endings import (
@@ -29,10 +27,12 @@ from rankwise.export._endings import (
 )
 from rankwise.export._stages import Affine, Clip, Columns, WithinQuery
 from rankwise.export._transformer_stages import stages_in_order
+from rankwise.gp.pairwise_gp import PairwiseGP
+from rankwise.gp.process import ConditionedProcess
+from rankwise.gp.weights import CONSTANT, LinearBasis, WeightBasis
 from rankwise.model_selection.mean_ranker import MeanRanker
 from rankwise.problem import FeatureBasis, KernelBasis, LandmarkBasis, RampBasis
 from rankwise.scaling import ColumnStandard
-from rankwise.solvers.gp.weight_space import CONSTANT, LinearBasis, WeightBasis
 
 
 def score_stages(model: Any) -> list[Any]:

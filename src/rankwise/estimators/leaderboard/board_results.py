@@ -14,15 +14,15 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.backends.arrays import Array, Index
 from rankwise.data.battles import Battles, number_labels
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators.gp.suggest import STRATEGIES, Candidates, choose
 from rankwise.estimators.leaderboard.board_tables import (
     BoardTable,
     JudgeTable,
     ShareTable,
     Standings,
 )
+from rankwise.estimators.pair_strategies import PairStrategy, suggest_pairs
 from rankwise.graph.comparison_checks import check_context
-from rankwise.parameters import Choice, Number, Whole, as_generator, check_value
+from rankwise.parameters import Number, Whole, as_generator, check_value
 from rankwise.solvers.battles.outcome_models import MODELS
 from rankwise.solvers.battles.studentized_range import range_quantile
 
@@ -398,21 +398,21 @@ class BoardResults:
         self,
         n_pairs: int = 1,
         *,
-        strategy: str = "bald",
+        strategy: str | PairStrategy = "bald",
         candidates: Any = None,
         random_state: Any = 0,
     ) -> NDArray[Any]:
         """Which items to compare next, the most useful pair first.
 
-        The same choice as that of `PairwiseGP.suggest_pair`, under the joint distribution of
-        ratings.
+        Pairs are chosen as by `PairwiseGP.suggest_pair`, under the joint distribution of ratings.
 
         Parameters
         ----------
         n_pairs : int, default=1
-        strategy : {"bald", "eubo", "thompson", "random"}, default="bald"
+        strategy : {"bald", "eubo", "thompson", "random"} or object, default="bald"
             "bald": the pair whose outcome says most about the ratings; "eubo" and "thompson"
-            look for the best item.
+            look for the best item. An object has the method `choose`, as in
+            `PairwiseGP.suggest_pair`.
         candidates : array-like of shape (n_candidates, 2), int or None
             Pairs of ids to choose from, the number of pairs to draw, or None for all.
         random_state : int, Generator or None, default=0
@@ -423,15 +423,12 @@ class BoardResults:
             Ids.
         """
         check_is_fitted(self)
-        check_value("strategy", strategy, Choice(*STRATEGIES))
         rng = as_generator(random_state)
         if candidates is not None and np.ndim(candidates):
             given = np.asarray(candidates)
             if given.ndim != 2 or given.shape[1] != 2:
                 raise DataError(f"candidates needs two columns of ids: got shape {given.shape}.")
             candidates = self._numbers(given).reshape(-1, 2)
-        pairs = Candidates.of(len(self.items_), candidates, rng)
-        check_value("n_pairs", n_pairs, Whole(1, len(pairs)))
 
         def moments(rows: Index) -> tuple[Array, Array]:
             if self.covariance_ is None:
@@ -441,9 +438,9 @@ class BoardResults:
         def sample(rows: Index, n: int) -> Array:
             return self.draws_[rng.integers(0, len(self.draws_), n)][:, rows]
 
-        chosen = choose(
-            pairs, strategy, n_pairs, moments=moments, sample=sample, likelihood="probit",
-            noise=NOISE[self.link], flips=0.0, rng=rng,
+        chosen = suggest_pairs(
+            strategy, n_pairs, len(self.items_), candidates, rng, moments=moments, sample=sample,
+            noise=NOISE[self.link],
         )  # fmt: skip
         return self.items_[chosen]
 

@@ -13,8 +13,8 @@ from sklearn.base import clone
 
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators.gp.pairwise_gp import PairwiseGP
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
+from rankwise.gp.pairwise_gp import PairwiseGP
 from rankwise.graph import QueryGroups
 from rankwise.graph.comparisons import Comparisons
 from rankwise.holdout.comparison_hold_out import without_items

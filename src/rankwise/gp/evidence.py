@@ -1,0 +1,492 @@
+"""The evidence of a pairwise Gaussian process as a function of its hyperparameters.
+
+The evidence, or marginal likelihood, is the probability of the comparisons with all scores
+integrated out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import ndtri
+
+from rankwise.backends.arrays import Array
+from rankwise.errors import DataError, ParameterError
+from rankwise.gp.inference import (
+    Approximation,
+    Sites,
+    covariance_gradient,
+    expectation_propagation,
+    factor_gradient,
+    gaussian,
+    laplace,
+    margin_information,
+    outcome_information,
+    precision_gradient,
+    slope_gradient,
+)
+from rankwise.gp.observations import PairObservations
+from rankwise.gp.process import ConditionedProcess, Hyperparameters, ProcessMixture
+from rankwise.gp.process_kernels import (
+    kernel_gradient,
+    kernel_values,
+    linear_coordinates,
+    scale_slopes,
+)
+from rankwise.gp.site_changes import LeftOut, PoolPosterior
+from rankwise.gp.weights import (
+    Differences,
+    LinearBasis,
+    WeightBasis,
+    WeightSpace,
+    weights_of_columns,
+    weights_of_landmarks,
+    weights_of_pairs,
+    weights_of_rows,
+)
+from rankwise.graph import QueryGroups
+
+_THRESHOLD_BOUNDS = (1e-3, 1e2)
+_FLIPS_BOUNDS = (1e-4, 0.45)
+_SLOPE_BOUNDS = (1e-3, 1e3)
+_POOL_TOLERANCE = 1e-3  # largest error of the moments, relative to their spread
+_PATIENCE = 60  # sweeps for a posterior with flips
+
+
+class NotConverged(Exception):
+    """A posterior that must converge did not."""
+
+
+@dataclass(frozen=True)
+class InferenceSettings:
+    """How the posterior is computed."""
+
+    likelihood: str
+    method: str
+    tol: float
+    max_sweeps: int
+
+
+@dataclass(eq=False)
+class Evidence:
+    """log p(comparisons | theta), its gradient, and the posterior at any theta.
+
+    theta holds the logarithms of the free hyperparameters: first the kernel's, then the noise
+    if it is free, the threshold of ties if there are any, the slopes of raters if they differ, and
+    the share of flips if it is not 0.
+
+    `hyper` is where the search starts, X the rows that were compared, and `noise_bounds` is None if
+    the noise is fixed. `prior_scale` is the standard deviation of a log-normal prior with median
+    `start`, one or one for each free hyperparameter but the slopes. `spread` is the standard
+    deviation of log slopes, whose median is 0; with 0, they are fixed. With `must_converge`, a
+    posterior that does not converge raises `NotConverged`. `n_sweeps` counts the sweeps of all
+    posteriors, and `watch` is called with the log evidence of each.
+
+    One value costs a posterior (`gp.inference`). A gradient also needs the derivatives of the
+    kernel: O(n^2) per hyperparameter, or O(n r) with r landmarks, or with r coordinates of a linear
+    kernel, which is not evaluated at all. The sites of the gradient with the best value are where
+    the next posterior starts.
+    """
+
+    hyper: Hyperparameters
+    X: Array
+    observed: PairObservations
+    inference: InferenceSettings
+    noise_bounds: tuple[float, float] | None = None
+    landmarks: Array | None = None
+    prior_scale: Any = None
+    spread: float = 0.0
+    must_converge: bool = False
+    watch: Callable[[float], None] | None = None
+    n_sweeps: int = 0
+    _best: tuple[Array, Approximation] | None = None
+    _best_value: float = -np.inf
+
+    def __post_init__(self) -> None:
+        scale, n_free = self.prior_scale, int((~self.is_slope).sum())
+        try:
+            values = np.asarray(1.0 if scale is None else scale, dtype=np.float64)
+        except (TypeError, ValueError):
+            values = np.full(1, np.nan)
+        if not (values > 0).all() or values.shape not in ((), (n_free,)):
+            raise ParameterError(
+                "prior_scale must be a number above 0, one for each of the "
+                f"{n_free} free hyperparameters, or None: got {scale!r}."
+            )
+
+    @cached_property
+    def _free(self) -> dict[str, tuple[float, float]]:
+        """Free hyperparameters of the likelihood, with their bounds."""
+        bounds = {} if self.noise_bounds is None else {"noise": self.noise_bounds}
+        if self.hyper.threshold > 0:
+            bounds["threshold"] = self._threshold_bounds
+        if self.spread > 0:
+            bounds["slopes"] = _SLOPE_BOUNDS
+        if self.hyper.flips > 0:
+            bounds["flips"] = _FLIPS_BOUNDS
+        return bounds
+
+    @property
+    def _threshold_bounds(self) -> tuple[float, float]:
+        """Bounds of the threshold, which would grow without end if all n comparisons were ties.
+
+        In that case, the largest threshold is the one at which a comparison of equal rows has a
+        winner with probability 1 / (n + 2).
+        """
+        low, high = _THRESHOLD_BOUNDS
+        decided, ties = self.observed.values[:, :2].sum(), self.observed.values[:, 2].sum()
+        return low, high if decided else float(min(high, -ndtri(0.5 / (ties + 2.0))))
+
+    @cached_property
+    def _names(self) -> Any:
+        """Which hyperparameter each entry of theta belongs to."""
+        sizes = [np.size(getattr(self.hyper, name)) for name in self._free]
+        return np.repeat(["kernel", *self._free], [len(self.hyper.kernel.theta), *sizes])
+
+    @property
+    def is_slope(self) -> Any:
+        """Which entries of theta are slopes."""
+        return self._names == "slopes"
+
+    @cached_property
+    def start(self) -> Array:
+        """theta of the hyperparameters to start from."""
+        parts = [np.log(getattr(self.hyper, name)) for name in self._free]
+        return np.hstack((self.hyper.kernel.theta, *parts))
+
+    @property
+    def bounds(self) -> Array:
+        """Smallest and largest theta, of shape (n_free, 2)."""
+        others = self._names[len(self.hyper.kernel.theta) :]
+        kernel = self.hyper.kernel.bounds.reshape(-1, 2)
+        return np.vstack((kernel, *(np.log(self._free[name]) for name in others)))
+
+    def at(self, theta: Array) -> Hyperparameters:
+        """The hyperparameters whose logarithms are theta."""
+        theta = np.asarray(theta, dtype=np.float64)
+        if theta.shape != self.start.shape or not np.isfinite(theta).all():
+            raise ParameterError(
+                f"theta needs one finite entry for each of the {len(self.start)} free "
+                f"hyperparameters: got {theta}."
+            )
+        names = self._names
+        with np.errstate(over="ignore"):  # the kernel's values are checked
+            kernel = self.hyper.kernel.clone_with_theta(theta[names == "kernel"])
+            found: dict[str, Any] = {name: np.exp(theta[names == name]) for name in self._free}
+        for name in found.keys() - {"slopes"}:
+            found[name] = float(found[name][0])
+        return replace(self.hyper, kernel=kernel, **found)
+
+    def with_flips(self, share: float) -> Evidence:
+        """The same with the share of flips as another free hyperparameter, without a prior.
+
+        A posterior that takes far more sweeps than most do is not waited for: sites that
+        contradict each other may never converge.
+        """
+        hyper, scale = replace(self.hyper, flips=share), self.prior_scale
+        if scale is not None:
+            scale = np.append(np.broadcast_to(scale, int((~self.is_slope).sum())), np.inf)
+        inference = replace(self.inference, max_sweeps=min(self.inference.max_sweeps, _PATIENCE))
+        return replace(
+            self,
+            hyper=hyper,
+            prior_scale=scale,
+            inference=inference,
+            must_converge=True,
+            n_sweeps=0,
+            _best_value=-np.inf,
+        )
+
+    def with_slopes(self, theta: Array, slopes: Array, spread: float) -> tuple[Evidence, Array]:
+        """The same with slopes of raters, which are free unless the spread is 0; and its theta."""
+        hyper = replace(self.hyper, slopes=slopes)
+        found = replace(self, hyper=hyper, spread=spread, _best_value=-np.inf)
+        is_slope, whole = found.is_slope, found.start.copy()
+        whole[~is_slope] = theta[~self.is_slope]
+        return found, whole
+
+    def log_prior(self, theta: Array) -> tuple[float, Array]:
+        """Log density of the prior up to a constant, and its gradient."""
+        is_slope, scale = self.is_slope, np.full(len(theta), np.inf)
+        if self.prior_scale is not None:
+            scale[~is_slope] = self.prior_scale
+        scale[is_slope] = self.spread
+        z = (theta - np.where(is_slope, 0.0, self.start)) / scale
+        return float(-0.5 * z @ z), -z / scale
+
+    def slope_estimates(self, theta: Array) -> tuple[Array, Array]:
+        """For each rater, the gradient of the evidence by its log slope, and the information."""
+        hyper, rater = self.at(theta), self.observed.rater
+        assert rater is not None
+        assert hyper.slopes is not None
+        space = self._space(hyper.kernel)
+        differences, a = self._infer(space, hyper)
+        if self.inference.likelihood == "gaussian":
+            information = margin_information(a)
+        else:
+            given = (self.observed.values, hyper.threshold, hyper.flips)
+            information = outcome_information(a, differences.prior_variances, *given)
+        n, by_pair = len(hyper.slopes), self._slope_gradient(differences, a)
+        return self._by_rater(by_pair, n), self._by_rater(information, n)
+
+    def process(self, theta: Array) -> ConditionedProcess:
+        """The posterior at theta."""
+        return self.condition(self.at(theta))
+
+    def condition(self, hyper: Hyperparameters, start: Sites | None = None) -> ConditionedProcess:
+        """The posterior at some hyperparameters, from given sites or the best known ones."""
+        space = self._space(hyper.kernel)
+        _, approximation = self._infer(space, hyper, start)
+        points = self.X if self.landmarks is None else self.landmarks
+        if isinstance(space.basis, LinearBasis):
+            points = points[:0]
+        return ConditionedProcess(hyper, points, space.basis, approximation)
+
+    def updated(self, mixture: ProcessMixture) -> ProcessMixture:
+        """The processes of a mixture, conditioned on comparisons that extend the ones they know.
+
+        Two things come from this evidence: the slopes of raters, and the threshold if there were
+        no ties before. Known sites serve as a start; the sites of new pairs start at 0.
+        """
+        processes = []
+        for process in mixture.processes:
+            a, hyper = process.approximation, process.hyper
+            more = np.zeros(len(self.observed) - len(a.tau))
+            start = np.concatenate((a.tau, more)), np.concatenate((a.nu, more))
+            threshold = hyper.threshold or self.hyper.threshold
+            hyper = replace(hyper, threshold=threshold, slopes=self.hyper.slopes)
+            processes.append(self.condition(hyper, start))
+        return ProcessMixture.of(processes, mixture.prior)
+
+    def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
+        """log p(comparisons | theta), and its gradient in theta."""
+        hyper = self.at(theta)
+        linear = self._linear(hyper.kernel)
+        if self.landmarks is None and linear is None:
+            K, dK = kernel_gradient(hyper.kernel, self.X)
+            space = self._space(hyper.kernel, K)
+        else:
+            space = self._space(hyper.kernel)
+        differences, a = self._infer(space, hyper)
+        if a.log_evidence >= self._best_value:
+            self._best_value, self._best = a.log_evidence, (differences.prior_variances, a)
+        observed = self.observed
+
+        def by_row(V: Array) -> Array:
+            return space.of_rows(V, len(self.X), observed.first, observed.second)
+
+        with np.errstate(over="ignore", invalid="ignore"):  # checked below
+            if linear is not None:
+                by_scale = (factor_gradient(differences, a) * differences.C).sum(axis=0)
+                by_kernel = 2.0 * by_scale @ scale_slopes(hyper.kernel, self.X.shape[1])
+            elif self.landmarks is None:
+                M = by_row(by_row(covariance_gradient(differences, a)).T)
+                by_kernel = np.einsum("ij,ijp->p", M, dK)
+            else:
+                MC = factor_gradient(differences, a)
+                CMC = differences.C.T @ MC
+                by_kernel = self._landmark_gradient(hyper.kernel, space, by_row(MC), CMC)
+            by_likelihood = self._likelihood_slopes(hyper, differences, a)
+        gradient = np.concatenate((by_kernel, by_likelihood))
+        if not np.isfinite(gradient).all():
+            raise _not_finite(hyper)
+        return a.log_evidence, gradient
+
+    def held_out(
+        self, process: ConditionedProcess, groups: QueryGroups | None
+    ) -> tuple[Array, Array]:
+        """Mean and variance of f(first) - f(second) of every comparison, without it or its group.
+
+        The hyperparameters of the process stay as they are.
+        """
+        hyper, observed, a = process.hyper, self.observed, process.approximation
+        differences = self._differences(self._space(hyper.kernel), hyper)
+        is_probit, unit = self.inference.likelihood == "probit", 1.0 / differences.S
+        likelihood = (hyper.threshold, hyper.flips) if is_probit else None
+        out = LeftOut(a, differences, observed, likelihood)
+        mean, variance = out.each() if groups is None else out.groups(groups)
+        variance *= unit[observed.pair] ** 2
+        if self.landmarks is not None:  # what the landmarks do not say about the rows of a pair
+            rows = self.X[observed.first], self.X[observed.second]
+            rest = process.difference(*rows)[1] - unit**2 * a.variance
+            variance += np.maximum(rest, 0.0)[observed.pair]
+        return unit[observed.pair] * observed.sign * mean, variance
+
+    def pool(self, process: ConditionedProcess, X: Array) -> PoolPosterior:
+        """The scores of all training rows X under a process: O(n^3) time, O(n^2) memory."""
+        noise, a = process.hyper.noise, process.approximation
+        return PoolPosterior(
+            process.mean(X) / noise,
+            np.ascontiguousarray(process.covariance(X) / noise**2),
+            self._prior_variances_from(0),
+            a.tau,
+            a.nu,
+            a.weights.log_det,
+        )
+
+    def told(self, pool: PoolPosterior) -> PoolPosterior | None:
+        """A pool after comparisons that extend the present ones; None if a fit is cheaper.
+
+        The moments of all compared pairs are within a thousandth of their spread: a choice of
+        pairs needs no more.
+        """
+        hyper, observed = self.hyper, self.observed
+        return pool.extended(self._prior_variances_from(len(pool.tau))).matched(
+            observed.rows[observed.first],
+            observed.rows[observed.second],
+            self.slopes(hyper),
+            np.ascontiguousarray(observed.values),
+            (hyper.threshold, hyper.flips),
+            max(self.inference.tol, _POOL_TOLERANCE),
+        )
+
+    def _prior_variances_from(self, start: int) -> Array:
+        """Prior variances of the differences from a pair on, in units of the noise."""
+        pairs = np.column_stack((self.observed.first[start:], self.observed.second[start:]))
+        rows, where = np.unique(pairs, return_inverse=True)
+        i, j = where.reshape(-1, 2).T
+        K = kernel_values(self.hyper.kernel, self.X[rows])
+        gaps = np.maximum(K[i, i] + K[j, j] - 2.0 * K[i, j], 0.0)
+        return np.asarray((self.slopes(self.hyper)[start:] / self.hyper.noise) ** 2 * gaps)
+
+    def slopes(self, hyper: Hyperparameters) -> Array:
+        """The slope of each pair, which is the slope of its rater."""
+        if hyper.slopes is None or self.observed.rater is None:
+            return np.ones(len(self.observed))
+        return np.append(hyper.slopes, 1.0)[self.observed.rater]  # -1 is a rater not known
+
+    def _differences(self, space: WeightSpace, hyper: Hyperparameters) -> Differences:
+        """The differences in the units of the posterior: noise over slope for probit."""
+        if self.inference.likelihood == "gaussian":
+            return space.differences
+        return replace(space.differences, slopes=self.slopes(hyper) / hyper.noise)
+
+    def _infer(
+        self, space: WeightSpace, hyper: Hyperparameters, start: Sites | None = None
+    ) -> tuple[Differences, Approximation]:
+        """The posterior from given sites or the best known ones, or an error.
+
+        The differences are in its units.
+        """
+        settings, values = self.inference, self.observed.values
+        differences = self._differences(space, hyper)
+        start = self._sites(differences) if start is None else start
+        given: Any = {"start": start, "tol": settings.tol, "max_sweeps": settings.max_sweeps}
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                if settings.likelihood == "gaussian":
+                    weight = values[:, 1] * self.slopes(hyper) ** 2
+                    found = gaussian(differences, values[:, 0], weight, hyper.noise)
+                elif settings.method == "laplace":
+                    found = laplace(differences, values, hyper.threshold, **given)
+                else:
+                    likelihood = hyper.threshold, hyper.flips
+                    found = expectation_propagation(differences, values, *likelihood, **given)
+        except FloatingPointError:
+            raise _not_finite(hyper) from None
+        if not np.isfinite(found.log_evidence):
+            raise _not_finite(hyper)
+        self.n_sweeps += found.n_sweeps + 1
+        if self.watch is not None:
+            self.watch(found.log_evidence)
+        if self.must_converge and not found.converged:
+            raise NotConverged
+        return differences, found
+
+    def _sites(self, differences: Differences) -> Sites | None:
+        """The sites of the best gradient, adapted to the present prior."""
+        if self._best is None or self.inference.likelihood == "gaussian":
+            return None
+        (before, best), now = self._best, differences.prior_variances
+        return best.sites_for(np.divide(now, before, out=np.ones_like(now), where=before > 0))
+
+    def _slope_gradient(self, differences: Differences, a: Approximation) -> Array:
+        """Derivatives of the evidence by the log slope of each pair."""
+        if self.inference.likelihood == "gaussian":
+            return precision_gradient(a)
+        return slope_gradient(differences, a)
+
+    def _by_rater(self, by_pair: Array, n_raters: int) -> Array:
+        """Sums over the pairs of each rater."""
+        rater = self.observed.rater
+        assert rater is not None
+        sums = np.bincount(rater + 1, by_pair, n_raters + 1)[1:]
+        return np.asarray(sums, dtype=np.float64)
+
+    def _likelihood_slopes(
+        self, hyper: Hyperparameters, differences: Differences, a: Approximation
+    ) -> Array:
+        """Derivatives by the logarithms of the free hyperparameters that are not the kernel's."""
+        by_pair, slopes = self._slope_gradient(differences, a), list[Any]()
+        if "noise" in self._free:
+            slopes.append(-by_pair.sum())
+        if "threshold" in self._free:
+            slopes.append(a.threshold_slope * hyper.threshold)
+        if hyper.slopes is not None and "slopes" in self._free:
+            slopes.append(self._by_rater(by_pair, len(hyper.slopes)))
+        if "flips" in self._free:
+            slopes.append(a.flips_slope * hyper.flips)
+        return np.hstack(slopes) if slopes else np.zeros(0)
+
+    def _landmark_gradient(self, kernel: Any, space: WeightSpace, MC: Array, CMC: Array) -> Array:
+        """Of Q = K_nm K_mm^-1 K_mn: tr(M dQ) = 2 tr(H M dK_nm) - tr(H M H' dK_mm), H' = C R^-1.
+
+        scikit-learn differentiates k(X, X) only. So rows and landmarks are stacked, as many rows
+        at a time as there are landmarks.
+        """
+        basis = cast(WeightBasis, space.basis)
+        Z = cast(Array, self.landmarks)[basis.first]
+        r = len(basis)
+        if r == 0:
+            return np.zeros(len(kernel.theta))
+
+        def unroot(V: Array) -> Array:
+            """R^-T V."""
+            return np.asarray(solve_triangular(basis.root, V, trans="T", lower=True))
+
+        by_rows = 2.0 * unroot(MC.T).T
+        by_landmarks = -unroot(unroot(CMC).T)
+        _, dK = kernel_gradient(kernel, Z)
+        gradient = np.einsum("ij,ijp->p", by_landmarks, dK)
+        for start in range(0, len(self.X), r):
+            rows = self.X[start : start + r]
+            _, dK = kernel_gradient(kernel, np.vstack((rows, Z)))
+            block = dK[: len(rows), len(rows) :]
+            gradient += np.einsum("ij,ijp->p", by_rows[start : start + r], block)
+        return np.asarray(gradient)
+
+    def _linear(self, kernel: Any) -> LinearBasis | None:
+        """The coordinates of a linear kernel, if they are fewer than rows and pairs."""
+        if self.landmarks is not None:
+            return None
+        found = linear_coordinates(kernel, self.X.shape[1])
+        few = min(len(self.X), len(self.observed))
+        return found if found is not None and len(found) <= few else None
+
+    def _space(self, kernel: Any, K: Array | None = None) -> WeightSpace:
+        """The weights of the compared pairs; K, if given, is overwritten."""
+        first, second = self.observed.first, self.observed.second
+        if self.landmarks is not None:
+            K_nm = kernel_values(kernel, self.X, self.landmarks)
+            K_mm = kernel_values(kernel, self.landmarks)
+            return weights_of_landmarks(K_nm, K_mm, first, second)
+        linear = self._linear(kernel)
+        if linear is not None:
+            return weights_of_columns(linear, self.X, first, second)
+        K = kernel_values(kernel, self.X) if K is None else K
+        few_rows = len(self.X) <= len(first)
+        return (weights_of_rows if few_rows else weights_of_pairs)(K, first, second)
+
+
+def _not_finite(hyper: Hyperparameters) -> DataError:
+    """The error for a posterior, or a gradient of its evidence, that is not finite."""
+    return DataError(
+        "The posterior is not finite: kernel values, margins or weights are too large relative to "
+        f"the noise ({hyper.noise:g}). Scale the features, margins or weights, or raise noise. The "
+        f"kernel is {hyper.kernel}."
+    )

@@ -1,0 +1,399 @@
+"""The likelihood of a difference d = f_i - f_j, in units of the noise, and the sites that match it.
+
+The first row wins if d + e > t, loses if d + e < -t and ties in between, for noise e from N(0, 1)
+and a threshold t that is 0 if ties are not modelled. A pair that was compared more than once is
+one factor: a wins, b losses and c ties (weights, so not always whole) have
+
+    l(d) = a log Phi(d - t) + b log Phi(-d - t) + c log(Phi(t - d) - Phi(-t - d)),
+
+which is concave. With a share e of flips, each side wins with chance e whatever d is. Then
+e + (1 - 2 e) Phi replaces Phi in wins and losses, 1 - 2 e multiplies the chance of a tie, and l is
+not concave: a comparison that contradicts all others has less influence, not more.
+
+`update_sites` is the update of expectation propagation. The loops are compiled: one call per
+factor, some of them integrals.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rankwise.backends.arrays import Array
+from rankwise.backends.jit import compiled
+
+_HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+_ROOT_HALF = math.sqrt(0.5)
+_CLOSE = -6.0  # above this, no sum of a hazard and its argument cancels
+_FAR = -25.0  # below this, digits cancel, and seven terms of a series are exact
+_LARGEST = 700.0  # exponent whose exponential is finite
+_DROP = 36.0  # exp(-36) is negligible relative to 1
+_ACCURACY = 1e-10  # of integrals, relative to their size
+_SUMS, _STACK = 8, 64  # integrals at a time; panels that are open at a time
+_CANCELS = 1e-3  # a relative change of the variance below this is not computed from moments
+_NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(10)
+
+
+def _hermite_rule(n_nodes: int) -> tuple[Array, Array]:
+    """Nodes z and weights w with sum_k w_k g(z_k) close to the integral of g, if g is Gaussian."""
+    z, w = np.polynomial.hermite.hermgauss(n_nodes)
+    return np.asarray(math.sqrt(2.0) * z), np.asarray(math.sqrt(2.0) * w * np.exp(z * z))
+
+
+# Errors stay below 1e-9 up to these variances, and up to _WIDE for _FEW comparisons.
+_NARROWEST, _NARROW, _MEDIUM, _WIDE, _FEW = 0.02, 0.1, 0.25, 0.5, 10.0
+_SMOOTH = 0.2  # variance times number of comparisons, up to which few nodes are enough
+_ONE_MODE = 0.5  # variance times number of comparisons, up to which flips give no second mode
+_NEAR = 0.03  # last step to a mode, in standard deviations: the next would be far smaller
+_Z7, _W7 = _hermite_rule(7)
+_Z11, _W11 = _hermite_rule(11)
+_Z15, _W15 = _hermite_rule(15)
+_Z31, _W31 = _hermite_rule(31)
+
+
+@compiled
+def _tail(z: float) -> float:
+    """1 + z Phi(z) / phi(z) for z below _FAR, by its series."""
+    x, out = 1.0 / (z * z), 0.0
+    for k in range(13, 0, -2):
+        out = k * x * (1.0 - out)
+    return out
+
+
+@compiled
+def log_normal_cdf(z: float) -> float:
+    """log Phi(z), to full relative accuracy at any z."""
+    if z > 0.0:
+        return math.log1p(-0.5 * math.erfc(z * _ROOT_HALF))
+    if z > _FAR:
+        return math.log(0.5 * math.erfc(-z * _ROOT_HALF))
+    return -0.5 * z * z - _HALF_LOG_2PI - math.log(-z) + math.log1p(-_tail(z))
+
+
+@compiled
+def hazard(z: float) -> tuple[float, float]:
+    """h = phi(z) / Phi(z), the slope of log Phi, and h + z, which cancels where z is small."""
+    if z > _FAR:
+        h = math.exp(-0.5 * z * z - _HALF_LOG_2PI) / (0.5 * math.erfc(-z * _ROOT_HALF))
+        return h, h + z
+    tail = _tail(z)
+    return -z / (1.0 - tail), -z * tail / (1.0 - tail)
+
+
+@compiled
+def _win(z: float, e: float) -> tuple[float, float, float, float, float]:
+    """log(e + (1 - 2 e) Phi(z)), its first three derivatives by z, and that by e."""
+    if e == 0.0:
+        value = log_normal_cdf(z)
+        h, excess = hazard(z)
+        by_e = math.exp(min(-value, _LARGEST)) - 2.0
+    else:
+        cdf = 0.5 * math.erfc(-z * _ROOT_HALF)
+        p = e + (1.0 - 2.0 * e) * cdf
+        value = math.log(p)
+        h = (1.0 - 2.0 * e) * math.exp(-0.5 * z * z - _HALF_LOG_2PI) / p
+        excess = h + z
+        by_e = (1.0 - 2.0 * cdf) / p
+    return value, h, -h * excess, h * (excess * (h + excess) - 1.0), by_e
+
+
+@compiled
+def _tie(d: float, t: float) -> tuple[float, float, float, float, float, float, float]:
+    """log(Phi(t - d) - Phi(-t - d)): value, d, dd, ddd, t, td, tdd derivatives.
+
+    With p and q the densities at the two ends over the probability, all of them are
+    polynomials in p, q and the ends. Even in d, so that d is taken positive.
+    """
+    sign, d = (1.0, d) if d >= 0 else (-1.0, -d)
+    upper, lower = t - d, -t - d
+    log_upper = log_normal_cdf(upper)
+    log_ratio = log_normal_cdf(lower) - log_upper
+    left = -math.expm1(log_ratio)  # P / Phi(upper)
+    h, excess = hazard(upper)
+    p = h / left
+    q = hazard(lower)[0] * math.exp(log_ratio) / left
+    gap, total = p - q, p + q
+    rest = p - h
+    curvature = max(p * (excess + rest) - q * (lower + p + gap), 0.0)  # p u - q l + gap^2
+    ends = p * upper - q * lower
+    third = p * upper * upper - q * lower * lower + gap * (ends - 1.0 + 2.0 * curvature)
+    slope_t = p * (upper + total) + q * (lower - total)
+    ends_t = total - p * upper * (upper + total) - q * lower * (lower - total)
+    return (
+        log_upper + math.log(left),
+        -sign * gap,
+        -curvature,
+        -sign * third,
+        total,
+        sign * slope_t,
+        -(ends_t - 2.0 * gap * slope_t),
+    )
+
+
+@compiled
+def log_likelihood(
+    d: float, a: float, b: float, c: float, t: float, e: float
+) -> tuple[float, float, float, float, float, float, float, float]:
+    """l(d) and its derivatives d, dd, ddd, t, td, tdd, e."""
+    u0 = u1 = u2 = u3 = u4 = 0.0
+    v0 = v1 = v2 = v3 = v4 = 0.0
+    w0 = w1 = w2 = w3 = w4 = w5 = w6 = 0.0
+    if a > 0:
+        u0, u1, u2, u3, u4 = _win(d - t, e)
+    if b > 0:
+        v0, v1, v2, v3, v4 = _win(-d - t, e)
+    if c > 0:
+        w0, w1, w2, w3, w4, w5, w6 = _tie(d, t)
+        w0 += math.log1p(-2.0 * e)
+    return (
+        a * u0 + b * v0 + c * w0,
+        a * u1 - b * v1 + c * w1,
+        a * u2 + b * v2 + c * w2,
+        a * u3 - b * v3 + c * w3,
+        -a * u1 - b * v1 + c * w4,
+        -a * u2 + b * v2 + c * w5,
+        -a * u3 - b * v3 + c * w6,
+        a * u4 + b * v4 - c * 2.0 / (1.0 - 2.0 * e),
+    )
+
+
+@compiled
+def tilted(
+    m: float, v: float, a: float, b: float, c: float, t: float, e: float, near: float = 0.0
+) -> tuple[float, float, float, float, float]:
+    """log Z of N(d | m, v) exp(l(d)), its slope and minus its curvature in m, slopes in t and e.
+
+    A single comparison has a closed form, with variance 1 + v. Others are integrated, by few nodes
+    where the product is nearly Gaussian: where v is small, and flips cannot give it a second mode.
+    The search for the mode starts at m + near.
+    """
+    if a + b + c == 1.0 and (a == 1.0 or b == 1.0 or c == 1.0):
+        s = math.sqrt(1.0 + v)
+        value, first, second, _, by_t, _, _, by_e = log_likelihood(m / s, a, b, c, t / s, e)
+        return value, first / s, -second / (s * s), by_t / s, by_e
+    if v == 0.0 or a + b + c == 0.0:
+        value, first, second, _, by_t, _, _, by_e = log_likelihood(m, a, b, c, t, e)
+        return value, first, -second, by_t, by_e
+    n = a + b + c
+    if e == 0.0 and v <= _NARROWEST and n * v <= _SMOOTH:
+        return _near_mode(m, v, a, b, c, t, e, near, _Z7, _W7)
+    if e == 0.0 and v <= _NARROWEST:
+        return _near_mode(m, v, a, b, c, t, e, near, _Z11, _W11)
+    if (e == 0.0 and v <= _NARROW) or (v <= _NARROWEST and n * v <= 0.2 * _ONE_MODE):
+        return _near_mode(m, v, a, b, c, t, e, near, _Z15, _W15)
+    if (v <= _MEDIUM or (v <= _WIDE and n <= _FEW)) and (e == 0.0 or n * v <= _ONE_MODE):
+        return _near_mode(m, v, a, b, c, t, e, near, _Z31, _W31)
+    return _integrated(m, v, a, b, c, t, e, near)
+
+
+@compiled
+def _near_mode(
+    m: float, v: float, a: float, b: float, c: float, t: float, e: float, near: float, z: Array,
+    w: Array,
+) -> tuple[float, float, float, float, float]:  # fmt: skip
+    """`tilted` by Gauss-Hermite quadrature around the mode."""
+    mode, top, curvature = _mode(m, v, a, b, c, t, e, near)
+    sums = np.zeros(_SUMS)
+    _add_nodes(0.0, 1.0 / math.sqrt(curvature), z, w, mode, top, m, v, a, b, c, t, e, sums)
+    return _moments_of(sums, mode, top, v, e)
+
+
+@compiled
+def _likelihood(
+    d: float, a: float, b: float, c: float, t: float, e: float
+) -> tuple[float, float, float, float, float]:
+    """l(d) and its derivatives d, dd, t and e: from common terms if none cancels, without flips."""
+    x, y = d - t, -d - t
+    if e > 0.0:
+        l0, l1, l2, _, lt, _, _, le = log_likelihood(d, a, b, c, t, e)
+        return l0, l1, l2, lt, le
+    p, q = 0.5 * math.erfc(-x * _ROOT_HALF), 0.5 * math.erfc(-y * _ROOT_HALF)
+    tie = 1.0 - p - q
+    if x < _CLOSE or y < _CLOSE or (c > 0 and tie < _CANCELS):
+        l0, l1, l2, _, lt, _, _, le = log_likelihood(d, a, b, c, t, e)
+        return l0, l1, l2, lt, le
+    g, h = math.exp(-0.5 * x * x - _HALF_LOG_2PI), math.exp(-0.5 * y * y - _HALF_LOG_2PI)
+    l0 = l1 = l2 = lt = 0.0
+    le = -2.0 * (a + b + c)
+    if a > 0:
+        r = g / p
+        l0, l1, l2, lt, le = a * math.log(p), a * r, -a * r * (r + x), -a * r, le + a / p
+    if b > 0:
+        r = h / q
+        l0, l1, le = l0 + b * math.log(q), l1 - b * r, le + b / q
+        l2, lt = l2 - b * r * (r + y), lt - b * r
+    if c > 0:
+        r = (h - g) / tie
+        l0, l1 = l0 + c * math.log(tie), l1 + c * r
+        l2, lt = l2 + c * ((x * g + y * h) / tie - r * r), lt + c * (g + h) / tie
+    return l0, l1, l2, lt, le
+
+
+@compiled
+def _integrated(
+    m: float, v: float, a: float, b: float, c: float, t: float, e: float, near: float
+) -> tuple[float, float, float, float, float]:
+    """`tilted` by adaptive Gauss-Legendre quadrature: panels are halved until they converge."""
+    mode, top, curvature = _mode(m, v, a, b, c, t, e, near)
+    scale = 1.0 / math.sqrt(curvature)
+    total = np.zeros(_SUMS)
+    low, high = np.empty(_STACK), np.empty(_STACK)
+    sums = np.zeros((_STACK, _SUMS))
+    halves = np.empty((2, _SUMS))
+    n_open = 2
+    for side in range(2):
+        sign, reach = 2 * side - 1, 2.0 * scale
+        while True:
+            x = mode + sign * reach
+            value = log_likelihood(m + x, a, b, c, t, e)[0] - 0.5 * x * x / v
+            if not top - value <= _DROP:  # or NaN
+                break
+            reach *= 1.5
+        low[side], high[side] = min(0.0, sign * reach), max(0.0, sign * reach)
+        _add_nodes(
+            0.5 * sign * reach, 0.5 * reach, _NODES, _NODE_WEIGHTS, mode, top, m, v, a, b, c, t, e,
+            sums[side],
+        )  # fmt: skip
+    while n_open > 0:
+        n_open -= 1
+        start, stop = low[n_open], high[n_open]
+        middle, quarter = 0.5 * (start + stop), 0.25 * (stop - start)
+        halves[:] = 0.0
+        for side in range(2):
+            centre = middle + (2 * side - 1) * quarter
+            _add_nodes(
+                centre, quarter, _NODES, _NODE_WEIGHTS, mode, top, m, v, a, b, c, t, e, halves[side]
+            )
+        both = halves[0] + halves[1]
+        mass, spread = total[0] + both[0], total[2] + both[2]
+        rough = abs(both[0] - sums[n_open, 0]) > _ACCURACY * max(mass, scale)
+        rough = rough or abs(both[2] - sums[n_open, 2]) > _ACCURACY * max(spread, scale**3)
+        if rough and n_open + 2 <= _STACK and stop - start > 0.02 * min(scale, 1.0):
+            low[n_open], high[n_open], sums[n_open] = start, middle, halves[0]
+            low[n_open + 1], high[n_open + 1], sums[n_open + 1] = middle, stop, halves[1]
+            n_open += 2
+        else:
+            total += both
+    return _moments_of(total, mode, top, v, e)
+
+
+@compiled
+def _add_nodes(
+    centre: float, scale: float, z: Array, w: Array, mode: float, top: float, m: float, v: float,
+    a: float, b: float, c: float, t: float, e: float, out: Array,
+) -> None:  # fmt: skip
+    """Add integrals of 1, x, x^2 (x from the mode), l', l'^2, -l'', and slopes in t and e."""
+    for k in range(len(z)):
+        off = centre + scale * z[k]
+        x = mode + off
+        l0, l1, l2, lt, le = _likelihood(m + x, a, b, c, t, e)
+        weight = scale * w[k] * math.exp(l0 - 0.5 * x * x / v - top)
+        out[0] += weight
+        out[1] += weight * off
+        out[2] += weight * off * off
+        out[3] += weight * l1
+        out[4] += weight * l1 * l1
+        out[5] -= weight * l2
+        out[6] += weight * lt
+        out[7] += weight * le
+
+
+@compiled
+def _moments_of(
+    sums: Array, mode: float, top: float, v: float, e: float
+) -> tuple[float, float, float, float, float]:
+    """`tilted` from the integrals of `_add_nodes`."""
+    mass = sums[0]
+    x1, x2, slope, slope2, bend, by_t, by_e = sums[1:] / mass
+    log_z = top + math.log(mass) - _HALF_LOG_2PI - 0.5 * math.log(v)
+    shrinkage = (v - (x2 - x1 * x1)) / v
+    if abs(shrinkage) < _CANCELS:
+        shrinkage = bend - (slope2 - slope * slope)
+    else:
+        slope, shrinkage = (mode + x1) / v, shrinkage / v
+    return log_z, slope, shrinkage if e > 0.0 else max(shrinkage, 0.0), by_t, by_e
+
+
+@compiled
+def _mode(
+    m: float, v: float, a: float, b: float, c: float, t: float, e: float, x: float
+) -> tuple[float, float, float]:
+    """A maximum of l(m + x) - x^2 / 2v: its x, value, and minus its curvature (or 1 / v)."""
+    l0, l1, l2, _, _ = _likelihood(m + x, a, b, c, t, e)
+    top = l0 - 0.5 * x * x / v
+    for _ in range(100):
+        curvature = 1.0 / v - min(l2, 0.0)
+        slope = l1 - x / v
+        step = slope / curvature
+        while True:
+            new = x + step
+            l0, l1, l2, _, _ = _likelihood(m + new, a, b, c, t, e)
+            value = l0 - 0.5 * new * new / v
+            if not value < top - 1e-12 * (1.0 + abs(top)) or not abs(step) >= 1e-300:
+                break
+            step *= 0.5
+        x, top = new, value
+        if abs(step) * math.sqrt(curvature) < _NEAR:
+            break
+    return x, top, 1.0 / v - min(l2, 0.0)
+
+
+@compiled
+def cavity(m: float, v: float, tau: float, nu: float, prior: float) -> tuple[float, float]:
+    """Mean and variance of d without the site, if v > 0.
+
+    The variance is at most the prior variance, whatever the rounding.
+    """
+    if v == 0.0:
+        return m, v
+    left = max(1.0 - tau * v, min(v / prior, 1.0))
+    return (m - v * nu) / left, v / left
+
+
+@compiled
+def update_sites(
+    m: Array, v: Array, prior: Array, tau: Array, nu: Array, counts: Array, t: float, e: float,
+    out: Array,
+) -> tuple[float, float, float, float]:  # fmt: skip
+    """Match every site to its tilted moments, all from the same posterior.
+
+    Row k of `out` becomes the new tau and nu, and the error of its moments, in units of
+    sqrt(1 + v). Returns the largest error, the evidence of the sites, and its slopes in t and e.
+    """
+    worst = evidence = by_t = by_e = 0.0
+    for k in range(len(m)):
+        # 1. The cavity N(mean, variance): the posterior of d without its site.
+        mean, variance = cavity(m[k], v[k], tau[k], nu[k], prior[k])
+        # 2. The tilted distribution: cavity times likelihood.
+        log_z, slope, bend, part_t, part_e = tilted(
+            mean, variance, counts[k, 0], counts[k, 1], counts[k, 2], t, e, m[k] - mean
+        )
+        # 3. The site with which the posterior has the mean and variance of the tilted distribution,
+        #    mean + variance slope and variance - variance^2 bend.
+        left = max(1.0 - bend * variance, 1e-12)
+        out[k, 0] = bend / left
+        out[k, 1] = (slope + mean * bend) / left
+        off_mean = abs(mean + variance * slope - m[k]) / math.sqrt(1.0 + v[k])
+        off_variance = abs(variance * left - v[k]) / (1.0 + v[k])
+        out[k, 2] = max(off_mean, off_variance)
+        worst = max(worst, out[k, 2])
+        # The factor of the evidence: Z over the integral of cavity times present site.
+        spread = 1.0 + tau[k] * variance
+        evidence += log_z + 0.5 * math.log(spread)
+        evidence -= (
+            nu[k] * mean + 0.5 * nu[k] * nu[k] * variance - 0.5 * tau[k] * mean * mean
+        ) / spread
+        by_t += part_t
+        by_e += part_e
+    return worst, evidence, by_t, by_e
+
+
+@compiled
+def derivatives(d: Array, counts: Array, t: float, out: Array) -> None:
+    """Row k of `out`: `log_likelihood` of d[k], value and six derivatives."""
+    for k in range(len(d)):
+        a, b, c = counts[k]
+        terms = log_likelihood(d[k], a, b, c, t, 0.0)
+        for p in range(out.shape[1]):
+            out[k, p] = terms[p]

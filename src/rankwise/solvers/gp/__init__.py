@@ -1,1 +1,0 @@
-"""Gaussian process on comparisons, on arrays: sites, sweeps, evidence, choice of pairs."""
