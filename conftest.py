@@ -20,5 +20,5 @@ if not find_spec("torch"):
         if "\nimport torch\n" in path.read_text(encoding="utf-8")
     ]
 if not find_spec("lightgbm"):  # for its doctest
-    collect_ignore.append("src/rankwise/estimators/boosted/boosted_ranker.py")
+    collect_ignore.append("src/rankwise/boosted/boosted_ranker.py")
 collect_ignore_glob = [] if find_spec("starlette") else ["src/rankwise/asking/web/*.py"]

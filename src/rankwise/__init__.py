@@ -11,10 +11,9 @@ if TYPE_CHECKING:
     from rankwise.auto.auto_ranker import AutoRanker as AutoRanker
     from rankwise.bilinear.sparse_bilinear import Shrinkage as Shrinkage
     from rankwise.bilinear.sparse_bilinear import SparseBilinearRanker as SparseBilinearRanker
-    from rankwise.estimators.boosted.boosted_ranker import BoostedRanker as BoostedRanker
+    from rankwise.boosted.boosted_ranker import BoostedRanker as BoostedRanker
     from rankwise.estimators.components.kpcrank import KPCR as KPCR
     from rankwise.estimators.components.kpcrank import KPCRank as KPCRank
-    from rankwise.estimators.leaderboard.leaderboard import Leaderboard as Leaderboard
     from rankwise.estimators.least_squares.additive_rankrls import (
         AdditiveRankRLS as AdditiveRankRLS,
     )
@@ -25,10 +24,10 @@ if TYPE_CHECKING:
     from rankwise.estimators.least_squares.transductive_rankrls import (
         TransductiveRankRLS as TransductiveRankRLS,
     )
-    from rankwise.estimators.rank_svm import RankSVM as RankSVM
     from rankwise.gp.pairwise_gp import GPOptions as GPOptions
     from rankwise.gp.pairwise_gp import PairwiseGP as PairwiseGP
     from rankwise.gp.process_kernels import OnColumns as OnColumns
+    from rankwise.leaderboard.leaderboard import Leaderboard as Leaderboard
     from rankwise.model_selection.mean_ranker import MeanRanker as MeanRanker
     from rankwise.model_selection.search.ranking_search import RankingSearchCV as RankingSearchCV
     from rankwise.persistence import load_model as load_model
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from rankwise.preprocessing import QueryRanks as QueryRanks
     from rankwise.preprocessing import QueryStandardScaler as QueryStandardScaler
     from rankwise.preprocessing import SeenFeatures as SeenFeatures
+    from rankwise.svm.rank_svm import RankSVM as RankSVM
 
 __version__ = "0.1.0"
 

@@ -18,15 +18,15 @@ RANKERS = {
     "kpcr": "rankwise.estimators.components.kpcrank.KPCR",
     "pairwise-gp": "rankwise.gp.pairwise_gp.PairwiseGP",
     "sparse-bilinear": "rankwise.bilinear.sparse_bilinear.SparseBilinearRanker",
-    "ranksvm": "rankwise.estimators.rank_svm.RankSVM",
-    "boosted": "rankwise.estimators.boosted.boosted_ranker.BoostedRanker",
+    "ranksvm": "rankwise.svm.rank_svm.RankSVM",
+    "boosted": "rankwise.boosted.boosted_ranker.BoostedRanker",
     "transductive-rankrls": (
         "rankwise.estimators.least_squares.transductive_rankrls.TransductiveRankRLS"
     ),
     "additive-rankrls": "rankwise.estimators.least_squares.additive_rankrls.AdditiveRankRLS",
     "mean": "rankwise.model_selection.mean_ranker.MeanRanker",
     "auto": "rankwise.auto.auto_ranker.AutoRanker",
-    "leaderboard": "rankwise.estimators.leaderboard.leaderboard.Leaderboard",
+    "leaderboard": "rankwise.leaderboard.leaderboard.Leaderboard",
     "ranking-search": "rankwise.model_selection.search.ranking_search.RankingSearchCV",
 }
 """Where the class of each ranker is, by its stable name."""

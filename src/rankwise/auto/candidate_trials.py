@@ -11,8 +11,8 @@ from sklearn.base import clone
 
 from rankwise.auto.candidates import Candidate
 from rankwise.backends.arrays import Array, Index
+from rankwise.boosted.boosted_ranker import BoostedRanker
 from rankwise.errors import DataError
-from rankwise.estimators.boosted.boosted_ranker import BoostedRanker
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.metrics.ranking_scorer import RankingScorer
 from rankwise.model_selection.search.exact import exact

@@ -11,11 +11,10 @@ from sklearn.pipeline import Pipeline
 
 from rankwise.auto.auto_ranker import AutoRanker
 from rankwise.backends.arrays import Array, is_sparse, to_host
+from rankwise.boosted.boosted_ranker import BoostedRanker
 from rankwise.errors import DataError, ExportError
-from rankwise.estimators.boosted.boosted_ranker import BoostedRanker
 from rankwise.estimators.components.component_space import ComponentBasis
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
-from rankwise.estimators.rank_svm import RankSVM
 from rankwise.export._endings import (
     KernelScores,
     LinearProcess,
@@ -33,6 +32,7 @@ from rankwise.gp.weights import CONSTANT, LinearBasis, WeightBasis
 from rankwise.model_selection.mean_ranker import MeanRanker
 from rankwise.problem import FeatureBasis, KernelBasis, LandmarkBasis, RampBasis
 from rankwise.scaling import ColumnStandard
+from rankwise.svm.rank_svm import RankSVM
 
 
 def score_stages(model: Any) -> list[Any]:

@@ -138,7 +138,7 @@ def leaderboard(
             battles, first=first, second=second, winner=winner, style=names, groups=cluster,
             judge=judge,
         )  # fmt: skip
-    from rankwise.estimators.leaderboard.leaderboard import Leaderboard
+    from rankwise.leaderboard.leaderboard import Leaderboard
 
     board = Leaderboard(link, ties=ties, penalty=strength, position=position, level=level)
     with (

@@ -15,7 +15,7 @@ from rankwise.data import ComparisonData
 from rankwise.holdout.comparison_scores import ObservedComparisons
 from rankwise.holdout.preference_slope import logistic_slope
 from rankwise.model_selection import LeaveComparisonOut, leave_comparison_out, leave_item_out
-from rankwise.plots.score_intervals import rank_intervals
+from rankwise.plots.item_plots import rank_intervals
 from rankwise.tables import Column, Table, plural
 
 KERNEL_ITEMS = 2000  # up to which a kernel is tried

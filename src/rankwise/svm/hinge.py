@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import Array
-from rankwise.solvers.squared_hinge import (
+from rankwise.svm.squared_hinge import (
     ActiveLoss,
     LabelledPairs,
     ListedPairs,

@@ -19,15 +19,24 @@ from rankwise.backends.blas_threads import blas_threads_for
 from rankwise.data.battle_files import BattleFile, read_battles
 from rankwise.data.battles import Battles
 from rankwise.errors import DataError, ParameterError, warn
-from rankwise.estimators.leaderboard.battle_problem import BattleProblem
-from rankwise.estimators.leaderboard.battle_warnings import (
+from rankwise.graph.id_arrays import id_array
+from rankwise.leaderboard.battle_problem import (
+    BattleProblem,
     check_order,
     warn_about_graph,
     warn_about_groups,
     warn_about_position,
 )
-from rankwise.estimators.leaderboard.board_results import BoardResults
-from rankwise.graph.id_arrays import id_array
+from rankwise.leaderboard.board_results import BoardResults
+from rankwise.leaderboard.penalized_newton import (
+    DENSE,
+    Mode,
+    by_evidence,
+    by_held_out,
+    maximize,
+    start,
+)
+from rankwise.leaderboard.sandwich import GroupScores, spread
 from rankwise.parameters import (
     AnyOf,
     Choice,
@@ -39,15 +48,6 @@ from rankwise.parameters import (
     check_parameters,
 )
 from rankwise.progress import Show, progress_bar, unseen
-from rankwise.solvers.battles.penalized_newton import (
-    DENSE,
-    Mode,
-    by_evidence,
-    by_held_out,
-    maximize,
-    start,
-)
-from rankwise.solvers.battles.sandwich import GroupScores, spread
 
 LONG = 500_000  # battles from which on progress is shown
 SEPARATED = 15.0  # a coefficient this large, per typical value of its column

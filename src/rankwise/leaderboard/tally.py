@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array, Index, Sparse
-from rankwise.solvers.battles.outcome_models import MODELS, Terms, with_slips
+from rankwise.leaderboard.outcome_models import MODELS, Terms, with_slips
 
 CHUNK = 1 << 15  # rows whose derivatives are computed at a time
 SAMPLE, DISTINCT = 2000, 64  # a column with more distinct values in a sample is continuous

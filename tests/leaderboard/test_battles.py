@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from rankwise.solvers.battles import penalized_newton
-from rankwise.solvers.battles.penalized_newton import by_evidence, by_held_out, maximize
-from rankwise.solvers.battles.sandwich import GroupScores, spread
-from rankwise.solvers.battles.studentized_range import range_quantile
-from rankwise.solvers.battles.tally import Layout, Likelihood, tally
+from rankwise.leaderboard import penalized_newton
+from rankwise.leaderboard.board_results import range_quantile
+from rankwise.leaderboard.penalized_newton import by_evidence, by_held_out, maximize
+from rankwise.leaderboard.sandwich import GroupScores, spread
+from rankwise.leaderboard.tally import Layout, Likelihood, tally
 from tests.oracles.battles import battle_log_likelihood, dense_newton, evidence_penalty
 
 

@@ -9,13 +9,13 @@ import scipy.sparse as sp
 from scipy.linalg import LinAlgError, cholesky
 
 from rankwise.backends.arrays import Array, Index, Sparse
-from rankwise.progress import Show, unseen
-from rankwise.solvers.battles.penalized_newton import (
+from rankwise.leaderboard.penalized_newton import (
     DenseCurvature,
     IterativeCurvature,
     Mode,
 )
-from rankwise.solvers.battles.tally import Likelihood
+from rankwise.leaderboard.tally import Likelihood
+from rankwise.progress import Show, unseen
 
 BLOCK = 20  # draws that are made at a time where there is no dense matrix
 DRAW_TOLERANCE = 1e-3  # of such draws: far below the noise of 2,000 of them

@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from rankwise import Leaderboard, load_model, save_model
 from rankwise.data import Battles, make_battles, read_battles
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
-from rankwise.estimators.leaderboard.battle_problem import BattleProblem
+from rankwise.leaderboard.battle_problem import BattleProblem
 from tests.oracles.battles import dense_newton
 
 MADE = make_battles(6, 400, random_state=0)
@@ -353,7 +353,7 @@ def test_parameters_are_checked():
 
 
 def test_many_items_need_no_matrix(monkeypatch, board):
-    from rankwise.solvers.battles import penalized_newton
+    from rankwise.leaderboard import penalized_newton
 
     monkeypatch.setattr(
         penalized_newton.maximize, "__kwdefaults__", {"tolerance": 1e-7, "dense": 0}

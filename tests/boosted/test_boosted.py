@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from rankwise import BoostedRanker, load_model, save_model
+from rankwise.boosted.growing import deal_into_folds
 from rankwise.data import make_ranking
 from rankwise.errors import (
     DataError,
@@ -19,7 +20,6 @@ from rankwise.errors import (
     ParameterError,
     RankwiseWarning,
 )
-from rankwise.estimators.boosted.growing import deal_into_folds
 from rankwise.graph import QueryGroups
 from rankwise.metrics import ndcg
 from rankwise.objectives import RankRLSObjective

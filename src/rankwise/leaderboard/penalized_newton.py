@@ -11,8 +11,8 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.linalg.lapack import dpotri
 
 from rankwise.backends.arrays import Array, Index
+from rankwise.leaderboard.tally import Bordered, Layout, Likelihood
 from rankwise.progress import Show, unseen
-from rankwise.solvers.battles.tally import Bordered, Layout, Likelihood
 
 DENSE = 3000  # parameters up to which matrices are formed
 MAX_STEPS = 100

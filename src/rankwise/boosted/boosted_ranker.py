@@ -12,12 +12,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, Index
+from rankwise.boosted.growing import as_lightgbm, read_trees
 from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._ranker_parameters import LOSS_PARAMETERS
 from rankwise.estimators._scores import in_dtype
 from rankwise.estimators._validation import DTYPES, check_new_ids, forget, validated
-from rankwise.estimators.boosted.tree_text import as_lightgbm, read_trees
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.graph import QueryGroups
 from rankwise.graph.label_checks import check_labels_differ, numeric_labels
@@ -26,7 +26,7 @@ from rankwise.objectives import RankRLSObjective
 from rankwise.parameters import AnyOf, Choice, Number, Rule, Whole, as_generator, check_parameters
 
 if TYPE_CHECKING:
-    from rankwise.estimators.boosted.growing import Grower
+    from rankwise.boosted.growing import Grower
 
 WITHOUT_HOLD_OUT = 100  # trees, if there are too few rows to hold any out
 LONGEST_QUERY = 10_000  # of lambdarank
@@ -242,7 +242,7 @@ class BoostedRanker(RankerMixin, BaseEstimator):
 
     def _prepare(self, X: Any, y: Any, qid: Any) -> tuple[Grower, str, Any, QueryGroups]:
         """Checked rows in LightGBM's bins, the metric, the rows, and their queries as given."""
-        from rankwise.estimators.boosted.growing import Grower  # imported late: it needs LightGBM
+        from rankwise.boosted.growing import Grower  # imported late: it needs LightGBM
 
         check_parameters(self, self.parameters)
         forget(self)

@@ -1,0 +1,449 @@
+"""Plots of items: ratings and scores with intervals, who wins against whom, who met whom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from rankwise.errors import DataError
+from rankwise.parameters import AnyOf, Whole, check_value
+from rankwise.plots._look import (
+    BAND,
+    COLORS,
+    INK,
+    MARKERS,
+    SIZE,
+    STRONGEST,
+    axes_or_new,
+    axis_names,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+WIDEST = 8.0  # inches of a plot with long names
+MOST_NUMBERS = 12  # items whose cells have numbers
+MOST_LETTERS = 12  # of names that stand at columns, too; longer ones are numbered
+
+
+def plot_ratings(
+    ratings: ArrayLike,
+    low: ArrayLike,
+    high: ArrayLike,
+    *,
+    names: Sequence[Any],
+    ranks: tuple[ArrayLike, ArrayLike] | None = None,
+    group: ArrayLike | None = None,
+    top: int | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Plot ratings with their intervals, from best to worst.
+
+    Parameters
+    ----------
+    ratings, low, high : array-like of shape (n_items,)
+        Ratings, and both ends of their intervals.
+    names : sequence of shape (n_items,)
+        Names of the items.
+    ranks : (array-like, array-like), optional
+        The lowest and highest rank of each item, written on the right.
+    group : array-like of shape (n_items,), optional
+        Numbers of the groups of items that cannot be told apart. A thin line separates groups.
+    top : int, optional
+        Show only this many of the best items.
+    ax : matplotlib Axes, optional
+
+    Examples
+    --------
+    >>> ax = plot_ratings([0.1, 0.5], [0.0, 0.3], [0.2, 0.7], names=["a", "b"])
+    >>> [tick.get_text() for tick in ax.get_yticklabels()]
+    ['b', 'a']
+    """
+    check_value("top", top, AnyOf(Whole(1), None))
+    rating, lower, upper = (np.asarray(v, dtype=np.float64) for v in (ratings, low, high))
+    if not (rating.ndim == 1 and rating.shape == lower.shape == upper.shape == (len(names),)):
+        raise DataError(
+            "ratings, low, high and names need one entry per item: got shapes "
+            f"{rating.shape}, {lower.shape}, {upper.shape} and {(len(names),)}."
+        )
+    order = np.argsort(-rating, kind="stable")[:top]
+    labels = axis_names(names[k] for k in order)
+    width = 5.0 + 0.07 * max(max(map(len, labels)) - 16, 0)  # long names take space from the plot
+    ax = axes_or_new(ax, size=(min(width, WIDEST), max(2.4, 0.26 * len(order) + 1.0)))
+    heights = np.arange(len(order))
+    reach = np.maximum(np.array([rating - lower, upper - rating])[:, order], 0.0)
+    ax.errorbar(
+        rating[order], heights, xerr=reach, fmt="o", color=COLORS[0], ms=4.5, lw=1.4, capsize=0,
+        zorder=3,
+    )  # fmt: skip
+    ax.set_yticks(heights, labels)
+    if group is not None:
+        numbers = np.asarray(group)[order]
+        for height in np.flatnonzero(np.diff(numbers)).tolist():
+            ax.axhline(height + 0.5, color=INK, lw=0.8, alpha=0.5, ls=(0, (2, 2)))
+    if ranks is not None:
+        beside: dict[str, Any] = {"xycoords": ax.get_yaxis_transform(), "va": "center"}
+        beside |= {"color": INK, "fontsize": 10, "annotation_clip": False}
+        ax.annotate("rank", (1.02, -0.85), **beside)
+        least, most = (np.asarray(end) for end in ranks)
+        for height, k in enumerate(order):
+            text = f"{least[k]}" if least[k] == most[k] else f"{least[k]}\u2013{most[k]}"
+            ax.annotate(text, (1.02, height), **beside)
+    ax.set_ylim(len(order) - 0.4, -0.6)
+    ax.locator_params(axis="x", nbins=6)
+    ax.set_xlabel("rating")
+    return ax
+
+
+def plot_win_matrix(
+    shares: ArrayLike,
+    *,
+    names: Sequence[Any],
+    top: int | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw how often the item of each row wins against that of each column, as a heat map.
+
+    With up to 12 items, cells have percentages. Blue: the item of the row wins more often; red: it
+    loses more often; pairs that never met are empty. Columns have numbers instead of long names.
+
+    Parameters
+    ----------
+    shares : array-like of shape (n_items, n_items)
+        Entry (i, j) is the share of battles that item i won against item j, a tie being half a win;
+        NaN if they never met.
+    names : sequence of shape (n_items,)
+        Names of the items, the best first.
+    top : int, optional
+        Show only this many of the first items.
+    ax : matplotlib Axes, optional
+
+    Examples
+    --------
+    >>> nan = float("nan")
+    >>> ax = plot_win_matrix([[nan, 0.75], [0.25, nan]], names=["a", "b"])
+    >>> [text.get_text() for text in ax.texts]
+    ['75', '25']
+    """
+    check_value("top", top, AnyOf(Whole(1), None))
+    cells = np.asarray(shares, dtype=np.float64)
+    if cells.shape != (len(names), len(names)):
+        raise DataError(
+            f"shares needs a row and a column for each of the {len(names)} names: got shape "
+            f"{cells.shape}."
+        )
+    cells = cells[:top, :top]
+    n = len(cells)
+    side = min(SIZE[0], max(3.2, 1.6 + 0.38 * n))
+    ax = axes_or_new(ax, size=(side, side - 0.3))
+    from matplotlib.colors import to_rgba
+
+    # Two colours, more or less opaque: they fit a light and a dark page.
+    colors = np.zeros((n, n, 4))
+    met = np.isfinite(cells)
+    for color, sign in ((COLORS[0], 1), (COLORS[1], -1)):
+        chosen = met & (np.sign(cells - 0.5) == sign)
+        colors[chosen] = to_rgba(color)
+    lead = np.minimum(2 * abs(np.nan_to_num(cells, nan=0.5) - 0.5), 1)
+    colors[..., 3] = np.where(met, STRONGEST * lead, 0)
+    edges = np.arange(n + 1) - 0.5
+    ax.pcolormesh(edges, edges, colors, linewidth=0, zorder=1)
+    if n <= MOST_NUMBERS:
+        for i, j in zip(*np.nonzero(met), strict=True):
+            ax.text(
+                j, i, f"{100 * cells[i, j]:.0f}", ha="center", va="center", fontsize=9,
+                color=INK, zorder=2,
+            )  # fmt: skip
+    ax.grid(visible=False)
+    labels = axis_names(names[:n])
+    if max(map(len, labels), default=0) > MOST_LETTERS:
+        labels = [f"{label}  {k}" for k, label in enumerate(labels, 1)]
+        places = np.arange(1, n + 1)
+        if n > MOST_NUMBERS:
+            places = places[(places == 1) | (places % 5 == 0)]
+        ax.set_xticks(places - 1, [str(place) for place in places])
+    else:
+        ax.set_xticks(np.arange(n), labels, rotation=90)
+    ax.set_yticks(np.arange(n), labels)
+    ax.tick_params(labelsize=min(10, 250 / n))  # names do not overlap
+    ax.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5))
+    ax.set_xlabel("against; in percent" if n <= MOST_NUMBERS else "against")
+    return ax
+
+
+MOST_NAMES = 60
+# Where a name may stand beside its dot, the best first: to the right or left, above or below.
+PLACES = ((1, 1), (-1, 1), (1, -1), (-1, -1), (0, 1), (0, -1), (1, 0), (-1, 0))
+
+
+def plot_comparisons(
+    pairs: ArrayLike,
+    *,
+    scores: ArrayLike | None = None,
+    names: Sequence[str] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw who was compared with whom: a dot for each item, a line for each compared pair.
+
+    Height is the score; without scores, the share of its comparisons that an item won. Lines are
+    wider for pairs that were compared more often. Red dashed lines are surprises: the lower item
+    won more often than the higher one. Items that no chain of comparisons connects cannot be
+    compared with each other: each connected group has a colour and marker of its own, and more than
+    one group is named below the figure.
+
+    Parameters
+    ----------
+    pairs : array-like of shape (n_comparisons, 2)
+        Row numbers of the items, the preferred one first, as for `fit_pairs`.
+    scores : array-like of shape (n_items,), optional
+        Scores of all items, as from `predict`.
+    names : sequence of str, optional
+        Names of the items. None: their numbers. More than 60 items have no names in the figure.
+    ax : matplotlib Axes, optional
+
+    Examples
+    --------
+    >>> ax = plot_comparisons([[0, 1], [1, 2], [0, 2]], names=["a", "b", "c"])
+    >>> [text.get_text() for text in ax.texts]
+    ['a', 'b', 'c']
+    """
+    won = np.asarray(pairs)
+    if won.ndim != 2 or won.shape[1:] != (2,) or not len(won):
+        raise DataError(
+            "pairs needs a row for each comparison, with the preferred item first: got shape "
+            f"{won.shape}."
+        )
+    if not np.issubdtype(won.dtype, np.integer) or won.min() < 0:
+        raise DataError("pairs must have row numbers of items: integers from 0.")
+    known = [] if scores is None else [np.size(scores)]
+    known += [] if names is None else [len(names)]
+    n = known[0] if known else int(won.max()) + 1
+    if any(other != n for other in known) or won.max() >= n:
+        raise DataError(
+            f"scores and names need one entry per item: got {known} for items 0 to {won.max()}."
+        )
+    counts = coo_array((np.ones(len(won)), (won[:, 0], won[:, 1])), shape=(n, n)).tocsr()
+    used = np.unique(won)
+    height = _heights(counts, scores)
+    n_groups, group = connected_components(counts[used][:, used], directed=False)
+    group_of = dict(zip(used.tolist(), group.tolist(), strict=True))
+    across = _across(counts, used, group, height)
+    ax = axes_or_new(ax, size=(5.4, 4.4))
+    first, second = np.nonzero(np.triu((counts + counts.T).toarray(), 1))
+    for i, j in zip(first, second, strict=True):
+        i_wins, j_wins = counts[i, j], counts[j, i]
+        surprise = (i_wins - j_wins) * (height[i] - height[j]) < 0
+        ax.plot(
+            [across[i], across[j]], [height[i], height[j]], zorder=2,
+            lw=min(1.0 + 0.5 * (i_wins + j_wins - 1), 4), color=COLORS[1] if surprise else INK,
+            alpha=1.0 if surprise else 0.35, ls=(0, (4, 2)) if surprise else "-",
+        )  # fmt: skip
+    labels = axis_names(range(n) if names is None else names)
+    palette = COLORS[0], COLORS[2], COLORS[3]  # not the colour of surprises
+    for k in used.tolist():
+        g = group_of[k]
+        color, marker = palette[g % len(palette)], MARKERS[g % len(MARKERS)]
+        ax.plot(across[k], height[k], color=color, marker=marker, ms=7, zorder=3, ls="none")
+    ax.set_xticks([])
+    ax.margins(x=0.08)
+    if len(used) <= MOST_NAMES:
+        _name_items(ax, across[used], height[used], [labels[k] for k in used])
+    ax.spines["bottom"].set_visible(False)
+    ax.set_ylabel("share of comparisons won" if scores is None else "score")
+    if n_groups > 1:
+        ax.set_xlabel(f"{n_groups} groups that no comparison connects")
+    return ax
+
+
+def _name_items(ax: Axes, x: NDArray[Any], y: NDArray[Any], names: Sequence[str]) -> None:
+    """Write each name beside its dot, where it covers the fewest dots and names written before."""
+    (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
+    width, height = 72 / ax.figure.dpi * np.array(ax.bbox.size)  # in points
+    dots = np.column_stack(((x - left) / (right - left) * width, (y - low) / (high - low) * height))
+    taken = np.hstack((dots - 4, dots + 4))  # boxes in points: left, bottom, right, top
+    for i, name in enumerate(names):
+        size = np.array([5.6 * len(name), 11.0])  # of text of 9 points
+        boxes = []
+        for sideways, upwards in PLACES:
+            corner = dots[i] + np.array([6 * sideways, 5 * upwards])
+            corner += size * (np.array([sideways, upwards]) - 1) / 2
+            boxes.append(np.concatenate((corner, corner + size)))
+        beyond = [max(0.0, -box[0]) + max(0.0, box[2] - width) for box in boxes]
+        best = int(np.argmin([_overlap(taken, box) for box in boxes] + 11 * np.array(beyond)))
+        taken = np.vstack((taken, boxes[best]))
+        sideways, upwards = PLACES[best]
+        ax.annotate(
+            name, (x[i], y[i]), (6 * sideways, 5 * upwards), textcoords="offset points", fontsize=9,
+            ha={-1: "right", 0: "center", 1: "left"}[sideways],
+            va={-1: "top", 0: "center", 1: "bottom"}[upwards], color=INK, zorder=4,
+        )  # fmt: skip
+
+
+def _overlap(boxes: NDArray[Any], box: NDArray[Any]) -> float:
+    """The area that boxes share with one of them."""
+    shared = np.minimum(boxes[:, 2:], box[2:]) - np.maximum(boxes[:, :2], box[:2])
+    return float(shared.clip(min=0.0).prod(axis=1).sum())
+
+
+def _heights(counts: Any, scores: ArrayLike | None) -> NDArray[Any]:
+    if scores is None:
+        wins, losses = counts.sum(axis=1), counts.sum(axis=0)
+        return np.asarray(wins / np.maximum(wins + losses, 1))
+    height = np.asarray(scores, dtype=np.float64)
+    if height.ndim != 1 or not np.isfinite(height).all():
+        raise DataError(f"scores needs one finite number per item: got shape {height.shape}.")
+    return height
+
+
+def _across(
+    counts: Any, used: NDArray[Any], group: NDArray[Any], height: NDArray[Any]
+) -> NDArray[Any]:
+    """Horizontal positions: group beside group, and within a group neighbours near each other.
+
+    Within a group, the order is that of the eigenvector of the Laplacian with the smallest positive
+    eigenvalue, after the heights, which are shown already, are taken out of it.
+    """
+    across = np.zeros(len(height))
+    start = 0.0
+    links = (counts + counts.T).toarray()
+    for g in range(group.max() + 1):
+        items = used[group == g]
+        W = np.minimum(links[np.ix_(items, items)], 1.0)
+        np.fill_diagonal(W, 0.0)
+        L = np.diag(W.sum(axis=1)) - W
+        known = np.column_stack((np.ones(len(items)), height[items]))
+        Q = np.linalg.qr(known)[0]
+        P = np.eye(len(items)) - Q @ Q.T
+        _, vectors = np.linalg.eigh(P @ L @ P + 1e3 * len(items) * (Q @ Q.T))
+        order = np.argsort(np.argsort(vectors[:, 0], kind="stable"))
+        across[items] = start + order
+        start += len(items) + 1.0
+    return across
+
+
+def plot_posterior(
+    gp: Any,
+    X: ArrayLike,
+    *,
+    offset: float = 0.0,
+    label: str = "posterior mean",
+    ax: Axes | None = None,
+) -> Axes:
+    """Plot the scores of a `PairwiseGP` as a function of one feature, with a 95% band.
+
+    Scores and band are relative to the mean over these points, which comparisons do not
+    determine. O(n_points^2) memory.
+
+    Parameters
+    ----------
+    gp : PairwiseGP
+        Fitted to rows of one feature.
+    X : array-like of shape (n_points, 1)
+        Where to evaluate the scores, in any order.
+    offset : float, default=0.0
+        Added to the scores.
+    label : str, default="posterior mean"
+        Name of the curve.
+    ax : matplotlib Axes, optional
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise import PairwiseGP
+    >>> X = np.linspace(0, 1, 20)[:, None]
+    >>> gp = PairwiseGP(optimizer=None).fit_pairs(X, [[15, 3], [12, 5]])
+    >>> ax = plot_posterior(gp, X)
+    >>> len(ax.get_lines()[0].get_xdata())
+    20
+    """
+    points = np.asarray(X, dtype=np.float64)
+    if points.ndim != 2 or points.shape[1] != 1:
+        raise DataError(f"The plot needs X with one feature: got shape {points.shape}.")
+    points = points[np.argsort(points[:, 0], kind="stable")]
+    score, half = _relative_to_mean(gp, points)
+    score, x = score + offset, points[:, 0]
+    ax = axes_or_new(ax)
+    ax.fill_between(x, score - half, score + half, color=COLORS[0], alpha=0.16, lw=0)
+    ax.plot(x, score, color=COLORS[0], lw=1.8, label=label, zorder=3)
+    ax.set(xlabel="x", ylabel="score")
+    return ax
+
+
+def plot_item_ranking(
+    gp: Any,
+    X: ArrayLike,
+    *,
+    names: Sequence[str] | None = None,
+    top: int | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Plot rows from best to worst, each score with its 95% interval, and the 95% of its ranks.
+
+    Scores and intervals are relative to the mean score, as in `plot_posterior`. The numbers on the
+    right are the ranks among all rows that 95% of 2,000 draws from the posterior give a row.
+    Intervals of scores that overlap do not say that the order is open: the ranks do.
+
+    Parameters
+    ----------
+    gp : PairwiseGP
+    X : array-like of shape (n_rows, n_features)
+    names : sequence of str, optional
+        Names of the rows. None: their numbers.
+    top : int, optional
+        Show only this many of the best rows.
+    ax : matplotlib Axes, optional
+
+    Examples
+    --------
+    >>> from rankwise import PairwiseGP
+    >>> X = [[0.0], [1.0], [2.0]]
+    >>> gp = PairwiseGP(optimizer=None).fit_pairs(X, [[2, 1], [1, 0], [2, 0]])
+    >>> ax = plot_item_ranking(gp, X, names=["a", "b", "c"])
+    >>> [tick.get_text() for tick in ax.get_yticklabels()]
+    ['c', 'b', 'a']
+    """
+    check_value("top", top, AnyOf(Whole(1), None))
+    score, half = _relative_to_mean(gp, X)
+    n = len(score)
+    labels = axis_names(range(n) if names is None else names)
+    if len(labels) != n:
+        raise DataError(f"names needs one entry per row of X: got {len(labels)} for {n} rows.")
+    order = np.argsort(-score, kind="stable")[:top]
+    ax = axes_or_new(ax, size=(5.0, max(2.4, 0.26 * len(order) + 1.0)))
+    heights = np.arange(len(order))
+    ax.errorbar(
+        score[order], heights, xerr=half[order], fmt="o", color=COLORS[0], ms=4.5, lw=1.4,
+        capsize=0, zorder=3,
+    )  # fmt: skip
+    ax.axvline(0, color=INK, lw=1, alpha=0.4)
+    ax.set_yticks(heights, [labels[k] for k in order])
+    low, high = rank_intervals(gp.rank_probabilities(X, random_state=0))
+    beside: dict[str, Any] = {"xycoords": ax.get_yaxis_transform(), "va": "center", "color": INK}
+    ax.annotate("rank", (1.02, -0.85), fontsize=10, annotation_clip=False, **beside)
+    for height, k in enumerate(order):
+        text = f"{low[k]}" if low[k] == high[k] else f"{low[k]}\u2013{high[k]}"
+        ax.annotate(text, (1.02, height), fontsize=10, **beside)
+    ax.set_ylim(len(order) - 0.4, -0.6)
+    ax.set_xlabel("score relative to the mean")
+    return ax
+
+
+def _relative_to_mean(gp: Any, X: ArrayLike) -> tuple[Any, Any]:
+    """Scores minus their mean, and half the width of their 95% intervals."""
+    mean, std = gp.predict(X, contrast=X, return_std=True)
+    return mean, BAND * std
+
+
+def rank_intervals(probabilities: NDArray[Any], level: float = 0.95) -> tuple[Any, Any]:
+    """The lowest and highest rank, from 1, between the outer quantiles of each row."""
+    share = np.cumsum(probabilities, axis=1)
+    outside = (1 - level) / 2
+    # The sums are of many small shares: without the tolerance, rounding could move a quantile.
+    low, high = (1 + (share < quantile - 1e-9).sum(axis=1) for quantile in (outside, 1 - outside))
+    return low, high

@@ -1,1 +1,0 @@
-"""Ratings of items from battles: outcome models, penalized Newton, clustered covariance."""

@@ -1,0 +1,1 @@
+"""Ranking support vector machines: the estimator, and its solvers for both hinges."""
