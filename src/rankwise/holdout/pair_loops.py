@@ -130,9 +130,7 @@ def right_without(
             if i == k or j == k or gap == 0.0 or compared[i, j] == 0.0:
                 continue
             m_ij = _without(M[i, j], M[i, k], M[j, k], m_kk, q_kk, is_hat, n)
-            _centred_pair(
-                m_ij, diagonal[i], diagonal[j], is_hat, n - 1, i, j, f_rest, r_rest, out
-            )
+            _centred_pair(m_ij, diagonal[i], diagonal[j], is_hat, n - 1, i, j, f_rest, r_rest, out)
             total += 0.5 * (1.0 + np.sign(out[0] * gap)) * compared[i, j]
     return total
 

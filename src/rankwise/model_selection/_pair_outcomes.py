@@ -184,7 +184,11 @@ class PairOutcomes:
         return low, high
 
     def _by_unit(self, values: Array) -> Array:
-        return values if self.units is None else np.bincount(self.units, values)
+        return (
+            values
+            if self.units is None
+            else np.asarray(np.bincount(self.units, values), np.float64)
+        )
 
     def _row_classes(self) -> Index:
         """A class for each row: that of its label if there are two, else the same for all."""

@@ -418,9 +418,7 @@ def _pair_errors(found: list[tuple[Array, Array]]) -> ComponentErrors:
     if found[0][0].shape[1] == 1:
         losses, counts = (np.stack([part[k][:, 0] for part in found]) for k in (0, 1))
         nested = _nested_error(losses, counts)
-    return ComponentErrors(
-        np.arange(1, len(found) + 1), error, spread, "leave-pair-out", nested
-    )
+    return ComponentErrors(np.arange(1, len(found) + 1), error, spread, "leave-pair-out", nested)
 
 
 def _fold_errors(folds: list[Array], method: str) -> ComponentErrors:
