@@ -123,17 +123,18 @@ def coverage_text(found: dict) -> str:
     ):
         lines = [
             (case, n, *(cells[f"{case}|{n}|{auc}"][key] for auc in AUCS))
-            for case, n in product(CASES, SETS)
-            if f"{case}|{n}|{AUCS[0]}" in cells
+            for case, n in product(CASES, found["sets"])
         ]
         header = (Column("rankers"), Column("rows"), *(Column(f"AUC {a}", ".3f") for a in AUCS))
         tables.append(Table(header, tuple(lines), title).to_markdown())
-    sets = ", ".join(f"{k:,} samples of {n} rows" for n, k in found["sets"].items())
+    sets = ", ".join(
+        f"{k:,} samples of {n} rows (standard error {np.sqrt(0.05 * 0.95 / k):.3f})"
+        for n, k in found["sets"].items()
+    )
     power, (strong, weak) = found["power"], POWER_AUCS
     words = (
-        f"{sets}; standard errors are about 0.007 (0.011 for 200 rows). Columns have the best "
-        "possible AUC. Where both rankers are equally good (the first four cases), a share in the "
-        "second table is that of p below 0.05.\n\n"
+        f"{sets}. Columns have the best possible AUC. Where both rankers are equally good (the "
+        "first four cases), a share in the second table is also that of p below 0.05.\n\n"
         f"Power: with five features each, {POWER_ROWS} rows, and a best possible AUC of {strong} "
         f"for the one and {weak} for the other, p is below 0.05 in {power['p below 0.05']:.0%} of "
         f"all samples (mean difference of held-out AUCs: {power['difference']:.3f})."

@@ -306,14 +306,19 @@ def test_the_nested_error_of_pairs_leaves_out_all_pairs_of_a_row():
 
 
 def test_a_chosen_error_flatters_without_a_signal():
-    draw = np.random.default_rng(0)
-    X, y, qid = draw.standard_normal((90, 3)), draw.standard_normal(90), np.arange(90) // 6
-    errors = KPCRank(cv="leave_query_out", max_components=40).fit(X, y, qid=qid).component_errors_
-    assert errors.error.min() < 0.47
-    assert errors.nested_error > errors.error.min() + 0.02
-    assert (
-        KPCRank(cv=3, max_components=5)
-        .fit(X, np.column_stack((y, X[:, 0])), qid=qid)
-        .component_errors_.nested_error
-        is None
-    )
+    draw, qid = np.random.default_rng(0), np.arange(60) // 5
+    ranker = KPCRank(cv="leave_query_out", max_components=30)
+    best, nested = [], []
+    for _ in range(12):
+        X, y = draw.standard_normal((60, 3)), draw.standard_normal(60)
+        errors = ranker.fit(X, y, qid=qid).component_errors_
+        best.append(errors.error.min())
+        nested.append(errors.nested_error)
+    assert np.mean(best) < 0.45
+    assert np.mean(nested) > np.mean(best) + 0.03
+
+
+def test_several_outputs_have_no_nested_error():
+    X, y, qid, _, _ = make_problem()
+    ranker = KPCRank(cv=3, max_components=5).fit(X, np.column_stack((y, X[:, 1])), qid=qid)
+    assert ranker.component_errors_.nested_error is None

@@ -55,7 +55,7 @@ def test_the_difference_is_that_of_refits_without_each_row():
     distance = np.arctanh(gap) * (1 - gap**2) / error
     assert_allclose(result.p_value, 2 * t.sf(abs(distance), freedom))
     half = t.ppf(0.975, freedom) * error / (1 - gap**2)
-    assert_allclose(np.arctanh([result.low, result.high]), np.arctanh(gap) + [-half, half])
+    assert_allclose([result.low, result.high], np.tanh(np.arctanh(gap) + np.array([-half, half])))
 
 
 @pytest.mark.parametrize(

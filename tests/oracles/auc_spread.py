@@ -1,4 +1,4 @@
-"""The spread of a held-out AUC, with a refit for every pair, and for every pair without each row."""
+"""The spread of a held-out AUC: a refit for every pair, and for every pair without each row."""
 
 import numpy as np
 

@@ -26,7 +26,7 @@ MOST_EFFECTS = 300  # units whose effects as training rows are computed
 TRAINING_SHARE = 0.05  # of the squares of these effects; chosen by simulation
 
 
-class Spread(NamedTuple):
+class AUCSpread(NamedTuple):
     """A standard error, and the degrees of freedom of its square."""
 
     error: float
@@ -110,7 +110,7 @@ class PairOutcomes:
             "samples."
         )
 
-    def spread(self) -> Spread:
+    def spread(self) -> AUCSpread:
         """Of `auc`, from what each unit adds as a test row and as a training row.
 
         With the share t of a unit in the outcomes of its own pairs (DeLong's), and the effect e of
@@ -139,7 +139,7 @@ class PairOutcomes:
         noise = sum(n * np.var(part, ddof=1) for n, part in zip(size, of_class, strict=True))
         most = max(len(codes) - len(size), 1.0)
         freedom = 2.0 * variance**2 / noise if noise > 0.0 else most
-        return Spread(float(np.sqrt(variance)), float(np.clip(freedom, 1.0, most)))
+        return AUCSpread(float(np.sqrt(variance)), float(np.clip(freedom, 1.0, most)))
 
     def interval(self, level: float) -> tuple[float, float]:
         """Symmetric on the scale of log odds; if all outcomes are equal, Newcombe's."""
@@ -185,7 +185,11 @@ class PairOutcomes:
         return low, high
 
     def _by_unit(self, values: Array) -> Array:
-        return values if self.units is None else np.bincount(self.units, values)
+        return (
+            values
+            if self.units is None
+            else np.asarray(np.bincount(self.units, values), np.float64)
+        )
 
     def _row_classes(self) -> Index:
         """A class for each row: that of its label if there are two, else the same for all."""
