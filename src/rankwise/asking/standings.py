@@ -94,8 +94,8 @@ class Ranking(TableMixin):
     def __len__(self) -> int:
         return len(self.items)
 
-    def rows(self) -> list[dict[str, Any]]:
-        """One dictionary for each item, the best first."""
+    def rows(self, most: int | None = None) -> list[dict[str, Any]]:
+        """One dictionary for each item, the best first, or for so many of the best."""
         return [
             {
                 "rank": place + 1,
@@ -108,7 +108,7 @@ class Ranking(TableMixin):
                 f"p_top_{self.k}": round(float(self.p_top[place]), 4),
                 "answers": int(self.n_answers[place]),
             }
-            for place, item in enumerate(self.items)
+            for place, item in enumerate(self.items[:most])
         ]
 
     def to_table(self) -> Table:
