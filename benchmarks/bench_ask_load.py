@@ -140,8 +140,9 @@ def watch(link: str, ended: Event) -> list[float]:
 
 def ended_after(process: subprocess.Popen[str]) -> float:
     """Send SIGTERM; seconds until the process and its children have ended."""
-    path = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    others = [int(number) for number in path.read_text().split()]
+    tasks = Path(f"/proc/{process.pid}/task").glob("*/children")
+    others = [number for task in tasks for number in task.read_text().split()]
+    assert others
     begin = time.perf_counter()
     process.send_signal(signal.SIGTERM)
     process.wait()

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from rankwise.asking.goals import Goal, about, discordant, expected_wrong, top_probabilities
-from rankwise.asking.next_pair import choose_pairs, close_pair
-from rankwise.asking.scores import DenseScores, DrawnScores
+from rankwise.asking.goals import Goal, about, discordant, top_probabilities
+from rankwise.asking.next_pair import choose_pairs
+from rankwise.asking.scores import DenseScores
 from rankwise.asking.standings import Ranking, slip_rate
 from rankwise.errors import ParameterError
 from tests.oracles.asking import best_items, outcome_information, wrong_pairs

@@ -95,17 +95,16 @@ class Background:
                     continue
                 exactly = idle or bool(requests)
                 done = session.version
-                everything = self._worker is None
-                if self._worker is None:
-                    self._worker = Worker()
+                worker = self._started()
                 job = Job(
-                    session.news(everything=everything),
+                    session.news(everything=worker is not self._worker),
                     *session.looked_at(),
                     exactly=exactly,
                     reports=reports,
                     model=any(model for model, _ in requests),
                 )
-            found = self._done(self._worker, job)
+                self._worker = worker
+            found = self._done(worker, job)
             for _, wanted in requests:
                 if found.error:
                     wanted.set_exception(Refused(f"This was not computed: {found.error}"))
@@ -118,14 +117,23 @@ class Background:
         if self._worker is not None:
             self._worker.close()
 
-    def _done(self, worker: Worker, job: Job) -> Done:
-        """What the process computed, which is published; a process that has ended is forgotten."""
+    def _started(self) -> Worker | None:
+        """The process, or a new one if there is none; None if it cannot be started."""
         try:
-            found = worker.do(job)
-        except (OSError, EOFError) as error:
+            return self._worker or Worker()
+        except OSError:
+            return None
+
+    def _done(self, worker: Worker | None, job: Job) -> Done:
+        """What the process computed, which is published; a process that has ended is forgotten."""
+        found = Done(error="A process to compute with could not be started.")
+        try:
+            found = found if worker is None else worker.do(job)
+        except (OSError, EOFError):
+            assert worker is not None
             worker.close()
             self._worker = None
-            found = Done(error=f"The process that computes has ended. {error}".strip())
+            found = Done(error="The process that computes has ended.")
         if self._stopping:
             return found
         self.error = found.error

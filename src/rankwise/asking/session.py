@@ -137,7 +137,7 @@ class Session:
         self._fit = RunningFit()
         self._standing: Standing | None = None
         self._ranking: tuple[Standing, float, Ranking] | None = None
-        self._reports: list[RaterReport] = []
+        self._reports: tuple[int, list[RaterReport]] = (-1, [])  # as of an entry
         self.wants_reports = False
         self._helper: Helper | None = None
         self._news: list[Entry] = []  # that the helper does not know yet
@@ -265,13 +265,14 @@ class Session:
         If a helper computes, these are the last reports that it made, and new ones are on their
         way: nobody waits for them.
         """
+        if self._helper is None:
+            self._compute(exactly=True, reports=True)
         with self.changed:
-            if self._helper is not None:
+            version, reports = self._reports
+            if self._helper is not None and version != self.version:
                 self.wants_reports = True
                 self.changed.notify_all()
-                return self._reports
-        self._compute(exactly=True, reports=True)
-        return self._reports
+            return reports
 
     def fit(self) -> tuple[ItemModel, int]:
         """A model fitted from scratch to all answers that count, and the entry as of which."""
@@ -450,7 +451,7 @@ class Session:
         with self._lock:
             self._standing = standing
             if reports is not None:
-                self._reports = reports
+                self._reports = standing.version, reports
 
     def hand_over(self, helper: Helper | None) -> None:
         """Let a helper compute from now on; None: the session computes again.

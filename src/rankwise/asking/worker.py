@@ -17,7 +17,7 @@ from typing import Any
 from rankwise.asking.log import Entry
 from rankwise.asking.next_pair import Pair
 
-_PATIENCE = 10  # by how much the process steps back for others
+_PATIENCE = 5  # by how much the process steps back for others
 _PROGRAM = "from rankwise.asking.worker import serve; serve()"
 
 
