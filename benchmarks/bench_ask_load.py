@@ -88,9 +88,7 @@ def measure(n_items: int, n_raters: int, seconds: float = SECONDS, pause: float 
         )
         try:
             assert process.stdout is not None
-            organizer, *links = [
-                process.stdout.readline().split()[-1] for _ in range(n_raters + 1)
-            ]
+            organizer, *links = [process.stdout.readline().split()[-1] for _ in range(n_raters + 1)]
             assert "item " in Visitor(links[0]).timed("GET", "/")[1]
             first_page = time.perf_counter() - begin
             ended = Event()

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from rankwise.asking.goals import Goal, about, discordant, top_probabilities
+from rankwise.asking.item_scores import DenseScores
 from rankwise.asking.next_pair import choose_pairs
-from rankwise.asking.scores import DenseScores
 from rankwise.asking.standings import Ranking, slip_rate
 from rankwise.errors import ParameterError
 from tests.oracles.asking import best_items, outcome_information, wrong_pairs
@@ -52,7 +52,9 @@ def test_pairs_that_are_taken_skipped_or_unwanted_are_left_out():
     assert set(some) == set(everything) - {(0, 1), (0, 2)}
     assert 0 in everything[0]
     assert some[0] != (0, 3)
-    first = choose_pairs(DenseScores(mean, np.eye(4)), 2, slips=0.0, weights=np.array([1, 9, 9, 1]), rng=rng)
+    first = choose_pairs(
+        DenseScores(mean, np.eye(4)), 2, slips=0.0, weights=np.array([1, 9, 9, 1]), rng=rng
+    )
     assert first[0] == (1, 2)
 
 
@@ -73,9 +75,7 @@ def test_a_goal_is_reached_when_little_is_open():
         sure = goal.progress(DenseScores(mean, 1e-4 * np.eye(6)))
         assert sure.met
         assert sure.expected_wrong == sure.at_most_wrong == 0
-        near, far = (
-            goal.answers_left(DenseScores(mean, v * np.eye(6)), 0.05) for v in (0.2, 2.0)
-        )
+        near, far = (goal.answers_left(DenseScores(mean, v * np.eye(6)), 0.05) for v in (0.2, 2.0))
         assert 0 < near <= far
     assert Goal().answers_left(DenseScores(mean, 2 * np.eye(6)), 0.05) > 3
     assert Goal("top", k=6).progress(DenseScores(mean, np.eye(6))).met

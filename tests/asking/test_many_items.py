@@ -1,4 +1,4 @@
-"""Many items: sparse inference gives what the dense one does, and draws in place of a covariance."""
+"""Many items: sparse inference gives what the dense one does, with draws for a covariance."""
 
 import numpy as np
 import pytest
@@ -7,10 +7,10 @@ from numpy.testing import assert_allclose
 from rankwise.asking import many_items
 from rankwise.asking.goals import Goal, discordant, expected_wrong
 from rankwise.asking.item_model import MANY, Comparison, ItemModel, model_of
+from rankwise.asking.item_scores import DenseScores, DrawnScores
 from rankwise.asking.items import Item
 from rankwise.asking.many_items import ManyItems
 from rankwise.asking.next_pair import choose_pairs, close_pair
-from rankwise.asking.scores import DenseScores, DrawnScores
 from rankwise.asking.standings import Ranking
 from tests.oracles.asking import wrong_pairs
 

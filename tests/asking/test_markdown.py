@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 pytest.importorskip("markdown_it", reason="needs the extra ask")
 pytest.importorskip("markupsafe", reason="needs the extra ask")
 
-from rankwise.asking.web.markdown import LONGEST, markdown  # noqa: E402
+from rankwise.asking.web.markdown import LONGEST, markdown
 
 TAGS = {"p", "br", "hr", "h3", "h4", "h5", "h6", "ul", "ol", "li", "pre", "code", "strong", "em"}
 

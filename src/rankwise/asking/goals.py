@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from rankwise.asking.scores import Scores
+from rankwise.asking.item_scores import Scores
 from rankwise.backends.arrays import Array
 from rankwise.parameters import Choice, Number, Whole, check_value
 from rankwise.tables import plural

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rankwise.asking.item_scores import SPREAD, DenseScores
 from rankwise.asking.items import Item
-from rankwise.asking.scores import SPREAD, DenseScores
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError
 

@@ -23,7 +23,7 @@ from rankwise.asking.item_model import (
     median_distance,
     standardized,
 )
-from rankwise.asking.scores import SPREAD, DrawnScores
+from rankwise.asking.item_scores import SPREAD, DrawnScores
 from rankwise.backends.arrays import Array, Index
 from rankwise.solvers.gp.probit import update_sites
 from rankwise.solvers.shifted_cg import shifted_cg
@@ -216,7 +216,8 @@ class _Answers:
         signs = np.tile([1.0, -1.0], m)
         at = (pairs.ravel(), np.repeat(np.arange(m), 2))
         return cls(
-            *pairs.T,
+            pairs[:, 0],
+            pairs[:, 1],
             np.eye(3)[np.array(columns, dtype=np.intp)],
             csr_array((signs, at), shape=(n_items, m)),
         )

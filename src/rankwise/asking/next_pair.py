@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 
 import numpy as np
 
-from rankwise.asking.scores import Scores
+from rankwise.asking.item_scores import Scores
 from rankwise.backends.arrays import Array, Index
 
 _ALL_PAIRS = 400  # items up to which every pair is a candidate

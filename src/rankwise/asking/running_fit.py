@@ -10,10 +10,10 @@ import numpy as np
 
 from rankwise.asking.goals import Goal, Progress
 from rankwise.asking.item_model import Comparison, ItemModel, model_of
+from rankwise.asking.item_scores import Scores
 from rankwise.asking.items import Item
 from rankwise.asking.ledger import Ledger
 from rankwise.asking.next_pair import Pair, choose_pairs
-from rankwise.asking.scores import Scores
 from rankwise.asking.standings import RaterReport, rater_reports
 
 if TYPE_CHECKING:

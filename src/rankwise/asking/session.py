@@ -14,13 +14,13 @@ import numpy as np
 
 from rankwise.asking.goals import Goal, Progress
 from rankwise.asking.item_model import MANY, SLIPS, ItemModel
+from rankwise.asking.item_scores import unknown_scores
 from rankwise.asking.items import Item, check_items
 from rankwise.asking.ledger import OUTCOMES, Answer, Ledger, Rater, Settings
 from rankwise.asking.log import Entry, Log, MemoryLog, SqliteLog
 from rankwise.asking.next_pair import Pair, choose_pairs, close_pair, pair
 from rankwise.asking.refused import Refused
 from rankwise.asking.running_fit import RunningFit, Snapshot, Standing
-from rankwise.asking.scores import unknown_scores
 from rankwise.asking.signatures import make_token, read_token, signature
 from rankwise.asking.standings import Ranking, RaterReport
 from rankwise.errors import DataError, ParameterError

@@ -11,7 +11,7 @@ from scipy.special import ndtri
 
 from rankwise.asking.goals import top_probabilities
 from rankwise.asking.item_model import HeldOut
-from rankwise.asking.scores import Scores
+from rankwise.asking.item_scores import Scores
 from rankwise.backends.arrays import Array, Index
 from rankwise.tables import Column, Table, TableMixin
 

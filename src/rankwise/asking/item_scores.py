@@ -16,7 +16,8 @@ _DRAWS = 50  # before anything was computed
 class Scores(Protocol):
     """A normal distribution of the scores of all items, in units of the noise of an answer."""
 
-    mean: Array
+    @property
+    def mean(self) -> Array: ...
 
     def draws(self, most: int) -> Array:
         """Scores from the distribution, at most so many rows; the same ones every time."""
