@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import os
 import re
 import signal
 import subprocess
@@ -153,8 +152,6 @@ def cases() -> list[Result]:
     out = []
 
     def claim(words: str, value: float, limit: float, show: Callable[[float], str]) -> None:
-        load = f"{os.getloadavg()[0]:.1f}"
-        words = f"{words} (load of the machine {load})"
         out.append(Result(words, show(value), f"{show(limit)} wanted", value / limit, 1.0))
 
     def milliseconds(value: float) -> str:

@@ -57,7 +57,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, eq=False)
-class HeldOut:
+class HeldOutAnswers:
     """What all other answers say about each answer.
 
     Attributes
@@ -141,16 +141,16 @@ class ItemModel:
         mean, covariance = self.gp.training_moments()
         return DenseScores(mean.copy(), covariance.copy())
 
-    def held_out(self) -> HeldOut:
+    def held_out(self) -> HeldOutAnswers:
         """What all other answers say about each answer, in the order of the fit."""
         assert self.gp is not None
         if not len(self.gp.pairs_):
-            return HeldOut(np.zeros(0), np.zeros(0), np.zeros(0))
+            return HeldOutAnswers(np.zeros(0), np.zeros(0), np.zeros(0))
         held_out, margin, slips = self.gp.leave_one_out(), self.gp.margin_, self.gp.flips_
         column = np.where(margin > 0, 0, np.where(margin < 0, 2, 1))
         p = held_out.probabilities[np.arange(len(margin)), column]
         q = np.clip((p - slips) / (1.0 - 2.0 * slips), 0.0, 1.0)
-        return HeldOut(q, held_out.mean, margin)
+        return HeldOutAnswers(q, held_out.mean, margin)
 
     @property
     def slips(self) -> float:

@@ -19,7 +19,7 @@ from rankwise.asking.item_model import (
     SPREAD_BOUNDS,
     SPREAD_SCALE,
     Comparison,
-    HeldOut,
+    HeldOutAnswers,
     median_distance,
     standardized,
 )
@@ -94,12 +94,12 @@ class ManyItems:
         """Mean and draws of scores, in units of the noise of an answer."""
         return self._scores
 
-    def held_out(self) -> HeldOut:
+    def held_out(self) -> HeldOutAnswers:
         """What all other answers say about each answer, in the order of the fit."""
         mean, variance = self._without_each()
         p = _outcomes(mean, variance, self._threshold)
         counts = self._seen.counts
-        return HeldOut((counts * p).sum(axis=1), mean, counts[:, 0] - counts[:, 1])
+        return HeldOutAnswers((counts * p).sum(axis=1), mean, counts[:, 0] - counts[:, 1])
 
     def _sweep(self, most: int, *, learning: bool) -> None:
         """Match sites to their answers, and learn variances, until little changes."""

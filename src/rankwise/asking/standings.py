@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from rankwise.asking.goals import top_probabilities
-from rankwise.asking.item_model import HeldOut
+from rankwise.asking.item_model import HeldOutAnswers
 from rankwise.asking.item_scores import Scores
 from rankwise.backends.arrays import Array, Index
 from rankwise.tables import Column, Table, TableMixin
@@ -169,7 +169,7 @@ class RaterReport:
 
 
 def rater_reports(
-    held_out: HeldOut, raters: Sequence[str], skips: Mapping[str, int]
+    held_out: HeldOutAnswers, raters: Sequence[str], skips: Mapping[str, int]
 ) -> list[RaterReport]:
     """Reports on raters, from predictions of each answer without it.
 
