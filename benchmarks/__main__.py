@@ -26,9 +26,9 @@ PAGE = HERE.parent / "docs" / "benchmarks.md"
 INTRODUCTION = """\
 # Benchmarks
 
-Claims about speed and memory. Each is a ratio to a named peer, measured in the same run, and a
-limit that the ratio must not exceed. `make bench` measures them and writes this page. Below each
-table are the date, the commit and the machine of its run.
+Claims about speed and memory. Each is a ratio to a named peer, measured in the same run, or to what
+is wanted, and a limit that the ratio must not exceed. `make bench` measures them and writes this
+page. Below each table are the date, the commit and the machine of its run.
 """
 NAMES = sorted(path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.py"))
 

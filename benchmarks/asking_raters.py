@@ -52,18 +52,17 @@ class Simulation:
 
     def tau(self) -> float:
         """Kendall's correlation of the ranking with the truth."""
-        return float(kendalltau(self.model.moments()[0], self.scores)[0] if self.done else 0.0)
+        return float(kendalltau(self.model.scores().mean, self.scores)[0] if self.done else 0.0)
 
 
 def by_session(simulation: Simulation) -> list[tuple[int, int]]:
     """The pairs that a session asks."""
-    mean, covariance = simulation.model.moments()
+    scores = simulation.model.scores()
     return choose_pairs(
-        mean,
-        covariance,
+        scores,
         simulation.batch,
         slips=simulation.model.slips,
-        weights=simulation.goal.weights(mean, covariance),
+        weights=simulation.goal.weights(scores),
         rng=simulation.rng,
     )
 

@@ -39,6 +39,8 @@ def answered(n_answers):
 def main():
     session = answered(36)
     with serving(make_app(session)) as address, sync_playwright() as driver:
+        session.rater_reports()  # which are made on the way
+        session.settle()
         browser = driver.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from rankwise.asking.goals import Goal, about, discordant, posterior_draws, top_probabilities
+from rankwise.asking.goals import Goal, about, discordant, top_probabilities
+from rankwise.asking.item_scores import DenseScores
 from rankwise.asking.next_pair import choose_pairs
 from rankwise.asking.standings import Ranking, slip_rate
 from rankwise.errors import ParameterError
@@ -36,7 +37,7 @@ def test_the_first_pair_is_the_most_informative():
         outcome_information(mean[i] - mean[j], spread[i] + spread[j] - 2 * covariance[i, j], 0.05)
         for i, j in pairs
     ]
-    (chosen,) = choose_pairs(mean, covariance, 1, slips=0.05, rng=rng)
+    (chosen,) = choose_pairs(DenseScores(mean, covariance), 1, slips=0.05, rng=rng)
     assert worth[pairs.index(chosen)] >= max(worth) - 0.03  # the error of the closed form
 
 
@@ -44,14 +45,16 @@ def test_pairs_that_are_taken_skipped_or_unwanted_are_left_out():
     rng = np.random.default_rng(0)
     mean, covariance = np.zeros(4), np.eye(4)
     covariance[0, 0] = 5.0
-    everything = choose_pairs(mean, covariance, 10, slips=0.05, rng=rng)
+    everything = choose_pairs(DenseScores(mean, covariance), 10, slips=0.05, rng=rng)
     assert len(everything) == len(set(everything)) == 6
     given = {"taken": [(0, 1)], "excluded": [(0, 2)], "skips": {(0, 3): 3}}
-    some = choose_pairs(mean, covariance, 10, slips=0.05, rng=rng, **given)
+    some = choose_pairs(DenseScores(mean, covariance), 10, slips=0.05, rng=rng, **given)
     assert set(some) == set(everything) - {(0, 1), (0, 2)}
     assert 0 in everything[0]
     assert some[0] != (0, 3)
-    first = choose_pairs(mean, np.eye(4), 2, slips=0.0, weights=np.array([1, 9, 9, 1]), rng=rng)
+    first = choose_pairs(
+        DenseScores(mean, np.eye(4)), 2, slips=0.0, weights=np.array([1, 9, 9, 1]), rng=rng
+    )
     assert first[0] == (1, 2)
 
 
@@ -59,7 +62,7 @@ def test_many_items_are_compared_with_their_neighbours():
     rng = np.random.default_rng(0)
     mean = rng.permutation(600).astype(float)
     rank = np.argsort(np.argsort(mean))
-    pairs = choose_pairs(mean, np.eye(600), 20, slips=0.05, rng=rng)
+    pairs = choose_pairs(DenseScores(mean, np.eye(600)), 20, slips=0.05, rng=rng)
     assert all(i < j and abs(rank[i] - rank[j]) <= 40 for i, j in pairs)
     assert len(set(pairs)) == 20
 
@@ -68,14 +71,14 @@ def test_a_goal_is_reached_when_little_is_open():
     mean = np.arange(6.0)
     goals = [Goal(), Goal("top", k=2), Goal("top"), Goal("top", k=3, wrong=1)]
     for goal in goals:
-        assert not goal.progress(mean, 4 * np.eye(6)).met
-        sure = goal.progress(mean, 1e-4 * np.eye(6))
+        assert not goal.progress(DenseScores(mean, 4 * np.eye(6))).met
+        sure = goal.progress(DenseScores(mean, 1e-4 * np.eye(6)))
         assert sure.met
         assert sure.expected_wrong == sure.at_most_wrong == 0
-        near, far = (goal.answers_left(mean, v * np.eye(6), 0.05) for v in (0.2, 2.0))
+        near, far = (goal.answers_left(DenseScores(mean, v * np.eye(6)), 0.05) for v in (0.2, 2.0))
         assert 0 < near <= far
-    assert Goal().answers_left(mean, 2 * np.eye(6), 0.05) > 3
-    assert Goal("top", k=6).progress(mean, np.eye(6)).met
+    assert Goal().answers_left(DenseScores(mean, 2 * np.eye(6)), 0.05) > 3
+    assert Goal("top", k=6).progress(DenseScores(mean, np.eye(6))).met
 
 
 def test_a_goal_for_so_many_items():
@@ -109,14 +112,14 @@ def test_goals_in_words():
         "About 500 more answers",
         "About 2,500 more answers",
     ]
-    progress = Goal("top", k=2).progress(np.arange(4.0), np.eye(4))
+    progress = Goal("top", k=2).progress(DenseScores(np.arange(4.0), np.eye(4)))
     assert "of the first 2 items" in str(progress)
-    assert "is the best with" in str(Goal("top").progress(np.arange(4.0), np.eye(4)))
+    assert "is the best with" in str(Goal("top").progress(DenseScores(np.arange(4.0), np.eye(4))))
 
 
 def test_intervals_are_of_contrasts():
     mean, level = np.array([1.0, 0.0, -1.0]), 100.0  # the level of all scores is not known
-    ranking = Ranking.of("abc", mean, 0.01 * np.eye(3) + level, np.zeros(3, int), k=1)
+    ranking = Ranking.of("abc", DenseScores(mean, 0.01 * np.eye(3) + level), np.zeros(3, int), k=1)
     assert ranking.items == list("abc")
     assert_allclose(ranking.high - ranking.low, 2 * 1.645 * 0.1 * np.sqrt(2 / 3), rtol=1e-3)
     assert ranking.rank_low.tolist() == ranking.rank_high.tolist() == [1, 2, 3]
@@ -126,10 +129,10 @@ def test_intervals_are_of_contrasts():
 
 def test_draws_have_the_moments():
     covariance = np.array([[2.0, 1.0], [1.0, 1.0]])
-    draws = posterior_draws(np.array([1.0, -1.0]), covariance, 20_000)
+    draws = DenseScores(np.array([1.0, -1.0]), covariance).draws(20_000)
     assert_allclose(draws.mean(axis=0), [1, -1], atol=0.05)
     assert_allclose(np.cov(draws.T), covariance, atol=0.08)
-    same = posterior_draws(np.zeros(2), np.ones((2, 2)) - 1e-6 * np.eye(2), 50)  # indefinite
+    same = DenseScores(np.zeros(2), np.ones((2, 2)) - 1e-6 * np.eye(2)).draws(50)  # indefinite
     assert_allclose(same[:, 0], same[:, 1], atol=0.02)
 
 

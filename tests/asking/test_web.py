@@ -4,7 +4,12 @@ import asyncio
 import csv
 import json
 import re
+import signal
+import subprocess
+import sys
 from asyncio import CancelledError
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -122,6 +127,43 @@ def test_a_second_interrupt_says_nothing():
 
     asyncio.run(interrupted())
     assert not session.ahead
+
+
+def test_the_organizer_sees_the_best_of_many_items(client, enter, monkeypatch):
+    enter("organizer")
+    assert "These are the first" not in client.get("/organizer/live").text
+    monkeypatch.setattr("rankwise.asking.web.organizer._SHOWN", 3)
+    page = client.get("/organizer/live").text
+    assert page.count('<th scope="row">') == 3
+    assert "These are the first 3 of" in page
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+def test_sigterm_ends_all_processes_while_they_compute(tmp_path):
+    """The limits are far above what it takes: before, 2,000 items ignored it for minutes."""
+    items = tmp_path / "items.txt"
+    items.write_text("\n".join(f"item {k}" for k in range(2000)))
+    command = [sys.executable, "-m", "rankwise.cli.main", "ask", str(items), "--no-browser"]
+    with subprocess.Popen(
+        [*command, "--port", "0", "--raters", "ann"], stdout=subprocess.PIPE, text=True
+    ) as process:
+        process.stdout.readline()
+        link = process.stdout.readline().split()[-1]
+        with httpx.Client(trust_env=False, follow_redirects=True, timeout=60) as ann:
+            assert "item " in ann.get(link).text
+            form = {name: field(ann.get(link).text, name) for name in ("token", "csrf")}
+            address = f"http://{urlsplit(link).netloc}"
+            saved = ann.post(f"{address}/answer", data=form | {"outcome": "first"})
+            assert saved.status_code == 200
+        tasks = Path(f"/proc/{process.pid}/task").glob("*/children")
+        children = [child for task in tasks for child in task.read_text().split()]
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
+    assert children
+    assert not any(Path(f"/proc/{child}").exists() for child in children)
+    with Session(path=items.with_suffix(".ask")) as session:
+        assert session.n_answers() == 1
 
 
 def test_wrong_hosts_are_refused_before_anything_else(served, client):

@@ -6,15 +6,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
 from scipy.special import ndtr
 
+from rankwise.asking.item_scores import Scores
 from rankwise.backends.arrays import Array
 from rankwise.parameters import Choice, Number, Whole, check_value
 from rankwise.tables import plural
 
 _DRAWS, _FEW_DRAWS, _MANY_ITEMS = 400, 100, 400
-_FUTURES, _FEW_FUTURES, _FUTURE_DRAWS = 9, 5, 60  # simulated futures, and draws in each
+_FUTURES, _FUTURE_DRAWS = 9, 60  # possible futures, and draws in each
+_FEW_FUTURES, _FEW_FUTURE_DRAWS = 3, 20  # of many items
+_ROWS = 500  # whose pairs are looked at together
 _MOST_LEFT = 200  # answers left for each item, at most
 KINDS = ("order", "top")
 
@@ -101,7 +103,7 @@ class Goal:
         but = f", but for {plural(int(self.tolerance), 'item')}" if self.tolerance else ""
         return f"The top {self.k}{but} {sure}"
 
-    def weights(self, mean: Array, covariance: Array) -> Array | None:
+    def weights(self, scores: Scores) -> Array | None:
         """How much each item matters to the choice of pairs; None if all do.
 
         For the whole order: the square of the number of items to which it is expected to stand in
@@ -110,13 +112,10 @@ class Goal:
         whether an item is one of them.
         """
         if self.kind == "order":
-            spread = np.diagonal(covariance)
-            variance = np.maximum(spread[:, None] + spread - 2.0 * covariance, 1e-300)
-            wrong = ndtr(-np.abs(mean[:, None] - mean) / np.sqrt(variance))
-            return np.square((wrong.sum(axis=1) - np.diagonal(wrong)) / len(mean)) + 1e-9
-        if self.k >= len(mean):
+            return np.square(expected_wrong(scores) / len(scores.mean)) + 1e-9
+        if self.k >= len(scores.mean):
             return None
-        p = top_probabilities(posterior_draws(mean, covariance, _DRAWS), self.k)
+        p = top_probabilities(scores.draws(_DRAWS), self.k)
         return np.asarray(p * (1.0 - p) + 1e-4)
 
     def errors(self, mean: Array, draws: Array) -> Array:
@@ -129,41 +128,48 @@ class Goal:
         ranks = np.argsort(np.argsort(-draws[:, order], axis=1), axis=1)
         return np.asarray((ranks[:, : self.k] >= self.k).sum(axis=1), dtype=np.float64)
 
-    def progress(self, mean: Array, covariance: Array) -> Progress:
+    def progress(self, scores: Scores) -> Progress:
         """How far the goal is."""
-        n_draws = _DRAWS if len(mean) <= _MANY_ITEMS else _FEW_DRAWS
-        errors = self.errors(mean, posterior_draws(mean, covariance, n_draws))
+        n_draws = _DRAWS if len(scores.mean) <= _MANY_ITEMS else _FEW_DRAWS
+        errors = self.errors(scores.mean, scores.draws(n_draws))
         sure = float(np.mean(errors <= self.tolerance + 1e-9))
         return Progress(
             self, float(errors.mean()), float(np.quantile(errors, self.sure)), sure, None
         )
 
-    def answers_left(self, mean: Array, covariance: Array, slips: float) -> int:
+    def unknown(self, n_items: int) -> Progress:
+        """What is said before anything was computed."""
+        wrong = 0.5 if self.kind == "order" else self.k * (1.0 - self.k / n_items)
+        return Progress(self, wrong, wrong, 0.0, None, known=False)
+
+    def answers_left(self, scores: Scores, slips: float) -> int:
         """About how many more answers will reach the goal, if pairs are chosen well.
 
         An answer about near equals has the information (1 - 2 slips)^2 2 / pi. Further answers,
         spread over the items that matter, add that to their precision. The ranking then follows
-        the truth as far as the precision allows. Some futures with a number of answers are
-        simulated; the number that reaches the goal in half of them is found by bisection. Where
-        items are close to each other it takes far more.
+        the truth as far as the precision allows. In the eigenvectors of the covariance, this is
+        one division for each. Some futures with a number of answers are drawn; the number that
+        reaches the goal in half of them is found by bisection. Where items are close to each other
+        it takes far more.
         """
-        n = len(mean)
-        weights = self.weights(mean, covariance) if self.kind == "top" else None
+        mean, n = scores.mean, len(scores.mean)
+        weights = self.weights(scores) if self.kind == "top" else None
         share = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
         information = 2.0 / np.pi * (1.0 - 2.0 * slips) ** 2
+        root = np.sqrt(share)
+        values, vectors = scores.axes(root)
+        few = n > _MANY_ITEMS
         rng = np.random.default_rng(0)
-        z = rng.standard_normal((_FUTURES if n <= 100 else _FEW_FUTURES, n))
+        z = rng.standard_normal((_FEW_FUTURES if few else _FUTURES, n))
+        z_around = rng.standard_normal((_FEW_FUTURE_DRAWS if few else _FUTURE_DRAWS, n))
+
+        def along(axes: Array) -> Array:
+            return np.asarray((axes if vectors is None else axes @ vectors.T) / root)
 
         def reached(answers: int) -> bool:
-            added = np.sqrt(2.0 * answers * information * share)  # roots of precisions
-            weighted = added[:, None] * covariance
-            root = np.linalg.cholesky(np.eye(n) + weighted * added)
-            learned = solve_triangular(root, weighted, lower=True, check_finite=False)
-            gain = learned.T @ learned  # what the covariance loses
-            after = covariance - gain
-            values, vectors = np.linalg.eigh(gain)
-            futures = mean + (z * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-            around = posterior_draws(np.zeros(n), after, _FUTURE_DRAWS)
+            after = values / (1.0 + 2.0 * answers * information * values)
+            futures = mean + along(z * np.sqrt(values - after))
+            around = along(z_around * np.sqrt(after))
             sure = [np.mean(self.errors(m, m + around) <= self.tolerance + 1e-9) for m in futures]
             return bool(np.median(sure) >= self.demanded)
 
@@ -194,6 +200,8 @@ class Progress:
         The probability that no more is wrong than the goal allows.
     answers_left : int
         About how many more answers it takes; None if not known, 0 at the goal.
+    known : bool
+        Whether anything was computed yet.
     """
 
     goal: Goal
@@ -201,6 +209,7 @@ class Progress:
     at_most_wrong: float
     certainty: float
     answers_left: int | None
+    known: bool = True
 
     @property
     def met(self) -> bool:
@@ -208,6 +217,8 @@ class Progress:
         return self.certainty >= self.goal.demanded
 
     def __str__(self) -> str:
+        if not self.known:
+            return "How far it is will be known soon."
         if self.goal.kind == "order":
             now = (
                 f"{100 * (1 - self.expected_wrong):.0f}% of pairs are expected to be in the right "
@@ -241,25 +252,30 @@ def top_probabilities(draws: Array, k: int) -> Array:
     return np.bincount(best.ravel(), minlength=draws.shape[1]) / len(draws)
 
 
+def expected_wrong(scores: Scores) -> Array:
+    """The number of items to which each is expected to stand in the wrong order."""
+    mean, spread = scores.mean, scores.spread()
+    wrong = np.empty(len(mean))
+    for start in range(0, len(mean), _ROWS):
+        rows = slice(start, start + _ROWS)
+        variance = spread[rows, None] + spread - 2.0 * scores.covariance_of(rows)
+        distance = np.abs(mean[rows, None] - mean) / np.sqrt(np.maximum(variance, 1e-300))
+        wrong[rows] = ndtr(-distance).sum(axis=1) - 0.5  # an item and itself
+    return wrong
+
+
 def discordant(draws: Array) -> Array:
     """The share of pairs of columns i < j of each draw with a larger value at j."""
     n = draws.shape[1]
     if n < 2:
         return np.zeros(len(draws))
+    if n > _MANY_ITEMS:
+        from scipy.stats import kendalltau
+
+        found = [kendalltau(np.arange(n), -draw, method="asymptotic")[0] for draw in draws]
+        return np.asarray((1.0 - np.array(found)) / 2.0)
     columns = np.ascontiguousarray(draws.T)
     wrong = np.zeros(len(draws))
     for i in range(n - 1):
         wrong += (columns[i + 1 :] > columns[i]).sum(axis=0)
     return np.asarray(wrong / (n * (n - 1) / 2))
-
-
-def posterior_draws(mean: Array, covariance: Array, n_draws: int) -> Array:
-    """Scores from the posterior; the same random numbers every time."""
-    rng = np.random.default_rng(n_draws)
-    jitter = 1e-9 * float(np.trace(covariance)) / len(mean) + 1e-300
-    try:
-        root = np.linalg.cholesky(covariance + jitter * np.eye(len(mean)))
-    except np.linalg.LinAlgError:  # rounding made it indefinite
-        values, vectors = np.linalg.eigh(covariance)
-        root = vectors * np.sqrt(np.maximum(values, 0.0))
-    return np.asarray(mean + rng.standard_normal((n_draws, len(mean))) @ root.T)

@@ -7,20 +7,24 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rankwise.asking.item_scores import SPREAD, DenseScores
 from rankwise.asking.items import Item
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError
-from rankwise.gp.pairwise_gp import PairwiseGP
-from rankwise.gp.process_kernels import OnColumns
 
-_SPREAD, _OWN_SPREAD = 2.0, 0.5  # prior variances of scores, and of own parts beside features
-_BOUNDS = (0.02, 200.0)
-_SLIPS = 0.04  # share of slips to expect
-_PRIOR_SCALE, _SLIPS_SCALE = 1.2, 0.5  # of logarithms of hyperparameters
+if TYPE_CHECKING:
+    from rankwise.asking.many_items import ManyItems
+    from rankwise.gp.pairwise_gp import PairwiseGP
+
+MANY = 400  # items above which `ManyItems` takes the place of `ItemModel`
+OWN_SPREAD = 0.5  # prior variance of own parts beside features
+SPREAD_BOUNDS = (0.02, 200.0)
+SLIPS = 0.04  # share of slips to expect
+SPREAD_SCALE, _SLIPS_SCALE = 1.2, 0.5  # of logarithms of hyperparameters
 MARGINS = {"first": "first", "second": "second", "tie": "tie", "both_bad": "tie"}
 
 
@@ -52,6 +56,35 @@ class Comparison:
         return Comparison(self.second, self.first, turned, self.rater)
 
 
+@dataclass(frozen=True, eq=False)
+class HeldOutAnswers:
+    """What all other answers say about each answer.
+
+    Attributes
+    ----------
+    probability : ndarray of shape (n_answers,)
+        Of the outcome, if it is no slip.
+    mean : ndarray of shape (n_answers,)
+        By how much the first item is better.
+    margin : ndarray of shape (n_answers,)
+        1: the first won, 0: a tie, -1: the second won.
+    """
+
+    probability: Array
+    mean: Array
+    margin: Array
+
+
+def model_of(items: Sequence[Item]) -> ItemModel | ManyItems:
+    """A model of items that knows no answer yet."""
+    rows = np.array([item.features for item in items]) if items[0].features else None
+    if len(items) <= MANY:
+        return ItemModel(len(items), rows)
+    from rankwise.asking.many_items import ManyItems
+
+    return ManyItems(len(items), rows)
+
+
 class ItemModel:
     """Scores of items, learned from comparisons.
 
@@ -67,29 +100,25 @@ class ItemModel:
     features : ndarray of shape (n_items, n_features), optional
     """
 
-    @classmethod
-    def of(cls, items: Sequence[Item]) -> ItemModel:
-        """A model that knows no answer yet."""
-        rows = np.array([item.features for item in items]) if items[0].features else None
-        return cls(len(items), rows)
-
     def __init__(self, n_items: int, features: Array | None = None) -> None:
         self.n_items = n_items
         self.X = np.arange(float(n_items))[:, None]
         self._columns = 0
         if features is not None:
-            scaled = _standardized(np.asarray(features, dtype=np.float64), n_items)
+            scaled = standardized(np.asarray(features, dtype=np.float64), n_items)
             self._columns = scaled.shape[1]
             self.X = np.hstack((self.X, scaled))
         self.gp: PairwiseGP | None = None
 
     def fit(self, comparisons: Sequence[Comparison]) -> ItemModel:
         """Learn from comparisons; their order does not matter."""
+        from rankwise.gp.pairwise_gp import PairwiseGP
+
         ordered = sorted(c.normalized() for c in comparisons)
         kernel = self._kernel()
         has_ties = any(MARGINS[c.outcome] == "tie" for c in ordered)
-        scales = [_PRIOR_SCALE] * (len(kernel.theta) + has_ties) + [_SLIPS_SCALE]
-        gp = PairwiseGP(kernel, tie_model="threshold", flips=_SLIPS, prior_scale=scales)
+        scales = [SPREAD_SCALE] * (len(kernel.theta) + has_ties) + [_SLIPS_SCALE]
+        gp = PairwiseGP(kernel, tie_model="threshold", flips=SLIPS, prior_scale=scales)
         given: dict[str, Any] = {}
         if len({c.rater for c in ordered}) > 1:
             given["rater"] = [c.rater for c in ordered]
@@ -106,11 +135,22 @@ class ItemModel:
         with _without_warnings():
             self.gp.tell(_pairs(comparisons), margin=_margins(comparisons), rater=rater)
 
-    def moments(self) -> tuple[Array, Array]:
+    def scores(self) -> DenseScores:
         """Mean and covariance of scores, in units of the noise of an answer."""
         assert self.gp is not None
         mean, covariance = self.gp.training_moments()
-        return mean.copy(), covariance.copy()
+        return DenseScores(mean.copy(), covariance.copy())
+
+    def held_out(self) -> HeldOutAnswers:
+        """What all other answers say about each answer, in the order of the fit."""
+        assert self.gp is not None
+        if not len(self.gp.pairs_):
+            return HeldOutAnswers(np.zeros(0), np.zeros(0), np.zeros(0))
+        held_out, margin, slips = self.gp.leave_one_out(), self.gp.margin_, self.gp.flips_
+        column = np.where(margin > 0, 0, np.where(margin < 0, 2, 1))
+        p = held_out.probabilities[np.arange(len(margin)), column]
+        q = np.clip((p - slips) / (1.0 - 2.0 * slips), 0.0, 1.0)
+        return HeldOutAnswers(q, held_out.mean, margin)
 
     @property
     def slips(self) -> float:
@@ -121,12 +161,14 @@ class ItemModel:
     def _kernel(self) -> Any:
         from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
+        from rankwise.gp.process_kernels import OnColumns
+
         if not self._columns:
-            return WhiteKernel(_SPREAD, _BOUNDS)
+            return WhiteKernel(SPREAD, SPREAD_BOUNDS)
         columns = np.arange(1, 1 + self._columns)
-        width = _median_distance(self.X[:, 1:])
-        smooth = ConstantKernel(_SPREAD, _BOUNDS) * RBF(width, (0.1 * width, 30.0 * width))
-        own = WhiteKernel(_OWN_SPREAD, (1e-3, _BOUNDS[1]))
+        width = median_distance(self.X[:, 1:])
+        smooth = ConstantKernel(SPREAD, SPREAD_BOUNDS) * RBF(width, (0.1 * width, 30.0 * width))
+        own = WhiteKernel(OWN_SPREAD, (1e-3, SPREAD_BOUNDS[1]))
         return OnColumns(smooth, columns) + OnColumns(own, np.arange(1))
 
 
@@ -138,7 +180,7 @@ def _margins(comparisons: Sequence[Comparison]) -> Any:
     return np.array([MARGINS[c.outcome] for c in comparisons], dtype="U6")
 
 
-def _standardized(features: Array, n_items: int) -> Array:
+def standardized(features: Array, n_items: int) -> Array:
     """Columns with mean 0 and variance 1, without constant ones."""
     if features.ndim != 2 or len(features) != n_items:
         raise DataError(
@@ -158,7 +200,7 @@ def _standardized(features: Array, n_items: int) -> Array:
     return np.asarray(centred[:, varies] / spread[varies])
 
 
-def _median_distance(X: Array) -> float:
+def median_distance(X: Array) -> float:
     from scipy.spatial.distance import pdist
 
     distances = pdist(X[:500])

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import numpy as np
 
+from rankwise.asking.item_scores import Scores
 from rankwise.backends.arrays import Array, Index
-from rankwise.estimators.pair_strategies import bald
 
-_ALL_PAIRS = 500  # items up to which every pair is a candidate
+_ALL_PAIRS = 400  # items up to which every pair is a candidate
 _NEIGHBOURS = 40  # of more items, pairs of those that are close in the ranking
 _ROUNDS = 8  # in which the worth of all pairs is computed
 _SKIPPED = 0.25  # how a skip lowers the worth of a pair
@@ -22,8 +22,7 @@ def pair(i: int, j: int) -> Pair:
 
 
 def choose_pairs(
-    mean: Array,
-    covariance: Array,
+    scores: Scores,
     n_pairs: int,
     *,
     slips: float,
@@ -39,12 +38,11 @@ def choose_pairs(
     the weights of its two items, times 1/4 for each time that it was skipped. After each choice
     the covariance shrinks as it will after an answer, whatever that will be, and so it does for
     `taken`, the pairs that others are looking at, which are not chosen. Of many pairs, a few are
-    chosen at a time, without an item in common.
+    chosen at a time, without an item in common; of many items, all at once.
 
     Parameters
     ----------
-    mean, covariance : ndarray
-        Of the scores of all items, in units of the noise.
+    scores : Scores
     n_pairs : int
     slips : float
         The share of answers that are slips.
@@ -63,7 +61,10 @@ def choose_pairs(
     list of pairs
         Fewer than `n_pairs` if there are no more.
     """
-    pairs, n = _candidates(mean, rng), len(mean)
+    from rankwise.estimators.pair_strategies import bald
+
+    mean, n = scores.mean, len(scores.mean)
+    pairs = _candidates(mean, rng)
     i, j = pairs.T
     keys = i * n + j
     worth = 1.0 + 1e-6 * rng.random(len(pairs))
@@ -74,13 +75,11 @@ def choose_pairs(
     taken = list(taken)
     left = ~np.isin(keys, [a * n + b for a, b in (*taken, *excluded)])
     for held in taken:
-        covariance = _shrunk(covariance, *held)
+        scores = scores.compared(*held)
     chosen: list[Pair] = []
-    at_once = 1 + n_pairs // _ROUNDS
+    at_once = n_pairs if n > _ALL_PAIRS else 1 + n_pairs // _ROUNDS
     while len(chosen) < n_pairs and left.any():
-        spread = np.diagonal(covariance)
-        variance = np.maximum(spread[i] + spread[j] - 2.0 * covariance[i, j], 0.0)
-        information = bald(mean[i] - mean[j], variance, 1.0, slips)
+        information = bald(mean[i] - mean[j], scores.variance(i, j), 1.0, slips)
         value = np.where(left, (information + 1e-12) * worth, -1.0)
         for _ in range(min(at_once, n_pairs - len(chosen))):
             best = int(np.argmax(value))
@@ -89,7 +88,7 @@ def choose_pairs(
             left[best] = False
             a, b = int(i[best]), int(j[best])
             chosen.append((a, b))
-            covariance = _shrunk(covariance, a, b)
+            scores = scores.compared(a, b)
             value[(i == a) | (j == a) | (i == b) | (j == b)] = -1.0
     return chosen
 
@@ -104,9 +103,15 @@ def _candidates(mean: Array, rng: np.random.Generator) -> Index:
     return np.sort(np.concatenate(steps), axis=1)
 
 
-def _shrunk(covariance: Array, i: int, j: int) -> Array:
-    """The covariance after a comparison of equals, the variance of whose noise is pi / 2."""
-    column = covariance[:, i] - covariance[:, j]
-    return np.asarray(
-        covariance - column[:, None] * (column / (0.5 * np.pi + max(column[i] - column[j], 0.0)))
-    )
+def close_pair(mean: Array, excluded: Collection[Pair], rng: np.random.Generator) -> Pair | None:
+    """A random pair of those closest in the ranking, for when nothing was chosen ahead.
+
+    None if all pairs are excluded.
+    """
+    order = np.lexsort((rng.random(len(mean)), -mean))
+    for gap in range(1, len(mean)):
+        for start in rng.permutation(len(mean) - gap):
+            found = pair(int(order[start]), int(order[start + gap]))
+            if found not in excluded:
+                return found
+    return None

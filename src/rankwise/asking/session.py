@@ -8,27 +8,28 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Condition, Lock, RLock
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from rankwise.asking.goals import Goal, Progress
-from rankwise.asking.item_model import ItemModel
+from rankwise.asking.item_model import MANY, SLIPS, ItemModel
+from rankwise.asking.item_scores import unknown_scores
 from rankwise.asking.items import Item, ItemChanges, check_items, check_text
 from rankwise.asking.ledger import OUTCOMES, Answer, Ledger, Rater, Settings
-from rankwise.asking.log import Log, MemoryLog, SqliteLog
-from rankwise.asking.next_pair import Pair, choose_pairs, pair
+from rankwise.asking.log import Entry, Log, MemoryLog, SqliteLog
+from rankwise.asking.next_pair import Pair, choose_pairs, close_pair, pair
 from rankwise.asking.refused import Refused
-from rankwise.asking.running_fit import RunningFit, Standing
+from rankwise.asking.running_fit import RunningFit, Snapshot, Standing
 from rankwise.asking.signatures import make_token, read_token, signature
-from rankwise.asking.standings import Ranking, RaterReport, rater_reports
+from rankwise.asking.standings import Ranking, RaterReport
 from rankwise.errors import DataError, ParameterError
 from rankwise.parameters import Choice, check_value
 
 _HELD = 600.0  # seconds for which a pair that was shown is not shown to others
 _ACTIVE = 60.0  # seconds after a question in which a rater counts as present
 _RECENT = 20  # last questions of a rater, which are not asked again
-_QUEUE = 4, 32  # pairs that are chosen ahead: for one rater, and at most
+_QUEUE = 16, 400  # pairs that are chosen ahead: for one rater, and at most
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,16 @@ class Question:
     first: Item
     second: Item
     rater: str
+
+
+class Helper(Protocol):
+    """Computes for a session, as `Background` does."""
+
+    def settle(self) -> None:
+        """Bring the posterior to that of a fit from scratch."""
+
+    def model(self) -> tuple[ItemModel, int]:
+        """A model fitted from scratch to all answers that count, and the entry as of which."""
 
 
 class Session:
@@ -125,7 +136,11 @@ class Session:
         self._seen: dict[str, float] = {}  # when a rater was asked last
         self._fit = RunningFit()
         self._standing: Standing | None = None
-        self._reports: tuple[int, list[RaterReport]] | None = None
+        self._ranking: tuple[Standing, float, Ranking] | None = None
+        self._reports: tuple[int, list[RaterReport]] = (-1, [])  # as of an entry
+        self.wants_reports = False
+        self._helper: Helper | None = None
+        self._news: list[Entry] = []  # that the helper does not know yet
         try:
             for entry in log.entries():
                 self._ledger.apply(entry)
@@ -235,42 +250,49 @@ class Session:
             self.settle()
         standing = self._present()
         with self._lock:
-            ids = [item.id for item in self._ledger.items[: len(standing.mean)]]
+            kept = self._ranking
+            if kept is not None and kept[0] is standing and kept[1] == level:
+                return kept[2]
+            ids = [item.id for item in self._ledger.items[: len(standing.scores.mean)]]
             counts = np.zeros(len(ids), dtype=np.intp)
             for c in self._ledger.comparisons().values():
                 for number in (c.first, c.second):
                     if number < len(ids):
                         counts[number] += 1
             k = self._top_k()
-        return Ranking.of(ids, standing.mean, standing.covariance, counts, k=k, level=level)
+        made = Ranking.of(ids, standing.scores, counts, k=k, level=level)
+        with self._lock:
+            self._ranking = standing, level, made
+        return made
 
     def rater_reports(self) -> list[RaterReport]:
-        """Answers, slips and agreement of each rater, from a fit to all answers."""
-        model, version = self.fit()
-        with self._lock:
-            if self._reports is not None and self._reports[0] == version:
-                return self._reports[1]
-            ordered = sorted(c.normalized() for c in self._ledger.comparisons().values())
-            names = list(self._ledger.raters)
-            skips: dict[str, int] = {}
-            for a in self._ledger.answers.values():
-                if a.outcome == "skip" and not a.withdrawn:
-                    skips[a.rater] = skips.get(a.rater, 0) + 1
-        assert model.gp is not None
-        if len(ordered) != len(model.gp.pairs_):  # an answer came meanwhile
-            return self.rater_reports()
-        reports = rater_reports(model, [c.rater for c in ordered], names, skips)
-        with self._lock:
-            self._reports = version, reports
-        return reports
+        """Answers, slips and agreement of each rater.
+
+        If a helper computes, these are the last reports that it made, and new ones are on their
+        way: nobody waits for them.
+        """
+        if self._helper is None:
+            self._compute(exactly=True, reports=True)
+        with self.changed:
+            version, reports = self._reports
+            if self._helper is not None and version != self.version:
+                self.wants_reports = True
+                self.changed.notify_all()
+            return reports
 
     def fit(self) -> tuple[ItemModel, int]:
         """A model fitted from scratch to all answers that count, and the entry as of which."""
-        with self._lock:
-            version = self.version
-            comparisons = list(self._ledger.comparisons().values())
-            items = list(self._ledger.items)
-        return ItemModel.of(items).fit(comparisons), version
+        if len(self.items) > MANY:
+            raise Refused(
+                f"There is a model file for at most {MANY} items. The scores of more are in the "
+                "ranking."
+            )
+        if self._helper is not None:
+            return self._helper.model()
+        now = self._snapshot()
+        rows = [item.features for item in now.items] if now.items[0].features else None
+        model = ItemModel(len(now.items), None if rows is None else np.array(rows))
+        return model.fit(list(now.comparisons.values())), now.version
 
     # Asking
 
@@ -464,37 +486,56 @@ class Session:
 
     def settle(self) -> bool:
         """Bring the posterior to that of a fit from scratch; whether there was anything to do."""
+        if self._helper is not None:
+            self._helper.settle()
+            return True
         return self._compute(exactly=True)
 
-    def _compute(self, *, exactly: bool) -> bool:
+    def _compute(self, *, exactly: bool, reports: bool = False) -> bool:
         with self._computing:
-            with self._lock:
-                version, before = self.version, self._standing
-                current = before is not None and before.version == version
-                if current and (self._fit.exact or not exactly):
-                    return False
-                comparisons, skips = self._ledger.comparisons(), self._ledger.skips()
-                items, goal, ahead = list(self._ledger.items), self._goal(), self._n_ahead()
-                held = [pair(*self._numbers(q)) for q, _ in self._open.values()]
-            found = self._fit.update(items, comparisons, goal, exactly=exactly)
-            model, mean, covariance, progress = found
-            queue = choose_pairs(
-                mean,
-                covariance,
-                ahead,
-                slips=model.slips,
-                weights=goal.weights(mean, covariance),
-                skips=skips,
-                taken=held,
-                rng=np.random.default_rng(version),
-            )
-            progress = self._fit.with_answers_left(progress, before, mean, covariance)
-            new = Standing(
-                version, len(comparisons), mean, covariance, model.slips, progress, queue
-            )
-            with self._lock:
-                self._standing = new
+            now, before = self._snapshot(), self._standing
+            current = before is not None and before.version == now.version
+            if current and not reports and (self._fit.exact or not exactly):
+                return False
+            standing = self._fit.standing(now, exactly=exactly)
+            self.publish(standing, self._fit.reports(now) if reports else None)
             return True
+
+    def _snapshot(self) -> Snapshot:
+        with self._lock:
+            return Snapshot.of(self._ledger, *self.looked_at())
+
+    def looked_at(self) -> tuple[list[Pair], int]:
+        """Pairs that raters are looking at, and how many to choose ahead."""
+        with self._lock:
+            held = [pair(*self._numbers(question)) for question, _ in self._open.values()]
+            return held, self._n_ahead()
+
+    def publish(self, standing: Standing, reports: list[RaterReport] | None = None) -> None:
+        """Use what was computed."""
+        with self._lock:
+            self._standing = standing
+            if reports is not None:
+                self._reports = standing.version, reports
+
+    def hand_over(self, helper: Helper | None) -> None:
+        """Let a helper compute from now on; None: the session computes again.
+
+        Until something was computed, pairs are chosen at random, and no page waits.
+        """
+        with self._lock:
+            self._helper, self.ahead, self._news = helper, helper is not None, []
+            if self.ahead and self._standing is None:
+                n = len(self._ledger.items)
+                unknown = self._goal().unknown(n)
+                self._standing = Standing(-1, 0, unknown_scores(n), SLIPS, unknown, [])
+
+    def news(self, *, everything: bool) -> list[Entry]:
+        """Entries since the last call, or all."""
+        with self._lock:
+            found = self.log.entries() if everything else self._news
+            self._news = []
+            return found
 
     def _present(self) -> Standing:
         """What was computed last; brought up to date first, unless somebody else does that."""
@@ -519,12 +560,13 @@ class Session:
         if ahead is not None:
             standing.queue.remove(ahead)
             return ahead
+        if self._helper is not None:
+            return close_pair(standing.scores.mean, unwanted | held, np.random.default_rng())
         found = choose_pairs(
-            standing.mean,
-            standing.covariance,
+            standing.scores,
             self._n_ahead(),
             slips=standing.slips,
-            weights=self._goal().weights(standing.mean, standing.covariance),
+            weights=self._goal().weights(standing.scores),
             skips=self._ledger.skips(),
             taken=held,
             excluded=unwanted,
@@ -563,7 +605,7 @@ class Session:
         now = time.monotonic()
         active = sum(now - seen < _ACTIVE for seen in self._seen.values())
         least, most = _QUEUE
-        return min(most, max(least, 3 * active))
+        return min(most, max(least, 10 * active))
 
     def _goal(self) -> Goal:
         return self._ledger.settings.goal.for_items(len(self._ledger.items))
@@ -587,5 +629,7 @@ class Session:
             entry = self.log.append(kind, body, token)
             if entry.number > self._ledger.version:
                 self._ledger.apply(entry)
+                if self._helper is not None:
+                    self._news.append(entry)
                 self.changed.notify_all()
             return entry

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from rankwise.asking.goals import posterior_draws, top_probabilities
-from rankwise.asking.item_model import ItemModel
+from rankwise.asking.goals import top_probabilities
+from rankwise.asking.item_model import HeldOutAnswers
+from rankwise.asking.item_scores import Scores
 from rankwise.backends.arrays import Array, Index
 from rankwise.tables import Column, Table, TableMixin
 
@@ -60,20 +61,17 @@ class Ranking(TableMixin):
     def of(
         cls,
         ids: Sequence[str],
-        mean: Array,
-        covariance: Array,
+        scores: Scores,
         n_answers: Index,
         *,
         k: int,
         level: float = 0.9,
     ) -> Ranking:
         """From the moments of scores; ranks by draws, with the same random numbers every time."""
-        n = len(mean)
+        mean, n = scores.mean, len(scores.mean)
         score = mean - mean.mean()
-        level_part = covariance.mean(axis=1)
-        variance = np.diagonal(covariance) - 2.0 * level_part + level_part.mean()
-        half = float(ndtri(0.5 + level / 2)) * np.sqrt(np.maximum(variance, 0.0))
-        draws = posterior_draws(mean, covariance, _DRAWS)
+        half = float(ndtri(0.5 + level / 2)) * np.sqrt(scores.contrast())
+        draws = scores.draws(_DRAWS)
         ranks = 1 + np.argsort(np.argsort(-draws, axis=1), axis=1)
         tails = (0.5 - level / 2, 0.5 + level / 2)
         rank_low, rank_high = np.quantile(ranks, tails, axis=0, method="nearest")
@@ -96,8 +94,8 @@ class Ranking(TableMixin):
     def __len__(self) -> int:
         return len(self.items)
 
-    def rows(self) -> list[dict[str, Any]]:
-        """One dictionary for each item, the best first."""
+    def rows(self, most: int | None = None) -> list[dict[str, Any]]:
+        """One dictionary for each item, the best first, or for so many of the best."""
         return [
             {
                 "rank": place + 1,
@@ -110,7 +108,7 @@ class Ranking(TableMixin):
                 f"p_top_{self.k}": round(float(self.p_top[place]), 4),
                 "answers": int(self.n_answers[place]),
             }
-            for place, item in enumerate(self.items)
+            for place, item in enumerate(self.items[:most])
         ]
 
     def to_table(self) -> Table:
@@ -171,35 +169,25 @@ class RaterReport:
 
 
 def rater_reports(
-    model: ItemModel, raters: Sequence[str], names: Sequence[str], skips: Mapping[str, int]
+    held_out: HeldOutAnswers, raters: Sequence[str], skips: Mapping[str, int]
 ) -> list[RaterReport]:
     """Reports on raters, from predictions of each answer without it.
 
-    `raters` are those of the comparisons of the fit, in their order there.
+    `raters` are the ones who gave the answers that were held out; `skips` has the number of skips
+    of each rater to report on.
     """
-    assert model.gp is not None
-    gp, who = model.gp, np.asarray(raters, dtype=object)
-    q, agrees = np.zeros(0), np.zeros(0)
-    decided = known = np.zeros(0, dtype=bool)
-    if len(who):
-        held_out = gp.leave_one_out()
-        margin = gp.margin_
-        column = np.where(margin > 0, 0, np.where(margin < 0, 2, 1))
-        p = held_out.probabilities[np.arange(len(margin)), column]
-        q = np.clip((p - gp.flips_) / (1.0 - 2.0 * gp.flips_), 0.0, 1.0)
-        decided = margin != 0
-        known = np.abs(held_out.mean) > _UNKNOWN
-        agrees = np.sign(held_out.mean) == np.sign(margin)
+    who = np.asarray(raters, dtype=object)
+    decided = held_out.margin != 0
+    known = np.abs(held_out.mean) > _UNKNOWN
+    agrees = np.sign(held_out.mean) == np.sign(held_out.margin)
     reports = []
-    for name in names:
-        mine = who == name if len(who) else np.zeros(0, dtype=bool)
+    for name, n_skips in skips.items():
+        mine = np.asarray(who == name, dtype=bool).reshape(len(who))
         told = mine & decided
-        slips, low, high = slip_rate(q[told])
+        slips, low, high = slip_rate(held_out.probability[told])
         judged = told & known
         agreement = float(agrees[judged].mean()) if judged.any() else None
-        reports.append(
-            RaterReport(name, int(mine.sum()), skips.get(name, 0), slips, low, high, agreement)
-        )
+        reports.append(RaterReport(name, int(mine.sum()), n_skips, slips, low, high, agreement))
     return reports
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 GOALS = ("order", "top", "best")
 PORT = 8642
 DEMO = Path("ask-demo.ask")
-NEEDED = ("starlette", "jinja2", "uvicorn", "python_multipart")
+NEEDED = ("starlette", "jinja2", "uvicorn", "python_multipart", "markdown_it")
 
 
 @dataclass(frozen=True)

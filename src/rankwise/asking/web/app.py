@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from importlib.resources import files
 from typing import Any
@@ -27,7 +26,6 @@ from rankwise.asking.web.api import ApiRoutes
 from rankwise.asking.web.guards import LARGEST_BODY, Doorkeeper, Guard, Visitor
 from rankwise.asking.web.organizer import OrganizerRoutes
 from rankwise.asking.web.pages import Pages
-from rankwise.backends.blas_threads import blas_threads_for
 from rankwise.errors import RankwiseError
 
 ASSETS = {
@@ -85,15 +83,13 @@ def make_app(
 
     @asynccontextmanager
     async def running(app: Any) -> Any:
-        with blas_threads_for(len(session.items)), _quick_turns():
-            background = await run_in_threadpool(Background, session)
-            organizer.background = background
-            try:
-                yield
-            except CancelledError:  # Ctrl-C, twice
-                pass
-            finally:
-                await run_in_threadpool(background.close)
+        background = organizer.background = Background(session)
+        try:
+            yield
+        except CancelledError:  # Ctrl-C, twice
+            pass
+        finally:
+            await run_in_threadpool(background.close)
 
     return Starlette(
         routes=[*routes.routes(), *organizer.routes(), *api.routes()],
@@ -101,17 +97,6 @@ def make_app(
         exception_handlers={HTTPException: routes.refuse, RankwiseError: routes.refuse},
         lifespan=running,
     )
-
-
-@contextmanager
-def _quick_turns() -> Iterator[None]:
-    """Threads that answer requests wait less for the one that computes: 0.2 ms instead of 5."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(2e-4)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
 
 
 class _AskRoutes:

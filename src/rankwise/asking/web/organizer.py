@@ -19,13 +19,13 @@ from rankwise.asking.charts import hour_bars, interval_bar
 from rankwise.asking.items import IMAGE_TYPES, TEXT_TYPES, Item, keep_image, read_items
 from rankwise.asking.refused import Refused
 from rankwise.asking.session import Session
-from rankwise.asking.standings import RaterReport
 from rankwise.asking.web.guards import Doorkeeper, as_number
 from rankwise.asking.web.pages import Pages
 from rankwise.errors import DataError
 
 _HOURS = 12
 _PAGE = 50  # answers on a page
+_SHOWN = 200  # items, the best ones: the page is loaded every few seconds
 Act = Callable[[dict[str, Any]], str]  # does something with a form, and gives where to go next
 
 
@@ -36,7 +36,6 @@ class OrganizerRoutes:
 
     def __init__(self, session: Session, door: Doorkeeper, pages: Pages) -> None:
         self.session, self.door, self.pages = session, door, pages
-        self._reports: tuple[int, list[RaterReport]] = (-1, [])
 
     def routes(self) -> list[Route]:
         acts: dict[str, Act] = {
@@ -92,14 +91,14 @@ class OrganizerRoutes:
     def _values(self, request: Request, visitor: Any) -> dict[str, Any]:
         session = self.session
         ranking, progress = session.ranking(), session.progress()
-        least, most = float(ranking.low.min()), float(ranking.high.max())
-        rows = ranking.rows()
+        least, most = float(ranking.low[:_SHOWN].min()), float(ranking.high[:_SHOWN].max())
+        rows = ranking.rows(_SHOWN)
         for row in rows:
             bar = interval_bar(row["low"], row["score"], row["high"], least, most)
             row["bar"] = Markup(bar)
             row["score"] = round(row["score"], 2) + 0.0  # not "-0.00"
             row["p_top"] = row[f"p_top_{ranking.k}"]
-        reports = {report.name: report for report in self._rater_reports()}
+        reports = {report.name: report for report in session.rater_reports()}
         base = f"{request.url.scheme}://{request.url.netloc}/start?token="
         answers = [a for a in session.answers if a.outcome != "skip" and not a.withdrawn]
         left = progress.answers_left
@@ -122,19 +121,6 @@ class OrganizerRoutes:
             "error": self.background.error if self.background else "",
         }
 
-    def _rater_reports(self) -> list[RaterReport]:
-        """Reports that are at most a fifth older than the answers: they take a whole fit."""
-        version, reports = self._reports
-        n = len(self.session.answers)
-        if (
-            version < 0
-            or n > 1.2 * version
-            or n < version
-            or len(reports) != len(self.session.raters)
-        ):
-            self._reports = n, self.session.rater_reports()
-        return self._reports[1]
-
     def _acting(self, act: Act) -> Callable[[Request], Awaitable[Response]]:
         """A route for a form of the organizer."""
 
@@ -153,12 +139,10 @@ class OrganizerRoutes:
 
     def add_rater(self, form: dict[str, Any]) -> str:
         self.session.add_rater(_text(form, "name"))
-        self._reports = (-1, [])
         return "/organizer#raters"
 
     def drop_rater(self, form: dict[str, Any]) -> str:
         self.session.drop_rater(_text(form, "rater"), dropped=_text(form, "dropped") == "1")
-        self._reports = (-1, [])
         return "/organizer#raters"
 
     def pause(self, form: dict[str, Any]) -> str:

@@ -39,7 +39,7 @@ def make_server(app: Any) -> uvicorn.Server:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        timeout_graceful_shutdown=3,
+        timeout_graceful_shutdown=1,
         h11_max_incomplete_event_size=64 * 1024,
     )
     return uvicorn.Server(config)
