@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rankwise import RankRLS
-from rankwise.cli.auc.auc import MISSING
+from rankwise.cli.auc import MISSING
 from rankwise.data import read_samples, sample_files
 from rankwise.model_selection import auc_interval, permutation_test
 

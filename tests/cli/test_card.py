@@ -5,7 +5,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from rankwise import RankRLS
-from rankwise.cli.card.card_page import CardRows, card_page
+from rankwise.cli.card_page import CardRows, card_page
 from rankwise.data import read_letor
 from rankwise.persistence import ModelFile
 from rankwise.report import write_markdown

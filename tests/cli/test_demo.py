@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from rankwise import load_model
-from rankwise.cli.demo import experiment
-from rankwise.cli.demo.demo import FILES, _is_of_demo
+from rankwise.cli import demo_page
+from rankwise.cli.demo import FILES, _is_of_demo
 from rankwise.cli.main import app
 from rankwise.data import read_letor
 from rankwise.metrics import disagreement_error
@@ -22,8 +22,8 @@ from rankwise.metrics import disagreement_error
 def demo(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo") / "new" / "folder"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(experiment, "N_QUERIES", {"train": 40, "valid": 15, "test": 60})
-        patch.setattr(experiment, "ALPHAS", np.logspace(-1, 6, 8))
+        patch.setattr(demo_page, "N_QUERIES", {"train": 40, "valid": 15, "test": 60})
+        patch.setattr(demo_page, "ALPHAS", np.logspace(-1, 6, 8))
         result = CliRunner().invoke(app, ["demo", "--out", str(folder)])
     assert result.exit_code == 0, result.stderr or result.exception
     return folder, result

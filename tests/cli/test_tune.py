@@ -33,7 +33,7 @@ GRID = [0.1, 1.0, 10.0, 100.0, 1000.0]
 @pytest.fixture
 def tune(run, monkeypatch):
     """Run the command without drawing."""
-    monkeypatch.setattr("rankwise.cli.tune.tuning_page.write_picture", lambda *_: None)
+    monkeypatch.setattr("rankwise.cli.tune_page.write_picture", lambda *_: None)
     return partial(run, "tune")
 
 

@@ -14,7 +14,7 @@ from rankwise.cli.hashed_features import keep_seen, note_unseen, seen_by
 from rankwise.cli.input_files import check_queries, check_width, read_letor_file
 from rankwise.cli.options import option, refuse
 from rankwise.cli.terminal import complain, note, progress, show
-from rankwise.cli.text_columns import check_text_columns
+from rankwise.errors import DataError
 from rankwise.routing import last_step
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rankwise.data import LetorData, TableData
     from rankwise.data.tables.arrow_files import TableFile
     from rankwise.persistence import ModelFile
+
 
 FORMATS = ("letor", "csv", "tsv", "parquet", "arrow", "jsonl", "json")
 ENCODERS = ("onehot", "hashing")
@@ -440,3 +441,37 @@ def _takes_text(model: Any) -> bool:
     from sklearn.compose import ColumnTransformer
 
     return any(isinstance(step, ColumnTransformer) for _, step in getattr(model, "steps", []))
+
+
+SHOWN = 40  # characters of a text that a message shows
+
+
+def check_text_columns(steps: Any, X: Any, where: Any) -> None:
+    """Refuse numbers in the columns of a data frame from which the steps of a model encode text."""
+    from sklearn.compose import ColumnTransformer
+
+    parts = [
+        part
+        for _, step in steps
+        if isinstance(step, ColumnTransformer)
+        for part in step.transformers_
+    ]
+    numbers = set(X.select_dtypes("number").columns) if parts else ()
+    for _, encoder, columns in parts:
+        for name, example in _texts_of(encoder, columns).items():
+            if name in numbers:
+                raise DataError(
+                    f"{where}: the column {name!r} has numbers, but the model was fitted to text "
+                    f"there{example}. Check that the columns have the right names."
+                )
+
+
+def _texts_of(encoder: Any, columns: Any) -> dict[Any, str]:
+    """The columns of text of an encoder, and an example of each, if it knows one."""
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    if isinstance(encoder, HashingVectorizer):
+        return {columns: ""}
+    known = dict(zip(columns, getattr(encoder, "categories_", ()), strict=False))
+    texts = {name: values[0] for name, values in known.items() if isinstance(values[0], str)}
+    return {name: f", such as {text[:SHOWN]!r}" for name, text in texts.items()}

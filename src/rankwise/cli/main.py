@@ -7,21 +7,21 @@ from typing import Annotated
 import typer
 
 from rankwise.cli.ask import ask
-from rankwise.cli.auc.auc import auc
-from rankwise.cli.auto.auto import auto
-from rankwise.cli.card.card import card
+from rankwise.cli.auc import auc
+from rankwise.cli.auto import auto
+from rankwise.cli.card import card
 from rankwise.cli.compare import compare
 from rankwise.cli.completion import completion
-from rankwise.cli.demo.demo import demo
+from rankwise.cli.demo import demo
 from rankwise.cli.evaluate import evaluate
 from rankwise.cli.export import export
 from rankwise.cli.fit import fit
 from rankwise.cli.info import info
-from rankwise.cli.leaderboard.leaderboard import leaderboard
+from rankwise.cli.leaderboard import leaderboard
 from rankwise.cli.predict import predict
-from rankwise.cli.preferences.preferences import preferences
+from rankwise.cli.preferences import preferences
 from rankwise.cli.terminal import Command, Program, as_command, as_help
-from rankwise.cli.tune.tune import tune
+from rankwise.cli.tune import tune
 
 ABOUT = """Learning to rank, at the price of regression.
 

@@ -96,8 +96,7 @@ def preferences(
     listed = [name.strip() for name in (context or "").split(",") if name.strip()]
     data = read_comparisons(items, comparisons, context=listed, **columns)
     # These imports compile loops: only now, when all arguments are known to be valid.
-    from rankwise.cli.preferences.preferences_page import write_page
-    from rankwise.cli.preferences.study import KERNEL_ITEMS, PreferenceStudy
+    from rankwise.cli.preferences_page import KERNEL_ITEMS, PreferenceStudy, write_page
     from rankwise.persistence import save_model
 
     kernels: tuple[str, ...] = (kernel,)

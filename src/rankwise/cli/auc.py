@@ -119,7 +119,7 @@ def auc(
             "--ignore."
         )
     # These imports compile loops: only now, when all arguments are known to be valid.
-    from rankwise.cli.auc.auc_study import AUCStudy
+    from rankwise.cli.auc_page import AUCStudy
 
     with interruptible(f"Holding out pairs of {len(data.y):,} samples"):
         study = AUCStudy.of(data, kernel, permutations, seed)
@@ -135,7 +135,7 @@ def auc(
         save_figure(plot_roc(data.y, study.roc_scores()).figure, roc)
         note(f"Wrote {roc}.")
     if report is not None:
-        from rankwise.cli.auc.auc_page import write_page
+        from rankwise.cli.auc_page import write_page
 
         write_page(study, report, samples.name)
         note(f"Wrote {report}: open {report.resolve().as_uri()}")

@@ -105,8 +105,7 @@ def auto(
         held_back = data.read_like(test, preparation, names, rows.X.shape[1], train)
     # These imports compile loops: only now, when all arguments are known to be valid.
     from rankwise.auto import AutoRanker
-    from rankwise.cli.auto.auto_page import write_page
-    from rankwise.cli.auto.words import conclusions
+    from rankwise.cli.auto_page import conclusions, write_page
 
     ranker = AutoRanker(
         metric=metric,

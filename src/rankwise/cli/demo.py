@@ -43,8 +43,7 @@ def demo(
       rankwise demo
       rankwise demo --out /tmp/demo --seed 7
     """
-    from rankwise.cli.demo.experiment import global_experiment, query_experiment
-    from rankwise.cli.demo.experiment_page import comparison, write_report
+    from rankwise.cli.demo_page import comparison, global_experiment, query_experiment, write_report
     from rankwise.data import write_letor
     from rankwise.persistence import save_model
     from rankwise.plots import require_matplotlib
@@ -80,7 +79,7 @@ def digest(path: Path) -> str:
 
 def _is_of_demo(path: Path, page: str) -> bool:
     """Whether a file is as the demo that wrote this page has left it."""
-    from rankwise.cli.demo.experiment_page import MADE_BY
+    from rankwise.cli.demo_page import MADE_BY
 
     if path.suffix == ".html":
         return MADE_BY in page

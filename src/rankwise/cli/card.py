@@ -60,7 +60,7 @@ def card(
       rankwise card model.rankwise --rows test.txt --out card.html
       rankwise card model.rankwise --features names.txt --out card.md
     """
-    from rankwise.cli.card.card_page import CardRows, card_page
+    from rankwise.cli.card_page import CardRows, card_page
     from rankwise.report import write_markdown
 
     out = model.with_suffix(".card.md") if out is None else out

@@ -108,8 +108,13 @@ def tune(
         for setting, ranker in rankers
     ]
     # These imports compile loops: only now, when all arguments are known to be valid.
-    from rankwise.cli.tune.trials import REFITS, HoldOutPlan, run_trials
-    from rankwise.cli.tune.tuning_page import settings_table, write_picture
+    from rankwise.cli.tune_page import (
+        REFITS,
+        HoldOutPlan,
+        run_trials,
+        settings_table,
+        write_picture,
+    )
     from rankwise.model_selection.search.exact import is_too_wide
     from rankwise.model_selection.search.refits import fit_with_queries
 

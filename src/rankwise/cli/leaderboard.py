@@ -172,7 +172,7 @@ def leaderboard(
         _write_json(board, standings, file, concerns, json_out)
         note(f"Wrote {json_out}.")
     if report is not None:
-        from rankwise.cli.leaderboard.leaderboard_page import write_page
+        from rankwise.cli.leaderboard_page import write_page
 
         with progress(f"Drawing {report}"):
             write_page(board, standings, file, concerns, battles, report)

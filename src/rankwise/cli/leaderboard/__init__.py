@@ -1,1 +1,0 @@
-"""rankwise leaderboard."""

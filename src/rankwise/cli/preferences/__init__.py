@@ -1,1 +1,0 @@
-"""rankwise preferences: from comparisons to a ranking and a model."""
