@@ -12,14 +12,17 @@ import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from rankwise.auto.candidate_trials import (
+from rankwise.auto.candidates import (
+    KINDS,
+    Candidate,
     CandidateTrial,
     Folds,
+    default_candidates,
     hold_out,
     learnable_queries,
     make_folds,
+    named,
 )
-from rankwise.auto.candidates import KINDS, Candidate, default_candidates, named
 from rankwise.auto.results import AutoResults, Explanation, Part
 from rankwise.backends.arrays import Array, Index
 from rankwise.boosted.boosted_ranker import BoostedRanker

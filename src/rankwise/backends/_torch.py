@@ -10,10 +10,113 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 import torch
 
-from rankwise.backends._torch_group_means import Nest, segment_sums
-from rankwise.backends._torch_group_scaling import Groups
 from rankwise.backends.arrays import Index, Rows, is_sparse, is_tensor
 from rankwise.backends.backend import Backend
+
+FEW_GROUPS = 64  # up to this many are summed by a product with their indicator
+
+
+class Nest:
+    """The formula of group_means.py as torch expressions, on rows sorted by group."""
+
+    def __init__(self, on: Backend, lengths: Index, a: Any, shift: Any) -> None:
+        self.on, self.lengths, self.a, self._between = on, lengths, a, shift
+        self.size = int(lengths[0]) if len(lengths) and (lengths == lengths[0]).all() else 0
+        self.level = None if self.size else on.index(np.repeat(np.arange(len(lengths)), lengths))
+
+    @classmethod
+    def of(cls, on: Backend, level_ptr: Index, group_ptr: Index, a: Any, b: Any) -> Nest:
+        """From levels and groups; only groups of several levels need a mean of their own."""
+        levels = np.diff(group_ptr)
+        between = None
+        if bool((levels > 1).any()):
+            of_group = np.where(levels > 1, b, 0.0)
+            between = (levels, level_ptr[group_ptr], on.array(np.repeat(of_group, levels)))
+        return cls(on, np.diff(level_ptr), on.array(a), between)
+
+    def combine(self, x: Any, out: Any) -> None:
+        """out <- a_l (x - mean_l) + b_g (mean_l - mean_g); `out` may be x."""
+        sums = segment_sums(self.on, x, self.lengths)
+        lengths = self.on.array(self.lengths)[:, None]
+        means = sums / lengths
+        torch.sub(self._rows(x), self._spread(means), out=self._rows(out))
+        self._rows(out).mul_(self._spread(self.a[:, None]))
+        if self._between is None:
+            return
+        levels, ends, b = self._between
+        totals = segment_sums(self.on, sums, levels) / self.on.array(np.diff(ends))[:, None]
+        group = self.on.index(np.repeat(np.arange(len(levels)), levels))
+        self._rows(out).add_(self._spread(b[:, None] * (means - totals[group])))
+
+    def _rows(self, x: Any) -> Any:
+        return x.unflatten(0, (len(self.lengths), self.size)) if self.size else x
+
+    def _spread(self, of_level: Any) -> Any:
+        """Repeat one row per level for each row of that level."""
+        return of_level[:, None] if self.size else of_level[self.level]
+
+
+def segment_sums(on: Backend, x: Any, lengths: Index) -> Any:
+    """Sums of consecutive segments of the given lengths; deterministic."""
+    if len(lengths) == 1:
+        return x.sum(dim=0, keepdim=True)
+    if len(lengths) <= FEW_GROUPS:
+        group = on.index(np.repeat(np.arange(len(lengths)), lengths))
+        member = group[:, None] == torch.arange(len(lengths), device=x.device)
+        return member.to(x.dtype).T @ x
+    return torch.segment_reduce(
+        x.contiguous(), "sum", lengths=on.index(lengths), axis=0, unsafe=True
+    )
+
+
+class Groups:
+    """Consecutive groups of rows; the methods are those of group_scaling.py on some columns."""
+
+    def __init__(self, on: Backend, ptr: Index) -> None:
+        self.on, self.lengths = on, np.diff(ptr)
+        self.starts = on.index(ptr[:-1])
+        self.of_row = on.index(np.repeat(np.arange(len(self.lengths)), self.lengths))
+
+    def minmax(self, x: Any) -> bool:
+        low, high = self._extreme(x, "min"), self._extreme(x, "max")
+        span = high - low
+        finite = bool(torch.isfinite(span).all())
+        span[span == 0] = 1.0
+        x.sub_(low[self.of_row]).div_(span[self.of_row])
+        return finite
+
+    def standardize(self, x: Any) -> None:
+        z = x.to(torch.float64)
+        sizes = self.on.array(np.maximum(self.lengths, 1))[:, None]
+        z = z - (segment_sums(self.on, z, self.lengths) / sizes)[self.of_row]
+        deviation = torch.sqrt(segment_sums(self.on, z * z, self.lengths) / sizes)
+        deviation[deviation == 0] = 1.0
+        x.copy_(z / deviation[self.of_row])
+
+    def rank(self, x: Any) -> None:
+        n = len(x)
+        order = x.argsort(dim=0, stable=True)
+        order = order.gather(0, self.of_row[order].argsort(dim=0, stable=True))
+        ordered = x.gather(0, order)
+        position = torch.arange(n, device=x.device)[:, None].expand_as(x)
+        # Runs of equal values within a group: where they start, and where the next one starts.
+        starts = torch.ones_like(ordered, dtype=torch.bool)
+        starts[1:] = ordered[1:] != ordered[:-1]
+        starts[self.starts[self.starts < n]] = True
+        first = torch.where(starts, position, 0).cummax(dim=0).values
+        ends = torch.ones_like(starts)
+        ends[:-1] = starts[1:]
+        last = torch.where(ends, position, n).flip(0).cummin(dim=0).values.flip(0)
+        size = self.on.index(self.lengths)[self.of_row][:, None]
+        before = self.starts[self.of_row][:, None]
+        rank = (first + last - 2 * before - (size - 1)).to(torch.float64)
+        rank /= 2.0 * (size - 1).clamp(min=1)
+        x.scatter_(0, order, rank.to(x.dtype))
+
+    def _extreme(self, x: Any, which: str) -> Any:
+        lengths = self.on.index(self.lengths)
+        return torch.segment_reduce(x.contiguous(), which, lengths=lengths, axis=0, unsafe=True)
+
 
 Tensor: TypeAlias = Any  # torch may be missing when types are checked
 

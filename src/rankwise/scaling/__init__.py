@@ -1,10 +1,10 @@
 """Scalings of features within queries and over all rows, for arrays, sparse rows and tensors."""
 
-from rankwise.scaling.column_statistics import ColumnStatistics
 from rankwise.scaling.scalings import (
     QUERY_SCALINGS,
     SCALINGS,
     ColumnStandard,
+    ColumnStatistics,
     QueryMinMax,
     QueryRank,
     QueryStandard,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from copy import deepcopy
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self
@@ -13,6 +13,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._skl2onnx import Skl2onnxMixin
@@ -20,6 +21,7 @@ from rankwise.estimators._validation import forget
 from rankwise.estimators.ranker_mixin import warn_without_queries
 from rankwise.graph.comparisons import Comparisons
 from rankwise.metrics.ranking_scorer import RankingScorer
+from rankwise.model_selection.best_mean import HeldOutPool
 from rankwise.model_selection.mean_ranker import MeanRanker
 from rankwise.model_selection.search import comparison_search as pairs_search
 from rankwise.model_selection.search.candidate_scores import (
@@ -37,22 +39,115 @@ from rankwise.model_selection.search.grid_candidates import (
     with_params,
 )
 from rankwise.model_selection.search.labelled_rows import LabelledRows, as_rows
-from rankwise.model_selection.search.mean_of_best import (
-    MEAN_OF_BEST,
-    check_mean_search,
-    held_out_pool,
-)
 from rankwise.model_selection.search.refits import (
     check_fit_and_predict,
     fit_with_queries,
 )
-from rankwise.model_selection.search.search_results import candidates_frame, plot_candidates
-from rankwise.model_selection.search.splits import make_splits
+from rankwise.model_selection.search.splits import Splits, make_splits
 from rankwise.parameters import AnyOf, Choice, Flag, Whole, check_value, default_parameters
 from rankwise.routing import predict_with_queries
+from rankwise.tables import require_pandas
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+MEAN_OF_BEST = "mean-of-best"
+
+
+def check_mean_search(cv: Any, scorer: RankingScorer, data: LabelledRows) -> None:
+    """A mean needs held-out scores of rows, and the metric of each query."""
+    if isinstance(cv, str) and cv == "leave_pair_out":
+        raise ParameterError(
+            'refit="mean-of-best" needs held-out rows: use cv="leave_query_out", or a number of '
+            'folds, as in cv=5. With cv="leave_pair_out" there are only pairs.'
+        )
+    if not isinstance(scorer.scoring, str):
+        raise ParameterError(
+            'refit="mean-of-best" compares candidates query by query: scoring must be the name of '
+            f"a metric, got {scorer.scoring!r}."
+        )
+    if data.labels.shape[1] > 1:
+        raise DataError(
+            f'refit="mean-of-best" needs one column of labels: got {data.labels.shape[1]}.'
+        )
+
+
+def held_out_pool(
+    batches: Sequence[Batch],
+    outcomes: Sequence[Outcome],
+    data: LabelledRows,
+    splits: Splits,
+    scorer: RankingScorer,
+) -> HeldOutPool:
+    """The held-out scores of all candidates, in the order of the grid."""
+    back = np.argsort(np.concatenate([batch.candidates for batch in batches]))
+    predictions = [outcome.predictions for outcome in outcomes if outcome.predictions is not None]
+    columns = np.concatenate([part.reshape(len(part), -1) for part in predictions])[back]
+    numbers = np.repeat(np.arange(len(batches)), [len(batch.candidates) for batch in batches])[back]
+    return HeldOutPool.of_splits(data, splits, columns, numbers, str(scorer.scoring))
+
+
+def candidate_names(candidates: Sequence[dict[str, Any]]) -> list[str]:
+    """The parameters in which candidates differ, as text; all parameters of a single candidate."""
+    names = dict.fromkeys(name for params in candidates for name in params)
+    varied = [
+        name
+        for name in names
+        if len({_short(params[name]) if name in params else None for params in candidates}) > 1
+    ]
+    texts = []
+    for params in candidates:
+        shown = [name for name in (varied or names) if name in params]
+        parts = (f"{name.rpartition('__')[2]} {_short(params[name])}" for name in shown)
+        texts.append(", ".join(parts))
+    counts = {text: texts.count(text) for text in texts}
+    return [
+        text if counts[text] == 1 else f"{text} (candidate {k})" for k, text in enumerate(texts)
+    ]
+
+
+def candidates_frame(
+    candidates: Sequence[dict[str, Any]], results: dict[str, Any], splits: Array
+) -> Any:
+    """A pandas frame of the candidates, the best first."""
+    frame = require_pandas("cv_results_").DataFrame(candidates)
+    best = int(np.argmin(results["rank_test_score"]))
+    behind = splits[best] - splits
+    behind = behind[:, np.isfinite(behind).all(axis=0)]
+    frame["score"] = results["mean_test_score"]
+    frame["behind_best"] = results["mean_test_score"][best] - results["mean_test_score"]
+    n = behind.shape[1]
+    frame["standard_error"] = behind.std(axis=1, ddof=1) / np.sqrt(n) if n > 1 else np.nan
+    frame["rank"] = results["rank_test_score"]
+    return frame.sort_values("rank", kind="stable")
+
+
+def plot_candidates(
+    candidates: Sequence[dict[str, Any]], splits: Array, scorer: Any, **options: Any
+) -> Axes:
+    """Paired differences of the candidates from the best, in the metric itself."""
+    from rankwise.plots import plot_differences_from_best
+
+    if not splits.shape[1]:
+        raise DataError(
+            'cv="leave_pair_out" and "leave_item_out" have no splits, so that candidates cannot be '
+            "compared split by split. Plot the result of leave_pair_out, or use a number of "
+            "folds, as in cv=5."
+        )
+    values = -splits if scorer.negated else splits
+    named = dict(zip(candidate_names(candidates), values, strict=True))
+    metric = scorer.scoring if isinstance(scorer.scoring, str) else "score"
+    return plot_differences_from_best(
+        named, metric=metric, greater_is_better=not scorer.negated, **options
+    )
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float | np.floating):
+        return f"{float(value):.4g}"
+    text = str(value)
+    return text if len(text) <= 30 else f"{text[:29]}\u2026"
 
 
 def _has_best_estimator(search: RankingSearchCV) -> bool:
