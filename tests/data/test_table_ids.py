@@ -198,3 +198,32 @@ def test_letor_files_do_not_merge_ids(tmp_path):
     for name in ("\ud800", b"\xff"):
         with pytest.raises(DataError, match="cannot be written"):
             write_letor(tmp_path / "t.txt", np.ones((2, 1)), [0, 1], qid=[name, name])
+
+
+def csv_table(path, ids):
+    lines = [f"{name},{k % 2},{k}" for k, name in enumerate(ids)]
+    path.write_text("\n".join(["qid,label,a", *lines]))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("texts", "ids"),
+    [
+        (["1", "2", "1234567890123456781"], [1, 2, 1234567890123456781]),
+        (["1", "18446744073709551617"], [1, 2**64 + 1]),
+        (["1.0", "2.0", "1.0"], [1, 2, 1]),
+        (["1.0", "2"], [1, 2]),
+        (["1.10", "1.1"], ["1.10", "1.1"]),
+        (["01", "1"], ["01", "1"]),
+        (["1e3", "ab"], ["1e3", "ab"]),
+    ],
+)
+def test_ids_of_text_files_are_whole_numbers_where_all_are(tmp_path, texts, ids):
+    found = read_table(csv_table(tmp_path / "t.csv", texts)).qid
+    assert found.tolist() == ids
+
+
+def test_ids_with_an_exponent_have_lost_digits(tmp_path):
+    path = csv_table(tmp_path / "t.csv", ["1", "1.2345678901234568e+18"])
+    with pytest.raises(DataError, match=r"line 3: .* a number with an exponent"):
+        read_table(path)

@@ -20,7 +20,9 @@ from rankwise.graph.id_arrays import id_array, text_fault
 from rankwise.tables import plural
 
 NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
-WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")  # as Python writes it, in 64 bits
+WHOLE = re.compile(r"0|-?[1-9][0-9]{0,75}")  # as Python writes it; longer ones stay text
+WHOLE_FLOAT = re.compile(r"(0|-?[1-9][0-9]{0,14})(\.0)?")  # as pandas writes a column with gaps
+WITH_EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
 DECIMAL_COMMA = r"^\s*[-+]?\d+,\d+\s*$"
 ROWS = 4096  # that are copied at a time: fewer would often wait for the interpreter lock
 OTHERS = {
@@ -242,7 +244,25 @@ def ids(file: Source, table: Any, name: str, first: int = 0) -> NDArray[Any]:
         if fault is not None:
             row = first + int(np.argmax(codes == k))
             raise DataError(f"{file.place(row)}: the column {name!r} {fault}. Correct the id.")
+    _refuse_exponents(file, name, codes, texts, first)
     return _as_ids(texts)[codes]
+
+
+def _refuse_exponents(
+    file: Source, name: str, codes: NDArray[np.intp], texts: list[str], first: int
+) -> None:
+    """Raise an error about numbers with an exponent among ids that are numbers: digits are lost."""
+    given = [text for text in texts if text]
+    if not all(re.match(NUMBER, text) for text in given):
+        return
+    for k, text in enumerate(texts):
+        if text and WITH_EXPONENT.fullmatch(text):
+            row = first + int(np.argmax(codes == k))
+            raise DataError(
+                f"{file.place(row)}: the column {name!r} has {text!r}, a number with an exponent: "
+                "digits of the id may be lost, and different ids may be equal. Write ids as whole "
+                "numbers or text; in pandas, convert the column to Int64 or str first."
+            )
 
 
 def _whole_numbers(file: Source, column: Any, name: str, first: int) -> NDArray[Any]:
@@ -292,10 +312,12 @@ def _encoded(column: Any) -> tuple[NDArray[np.intp], list[str]]:
 
 
 def _as_ids(texts: list[str]) -> NDArray[Any]:
-    """Whole numbers if all texts are such, as Python writes them; otherwise the texts."""
+    """Whole numbers if all texts are such, 1.0 among them; otherwise the texts."""
     whole = [text for text in texts if text]
     if all(WHOLE.fullmatch(text) for text in whole):
-        return np.array([int(text or 0) for text in texts], dtype=np.int64)
+        return id_array(int(text or 0) for text in texts)
+    if all(WHOLE_FLOAT.fullmatch(text) for text in whole):
+        return id_array(int((text or "0").removesuffix(".0")) for text in texts)
     if max(map(len, whole), default=0) <= SHORT:
         return np.array([text or "" for text in texts], dtype=np.str_)
     return np.array(texts, dtype=object)
