@@ -16,6 +16,7 @@ from rankwise.estimators._device import send_rows
 from rankwise.estimators._scale_choice import WITHIN_QUERIES, better_scale
 from rankwise.estimators._validation import check_new_ids, check_rows
 from rankwise.graph import QueryGroups
+from rankwise.holdout.hold_out_problem import with_scaling
 from rankwise.scaling import (
     QUERY_SCALINGS,
     ColumnStandard,
@@ -184,7 +185,7 @@ def shared_by_choice(ranker: Any, space: Any) -> tuple[str, ...]:
     own = ranker.scale_ in QUERY_SCALINGS and ranker.n_queries_ > 1  # a query is scaled by itself
     if ranker.scale_ is None or own:
         return kept
-    return ("scaling", *(word for word in kept if word != "choice of scaling"))
+    return with_scaling(kept)
 
 
 def follows_variance(ranker: Any) -> bool:
