@@ -164,7 +164,7 @@ def learn_scaling(
 def kept_of_all_rows(ranker: Any, space: Any) -> tuple[str, ...]:
     """What a ranker computed from all of its training rows, beside the scaling itself.
 
-    Hold-outs keep it, so that held-out rows have a part in it; see `HeldOutScores.shared`. `space`
+    Hold-outs keep it, held-out rows included; see `HeldOutScores.shared`. `space`
     is that of the ranker, or its class.
     """
     words = [*getattr(space, "shared", ())]
@@ -178,7 +178,7 @@ def kept_of_all_rows(ranker: Any, space: Any) -> tuple[str, ...]:
 
 
 def shared_by_choice(ranker: Any, space: Any) -> tuple[str, ...]:
-    """What rows had a part in that were held out for the choice of alpha, after a fit to labels."""
+    """What was computed from all rows, held-out ones included, to choose alpha by labels."""
     if getattr(space, "keeps_rows", False):
         return ()
     kept = kept_of_all_rows(ranker, space)

@@ -67,7 +67,7 @@ class HoldOutProblem:
         return cls(problem, alphas, columns, n_outputs)
 
     def shared(self, *, scaling: bool) -> tuple[str, ...]:
-        """What held-out rows had a part in; `scaling` says whether that includes the scaling."""
+        """What was computed from all rows; `scaling` says whether that includes the scaling."""
         return self.kept if not scaling or self.scaling is None else with_scaling(self.kept)
 
     @property

@@ -30,7 +30,7 @@ class AUCInterval(TableMixin):
     why : str
         Why there is no interval; empty if there is one.
     shared : tuple of str
-        What held-out rows had a part in, as for `LeavePairOut`.
+        What was computed from all rows, held-out ones included, as for `LeavePairOut`.
 
     Examples
     --------
@@ -103,7 +103,7 @@ class AUCDifference(TableMixin):
     why : str
         Why there is no interval and no p-value; empty if there are.
     shared : tuple of str
-        What held-out rows had a part in, as for `LeavePairOut`.
+        What was computed from all rows, held-out ones included, as for `LeavePairOut`.
 
     Examples
     --------

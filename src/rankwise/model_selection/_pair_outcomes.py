@@ -48,7 +48,7 @@ class PairOutcomes:
     `right` has 1 for a pair in the right order, 1/2 for tied predictions, and `compared` 1 for
     every pair with different labels that was held out (or how often it was). Rows of the same unit,
     such as a patient, are not independent. `effects` are those of `training_effects` for each unit,
-    and NaN where they were not computed. `shared` names what held-out rows had a part in.
+    and NaN where they were not computed. `shared` names what was computed from all rows.
     """
 
     labels: Array
