@@ -241,9 +241,9 @@ def auc_difference(
 
     The test and the interval allow for training rows that held-out pairs share, as `auc_interval`
     does. In simulations of equally good rankers with 20 to 200 rows, p was below 0.05 in at most
-    7.5% of all samples, and often in fewer; see the guide. The interval is rather too long if both rankers are almost the
-    same. If both order all pairs alike, it says how far they may still differ on other rows, from
-    the numbers of rows only.
+    7.5% of all samples, and often in fewer; see the guide. The interval is rather too long if both
+    rankers are almost the same. If both order all pairs alike, it says how far they may still
+    differ on other rows, from the numbers of rows only.
 
     Parameters
     ----------
