@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from rankwise import load_model
+from rankwise import PairwiseGP, load_model, save_model
 from rankwise.errors import ModelFileError, RankwiseError
 from rankwise.rankers import RANKERS
 from tests.model_files.make import scores_of
@@ -176,6 +177,22 @@ def test_scores_of_a_process_that_overflow_are_an_error(tmp_path):
     rewrite(copy, {name: member.getvalue()})
     with np.errstate(all="ignore"), pytest.raises(RankwiseError, match="not finite"):
         load_model(copy).predict(known_scores(path)[0])
+
+
+def test_arrays_as_constants_of_kernels_are_refused(tmp_path):
+    path, copy = tmp_path / "gp.rankwise", tmp_path / "tampered.rankwise"
+    kernel = ConstantKernel(2.0) * RBF(1.5)
+    X, pairs = np.arange(6.0)[:, None], [(5, 4), (3, 2), (1, 0)]
+    save_model(PairwiseGP(kernel, optimizer=None).fit_pairs(X, pairs), path)
+    copy.write_bytes(path.read_bytes())
+    with zipfile.ZipFile(path) as archive:
+        text = archive.read("model.json").decode()
+        name = next(name for name in archive.namelist() if name.endswith(".npy"))
+    given, array = json.dumps({"constant_value": 2.0})[1:-1], {"array": name}
+    assert given in text
+    rewrite(copy, {"model.json": text.replace(given, f'"constant_value": {json.dumps(array)}')})
+    with pytest.raises(ModelFileError, match="constant_value"):
+        load_model(copy)
 
 
 def changed(folder, stem, old, new):

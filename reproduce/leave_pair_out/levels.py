@@ -134,7 +134,7 @@ def coverage_text(found: dict) -> str:
     power, (strong, weak) = found["power"], POWER_AUCS
     words = (
         f"{sets}. Columns have the best possible AUC. Where both rankers are equally good (the "
-        "first four cases), a share in the second table is also that of p below 0.05.\n\n"
+        "first four cases), a share in the second table is about that of p below 0.05.\n\n"
         f"Power: with five features each, {POWER_ROWS} rows, and a best possible AUC of {strong} "
         f"for the one and {weak} for the other, p is below 0.05 in {power['p below 0.05']:.0%} of "
         f"all samples (mean difference of held-out AUCs: {power['difference']:.3f})."

@@ -97,6 +97,35 @@ def test_many_rows_take_the_effects_of_some(monkeypatch):
     assert some.standard_error == pytest.approx(exact.standard_error, rel=0.1)
 
 
+def test_a_rare_label_among_many_rows(monkeypatch):
+    """All of its rows have effects, however few of the others have."""
+    monkeypatch.setattr("rankwise.model_selection._pair_outcomes.MOST_EFFECTS", 30)
+    x, y = np.random.default_rng(3).standard_normal((150, 3)), np.arange(150) % 37 == 5
+    found, _ = held_out_outcomes(RankRLS(1.0), x, y, strata=None, groups=None, alpha=None)
+    known = ~np.isnan(found.effects)
+    assert [known[y].sum(), known.sum()] == [4, 30]
+    result = auc_interval(RankRLS(1.0), x, y)
+    assert 0.0 < result.low < result.auc < result.high < 1.0
+    assert np.isfinite(result.standard_error)
+
+
+def test_one_ranker_is_always_right_and_the_other_always_wrong():
+    """Always, but not without every row: the difference is 1, and its standard error is not 0."""
+    signs = np.repeat([-1.0, 1.0], 10)
+    good = np.random.default_rng(1).standard_normal((20, 5))
+    good[:, 0] += 1.5 * signs
+    bad = np.eye(20) - np.outer(signs, signs) / 20  # rows are like those of the other label
+    ranker = RankRLS(1.0, scale=None)
+    for x, z, gap in ((good, bad, 1.0), (bad, good, -1.0)):
+        result = auc_difference(ranker, ranker, x, signs > 0, X_second=z)
+        assert result.standard_error > 0.0
+        assert result.difference == gap
+        assert result.p_value == 0.0
+        far, near = sorted((result.low, result.high), key=abs, reverse=True)
+        assert far == gap
+        assert 0.5 < near * gap < 1.0
+
+
 def test_perfect_order_has_a_lower_bound():
     """Newcombe's method 5, from its equation."""
     x = np.arange(15.0)[:, None]

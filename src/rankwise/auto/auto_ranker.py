@@ -56,7 +56,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
     """The mean of the best of several rankers, all chosen by hold-outs.
 
     Linear, additive and Gaussian rankers are tried on several scalings of the features, each at
-    some fifteen values of alpha, and boosted trees if LightGBM is installed. Every query is
+    9 to 16 values of alpha, and boosted trees if LightGBM is installed. Every query is
     predicted by rankers that were trained without its fold, without refitting where the ranker
     allows it; landmarks and knots stay those of all rows (`results_.shared`). The best rankers are
     fitted to all rows, and their scores, standardized within queries, are averaged.

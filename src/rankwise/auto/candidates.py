@@ -132,7 +132,7 @@ class CandidateTrial:
     """Held-out predictions of a candidate, with a row for each of its settings.
 
     A setting is an alpha of a least-squares ranker or a number of trees. It is empty, and there is
-    one row, for other rankers. `shared` names what held-out rows had a part in.
+    one row, for other rankers. `shared` names what was computed from all rows.
     """
 
     candidate: Candidate

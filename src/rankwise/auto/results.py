@@ -57,7 +57,7 @@ class AutoResults(TableMixin):
     n_estimators : ndarray of shape (n_trials,), optional
         Its number of trees; NaN for other rankers. None if no trees were tried.
     shared : tuple of str
-        What rows had a part in that were held out of a ranker, such as the "landmarks" of
+        What a ranker computed from all rows, held-out ones included, such as the "landmarks" of
         `SparseRankRLS`; see `rankwise.model_selection.HeldOutScores`.
     """
 

@@ -97,8 +97,7 @@ class Battles:
         Parameters
         ----------
         first, second : array-like of shape (n_battles,)
-            Ids of the two items, of any type that can be hashed, in the order in which they were
-            shown.
+            Ids of the two items, as integers or text, in the order in which they were shown.
         outcome : array-like of shape (n_battles,)
             Which item won: "first" or "second"; "a" or "b"; "left" or "right"; "model_a" or
             "model_b"; "win" or "loss" (of the first). "tie" if neither, "both_bad" or

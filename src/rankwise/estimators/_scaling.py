@@ -16,6 +16,7 @@ from rankwise.estimators._device import send_rows
 from rankwise.estimators._scale_choice import WITHIN_QUERIES, better_scale
 from rankwise.estimators._validation import check_new_ids, check_rows
 from rankwise.graph import QueryGroups
+from rankwise.holdout.hold_out_problem import with_scaling
 from rankwise.scaling import (
     QUERY_SCALINGS,
     ColumnStandard,
@@ -163,7 +164,7 @@ def learn_scaling(
 def kept_of_all_rows(ranker: Any, space: Any) -> tuple[str, ...]:
     """What a ranker computed from all of its training rows, beside the scaling itself.
 
-    Hold-outs keep it, so that held-out rows have a part in it; see `HeldOutScores.shared`. `space`
+    Hold-outs keep it, held-out rows included; see `HeldOutScores.shared`. `space`
     is that of the ranker, or its class.
     """
     words = [*getattr(space, "shared", ())]
@@ -177,14 +178,14 @@ def kept_of_all_rows(ranker: Any, space: Any) -> tuple[str, ...]:
 
 
 def shared_by_choice(ranker: Any, space: Any) -> tuple[str, ...]:
-    """What rows had a part in that were held out for the choice of alpha, after a fit to labels."""
+    """What was computed from all rows, held-out ones included, to choose alpha by labels."""
     if getattr(space, "keeps_rows", False):
         return ()
     kept = kept_of_all_rows(ranker, space)
     own = ranker.scale_ in QUERY_SCALINGS and ranker.n_queries_ > 1  # a query is scaled by itself
     if ranker.scale_ is None or own:
         return kept
-    return ("scaling", *(word for word in kept if word != "choice of scaling"))
+    return with_scaling(kept)
 
 
 def follows_variance(ranker: Any) -> bool:

@@ -120,7 +120,7 @@ def to_onnx(
             if form == forms[-1]:
                 raise
             continue
-        check = _checked(made, given, ours, deviations, *form)
+        check = _checked(made, given, ours, deviations, form[0])
         if check.passed and check.relative_difference <= WANTED:
             break
     way_out = "Scale the features when you fit the model."
@@ -214,12 +214,7 @@ def _made(stages: ModelStages, names: tuple[str, ...], precision: str, arithmeti
 
 
 def _checked(
-    made: bytes,
-    rows: CheckRows,
-    ours: Array,
-    deviations: Array | None,
-    precision: str,
-    arithmetic: str,
+    made: bytes, rows: CheckRows, ours: Array, deviations: Array | None, precision: str
 ) -> ExportCheck:
     """Score rows with onnxruntime."""
     runtime = require_onnx("onnxruntime")

@@ -374,8 +374,8 @@ class PairwiseGP(PredictionsMixin, RankerMixin, BaseEstimator):
         weight : array-like of shape (n_pairs,), optional
             How often each comparison counts, whole or not. None: once.
         rater : array-like of shape (n_pairs,), optional
-            Who made each comparison, of any type: every rater has a slope, which is learned
-            (`raters_`). None: all comparisons have the same noise.
+            Who made each comparison, as integers or text: every rater has a slope, which is
+            learned (`raters_`). None: all comparisons have the same noise.
         context : array-like of shape (n_pairs, n_columns), optional
             Features z of the comparisons themselves, such as the position of the first row: the
             difference of scores is then f(x_i) - f(x_j) + z'g. The weights g have independent

@@ -276,7 +276,7 @@ def check_groups(groups: Any, n_pairs: int) -> NDArray[Any] | None:
 
 
 def check_comparison_ids(what: str, values: Any, n_pairs: int) -> NDArray[Any]:
-    """The group or the rater of each comparison, of any type."""
+    """The group or the rater of each comparison, as integers or text."""
     check_lossless(what, values, numbers=False)
     ids = as_ids(values, what)
     if ids.shape != (n_pairs,):

@@ -41,26 +41,28 @@ def rescales(problem: HoldOutProblem, n_folds: int) -> bool:
 
 def predict_queries(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:
     """Predictions for folds of whole queries, shape (n_alphas, n_rows, n_outputs)."""
-    if _refits_rescaled(problem, folds):
-        return _refits(problem, folds)
+    rescaling = _rescaling(problem, folds)
+    if rescaling is not None and _is_dual(problem):
+        return _refits(problem, folds, rescaling)
     if problem.loss.has_intercept:
-        return _ridge_folds(problem, folds, _same, add_intercept=True)
+        return _ridge_folds(problem, folds, rescaling, _same, add_intercept=True)
     check_folds(problem, folds)
-    by_task = [_pairwise_folds(problem, k, folds) for k in range(problem.n_tasks)]
+    by_task = [_pairwise_folds(problem, k, folds, rescaling) for k in range(problem.n_tasks)]
     predictions: Array = backend_of(problem.y).xp.concatenate(by_task, axis=2)
     return predictions
 
 
 def predict_rows(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:
     """Predictions for folds of rows of one ranking, shape (n_alphas, n_rows, n_outputs)."""
-    if _refits_rescaled(problem, folds):
-        return _refits(problem, folds)
-    if problem.loss.has_intercept:
-        return _ridge_folds(problem, folds, _same, add_intercept=True)
-    if problem.loss.ties == "exclude":
-        return _refits(problem, folds)
+    rescaling, loss = _rescaling(problem, folds), problem.loss
+    if rescaling is not None and _is_dual(problem):
+        return _refits(problem, folds, rescaling)
+    if loss.has_intercept:
+        return _ridge_folds(problem, folds, rescaling, _same, add_intercept=True)
+    if loss.ties == "exclude":
+        return _refits(problem, folds, rescaling)
     return _ridge_folds(
-        problem, folds, lambda lam, n: strength(problem.loss, lam, n), add_intercept=False
+        problem, folds, rescaling, lambda lam, n: strength(loss, lam, n), add_intercept=False
     )
 
 
@@ -84,12 +86,13 @@ def check_folds(problem: HoldOutProblem, folds: Sequence[Index]) -> None:
                 )
 
 
-def _pairwise_folds(problem: HoldOutProblem, task: int, folds: Sequence[Index]) -> Array:
+def _pairwise_folds(
+    problem: HoldOutProblem, task: int, folds: Sequence[Index], rescaling: Rescaling | None
+) -> Array:
     graph, rows, y = problem.graph(task), problem.coordinates, problem.targets(task)
     if rows.kernel is not None:
         K = backend_of(y).copy(rows.kernel)
         return dual_folds(K, graph, y, folds, problem.lams, rows.shift)
-    rescaling = _rescaling(problem, folds)
     return primal_folds(rows.features, graph, y, folds, problem.lams, rescaling)
 
 
@@ -101,11 +104,10 @@ def _rescaling(problem: HoldOutProblem, folds: Sequence[Index]) -> Rescaling | N
     return Rescaling.of(problem.problem.X, folds, row_weights, problem.scaling)
 
 
-def _refits_rescaled(problem: HoldOutProblem, folds: Sequence[Index]) -> bool:
-    """Whether there are fewer rows than features, whose kernel matrix depends on the fold."""
+def _is_dual(problem: HoldOutProblem) -> bool:
+    """Whether there are fewer rows than features: rescaled rows have another kernel matrix."""
     space = problem.problem.space
-    is_dual = isinstance(space, FeatureSpace) and space.direct_form(problem.problem.X) == "dual"
-    return is_dual and rescales(problem, len(folds))
+    return isinstance(space, FeatureSpace) and space.direct_form(problem.problem.X) == "dual"
 
 
 def _same(lam: float, n_left: int) -> float:
@@ -113,14 +115,18 @@ def _same(lam: float, n_left: int) -> float:
 
 
 def _ridge_folds(
-    problem: HoldOutProblem, folds: Sequence[Index], strength: Strength, *, add_intercept: bool
+    problem: HoldOutProblem,
+    folds: Sequence[Index],
+    rescaling: Rescaling | None,
+    strength: Strength,
+    *,
+    add_intercept: bool,
 ) -> Array:
     rows, y, lams = problem.coordinates, problem.y, problem.lams
     if rows.kernel is not None:
         return kernel_ridge_folds(
             rows.kernel, y, folds, lams, strength, add_intercept=add_intercept, shift=rows.shift
         )
-    rescaling = _rescaling(problem, folds)
     out = feature_ridge_folds(
         rows.features, y, folds, lams, strength, add_intercept=add_intercept, rescaling=rescaling
     )
@@ -131,10 +137,10 @@ def _ridge_folds(
     return out
 
 
-def _refits(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:
+def _refits(problem: HoldOutProblem, folds: Sequence[Index], rescaling: Rescaling | None) -> Array:
     """Refit without each fold, in the coordinates of all rows, rescaled if they can be."""
     out = backend_of(problem.y).empty(len(problem.alphas), *problem.y.shape)
-    _refit_folds(problem, folds, _rescaling(problem, folds), np.arange(len(folds)), out)
+    _refit_folds(problem, folds, rescaling, np.arange(len(folds)), out)
     return out
 
 
@@ -150,8 +156,10 @@ def _refit_folds(
     for k in chosen.tolist():
         fold = folds[k]
         rest = np.setdiff1d(np.arange(len(y)), fold)
-        scale = None if rescaling is None else rescaling.deviations[k]
-        space, train, test = _refit_rows(problem, rest, fold, rescaling, scale)
+        if rescaling is None:
+            space, train, test = _refit_rows(problem, rest, fold)
+        else:
+            space, train, test = _rescaled_rows(problem, rest, fold, rescaling, k)
         tasks = loss.tasks(y[rest], groups.take(rest))
         loss.check_learnable([task.graph.n_pairs for task in tasks], len(rest), groups.n_groups)
         fit = Problem(train, tasks, loss, space).solve(problem.lams)
@@ -160,19 +168,18 @@ def _refit_folds(
             out[a, fold] = scores.reshape(len(fold), -1)
 
 
-def _refit_rows(
-    problem: HoldOutProblem,
-    rest: Index,
-    fold: Index,
-    rescaling: Rescaling | None,
-    scale: Array | None,
+def _rescaled_rows(
+    problem: HoldOutProblem, rest: Index, fold: Index, rescaling: Rescaling, k: int
 ) -> tuple[Space, Any, Any]:
-    """A space, training rows and held-out rows for a refit."""
-    if rescaling is not None and scale is not None:
-        X, on = problem.problem.X, backend_of(problem.problem.X)
-        divisor = on.array(scale)
-        offset = on.array(0.0 * scale if problem.loss.has_intercept else rescaling.offset)
-        return FeatureSpace(), on.rows(X, rest) / divisor, (on.rows(X, fold) + offset) / divisor
+    """A space, training rows and held-out rows, standardized without fold k."""
+    X, on, scale = problem.problem.X, backend_of(problem.problem.X), rescaling.deviations[k]
+    divisor = on.array(scale)
+    offset = on.array(0.0 * scale if problem.loss.has_intercept else rescaling.offset)
+    return FeatureSpace(), on.rows(X, rest) / divisor, (on.rows(X, fold) + offset) / divisor
+
+
+def _refit_rows(problem: HoldOutProblem, rest: Index, fold: Index) -> tuple[Space, Any, Any]:
+    """A space, training rows and held-out rows, in the coordinates of all rows."""
     rows = problem.coordinates
     if rows.kernel is None:
         return FeatureSpace(), rows.features[rest], rows.features[fold]

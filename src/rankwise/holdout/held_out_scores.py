@@ -35,8 +35,8 @@ class HeldOutScores(TableMixin):
     metric : str
     greater_is_better : bool
     shared : tuple of str
-        What held-out rows had a part in, because it was computed from all rows: "scaling",
-        "choice of scaling", "gamma", "landmarks", "components" or "knots". If it is empty,
+        What was computed from all rows, held-out ones included: "scaling", "choice of scaling",
+        "gamma", "landmarks", "components", "knots" or "scale of the context". If it is empty,
         predictions are those of refits, up to rounding.
     """
 

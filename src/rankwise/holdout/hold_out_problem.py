@@ -67,10 +67,8 @@ class HoldOutProblem:
         return cls(problem, alphas, columns, n_outputs)
 
     def shared(self, *, scaling: bool) -> tuple[str, ...]:
-        """What held-out rows had a part in; `scaling` says whether that includes the scaling."""
-        if not scaling or self.scaling is None:
-            return self.kept
-        return ("scaling", *(word for word in self.kept if word != "choice of scaling"))
+        """What was computed from all rows; `scaling` says whether that includes the scaling."""
+        return self.kept if not scaling or self.scaling is None else with_scaling(self.kept)
 
     @property
     def lams(self) -> list[float]:
@@ -124,6 +122,11 @@ class HoldOutProblem:
     def by_output(self, values: Array) -> Array:
         """Values without their last axis, that of outputs, if y is a vector."""
         return values[..., 0] if self.n_outputs is None else values
+
+
+def with_scaling(kept: tuple[str, ...]) -> tuple[str, ...]:
+    """What was computed from all rows, and the scaling, which includes its choice."""
+    return ("scaling", *(word for word in kept if word != "choice of scaling"))
 
 
 def largest_size(values: Any) -> float:

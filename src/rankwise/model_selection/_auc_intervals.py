@@ -30,7 +30,7 @@ class AUCInterval(TableMixin):
     why : str
         Why there is no interval; empty if there is one.
     shared : tuple of str
-        What held-out rows had a part in, as for `LeavePairOut`.
+        What was computed from all rows, held-out ones included, as for `LeavePairOut`.
 
     Examples
     --------
@@ -103,7 +103,7 @@ class AUCDifference(TableMixin):
     why : str
         Why there is no interval and no p-value; empty if there are.
     shared : tuple of str
-        What held-out rows had a part in, as for `LeavePairOut`.
+        What was computed from all rows, held-out ones included, as for `LeavePairOut`.
 
     Examples
     --------
@@ -240,10 +240,10 @@ def auc_difference(
     """Compare the AUCs of two rankers on the same held-out pairs.
 
     The test and the interval allow for training rows that held-out pairs share, as `auc_interval`
-    does. In simulations of equally good rankers with 20 to 60 rows, p was below 0.05 in at most 7%
-    of all samples; see the guide. The interval is rather too long if both rankers are almost the
-    same. If both order all pairs alike, it says how far they may still differ on other rows, from
-    the numbers of rows only.
+    does. In simulations of equally good rankers with 20 to 200 rows, p was below 0.05 in at most
+    7.5% of all samples, and often in fewer; see the guide. The interval is rather too long if both
+    rankers are almost the same. If both order all pairs alike, it says how far they may still
+    differ on other rows, from the numbers of rows only.
 
     Parameters
     ----------

@@ -57,8 +57,8 @@ class CrossValidation(TableMixin):
         holds out. None if a row is held out more than once.
     n_splits : int
     shared : tuple of str
-        What held-out rows had a part in, as for `HeldOutScores`. Empty if hold-outs are refits, or
-        equal refits.
+        What was computed from all rows, held-out ones included, as for `HeldOutScores`. Empty if
+        hold-outs are refits, or equal refits.
 
     Examples
     --------
@@ -348,7 +348,7 @@ def _name_of(scoring: Any) -> str:
 def _held_out(
     ranker: Any, data: LabelledRows, splits: Splits, scorer: RankingScorer, n_jobs: int | None
 ) -> tuple[Array, tuple[str, ...]]:
-    """Scores of ``splits.rows``, and what they had a part in."""
+    """Scores of ``splits.rows``, and what was computed from all rows."""
     (batch,) = make_batches(ranker, [{}])
     given = batch.estimator, batch.alphas, data, splits
     if has_shortcut(batch.estimator, batch.alphas, splits, data):

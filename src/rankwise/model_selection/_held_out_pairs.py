@@ -46,7 +46,8 @@ class LeavePairOut(TableMixin):
         over queries: whether the sizes of differences are right, not only their signs. Only with
         ``return_differences=True``.
     shared : tuple of str
-        What held-out rows had a part in, as for `HeldOutScores`; "scaling" if rows are scaled.
+        What was computed from all rows, held-out ones included, as for `HeldOutScores`; "scaling"
+        if rows are scaled.
 
     Examples
     --------

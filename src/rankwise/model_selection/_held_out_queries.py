@@ -277,7 +277,7 @@ def _component_folds(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:
 
 
 def _shared(problem: HoldOutProblem, n_folds: int, *, whole_queries: bool) -> tuple[str, ...]:
-    """What held-out rows had a part in: a query has one in its own scaling, as a new one will."""
+    """What was computed from all rows; a query is scaled by itself, as a new one will be."""
     scaling = problem.scaling
     own = scaling is not None and scaling.within_queries and whole_queries
     return problem.shared(scaling=not own and not rescales(problem, n_folds))

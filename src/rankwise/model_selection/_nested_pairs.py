@@ -42,7 +42,8 @@ class NestedLeavePairOut(TableMixin):
         The share of pairs with different labels in the right order.
     low, high : float
         An interval of 95%, from the U-statistic of these pairs; rows of a group count as one. It
-        takes rankers as given, and is too short if the signal is weak; `auc_interval` does not.
+        takes rankers as given, and is too short if the signal is weak. That of
+        `auc_interval` is longer, as rankers depend on the rows that train them.
     standard_error : float
     unnested : float or None
         The AUC of leave-pair-out of the estimator as it is chosen and fitted on all rows; None if

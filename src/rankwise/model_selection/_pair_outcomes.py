@@ -48,7 +48,7 @@ class PairOutcomes:
     `right` has 1 for a pair in the right order, 1/2 for tied predictions, and `compared` 1 for
     every pair with different labels that was held out (or how often it was). Rows of the same unit,
     such as a patient, are not independent. `effects` are those of `training_effects` for each unit,
-    and NaN where they were not computed. `shared` names what held-out rows had a part in.
+    and NaN where they were not computed. `shared` names what was computed from all rows.
     """
 
     labels: Array
@@ -157,7 +157,7 @@ class PairOutcomes:
         may have in the wrong order.
         """
         spread, gap = self.spread(), self.auc
-        if spread.error == 0.0:
+        if spread.error == 0.0 or abs(gap) == 1.0:
             most = 1.0 - self.newcombe(1.0, level)[0]
             return max(gap - most, -1.0), min(gap + most, 1.0)
         half = spread.quantile(level) * spread.error / (1.0 - gap**2)
@@ -167,7 +167,7 @@ class PairOutcomes:
     def difference_p_value(self) -> float:
         """Of the hypothesis that both rankers are equally good, consistent with the interval."""
         spread, gap = self.spread(), self.auc
-        if spread.error == 0.0:
+        if spread.error == 0.0 or abs(gap) == 1.0:
             return float(gap == 0.0)
         return spread.p_value(float(np.arctanh(gap)) * (1.0 - gap**2))
 
@@ -212,9 +212,7 @@ class PairOutcomes:
         """With the effects of units as training rows, of at most MOST_EFFECTS of them."""
         units = np.arange(len(self.labels)) if self.units is None else self.units
         codes = self._unit_classes()
-        step = max(1.0, len(codes) / MOST_EFFECTS)
-        order = np.argsort(codes, kind="stable")
-        chosen = order[np.arange(0.0, len(codes), step).astype(np.intp)]
+        chosen = _units_of_each_class(codes)
 
         def pairs_of(rest: HoldOutProblem, rows: Index) -> PairChoice:
             return within.take(rows).pairs(rest, keep_ties=False)
@@ -254,6 +252,17 @@ def held_out_outcomes(
     if not found.too_few():
         found = found.with_effects(problem, within)
     return found, float(problem.alphas[0])
+
+
+def _units_of_each_class(codes: Index) -> Index:
+    """MOST_EFFECTS units, evenly spaced: equally many of each class, or all of a smaller one."""
+    sizes = np.bincount(codes)
+    few = min(int(sizes.min()), MOST_EFFECTS // len(sizes))
+    found = []
+    for k, size in enumerate(sizes.tolist()):
+        n = min(size, MOST_EFFECTS - (len(sizes) - 1) * few)
+        found.append(np.flatnonzero(codes == k)[np.arange(n) * size // n])
+    return np.concatenate(found)
 
 
 def _root(function: Any, start: float, auc: float) -> float:

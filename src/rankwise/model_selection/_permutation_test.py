@@ -50,8 +50,8 @@ class PermutationTest(TableMixin):
     metric : str, default="AUC"
     greater_is_better : bool, default=True
     shared : tuple of str
-        What held-out rows had a part in, as for `LeavePairOut`. It does not depend on labels, and
-        is the same for all permutations.
+        What was computed from all rows, held-out ones included, as for `LeavePairOut`. It does not
+        depend on labels, and is the same for all permutations.
 
     Examples
     --------

@@ -13,6 +13,12 @@ import numpy as np
 from rankwise.backends.arrays import is_sparse
 from rankwise.errors import ModelFileError
 
+KERNELS = (
+    "CompoundKernel", "ConstantKernel", "DotProduct", "ExpSineSquared", "Exponentiation",
+    "Matern", "PairwiseKernel", "Product", "RBF", "RationalQuadratic", "Sum", "WhiteKernel",
+)  # fmt: skip
+"""The kernels of scikit-learn that a model file may have, under their own names."""
+
 VALUE_OBJECTS = {
     "named-kernel": "rankwise.kernels.functions.NamedKernel",
     "precomputed-kernel": "rankwise.kernels.functions.Precomputed",
@@ -56,14 +62,8 @@ VALUE_OBJECTS = {
     "battles": "rankwise.data.battles.Battles",
     "gp-raters": "rankwise.gp.gp_results.RaterSlopes",
     "on-columns": "rankwise.gp.process_kernels.OnColumns",
-    **{
-        kernel: f"sklearn.gaussian_process.kernels.{kernel}"
-        for kernel in (
-            "CompoundKernel", "ConstantKernel", "DotProduct", "ExpSineSquared", "Exponentiation",
-            "Matern", "PairwiseKernel", "Product", "RBF", "RationalQuadratic", "Sum", "WhiteKernel",
-        )
-    },
-}  # fmt: skip
+    **{kernel: f"sklearn.gaussian_process.kernels.{kernel}" for kernel in KERNELS},
+}
 """Where the class of each value object is, by its stable name."""
 
 NEW_FIELDS = {"gp-raters": {"std_error": "standard_error"}}
@@ -147,11 +147,23 @@ def check_axes(name: str, owner: Any, lengths: dict[str, int]) -> None:
         attribute, _, axes = rule.partition(": ")
         if getattr(owner, attribute, None) is not None:
             _check_one(f"{attribute} of {name}", getattr(owner, attribute), axes, lengths)
+    if name in KERNELS:
+        _check_kernel(name, owner)
     for value in vars(owner).values():
         for entry in value if isinstance(value, list) else [value]:
             inner = value_object_name(type(entry))
             if inner is not None:
                 check_axes(inner, entry, dict(lengths) if isinstance(value, list) else lengths)
+
+
+def _check_kernel(name: str, kernel: Any) -> None:
+    """Hyperparameters of scikit-learn's kernels are numbers, but for some length scales."""
+    for attribute, value in vars(kernel).items():
+        may_be_array = attribute.endswith("_bounds") or (
+            attribute == "length_scale" and name in ("RBF", "Matern") and np.ndim(value) == 1
+        )
+        if isinstance(value, np.ndarray) and not may_be_array:
+            raise ModelFileError(f"{attribute} of {name} is {describe(value)}, not a number")
 
 
 def check_complete(name: str, owner: Any) -> None:

@@ -216,7 +216,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         alpha : float
         choice : rankwise.holdout.alpha_evaluation.AlphaChoice, optional
         shared : tuple of str
-            What held-out rows had a part in; see `HeldOutScores`.
+            What was computed from all rows, held-out ones included; see `HeldOutScores`.
 
         Returns
         -------

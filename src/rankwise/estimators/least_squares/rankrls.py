@@ -78,7 +78,7 @@ class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin, LeastSquaresRanke
         Hold-outs of queries and folds equal refits with the same scaling: linear rankers
         standardize again without each fold, if that takes less than about half a minute. Pairs are
         held out given the scaling of all rows; so are queries with a kernel and "standard" or
-        gamma="scale". `shared` of a result says what held-out rows had a part in.
+        gamma="scale". `shared` of a result says what was computed from all rows.
     ties : {"include", "exclude"}, default="include"
         Whether pairs with equal scores count. If they do, their predictions should be equal. If
         they do not, each output is fitted separately, since outputs have different ties.

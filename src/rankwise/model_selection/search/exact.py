@@ -27,7 +27,7 @@ PAIR_METRICS = ("disagreement", "concordance", "auc")
 class PairScores(NamedTuple):
     """Scores of held-out pairs for each alpha, their standard errors, and the time in seconds.
 
-    And what held-out rows had a part in.
+    And what was computed from all rows.
     """
 
     score: Array

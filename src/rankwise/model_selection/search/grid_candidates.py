@@ -36,7 +36,7 @@ class Outcome:
 
     `splits`, `fit_time` and `score_time` have a column for each split. Without splits, `splits` has
     no columns, and the times have one. `predictions`, if they are kept, are those of the held-out
-    rows of all splits. `shared` names what held-out rows had a part in; see `HeldOutScores`.
+    rows of all splits. `shared` names what was computed from all rows; see `HeldOutScores`.
     """
 
     mean: Array

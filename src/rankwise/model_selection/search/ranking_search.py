@@ -223,8 +223,8 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
     best_index_ : int
         Its index in `cv_results_`.
     shared_ : tuple of str
-        What rows that were held out for `best_score_` had a part in, such as "landmarks"; see
-        `HeldOutScores`. Empty if hold-outs are refits or equal refits.
+        What was computed from all rows for `best_score_`, held-out ones included, such as
+        "landmarks"; see `HeldOutScores`. Empty if hold-outs are refits or equal refits.
     cv_results_ : dict of str to array
         In scikit-learn's form: ``params`` and ``param_*``, ``mean_test_score``,
         ``std_test_score``, ``rank_test_score``, ``split0_test_score`` and so on,

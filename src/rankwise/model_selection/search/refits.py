@@ -25,7 +25,7 @@ from rankwise.routing import predict_with_queries, requested
 class Predicted(NamedTuple):
     """Scores for each alpha (or a single set of scores), times in seconds, and the alphas.
 
-    `shared` names what held-out rows had a part in; see `HeldOutScores`.
+    `shared` names what was computed from all rows; see `HeldOutScores`.
     """
 
     scores: Array
