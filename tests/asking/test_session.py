@@ -401,19 +401,20 @@ def test_a_process_that_cannot_be_started_is_told(session, monkeypatch, caplog):
         assert session.ask() is not None
 
 
-@pytest.mark.parametrize("end", ["kill", "input"])
+@pytest.mark.parametrize("end", ["kill", "input", "half a job"])
 def test_the_process_ends_whatever_it_does(end):
     worker = Worker()
     busy = Entry(1, 0.0, "session", None, {"secret": "x"})
     items = [Item(str(k)).to_json() for k in range(3000)]
     job = Job([busy, Entry(2, 0.0, "items", None, {"items": items})], [], 16)
-    pickle.dump(job, worker._process.stdin)
+    sent = pickle.dumps(job)
+    worker._process.stdin.write(sent[: len(sent) // 2] if end == "half a job" else sent)
     worker._process.stdin.flush()
     if end == "kill":
         worker.close()
     else:
         worker._process.stdin.close()  # as when the page was killed
-        worker._process.wait(60)
+        worker._process.wait(30)
         worker._process.stdout.close()
     assert worker._process.returncode is not None
 

@@ -120,7 +120,7 @@ def _read(jobs: SimpleQueue[Job]) -> None:
     while True:
         try:
             jobs.put(pickle.load(sys.stdin.buffer))
-        except (EOFError, OSError):
+        except Exception:  # a job that was cut off raises many things
             os._exit(0)
 
 
