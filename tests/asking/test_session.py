@@ -13,7 +13,7 @@ from rankwise.asking import Background, Goal, Item, Refused, Session
 from rankwise.asking.item_model import MANY, ItemModel
 from rankwise.asking.ledger import Ledger
 from rankwise.asking.log import Entry, MemoryLog
-from rankwise.asking.worker import Job, Worker
+from rankwise.asking.worker import Done, Job, Worker, _Computing
 from rankwise.errors import DataError, ParameterError
 from tests.oracles.asking import PlainLog
 
@@ -417,6 +417,23 @@ def test_the_process_ends_whatever_it_does(end):
         worker._process.wait(30)
         worker._process.stdout.close()
     assert worker._process.returncode is not None
+
+
+def test_the_process_uses_new_features():
+    """Before, it made a new model only if the number of items was another."""
+    x = np.linspace(-1, 1, 5)
+    session = Session("abcde", features=np.column_stack((x, x**2)))
+    session.add_rater("me")
+    for first, second in ("ba", "cb", "dc"):
+        session.answer(session._make_token("me", first, second), "first")
+    compute, known = _Computing(), session.log.entries()
+    before = compute(Job(known, [], 4, exactly=True)).standing
+    session.set_items("abcde", features=np.column_stack((x[::-1] ** 3, x)))
+    found = compute(Job(session.log.entries()[len(known) :], [], 4, exactly=True, model=True))
+    fresh, _ = session.fit()
+    assert_allclose(found.model.X, fresh.X)
+    assert_allclose(found.standing.scores.mean, fresh.scores().mean, atol=1e-6)
+    assert np.abs(before.scores.mean - fresh.scores().mean).max() > 0.01
 
 
 def test_a_failed_update_is_told_and_loses_nothing(caplog):

@@ -439,7 +439,7 @@ class Session:
             if new or removed:
                 body = {"items": new, "removed": changes.removed, "table": complete}
                 self._append("items", body)
-                self._fit, self._standing = RunningFit(), None
+                self._standing = None
                 for rater, (question, _) in list(self._open.items()):
                     if removed & {question.first.id, question.second.id}:
                         del self._open[rater]
