@@ -1,5 +1,6 @@
 """A session asks, learns, forgets what is taken back, and comes back as it was."""
 
+import io
 import pickle
 from contextlib import suppress
 
@@ -387,6 +388,69 @@ def test_a_process_that_is_killed_is_started_again(session, rate, caplog):
         assert session._standing.n_answers == 2
     with pytest.raises(Refused, match="session has ended"):
         background.settle()
+
+
+def test_a_result_that_is_cut_off_is_the_end_of_the_process():
+    worker = Worker()
+    whole, worker._process.stdout = worker._process.stdout, io.BytesIO(pickle.dumps(Done())[:-9])
+    with pytest.raises(EOFError, match="before its result was complete"):
+        worker.do(Job([], [], 4))
+    whole.close()
+    worker.close()
+
+
+class Alone:
+    """In place of a process: computes here, after something happened."""
+
+    def __init__(self, before):
+        self.before, self.compute = before, _Computing()
+
+    def do(self, job):
+        self.before()
+        return self.compute(job)
+
+    def kill(self):
+        pass
+
+    close = kill
+
+
+def test_nobody_waits_for_a_thread_that_failed(session, monkeypatch, caplog):
+    """Before, whoever waited for a fit waited for ever."""
+
+    def fail():
+        raise ValueError("a surprise")
+
+    monkeypatch.setattr("rankwise.asking.background.Worker", lambda: Alone(fail))
+    with Background(session) as background:
+        for _ in range(2):
+            with pytest.raises(Refused, match="no longer updated: ValueError: a surprise"):
+                session.settle()
+        assert "a surprise" in background.error
+        assert session.ask() is not None
+
+
+def test_pages_do_not_wait_for_a_process_to_start(session, rate, monkeypatch):
+    """Before, it was started, and the whole log was read, with the lock that pages take."""
+    owned = []
+    entries = session.log.entries
+
+    def started():
+        owned.append(session._lock._is_owned())
+        rate(session, 1)  # which is in the log, or is news
+        return Alone(lambda: None)
+
+    def read():
+        owned.append(session._lock._is_owned())
+        return entries()
+
+    monkeypatch.setattr("rankwise.asking.background.Worker", started)
+    session.log.entries = read
+    with Background(session) as background:
+        model, _ = session.fit()
+        assert background.error == ""
+    assert owned == [False, False]
+    assert len(model.gp.pairs_) == 1
 
 
 def test_a_process_that_cannot_be_started_is_told(session, monkeypatch, caplog):

@@ -530,11 +530,10 @@ class Session:
                 unknown = self._goal().unknown(n)
                 self._standing = Standing(-1, 0, unknown_scores(n), SLIPS, unknown, [])
 
-    def news(self, *, everything: bool) -> list[Entry]:
-        """Entries since the last call, or all."""
+    def news(self) -> list[Entry]:
+        """Entries since the last call, or since a helper computes."""
         with self._lock:
-            found = self.log.entries() if everything else self._news
-            self._news = []
+            found, self._news = self._news, []
             return found
 
     def _present(self) -> Standing:
