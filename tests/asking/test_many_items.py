@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from rankwise.asking.goals import Goal, discordant, expected_wrong
-from rankwise.asking.item_model import MANY, Comparison, ItemModel, model_of
-from rankwise.asking.item_scores import DenseScores, DrawnScores
+from rankwise.asking.item_model import Comparison, ItemModel, model_of
+from rankwise.asking.item_scores import MANY, DenseScores, DrawnScores
 from rankwise.asking.items import Item
 from rankwise.asking.many_items import ManyItems
 from rankwise.asking.next_pair import choose_pairs, close_pair

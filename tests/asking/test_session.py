@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from rankwise.asking import Background, Goal, Item, Refused, Session
-from rankwise.asking.item_model import MANY, ItemModel
+from rankwise.asking.item_model import ItemModel
+from rankwise.asking.item_scores import MANY
 from rankwise.asking.ledger import Ledger
 from rankwise.asking.log import Entry, MemoryLog
 from rankwise.asking.worker import Done, Job, Worker, _Computing
@@ -29,10 +30,10 @@ def counted(session):
 class Asker(Session):
     """A session whose choice of pairs costs nothing, for tests of what is kept."""
 
-    def _present(self):
-        return None
+    def update(self):
+        return False
 
-    def _choose(self, rater, standing, now):
+    def _choose(self, rater, now):
         n = len(self._ledger.items)
         return divmod(self.version * 7 % (n * n - n), n - 1)[0], n - 1
 
@@ -302,8 +303,7 @@ def test_the_background_keeps_up(session, rate):
         rate(session, 6)
         session.settle()
         assert background.error == ""
-        assert session.ahead
-    assert not session.ahead
+        assert not session.settle()  # nothing to do
     model, _ = session.fit()
     assert_allclose(session._standing.scores.mean, model.scores().mean, atol=1e-6)
 
@@ -315,6 +315,46 @@ class Busy:
         raise AssertionError
 
     model = settle
+
+
+def test_nothing_is_computed_beside_a_helper(session, rate):
+    session.hand_over(Busy())
+    rate(session, 3)
+    assert not session.update()
+    assert "will be known soon" in str(session.progress())
+
+
+def test_a_standing_of_items_that_were_removed_is_not_used(session, rate):
+    """Before, it was taken for that of the items that have the numbers now."""
+    rate(session, 10)
+    old = session._fit.standing(session._snapshot(), exactly=False)
+    session.hand_over(Busy())
+    session.set_items("ceg")
+    assert not session.publish(old)
+    assert sorted(session.ranking().items) == list("ceg")  # and nobody waited
+    assert {session.ask().first.id, session.ask().second.id} <= set("ceg")
+    assert not session.progress().known
+    session.hand_over(None)
+    assert session.progress().known
+    assert not session.publish(old)
+
+
+def test_a_fit_is_made_again_if_items_were_removed_meanwhile(session, rate, monkeypatch):
+    """Before, an export failed, or had the names of other items."""
+    rate(session, 10)
+
+    def remove(job):
+        if job.exactly:
+            session.set_items("ceg")
+
+    monkeypatch.setattr("rankwise.asking.background.Worker", lambda: Alone(remove))
+    with Background(session):
+        session.settle()
+        ranking, (model, version) = session.ranking(), session.fit()
+    assert sorted(ranking.items) == list("ceg")
+    assert model.n_items == 3
+    assert version == session.version
+    assert_allclose(model.scores().mean[ranking.number[0]], model.scores().mean.max())
 
 
 def test_no_page_waits_for_the_first_update():
@@ -385,7 +425,8 @@ def test_a_process_that_is_killed_is_started_again(session, rate, caplog):
             session.settle()
         assert "has ended" in caplog.text
         session.settle()
-        assert session._standing.n_answers == 2
+        model, _ = session.fit()
+        assert len(model.gp.pairs_) == 2
     with pytest.raises(Refused, match="session has ended"):
         background.settle()
 
@@ -400,13 +441,13 @@ def test_a_result_that_is_cut_off_is_the_end_of_the_process():
 
 
 class Alone:
-    """In place of a process: computes here, after something happened."""
+    """In place of a process: computes here, after what a function does."""
 
     def __init__(self, before):
         self.before, self.compute = before, _Computing()
 
     def do(self, job):
-        self.before()
+        self.before(job)
         return self.compute(job)
 
     def kill(self):
@@ -418,7 +459,7 @@ class Alone:
 def test_nobody_waits_for_a_thread_that_failed(session, monkeypatch, caplog):
     """Before, whoever waited for a fit waited for ever."""
 
-    def fail():
+    def fail(job):
         raise ValueError("a surprise")
 
     monkeypatch.setattr("rankwise.asking.background.Worker", lambda: Alone(fail))
@@ -438,7 +479,7 @@ def test_pages_do_not_wait_for_a_process_to_start(session, rate, monkeypatch):
     def started():
         owned.append(session._lock._is_owned())
         rate(session, 1)  # which is in the log, or is news
-        return Alone(lambda: None)
+        return Alone(lambda job: None)
 
     def read():
         owned.append(session._lock._is_owned())

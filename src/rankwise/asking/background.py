@@ -25,7 +25,7 @@ class Background:
     Parameters
     ----------
     session : Session
-        Its `ahead` becomes True.
+        It waits for nothing while this computes.
 
     Examples
     --------
@@ -122,6 +122,8 @@ class Background:
                     model=any(model for model, _ in requests),
                 )
             found = self._done(worker, job)
+            if found is None:
+                continue
             with session.changed:
                 del self._requests[: len(requests)]
             for _, wanted in requests:
@@ -149,8 +151,11 @@ class Background:
         last = log[-1].number if log else 0
         return log + [entry for entry in self.session.news() if entry.number > last]
 
-    def _done(self, worker: Worker | None, job: Job) -> Done:
-        """What the process computed, which is published; a process that has ended is forgotten."""
+    def _done(self, worker: Worker | None, job: Job) -> Done | None:
+        """What the process computed, which is published; None if items were removed meanwhile.
+
+        A process that has ended is forgotten.
+        """
         found = Done(error="A process to compute with could not be started.")
         try:
             found = found if worker is None else worker.do(job)
@@ -167,6 +172,6 @@ class Background:
             logging.getLogger("rankwise.asking").error(
                 "The ranking was not updated: %s\n%s", found.error, found.trace
             )
-        else:
-            self.session.publish(found.standing, found.reports)
+        elif not self.session.publish(found.standing, found.reports):
+            return None
         return found

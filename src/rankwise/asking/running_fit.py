@@ -58,11 +58,11 @@ class Standing:
     """What was computed from the answers, as of an entry."""
 
     version: int
-    n_answers: int
     scores: Scores
     slips: float
     progress: Progress
     queue: list[Pair]
+    exact: bool = False  # whether by a fit from scratch
 
 
 class RunningFit:
@@ -110,7 +110,7 @@ class RunningFit:
             rng=np.random.default_rng(now.version),
         )
         progress = self._with_answers_left(progress, scores, model.slips)
-        return Standing(now.version, len(self.told), scores, model.slips, progress, queue)
+        return Standing(now.version, scores, model.slips, progress, queue, self.exact)
 
     def reports(self, now: Snapshot) -> list[RaterReport]:
         """Reports on raters, as of the last standing, which was of the same snapshot."""
