@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from rankwise.asking import Item, Session
+from rankwise.asking import Item, Refused, Session
 from rankwise.asking.log import MemoryLog
 from rankwise.asking.web.app import make_app
 from rankwise.asking.web.guards import Doorkeeper
@@ -87,12 +87,22 @@ def _session() -> Session:
     for name in ("ann", "bob", "carl"):
         session.add_rater(name)
     session.update()
-    session.ahead = True
+    session.hand_over(_Idle())
     for name in ("ann", "bob", "ann"):
         question = session.ask(name)
         assert question is not None
         session.answer(question.token, "first")
     return session
+
+
+class _Idle:
+    """Computes nothing."""
+
+    def settle(self) -> None:
+        pass
+
+    def model(self) -> Any:
+        raise Refused("There is no model.")
 
 
 def _rater(session: Session, entry: Any) -> str:

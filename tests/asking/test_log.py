@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import Mock
 
 import pytest
 
@@ -66,7 +67,7 @@ def test_the_log_is_never_changed(path):
 def test_a_full_disk_is_told_and_nothing_is_lost(path):
     with Session("abcdef", path=path) as session:
         session.update()
-        session.ahead = True  # nothing is computed from here on
+        session.hand_over(Mock())  # nothing is computed from here on
         (pages,) = session.log._db.execute("PRAGMA page_count").fetchone()
         session.log._db.execute(f"PRAGMA max_page_count = {pages}")
 

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 pytest.importorskip("markdown_it", reason="needs the extra ask")
 pytest.importorskip("markupsafe", reason="needs the extra ask")
 
-from rankwise.asking.web.markdown import LONGEST, markdown
+from markdown_it import MarkdownIt
+
+from rankwise.asking.web.markdown import LONGEST, _Plain, markdown
 
 TAGS = {"p", "br", "hr", "h3", "h4", "h5", "h6", "ul", "ol", "li", "pre", "code", "strong", "em"}
 
@@ -53,6 +55,23 @@ def test_no_text_takes_long(part):
     begin = time.process_time()
     markdown((part * LONGEST)[:LONGEST])
     assert time.process_time() - begin < 6
+
+
+def test_the_end_of_a_link_only_looks_back_to_its_beginning():
+    """Before, each copied all that was before it."""
+
+    class Tokens(list):
+        def __getitem__(self, at):
+            looked_at.append(at)
+            return super().__getitem__(at)
+
+    looked_at = []
+    parser = MarkdownIt("commonmark")
+    (line,) = (token for token in parser.parse("[a](/b) " * 50) if token.type == "inline")
+    tokens = Tokens(line.children)
+    last = max(k for k, token in enumerate(tokens) if token.type == "link_close")
+    assert _Plain(parser).link_close(tokens, last, {}, {}) == " (/b)"
+    assert looked_at == [last, last - 1, last - 2]
 
 
 def test_a_longer_text_is_shown_as_it_is():

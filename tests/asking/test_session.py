@@ -1,5 +1,6 @@
 """A session asks, learns, forgets what is taken back, and comes back as it was."""
 
+import io
 import pickle
 from contextlib import suppress
 
@@ -10,10 +11,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from rankwise.asking import Background, Goal, Item, Refused, Session
-from rankwise.asking.item_model import MANY, ItemModel
+from rankwise.asking.item_model import ItemModel
+from rankwise.asking.item_scores import MANY
 from rankwise.asking.ledger import Ledger
 from rankwise.asking.log import Entry, MemoryLog
-from rankwise.asking.worker import Job, Worker
+from rankwise.asking.worker import Done, Job, Worker, _Computing
 from rankwise.errors import DataError, ParameterError
 from tests.oracles.asking import PlainLog
 
@@ -28,10 +30,10 @@ def counted(session):
 class Asker(Session):
     """A session whose choice of pairs costs nothing, for tests of what is kept."""
 
-    def _present(self):
-        return None
+    def update(self):
+        return False
 
-    def _choose(self, rater, standing, now):
+    def _choose(self, rater, now):
         n = len(self._ledger.items)
         return divmod(self.version * 7 % (n * n - n), n - 1)[0], n - 1
 
@@ -301,8 +303,7 @@ def test_the_background_keeps_up(session, rate):
         rate(session, 6)
         session.settle()
         assert background.error == ""
-        assert session.ahead
-    assert not session.ahead
+        assert not session.settle()  # nothing to do
     model, _ = session.fit()
     assert_allclose(session._standing.scores.mean, model.scores().mean, atol=1e-6)
 
@@ -314,6 +315,46 @@ class Busy:
         raise AssertionError
 
     model = settle
+
+
+def test_nothing_is_computed_beside_a_helper(session, rate):
+    session.hand_over(Busy())
+    rate(session, 3)
+    assert not session.update()
+    assert "will be known soon" in str(session.progress())
+
+
+def test_a_standing_of_items_that_were_removed_is_not_used(session, rate):
+    """Before, it was taken for that of the items that have the numbers now."""
+    rate(session, 10)
+    old = session._fit.standing(session._snapshot(), exactly=False)
+    session.hand_over(Busy())
+    session.set_items("ceg")
+    assert not session.publish(old)
+    assert sorted(session.ranking().items) == list("ceg")  # and nobody waited
+    assert {session.ask().first.id, session.ask().second.id} <= set("ceg")
+    assert not session.progress().known
+    session.hand_over(None)
+    assert session.progress().known
+    assert not session.publish(old)
+
+
+def test_a_fit_is_made_again_if_items_were_removed_meanwhile(session, rate, monkeypatch):
+    """Before, an export failed, or had the names of other items."""
+    rate(session, 10)
+
+    def remove(job):
+        if job.exactly:
+            session.set_items("ceg")
+
+    monkeypatch.setattr("rankwise.asking.background.Worker", lambda: Alone(remove))
+    with Background(session):
+        session.settle()
+        ranking, (model, version) = session.ranking(), session.fit()
+    assert sorted(ranking.items) == list("ceg")
+    assert model.n_items == 3
+    assert version == session.version
+    assert_allclose(model.scores().mean[ranking.number[0]], model.scores().mean.max())
 
 
 def test_no_page_waits_for_the_first_update():
@@ -384,9 +425,73 @@ def test_a_process_that_is_killed_is_started_again(session, rate, caplog):
             session.settle()
         assert "has ended" in caplog.text
         session.settle()
-        assert session._standing.n_answers == 2
+        model, _ = session.fit()
+        assert len(model.gp.pairs_) == 2
     with pytest.raises(Refused, match="session has ended"):
         background.settle()
+
+
+def test_a_result_that_is_cut_off_is_the_end_of_the_process():
+    worker = Worker()
+    whole, worker._process.stdout = worker._process.stdout, io.BytesIO(pickle.dumps(Done())[:-9])
+    with pytest.raises(EOFError, match="before its result was complete"):
+        worker.do(Job([], [], 4))
+    whole.close()
+    worker.close()
+
+
+class Alone:
+    """In place of a process: computes here, after what a function does."""
+
+    def __init__(self, before):
+        self.before, self.compute = before, _Computing()
+
+    def do(self, job):
+        self.before(job)
+        return self.compute(job)
+
+    def kill(self):
+        pass
+
+    close = kill
+
+
+def test_nobody_waits_for_a_thread_that_failed(session, monkeypatch, caplog):
+    """Before, whoever waited for a fit waited for ever."""
+
+    def fail(job):
+        raise ValueError("a surprise")
+
+    monkeypatch.setattr("rankwise.asking.background.Worker", lambda: Alone(fail))
+    with Background(session) as background:
+        for _ in range(2):
+            with pytest.raises(Refused, match="no longer updated: ValueError: a surprise"):
+                session.settle()
+        assert "a surprise" in background.error
+        assert session.ask() is not None
+
+
+def test_pages_do_not_wait_for_a_process_to_start(session, rate, monkeypatch):
+    """Before, it was started, and the whole log was read, with the lock that pages take."""
+    owned = []
+    entries = session.log.entries
+
+    def started():
+        owned.append(session._lock._is_owned())
+        rate(session, 1)  # which is in the log, or is news
+        return Alone(lambda job: None)
+
+    def read():
+        owned.append(session._lock._is_owned())
+        return entries()
+
+    monkeypatch.setattr("rankwise.asking.background.Worker", started)
+    session.log.entries = read
+    with Background(session) as background:
+        model, _ = session.fit()
+        assert background.error == ""
+    assert owned == [False, False]
+    assert len(model.gp.pairs_) == 1
 
 
 def test_a_process_that_cannot_be_started_is_told(session, monkeypatch, caplog):
@@ -401,21 +506,39 @@ def test_a_process_that_cannot_be_started_is_told(session, monkeypatch, caplog):
         assert session.ask() is not None
 
 
-@pytest.mark.parametrize("end", ["kill", "input"])
+@pytest.mark.parametrize("end", ["kill", "input", "half a job"])
 def test_the_process_ends_whatever_it_does(end):
     worker = Worker()
     busy = Entry(1, 0.0, "session", None, {"secret": "x"})
     items = [Item(str(k)).to_json() for k in range(3000)]
     job = Job([busy, Entry(2, 0.0, "items", None, {"items": items})], [], 16)
-    pickle.dump(job, worker._process.stdin)
+    sent = pickle.dumps(job)
+    worker._process.stdin.write(sent[: len(sent) // 2] if end == "half a job" else sent)
     worker._process.stdin.flush()
     if end == "kill":
         worker.close()
     else:
         worker._process.stdin.close()  # as when the page was killed
-        worker._process.wait(60)
+        worker._process.wait(30)
         worker._process.stdout.close()
     assert worker._process.returncode is not None
+
+
+def test_the_process_uses_new_features():
+    """Before, it made a new model only if the number of items was another."""
+    x = np.linspace(-1, 1, 5)
+    session = Session("abcde", features=np.column_stack((x, x**2)))
+    session.add_rater("me")
+    for first, second in ("ba", "cb", "dc"):
+        session.answer(session._make_token("me", first, second), "first")
+    compute, known = _Computing(), session.log.entries()
+    before = compute(Job(known, [], 4, exactly=True)).standing
+    session.set_items("abcde", features=np.column_stack((x[::-1] ** 3, x)))
+    found = compute(Job(session.log.entries()[len(known) :], [], 4, exactly=True, model=True))
+    fresh, _ = session.fit()
+    assert_allclose(found.model.X, fresh.X)
+    assert_allclose(found.standing.scores.mean, fresh.scores().mean, atol=1e-6)
+    assert np.abs(before.scores.mean - fresh.scores().mean).max() > 0.01
 
 
 def test_a_failed_update_is_told_and_loses_nothing(caplog):

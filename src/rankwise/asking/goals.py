@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from rankwise.asking.item_scores import Scores
+from rankwise.asking.item_scores import MANY, Scores
 from rankwise.backends.arrays import Array
 from rankwise.parameters import Choice, Number, Whole, check_value
 from rankwise.tables import plural
 
-_DRAWS, _FEW_DRAWS, _MANY_ITEMS = 400, 100, 400
+_DRAWS, _FEW_DRAWS = 400, 100  # the second of many items
 _FUTURES, _FUTURE_DRAWS = 9, 60  # possible futures, and draws in each
 _FEW_FUTURES, _FEW_FUTURE_DRAWS = 3, 20  # of many items
 _ROWS = 500  # whose pairs are looked at together
@@ -130,7 +130,7 @@ class Goal:
 
     def progress(self, scores: Scores) -> Progress:
         """How far the goal is."""
-        n_draws = _DRAWS if len(scores.mean) <= _MANY_ITEMS else _FEW_DRAWS
+        n_draws = _DRAWS if len(scores.mean) <= MANY else _FEW_DRAWS
         errors = self.errors(scores.mean, scores.draws(n_draws))
         sure = float(np.mean(errors <= self.tolerance + 1e-9))
         return Progress(
@@ -158,7 +158,7 @@ class Goal:
         information = 2.0 / np.pi * (1.0 - 2.0 * slips) ** 2
         root = np.sqrt(share)
         values, vectors = scores.axes(root)
-        few = n > _MANY_ITEMS
+        few = n > MANY
         rng = np.random.default_rng(0)
         z = rng.standard_normal((_FEW_FUTURES if few else _FUTURES, n))
         z_around = rng.standard_normal((_FEW_FUTURE_DRAWS if few else _FUTURE_DRAWS, n))
@@ -269,7 +269,7 @@ def discordant(draws: Array) -> Array:
     n = draws.shape[1]
     if n < 2:
         return np.zeros(len(draws))
-    if n > _MANY_ITEMS:
+    if n > MANY:
         from scipy.stats import kendalltau
 
         found = [kendalltau(np.arange(n), -draw, method="asymptotic")[0] for draw in draws]

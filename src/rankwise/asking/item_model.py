@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankwise.asking.item_scores import SPREAD, DenseScores
+from rankwise.asking.item_scores import MANY, SPREAD, DenseScores
 from rankwise.asking.items import Item
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from rankwise.asking.many_items import ManyItems
     from rankwise.gp.pairwise_gp import PairwiseGP
 
-MANY = 400  # items above which `ManyItems` takes the place of `ItemModel`
 OWN_SPREAD = 0.5  # prior variance of own parts beside features
 SPREAD_BOUNDS = (0.02, 200.0)
 SLIPS = 0.04  # share of slips to expect

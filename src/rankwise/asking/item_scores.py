@@ -9,6 +9,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, Index
 
+MANY = 400  # items above which draws take the place of a covariance, and much is done with less
 SPREAD = 2.0  # prior variance of scores
 _DRAWS = 50  # before anything was computed
 

@@ -188,7 +188,9 @@ class ManyItems:
             return float(_outcomes(mean, variance, t)[:, 2].mean()) - share
 
         low, high = _THRESHOLD_BOUNDS
-        return float(brentq(excess, low, high)) if excess(low) < 0 < excess(high) else high
+        if excess(low) >= 0:
+            return low
+        return float(brentq(excess, low, high)) if excess(high) > 0 else high
 
     def _without_each(self) -> tuple[Array, Array]:
         """Mean and variance of each difference without its own answer."""

@@ -6,11 +6,10 @@ from collections.abc import Collection, Iterable
 
 import numpy as np
 
-from rankwise.asking.item_scores import Scores
+from rankwise.asking.item_scores import MANY, Scores
 from rankwise.backends.arrays import Array, Index
 
-_ALL_PAIRS = 400  # items up to which every pair is a candidate
-_NEIGHBOURS = 40  # of more items, pairs of those that are close in the ranking
+_NEIGHBOURS = 40  # of many items, only pairs of those that are close in the ranking are candidates
 _ROUNDS = 8  # in which the worth of all pairs is computed
 _SKIPPED = 0.25  # how a skip lowers the worth of a pair
 Pair = tuple[int, int]
@@ -77,7 +76,7 @@ def choose_pairs(
     for held in taken:
         scores = scores.compared(*held)
     chosen: list[Pair] = []
-    at_once = n_pairs if n > _ALL_PAIRS else 1 + n_pairs // _ROUNDS
+    at_once = n_pairs if n > MANY else 1 + n_pairs // _ROUNDS
     while len(chosen) < n_pairs and left.any():
         information = bald(mean[i] - mean[j], scores.variance(i, j), 1.0, slips)
         value = np.where(left, (information + 1e-12) * worth, -1.0)
@@ -96,7 +95,7 @@ def choose_pairs(
 def _candidates(mean: Array, rng: np.random.Generator) -> Index:
     """All pairs, or of many items those close in the ranking, the smaller number first."""
     n = len(mean)
-    if n <= _ALL_PAIRS:
+    if n <= MANY:
         return np.column_stack(np.triu_indices(n, 1))
     order = np.lexsort((rng.random(n), -mean))
     steps = [np.column_stack((order[:-k], order[k:])) for k in range(1, _NEIGHBOURS + 1)]

@@ -58,11 +58,11 @@ class Standing:
     """What was computed from the answers, as of an entry."""
 
     version: int
-    n_answers: int
     scores: Scores
     slips: float
     progress: Progress
     queue: list[Pair]
+    exact: bool = False  # whether by a fit from scratch
 
 
 class RunningFit:
@@ -83,6 +83,7 @@ class RunningFit:
         self.model: ItemModel | ManyItems | None = None
         self.told: dict[int, Comparison] = {}
         self.n_fitted, self.exact = -1, False
+        self._features: list[tuple[float, ...]] = []  # of the items of the model
         self._order: list[Comparison] = []  # in which the model knows the answers
         self._left: tuple[Goal, int, int] | None = None  # the last estimate: when, and how many
 
@@ -109,7 +110,7 @@ class RunningFit:
             rng=np.random.default_rng(now.version),
         )
         progress = self._with_answers_left(progress, scores, model.slips)
-        return Standing(now.version, len(self.told), scores, model.slips, progress, queue)
+        return Standing(now.version, scores, model.slips, progress, queue, self.exact)
 
     def reports(self, now: Snapshot) -> list[RaterReport]:
         """Reports on raters, as of the last standing, which was of the same snapshot."""
@@ -119,8 +120,10 @@ class RunningFit:
     def _updated(self, now: Snapshot, *, exactly: bool) -> ItemModel | ManyItems:
         """The model of all answers."""
         model, comparisons = self.model, now.comparisons
-        if model is None or model.n_items != len(now.items):
-            model, self.n_fitted = model_of(now.items), -1
+        features = [item.features for item in now.items]
+        if model is None or self._features != features:
+            self.model = model = model_of(now.items)
+            self.n_fitted, self._features = -1, features
         told = self.told if self.n_fitted >= 0 else {}
         removed = any(comparisons.get(number) != c for number, c in told.items())
         grown = len(comparisons) > _GROWTH * self.n_fitted + _FIRST
@@ -133,7 +136,7 @@ class RunningFit:
                 model.tell(new)
                 self._order += new
             self.exact = self.exact or len(comparisons) == self.n_fitted
-        self.model, self.told = model, comparisons
+        self.told = comparisons
         return model
 
     def _fit(self, model: ItemModel | ManyItems, comparisons: dict[int, Comparison]) -> None:

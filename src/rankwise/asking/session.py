@@ -13,8 +13,8 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from rankwise.asking.goals import Goal, Progress
-from rankwise.asking.item_model import MANY, SLIPS, ItemModel
-from rankwise.asking.item_scores import unknown_scores
+from rankwise.asking.item_model import SLIPS, ItemModel, model_of
+from rankwise.asking.item_scores import MANY, unknown_scores
 from rankwise.asking.items import Item, ItemChanges, check_items, check_text
 from rankwise.asking.ledger import OUTCOMES, Answer, Ledger, Rater, Settings
 from rankwise.asking.log import Entry, Log, MemoryLog, SqliteLog
@@ -91,9 +91,6 @@ class Session:
         A file that keeps the log. None: in memory only.
     log : rankwise.asking.log.Log, optional
         Keeps the log in place of `path`.
-    ahead : bool, default=False
-        Whether another thread calls `update`, as `Background` does. Then no other method waits for
-        the posterior.
 
     Examples
     --------
@@ -119,7 +116,6 @@ class Session:
         both_bad: bool | None = None,
         path: Any = None,
         log: Log | None = None,
-        ahead: bool = False,
     ) -> None:
         if features is not None and items is None:
             raise ParameterError("features need items.")
@@ -128,14 +124,13 @@ class Session:
         made = None if items is None else check_items(items, features)
         if log is None:
             log = MemoryLog() if path is None else SqliteLog(Path(path))
-        self.log, self.ahead = log, ahead
+        self.log = log
         self._lock, self._computing = RLock(), Lock()
         self.changed = Condition(self._lock)  # notified of every new entry
         self._ledger = Ledger()
         self._open: dict[str, tuple[Question, float]] = {}  # by rater, with the time it was shown
         self._seen: dict[str, float] = {}  # when a rater was asked last
         self._fit = RunningFit()
-        self._standing: Standing | None = None
         self._ranking: tuple[Standing, float, Ranking] | None = None
         self._reports: tuple[int, list[RaterReport]] = (-1, [])  # as of an entry
         self.wants_reports = False
@@ -146,6 +141,7 @@ class Session:
                 self._ledger.apply(entry)
             self._begin(made)
             self.configure(goal=goal, question=question, advice=advice, both_bad=both_bad)
+            self._standing = self._unknown()
         except BaseException:
             log.close()
             raise
@@ -242,15 +238,17 @@ class Session:
 
     def progress(self) -> Progress:
         """How far the goal is, and about how many answers are left."""
-        return self._present().progress
+        self.update()
+        return self._standing.progress
 
     def ranking(self, *, level: float = 0.9) -> Ranking:
-        """The ranking, as of the last update; it is exact if nothing runs ahead."""
-        if not self.ahead:
+        """The ranking; it is exact unless a helper computes: then it is the last one it made."""
+        if self._helper is None:
             self.settle()
-        standing = self._present()
         with self._lock:
-            kept = self._ranking
+            standing, kept = self._standing, self._ranking
+            if self._helper is None and not standing.progress.known:
+                return self.ranking(level=level)  # another thread has removed items
             if kept is not None and kept[0] is standing and kept[1] == level:
                 return kept[2]
             ids = [item.id for item in self._ledger.items[: len(standing.scores.mean)]]
@@ -290,8 +288,8 @@ class Session:
         if self._helper is not None:
             return self._helper.model()
         now = self._snapshot()
-        rows = [item.features for item in now.items] if now.items[0].features else None
-        model = ItemModel(len(now.items), None if rows is None else np.array(rows))
+        model = model_of(now.items)
+        assert isinstance(model, ItemModel)
         return model.fit(list(now.comparisons.values())), now.version
 
     # Asking
@@ -308,12 +306,12 @@ class Session:
             now, held = time.monotonic(), self._open.get(rater)
             if held is not None and now - held[1] < _HELD:
                 return held[0]
-        standing = self._present()
+        self.update()
         with self._lock:
             held = self._open.get(rater)
             if held is not None and now - held[1] < _HELD:  # from another thread
                 return held[0]
-            chosen = self._choose(rater, standing, now)
+            chosen = self._choose(rater, now)
             if chosen is None:
                 return None
             i, j = chosen if secrets.randbelow(2) else chosen[::-1]
@@ -410,7 +408,7 @@ class Session:
             What differs, for telling the user.
         """
         made = check_items(items, features)
-        with self._computing, self._lock:
+        with self._lock:
             known, present = self._ledger.known, self._ledger.number
             if complete and not any(item.id in known for item in made):
                 raise DataError(
@@ -439,7 +437,8 @@ class Session:
             if new or removed:
                 body = {"items": new, "removed": changes.removed, "table": complete}
                 self._append("items", body)
-                self._fit, self._standing = RunningFit(), None
+                if removed:  # others have other numbers now
+                    self._standing = self._unknown()
                 for rater, (question, _) in list(self._open.items()):
                     if removed & {question.first.id, question.second.id}:
                         del self._open[rater]
@@ -480,26 +479,33 @@ class Session:
         """Bring the posterior and the next questions up to date; whether there was anything to do.
 
         A few new answers update the posterior at the present hyperparameters. Withdrawn and
-        changed answers, new items, and a fifth more answers need a new fit.
+        changed answers, new items, and a fifth more answers need a new fit. If a helper computes,
+        it does all this by itself, and nothing is done here.
         """
-        return self._compute(exactly=False)
+        return self._helper is None and self._compute(exactly=False)
 
     def settle(self) -> bool:
         """Bring the posterior to that of a fit from scratch; whether there was anything to do."""
-        if self._helper is not None:
-            self._helper.settle()
-            return True
-        return self._compute(exactly=True)
+        if self._helper is None:
+            return self._compute(exactly=True)
+        if self._is_current(self.version, exactly=True):
+            return False
+        self._helper.settle()
+        return True
 
     def _compute(self, *, exactly: bool, reports: bool = False) -> bool:
         with self._computing:
-            now, before = self._snapshot(), self._standing
-            current = before is not None and before.version == now.version
-            if current and not reports and (self._fit.exact or not exactly):
+            now = self._snapshot()
+            if self._is_current(now.version, exactly=exactly) and not reports:
                 return False
             standing = self._fit.standing(now, exactly=exactly)
             self.publish(standing, self._fit.reports(now) if reports else None)
             return True
+
+    def _is_current(self, version: int, *, exactly: bool) -> bool:
+        """Whether the present standing is that of an entry, and by a fit from scratch."""
+        made = self._standing
+        return made.progress.known and made.version == version and (made.exact or not exactly)
 
     def _snapshot(self) -> Snapshot:
         with self._lock:
@@ -511,41 +517,38 @@ class Session:
             held = [pair(*self._numbers(question)) for question, _ in self._open.values()]
             return held, self._n_ahead()
 
-    def publish(self, standing: Standing, reports: list[RaterReport] | None = None) -> None:
-        """Use what was computed."""
+    def publish(self, standing: Standing, reports: list[RaterReport] | None = None) -> bool:
+        """Use what was computed, unless it is older than what there is; whether it was used.
+
+        When items were removed meanwhile, the others have other numbers.
+        """
         with self._lock:
+            if standing.version < self._standing.version:
+                return False
             self._standing = standing
             if reports is not None:
                 self._reports = standing.version, reports
+            return True
+
+    def _unknown(self) -> Standing:
+        """What there is before anything was computed: pairs are chosen at random."""
+        n = len(self._ledger.items)
+        return Standing(self.version, unknown_scores(n), SLIPS, self._goal().unknown(n), [])
 
     def hand_over(self, helper: Helper | None) -> None:
-        """Let a helper compute from now on; None: the session computes again.
-
-        Until something was computed, pairs are chosen at random, and no page waits.
-        """
+        """Let a helper compute from now on, and wait for nothing; None: the session computes."""
         with self._lock:
-            self._helper, self.ahead, self._news = helper, helper is not None, []
-            if self.ahead and self._standing is None:
-                n = len(self._ledger.items)
-                unknown = self._goal().unknown(n)
-                self._standing = Standing(-1, 0, unknown_scores(n), SLIPS, unknown, [])
+            self._helper, self._news = helper, []
 
-    def news(self, *, everything: bool) -> list[Entry]:
-        """Entries since the last call, or all."""
+    def news(self) -> list[Entry]:
+        """Entries since the last call, or since a helper computes."""
         with self._lock:
-            found = self.log.entries() if everything else self._news
-            self._news = []
+            found, self._news = self._news, []
             return found
 
-    def _present(self) -> Standing:
-        """What was computed last; brought up to date first, unless somebody else does that."""
-        if not self.ahead or self._standing is None:
-            self.update()
-        assert self._standing is not None
-        return self._standing
-
-    def _choose(self, rater: str, standing: Standing, now: float) -> Pair | None:
+    def _choose(self, rater: str, now: float) -> Pair | None:
         """A pair for a rater: one chosen ahead, or else the best that is left."""
+        standing = self._standing
         mine = self._ledger.of_rater(rater)
         n = len(self._ledger.items)
         recent = max(1, min(_RECENT, n * (n - 1) // 6))  # of few pairs, at most a third
@@ -556,12 +559,13 @@ class Session:
             for who, (q, shown) in self._open.items()
             if who != rater and now - shown < _HELD
         }
-        ahead = next((p for p in standing.queue if p not in unwanted | held), None)
+        left_out = unwanted | held
+        ahead = next((p for p in standing.queue if p not in left_out), None)
         if ahead is not None:
             standing.queue.remove(ahead)
             return ahead
         if self._helper is not None:
-            return close_pair(standing.scores.mean, unwanted | held, np.random.default_rng())
+            return close_pair(standing.scores.mean, left_out, np.random.default_rng())
         found = choose_pairs(
             standing.scores,
             self._n_ahead(),

@@ -76,12 +76,21 @@ class Worker:
         )
 
     def do(self, job: Job) -> Done:
-        """Wait for a job to be done. An OSError or EOFError: the process has ended."""
+        """Wait for a job to be done.
+
+        Raises
+        ------
+        OSError or EOFError
+            If the process has ended.
+        """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         pickle.dump(job, self._process.stdin)
         self._process.stdin.flush()
-        done: Done = pickle.load(self._process.stdout)
+        try:
+            done: Done = pickle.load(self._process.stdout)
+        except Exception as error:  # a result that was cut off raises many things
+            raise EOFError("The process ended before its result was complete.") from error
         return done
 
     def kill(self) -> None:
@@ -120,7 +129,7 @@ def _read(jobs: SimpleQueue[Job]) -> None:
     while True:
         try:
             jobs.put(pickle.load(sys.stdin.buffer))
-        except (EOFError, OSError):
+        except Exception:  # a job that was cut off raises many things
             os._exit(0)
 
 

@@ -51,7 +51,8 @@ class _Plain(RendererHTML):
 
     def link_close(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:
         depth = 0
-        for token in reversed(tokens[: place + 1]):
+        for at in range(place, -1, -1):
+            token = tokens[at]
             depth += (token.type == "link_close") - (token.type == "link_open")
             if depth == 0:
                 written_out = token.info == "auto"  # the words are the address
