@@ -58,7 +58,6 @@ def check(data: bytes, rng: np.random.Generator, folder: Path) -> None:
     assert names == [item.id for item in read_items(lines, lambda *given: "")]
     assert len(set(names)) == len(names)
     rater = session.add_rater(f"{rng.choice(PARTS[:15])}r").name
-    session.ahead = True
     pairs = list(permutations(names, 2))
     for first, second in (pairs[k] for k in rng.permutation(len(pairs))[:12]):
         token = session._make_token(rater, first, second)
