@@ -432,8 +432,22 @@ def test_outcomes_may_be_ids_of_winners():
     assert found.outcome.tolist() == [0, 1, 2, 0]
     with pytest.raises(DataError, match=r"Unknown outcomes: 'y' \(battle 3 is the first\)"):
         Battles.of(first, second, ["x", "z", "tie", "y"])
-    with pytest.raises(DataError, match="'b' is an item, and also a word for the side that won"):
+    with pytest.raises(DataError, match="'b' of battle 1 is an item, and also says which side won"):
         Battles.of(["a", "b"], ["b", "c"], ["b", "b"])
+    assert Battles.of(["a", "b"], ["b", "c"], ["b", "c"]).outcome.tolist() == [1, 1]
+
+
+def test_whole_numbers_are_ids_of_winners_where_all_are(tmp_path):
+    first, second, winner = [2, 3, 3, 1], [1, 1, 2, 3], [1, 1, 2, 1]
+    assert Battles.of(first, second, winner).outcome.tolist() == [1, 1, 1, 0]
+    rows = zip(first, second, winner, strict=True)
+    lines = ["model_a,model_b,winner", *(",".join(map(str, row)) for row in rows)]
+    (tmp_path / "b.csv").write_text("\n".join(lines))
+    assert read_battles(tmp_path / "b.csv").battles.outcome.tolist() == [1, 1, 1, 0]
+    # Numbers say which side won if some are not items of their battle.
+    assert Battles.of([5, 0, 1], [6, 1, 5], [1, 0, 1]).outcome.tolist() == [0, 1, 0]
+    with pytest.raises(DataError, match="The outcome 1 of battle 0 is an item, and also says"):
+        Battles.of([0, 1], [1, 0], [1, 0])
 
 
 def test_intervals_of_other_levels(board):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array
-from rankwise.data.battles import CODE_OF_NUMBER, CODE_OF_WORD, Battles, refuse_ambiguous
+from rankwise.data.battles import CODE_OF_NUMBER, CODE_OF_WORD, Battles, with_winners
 from rankwise.data.pandalm import annotators, one_row_per_verdict
 from rankwise.data.reward_bench import has_completions, one_row_per_battle
 from rankwise.data.tables.records import (
@@ -319,23 +319,23 @@ class _Reader:
         """Codes of outcomes, by words, numbers or the id of the winner."""
         values = self._labels(column)
         drop(_missing(values), "without a winner")
+        rows = np.flatnonzero(keep)
+        code_of = {value: _code(value) for value in dict.fromkeys(values[rows].tolist())}
+        known = [code_of[value] for value in values[rows].tolist()]
+        found = with_winners(
+            values[rows].tolist(),
+            np.array([-1 if code is None else code for code in known], dtype=np.intp),
+            *(side[rows].tolist() for side in (first, second)),
+        )
+        if (found < 0).any():
+            k = int(rows[np.argmax(found < 0)])
+            words = ", ".join(dict.fromkeys(repr(w) for w in CODE_OF_WORD))
+            raise DataError(
+                f"{self.where(k)}: the winner {values[k]!r} in {column!r} is unknown. It must be "
+                f"one of {words}; 1, 0 or 0.5; or the id of the item that won."
+            )
         codes = np.zeros(len(values), dtype=np.intp)
-        refuse_ambiguous(list(dict.fromkeys(values[keep])), {*first[keep], *second[keep]})
-        known: dict[Any, int | None] = {}
-        for k in np.flatnonzero(keep):
-            value = values[k]
-            if value not in known:
-                known[value] = _code(value)
-            code = known[value]
-            if code is None:
-                code = 0 if value == first[k] else 1 if value == second[k] else None
-            if code is None:
-                words = ", ".join(dict.fromkeys(repr(w) for w in CODE_OF_WORD))
-                raise DataError(
-                    f"{self.where(int(k))}: the winner {value!r} in {column!r} is unknown. It must "
-                    f"be one of {words}; 1, 0 or 0.5; or the id of the item that won."
-                )
-            codes[k] = code
+        codes[rows] = found
         return codes
 
     def _both_orders(

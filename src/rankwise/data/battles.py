@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from operator import eq
 from typing import Any
 
 import numpy as np
@@ -336,13 +337,7 @@ def _outcome_codes(outcome: Any, sides: list[NDArray[Any]]) -> Index:
         )
     code_of = [_code(word) for word in words.tolist()]
     found = np.array([-1 if code is None else code for code in code_of], dtype=np.intp)[codes]
-    entries = [side.tolist() for side in sides]
-    refuse_ambiguous(words.tolist(), set(entries[0] + entries[1]))
-    if (found < 0).any():  # ids of the items that won, perhaps
-        won = given.tolist()
-        for code, side in enumerate(entries):
-            same = np.fromiter((a == b for a, b in zip(side, won, strict=True)), bool, n)
-            found[same & (found < 0)] = code
+    found = with_winners(given.tolist(), found, *(side.tolist() for side in sides))
     if (found < 0).any():
         unknown = list(dict.fromkeys(shown(word) for word in given[found < 0].tolist()))
         known = ", ".join(map(repr, CODE_OF_WORD))
@@ -353,14 +348,37 @@ def _outcome_codes(outcome: Any, sides: list[NDArray[Any]]) -> Index:
     return found
 
 
-def refuse_ambiguous(words: list[Any], items: set[Any]) -> None:
-    """Raise an error about a word that says which side won, and is an item as well."""
-    for word in words:
-        if isinstance(word, str) and word in items and _code(word) in (0, 1):
+def with_winners(outcomes: list[Any], codes: Index, first: list[Any], second: list[Any]) -> Index:
+    """Codes of outcomes some of which are ids of the items that won; -1 where one is unknown.
+
+    `codes` has what each outcome means as a word or number, -1 if it is neither. If 1 is also an
+    item, for example, all outcomes decide: they are ids if each is an item of its battle and some
+    have no other meaning, and numbers if some are no items of their battle. Otherwise, and for
+    words that are items, this is an error.
+    """
+    n = len(outcomes)
+    sides = [np.fromiter(map(eq, outcomes, side), bool, n) for side in (first, second)]
+    won = np.where(sides[0], 0, np.where(sides[1], 1, -1))
+    unlike = (codes >= 0) & (won >= 0) & (codes != won)
+    if unlike.any():
+        all_ids = bool(((won >= 0) | (codes >= 2)).all())
+        all_codes = bool((codes >= 0).all())
+        k = int(np.argmax(unlike))
+        if all_ids and not all_codes:
+            return np.where(won >= 0, won, codes)
+        if all_ids or (isinstance(outcomes[k], str) and not _is_number(outcomes[k])):
             raise DataError(
-                f"The outcome {word!r} is an item, and also a word for the side that won. Use "
-                "1 where the first won, 0 where the second won, and 0.5 for ties."
+                f"The outcome {outcomes[k]!r} of battle {k} is an item, and also says which side "
+                'won. Use "first", "second" and "tie", or give the items other names.'
             )
+    return np.where(codes >= 0, codes, won)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return float(text) == float(text)
+    except ValueError:
+        return False
 
 
 def _code(word: Any) -> int | None:
