@@ -359,7 +359,7 @@ def with_winners(outcomes: list[Any], codes: Index, first: list[Any], second: li
     n = len(outcomes)
     sides = [np.fromiter(map(eq, outcomes, side), bool, n) for side in (first, second)]
     won = np.where(sides[0], 0, np.where(sides[1], 1, -1))
-    unlike = (codes >= 0) & (won >= 0) & (codes != won)
+    unlike = np.isin(codes, (0, 1)) & (won >= 0) & (codes != won)
     if unlike.any():
         all_ids = bool(((won >= 0) | (codes >= 2)).all())
         all_codes = bool((codes >= 0).all())
