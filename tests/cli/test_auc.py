@@ -1,5 +1,7 @@
 """auc: from a table of samples to an AUC with its interval, a p-value and a page."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -61,6 +63,21 @@ def test_a_file_is_enough(samples, run, tmp_path):
         assert words in text
     assert text.count("<svg") == 3
     assert roc.read_text().count("<svg") == 1
+
+
+def test_few_samples_have_no_interval_anywhere(samples, run, tmp_path):
+    samples.write_text("\n".join(samples.read_text().splitlines()[:11]) + "\n")
+    page = tmp_path / "page.html"
+    result = run(
+        "auc", samples, "--label", "outcome", "--permutations", 9, "--report", page,
+        "--roc", tmp_path / "roc.svg",
+    )  # fmt: skip
+    assert result.stdout.count("No interval: this takes at least") == 1
+    assert result.stdout.count("(no interval)") == 2
+    for text in (result.stdout, page.read_text(), (tmp_path / "roc.svg").read_text()):
+        assert not re.search(r"\d\.\d{3} to \d", text)
+        assert "95%" not in text.replace("intervals of 95% missed", "")
+    assert "nested AUC (no interval)" in page.read_text()
 
 
 @pytest.mark.filterwarnings("default:In 20 of 20 fits, alpha was chosen by all pairs")

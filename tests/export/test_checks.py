@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.sparse import csr_array
+from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
@@ -73,6 +75,35 @@ def test_the_default_without_rows_is_safe(name):
     assert_allclose(by_query(export, SECONDS, QID), expected, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("engine", [to_elasticsearch, to_opensearch, to_solr])
+def test_ranges_that_float32_may_not_hold_are_refused_without_rows(engine):
+    """A RankSVM knows the range of its features, but not of sparse rows."""
+    model = fitted("svm")
+    assert_allclose(model.feature_range_, [[1.7e9], [1.7e9 + 99]])
+    sparse = RankSVM().fit(csr_array(SECONDS % 100), GRADES, qid=QID)
+    assert sparse.feature_range_ is None
+    for ranker, why in ((model, "Features reach 1.7e"), (sparse, "does not know the range")):
+        with pytest.raises(ExportError, match=f"in float32. .*{why}.*: give rows"):
+            engine(ranker)
+        with pytest.raises(ExportError, match=f"='float32' takes .*{why}.*: give rows"):
+            to_onnx(ranker, precision="float32")
+    assert engine(sparse, rows=SECONDS % 100).check.passed
+
+
+def test_ranges_of_features_that_are_left_out_do_not_matter():
+    rows = np.column_stack((SECONDS, GRADES, np.arange(200) % 3))
+    keeps_two = make_column_transformer(("passthrough", [1, 2]))
+    model = make_pipeline(keeps_two, RankSVM()).fit(rows, GRADES)
+    assert "scores of at least 0" in to_elasticsearch(model).check.notes[0]
+    assert to_onnx(model, precision="float32").check.passed
+
+
+def test_a_check_prints_its_notes():
+    check = to_onnx(fitted("svm")).check
+    assert str(check).endswith(check.notes[-1])
+    assert check.notes[0] in str(check)
+
+
 def test_ordinary_rows_are_float32_by_default():
     rows = np.random.default_rng(0).normal(size=(200, 2)) * [15.0, 0.1] + [1990.0, 0.0]
     model = RankRLS(1.0, scale="standard").fit(rows, GRADES, qid=QID)
@@ -90,7 +121,8 @@ def test_engines_refuse_what_float32_cannot_tell_apart(engine):
     model = RankRLS(1.0, scale="standard").fit(rows, GRADES, qid=QID)
     with pytest.raises(ExportError, match=r"[89]\d\d of 900 pairs lose their order.*Vespa or ONNX"):
         engine(model, rows=rows, qid=QID)
-    assert "16,777,216: give rows" in engine(model).check.notes[-1]
+    with pytest.raises(ExportError, match=r"16,777,216: give rows \(--rows\)"):
+        engine(model)
     for exact in (to_vespa, to_json):
         assert exact(model, rows=rows, qid=QID).check.n_lost == 0
 

@@ -136,7 +136,7 @@ def test_rows_may_be_a_data_frame_and_bodies_may_be_read_already():
         (to_solr, solr_scores),
         (to_json, json_scores),
     ):
-        text = to(model).content
+        text = to(model, rows=X).content
         wanted = scores(text, {name: X[name] for name in X})
         for body, rows in ((text, X), (json.loads(text), pl.from_pandas(X))):
             assert_allclose(scores(body, rows), wanted)

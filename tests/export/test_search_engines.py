@@ -142,13 +142,13 @@ def test_scores_are_positive_where_elasticsearch_needs_it():
     assert_allclose(list(plain["definition"].values()), model.coef_, rtol=1e-6)
 
 
-def test_the_range_of_the_features_must_be_known_for_positive_scores():
+def test_scores_of_a_rank_svm_are_positive():
     model = RankSVM().fit(X, Y, qid=QID)
-    assert "can be negative" in to_elasticsearch(model).check.notes[0]
-    assert "standard normal" in to_elasticsearch(model).check.rows
-    with pytest.raises(ParameterError, match="give rows"):
-        to_solr(model, positive=True)
-    assert to_solr(model, positive=True, rows=X).check.passed
+    assert "scores of at least 0" in to_elasticsearch(model).check.notes[0]
+    assert "the range of the training rows" in to_elasticsearch(model).check.rows
+    columns = {f"f{k}": column for k, column in enumerate(X.T, 1)}
+    body = to_solr(model, positive=True).content
+    assert search_engines.solr_scores(body, columns).min() >= 0
 
 
 def test_the_normalizers_of_the_engine():

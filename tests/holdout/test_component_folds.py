@@ -318,6 +318,14 @@ def test_a_chosen_error_flatters_without_a_signal():
     assert np.mean(nested) > np.mean(best) + 0.03
 
 
+@pytest.mark.parametrize("cv", [3, "leave_query_out"])
+def test_the_rule_of_one_standard_error_has_no_nested_error(cv):
+    X, y, qid, _, _ = make_problem()
+    ranker = KPCRank(cv=cv, rule="one_se", max_components=5).fit(X, y, qid=qid)
+    assert ranker.component_errors_.nested_error is None
+    assert "nested" not in str(ranker.component_errors_)
+
+
 def test_several_outputs_have_no_nested_error():
     X, y, qid, _, _ = make_problem()
     ranker = KPCRank(cv=3, max_components=5).fit(X, np.column_stack((y, X[:, 1])), qid=qid)

@@ -162,7 +162,10 @@ def test_too_few_rows_have_no_interval(rows, words):
     both = auc_difference(RankRLS(1.0), RankRLS(2.0), X[rows], Y[rows])
     assert (found.low, found.high, found.standard_error) == (None, None, None)
     assert (both.low, both.high, both.p_value) == (None, None, None)
-    for result in (found, both):
+    options = {"outer": 2, "n_repeats": 1, "random_state": 0}
+    nested = nested_leave_pair_out(RankRLS(1.0), X[rows], Y[rows], **options)
+    assert (nested.low, nested.high, nested.standard_error) == (None, None, None)
+    for result in (found, both, nested):
         assert words in result.why
         assert words in " ".join(str(result).split())
         assert "no interval" in repr(result)

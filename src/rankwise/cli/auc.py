@@ -130,9 +130,9 @@ def auc(
     for line in study.conclusions():
         say(line)
     if roc is not None:
-        from rankwise.plots import plot_roc, save_figure
+        from rankwise.plots import save_figure
 
-        save_figure(plot_roc(data.y, study.roc_scores()).figure, roc)
+        save_figure(study.draw_roc(study.roc_scores()), roc)
         note(f"Wrote {roc}.")
     if report is not None:
         from rankwise.cli.auc_page import write_page

@@ -100,7 +100,7 @@ class AUCStudy:
             Column("high", ".3f"),
             Column("p", ".3g"),
         )
-        return Table(columns, tuple(rows), note="Intervals of 95%.")
+        return Table(columns, tuple(rows), note="" if nested.why else "Intervals of 95%.")
 
     def conclusions(self) -> list[str]:
         """The results in words."""
@@ -112,7 +112,6 @@ class AUCStudy:
                 f"{self.data.classes[0]!r}{where} with probability {self.interval.auc:.3f} "
                 f"({self.interval.words()}), at alpha = {self.interval.alpha:.4g}."
             )
-            lines += [self.interval.why] if self.interval.why else []
         if self.test is not None:
             test = self.test
             lines.append(
@@ -125,14 +124,14 @@ class AUCStudy:
         if self.nested.optimism is not None:
             lines.append(
                 f"With alpha chosen without the rows that are compared, the AUC is "
-                f"{self.nested.auc:.3f} ({self.nested.low:.3f} to {self.nested.high:.3f}): report "
-                "this one if the data were used for the choice."
+                f"{self.nested.auc:.3f} ({self.nested.words()}): report this one if the data were "
+                "used for the choice."
             )
-        return lines
+        return [*lines, self.nested.why] if self.nested.why else lines
 
     def _about_groups(self) -> str:
         """What holding out groups means for the results."""
-        nested = f"{self.nested.auc:.3f} ({self.nested.low:.3f} to {self.nested.high:.3f})"
+        nested = f"{self.nested.auc:.3f} ({self.nested.words()})"
         if self.interval is None:
             return (
                 f"Rows of a group are held out together: the nested AUC is {nested}. Two groups "
@@ -186,13 +185,18 @@ class AUCStudy:
                 f"{self.test.p_value:.3g}."
             )
         held = "groups" if data.groups is not None else "samples"
+        nested = "" if self.nested.low is None else f" ({self.nested.words()})"
         parts.append(
             f"With the parameter chosen by leave-pair-out within the training samples of {REPEATS} "
             f"times {FOLDS} stratified folds of {held} (nested cross-validation), the AUC was "
-            f"{self.nested.auc:.3f} ({self.nested.low:.3f} to {self.nested.high:.3f})."
+            f"{self.nested.auc:.3f}{nested}."
         )
         parts.append(f"Computed by rankwise {version} from {source}.")
         return " ".join(parts)
+
+    def draw_roc(self, scores: Any) -> Any:
+        """The ROC curve; with a band and an interval if there are enough samples for one."""
+        return plot_roc(self.data.y, scores, interval=not self.nested.why).figure
 
     def roc_scores(self) -> Any:
         """Tournament scores, for a ROC curve; None with strata or groups, where none exists."""
@@ -209,7 +213,7 @@ def write_page(study: AUCStudy, path: Path, source: str) -> None:
     """The AUC with its interval, the pictures, a methods paragraph, and the columns."""
     first, *others = study.conclusions()
     nested = study.nested
-    facts = [(f"{nested.auc:.3f}", f"nested AUC ({nested.low:.3f} to {nested.high:.3f})")]
+    facts = [(f"{nested.auc:.3f}", f"nested AUC ({nested.words()})")]
     if study.interval is not None:
         auc = study.interval
         facts.insert(0, (f"{auc.auc:.3f}", f"AUC of all pairs ({auc.words()})"))
@@ -220,11 +224,13 @@ def write_page(study: AUCStudy, path: Path, source: str) -> None:
     pictures: list[Section] = []
     scores = study.roc_scores()
     if scores is not None:
+        caption = "ROC curve of tournament scores: the share of held-out pairs that a sample wins."
+        if not nested.why:
+            caption += " The band and the interval of its area have 95% of bootstrap samples."
         figure = Figure(
-            figure_svg(plot_roc(study.data.y, scores).figure),
+            figure_svg(study.draw_roc(scores)),
             "True positive rate against false positive rate of held-out samples",
-            "ROC curve of tournament scores: the share of held-out pairs that a sample wins. The "
-            "band and the interval of its area have 95% of bootstrap samples.",
+            caption,
         )
         pictures.append(Section("ROC curve", [figure]))
     if study.test is not None:

@@ -156,9 +156,15 @@ def learn_scaling(
     if follows_variance(ranker) and found is not None:
         ranker.gamma_ = scaled_gamma(found)
     ranker.feature_range_ = None
-    known = overview is not None and not sparse and overview.n_rows >= RANGE_ROWS
-    if overview is not None and known and not _is_within_queries(ranker):
-        ranker.feature_range_ = np.stack([overview.low, overview.high])
+    if overview is not None and not sparse and not _is_within_queries(ranker):
+        ranker.feature_range_ = known_range(overview)
+
+
+def known_range(overview: ColumnStatistics) -> Array | None:
+    """The range of each feature, of shape (2, n_features); None if rows are too few to say."""
+    if overview.n_rows < RANGE_ROWS:
+        return None
+    return np.stack([overview.low, overview.high])
 
 
 def kept_of_all_rows(ranker: Any, space: Any) -> tuple[str, ...]:
@@ -227,7 +233,7 @@ def prepare_rows(ranker: Any, X: Any, qid: Any, method: str) -> Any:
     X = check_rows(ranker, X)
     if not _is_within_queries(ranker):
         check_new_ids(qid, X)
-        _warn_of_far_values(ranker, X, method)
+        warn_of_far_values(ranker, X, method)
     if ranker.scaling_ is None:
         return X
     groups = QueryGroups.of(to_host(qid), X.shape[0])
@@ -282,7 +288,7 @@ def speaking_for_parts() -> Iterator[None]:
         _spoken_for.reset(token)
 
 
-def _warn_of_far_values(ranker: Any, X: Any, method: str) -> None:
+def warn_of_far_values(ranker: Any, X: Any, method: str) -> None:
     """Warn if values of new rows are far from those of the training rows."""
     known, given = getattr(ranker, "feature_range_", None), as_given(X)
     if known is None or is_sparse(given):

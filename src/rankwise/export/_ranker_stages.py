@@ -94,7 +94,8 @@ def _(ranker: RankSVM) -> list[Any]:
     basis = getattr(ranker, "basis_", None)
     if basis is not None:
         return [_expansion(basis.kernel, basis.points, _columns(ranker.dual_coef_), np.zeros(1))]
-    return [LinearScores(_columns(ranker.coef_), np.zeros(1))]
+    span = getattr(ranker, "feature_range_", None)  # not in files of older versions
+    return [LinearScores(_columns(ranker.coef_), np.zeros(1), span)]
 
 
 @_ending.register

@@ -25,6 +25,7 @@ class FirstUses:
     centre: Array
     factor: Array
     min_max: Array  # whether the scaler is one of minima and maxima
+    read: NDArray[np.bool_]  # whether any stage does more than to leave it out
 
 
 def first_uses(stages: Sequence[Any], n_features: int) -> FirstUses:
@@ -34,6 +35,7 @@ def first_uses(stages: Sequence[Any], n_features: int) -> FirstUses:
         np.full(n_features, np.nan),
         np.zeros(n_features),
         np.ones(n_features),
+        np.zeros(n_features, dtype=bool),
         np.zeros(n_features, dtype=bool),
     )
     _follow(stages, np.arange(n_features), uses, np.zeros(n_features, dtype=bool))
@@ -55,10 +57,11 @@ def _follow(
             uses.factor[numbers[new]] = stage.factor[new]
             uses.min_max[numbers[new]] = stage.kind == "min_max"
             scaled[numbers] = True
-            return
+            break
         elif isinstance(stage, Branches):
             for part in stage.parts:
                 _follow(part, numbers, uses, scaled)
             return
         else:
-            return
+            break
+    uses.read[numbers] = True

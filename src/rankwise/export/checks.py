@@ -144,7 +144,8 @@ class ExportCheck:
         """The text of ``check.json``."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
 
-    def __str__(self) -> str:
+    def words(self) -> str:
+        """The comparison in a sentence, without the notes."""
         lost = f"{self.n_lost:,} of {plural(self.n_pairs, 'pair')} lose their order"
         if self.n_lost:
             n_tied, near = self.n_lost - self.n_turned, f"{self.n_near_ties:,} near-ties"
@@ -156,6 +157,9 @@ class ExportCheck:
             f"of scores within a query by {self.relative_difference:.2g} times their range, and "
             f"{lost}."
         )
+
+    def __str__(self) -> str:
+        return " ".join((self.words(), *self.notes))
 
 
 def compare_scores(
@@ -269,9 +273,15 @@ def refuse_unless_passed(check: ExportCheck, way_out: str) -> None:
         return
     raise ExportError(
         f"The export to {check.target} does not score as the model does, and is not written. "
-        f"{check} At most {check.tolerance:g} times the range, and {MOST_LOST:.1%} of the pairs "
-        f"without near-ties, are accepted. {way_out}"
+        f"{check.words()} At most {check.tolerance:g} times the range, and {MOST_LOST:.1%} of the "
+        f"pairs without near-ties, are accepted. {way_out}"
     )
+
+
+def refuse_in_doubt(rows: CheckRows, title: str) -> None:
+    """Raise an error if drawn rows cannot show that float32 tells rows apart."""
+    if rows.doubt is not None:
+        raise ExportError(f"{title} takes features in float32. {rows.doubt}")
 
 
 def check_rows(
@@ -290,26 +300,26 @@ def check_rows(
     for k, text in model.texts.items():
         other = (rng.random(n_rows) < MISSING) & text.takes_others
         X[:, k] = np.where(other, OTHER, rng.integers(len(text.categories), size=n_rows))
+    first = first_uses(model.stages, model.n_features)
     unknown = np.isnan(X)
     X = np.where(unknown, rng.standard_normal(X.shape), X)
-    n_unknown = int(unknown.any(axis=0).sum())
+    n_unknown = int((unknown.any(axis=0) & first.read).sum())
     words = f"{n_rows} rows drawn from the range of the training rows"
-    if n_unknown == X.shape[1]:
+    if n_unknown == first.read.sum() > 0:
         words = f"{n_rows} rows of standard normal values, as the model does not know their range"
     elif n_unknown:
         words += f" ({plural(n_unknown, 'feature')} of unknown range: standard normal)"
     doubt = None
     if n_unknown:
         doubt = "The model does not know the range of its features"
-    elif (largest := float(np.abs(X).max(initial=0.0))) > WHOLE_NUMBERS:
+    elif (largest := float(np.abs(X * first.read).max(initial=0.0))) > WHOLE_NUMBERS:
         doubt = f"Features reach {largest:.2g}, and float32 has whole numbers up to 16,777,216"
     if doubt is not None:
-        doubt += ": give rows, to check that float32 can tell them apart."
-    fill = first_uses(model.stages, model.n_features)
+        doubt += ": give rows (--rows), to check that float32 can tell them apart."
     if not complete:
-        may_lack = ~np.isnan(fill.value) | isinstance(model.stages[0], TreeScores)
+        may_lack = ~np.isnan(first.value) | isinstance(model.stages[0], TreeScores)
         missing = (rng.random(X.shape) < MISSING) & may_lack
-        X = np.where(missing, fill.missing, X)
+        X = np.where(missing, first.missing, X)
     within = is_within_queries(model.stages)
     qid = np.arange(n_rows) // PER_QUERY if within else None
     return CheckRows(X, qid, words, False, model.texts, doubt)

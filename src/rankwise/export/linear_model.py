@@ -175,10 +175,10 @@ def check_any_weight(linear: LinearModel) -> None:
         )
 
 
-def known_span(stages: ModelStages, rows: Any) -> Array | None:
+def known_span(stages: ModelStages, rows: Any, weights: Array) -> Array | None:
     """The range of the training rows and of rows that are given, of shape (2, n_features).
 
-    None if it is not known.
+    None if it is not known; of features without weight, it does not matter.
     """
     drawn = draw_rows(stages.stages, stages.some_rows(1000), np.random.default_rng(0))
     low, high = drawn.min(axis=0), drawn.max(axis=0)
@@ -186,6 +186,7 @@ def known_span(stages: ModelStages, rows: Any) -> Array | None:
     found = np.stack([low - reach, high + reach])
     if rows is not None:
         found = np.stack([np.fmin(found[0], rows.min(axis=0)), np.fmax(found[1], rows.max(axis=0))])
+    found[:, weights == 0.0] = 0.0
     return None if np.isnan(found).any() else found
 
 

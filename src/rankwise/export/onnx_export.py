@@ -22,6 +22,7 @@ from rankwise.export.checks import (
     ExportCheck,
     check_rows,
     compare_scores,
+    refuse_in_doubt,
     refuse_unless_passed,
 )
 from rankwise.export.exports import Export
@@ -63,8 +64,9 @@ def to_onnx(
     precision : {"auto", "float32", "float64"}, default="auto"
         Of the input and the output. "auto": float32 if it tells the rows apart, float64 otherwise;
         the type of the input in the file says which. It does if no difference of two scores of a
-        query is off by more than 1e-5 of the range of the scores. Without `rows`, features must
-        also be known to lie within -2**24 and 2**24, where float32 has all whole numbers. Where
+        query is off by more than 1e-5 of the range of the scores. Without `rows`, float32 also
+        needs features that are known to lie within -2**24 and 2**24, where it has all whole
+        numbers; "float32" is refused otherwise. Where
         float32 arithmetic would lose digits, a graph with float32 input computes in float64.
     features : sequence of str, optional
         Names of the features, for the metadata of the file. None: those of the model.
@@ -105,6 +107,8 @@ def to_onnx(
     stages = read_stages(model)
     names = feature_names(stages, features)
     given = check_rows(stages, names, rows, qid)
+    if precision == "float32":
+        refuse_in_doubt(given, "A graph with precision='float32'")
     ours, ending = given.scores(model, stages.names), stages.stages[-1]
     deviations = None
     if isinstance(ending, ProcessScores):
@@ -142,8 +146,6 @@ def _notes(
     if wanted == "auto" and precision == "float64":
         why = rows.doubt or "In float32, rows could not be told apart."
         notes.append(f"Input and scores are float64. {why}")
-    elif precision == "float32" and rows.doubt is not None:
-        notes.append(rows.doubt)
     if arithmetic != precision:
         notes.append(f"The graph computes in {arithmetic}.")
     if is_within_queries(stages.stages):

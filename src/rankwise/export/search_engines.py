@@ -18,6 +18,7 @@ from rankwise.export.checks import (
     CheckRows,
     check_rows,
     compare_scores,
+    refuse_in_doubt,
     refuse_unless_passed,
 )
 from rankwise.export.engine_rules import (
@@ -97,7 +98,7 @@ def engine_terms(
             )
     positive = given.positive
     if positive is not False:
-        span = known_span(stages, rows)
+        span = known_span(stages, rows, weights)
         if span is not None:
             centre, min_max = np.where(weights > 0, span[0], span[1]), np.zeros_like(min_max)
             notes.append(
@@ -198,7 +199,7 @@ def to_elasticsearch(
         others than 0, since the engine reads them as 0.
     rows : array-like or data frame of shape (n_rows, n_features), optional
         Rows on which the export is checked, in the precision in which you have them. None: drawn
-        from the range of the training rows.
+        from the range of the training rows, if that is known and within -2**24 and 2**24.
     qid : array-like of shape (n_rows,), optional
         The queries of these rows: pairs of the same query are compared.
 
@@ -217,8 +218,9 @@ def to_elasticsearch(
     >>> import json
     >>> from rankwise import RankRLS
     >>> from rankwise.export import to_elasticsearch
-    >>> ranker = RankRLS(0.1).fit([[1.0, 0.0], [2.0, 5.0], [3.0, 4.0]], [0, 1, 2])
-    >>> export = to_elasticsearch(ranker, features=["votes", "year"])
+    >>> X = [[1.0, 0.0], [2.0, 5.0], [3.0, 4.0]]
+    >>> ranker = RankRLS(0.1).fit(X, [0, 1, 2])
+    >>> export = to_elasticsearch(ranker, features=["votes", "year"], rows=X)
     >>> list(json.loads(export.content)["model"]["model"]["definition"])
     ['votes', 'year']
     >>> export.check.n_lost
@@ -254,8 +256,9 @@ def to_opensearch(
     --------
     >>> from rankwise import RankRLS
     >>> from rankwise.export import to_opensearch
-    >>> ranker = RankRLS(0.1).fit([[1.0, 0.0], [2.0, 5.0], [3.0, 4.0]], [0, 1, 2])
-    >>> to_opensearch(ranker).check.passed
+    >>> X = [[1.0, 0.0], [2.0, 5.0], [3.0, 4.0]]
+    >>> ranker = RankRLS(0.1).fit(X, [0, 1, 2])
+    >>> to_opensearch(ranker, rows=X).check.passed
     True
     """
     given = EngineOptions(model, features, normalizers, positive, complete, rows, qid)
@@ -295,8 +298,9 @@ def to_solr(
     >>> import json
     >>> from rankwise import RankRLS
     >>> from rankwise.export import to_solr
-    >>> ranker = RankRLS(0.1).fit([[1.0, 0.0], [2.0, 5.0], [3.0, 4.0]], [0, 1, 2])
-    >>> body = json.loads(to_solr(ranker, features=["votes", "year"]).content)
+    >>> X = [[1.0, 0.0], [2.0, 5.0], [3.0, 4.0]]
+    >>> ranker = RankRLS(0.1).fit(X, [0, 1, 2])
+    >>> body = json.loads(to_solr(ranker, features=["votes", "year"], rows=X).content)
     >>> [feature["name"] for feature in body["features"]]
     ['votes', 'year']
     """
@@ -455,6 +459,7 @@ def _export(
     linear = fold(stages, feature_names(stages, given.features), title, given.model)
     check_missing(title, linear, complete=given.complete)
     rows = check_rows(stages, linear.names, given.rows, given.qid, complete=True)
+    refuse_in_doubt(rows, title)
     if any(linear.missing.values()) and np.isnan(rows.X).any():
         raise DataError(
             "The rows have missing values, although complete=True (--complete) says that every row "
@@ -473,7 +478,7 @@ def _export(
         target=target,
         precision="float32",
         left_out=left_out,
-        notes=notes if rows.doubt is None else (*notes, rows.doubt),
+        notes=notes,
     )
     way_out = (
         f"{title} computes in float32, which is too coarse for these features. Subtract a constant "

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rankwise.holdout.held_out_scores import given_note, given_words
-from rankwise.model_selection._pair_outcomes import held_out_outcomes
+from rankwise.model_selection._pair_outcomes import held_out_outcomes, interval_words
 from rankwise.parameters import Number, check_value
 from rankwise.tables import Column, Table, TableMixin
 
@@ -67,9 +67,7 @@ class AUCInterval(TableMixin):
 
     def words(self) -> str:
         """The interval as "0.700 to 0.880", or that there is none."""
-        if self.low is None or self.high is None:
-            return "no interval"
-        return f"{self.low:.3f} to {self.high:.3f}"
+        return interval_words(self.low, self.high)
 
     def _frame_columns(self) -> dict[str, Any]:
         names = ("level", "auc", "low", "high", "standard_error", "alpha", "n_pairs", "why")

@@ -24,7 +24,7 @@ from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.graph import QueryGroups
 from rankwise.model_selection._held_out_pairs import leave_pair_out
-from rankwise.model_selection._pair_outcomes import PairOutcomes
+from rankwise.model_selection._pair_outcomes import PairOutcomes, interval_words
 from rankwise.model_selection._strata import check_two_rows
 from rankwise.model_selection.search.labelled_rows import as_rows, take
 from rankwise.model_selection.search.ranking_search import RankingSearchCV
@@ -40,11 +40,12 @@ class NestedLeavePairOut(TableMixin):
     ----------
     auc : float
         The share of pairs with different labels in the right order.
-    low, high : float
+    low, high : float or None
         An interval of 95%, from the U-statistic of these pairs; rows of a group count as one. It
-        takes rankers as given, and is too short if the signal is weak. That of
-        `auc_interval` is longer, as rankers depend on the rows that train them.
-    standard_error : float
+        takes rankers as given, and is too short if the signal is weak. The interval of
+        `auc_interval` is longer, as rankers depend on the rows that train them. None if there are
+        too few rows for one.
+    standard_error : float or None
     unnested : float or None
         The AUC of leave-pair-out of the estimator as it is chosen and fitted on all rows; None if
         its last step is not a least-squares ranker, or if two groups have all rows of a label.
@@ -52,6 +53,8 @@ class NestedLeavePairOut(TableMixin):
         The alpha of each fit; NaN where there is none.
     n_pairs : int
         The number of different pairs that were compared.
+    why : str
+        Why there is no interval; empty if there is one.
 
     Examples
     --------
@@ -63,12 +66,13 @@ class NestedLeavePairOut(TableMixin):
     """
 
     auc: float
-    low: float
-    high: float
-    standard_error: float
+    low: float | None
+    high: float | None
+    standard_error: float | None
     unnested: float | None
     alphas: Array
     n_pairs: int
+    why: str = ""
 
     @property
     def optimism(self) -> float | None:
@@ -87,18 +91,22 @@ class NestedLeavePairOut(TableMixin):
             Column("pairs"),
         )
         row = (self.auc, self.low, self.high, self.standard_error, self.unnested)
-        return Table(columns, ((*row, self.optimism, self.n_pairs),))
+        return Table(columns, ((*row, self.optimism, self.n_pairs),), note=self.why)
+
+    def words(self) -> str:
+        """The interval as "0.700 to 0.880", or that there is none."""
+        return interval_words(self.low, self.high)
 
     def _frame_columns(self) -> dict[str, Any]:
-        names = ("auc", "low", "high", "standard_error", "unnested", "optimism", "n_pairs")
+        names = ("auc", "low", "high", "standard_error", "unnested", "optimism", "n_pairs", "why")
         return {name: [getattr(self, name)] for name in names}
 
     def __repr__(self) -> str:
         beside = "" if self.unnested is None else f", {self.unnested:.4f} not nested"
-        return (
-            f"<NestedLeavePairOut: AUC {self.auc:.4f}, 95% interval {self.low:.4f} to "
-            f"{self.high:.4f}{beside}>"
-        )
+        interval = "no interval"
+        if self.low is not None and self.high is not None:
+            interval = f"95% interval {self.low:.4f} to {self.high:.4f}"
+        return f"<NestedLeavePairOut: AUC {self.auc:.4f}, {interval}{beside}>"
 
 
 def nested_leave_pair_out(
@@ -217,7 +225,10 @@ def nested_leave_pair_out(
     pairs = np.column_stack((np.concatenate(first), np.concatenate(second)))
     dependent = None if groups is None else units
     found = PairOutcomes.of(labels, pairs, np.concatenate(differences), dependent)
-    low, high = found.interval(0.95)
+    low = high = error = None
+    why = found.too_few()
+    if not why:
+        (low, high), error = found.interval(0.95), found.spread().error
     if faults:
         warn(
             f"In {len(faults)} of {plural(len(alphas), 'fit')}, alpha was chosen by all pairs of "
@@ -225,7 +236,7 @@ def nested_leave_pair_out(
         )
     whole = _unnested(_fitted(estimator, X, values, *within)[0], X, values, *within)
     return NestedLeavePairOut(
-        found.auc, low, high, found.spread().error, whole, np.array(alphas), found.n_pairs
+        found.auc, low, high, error, whole, np.array(alphas), found.n_pairs, why
     )
 
 

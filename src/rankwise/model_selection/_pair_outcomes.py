@@ -265,6 +265,13 @@ def _units_of_each_class(codes: Index) -> Index:
     return np.concatenate(found)
 
 
+def interval_words(low: float | None, high: float | None) -> str:
+    """An interval as "0.700 to 0.880", or that there is none."""
+    if low is None or high is None:
+        return "no interval"
+    return f"{low:.3f} to {high:.3f}"
+
+
 def _root(function: Any, start: float, auc: float) -> float:
     inside = auc - np.sign(auc - start) * 1e-9
     return float(brentq(function, start, inside))

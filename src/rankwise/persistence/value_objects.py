@@ -76,7 +76,8 @@ AXES = {
     "sparse-rls": "feature_range_: 2 features",
     "kpcrank": "feature_range_: 2 features",
     "kpcr": "feature_range_: 2 features",
-    "ranksvm": "coef_: features, context_coef_: context, dual_coef_: weights",
+    "ranksvm": "coef_: features, feature_range_: 2 features, context_coef_: context, "
+    "dual_coef_: weights",
     "boosted": "held_out_scores_: tried",
     "sparse-bilinear": "coef_: features document-features, n_document_features_: document-features",
     "pairwise-gp": "X_fit_: rows inputs, landmarks_: landmarks inputs, margin_: comparisons, "

@@ -26,7 +26,9 @@ from rankwise.estimators._scaling import (
     check_not_tiny,
     evenly_spaced,
     follows_variance,
+    known_range,
     scaled_gamma,
+    warn_of_far_values,
 )
 from rankwise.estimators._scores import in_dtype
 from rankwise.estimators._validation import DTYPES, check_new_ids, forget, query_groups, validated
@@ -135,8 +137,15 @@ def training_rows(
     labels = np.asarray(y, np.float64)
     weights = groups.weights, groups.row_weights
     pairs = LabelledPairs.of(labels, groups.codes, ranker.weighting, *weights)
-    check_not_tiny(ColumnStatistics.of(evenly_spaced(X, SAMPLE_ROWS)))
+    check_not_tiny(note_range(ranker, X))
     return TrainingRows.of(ranker, X, qid, kept), pairs
+
+
+def note_range(ranker: Any, X: Any) -> ColumnStatistics:
+    """Store the range of the features, unless they are sparse; return their statistics."""
+    overview = ColumnStatistics.of(evenly_spaced(X, SAMPLE_ROWS))
+    ranker.feature_range_ = None if is_sparse(X) else known_range(overview)
+    return overview
 
 
 def minimize(
@@ -229,6 +238,8 @@ class RankSVM(RankerMixin, BaseEstimator):
         Number of Newton steps.
     n_queries_ : int
         Number of queries seen in `fit`.
+    feature_range_ : ndarray of shape (2, n_features) or None
+        As for `RankRLS`: `predict` warns of values far outside it, and exports use it.
     n_features_in_, feature_names_in_
         Number and names of the features seen in `fit`.
 
@@ -425,6 +436,7 @@ class RankSVM(RankerMixin, BaseEstimator):
         if not (given.weight > 0).any():
             raise DataError("All comparisons have weight 0: there is nothing to learn from.")
         self.n_queries_ = 1
+        note_range(self, valid)
         rows = TrainingRows.of(self, valid, None, None)
         if given.context is None:
             listed = ListedPairs(
@@ -463,6 +475,7 @@ class RankSVM(RankerMixin, BaseEstimator):
         check_is_fitted(self)
         X = validated(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
         check_new_ids(qid, X)
+        warn_of_far_values(self, X, "predict")
         if hasattr(self, "basis_"):
             return in_dtype(self.basis_.products(X, self.dual_coef_), X.dtype)
         with np.errstate(over="ignore", invalid="ignore"):  # `in_dtype` checks

@@ -43,9 +43,15 @@ class ChosenComponentSpace:
         return replace(self, space=self.space.settled(problem, self.limit))
 
     def errors(self, problem: Problem, alphas: Sequence[float]) -> list[ComponentErrors]:
-        """Held-out errors for every number of components, for each alpha."""
+        """Held-out errors for every number of components, for each alpha.
+
+        The nested error is that of the rule "best", so that another rule has none.
+        """
         limit = replace(self.limit, strict=False)
-        return held_out_errors(self.space, problem, alphas, self.cv, limit)
+        found = held_out_errors(self.space, problem, alphas, self.cv, limit)
+        if self.rule == "best":
+            return found
+        return [replace(one, nested_error=None) for one in found]
 
     def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
         """Choose the number of components for each alpha, and fit to all rows."""

@@ -49,8 +49,9 @@ class ComponentErrors(TableMixin):
         that has the smallest error on the others. The smallest `error` is too small as an estimate
         for new rows, since it was chosen: by 0.02 to 0.10 in simulations with 40 to 180 rows. The
         nested error was within 0.04 for queries and folds; for pairs of one ranking, it was still
-        0.01 to 0.06 too small. None for several outputs, or a single query or fold. The choice of
-        ``alpha="auto"`` is not nested.
+        0.01 to 0.06 too small. None for several outputs, for a single query or fold, and for
+        ``rule="one_se"``, which chooses another number. The choice of ``alpha="auto"`` is not
+        nested.
 
     Examples
     --------
