@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index
+from rankwise.metric_names import Metric, register
 
 LEAST = 1e-15  # smallest probability in a logarithm
 BINS = 10  # of the calibration error
-
-Loss = Callable[[Array, Array], Array]
 
 
 def accuracy_of(margin: Array, difference: Array) -> Array:
@@ -78,3 +75,12 @@ def clustered_mean(values: Array, weight: Array, codes: Index) -> tuple[float, f
         n = int(np.count_nonzero(np.bincount(codes, weight)))  # groups that count
     error = float(np.sqrt(n / (n - 1) * (sums * sums).sum())) / total if n > 1 else np.nan
     return mean, error
+
+
+for _metric in (
+    Metric(accuracy_of, True, "accuracy", of="difference"),
+    Metric(log_loss_of, False, "log_loss", "log-loss", of="probability"),
+    Metric(brier_of, False, "brier", of="probability"),
+    Metric(squared_error_of, False, "squared_error", "squared error", of="difference"),
+):
+    register(_metric)

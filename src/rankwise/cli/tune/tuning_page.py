@@ -11,7 +11,7 @@ import numpy as np
 from rankwise import __version__
 from rankwise.cli.input_files import in_one_line
 from rankwise.cli.tune.trials import Study, Trial
-from rankwise.metric_labels import metric_label
+from rankwise.metric_names import metric_label
 from rankwise.plots import (
     figure_svg,
     new_axes,

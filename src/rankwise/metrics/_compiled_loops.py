@@ -1,4 +1,4 @@
-"""Compiled loops down a ranking: one value per query, or one per query and cut-off.
+"""Compiled loops over the rows of rankings, and over their pairs.
 
 Every function takes the labels of several queries, query by query and best score first.
 ``tied`` marks a row whose score equals that of the row before it in its query. Query g ends at
@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from rankwise.backends.jit import compiled
-from rankwise.metrics._row_order import Bools, Floats, Ints
+from rankwise.metrics.ranked_queries import Array, Bools, Ints
 
 
 @compiled
@@ -28,7 +28,7 @@ def _block_end(tied: Bools, p: int, hi: int, average: bool) -> int:
 
 
 @compiled
-def _count_relevant(labels: Floats, p: int, end: int, relevant: float) -> int:
+def _count_relevant(labels: Array, p: int, end: int, relevant: float) -> int:
     count = 0
     for q in range(p, end):
         count += labels[q] >= relevant
@@ -37,14 +37,14 @@ def _count_relevant(labels: Floats, p: int, end: int, relevant: float) -> int:
 
 @compiled
 def reciprocal_rank_curves(
-    labels: Floats,
+    labels: Array,
     tied: Bools,
     indptr: Ints,
     stops: Ints,
     average: bool,
     relevant: float,
     ks: Ints,
-    values: Floats,
+    values: Array,
 ) -> None:
     """1 / rank of the first relevant row if it is among the first k, for each k of `ks`."""
     for g in range(len(indptr) - 1):
@@ -66,14 +66,14 @@ def reciprocal_rank_curves(
 
 @compiled
 def success_curves(
-    labels: Floats,
+    labels: Array,
     tied: Bools,
     indptr: Ints,
     stops: Ints,
     average: bool,
     relevant: float,
     ks: Ints,
-    values: Floats,
+    values: Array,
 ) -> None:
     """The probability that a relevant row is among the first k, for each k of `ks`."""
     for g in range(len(indptr) - 1):
@@ -93,13 +93,13 @@ def success_curves(
 
 @compiled
 def cascade_curves(
-    stopping: Floats,
+    stopping: Array,
     tied: Bools,
     indptr: Ints,
     stops: Ints,
     average: bool,
     ks: Ints,
-    values: Floats,
+    values: Array,
 ) -> None:
     """Expected reciprocal rank at each of the ascending cut-offs `ks`.
 
@@ -131,3 +131,48 @@ def cascade_curves(
             p = end
         for rest in range(j, len(ks)):
             values[g, rest] = total
+
+
+@compiled
+def count_pairs(
+    level: Ints, tied: Bools, indptr: Ints, tree: Ints, seen: Ints, counts: Ints
+) -> None:
+    """Pairs of each query: discordant, tied in the labels, tied in the scores, tied in both.
+
+    `level` has the labels in the order of the scores, as integers from 0; `counts` is filled in.
+    Every row is compared with those that have better scores, by their number at each level
+    (`seen`) and below it (`tree`, a binary indexed tree): O(log levels) for each row. Both need
+    room for one more than the number of levels, and are 0.
+    """
+    top = len(tree)
+    for g in range(len(indptr) - 1):
+        lo, hi = indptr[g], indptr[g + 1]
+        p = lo
+        while p < hi:
+            end = p + 1
+            while end < hi and tied[end]:
+                end += 1
+            for q in range(p, end):
+                k = level[q]
+                counts[g, 3] -= seen[k]
+                while k > 0:  # rows at lower levels, whose scores are better
+                    counts[g, 0] += tree[k]
+                    k -= k & -k
+            for q in range(p, end):
+                counts[g, 2] += q - p
+                k = level[q]
+                counts[g, 1] += seen[k]
+                counts[g, 3] += seen[k]
+                seen[k] += 1
+                k += 1
+                while k < top:
+                    tree[k] += 1
+                    k += k & -k
+            p = end
+        for q in range(lo, hi):
+            k = level[q]
+            seen[k] = 0
+            k += 1
+            while k < top:
+                tree[k] = 0
+                k += k & -k
