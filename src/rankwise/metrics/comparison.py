@@ -196,7 +196,7 @@ class RankerPair:
     ----------
     metric, first, second : str
     test : PairedTest
-        A permutation test; its difference is the mean of the first minus that of the second.
+        A permutation test; its difference is the first mean minus the second.
     adjusted_p_value : float
         Its p-value by Holm's method, for all pairs and metrics of the comparison.
 
@@ -474,7 +474,7 @@ def compare_rankings(
 def holm(p_values: Array) -> Array:
     """Holm's adjusted p-values: with k tests, the smallest times k, the next times k - 1, ...
 
-    Rejecting those below 5% wrongly rejects anything at all with a probability of at most 5%.
+    Rejecting at 5% wrongly rejects anything at all with a probability of at most 5%.
     """
     k = len(p_values)
     order = np.argsort(p_values, kind="stable")

@@ -40,7 +40,7 @@ def outcomes(margin: Array) -> Array:
 def calibration_error(margin: Array, probability: Array, weight: Array) -> float:
     """The mean distance between predicted and observed frequencies, over bins of equal weight.
 
-    The probability is that of the predicted winner, so that it does not matter which item of a
+    The probability is the predicted winner's, so that it does not matter which item of a
     comparison is listed first.
     """
     first = probability >= 0.5

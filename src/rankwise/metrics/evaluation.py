@@ -37,7 +37,7 @@ class RankingEvaluation:
     per_query : mapping of str to QueryValues
         The values behind the means, without the queries that were left out.
     n_undefined : mapping of str to int
-        On how many queries a metric was undefined, whatever those then counted.
+        On how many queries a metric was undefined, whatever such queries then counted.
     n_rows, n_queries : int
         How many rows and queries were evaluated.
     qid : ndarray of shape (n_queries,)
@@ -245,8 +245,10 @@ over their orders; half an error in pairs.
     check_value("k", k, Cutoffs())
     check_value("undefined", undefined, AnyOf(UNDEFINED, None))
     ranked = RankedQueries.of(y, scores, qid)
-    columns: list[tuple[Metric, str, Array, str]] = []
+    per_query: dict[str, QueryValues] = {}
+    n_undefined: dict[str, int] = {}
     refused: dict[str, list[str]] = defaultdict(list)
+    skipped: list[str] = []
     for metric in METRICS.values():
         options = metric.options_from(OPTIONS, settings)
         names, cutoffs = _shown(metric, np.atleast_1d(k), len(ranked.labels))
@@ -257,23 +259,21 @@ over their orders; half an error in pairs.
                 _check_relevance(ranked.labels, relevant)
             values = metric.function.of_ranked(ranked, **options, **cutoffs)
         except DataError as error:
-            both = "whole" in metric.evaluated
-            refused[str(error)].append(metric.shown if both else f"{metric.shown}@k")
+            has_whole = "whole" in metric.evaluated
+            refused[str(error)].append(metric.shown if has_whole else f"{metric.shown}@k")
             continue
         lacks = metric.lacks.format(**options)
-        for name, column in zip(names, values.reshape(-1, len(names)).T, strict=True):
-            columns.append((metric, name, column.copy(), lacks))
-    notes = [f"{_joined(labels)} left out: {error}" for error, labels in refused.items()]
-    per_query: dict[str, QueryValues] = {}
-    n_undefined: dict[str, int] = {}
-    for metric, name, values, lacks in columns:
-        missing = int(np.isnan(values).sum())
         chosen = metric.undefined if undefined is None else undefined
-        if chosen == "skip" and missing == len(values):
-            notes.append(f"{name} left out: every query has {lacks}.")
-            continue
-        per_query[name] = settle_undefined(ranked, values, chosen, metric=name, lacks=lacks)
-        n_undefined[name] = missing
+        for name, column in zip(names, values.reshape(-1, len(names)).T, strict=True):
+            missing = int(np.isnan(column).sum())
+            if chosen == "skip" and missing == len(column):
+                skipped.append(f"{name} left out: every query has {lacks}.")
+                continue
+            column = column.copy()
+            per_query[name] = settle_undefined(ranked, column, chosen, metric=name, lacks=lacks)
+            n_undefined[name] = missing
+    notes = [f"{_joined(labels)} left out: {error}" for error, labels in refused.items()]
+    notes += skipped
     if not per_query:
         raise DataError(f"No metric is defined. {' '.join(notes)}")
     return RankingEvaluation(
@@ -320,4 +320,5 @@ def _check_relevance(labels: Array, relevant: float) -> None:
 
 def _joined(words: Sequence[str]) -> str:
     """Words as in "a, b and c"."""
-    return " and ".join([*([", ".join(words[:-1])] if words[1:] else []), words[-1]])
+    *others, last = words
+    return f"{', '.join(others)} and {last}" if others else last

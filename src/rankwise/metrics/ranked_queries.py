@@ -85,7 +85,7 @@ class RankedQueries:
 
     @classmethod
     def _of_run(cls, qrels: Any, run: Any, qid: Any) -> RankedQueries:
-        """The documents of a run, and those that were judged but not retrieved."""
+        """The documents of a run, and judged documents that it did not retrieve."""
         if not (isinstance(qrels, Mapping) and isinstance(run, Mapping)):
             raise DataError(
                 "y and scores must both be dictionaries, as in {query: {document: label}}, or "
@@ -180,7 +180,8 @@ def as_column(values: Any, name: str) -> Array:
         raise DataError(
             f"{name} needs one number per row, in one dimension: got shape {column.shape}."
         )
-    if column.dtype.kind in "iu" and len(column) and _exceeds_float64(column):
+    is_whole = column.dtype.kind in "iu" and len(column)
+    if is_whole and max(int(column.max()), -int(column.min())) > _LARGEST_EXACT:
         raise DataError(
             f"{name} has whole numbers beyond 2**53, which float64 cannot tell apart: "
             "subtract the smallest of them, or use their ranks."
@@ -198,10 +199,6 @@ def as_column(values: Any, name: str) -> Array:
             f"{'is' if n_bad == 1 else 'are'} not finite): drop these rows or fill them in."
         )
     return column
-
-
-def _exceeds_float64(column: NDArray[Any]) -> bool:
-    return int(column.max()) > _LARGEST_EXACT or int(column.min()) < -_LARGEST_EXACT
 
 
 def _parse_objects(column: NDArray[Any], name: str) -> Array:
@@ -310,15 +307,10 @@ def _descending_order(values: Array, indptr: Ints) -> tuple[Ints, Bools | None]:
             rows = slice(indptr[g], indptr[g + 1])
             at[rows] = indptr[g] + np.argsort(keys[rows], kind="stable")
         sorted_keys = keys[at]
-    return at, _same_as_before(sorted_keys, indptr)
-
-
-def _same_as_before(values: Ints, indptr: Ints) -> Bools:
-    """Which rows have the value of the row before them in their query."""
-    same = np.zeros(len(values), bool)
-    np.equal(values[1:], values[:-1], out=same[1:])
-    same[indptr[:-1]] = False
-    return same
+    tied = np.zeros(len(keys), bool)
+    np.equal(sorted_keys[1:], sorted_keys[:-1], out=tied[1:])
+    tied[indptr[:-1]] = False
+    return at, tied
 
 
 def label_levels(labels: Array, indptr: Ints) -> Ints:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,8 @@ from rankwise.metrics.ranked_queries import (
 )
 from rankwise.metrics.ranking_metric import RankingMetric, divided, ranking_metric
 from rankwise.parameters import AnyOf, Choice, Number, Rule
+
+K: TypeAlias = int | Sequence[int] | NDArray[np.integer]
 
 _LARGEST_SUM = 1e300
 
@@ -77,11 +79,7 @@ def _relevance_metric(
     "map", {"k": OPTIONAL_CUTOFFS}, label="MAP", other_names=("ap",), evaluated=("whole",)
 )
 def average_precision(
-    ranked: RankedQueries,
-    *,
-    k: int | Sequence[int] | NDArray[np.integer] | None = None,
-    relevant: float = 1,
-    score_ties: str = "average",
+    ranked: RankedQueries, *, k: K | None = None, relevant: float = 1, score_ties: str = "average"
 ) -> Array:
     r"""Mean average precision (MAP), of the whole ranking or at k.
 
@@ -131,11 +129,7 @@ def average_precision(
     "mrr", {"k": OPTIONAL_CUTOFFS}, label="MRR", other_names=("rr",), evaluated=("whole",)
 )
 def reciprocal_rank(
-    ranked: RankedQueries,
-    *,
-    k: int | Sequence[int] | NDArray[np.integer] | None = None,
-    relevant: float = 1,
-    score_ties: str = "average",
+    ranked: RankedQueries, *, k: K | None = None, relevant: float = 1, score_ties: str = "average"
 ) -> Array:
     r"""Mean reciprocal rank of the first relevant row (MRR), of the whole ranking or at k.
 
@@ -162,19 +156,12 @@ def reciprocal_rank(
     >>> reciprocal_rank([0, 1, 1], [0.9, 0.5, 0.1], k=1)
     0.0
     """
-    from rankwise.metrics._compiled_loops import reciprocal_rank_curves
-
-    values = _relevance_curve(reciprocal_rank_curves, ranked, k, relevant, score_ties)
-    return divided(values, _n_relevant(ranked, relevant) > 0)
+    return _first_relevant(ranked, k, relevant, score_ties, reciprocal=True)
 
 
 @_relevance_metric("precision", {"k": Cutoffs()}, label="P", evaluated=("cutoffs",))
 def precision_at_k(
-    ranked: RankedQueries,
-    *,
-    k: int | Sequence[int] | NDArray[np.integer] = 10,
-    relevant: float = 1,
-    score_ties: str = "average",
+    ranked: RankedQueries, *, k: K = 10, relevant: float = 1, score_ties: str = "average"
 ) -> Array:
     r"""Precision at k: the share of relevant rows among the k with the highest scores.
 
@@ -207,11 +194,7 @@ def precision_at_k(
 
 @_relevance_metric("recall", {"k": Cutoffs()}, other_names=("r",))
 def recall_at_k(
-    ranked: RankedQueries,
-    *,
-    k: int | Sequence[int] | NDArray[np.integer] = 10,
-    relevant: float = 1,
-    score_ties: str = "average",
+    ranked: RankedQueries, *, k: K = 10, relevant: float = 1, score_ties: str = "average"
 ) -> Array:
     r"""Recall at k: the share of the relevant rows that are among the k with the highest scores.
 
@@ -243,11 +226,7 @@ def recall_at_k(
 
 @_relevance_metric("success", {"k": Cutoffs()})
 def success_at_k(
-    ranked: RankedQueries,
-    *,
-    k: int | Sequence[int] | NDArray[np.integer] = 10,
-    relevant: float = 1,
-    score_ties: str = "average",
+    ranked: RankedQueries, *, k: K = 10, relevant: float = 1, score_ties: str = "average"
 ) -> Array:
     r"""Success at k, also called hit rate: the share of queries with a relevant row at the top.
 
@@ -271,10 +250,7 @@ def success_at_k(
     >>> success_at_k([0, 1, 0], [0.9, 0.5, 0.1], k=[1, 2])
     array([0., 1.])
     """
-    from rankwise.metrics._compiled_loops import success_curves
-
-    values = _relevance_curve(success_curves, ranked, k, relevant, score_ties)
-    return divided(values, _n_relevant(ranked, relevant) > 0)
+    return _first_relevant(ranked, k, relevant, score_ties, reciprocal=False)
 
 
 @_relevance_metric("rbp", {"persistence": Number(0, 1, open_low=True, open_high=True)}, label="RBP")
@@ -335,7 +311,7 @@ def rank_biased_precision(
 def expected_reciprocal_rank(
     ranked: RankedQueries,
     *,
-    k: int | Sequence[int] | NDArray[np.integer] | None = None,
+    k: K | None = None,
     max_grade: float | None = None,
     score_ties: str = "average",
 ) -> Array:
@@ -385,14 +361,7 @@ def expected_reciprocal_rank(
     stopping = np.exp2(labels - highest) - np.exp2(-highest)
     small = labels < 1.0
     stopping[small] = np.expm1(labels[small] * np.log(2.0)) * np.exp2(-highest)  # no digits lost
-
-    def curves(part: RankedRows, cutoffs: NDArray[np.int64]) -> Array:
-        values = np.zeros((len(part.stops), len(cutoffs)))
-        rows = stopping[part.rows], part.tied, part.indptr, part.stops
-        cascade_curves(*rows, score_ties == "average", cutoffs, values)
-        return values
-
-    values = at_cutoffs(curves, ranked, k)
+    values = _looped(cascade_curves, stopping, ranked, k, score_ties == "average")
     return divided(values, np.maximum.reduceat(stopping, ranked.groups.indptr[:-1]) > 0)
 
 
@@ -407,7 +376,7 @@ def expected_reciprocal_rank(
 def ndcg(
     ranked: RankedQueries,
     *,
-    k: int | Sequence[int] | NDArray[np.integer] | None = None,
+    k: K | None = None,
     gain: str = "exponential",
     discount: str = "log2",
     score_ties: str = "average",
@@ -429,7 +398,7 @@ def ndcg(
     gain : {"exponential", "linear"}, default="exponential"
         :math:`g(y) = 2^y - 1`, or :math:`g(y) = y`.
     discount : {"log2", "letor"}, default="log2"
-        :math:`d(r) = 1/\log_2(r + 1)`; or that of LETOR 1.0, 1 at rank one and
+        :math:`d(r) = 1/\log_2(r + 1)`; or LETOR 1.0's discount, 1 at rank one and
         :math:`1/\log_2 r` from rank two, which makes the first two ranks equal.
     score_ties : {"average", "order"}, default="average"
         As for `average_precision`; on average, each rank of tied rows gets their mean gain.
@@ -464,16 +433,26 @@ def ndcg(
     return at_cutoffs(curves, ranked, k)
 
 
-def _relevance_curve(
-    loop: Callable[..., None], ranked: RankedQueries, k: Any, relevant: float, score_ties: str
+def _first_relevant(
+    ranked: RankedQueries, k: Any, relevant: float, score_ties: str, *, reciprocal: bool
 ) -> Array:
-    """The values of a compiled loop over relevant rows, for each cut-off of k."""
-    average, least = score_ties == "average", float(relevant)
+    """The probability of a relevant row among the first k, or its expected reciprocal rank."""
+    from rankwise.metrics._compiled_loops import first_relevant_curves
+
+    settings = score_ties == "average", float(relevant), reciprocal
+    values = _looped(first_relevant_curves, ranked.labels, ranked, k, *settings)
+    return divided(values, _n_relevant(ranked, relevant) > 0)
+
+
+def _looped(
+    loop: Callable[..., None], row_values: Array, ranked: RankedQueries, k: Any, *settings: Any
+) -> Array:
+    """The values of a compiled loop for each cut-off of k; it takes a value of each ranked row."""
 
     def curves(part: RankedRows, cutoffs: NDArray[np.int64]) -> Array:
         values = np.zeros((len(part.stops), len(cutoffs)))
-        rows = part.labels, part.tied, part.indptr, part.stops
-        loop(*rows, average, least, cutoffs, values)
+        rows = row_values[part.rows], part.tied, part.indptr, part.stops
+        loop(*rows, *settings, cutoffs, values)
         return values
 
     return at_cutoffs(curves, ranked, k)
@@ -558,11 +537,11 @@ class TopRows:
     rows : ndarray of shape (n_top,) or slice
         Where they are.
     weights : ndarray of shape (n_top,)
-        Those of their ranks.
+        The weights of their ranks.
     starts : ndarray of shape (n_queries + 1,)
-        ``rows[starts[g]:starts[g + 1]]`` are those of query g.
+        ``rows[starts[g]:starts[g + 1]]`` belong to query g.
     ends : ndarray of shape (n_queries, n_cutoffs)
-        ``rows[starts[g]:ends[g, j]]`` are those down to the cut-off j.
+        ``rows[starts[g]:ends[g, j]]`` are the rows down to the cut-off j.
     """
 
     rows: Ints | slice
@@ -574,7 +553,7 @@ class TopRows:
     def of(cls, indptr: Ints, stops: Ints, weights: Callable[[int], Array], ks: Ints) -> TopRows:
         """The first ``ks[-1]`` rows from ``indptr[g]`` to ``stops[g]``, for each query g.
 
-        ``weights(n)`` are those of the first n ranks.
+        ``weights(n)`` are the weights of the first n ranks.
         """
         sizes = np.minimum(stops - indptr[:-1], ks[-1])
         starts = np.concatenate(([0], np.cumsum(sizes)))
