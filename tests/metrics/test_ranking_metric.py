@@ -130,5 +130,5 @@ def test_names_as_tables_print_them():
 
 @pytest.mark.parametrize("name", ["ndgc", "rbp@5", "ndcg@0", "ndcg@", "ndcg@x", "", None])
 def test_unknown_names_list_the_metrics(name):
-    with pytest.raises(ParameterError, match=r"metric must be one of 'disagreement', .*: got"):
+    with pytest.raises(ParameterError, match=r"metric must be one of 'map', .*: got"):
         get_metric(name)

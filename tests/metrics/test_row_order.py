@@ -8,10 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from rankwise.metrics import _row_order
-from rankwise.metrics._row_order import label_levels, rank_rows, sort_queries
-from rankwise.metrics.metric_names import get_metric
-from rankwise.metrics.ranked_queries import RankedQueries
+from rankwise.metrics import get_metric, ranked_queries
+from rankwise.metrics.ranked_queries import (
+    RankedQueries,
+    label_levels,
+    rank_rows,
+    sort_queries,
+)
 
 # Some differ in the last bits only, and 0.0 equals -0.0.
 CLOSE = (-1.0, 0.0, -0.0, 1.0, 1.0 + 2.0**-52, 1.0 + 2.0**-51, 1.0 - 2.0**-53, 1e300, -1e-300)
@@ -37,7 +40,7 @@ def test_rows_by_score(chunk, problem):
     order = order if rng.integers(2) else np.arange(len(scores))
     given_order = order if (np.diff(order) != 1).any() else None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_row_order, "_CHUNK", chunk)
+        patch.setattr(ranked_queries, "_CHUNK", chunk)
         ranked, tied = rank_rows(labels, scores, given_order, indptr)
     for part in parts(indptr):
         rows = sorted(order[part].tolist(), key=lambda row: -scores[row])
@@ -99,6 +102,6 @@ def test_queries_are_evaluated_a_few_at_a_time(name, problem):
     qid = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
     want = metric(y, scores, qid, per_query=True).values
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_row_order, "_CHUNK", 8)
-        patch.setattr(_row_order, "_LEAST_PARTS", 1)  # in threads
+        patch.setattr(ranked_queries, "_CHUNK", 8)
+        patch.setattr(ranked_queries, "_LEAST_PARTS", 1)  # in threads
         assert_allclose(metric(y, scores, qid, per_query=True).values, want, rtol=1e-12)

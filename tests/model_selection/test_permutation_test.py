@@ -12,7 +12,7 @@ from rankwise import RLS, RankRLS, SparseBilinearRanker
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph import QueryGroups
 from rankwise.holdout.permuted_labels import permuted
-from rankwise.metric_labels import metric_label
+from rankwise.metric_names import metric_label
 from rankwise.model_selection import (
     PermutationTest,
     cross_validate,

@@ -32,7 +32,7 @@ from rankwise.estimators._validation import DTYPES, forget, validated
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.graph.label_checks import numeric_labels
 from rankwise.metrics import get_metric
-from rankwise.metrics.metric_names import are_grades, counts_relevant, default_metric
+from rankwise.metrics.ranking_scorer import are_grades, default_metric
 from rankwise.model_selection.best_mean import HeldOutPool, PairedDifference
 from rankwise.model_selection.mean_ranker import MeanRanker
 from rankwise.model_selection.search.labelled_rows import LabelledRows
@@ -72,8 +72,8 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
     metric : str, default="auto"
         What to choose by: a name of `rankwise.metrics.METRICS`. "auto": "ndcg@10" if there are
         queries and the labels are grades (whole numbers from 0 to 30), "disagreement" otherwise.
-        Metrics that only count relevant rows ("map", "mrr", "precision", "recall", "success")
-        cannot tell grades of 1 and more apart: rankers then learn relevance, 0 or 1.
+        Metrics that only count relevant rows, such as "map" or "precision", cannot tell
+        grades of 1 and more apart: rankers then learn relevance, 0 or 1.
     n_best : int, default=10
         The mean has at most this many parts. 1: the best ranker alone.
     candidates : {"auto", "linear", "additive", "kernel"} or list, default="auto"
@@ -189,7 +189,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         if data.groups.n_groups == 1:
             data = replace(data, qid=None)
         metric = self._metric(data)
-        if counts_relevant(metric) and are_grades(data.y):
+        if get_metric(metric).counts_relevant and are_grades(data.y):
             data = _by_relevance(data)
         folds = make_folds(data)
         trials, left_out = self._try(data, folds, metric)

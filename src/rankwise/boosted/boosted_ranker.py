@@ -21,7 +21,8 @@ from rankwise.estimators._validation import DTYPES, check_new_ids, forget, valid
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.graph import QueryGroups
 from rankwise.graph.label_checks import check_labels_differ, numeric_labels
-from rankwise.metrics.metric_names import LARGEST_GRADE, are_grades, default_metric, get_metric
+from rankwise.metric_names import get_metric
+from rankwise.metrics.ranking_scorer import LARGEST_GRADE, are_grades, default_metric
 from rankwise.objectives import RankRLSObjective
 from rankwise.parameters import AnyOf, Choice, Number, Rule, Whole, as_generator, check_parameters
 

@@ -9,10 +9,12 @@ import typer
 
 from rankwise.cli.data_options import DataOptions
 from rankwise.cli.options import (
+    METRIC_HELP,
     Force,
     TrainingFile,
     grouped,
     input_option,
+    metric_words,
     option,
     refuse,
 )
@@ -44,8 +46,9 @@ def auto(
         str,
         option(
             "NAME",
-            "What to choose by: ndcg@10, MAP, MRR, precision@5, disagreement, auc, ...",
+            f"What to choose by: {METRIC_HELP}",
             "ndcg@10 for grades in queries, else disagreement",
+            autocompletion=metric_words,
         ),
     ] = "auto",
     time_budget: Annotated[

@@ -15,9 +15,8 @@ from rankwise.errors import DataError, ExportError
 from rankwise.estimators._scaling import scales_within_queries
 from rankwise.export import feature_weights
 from rankwise.graph import QueryGroups
-from rankwise.metric_labels import metric_label
+from rankwise.metric_names import described, metric_label
 from rankwise.metrics import RankingEvaluation, evaluate_ranking
-from rankwise.metrics.significance import described
 from rankwise.model_selection import permutation_importance
 from rankwise.model_selection.best_mean import clear_errors
 from rankwise.persistence import ModelFile

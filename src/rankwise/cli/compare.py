@@ -13,7 +13,7 @@ from rankwise.cli.data_options import (
     FormatOption,
 )
 from rankwise.cli.input_files import distinct_names, read_model, scores_of
-from rankwise.cli.options import grouped, input_argument, option, refuse
+from rankwise.cli.options import METRIC_HELP, grouped, input_argument, option, refuse
 from rankwise.cli.terminal import progress, show
 
 FORMATS = ("text", "markdown", "latex", "json")
@@ -44,7 +44,7 @@ def compare(
         str | None,
         option(
             "NAME,NAME",
-            "What to compare: ndcg@10, MAP, MRR, precision@5, recall@100, disagreement, ...",
+            f"What to compare: {METRIC_HELP}",
             "ndcg@10,map,disagreement, or disagreement where labels are not grades",
         ),
     ] = None,

@@ -23,7 +23,7 @@ from rankwise.cli.options import (
 from rankwise.cli.output_files import check_writable
 from rankwise.cli.terminal import note, progress, show
 from rankwise.cli.training_rows import InMemory, connected, open_rows
-from rankwise.metric_labels import metric_label
+from rankwise.metric_names import metric_label
 from rankwise.routing import last_step
 from rankwise.tables import plural
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, NoReturn, get_type_hints
 import typer
 
 from rankwise.cli.terminal import with_parameters
+from rankwise.metric_names import get_metric
 from rankwise.rankers import ranker_class
 
 ALPHAS = "1e-3:1e8:23"
@@ -65,6 +66,14 @@ PARAMETERS = {
     "ramps": "n_ramps",
     "neighbors": "n_neighbors",
 }
+METRIC_HELP = "ndcg@10, MAP, MRR, precision@5, disagreement, auc, ... A wrong name lists them all."
+
+
+def metric_words() -> list[str]:
+    """The names of all metrics, for shells that complete words."""
+    from rankwise.metrics import METRICS
+
+    return list(METRICS)
 
 
 def option(metavar: str, help: str, default: str | bool = True, **more: Any) -> Any:
@@ -379,17 +388,17 @@ class SelectionOptions:
         str | None,
         alpha_option(
             "NAME",
-            "What to choose by: disagreement, kendall_tau, auc, MAP, MRR, ndcg, ndcg@10, "
-            "precision@10, ...",
+            f"What to choose by: {METRIC_HELP}",
             "ndcg@10 for grades in queries, else disagreement",
+            autocompletion=metric_words,
         ),
     ] = None
     relevant: Annotated[
         float | None,
         alpha_option(
             "LABEL",
-            "Rows with at least this label are relevant, for MAP, MRR, precision, recall, success "
-            "and RBP.",
+            "Rows with at least this label are relevant, for metrics that count relevant rows, "
+            "such as MAP and MRR.",
             "1",
         ),
     ] = None
@@ -405,7 +414,7 @@ class SelectionOptions:
             return self
         import numpy as np
 
-        from rankwise.metrics.metric_names import default_metric
+        from rankwise.metrics.ranking_scorer import default_metric
 
         n_queries = 1 if rows.qid is None else len(np.unique(rows.qid))
         return replace(self, metric=default_metric(rows.y, n_queries))
@@ -417,15 +426,12 @@ class SelectionOptions:
 
     def metric_function(self) -> tuple[Callable[..., Any], bool]:
         """A function of labels, scores and queries, and whether larger values are better."""
-        from rankwise.metrics import get_metric
-        from rankwise.metrics.metric_names import counts_relevant
-
-        function, greater_is_better = get_metric(self.metric_name)
+        metric = get_metric(self.metric_name)
         if self.relevant is None:
-            return function, greater_is_better
-        if not counts_relevant(self.metric_name):
+            return metric.function, metric.greater_is_better
+        if not metric.counts_relevant:
             refuse("relevant", f"--metric {self.metric_name} does not use it: leave it out.")
-        return partial(function, relevant=self.relevant), greater_is_better
+        return partial(metric.function, relevant=self.relevant), metric.greater_is_better
 
     def remark_on(self, alpha: float) -> str:
         """A hint where the best alpha is the first or last that was tried; empty elsewhere."""

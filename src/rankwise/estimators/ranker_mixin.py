@@ -56,8 +56,7 @@ class RankerMixin(Skl2onnxMixin):
             metadata routing is enabled. For one ranking of graded rows, pass the same qid for all
             rows.
         """
-        from rankwise.metrics import disagreement_error  # imported late, as it compiles loops
-        from rankwise.metrics._weighted_pairs import weighted_concordance
+        from rankwise.metrics.pairwise import disagreement_error, weighted_concordance
 
         if qid is None:
             warn_without_queries(self, y)
@@ -107,7 +106,7 @@ def warn_without_queries(ranker: Any, y: Any) -> None:
     elif _groups_are_held_out():
         seen = f"Whole groups are held out, but no qid reached {name}"
     else:
-        from rankwise.metrics.metric_names import are_grades  # imported late: it compiles loops
+        from rankwise.metrics.ranking_scorer import are_grades
 
         labels = np.asarray(to_host(y))
         if len(labels) < MANY_ROWS or not are_grades(labels) or len(np.unique(labels)) <= 2:

@@ -12,7 +12,7 @@ from rankwise.backends.arrays import Array, is_sparse, to_host
 from rankwise.errors import DataError, RankwiseWarning
 from rankwise.estimators.least_squares.rankrls import RankRLS
 from rankwise.metrics import disagreement_error, ndcg
-from rankwise.metrics.metric_names import are_grades
+from rankwise.metrics.ranking_scorer import are_grades
 from rankwise.model_selection.best_mean import PairedDifference
 from rankwise.model_selection.search.labelled_rows import LabelledRows, take
 from rankwise.model_selection.search.splits import make_splits

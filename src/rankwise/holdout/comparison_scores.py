@@ -9,17 +9,10 @@ from scipy.special import expit
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.holdout.preference_slope import logistic_slope
-from rankwise.metrics.comparison_metrics import (
-    accuracy_of,
-    brier_of,
-    calibration_error,
-    clustered_mean,
-    log_loss_of,
-    outcomes,
-    squared_error_of,
-)
+from rankwise.metric_names import COMPARISON_METRICS
+from rankwise.metrics.comparison_metrics import calibration_error, clustered_mean, outcomes
 
-GREATER_IS_BETTER = {"accuracy": True, "log_loss": False, "brier": False, "squared_error": False}
+GREATER_IS_BETTER = {name: each.greater_is_better for name, each in COMPARISON_METRICS.items()}
 """Metrics of held-out comparisons, and whether greater values are better."""
 SLOPE_FOLDS = 5
 
@@ -47,12 +40,9 @@ class ObservedComparisons:
 
     def values(self, metric: str, difference: Array, probability: Array | None) -> Array:
         """The accuracy, loss or error of each comparison."""
-        if metric == "accuracy":
-            return accuracy_of(self.margin, difference)
-        if metric == "squared_error":
-            return squared_error_of(self.margin, difference)
-        assert probability is not None
-        return (log_loss_of if metric == "log_loss" else brier_of)(self.margin, probability)
+        found = COMPARISON_METRICS[metric]
+        predicted = probability if found.of == "probability" else difference
+        return np.asarray(found.function(self.margin, predicted))
 
     def probability(self, difference: Array) -> Array:
         """P(first wins), by a logistic function whose slope was fitted to other groups."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.backends.threads import map_in_threads, threads_for
-from rankwise.metric_labels import metric_label
+from rankwise.metric_names import metric_label
 from rankwise.metrics import get_metric
 from rankwise.tables import Column, Table, TableMixin, plural
 

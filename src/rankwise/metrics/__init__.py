@@ -10,22 +10,29 @@ All queries of the qrels count. A document without a judgement has label 0, and 
 that the run did not retrieve has no rank.
 """
 
-from rankwise.metrics.comparison import RankerPair, RankingComparison, compare_rankings
+from rankwise.metric_names import METRICS, Metric, get_metric
+from rankwise.metrics import comparison_metrics as _registered  # noqa: F401
+from rankwise.metrics.comparison import (
+    PairedTest,
+    RankerPair,
+    RankingComparison,
+    compare_rankings,
+    paired_test,
+)
 from rankwise.metrics.evaluation import RankingEvaluation, evaluate_ranking
-from rankwise.metrics.graded_metrics import expected_reciprocal_rank, ndcg
-from rankwise.metrics.metric_names import METRICS, Metric, get_metric
 from rankwise.metrics.pairwise import concordance_index, disagreement_error, kendall_tau
 from rankwise.metrics.ranking_metric import QueryValues
 from rankwise.metrics.ranking_scorer import make_ranking_scorer
-from rankwise.metrics.relevance_metrics import (
+from rankwise.metrics.top_metrics import (
     average_precision,
+    expected_reciprocal_rank,
+    ndcg,
     precision_at_k,
     rank_biased_precision,
     recall_at_k,
     reciprocal_rank,
     success_at_k,
 )
-from rankwise.metrics.significance import PairedTest, paired_test
 
 __all__ = [
     "METRICS",

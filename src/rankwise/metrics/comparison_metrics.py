@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index
+from rankwise.metric_names import Metric, register
 
 LEAST = 1e-15  # smallest probability in a logarithm
 BINS = 10  # of the calibration error
-
-Loss = Callable[[Array, Array], Array]
 
 
 def accuracy_of(margin: Array, difference: Array) -> Array:
@@ -43,7 +40,7 @@ def outcomes(margin: Array) -> Array:
 def calibration_error(margin: Array, probability: Array, weight: Array) -> float:
     """The mean distance between predicted and observed frequencies, over bins of equal weight.
 
-    The probability is that of the predicted winner, so that it does not matter which item of a
+    The probability is the predicted winner's, so that it does not matter which item of a
     comparison is listed first.
     """
     first = probability >= 0.5
@@ -78,3 +75,12 @@ def clustered_mean(values: Array, weight: Array, codes: Index) -> tuple[float, f
         n = int(np.count_nonzero(np.bincount(codes, weight)))  # groups that count
     error = float(np.sqrt(n / (n - 1) * (sums * sums).sum())) / total if n > 1 else np.nan
     return mean, error
+
+
+for _metric in (
+    Metric(accuracy_of, True, "accuracy", of="difference"),
+    Metric(log_loss_of, False, "log_loss", "log-loss", of="probability"),
+    Metric(brier_of, False, "brier", of="probability"),
+    Metric(squared_error_of, False, "squared_error", "squared error", of="difference"),
+):
+    register(_metric)

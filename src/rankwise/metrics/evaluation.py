@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.errors import DataError
-from rankwise.metrics.cutoffs import Cutoffs
-from rankwise.metrics.graded_metrics import GAIN_OPTIONS, ndcg
-from rankwise.metrics.metric_names import find_name, look_up
-from rankwise.metrics.pairwise import disagreement_error, kendall_tau
+from rankwise.metric_names import METRICS, Metric, Undefined, described, find_name, look_up
+from rankwise.metrics.comparison import PairedTest, paired_test
 from rankwise.metrics.ranked_queries import Array, RankedQueries
-from rankwise.metrics.ranking_metric import (
-    UNDEFINED,
-    QueryValues,
-    RankingMetric,
-    Undefined,
-    settle_undefined,
-)
-from rankwise.metrics.relevance_metrics import (
-    RELEVANCE_OPTIONS,
-    average_precision,
-    precision_at_k,
-    reciprocal_rank,
-)
-from rankwise.metrics.significance import PairedTest, described, paired_test
+from rankwise.metrics.ranking_metric import UNDEFINED, QueryValues, settle_undefined
+from rankwise.metrics.top_metrics import OPTIONS, Cutoffs
 from rankwise.parameters import AnyOf, Choice, check_value
 from rankwise.tables import Column, Table, plural, require_pandas
 
@@ -50,7 +37,7 @@ class RankingEvaluation:
     per_query : mapping of str to QueryValues
         The values behind the means, without the queries that were left out.
     n_undefined : mapping of str to int
-        On how many queries a metric was undefined, whatever those then counted.
+        On how many queries a metric was undefined, whatever such queries then counted.
     n_rows, n_queries : int
         How many rows and queries were evaluated.
     qid : ndarray of shape (n_queries,)
@@ -203,7 +190,7 @@ def evaluate_ranking(
     score_ties: str = "average",
     undefined: Undefined | None = None,
 ) -> RankingEvaluation:
-    """All metrics at once: MAP, MRR, NDCG, NDCG@k, P@k, disagreement error and Kendall's tau_b.
+    """The usual metrics at once: MAP, MRR, P@k, NDCG, NDCG@k, disagreement and Kendall's tau_b.
 
     Parameters
     ----------
@@ -252,37 +239,41 @@ over their orders; half an error in pairs.
     >>> round(evaluation["MAP"], 4)
     0.9167
     """
-    relevance = {"relevant": relevant, "score_ties": score_ties}
-    gains = {"gain": gain, "discount": discount, "score_ties": score_ties}
-    settings = relevance | gains
-    for name, rule in {**RELEVANCE_OPTIONS, **GAIN_OPTIONS}.items():
-        check_value(name, settings[name], rule)
+    settings = {"relevant": relevant, "gain": gain, "discount": discount, "score_ties": score_ties}
+    for option, value in settings.items():
+        check_value(option, value, OPTIONS[option])
     check_value("k", k, Cutoffs())
     check_value("undefined", undefined, AnyOf(UNDEFINED, None))
     ranked = RankedQueries.of(y, scores, qid)
-    cutoffs = np.atleast_1d(k)
-    families: dict[str, Callable[[], list[_MetricValues]]] = {
-        "MAP, MRR and P@k": lambda: _relevance_columns(ranked, cutoffs, relevance),
-        "NDCG": lambda: _gain_columns(ranked, cutoffs, gains),
-        "Pairwise metrics": lambda: _pair_columns(ranked),
-    }
-    columns: list[_MetricValues] = []
-    notes: list[str] = []
-    for family, compute in families.items():
-        try:
-            columns += compute()
-        except DataError as error:
-            notes.append(f"{family} left out: {error}")
     per_query: dict[str, QueryValues] = {}
     n_undefined: dict[str, int] = {}
-    for name, values, default, lacks in columns:
-        missing = int(np.isnan(values).sum())
-        chosen = default if undefined is None else undefined
-        if chosen == "skip" and missing == len(values):
-            notes.append(f"{name} left out: every query has {lacks}.")
+    refused: dict[str, list[str]] = defaultdict(list)
+    skipped: list[str] = []
+    for metric in METRICS.values():
+        options = metric.options_from(OPTIONS, settings)
+        names, cutoffs = _shown(metric, np.atleast_1d(k), len(ranked.labels))
+        if not names:
             continue
-        per_query[name] = settle_undefined(ranked, values, chosen, metric=name, lacks=lacks)
-        n_undefined[name] = missing
+        try:
+            if metric.counts_relevant:
+                _check_relevance(ranked.labels, relevant)
+            values = metric.function.of_ranked(ranked, **options, **cutoffs)
+        except DataError as error:
+            has_whole = "whole" in metric.evaluated
+            refused[str(error)].append(metric.shown if has_whole else f"{metric.shown}@k")
+            continue
+        lacks = metric.lacks.format(**options)
+        chosen = metric.undefined if undefined is None else undefined
+        for name, column in zip(names, values.reshape(-1, len(names)).T, strict=True):
+            missing = int(np.isnan(column).sum())
+            if chosen == "skip" and missing == len(column):
+                skipped.append(f"{name} left out: every query has {lacks}.")
+                continue
+            column = column.copy()
+            per_query[name] = settle_undefined(ranked, column, chosen, metric=name, lacks=lacks)
+            n_undefined[name] = missing
+    notes = [f"{_joined(labels)} left out: {error}" for error, labels in refused.items()]
+    notes += skipped
     if not per_query:
         raise DataError(f"No metric is defined. {' '.join(notes)}")
     return RankingEvaluation(
@@ -296,28 +287,25 @@ over their orders; half an error in pairs.
     )
 
 
-class _MetricValues(NamedTuple):
-    """The values of a metric, NaN where it is undefined, and what then happens by default."""
+def _shown(metric: Metric, ks: NDArray[Any], whole: int) -> tuple[list[str], dict[str, Any]]:
+    """The labels under which an evaluation shows a metric, and its cut-offs if it takes any.
 
-    name: str
-    values: Array
-    undefined: Undefined
-    lacks: str
-
-
-def _columns(
-    metric: RankingMetric, names: Sequence[str], ranked: RankedQueries, **options: Any
-) -> Iterator[_MetricValues]:
-    """One column, or a column per cut-off."""
-    values = metric.of_ranked(ranked, **options).reshape(-1, len(names))
-    for name, column in zip(names, values.T, strict=True):
-        yield _MetricValues(name, column.copy(), metric.undefined, metric.lacks.format(**options))
+    No query has more rows than `whole`.
+    """
+    if not metric.takes_cutoff:
+        return [metric.shown] if metric.evaluated else [], {}
+    names, cutoffs = [], []
+    if "whole" in metric.evaluated:
+        names, cutoffs = [metric.shown], [whole]
+    if "cutoffs" in metric.evaluated:
+        names += [f"{metric.shown}@{k}" for k in ks]
+        cutoffs += ks.tolist()
+    return names, {"k": np.array(cutoffs)}
 
 
-def _relevance_columns(
-    ranked: RankedQueries, cutoffs: NDArray[np.integer], options: Mapping[str, Any]
-) -> list[_MetricValues]:
-    smallest, largest, relevant = ranked.labels.min(), ranked.labels.max(), options["relevant"]
+def _check_relevance(labels: Array, relevant: float) -> None:
+    """Refuse labels that no row can be relevant by."""
+    smallest, largest = labels.min(), labels.max()
     if smallest < 0:
         raise DataError(
             f"labels go down to {smallest:g}, so they are not grades. Call average_precision with "
@@ -328,24 +316,9 @@ def _relevance_columns(
             f"no label reaches relevant={relevant:g}, the largest is {largest:g}. Give the label "
             "from which a row is relevant."
         )
-    names = [f"P@{k}" for k in cutoffs]
-    return [
-        *_columns(average_precision, ["MAP"], ranked, **options),
-        *_columns(reciprocal_rank, ["MRR"], ranked, **options),
-        *_columns(precision_at_k, names, ranked, k=cutoffs, **options),
-    ]
 
 
-def _gain_columns(
-    ranked: RankedQueries, cutoffs: NDArray[np.integer], options: Mapping[str, Any]
-) -> list[_MetricValues]:
-    whole = len(ranked.labels)  # no query has more rows
-    names = ["NDCG", *(f"NDCG@{k}" for k in cutoffs)]
-    return list(_columns(ndcg, names, ranked, k=np.append(whole, cutoffs), **options))
-
-
-def _pair_columns(ranked: RankedQueries) -> list[_MetricValues]:
-    return [
-        *_columns(disagreement_error, ["disagreement"], ranked),
-        *_columns(kendall_tau, ["Kendall tau_b"], ranked),
-    ]
+def _joined(words: Sequence[str]) -> str:
+    """Words as in "a, b and c"."""
+    *others, last = words
+    return f"{', '.join(others)} and {last}" if others else last

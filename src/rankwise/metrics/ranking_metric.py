@@ -2,7 +2,8 @@
 
 A metric is written as a function of `RankedQueries` that returns one value per query, NaN where
 it is undefined. The decorator `ranking_metric` makes it public: it adds the parameters `y`,
-`scores`, `qid`, `undefined` and `per_query`, checks all of them, and documents them.
+`scores`, `qid`, `undefined` and `per_query`, checks all of them, documents them, and registers the
+metric by its name.
 """
 
 from __future__ import annotations
@@ -11,17 +12,16 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import update_wrapper
-from typing import Any, Literal, Protocol, TypeAlias, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.errors import UndefinedMetricError
+from rankwise.metric_names import Metric, Undefined, register
 from rankwise.metrics.ranked_queries import Array, RankedQueries
 from rankwise.parameters import AnyOf, Choice, Flag, Number, Rule, check_value
 from rankwise.tables import plural, require_pandas
-
-Undefined: TypeAlias = float | Literal["skip", "raise"]
 
 UNDEFINED = AnyOf(Choice("skip", "raise"), Number())
 
@@ -113,29 +113,33 @@ class RankingMetric(Protocol):
     ----------
     of_ranked : callable
         The function that was decorated: one value per query, NaN where it is undefined.
-    undefined : float or {"skip", "raise"}
-        The default of the parameter of this name.
-    lacks : str
-        Completes "query 7 has ..." for a query where the metric is undefined; `str.format` fills
-        in the options of the metric.
+    metric : Metric
+        What was registered.
     """
 
     of_ranked: Callable[..., Array]
-    undefined: Undefined
-    lacks: str
+    metric: Metric
 
     def __call__(self, y: Any, scores: Any, qid: Any = ..., **options: Any) -> Any: ...
 
 
 def ranking_metric(
-    name: str, *, options: Mapping[str, Rule], undefined: Undefined, lacks: str
+    name: str,
+    *,
+    undefined: Undefined,
+    lacks: str,
+    options: Mapping[str, Rule] | None = None,
+    label: str = "",
+    other_names: tuple[str, ...] = (),
+    greater_is_better: bool = True,
+    evaluated: tuple[str, ...] = (),
 ) -> Callable[[Callable[..., Array]], RankingMetric]:
     """Turn ``function(ranked, *, ...)``, one value per query, into a public metric.
 
     The metric has the signature and the docstring of the function, with the parameters that all
-    metrics share added to both. `name` is for error messages, `options` are the valid values of
-    the keyword parameters; see `RankingMetric` for the others.
+    metrics share added to both. The arguments are the attributes of `Metric`, which is registered.
     """
+    rules = dict(options or {})
 
     def decorate(function: Callable[..., Array]) -> RankingMetric:
         own = list(inspect.signature(function).parameters.values())[1:]
@@ -151,22 +155,31 @@ def ranking_metric(
             **chosen: Any,
         ) -> Any:
             settings = {**defaults, **chosen}
-            for option, rule in options.items():
+            for option, rule in rules.items():
                 check_value(option, settings[option], rule)
             check_value("undefined", undefined, UNDEFINED)
             check_value("per_query", per_query, Flag())
             ranked = RankedQueries.of(y, scores, qid)
             values = function(ranked, **settings)
-            lack = lacks.format(**settings)
-            result = settle_undefined(ranked, values, undefined, metric=name, lacks=lack)
+            result = settle_undefined(
+                ranked,
+                values,
+                undefined,
+                metric=function.__name__,
+                lacks=lacks.format(**settings),
+            )
             return result if per_query else result.mean()
 
         shared = inspect.signature(metric)
         y, scores, qid, *switches, _ = shared.parameters.values()
         public: Any = update_wrapper(metric, function)
-        public.of_ranked, public.undefined, public.lacks = function, undefined, lacks
         public.__signature__ = shared.replace(parameters=[y, scores, qid, *own, *switches])
         public.__doc__ = _document(function, defaults, undefined, lacks)
+        public.of_ranked = function
+        public.metric = Metric(
+            public, greater_is_better, name, label, other_names, rules, undefined, lacks, evaluated
+        )
+        register(public.metric)
         return cast(RankingMetric, public)
 
     return decorate
@@ -212,3 +225,11 @@ def settle_undefined(
     filled = values.copy()
     filled[missing] = float(undefined)
     return QueryValues(names, filled)
+
+
+def divided(values: Array, by: NDArray[Any]) -> Array:
+    """The values of each query, or of each cut-off, divided by numbers; NaN where these are 0."""
+    by = by[:, None] if by.ndim < values.ndim else by
+    out = np.full(values.shape, np.nan)
+    np.divide(values, by, out=out, where=by > 0)
+    return out

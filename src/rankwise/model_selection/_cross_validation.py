@@ -13,11 +13,15 @@ from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError, UndefinedMetricError
 from rankwise.estimators._call_errors import explain_calls
 from rankwise.holdout.held_out_scores import given_note, given_words
-from rankwise.metric_labels import metric_label
+from rankwise.metric_names import find_name, look_up, metric_label
 from rankwise.metrics import QueryValues, get_metric
-from rankwise.metrics.metric_names import default_metric, find_name, look_up
-from rankwise.metrics.ranking_scorer import EstimatorScorer, RankingScorer, in_columns
-from rankwise.metrics.significance import PairedTest, paired_test
+from rankwise.metrics.comparison import PairedTest, paired_test
+from rankwise.metrics.ranking_scorer import (
+    EstimatorScorer,
+    RankingScorer,
+    default_metric,
+    in_columns,
+)
 from rankwise.model_selection.search.exact import exact, has_shortcut
 from rankwise.model_selection.search.grid_candidates import make_batches
 from rankwise.model_selection.search.labelled_rows import LabelledRows

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._call_errors import explain_calls
-from rankwise.metric_labels import metric_label
+from rankwise.metric_names import metric_label
 from rankwise.metrics import QueryValues, get_metric
 from rankwise.model_selection.search.labelled_rows import LabelledRows, take
 from rankwise.model_selection.search.refits import fit_with_queries

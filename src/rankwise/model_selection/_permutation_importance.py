@@ -13,7 +13,7 @@ from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
 from rankwise.errors import DataError, warn
 from rankwise.estimators._call_errors import explain_calls
 from rankwise.graph import QueryGroups
-from rankwise.metric_labels import metric_label
+from rankwise.metric_names import metric_label
 from rankwise.metrics import QueryValues, get_metric
 from rankwise.model_selection.search.labelled_rows import as_rows
 from rankwise.parameters import Whole, as_generator, check_value

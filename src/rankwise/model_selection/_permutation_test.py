@@ -23,7 +23,7 @@ from rankwise.holdout.permuted_labels import (
     standard_labels,
 )
 from rankwise.holdout.permuted_levels import stacked_errors, stacks
-from rankwise.metric_labels import metric_label
+from rankwise.metric_names import metric_label
 from rankwise.model_selection._cross_validation import scores_of_columns
 from rankwise.model_selection._hold_outs import hold_out_problem
 from rankwise.model_selection._strata import Units, check_two_rows

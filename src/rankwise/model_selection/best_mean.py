@@ -12,7 +12,7 @@ from scipy.special import stdtrit
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.graph import QueryGroups
-from rankwise.metric_labels import metric_label
+from rankwise.metric_names import metric_label
 from rankwise.metrics import get_metric
 from rankwise.model_selection.mean_ranker import standardized
 from rankwise.model_selection.search.labelled_rows import LabelledRows

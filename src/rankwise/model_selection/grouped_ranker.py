@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwise.data.letor.group_files import qid_from_groups
 from rankwise.errors import DataError, ParameterError
-from rankwise.metrics.metric_names import get_metric
+from rankwise.metric_names import get_metric
 from rankwise.model_selection.search.labelled_rows import as_rows
 from rankwise.parameters import check_alphas
 

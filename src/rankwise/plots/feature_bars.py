@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.errors import DataError
-from rankwise.metric_labels import metric_label
+from rankwise.metric_names import metric_label
 from rankwise.parameters import Whole, check_value
 from rankwise.plots._look import COLORS, INK, axes_or_new, axis_names
 from rankwise.routing import last_step

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise.errors import DataError
-from rankwise.metric_labels import metric_label
+from rankwise.metric_names import metric_label
 from rankwise.parameters import AnyOf, Flag, Whole, check_value
 from rankwise.plots._look import (
     BAND,

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.errors import DataError, ParameterError
-from rankwise.metric_labels import metric_label
+from rankwise.metric_names import metric_label
 from rankwise.parameters import AnyOf, Choice, Whole, check_value
 from rankwise.plots._look import (
     INK,

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rankwise.errors import DataError
+from rankwise.metric_names import described, is_gain
 from rankwise.metrics import RankingEvaluation, paired_test
-from rankwise.metrics.significance import LOWER_IS_BETTER, described
 from rankwise.tables import Column, Table
 
 
@@ -88,6 +88,6 @@ def _best(row: Sequence[Any], metric: str) -> list[int]:
     columns = [1, *range(2, len(row), 2)]
     if len(columns) == 1:
         return []
-    choose = min if metric in LOWER_IS_BETTER else max
+    choose = max if is_gain(metric) else min
     shown = {c: round(float(row[c]), 4) for c in columns}
     return [c for c in columns if shown[c] == choose(shown.values())]

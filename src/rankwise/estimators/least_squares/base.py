@@ -24,7 +24,7 @@ from rankwise.estimators._scaling import prepare_rows, scale_training, shared_by
 from rankwise.estimators._scores import predicted_scores
 from rankwise.estimators._validation import check_training, query_groups
 from rankwise.estimators.ranker_mixin import RankerMixin
-from rankwise.metric_labels import metric_label
+from rankwise.metric_names import metric_label
 from rankwise.parameters import Rule, check_alphas, check_parameters
 from rankwise.problem import FeatureBasis, Fit, Loss, Problem, Space
 from rankwise.problem.context_space import ContextSpace

@@ -20,6 +20,7 @@ from rankwise.graph.comparisons import Comparisons
 from rankwise.holdout.comparison_hold_out import without_items
 from rankwise.holdout.comparison_scores import GREATER_IS_BETTER, ObservedComparisons
 from rankwise.holdout.hold_out_problem import explained_rounding
+from rankwise.metric_names import COMPARISON_METRICS
 from rankwise.model_selection._held_out_comparisons import edge_system, without_folds
 from rankwise.model_selection.search.candidate_scores import Run, Task
 from rankwise.model_selection.search.exact import FEW_SPLITS, is_too_wide
@@ -83,7 +84,7 @@ class ComparisonScorer:
         return 0.0 - score if self.negated else score
 
     def _chances(self, observed: ObservedComparisons, found: Predictions) -> Array | None:
-        if self._metric not in ("log_loss", "brier"):
+        if COMPARISON_METRICS[self._metric].of != "probability":
             return None
         if found.probability is not None:
             return found.probability

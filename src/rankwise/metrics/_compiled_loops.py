@@ -1,7 +1,7 @@
-"""Compiled loops down a ranking: one value per query, or one per query and cut-off.
+"""Compiled loops over the rows of rankings, and over their pairs.
 
 Every function takes the labels of several queries, query by query and best score first.
-``tied`` marks a row whose score equals that of the row before it in its query. Query g ends at
+``tied`` marks a row that has the score of the row before it in its query. Query g ends at
 ``indptr[g + 1]``; rows from ``stops[g]`` on were not retrieved and have no rank. With ``average``,
 a value is the expectation over a random order of tied rows; otherwise rows keep their order.
 `values`, of shape (queries, cut-offs), is 0 at first and filled in. All are linear in the number of
@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from rankwise.backends.jit import compiled
-from rankwise.metrics._row_order import Bools, Floats, Ints
+from rankwise.metrics.ranked_queries import Array, Bools, Ints
 
 
 @compiled
@@ -28,78 +28,50 @@ def _block_end(tied: Bools, p: int, hi: int, average: bool) -> int:
 
 
 @compiled
-def _count_relevant(labels: Floats, p: int, end: int, relevant: float) -> int:
-    count = 0
-    for q in range(p, end):
-        count += labels[q] >= relevant
-    return count
-
-
-@compiled
-def reciprocal_rank_curves(
-    labels: Floats,
+def first_relevant_curves(
+    labels: Array,
     tied: Bools,
     indptr: Ints,
     stops: Ints,
     average: bool,
     relevant: float,
+    reciprocal: bool,
     ks: Ints,
-    values: Floats,
+    values: Array,
 ) -> None:
-    """1 / rank of the first relevant row if it is among the first k, for each k of `ks`."""
+    """The probability that a relevant row is among the first k, for each k of `ks`.
+
+    With `reciprocal`, every rank of the first relevant row counts 1 / rank instead of 1.
+    """
     for g in range(len(indptr) - 1):
         lo, stop = indptr[g], stops[g]
         p, end, r = lo, lo, 0
         while end < stop and r == 0:
             p = end
             end = _block_end(tied, p, stop, average)
-            r = _count_relevant(labels, p, end, relevant)
-        if r > 0:
-            none_yet = 1.0
-            for i in range(end - p - r + 1):
-                now = r / (end - p - i)
-                for j in range(len(ks)):
-                    if p - lo + i < ks[j]:
-                        values[g, j] += none_yet * now / (p - lo + i + 1)
-                none_yet *= 1.0 - now
-
-
-@compiled
-def success_curves(
-    labels: Floats,
-    tied: Bools,
-    indptr: Ints,
-    stops: Ints,
-    average: bool,
-    relevant: float,
-    ks: Ints,
-    values: Floats,
-) -> None:
-    """The probability that a relevant row is among the first k, for each k of `ks`."""
-    for g in range(len(indptr) - 1):
-        lo, stop = indptr[g], stops[g]
-        p, end, r = lo, lo, 0
-        while end < stop and r == 0:
-            p = end
-            end = _block_end(tied, p, stop, average)
-            r = _count_relevant(labels, p, end, relevant)
-        for j in range(len(ks)):
-            none = 1.0
-            for i in range(end - p):
-                if r > 0 and p - lo + i < ks[j] and none > 0.0:
-                    none *= (end - p - r - i) / (end - p - i)
-            values[g, j] = 1.0 - none
+            for q in range(p, end):
+                r += labels[q] >= relevant
+        none_yet = 1.0
+        for i in range(end - p - r + 1 if r > 0 else 0):
+            rank = p - lo + i + 1
+            now = r / (end - p - i)  # the probability that row i is the first relevant one
+            for j in range(len(ks)):
+                if rank <= ks[j] and reciprocal:
+                    values[g, j] += none_yet * now / rank
+                elif rank <= ks[j]:
+                    values[g, j] = 1.0 - none_yet * (1.0 - now)
+            none_yet *= 1.0 - now
 
 
 @compiled
 def cascade_curves(
-    stopping: Floats,
+    stopping: Array,
     tied: Bools,
     indptr: Ints,
     stops: Ints,
     average: bool,
     ks: Ints,
-    values: Floats,
+    values: Array,
 ) -> None:
     """Expected reciprocal rank at each of the ascending cut-offs `ks`.
 
@@ -131,3 +103,46 @@ def cascade_curves(
             p = end
         for rest in range(j, len(ks)):
             values[g, rest] = total
+
+
+@compiled
+def count_pairs(
+    level: Ints, tied: Bools, indptr: Ints, tree: Ints, seen: Ints, counts: Ints
+) -> None:
+    """Pairs of each query: discordant, tied in the labels, tied in the scores, tied in both.
+
+    `level` has the labels in the order of the scores, as integers from 0; `counts` is filled in.
+    Every row is compared with the rows that have better scores, by their number at each level
+    (`seen`) and below it (`tree`, a binary indexed tree): O(log levels) for each row. Both need
+    room for one more than the number of levels, and are 0.
+    """
+    top = len(tree)
+    for g in range(len(indptr) - 1):
+        lo, hi = indptr[g], indptr[g + 1]
+        p = lo
+        while p < hi:
+            end = _block_end(tied, p, hi, True)
+            for q in range(p, end):
+                k = level[q]
+                counts[g, 3] -= seen[k]
+                while k > 0:  # rows at lower levels, whose scores are better
+                    counts[g, 0] += tree[k]
+                    k -= k & -k
+            for q in range(p, end):
+                counts[g, 2] += q - p
+                k = level[q]
+                counts[g, 1] += seen[k]
+                counts[g, 3] += seen[k]
+                seen[k] += 1
+                k += 1
+                while k < top:
+                    tree[k] += 1
+                    k += k & -k
+            p = end
+        for q in range(lo, hi):
+            k = level[q]
+            seen[k] = 0
+            k += 1
+            while k < top:
+                tree[k] = 0
+                k += k & -k
