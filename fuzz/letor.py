@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from rankwise.data import read_letor
-from rankwise.data.letor.faults import archive
 from rankwise.data.letor.parsing import MAX_INDEX, Null
 from rankwise.data.letor.reading import FeatureMatrix, QueryIds
-from rankwise.data.letor.text_blocks import TextBlock, _Stream
+from rankwise.data.letor.text_blocks import TextBlock, _Stream, archive
 from rankwise.errors import LetorFormatError
 
 NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")

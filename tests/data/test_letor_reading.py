@@ -17,7 +17,7 @@ from scipy import sparse
 
 from rankwise.data import LetorBlocks, qid_from_groups, read_letor
 from rankwise.data.letor import text_blocks
-from rankwise.data.letor.group_files import group_file_beside
+from rankwise.data.query_rows import group_file_beside
 from rankwise.errors import DataError, LetorFormatError, ParameterError
 from tests.oracles.letor import parse_letor
 

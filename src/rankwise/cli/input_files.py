@@ -46,7 +46,7 @@ def read_letor_file(
 
 def _with_groups(data: LetorData, path: Path) -> LetorData:
     """The same rows, with queries from group sizes in a file beside `path`, if there is one."""
-    from rankwise.data.letor.group_files import group_file_beside, read_group_file
+    from rankwise.data.query_rows import group_file_beside, read_group_file
 
     file = group_file_beside(path)
     if file is None:
@@ -80,7 +80,7 @@ def explaining_width(
     path: Path, n_features: int | None, whose: str, fill: float | None = None
 ) -> Iterator[None]:
     """Raise an error about the number of features where a file has more than expected."""
-    from rankwise.data.letor.streaming import survey_span
+    from rankwise.data.letor.reading import survey_span
     from rankwise.errors import DataError, LetorFormatError
 
     try:
@@ -115,7 +115,7 @@ def check_width(
 
     A file is read again to find its last feature, but only if no row has the last of the model.
     """
-    from rankwise.data.letor.streaming import survey_span
+    from rankwise.data.letor.reading import survey_span
     from rankwise.errors import DataError
 
     last: Any = data.X[:, [n_features - 1]]

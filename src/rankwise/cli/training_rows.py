@@ -230,7 +230,7 @@ def _check_queries_of_workers(
     path: Path, options: DataOptions, n_rows: int, *, has_queries: bool
 ) -> None:
     """Workers read parts of the file, to which group sizes beside the file do not belong."""
-    from rankwise.data.letor.group_files import group_file_beside
+    from rankwise.data.query_rows import group_file_beside
 
     file = group_file_beside(path)
     if file is not None and not has_queries:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from ast import literal_eval
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,8 +16,6 @@ from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array
 from rankwise.data.battles import CODE_OF_NUMBER, CODE_OF_WORD, Battles, with_winners
-from rankwise.data.pandalm import annotators, one_row_per_verdict
-from rankwise.data.reward_bench import has_completions, one_row_per_battle
 from rankwise.data.tables.records import (
     Columns,
     frame_columns,
@@ -481,3 +480,109 @@ def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Which entries are empty, None or NaN."""
     empty = (isinstance(value, str) and not value for value in values)
     return np.asarray(missing_entries(values) | np.fromiter(empty, bool, len(values)))
+
+
+KEY = "cmp_key"  # the names of both models, with "_" between them
+ANNOTATOR = re.compile(r"annotator\d+")
+WINNERS = {"0": "tie", "1": "model_a", "2": "model_b"}
+
+
+def annotators(columns: Columns) -> list[str]:
+    """The columns of verdicts; empty if this is not a table of PandaLM."""
+    return [name for name in columns if ANNOTATOR.fullmatch(name)] if KEY in columns else []
+
+
+def one_row_per_verdict(columns: Columns, where: Callable[[int], str]) -> Columns:
+    """The same as battles of arenas: a row for each annotator of each row.
+
+    New columns are ``model_a``, ``model_b``, ``winner``, ``annotator``, ``prompt`` (instruction and
+    input), and, if there are responses, ``words_a`` and ``words_b``.
+    """
+    names = annotators(columns)
+    n = len(columns[KEY])
+    made: Columns = {
+        name: [value for value in values for _ in names]
+        for name, values in columns.items()
+        if name not in names
+    }
+    pairs = [_models(key, k, where) for k, key in enumerate(columns[KEY]) for _ in names]
+    made["model_a"], made["model_b"] = ([pair[side] for pair in pairs] for side in (0, 1))
+    made["winner"] = [_winner(columns[name][k], name, k, where) for k in range(n) for name in names]
+    made["annotator"] = names * n
+    texts = [name for name in ("instruction", "input") if name in columns]
+    if texts:
+        made["prompt"] = [
+            "\n".join(map(str, row)) for row in zip(*map(made.get, texts), strict=True)
+        ]
+    for name, side in (("response1", "a"), ("response2", "b")):
+        if name in columns:
+            made[f"words_{side}"] = [len(str(text or "").split()) for text in made[name]]
+    return made
+
+
+def _models(key: Any, row: int, where: Callable[[int], str]) -> tuple[str, str]:
+    parts = str(key).split("_")
+    if len(parts) != 2:
+        raise DataError(
+            f'{where(row)}: {KEY} must be two names of models with "_" between them: got {key!r}.'
+        )
+    return parts[0], parts[1]
+
+
+def _winner(value: Any, name: str, row: int, where: Callable[[int], str]) -> str | None:
+    if value is None or value == "":
+        return None
+    word = WINNERS.get(str(value).strip().removesuffix(".0"))
+    if word is None:
+        raise DataError(f"{where(row)}: {name} must be 1, 2 or 0 for a tie: got {value!r}.")
+    return word
+
+
+MODELS, RIGHT = "models", "num_correct"
+
+
+def has_completions(columns: Columns) -> bool:
+    """Whether this is a table of RewardBench 2."""
+    return MODELS in columns and RIGHT in columns
+
+
+def one_row_per_battle(columns: Columns, where: Callable[[int], str]) -> tuple[Columns, list[int]]:
+    """The same as winners and losers, and the row from which each battle comes.
+
+    Each model with a right completion beats each other model with a wrong one. New columns are
+    ``chosen_model`` and ``rejected_model``.
+    """
+    battles = [
+        (k, one, other)
+        for k, (models, right) in enumerate(zip(columns[MODELS], columns[RIGHT], strict=True))
+        for one, other in _battles(models, right, k, where)
+    ]
+    if not battles:
+        raise DataError("No row has a right and a wrong completion of two different models.")
+    rows = [k for k, _, _ in battles]
+    made: Columns = {
+        name: [values[k] for k in rows] for name, values in columns.items() if name != MODELS
+    }
+    made["chosen_model"] = [one for _, one, _ in battles]
+    made["rejected_model"] = [other for _, _, other in battles]
+    return made, rows
+
+
+def _battles(
+    models: Any, right: Any, row: int, where: Callable[[int], str]
+) -> list[tuple[Any, Any]]:
+    if not isinstance(models, list | tuple):
+        raise DataError(
+            f"{where(row)}: {MODELS} must be a list, with the model of each completion: "
+            f"got {models!r}."
+        )
+    try:
+        n = int(right)
+    except (TypeError, ValueError):
+        n = -1
+    if not 0 <= n <= len(models):
+        raise DataError(
+            f"{where(row)}: {RIGHT} must be a number of the {len(models)} completions: "
+            f"got {right!r}."
+        )
+    return [(one, other) for one in models[:n] for other in models[n:] if one != other]

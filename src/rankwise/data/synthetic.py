@@ -1,16 +1,18 @@
-"""Generated ranking problems with a known solution."""
+"""Generated ranking problems and battles, whose solution is known."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
-from rankwise.data._described_rows import DescribedRows
+from rankwise.data.battles import Battles
+from rankwise.data.query_rows import DescribedRows
 from rankwise.errors import ParameterError
-from rankwise.parameters import AnyOf, Choice, Number, Whole, check_value
+from rankwise.parameters import AnyOf, Choice, Number, Whole, as_generator, check_value
 
 Floats = NDArray[np.float64]
 
@@ -159,3 +161,168 @@ def _row_bounds(rows_per_query: int | tuple[int, int]) -> tuple[int, int]:
             f"got {rows_per_query}."
         )
     return low, high
+
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GeneratedBattles:
+    """Battles and the truth behind them; made by `make_battles`.
+
+    Attributes
+    ----------
+    battles : Battles
+        With sessions as groups, and with judges and context if there are any.
+    ratings : ndarray of shape (n_items,)
+        The true ratings, with mean 0, in the order of ``battles.items``.
+    style : float
+        The true effect of the column "style" of the context.
+    position : float
+        The true preference for the first place.
+    slips : ndarray of shape (n_judges,)
+        Share of verdicts that each judge gives at random.
+
+    Examples
+    --------
+    >>> from rankwise.data import make_battles
+    >>> made = make_battles(20, 1000, random_state=0)
+    >>> made.battles
+    Battles(1,000 battles of 20 items, 133 ties, 42 both bad, 317 groups, 1 context column)
+    """
+
+    battles: Battles
+    ratings: Floats
+    style: float
+    position: float
+    slips: Floats
+
+    def __repr__(self) -> str:
+        return f"GeneratedBattles({self.battles!r}, style={self.style}, position={self.position})"
+
+
+def make_battles(
+    n_items: int = 20,
+    n_battles: int = 5000,
+    *,
+    spread: float = 0.5,
+    ties: float = 0.35,
+    both_bad: float = 0.05,
+    style: float = 0.183,
+    position: float = 0.0,
+    n_judges: int = 0,
+    slips: float = 0.05,
+    session_size: float = 3.0,
+    rematch: float = 0.5,
+    dependence: float = 0.5,
+    random_state: Any = None,
+) -> GeneratedBattles:
+    """Make battles between items, as on a page on which visitors compare answers of models.
+
+    Ratings are from ``N(0, spread²)``. The outcome of a battle is that of Davidson's model with
+    the advantage
+
+        eta = rating of the first - rating of the second + style * x + position.
+
+    A visitor votes in a session, and has a taste for each item, from N(0, 1). If t is the
+    difference of the tastes for the two items, divided by its standard deviation, the vote is that
+    of the quantile ``Phi(sqrt(r) t + sqrt(1 - r) e)`` of the outcomes, from "second" to "first",
+    with e from N(0, 1) and the dependence r. So every vote has the probabilities of the model, but
+    the votes of a session agree more than independent ones would.
+    Popular items battle more often: the frequencies of items differ up to tenfold.
+
+    Parameters
+    ----------
+    n_items, n_battles : int
+    spread : float, default=0.5
+        Standard deviation of ratings.
+    ties : float, default=0.35
+        nu of Davidson's model: P(tie) relative to P(first wins) between equals. 0: no ties.
+    both_bad : float, default=0.05
+        Share of battles in which both are bad.
+    style : float, default=0.183
+        Effect of a covariate that has mean 0 and variance 1. 0: battles have no context.
+    position : float, default=0.0
+        Preference for the first place.
+    n_judges : int, default=0
+        Number of judges; 0: battles have none.
+    slips : float, default=0.05
+        Mean share of verdicts that judges give at random.
+    session_size : float, default=3.0
+        Mean number of battles of a session.
+    rematch : float, default=0.5
+        Probability that the next battle of a session is between the same items.
+    dependence : float, default=0.5
+        Of the votes of a session, from 0 (independent votes) to below 1.
+    random_state : int, Generator or None, default=None
+
+    Returns
+    -------
+    GeneratedBattles
+
+    Examples
+    --------
+    >>> from rankwise.data import make_battles
+    >>> made = make_battles(3, 100, style=0, both_bad=0, random_state=0)
+    >>> made.ratings.shape, len(made.battles)
+    ((3,), 100)
+    """
+    check_value("n_items", n_items, Whole(2))
+    check_value("n_battles", n_battles, Whole(1))
+    check_value("n_judges", n_judges, Whole(0))
+    for name, value in (("spread", spread), ("ties", ties)):
+        check_value(name, value, Number(0))
+    for name, value in (("style", style), ("position", position)):
+        check_value(name, value, Number())
+    for name, value in (
+        *(("both_bad", both_bad), ("slips", slips)),
+        *(("rematch", rematch), ("dependence", dependence)),
+    ):
+        check_value(name, value, Number(0, 1, open_high=True))
+    check_value("session_size", session_size, Number(1))
+    rng = as_generator(random_state)
+
+    ratings = spread * rng.standard_normal(n_items)
+    ratings -= ratings.mean()
+    popularity = np.geomspace(1.0, 0.1, n_items)
+    first = rng.choice(n_items, n_battles, p=popularity / popularity.sum())
+    second = rng.choice(n_items, n_battles, p=popularity / popularity.sum())
+    same = first == second
+    second[same] = (first[same] + rng.integers(1, n_items, same.sum())) % n_items
+    new = rng.random(n_battles) < 1.0 / session_size
+    new[0] = True
+    session = np.cumsum(new) - 1
+    # Battles that repeat a pair take it from the last battle that does not.
+    kept = np.where(new | (rng.random(n_battles) >= rematch), np.arange(n_battles), 0)
+    kept = np.maximum.accumulate(kept)
+    first, second = first[kept], second[kept]
+    x = rng.standard_normal(n_battles)
+    eta = ratings[first] - ratings[second] + style * x + position
+    weights = np.column_stack((np.exp(-eta / 2), np.full(n_battles, ties), np.exp(eta / 2)))
+    shares = np.cumsum(weights / weights.sum(axis=1, keepdims=True), axis=1)
+    code, number = np.unique(
+        np.concatenate((session * n_items + first, session * n_items + second)), return_inverse=True
+    )
+    taste = rng.standard_normal(len(code))[number].reshape(2, -1)
+    noise = np.sqrt(1 - dependence) * rng.standard_normal(n_battles)
+    quantile = ndtr(np.sqrt(dependence / 2) * (taste[0] - taste[1]) + noise)
+    outcome = np.array([1, 2, 0])[(quantile[:, None] > shares[:, :2]).sum(axis=1)]
+    judge, judge_slips = None, np.zeros(0)
+    if n_judges:
+        judge_slips = np.minimum(slips * rng.gamma(2.0, 0.5, n_judges), 0.9)
+        judge = rng.integers(0, n_judges, n_battles)
+        random = rng.random(n_battles) < judge_slips[judge]
+        outcome[random] = rng.integers(0, 3 if ties else 2, random.sum())
+    outcome[rng.random(n_battles) < both_bad] = 3
+    battles = Battles.of(
+        first,
+        second,
+        np.array(["first", "second", "tie", "both_bad"])[outcome],
+        items=np.arange(n_items),
+        groups=session,
+        judge=judge,
+        context=x[:, None] if style else None,
+    )
+    names = np.array([f"item {k + 1}" for k in range(n_items)])
+    battles = replace(battles, items=names, context_names=["style"] if style else None)
+    return GeneratedBattles(battles, ratings, style, position, judge_slips)

@@ -13,7 +13,7 @@ from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._device import send_rows
 from rankwise.estimators._landmark_choice import KeptLandmarks
 from rankwise.graph import QueryGroups
-from rankwise.graph.weight_checks import check_row_weights
+from rankwise.graph.label_checks import check_row_weights
 from rankwise.problem import LandmarkSpace, Space
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from rankwise.backends.arrays import to_host
 from rankwise.errors import DataError, warn
 from rankwise.estimators._skl2onnx import Skl2onnxMixin
-from rankwise.graph.weight_checks import check_row_weights
+from rankwise.graph.label_checks import check_row_weights
 from rankwise.parameters import default_parameters
 
 MANY_ROWS = 50  # with fewer, grades may well be those of one ranking

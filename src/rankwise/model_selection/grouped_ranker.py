@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from rankwise.data.letor.group_files import qid_from_groups
+from rankwise.data.query_rows import qid_from_groups
 from rankwise.errors import DataError, ParameterError
 from rankwise.metric_names import get_metric
 from rankwise.model_selection.search.labelled_rows import as_rows

@@ -1,0 +1,220 @@
+"""Rows of queries: described, cut into blocks, and numbered by the sizes of groups."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from rankwise.backends.arrays import is_sparse
+from rankwise.errors import DataError
+from rankwise.graph.id_arrays import join_ids
+from rankwise.tables import Column, Table, plural, require_pandas
+
+FEW_LABELS = 6  # so many are counted one by one
+
+
+class DescribedRows:
+    """A short description of rows with `X`, `y` and perhaps `qid`, and a data frame of them."""
+
+    X: Any
+    y: Any
+    qid: Any
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the features; None if they have none."""
+        return None
+
+    def to_frame(self) -> Any:
+        """The rows as a pandas data frame: columns qid (if there are queries), y, and features.
+
+        Features without names are called x0, x1, and so on. Sparse features stay sparse.
+        """
+        pandas = require_pandas("X, y and qid")
+        names = self.feature_names or [f"x{j}" for j in range(self.X.shape[1])]
+        if sparse.issparse(self.X):
+            frame = pandas.DataFrame.sparse.from_spmatrix(self.X, columns=names)
+        else:
+            frame = pandas.DataFrame(self.X, columns=names)
+        if self.y is not None:
+            frame.insert(0, "y", self.y)
+        if self.qid is not None:
+            frame.insert(0, "qid", self.qid)
+        return frame
+
+    def __repr__(self) -> str:
+        lines = [f"{name:<9}{text}" for name, text in self._facts().items()]
+        return "\n  ".join((self._title(), *lines))
+
+    def _repr_html_(self) -> str:
+        rows = tuple(self._facts().items())
+        return Table((Column("", ""), Column("", "")), rows, self._title()).to_html()
+
+    def _title(self) -> str:
+        return type(self).__name__
+
+    def _facts(self) -> dict[str, str]:
+        n, d = self.X.shape
+        rows = f"{plural(n, 'row')}, {plural(d, 'feature')}"
+        stored = getattr(self.X, "nnz", None)
+        if stored is not None:
+            rows += f" ({stored / max(n * d, 1):.2g} of the values are not zero)"
+        if self.qid is None:
+            rows += ", one ranking"
+        else:
+            sizes = np.unique(self.qid, return_counts=True)[1]
+            low, high = sizes.min(initial=n), sizes.max(initial=0)
+            each = f"{low}" if low == high else f"{low} to {high}"
+            rows += f", {plural(len(sizes), 'query')} of {each} rows"
+        return {"size": rows, "labels": "none" if self.y is None else _labels(np.asarray(self.y))}
+
+
+def _labels(y: Any) -> str:
+    values, counts = np.unique(y, return_counts=True)
+    if 0 < len(values) <= FEW_LABELS:
+        of_label = (f"{v:g} ({plural(int(n), 'row')})" for v, n in zip(values, counts, strict=True))
+        return ", ".join(of_label)
+    if not len(values):
+        return "none"
+    return f"{len(values):,} different, from {values[0]:.3g} to {values[-1]:.3g}"
+
+
+Rows = TypeVar("Rows", bound=DescribedRows)
+
+BLOCK_BYTES = 32 * 2**20  # of features in a block, about
+
+FileVersion = tuple[int, int]
+"""Size and modification time of a file, to notice changes between two passes over it."""
+
+
+def file_version(path: str | os.PathLike[str]) -> FileVersion:
+    """The version of a file as it is now."""
+    status = os.stat(path)
+    return status.st_size, status.st_mtime_ns
+
+
+def whole_queries(pieces: Iterator[Rows], block_bytes: int) -> Iterator[Rows]:
+    """Join and cut pieces of any size into blocks of about `block_bytes`, at ends of queries."""
+    held_back: list[Rows] = []
+    held, enough = 0, block_bytes
+    for piece in pieces:
+        held_back.append(piece)
+        held += _size(piece.X)
+        if held < enough:
+            continue
+        whole = _joined(held_back)
+        cut = len(whole.y) if whole.qid is None else int(run_starts(whole.qid)[-1])
+        if cut == 0:  # a single query so far, longer than a block
+            held_back, enough = [whole], 2 * held
+            continue
+        block, rest = _rows(whole, slice(0, cut)), _rows(whole, slice(cut, None))
+        del whole, held_back
+        yield block
+        held_back, enough = [rest], block_bytes
+        held = _size(rest.X)
+    whole = _joined(held_back)
+    if len(whole.y):
+        yield whole
+
+
+def run_starts(ids: Any) -> NDArray[np.intp]:
+    """Where runs of equal ids start."""
+    return np.flatnonzero(np.concatenate((np.ones(min(len(ids), 1), bool), ids[1:] != ids[:-1])))
+
+
+def _size(X: Any) -> int:
+    """Bytes of features."""
+    return int(X.data.nbytes + X.indices.nbytes) if is_sparse(X) else int(X.nbytes)
+
+
+def _joined(pieces: list[Any]) -> Any:
+    if len(pieces) == 1:
+        return pieces[0]
+    Xs: list[Any] = [piece.X for piece in pieces]
+    X = sparse.vstack(Xs, format="csr") if is_sparse(Xs[0]) else np.concatenate(Xs)
+    ids: list[Any] = [piece.qid for piece in pieces]
+    qid = None if ids[0] is None else join_ids(ids)
+    return replace(pieces[0], X=X, y=np.concatenate([piece.y for piece in pieces]), qid=qid)
+
+
+def _rows(data: Any, rows: slice) -> Any:
+    qid = None if data.qid is None else data.qid[rows].copy()
+    return replace(data, X=data.X[rows].copy(), y=data.y[rows].copy(), qid=qid)
+
+
+SUFFIXES = (".query", ".group")  # of LightGBM and of XGBoost
+
+
+def qid_from_groups(sizes: Any) -> NDArray[np.intp]:
+    """Query ids of adjacent rows, from the number of rows of each query.
+
+    LightGBM's ``group`` is such a list of sizes.
+
+    Parameters
+    ----------
+    sizes : array-like of shape (n_queries,)
+        Whole numbers of at least 1.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        0 for the rows of the first query, 1 for those of the second, and so on.
+
+    Examples
+    --------
+    >>> from rankwise.data import qid_from_groups
+    >>> qid_from_groups([2, 3])
+    array([0, 0, 1, 1, 1])
+    """
+    found = np.asarray(sizes)
+    if found.ndim != 1 or len(found) == 0:
+        raise DataError(f"sizes must be a list of group sizes: got shape {found.shape}.")
+    wrong = np.ones(len(found), dtype=bool)
+    if found.dtype.kind in "iuf":
+        wrong = ~((found >= 1) & (found == np.floor(found)))
+    if wrong.any():
+        k = int(np.argmax(wrong))
+        raise DataError(
+            f"Group sizes must be whole numbers of at least 1: got {found[k]} for group {k}."
+        )
+    return np.repeat(np.arange(len(found)), found.astype(np.intp))
+
+
+def group_file_beside(path: str | os.PathLike[str]) -> Path | None:
+    """The file of group sizes beside a data file, such as train.txt.query; None if there is none.
+
+    For a gzipped file, the name may be that of the file without ``.gz``.
+    """
+    name = os.fspath(path)
+    names = [name, name.removesuffix(".gz")]
+    candidates = [Path(f"{stem}{suffix}") for stem in names for suffix in SUFFIXES]
+    return next((file for file in candidates if file.is_file()), None)
+
+
+def read_group_file(path: str | os.PathLike[str], n_rows: int) -> NDArray[np.intp]:
+    """Query ids of `n_rows` rows from a file with the size of a group per line."""
+    sizes = []
+    with open(path, encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            word = line.strip()
+            if not word:
+                continue
+            if not (word.isascii() and word.isdigit()) or int(word) == 0:
+                raise DataError(
+                    f"{path}, line {number}: {word[:40]!r} is not a group size. Such a file "
+                    "has the number of rows of a query per line."
+                )
+            sizes.append(int(word))
+    if sum(sizes) != n_rows:
+        raise DataError(
+            f"The group sizes in {path} add up to {sum(sizes)}, but the data has {n_rows} rows: "
+            "they do not belong together."
+        )
+    return qid_from_groups(sizes)
