@@ -8,6 +8,7 @@ import pickle
 import sys
 import zipfile
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import reduce
 
 import numpy as np
@@ -28,6 +29,7 @@ from rankwise import (
     KPCR,
     RLS,
     KPCRank,
+    Leaderboard,
     PairwiseGP,
     RankingSearchCV,
     RankRLS,
@@ -478,3 +480,11 @@ def test_too_many_workers_of_a_part(path):
     save_model(model, path)
     with pytest.raises(ModelFileError, match="n_jobs of FeatureUnion must be an integer from"):
         load_model(path)
+
+
+def test_ids_that_cannot_be_saved_are_named(tmp_path):
+    ids = [Decimal(1), Decimal(2), Decimal(3)]
+    first, second = zip(*([(a, b) for a in ids for b in ids if a != b] * 4), strict=True)
+    board = Leaderboard().fit(first, second, [1, 0] * 12)
+    with pytest.raises(ModelFileError, match="Ids can be saved if they are text or integers"):
+        save_model(board, tmp_path / "board.rankwise")

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from rankwise.asking import Session
 from rankwise.asking.goals import Goal, about, discordant, top_probabilities
 from rankwise.asking.item_scores import DenseScores
 from rankwise.asking.next_pair import choose_pairs
@@ -144,3 +145,10 @@ def test_slips_are_found():
     assert low < 0.2 < high
     assert abs(mean - 0.2) < 0.05
     assert slip_rate(np.zeros(0))[0] == pytest.approx(0.05, abs=0.005)
+
+
+@pytest.mark.parametrize("k", [3, 99])
+def test_all_items_are_no_goal(k):
+    with pytest.raises(ParameterError, match=f"top {k} of 3 items are all of them"):
+        Session(["a", "b", "c"], goal=Goal("top", k=k))
+    assert Session(["a", "b", "c"], goal=Goal("top", k=2)).settings.goal.k == 2

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 
 from rankwise import RankRLS, load_model
 from rankwise.data import read_comparisons
+from rankwise.errors import DataError
 from rankwise.model_selection import leave_comparison_out
 
 
@@ -88,3 +89,15 @@ def test_bad_options(tables, run, options, message, tmp_path, monkeypatch):
 
 def test_columns_need_two_files(tables, run):
     assert "It needs two files" in run("preferences", tables[0], "--group", "rater", ok=False)
+
+
+def test_columns_of_text_are_left_out():
+    items = {"id": ["a", "b", "c"], "title": ["x", "y", "z"], "size": [1, 2, 3]}
+    votes = {"first": ["b", "c"], "second": ["a", "b"]}
+    with pytest.warns(UserWarning, match="columns of text are no features.*: title"):
+        data = read_comparisons(items, votes)
+    assert data.X.tolist() == [[1.0], [2.0], [3.0]]
+    items["size"] = [1, "big", 3]
+    left_out = pytest.warns(UserWarning, match="title")
+    with left_out, pytest.raises(DataError, match="or remove the column"):
+        read_comparisons(items, votes)

@@ -10,6 +10,7 @@ from scipy.special import ndtr
 
 from rankwise.asking.item_scores import MANY, Scores
 from rankwise.backends.arrays import Array
+from rankwise.errors import ParameterError
 from rankwise.parameters import Choice, Number, Whole, check_value
 from rankwise.tables import plural
 
@@ -82,6 +83,14 @@ class Goal:
             if self.tolerance < one_pair and self.wrong is None
             else self
         )
+
+    def check_items(self, n_items: int) -> None:
+        """Raise an error if all items would be among the best."""
+        if self.kind == "top" and self.k >= n_items:
+            raise ParameterError(
+                f"The top {self.k} of {n_items} items are all of them: k (--top) must be less than "
+                "the number of items."
+            )
 
     @property
     def demanded(self) -> float:

@@ -171,6 +171,8 @@ class Session:
         for name in ("question", "advice"):
             check_text(name, given.get(name, ""))
         with self._lock:
+            if goal is not None:
+                goal.check_items(len(self._ledger.items))
             settings = replace(self.settings, **given)
             if settings != self.settings:
                 self._append("settings", settings.to_json())

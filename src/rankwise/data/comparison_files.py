@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rankwise.backends.arrays import Array
 from rankwise.data.chosen_rejected import read_chosen_rejected
 from rankwise.data.tables.records import frame_columns, place_of_row, read_records, refuse_odd_texts
-from rankwise.errors import DataError
+from rankwise.errors import DataError, warn
 from rankwise.graph.comparison_checks import MARGIN_OF_WINNER
 from rankwise.graph.comparisons import Comparisons
 from rankwise.tables import plural
@@ -129,6 +129,10 @@ def read_comparisons(
     if isinstance(items, str | Path):
         refuse_odd_texts((ids,), table.where)
     features = [name for name in table.names if name != key]
+    words = [name for name in features if table.is_text(name)]
+    features = [name for name in features if name not in words]
+    if words and features:
+        warn(f"{table}: columns of text are no features, and are left out: {', '.join(words)}.")
     if not features:
         raise DataError(f"{table} has no features: it needs columns of numbers beside {key!r}.")
     X = np.column_stack([table.numbers(name) for name in features])
@@ -199,6 +203,11 @@ class _ColumnTable:
         out[:] = values
         return out
 
+    def is_text(self, name: str) -> bool:
+        """Whether a column has words, and no number."""
+        values = [value for value in self.columns[name] if value not in (None, "")]
+        return bool(values) and not any(_is_number(value) for value in values)
+
     def numbers(self, name: str) -> Array:
         out = np.empty(len(self.columns[self.known(name)]))
         for k, value in enumerate(self.columns[name]):
@@ -208,9 +217,18 @@ class _ColumnTable:
                 out[k] = np.nan
             if not np.isfinite(out[k]):
                 raise DataError(
-                    f"{self.where(k)}: the column {name!r} must hold numbers: got {value!r}."
+                    f"{self.where(k)}: the column {name!r} must hold numbers: got {value!r}. "
+                    "Correct the value, or remove the column."
                 )
         return out
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _sides(votes: _ColumnTable, first: str | None, second: str | None) -> tuple[str, str]:

@@ -150,7 +150,10 @@ def _refuse(value: Any, where: str) -> NoReturn:
         table = "rankwise.persistence.value_objects.VALUE_OBJECTS"
         advice = f"A value object needs a stable name: add a line to {table}."
     else:
-        advice = "Kernels can be saved by name, arrays as NumPy arrays or sparse matrices."
+        advice = (
+            "Ids can be saved if they are text or integers, kernels by name, and arrays as NumPy "
+            "arrays or sparse matrices."
+        )
     raise ModelFileError(f"{where} is {describe(value)}, which cannot be saved. {advice}")
 
 
