@@ -1,6 +1,7 @@
 """Ids of tables and frames: different ids stay different, whatever their type."""
 
 import json
+from datetime import date, timedelta
 from decimal import Decimal
 
 import numpy as np
@@ -227,3 +228,14 @@ def test_ids_with_an_exponent_have_lost_digits(tmp_path):
     path = csv_table(tmp_path / "t.csv", ["1", "1.2345678901234568e+18"])
     with pytest.raises(DataError, match=r"line 3: .* a number with an exponent"):
         read_table(path)
+
+
+@pytest.mark.parametrize("as_categories", [False, True])
+@pytest.mark.parametrize(
+    "ids", [[date(2020, 1, 2), Decimal("1.5")], [timedelta(days=1), 0.5], [date(2020, 1, 2), 3]]
+)
+def test_dates_beside_other_ids_are_refused(ids, as_categories):
+    column = pd.Series(ids, dtype=object)
+    frame = pd.DataFrame({"qid": column.astype("category") if as_categories else column})
+    with pytest.raises(DataError, match="'qid' holds values of several types"):
+        from_frame(frame.assign(label=[0, 1], a=[1.0, 2.0]))

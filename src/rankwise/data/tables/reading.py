@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import date, time, timedelta
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -386,10 +387,33 @@ def _arrow_table(frame: Any) -> Any:
     other = next((name for name in eager.columns if not isinstance(name, str)), None)
     if other is not None:
         raise DataError(f"Names of columns must be text: got {other!r}. Rename them.")
+    _refuse_mixed_dates(frame)
     try:
         return eager.to_arrow().select(eager.columns)
     except Exception:  # of any library: which column is it?
         return arrow.table({name: _arrow_column(frame, eager, name) for name in eager.columns})
+
+
+def _refuse_mixed_dates(frame: Any) -> None:
+    """Raise an error about a column of pandas with dates beside other values.
+
+    Arrow would make dates or numbers of all of them, and different values equal.
+    """
+    for name, dtype in getattr(frame, "dtypes", {}).items() if hasattr(frame, "iloc") else ():
+        values = getattr(dtype, "categories", frame[name])
+        if values.dtype != object:
+            continue
+        import pandas as pd
+
+        if not pd.api.types.infer_dtype(values, skipna=True).startswith(("mixed", "date", "time")):
+            continue
+        kinds = {type(value) for value in values[~pd.isna(values)]}
+        if len(kinds) > 1 and any(issubclass(kind, date | time | timedelta) for kind in kinds):
+            found = ", ".join(sorted(kind.__name__ for kind in kinds))
+            raise DataError(
+                f"The frame: the column {name!r} holds values of several types ({found}). Convert "
+                "them to one type, such as text."
+            )
 
 
 def _arrow_column(frame: Any, eager: Any, name: str) -> Any:
