@@ -214,7 +214,7 @@ def test_values_keep_their_type(path):
     assert same.fortran.flags.f_contiguous
     assert same.generator.normal() == model.generator.normal()
     arrays = [name for name in zipfile.ZipFile(path).namelist() if name.endswith(".npy")]
-    assert len(arrays) == 12  # equal arrays are stored once
+    assert len(arrays) == 13  # equal arrays are stored once
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
@@ -249,7 +249,7 @@ class TestRefusedOnSaving:
             (
                 RankRLS(kernel=lambda a, b: float(a @ b), scale=None),
                 {},
-                "is a function.*saved by name",
+                "is a function.*kernels by name",
             ),
             (Mine(), {}, "is a Mine, .* a line to rankwise.rankers.RANKERS"),
             (RankRLS(), {"basis": Basis(3)}, "basis of RankRLS is a Basis, .*VALUE_OBJECTS"),
