@@ -163,9 +163,6 @@ def _row_bounds(rows_per_query: int | tuple[int, int]) -> tuple[int, int]:
     return low, high
 
 
-Floats = NDArray[np.float64]
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class GeneratedBattles:
     """Battles and the truth behind them; made by `make_battles`.
