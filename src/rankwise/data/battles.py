@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from operator import eq
 from typing import Any
@@ -254,17 +255,15 @@ def number_labels(labels: NDArray[Any]) -> tuple[NDArray[Any], Index]:
     if labels.dtype.kind in "iu":
         found, codes = np.unique(labels, return_inverse=True)
         return found, np.asarray(codes, dtype=np.intp)
-    number: dict[Any, int] = {}
-    codes = number_more(labels, number)
+    number, codes = number_in_order(labels)
     return id_array(number), codes
 
 
-def number_more(labels: NDArray[Any], number: dict[Any, int]) -> Index:
-    """Numbers of entries; labels that are not in `number` are added to it."""
-    entries = labels.tolist()
-    new = [label for label in dict.fromkeys(entries) if label not in number]
-    number.update(zip(new, range(len(number), len(number) + len(new)), strict=True))
-    return np.fromiter(map(number.__getitem__, entries), np.intp, len(entries))
+def number_in_order(labels: NDArray[Any]) -> tuple[dict[Any, int], Index]:
+    """Distinct labels with their numbers, in the order of their first entries; and all numbers."""
+    number: defaultdict[Any, int] = defaultdict()
+    number.default_factory = number.__len__
+    return number, np.fromiter(map(number.__getitem__, labels.tolist()), np.intp, len(labels))
 
 
 class _OrNone(dict[Any, int]):

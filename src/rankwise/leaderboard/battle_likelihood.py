@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import log_ndtr, ndtr
 
 from rankwise.backends.arrays import Array, Index, Sparse
-from rankwise.data.battles import Battles, number_labels
+from rankwise.data.battles import Battles, number_in_order, number_labels
 from rankwise.errors import DataError, warn
 from rankwise.tables import plural
 
@@ -459,7 +459,10 @@ class BattleProblem:
         counts, row = tally(*sides, outcome, b.weight, sign[:, None] * (x / scales), judge)
         modelled = ties == "model" and bool((b.outcome == 2).any())
         layout = Layout.of(len(battles.items), len(names), len(judges), modelled)
-        group = None if b.groups is None else number_labels(b.groups)[1]
+        group = b.groups
+        if group is not None:
+            whole = group.dtype.kind in "iu"
+            group = np.unique(group, return_inverse=True)[1] if whole else number_in_order(group)[1]
         return cls(
             Likelihood(counts, layout, link), row, outcome, b.weight, sign, group, judges, names,
             scales, features,
