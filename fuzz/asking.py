@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from rankwise.asking import Item, Refused, Session
-from rankwise.asking.log import MemoryLog
+from rankwise.asking.log import Log
 from rankwise.asking.web.app import make_app
 from rankwise.asking.web.guards import Doorkeeper
 
@@ -54,7 +54,7 @@ def check(data: bytes, rng: np.random.Generator, folder: Path) -> None:
         text = data
         for name, value in fields.items():
             text = text.replace(f"{{{name}}}".encode(), value.encode())
-        foreign = [session.secret, door.organizer_key, bob.key, organizer.rpartition(".")[2]]
+        foreign = [session._ledger.secret, door.organizer_key, bob.key, organizer.rpartition(".")[2]]
         if role == "left out":
             foreign.remove(bob.key)
         before = len(session.log.entries())
@@ -80,7 +80,7 @@ def check(data: bytes, rng: np.random.Generator, folder: Path) -> None:
 
 def _session() -> Session:
     """Four items, three raters and a few answers; nothing is computed after this."""
-    log = MemoryLog()
+    log = Log()
     image = log.put_file(SVG, "image/svg+xml")
     items = [Item("a", image=image), Item("b", "*x*", markdown=True, facts={"f": "1"})]
     session = Session([*items, "c", "d"], log=log, both_bad=True)

@@ -10,11 +10,10 @@ import numpy as np
 from playwright.sync_api import sync_playwright
 
 from rankwise.asking import Session
-from rankwise.asking.demo_patterns import demo_items, demo_settings
-from rankwise.asking.log import MemoryLog
-from rankwise.asking.web.app import make_app
+from rankwise.asking.items import demo_items, demo_settings
+from rankwise.asking.log import Log
+from rankwise.asking.web.app import make_app, serving
 from rankwise.asking.web.guards import Doorkeeper
-from rankwise.asking.web.server import serving
 
 HERE = Path(__file__).parent
 DESKTOP, PHONE = {"width": 1000, "height": 720}, {"width": 390, "height": 780}
@@ -22,7 +21,7 @@ DESKTOP, PHONE = {"width": 1000, "height": 720}, {"width": 390, "height": 780}
 
 def answered(n_answers):
     """A session with answers of three raters, who like some patterns better than others."""
-    log, rng = MemoryLog(), np.random.default_rng(1)
+    log, rng = Log(), np.random.default_rng(1)
     session = Session(demo_items(log.put_file), log=log, **demo_settings())
     names = [item.id for item in session.items]
     liking = 2 * rng.standard_normal(len(session.items))

@@ -4,17 +4,16 @@ import sys
 from pathlib import Path
 
 from rankwise.asking import Item, Session
-from rankwise.asking.log import SqliteLog
-from rankwise.asking.web.app import make_app
+from rankwise.asking.log import Log
+from rankwise.asking.web.app import listening_socket, make_app, make_server
 from rankwise.asking.web.guards import Doorkeeper
-from rankwise.asking.web.server import listening_socket, make_server
 
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="40" height="40"><rect/></svg>'
 
 
 def make_session(path):
     """Eight letters, each with a picture."""
-    log = SqliteLog(path)
+    log = Log(path)
     image = log.put_file(SVG, "image/svg+xml")
     return Session([Item(letter, image=image) for letter in "abcdefgh"], log=log)
 

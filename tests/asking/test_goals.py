@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from rankwise.asking import Session
-from rankwise.asking.goals import Goal, about, discordant, top_probabilities
-from rankwise.asking.item_scores import DenseScores
-from rankwise.asking.next_pair import choose_pairs
+from rankwise.asking.goals import Goal, about, choose_pairs, discordant, top_probabilities
+from rankwise.asking.item_model import DenseScores
 from rankwise.asking.standings import Ranking, slip_rate
 from rankwise.errors import ParameterError
 from tests.oracles.asking import best_items, outcome_information, wrong_pairs

@@ -12,7 +12,7 @@ pytest.importorskip("markupsafe", reason="needs the extra ask")
 
 from markdown_it import MarkdownIt
 
-from rankwise.asking.web.markdown import LONGEST, _Plain, markdown
+from rankwise.asking.web.pages import LONGEST, _Plain, markdown
 
 TAGS = {"p", "br", "hr", "h3", "h4", "h5", "h6", "ul", "ol", "li", "pre", "code", "strong", "em"}
 

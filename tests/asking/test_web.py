@@ -14,16 +14,15 @@ from urllib.parse import urlsplit
 import pytest
 
 from rankwise.asking import Item, NotSavedError, Session
-from rankwise.asking.log import MemoryLog
+from rankwise.asking.log import Log
 from rankwise.asking.session_exports import share_page
 
 httpx = pytest.importorskip("httpx")
 pytest.importorskip("starlette", reason="needs the extra ask")
 pytest.importorskip("uvicorn", reason="needs the extra ask")
 
-from rankwise.asking.web.app import make_app  # noqa: E402
+from rankwise.asking.web.app import make_app, serving  # noqa: E402
 from rankwise.asking.web.guards import Doorkeeper  # noqa: E402
-from rankwise.asking.web.server import serving  # noqa: E402
 
 SCRIPT = "<script>alert(1)</script>"
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"><script>alert(1)</script></svg>'
@@ -33,7 +32,7 @@ LARGEST = 300_000
 @pytest.fixture(scope="module")
 def served():
     """A session of eight items, two of them dangerous, and the address of its page."""
-    log = MemoryLog()
+    log = Log()
     image = log.put_file(SVG, "image/svg+xml")
     items = [
         Item(SCRIPT, text=f"{SCRIPT} & more", facts={"<b>": "=1+1"}),
@@ -99,6 +98,7 @@ def test_answering(served, client, enter):
     assert (plain.status_code, plain.headers["location"]) == (303, "/")
     assert "Saved." in client.post("/answer", data=form, headers=part).text  # pressed twice
     other = client.post("/answer", data=form | {"outcome": "tie"}, headers=part)
+    assert other.status_code == 409
     assert "answered already" in other.text
     assert session.n_answers("ann") == before + 4
     wrong = client.post("/answer", data=form | {"outcome": "maybe", "token": token})
@@ -122,11 +122,11 @@ def test_a_second_interrupt_says_nothing():
 
     async def interrupted():
         async with (app := make_app(session)).router.lifespan_context(app):
-            assert session._helper is not None
+            assert session._background is not None
             raise CancelledError
 
     asyncio.run(interrupted())
-    assert session._helper is None
+    assert session._background is None
 
 
 def test_the_organizer_sees_the_best_of_many_items(client, enter, monkeypatch):
@@ -370,7 +370,7 @@ def test_files_to_save(served, client, enter):
 
 
 def test_the_page_for_sharing_has_pictures():
-    log = MemoryLog()
+    log = Log()
     image = log.put_file(SVG, "image/svg+xml")
     page = share_page(Session([Item("one", image=image), Item(SCRIPT)], log=log))
     assert "data:image/svg+xml;base64," in page

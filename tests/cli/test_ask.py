@@ -19,7 +19,7 @@ class NoServer:
 
 @pytest.fixture(autouse=True)
 def nothing_is_served(monkeypatch):
-    monkeypatch.setattr("rankwise.asking.web.server.make_server", lambda app: NoServer())
+    monkeypatch.setattr("rankwise.asking.web.app.make_server", lambda app: NoServer())
     monkeypatch.setattr("webbrowser.open", lambda address: pytest.fail("opened a browser"))
 
 
@@ -107,7 +107,7 @@ def test_the_link_that_a_browser_opens_is_good_for_once(run, items, monkeypatch)
     opened, apps = [], []
     monkeypatch.setattr("webbrowser.open", opened.append)
     monkeypatch.setattr(
-        "rankwise.asking.web.server.make_server", lambda app: apps.append(app) or NoServer()
+        "rankwise.asking.web.app.make_server", lambda app: apps.append(app) or NoServer()
     )
     printed = run("ask", "--port", 0, items).stdout
     (link,) = opened

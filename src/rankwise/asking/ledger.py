@@ -6,11 +6,11 @@ from bisect import insort
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rankwise.asking.goals import Goal
+from rankwise.asking.goals import Goal, Pair, pair
 from rankwise.asking.item_model import Comparison
 from rankwise.asking.items import Item
 from rankwise.asking.log import Entry
-from rankwise.asking.next_pair import Pair, pair
+from rankwise.errors import DataError
 
 OUTCOMES = ("first", "second", "tie", "both_bad")
 
@@ -96,8 +96,34 @@ class Ledger:
 
     def apply(self, entry: Entry) -> None:
         """Add an entry."""
-        getattr(self, f"_{entry.kind}")(entry, entry.body)
+        body = entry.body
+        match entry.kind:
+            case "session":
+                self.secret = body["secret"]
+            case "settings":
+                self.settings = Settings.from_json(body)
+            case "items":
+                self._set_items(body)
+            case "rater":
+                self.raters[body["name"]] = Rater(body["name"], body["key"])
+            case "answer":
+                self._put(Answer(entry.number, entry.time, **body))
+            case "withdraw":
+                self._put(replace(self.answers[body["answer"]], withdrawn=True))
+            case "change":
+                known, outcome = self.answers[body["answer"]], body["outcome"]
+                self._put(replace(known, outcome=outcome, withdrawn=False, changed=True))
+            case "drop":
+                self.raters[body["rater"]].dropped = body["dropped"]
+            case "pause":
+                self.paused = body["paused"]
+            case kind:
+                raise DataError(f"Entry {entry.number} of the session is of unknown kind {kind!r}.")
         self.version = entry.number
+
+    def goal(self) -> Goal:
+        """The goal, as it is for the present number of items."""
+        return self.settings.goal.for_items(len(self.items))
 
     def counted(self) -> list[Answer]:
         """The answers that count, the first one first."""
@@ -115,7 +141,7 @@ class Ledger:
         counts: dict[Pair, int] = {}
         for a in self.answers.values():
             if a.outcome == "skip" and self._counts(a):
-                key = self.pair_of(a)
+                key = self.pair_of(a.first, a.second)
                 counts[key] = counts.get(key, 0) + 1
         return counts
 
@@ -137,9 +163,9 @@ class Ledger:
             if name in self.raters and not self.raters[name].dropped
         )
 
-    def pair_of(self, answer: Answer) -> Pair:
-        """The numbers of its items, the smaller first."""
-        return pair(self.number[answer.first], self.number[answer.second])
+    def pair_of(self, first: str, second: str) -> Pair:
+        """The numbers of two items, the smaller first."""
+        return pair(self.number[first], self.number[second])
 
     def _counts(self, answer: Answer) -> bool:
         return self._stands(answer) and not self.raters[answer.rater].dropped
@@ -149,13 +175,7 @@ class Ledger:
         number = self.number
         return not answer.withdrawn and answer.first in number and answer.second in number
 
-    def _session(self, entry: Entry, body: dict[str, Any]) -> None:
-        self.secret = body["secret"]
-
-    def _settings(self, entry: Entry, body: dict[str, Any]) -> None:
-        self.settings = Settings.from_json(body)
-
-    def _items(self, entry: Entry, body: dict[str, Any]) -> None:
+    def _set_items(self, body: dict[str, Any]) -> None:
         from_table = not self.known or body.get("table", False)
         removed = set(body.get("removed", ()))
         made = {values["id"]: Item.from_json(values) for values in body["items"]}
@@ -173,19 +193,6 @@ class Ledger:
             for answer in self.answers.values():
                 self._count(answer)
 
-    def _rater(self, entry: Entry, body: dict[str, Any]) -> None:
-        self.raters[body["name"]] = Rater(body["name"], body["key"])
-
-    def _answer(self, entry: Entry, body: dict[str, Any]) -> None:
-        self._put(Answer(entry.number, entry.time, **body))
-
-    def _withdraw(self, entry: Entry, body: dict[str, Any]) -> None:
-        self._put(replace(self.answers[body["answer"]], withdrawn=True))
-
-    def _change(self, entry: Entry, body: dict[str, Any]) -> None:
-        known, outcome = self.answers[body["answer"]], body["outcome"]
-        self._put(replace(known, outcome=outcome, withdrawn=False, changed=True))
-
     def _put(self, answer: Answer) -> None:
         """Keep an answer, or its new state, and count it."""
         before = self.answers.get(answer.number)
@@ -200,9 +207,3 @@ class Ledger:
             insort(self._standing.setdefault(answer.rater, []), answer.number)
             counted = self._n_answers.get(answer.rater, 0)
             self._n_answers[answer.rater] = counted + (answer.outcome != "skip")
-
-    def _drop(self, entry: Entry, body: dict[str, Any]) -> None:
-        self.raters[body["rater"]].dropped = body["dropped"]
-
-    def _pause(self, entry: Entry, body: dict[str, Any]) -> None:
-        self.paused = body["paused"]

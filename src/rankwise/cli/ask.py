@@ -231,9 +231,8 @@ def ask(
     hosts = server.hosts()
     wanted = goal.make()
     _check_installed()
-    from rankwise.asking.web.app import make_app
+    from rankwise.asking.web.app import listening_socket, make_app, make_server
     from rankwise.asking.web.guards import Doorkeeper
-    from rankwise.asking.web.server import listening_socket, make_server
 
     listening = listening_socket(server.host, server.port)
     with closing(listening), _open(items, session, columns, demo) as found:
@@ -268,21 +267,21 @@ def ask(
 def _open(items: Path | None, session: Path | None, columns: ItemColumns, demo: bool) -> Session:
     """The session of a file, with the items that were given."""
     from rankwise.asking import Session
-    from rankwise.asking.log import SqliteLog, is_session_file
+    from rankwise.asking.log import Log, is_session_file
 
     path = _path(items, session, demo)
     given = columns.given()
     if items is not None and is_session_file(items):
         if given is not None:
             refuse(given, f"{items} is an earlier session: its items are known.")
-        return Session(log=SqliteLog(items))
+        return Session(log=Log(items))
     if path.exists() and path.stat().st_size and not is_session_file(path):
         refuse("session", f"{path} is not a session: give another file.")
     fresh = not path.exists()
-    log = SqliteLog(path)
+    log = Log(path)
     try:
         if demo:
-            from rankwise.asking.demo_patterns import demo_items, demo_settings
+            from rankwise.asking.items import demo_items, demo_settings
 
             return Session(demo_items(log.put_file), log=log, **demo_settings())
         assert items is not None

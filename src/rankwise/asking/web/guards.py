@@ -14,8 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from rankwise.asking.session import Session
-from rankwise.asking.signatures import same
+from rankwise.asking.session import Session, same
 
 LARGEST_BODY = 25 * 2**20
 HOST = re.compile(r"(?P<name>[a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.IGNORECASE | re.ASCII)

@@ -15,10 +15,9 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from rankwise.asking.background import Background
-from rankwise.asking.charts import hour_bars, interval_bar
 from rankwise.asking.items import IMAGE_TYPES, TEXT_TYPES, Item, keep_image, read_items
-from rankwise.asking.refused import Refused
-from rankwise.asking.session import Session
+from rankwise.asking.session import Refused, Session
+from rankwise.asking.session_exports import hour_bars, interval_bar
 from rankwise.asking.web.guards import Doorkeeper, as_number
 from rankwise.asking.web.pages import Pages
 from rankwise.errors import DataError
