@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from rankwise.asking import Background, Goal, Item, Refused, Session
-from rankwise.asking.background import Done, Job, Worker, Computing
+from rankwise.asking.background import Computing, Done, Job, Worker
 from rankwise.asking.item_model import MANY, ItemModel
 from rankwise.asking.ledger import Ledger
 from rankwise.asking.log import Entry, Log

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -12,13 +13,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from rankwise import __version__
 from rankwise.asking.items import Item
-from rankwise.asking.ledger import OUTCOMES, Answer
+from rankwise.asking.ledger import OUTCOMES
 from rankwise.asking.session import Question, Session
 from rankwise.asking.web.guards import Doorkeeper, Visitor
 from rankwise.parameters import Choice, check_value
-
-Act = Callable[[Visitor, dict[str, Any]], Any]
 
 
 class ApiRoutes:
@@ -33,7 +33,7 @@ class ApiRoutes:
 
     def routes(self) -> list[Route]:
         return [
-            Route("/api/schema", self._reading(lambda visitor: schema())),
+            Route("/api/schema", self._reading(schema)),
             Route("/api/progress", self._reading(self.progress)),
             Route("/api/ranking", self._reading(self.ranking, organizer=True)),
             Route("/api/answers", self._reading(self.answers, organizer=True)),
@@ -42,7 +42,7 @@ class ApiRoutes:
             Route("/api/undo", self._writing(self.undo), methods=["POST"]),
         ]
 
-    def progress(self, visitor: Visitor) -> dict[str, Any]:
+    def progress(self) -> dict[str, Any]:
         found, settings = self.session.progress(), self.session.settings
         return {
             "question": settings.question,
@@ -56,50 +56,116 @@ class ApiRoutes:
             "paused": self.session.paused,
         }
 
-    def ranking(self, visitor: Visitor) -> dict[str, Any]:
+    def ranking(self) -> dict[str, Any]:
         found = self.session.ranking()
         return {"interval": found.level, "ranking": found.rows()}
 
-    def answers(self, visitor: Visitor) -> dict[str, Any]:
-        return {"answers": [_answer(a) for a in self.session.answers]}
+    def answers(self) -> dict[str, Any]:
+        return {"answers": [asdict(answer) for answer in self.session.answers]}
 
-    def question(self, visitor: Visitor, body: dict[str, Any]) -> dict[str, Any]:
-        return {"question": _question(self.session.ask(visitor.rater))}
+    def question(self, rater: str, body: dict[str, Any]) -> dict[str, Any]:
+        return {"question": _question(self.session.ask(rater))}
 
-    def answer(self, visitor: Visitor, body: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, rater: str, body: dict[str, Any]) -> dict[str, Any]:
         token, outcome = str(body.get("token")), body.get("outcome")
         check_value("outcome", outcome, Choice(*OUTCOMES, "skip"))
-        saved = self.session.answer(token, str(outcome), rater=visitor.rater)
-        return {"answer": _answer(saved), "question": _question(self.session.ask(visitor.rater))}
+        saved = self.session.answer(token, str(outcome), rater=rater)
+        return {"answer": asdict(saved), "question": _question(self.session.ask(rater))}
 
-    def undo(self, visitor: Visitor, body: dict[str, Any]) -> dict[str, Any]:
-        return {"question": _question(self.session.undo(visitor.rater))}
+    def undo(self, rater: str, body: dict[str, Any]) -> dict[str, Any]:
+        return {"question": _question(self.session.undo(rater))}
 
     def _reading(
-        self, act: Callable[[Visitor], Any], *, organizer: bool = False
+        self, act: Callable[[], Any], *, organizer: bool = False
     ) -> Callable[[Request], Response]:
         def route(request: Request) -> Response:
-            who = self.door.organizer(request) if organizer else self.door.visitor(request)
-            return JSONResponse(act(who))
+            self.door.visitor(request, organizer=organizer)
+            return JSONResponse(act())
 
         return route
 
-    def _writing(self, act: Act) -> Callable[[Request], Awaitable[Response]]:
+    def _writing(
+        self, act: Callable[[str, dict[str, Any]], Any]
+    ) -> Callable[[Request], Awaitable[Response]]:
         async def route(request: Request) -> Response:
-            visitor = self.door.visitor(request)
+            visitor: Visitor = self.door.visitor(request)
             self.door.check_write(request, visitor, request.headers.get("x-csrf-token", ""))
             body = await request.body()
             try:
                 values = json.loads(body) if body else {}
-            except ValueError as error:
-                raise HTTPException(400, f"The body is not JSON: {error}.") from error
-            except RecursionError as error:
-                raise HTTPException(400, "The body has objects too deep in others.") from error
+            except (ValueError, RecursionError) as error:
+                deep = isinstance(error, RecursionError)
+                why = "objects are too deep in others" if deep else error
+                raise HTTPException(400, f"The body is not JSON: {why}.") from error
             if not isinstance(values, dict):
                 raise HTTPException(400, "The body must be an object.")
-            return JSONResponse(await run_in_threadpool(act, visitor, values))
+            return JSONResponse(await run_in_threadpool(act, visitor.rater, values))
 
         return route
+
+
+def _question(question: Question | None) -> dict[str, Any] | None:
+    if question is None:
+        return None
+    sides = {"first": _item(question.first), "second": _item(question.second)}
+    return {"token": question.token, "rater": question.rater, **sides}
+
+
+def _item(item: Item) -> dict[str, Any]:
+    image = f"/image/{item.image}" if item.image else ""
+    shown = {"text": item.shown, "markdown": item.markdown, "image": image, "facts": item.facts}
+    return {"id": item.id, **shown}
+
+
+def _object(text: str = "", **properties: Any) -> dict[str, Any]:
+    """A schema of an object, with names of properties that are text, and the others."""
+    found = {name: {"type": "string"} for name in text.split()} | properties
+    return {"type": "object", "properties": found, "required": list(found)}
+
+
+def _list(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+_NUMBER, _WHOLE, _FLAG = ({"type": kind} for kind in ("number", "integer", "boolean"))
+_OUTCOME = {"type": "string", "enum": [*OUTCOMES, "skip"]}
+_REFERENCE = "#/components/schemas/"
+_ITEM, _QUESTION, _ANSWER = ({"$ref": _REFERENCE + name} for name in ("Item", "Question", "Answer"))
+_NEXT = {"oneOf": [_QUESTION, {"type": "null"}]}
+_FACTS = {"type": "object", "additionalProperties": {"type": "string"}}
+_SCHEMAS = {
+    "Item": _object("id text image", markdown=_FLAG, facts=_FACTS),
+    "Question": _object("token rater", first=_ITEM, second=_ITEM),
+    "Answer": _object(
+        "first second rater", number=_WHOLE, time=_NUMBER, outcome=_OUTCOME, withdrawn=_FLAG,
+        changed=_FLAG,
+    ),
+}  # fmt: skip
+_PLACE = _object(
+    "item", rank=_WHOLE, score=_NUMBER, low=_NUMBER, high=_NUMBER, rank_low=_WHOLE,
+    rank_high=_WHOLE, answers=_WHOLE,
+)  # fmt: skip
+_PROGRESS = _object(
+    "question advice goal", goal_reached=_FLAG, certainty=_NUMBER, expected_wrong=_NUMBER,
+    answers=_WHOLE, answers_left={"type": ["integer", "null"]}, paused=_FLAG,
+)  # fmt: skip
+_CALLS = {  # by path: method, what comes back, its schema
+    "schema": ("get", "This document.", _object()),
+    "progress": ("get", "How far the goal is.", _PROGRESS),
+    "ranking": (
+        "get",
+        "The ranking, for the organizer.",
+        _object(interval=_NUMBER, ranking=_list(_PLACE)),
+    ),
+    "answers": (
+        "get",
+        "All answers and skips, for the organizer.",
+        _object(answers=_list(_ANSWER)),
+    ),
+    "question": ("post", "The next pair.", _object(question=_NEXT)),
+    "answer": ("post", "What was saved, and the next.", _object(answer=_ANSWER, question=_NEXT)),
+    "undo": ("post", "The same pair again.", _object(question=_QUESTION)),
+}
 
 
 def schema() -> dict[str, Any]:
@@ -111,107 +177,20 @@ def schema() -> dict[str, Any]:
     >>> sorted(schema()["paths"])[:2]
     ['/api/answer', '/api/answers']
     """
-    from rankwise import __version__
-
-    def of(description: str, **properties: Any) -> dict[str, Any]:
-        content = {"application/json": {"schema": _object(**properties)}}
-        return {"200": {"description": description, "content": content}}
-
-    text, number, flag = ({"type": kind} for kind in ("string", "number", "boolean"))
-    whole = {"type": "integer"}
-    question = {"$ref": "#/components/schemas/Question"}
-    answer = {"$ref": "#/components/schemas/Answer"}
-    item = {"$ref": "#/components/schemas/Item"}
-    maybe = {"oneOf": [question, {"type": "null"}]}
-    place = _object(
-        rank=whole, item=text, score=number, low=number, high=number, rank_low=whole,
-        rank_high=whole, answers=whole,
-    )  # fmt: skip
-    outcome = {"type": "string", "enum": [*OUTCOMES, "skip"]}
-    sent = {"content": {"application/json": {"schema": _object(token=text, outcome=outcome)}}}
+    paths: dict[str, Any] = {}
+    for name, (method, description, found) in _CALLS.items():
+        content = {"application/json": {"schema": found}}
+        responses = {"200": {"description": description, "content": content}}
+        paths[f"/api/{name}"] = {method: {"responses": responses}}
+    sent = {"application/json": {"schema": _object("token", outcome=_OUTCOME)}}
+    paths["/api/answer"]["post"]["requestBody"] = {"content": sent}
     return {
         "openapi": "3.1.0",
         "info": {"title": "rankwise ask", "version": __version__},
         "components": {
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
-            "schemas": {
-                "Item": _object(
-                    id=text, text=text, markdown=flag, image=text,
-                    facts={"type": "object", "additionalProperties": text},
-                ),
-                "Question": _object(token=text, rater=text, first=item, second=item),
-                "Answer": _object(
-                    number=whole, time=number, first=text, second=text, outcome=outcome,
-                    rater=text, withdrawn=flag, changed=flag,
-                ),
-            },
+            "schemas": _SCHEMAS,
         },
         "security": [{"key": []}],
-        "paths": {
-            "/api/schema": {"get": {"responses": of("This document.")}},
-            "/api/progress": {
-                "get": {
-                    "responses": of(
-                        "How far the goal is.", question=text, advice=text, goal=text,
-                        goal_reached=flag, certainty=number, expected_wrong=number, answers=whole,
-                        answers_left={"type": ["integer", "null"]}, paused=flag,
-                    )
-                }
-            },
-            "/api/ranking": {
-                "get": {
-                    "responses": of(
-                        "The ranking, for the organizer.",
-                        interval=number,
-                        ranking={"type": "array", "items": place},
-                    )
-                }
-            },
-            "/api/answers": {
-                "get": {
-                    "responses": of(
-                        "All answers and skips, for the organizer.",
-                        answers={"type": "array", "items": answer},
-                    )
-                }
-            },
-            "/api/question": {"post": {"responses": of("The next pair.", question=maybe)}},
-            "/api/answer": {
-                "post": {
-                    "requestBody": sent,
-                    "responses": of("What was saved, and the next.", answer=answer, question=maybe),
-                }
-            },
-            "/api/undo": {"post": {"responses": of("The same pair again.", question=question)}},
-        },
-    }  # fmt: skip
-
-
-def _object(**properties: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(properties)}
-
-
-def _item(item: Item) -> dict[str, Any]:
-    image = f"/image/{item.image}" if item.image else ""
-    return {
-        "id": item.id,
-        "text": item.shown,
-        "markdown": item.markdown,
-        "image": image,
-        "facts": item.facts,
+        "paths": paths,
     }
-
-
-def _question(question: Question | None) -> dict[str, Any] | None:
-    if question is None:
-        return None
-    return {
-        "token": question.token,
-        "rater": question.rater,
-        "first": _item(question.first),
-        "second": _item(question.second),
-    }
-
-
-def _answer(answer: Answer) -> dict[str, Any]:
-    return dict(vars(answer))

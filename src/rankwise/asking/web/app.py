@@ -25,11 +25,11 @@ from rankwise.asking import session_exports
 from rankwise.asking.background import Background
 from rankwise.asking.items import LARGEST_IMAGE
 from rankwise.asking.log import NotSavedError
-from rankwise.asking.session import Session
+from rankwise.asking.session import AlreadyAnswered, Question, Session
 from rankwise.asking.web.api import ApiRoutes
 from rankwise.asking.web.guards import LARGEST_BODY, Doorkeeper, Guard, Visitor
 from rankwise.asking.web.organizer import OrganizerRoutes
-from rankwise.asking.web.pages import Pages
+from rankwise.asking.web.pages import render
 from rankwise.errors import ParameterError, RankwiseError
 
 ASSETS = {
@@ -82,7 +82,7 @@ def make_app(
         Knows the one-time keys that it made.
     """
     routes = _AskRoutes(session, door or Doorkeeper(session))
-    organizer = OrganizerRoutes(session, routes.door, routes.pages)
+    organizer = OrganizerRoutes(session, routes.door)
     api = ApiRoutes(session, routes.door)
 
     @asynccontextmanager
@@ -108,7 +108,6 @@ class _AskRoutes:
 
     def __init__(self, session: Session, door: Doorkeeper) -> None:
         self.session, self.door = session, door
-        self.pages = Pages(session, self.door)
 
     def routes(self) -> list[Route]:
         return [
@@ -146,21 +145,18 @@ class _AskRoutes:
     def ask(self, request: Request) -> Response:
         """The next pair."""
         visitor = self.door.visitor(request)
-        return self.pages.ask(request, visitor, self.session.ask(visitor.rater))
+        return self._page(request, visitor, self.session.ask(visitor.rater))
 
     def save(self, request: Request, visitor: Visitor, form: dict[str, Any]) -> Response:
         """Save an answer, and show the next pair."""
         token, outcome = str(form.get("token", "")), str(form.get("outcome", ""))
-        answer = self.session.answer(token, outcome, rater=visitor.rater)
-        question = self.session.ask(visitor.rater)
-        repeated = answer.outcome != outcome
-        words = "This question was answered already." if repeated else "Saved."
-        return self.pages.ask(request, visitor, question, said=words)
+        self.session.answer(token, outcome, rater=visitor.rater)
+        return self._page(request, visitor, self.session.ask(visitor.rater), said="Saved.")
 
     def undo(self, request: Request, visitor: Visitor, form: dict[str, Any]) -> Response:
         """Take the last answer back, and ask again."""
         question = self.session.undo(visitor.rater)
-        return self.pages.ask(request, visitor, question, said="Taken back. Answer again.")
+        return self._page(request, visitor, question, said="Taken back. Answer again.")
 
     def image(self, request: Request) -> Response:
         """The picture of an item, by the name that the log gave it."""
@@ -187,7 +183,7 @@ class _AskRoutes:
 
     def share(self, request: Request) -> Response:
         """The page for sharing, to look at."""
-        self.door.organizer(request)
+        self.door.visitor(request, organizer=True)
         page = session_exports.share_page(self.session)
         return Response(
             page, media_type="text/html", headers={"Content-Security-Policy": SHARE_POLICY}
@@ -195,7 +191,7 @@ class _AskRoutes:
 
     def download(self, request: Request) -> Response:
         """A file with results."""
-        self.door.organizer(request)
+        self.door.visitor(request, organizer=True)
         name = request.path_params["name"]
         if name not in DOWNLOADS:
             raise HTTPException(404, "There is no such file.")
@@ -212,20 +208,52 @@ class _AskRoutes:
         """A route for a form of ours, whose signature is checked."""
 
         async def route(request: Request) -> Response:
-            visitor = self.door.visitor(request)
-            async with request.form(max_files=1, max_fields=20) as form:
-                self.door.check_write(request, visitor, str(form.get("csrf", "")))
-                return await run_in_threadpool(act, request, visitor, dict(form))
+            visitor, form = await self.door.read_form(request)
+            return await run_in_threadpool(act, request, visitor, form)
 
         return route
+
+    def _page(
+        self,
+        request: Request,
+        visitor: Visitor,
+        question: Question | None,
+        *,
+        said: str = "",
+        alert: str = "",
+        status: int = 200,
+    ) -> Response:
+        """The page with a pair, or only its changing part for htmx."""
+        part = request.headers.get("hx-request") == "true"
+        if request.method == "POST" and not part and status == 200:
+            return RedirectResponse("/", 303)  # to load the page again is not to send it again
+        session = self.session
+        progress, done = session.progress(), session.n_answers()
+        return render(
+            "asking.html" if part else "ask.html",
+            status,
+            visitor=visitor,
+            csrf=self.door.csrf(visitor),
+            question=question,
+            settings=session.settings,
+            paused=session.paused,
+            progress=progress,
+            done=done,
+            mine=session.n_answers(visitor.rater),
+            undoable=session.can_undo(visitor.rater),
+            total=done + (progress.answers_left or 0),
+            said=said,
+            alert=alert,
+        )
 
     def refuse(self, request: Request, error: Exception) -> Response:
         """An error in words, as JSON or as a page."""
         status, words = 400, str(error)
         if isinstance(error, HTTPException):
             status, words = error.status_code, error.detail
-        elif isinstance(error, NotSavedError):
-            status = 507
+        else:
+            status = 507 if isinstance(error, NotSavedError) else status
+            status = 409 if isinstance(error, AlreadyAnswered) else status
         words = words.encode("utf-8", "backslashreplace").decode()  # halves of letters
         path = request.scope["path"]
         if path.startswith("/api/"):
@@ -234,8 +262,8 @@ class _AskRoutes:
             with suppress(HTTPException, RankwiseError):  # nothing to ask: the words alone
                 visitor = self.door.visitor(request)
                 question = self.session.ask(visitor.rater)
-                return self.pages.ask(request, visitor, question, alert=words, status=status)
-        return self.pages.error(request, words, status)
+                return self._page(request, visitor, question, alert=words, status=status)
+        return render("error.html", status, words=words, status=status)
 
 
 def listening_socket(host: str, port: int) -> socket.socket:

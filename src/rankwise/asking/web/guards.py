@@ -55,7 +55,8 @@ class Guard:
                 await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        if _host_name(headers.get("host", "")) not in self.hosts:
+        host = HOST.fullmatch(headers.get("host", ""))
+        if host is None or host["name"].strip("[]").lower() not in self.hosts:
             refusal = PlainTextResponse("This page does not have that name.", 421)
             await refusal(scope, receive, send)
             return
@@ -109,12 +110,6 @@ def as_number(text: str) -> int | None:
     return int(text) if re.fullmatch("[0-9]{1,15}", text) else None
 
 
-def _host_name(host: str) -> str:
-    """The name in a Host header, without the port; "" if it is none."""
-    found = HOST.fullmatch(host)
-    return found["name"].strip("[]").lower() if found else ""
-
-
 @dataclass(frozen=True)
 class Visitor:
     """Who sends a request."""
@@ -122,10 +117,6 @@ class Visitor:
     rater: str
     is_organizer: bool
     cookie: str  # "" if the key came with the request itself
-
-    @property
-    def has_cookie(self) -> bool:
-        return bool(self.cookie)
 
 
 class Doorkeeper:
@@ -160,14 +151,21 @@ class Doorkeeper:
         who = self._who(key)
         return None if who is None else self._cookie(who)
 
-    def visitor(self, request: Request) -> Visitor:
+    def visitor(self, request: Request, *, organizer: bool = False) -> Visitor:
         """Who sends a request, by its cookie or its Authorization header."""
+        found = self._visitor(*self._sender(request))
+        if organizer and not found.is_organizer:
+            raise HTTPException(403, "This page is for the organizer.")
+        return found
+
+    def _sender(self, request: Request) -> tuple[str, str]:
+        """The organizer or the number of a rater, and the cookie."""
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
             who = self._who(key.strip())
             if who is None:
                 raise HTTPException(403, "This key is not known.")
-            return self._visitor(who, "")
+            return who, ""
         cookie = request.cookies.get(self.cookie_name, "")
         who = cookie.rpartition(".")[0]
         if not cookie or not same(cookie, self._cookie(who)):
@@ -176,14 +174,20 @@ class Doorkeeper:
                 "Open the link that rankwise ask printed when it started, or the personal link "
                 "that you were sent.",
             )
-        return self._visitor(who, cookie)
+        return who, cookie
 
-    def organizer(self, request: Request) -> Visitor:
-        """The organizer, or an error."""
-        visitor = self.visitor(request)
-        if not visitor.is_organizer:
-            raise HTTPException(403, "This page is for the organizer.")
-        return visitor
+    async def read_form(
+        self, request: Request, *, organizer: bool = False
+    ) -> tuple[Visitor, dict[str, Any]]:
+        """Who sent a form of ours, and its fields; of a file its bytes, and its name as "name"."""
+        visitor = self.visitor(request, organizer=organizer)
+        async with request.form(max_files=1, max_fields=20) as form:
+            self.check_write(request, visitor, str(form.get("csrf", "")))
+            values: dict[str, Any] = dict(form)
+            file = form.get("file")
+            if file is not None and not isinstance(file, str):
+                values["file"], values["name"] = await file.read(), file.filename or ""
+        return visitor, values
 
     def csrf(self, visitor: Visitor) -> str:
         """What a form of ours contains."""
@@ -191,12 +195,12 @@ class Doorkeeper:
 
     def check_write(self, request: Request, visitor: Visitor, given: str) -> None:
         """Refuse a write that another site's page sends in the name of the visitor."""
-        if not visitor.has_cookie:
+        if not visitor.cookie:
             return
-        origin = request.headers.get("origin")
-        if origin is not None and origin.partition("://")[2] != request.headers.get("host"):
-            raise HTTPException(403, "This was sent from the page of another site.")
-        if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        host = request.headers.get("host")
+        origin = request.headers.get("origin", f"://{host}").partition("://")[2]
+        site = request.headers.get("sec-fetch-site", "same-origin")
+        if origin != host or site not in ("same-origin", "none"):
             raise HTTPException(403, "This was sent from the page of another site.")
         if not same(given, self.csrf(visitor)):
             raise HTTPException(403, "This form is too old. Load the page again.")

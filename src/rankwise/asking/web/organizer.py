@@ -15,11 +15,11 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from rankwise.asking.background import Background
-from rankwise.asking.items import IMAGE_TYPES, TEXT_TYPES, Item, keep_image, read_items
+from rankwise.asking.items import IMAGE_TYPES, TEXT_TYPES, Item, file_item, read_items
 from rankwise.asking.session import Refused, Session
 from rankwise.asking.session_exports import hour_bars, interval_bar
 from rankwise.asking.web.guards import Doorkeeper, as_number
-from rankwise.asking.web.pages import Pages
+from rankwise.asking.web.pages import render
 from rankwise.errors import DataError
 
 _HOURS = 12
@@ -33,8 +33,8 @@ class OrganizerRoutes:
 
     background: Background | None = None
 
-    def __init__(self, session: Session, door: Doorkeeper, pages: Pages) -> None:
-        self.session, self.door, self.pages = session, door, pages
+    def __init__(self, session: Session, door: Doorkeeper) -> None:
+        self.session, self.door = session, door
 
     def routes(self) -> list[Route]:
         acts: dict[str, Act] = {
@@ -47,8 +47,8 @@ class OrganizerRoutes:
             "change": self.change,
         }
         return [
-            Route("/organizer", self.page),
-            Route("/organizer/live", self.live),
+            Route("/organizer", self._page("organizer.html")),
+            Route("/organizer/live", self._page("live.html")),
             Route("/organizer/answers", self.answers),
             *(
                 Route(f"/organizer/{name}", self._acting(act), methods=["POST"])
@@ -56,24 +56,23 @@ class OrganizerRoutes:
             ),
         ]
 
-    def page(self, request: Request) -> Response:
-        """Everything at a glance."""
-        visitor = self.door.organizer(request)
-        return self.pages.render("organizer.html", **self._values(request, visitor))
+    def _page(self, template: str) -> Callable[[Request], Response]:
+        """A route for everything at a glance, or for the part of it that changes by itself."""
 
-    def live(self, request: Request) -> Response:
-        """The part of the page that changes by itself."""
-        visitor = self.door.organizer(request)
-        return self.pages.render("live.html", **self._values(request, visitor))
+        def route(request: Request) -> Response:
+            visitor = self.door.visitor(request, organizer=True)
+            return render(template, **self._values(request, visitor))
+
+        return route
 
     def answers(self, request: Request) -> Response:
         """Who answered what, the last first."""
-        visitor = self.door.organizer(request)
+        visitor = self.door.visitor(request, organizer=True)
         rater = request.query_params.get("rater", "")
         found = [a for a in reversed(self.session.answers) if not rater or a.rater == rater]
         pages = max(1, -(-len(found) // _PAGE))
         page = min(pages, max(1, as_number(request.query_params.get("page", "1")) or 1))
-        return self.pages.render(
+        return render(
             "answers.html",
             visitor=visitor,
             csrf=self.door.csrf(visitor),
@@ -124,15 +123,8 @@ class OrganizerRoutes:
         """A route for a form of the organizer."""
 
         async def route(request: Request) -> Response:
-            visitor = self.door.organizer(request)
-            async with request.form(max_files=1, max_fields=20) as form:
-                self.door.check_write(request, visitor, str(form.get("csrf", "")))
-                values: dict[str, Any] = dict(form)
-                file = form.get("file")
-                if file is not None and not isinstance(file, str):
-                    values["file"], values["name"] = await file.read(), file.filename or ""
-                where = await run_in_threadpool(act, values)
-            return RedirectResponse(where, status_code=303)
+            _, form = await self.door.read_form(request, organizer=True)
+            return RedirectResponse(await run_in_threadpool(act, form), status_code=303)
 
         return route
 
@@ -157,13 +149,10 @@ class OrganizerRoutes:
         return "/organizer/answers"
 
     def add_item(self, form: dict[str, Any]) -> str:
-        text, name = _text(form, "text").strip(), _text(form, "id").strip()
-        if not name:
+        name, text = _text(form, "id"), _text(form, "text").strip()
+        if not name.strip():
             raise Refused("The item needs a name.")
-        self._check_featureless()
-        markdown = _text(form, "markdown") == "1"
-        self.session.add_items([Item(name, text=text, markdown=markdown)])
-        return "/organizer#items"
+        return self._add([Item(name, text=text, markdown=_text(form, "markdown") == "1")])
 
     def upload(self, form: dict[str, Any]) -> str:
         """Add the items of a table, or an image or a text as an item."""
@@ -171,45 +160,33 @@ class OrganizerRoutes:
         if not name or not isinstance(data, bytes) or not data:
             raise Refused("Choose a file with something in it.")
         suffix, keep = Path(name).suffix.lower(), self.session.log.put_file
-        if suffix in IMAGE_TYPES:
-            self._check_featureless()
-            self.session.add_items([Item(name, image=keep_image(name, data, keep))])
-        elif suffix in TEXT_TYPES:
-            self._check_featureless()
-            item = Item(name, text=_decoded(name, data), markdown=TEXT_TYPES[suffix])
-            self.session.add_items([item])
-        elif suffix in (".csv", ".tsv", ".json", ".jsonl", ".parquet"):
-            self._check_featureless()
-            with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder, f"items{suffix}")
-                path.write_bytes(data)
-                try:
-                    items = read_items(path, keep)
-                except DataError as error:
-                    raise DataError(str(error).replace(str(path), name)) from None
-            known = {item.id for item in self.session.items}
-            new = [item for item in items if item.id not in known]
-            if not new:
-                raise Refused(f"All items of {name} are here already.")
-            self.session.add_items(new)
-        else:
+        tables = (".csv", ".tsv", ".json", ".jsonl", ".parquet")
+        if suffix not in (*IMAGE_TYPES, *TEXT_TYPES, *tables):
             kinds = ".csv, .tsv, .json, .jsonl, .parquet, .txt, .md or an image"
             raise Refused(f"{name}: give a file that ends with {kinds}.")
-        return "/organizer#items"
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, f"items{suffix}")
+            path.write_bytes(data)
+            try:
+                if suffix not in tables:
+                    return self._add([file_item(name, path, keep)])
+                items = read_items(path, keep)
+            except DataError as error:
+                raise DataError(str(error).replace(str(path), name)) from None
+        known = {item.id for item in self.session.items}
+        new = [item for item in items if item.id not in known]
+        if not new:
+            raise Refused(f"All items of {name} are here already.")
+        return self._add(new)
 
-    def _check_featureless(self) -> None:
+    def _add(self, items: list[Item]) -> str:
         if self.session.items[0].features:
             raise Refused(
                 "These items have features, which a new item needs too: add it to the file, and "
                 "start rankwise ask again."
             )
-
-
-def _decoded(name: str, data: bytes) -> str:
-    try:
-        return data.decode("utf-8-sig").strip()
-    except UnicodeDecodeError as error:
-        raise DataError(f"{name} is not UTF-8 text: {error.reason}.") from error
+        self.session.add_items(items)
+        return "/organizer#items"
 
 
 def _text(form: dict[str, Any], name: str) -> str:
