@@ -217,5 +217,5 @@ def test_items_of_python_are_unicode():
 @pytest.mark.parametrize("name", ["b ", "\tb", Item(" b")])
 def test_spaces_around_ids_are_refused(name):
     """Before, text lost them in silence."""
-    with pytest.raises(DataError, match="Item 2 has the id .* with spaces around it: use 'b'"):
+    with pytest.raises(DataError, match=r"Item 2 has the id .* with spaces around it: use 'b'"):
         check_items(["a", name])

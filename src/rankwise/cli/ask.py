@@ -176,6 +176,13 @@ class ServerOptions:
         return [*local, *others]
 
 
+def strategy_words() -> list[str]:
+    """The names of all strategies, for shells that complete words."""
+    from rankwise.estimators.pair_strategies import STRATEGIES
+
+    return ["goal", *STRATEGIES]
+
+
 @grouped
 def ask(
     items: Annotated[
@@ -200,6 +207,14 @@ def ask(
     both_bad: Annotated[
         bool, typer.Option("--both-bad", help='Let raters answer "both are bad".')
     ] = False,
+    strategy: Annotated[
+        str,
+        option(
+            "NAME",
+            "What chooses the next pair: goal, bald, eubo, thompson or random.",
+            autocompletion=strategy_words,
+        ),
+    ] = "goal",
     raters: Annotated[
         str | None, option("NAME,...", "Print a personal link for each of them.", "none")
     ] = None,
@@ -217,7 +232,8 @@ def ask(
 
     Every answer is on the disk before the page goes on. Start the same command again to continue.
     If ITEMS was edited meanwhile, it says what differs: new items and features are taken up, and
-    items that are gone are no longer asked about. Nothing leaves this machine.
+    items that are gone are no longer asked about. Nothing leaves this machine. Ctrl-C and SIGTERM
+    stop it, with exit code 0.
 
     \b
     Examples:
@@ -234,14 +250,17 @@ def ask(
     from rankwise.asking.web.app import listening_socket, make_app, make_server
     from rankwise.asking.web.guards import Doorkeeper
 
+    path = _path(items, session, demo)
+    asked = {"question": question, "advice": advice, "both_bad": both_bad or None}
+    settings = {"goal": wanted, **asked}
     listening = listening_socket(server.host, server.port)
-    with closing(listening), _open(items, session, columns, demo) as found:
-        found.configure(goal=wanted, question=question, advice=advice, both_bad=both_bad or None)
+    with (
+        closing(listening),
+        _open(items, path, columns, settings, strategy, _listed(raters)) as found,
+    ):
         name = _listed(server.names)[0] if server.names else server.host
         address = f"http://{name}:{listening.getsockname()[1]}"
         door = Doorkeeper(found)
-        for rater in _listed(raters):
-            found.add_rater(rater)
         start = f"{address}/start?token="
         print(f"organizer  {start}{door.organizer_key}", flush=True)
         for person in found.raters:
@@ -259,43 +278,56 @@ def ask(
         )
         if server.browser:  # all users of this machine can read its command line
             webbrowser.open(f"{start}{door.one_time_key()}")
-        with suppress(KeyboardInterrupt):
+        with suppress(
+            KeyboardInterrupt
+        ):  # SIGTERM, too: a server that is told to stop did its work
             make_server(make_app(found, hosts=hosts, door=door)).run(sockets=[listening])
-        note(f"Stopped. All answers are in {_path(items, session, demo)}.", wrap=False)
+        note(f"Stopped. All answers are in {path}.", wrap=False)
 
 
-def _open(items: Path | None, session: Path | None, columns: ItemColumns, demo: bool) -> Session:
-    """The session of a file, with the items that were given."""
+def _open(
+    items: Path | None,
+    path: Path,
+    columns: ItemColumns,
+    settings: dict[str, Any],
+    strategy: str,
+    raters: list[str],
+) -> Session:
+    """The session of a file, with the items that were given; None: the demo.
+
+    If it is refused, a new file does not stay.
+    """
     from rankwise.asking import Session
+    from rankwise.asking.items import demo_items, demo_settings
     from rankwise.asking.log import Log, is_session_file
 
-    path = _path(items, session, demo)
-    given = columns.given()
-    if items is not None and is_session_file(items):
-        if given is not None:
-            refuse(given, f"{items} is an earlier session: its items are known.")
-        return Session(log=Log(items))
+    option_given = columns.given()
+    if items == path and option_given is not None:
+        refuse(option_given, f"{items} is an earlier session: its items are known.")
     if path.exists() and path.stat().st_size and not is_session_file(path):
         refuse("session", f"{path} is not a session: give another file.")
-    fresh = not path.exists()
     log = Log(path)
     try:
-        if demo:
-            from rankwise.asking.items import demo_items, demo_settings
-
-            return Session(demo_items(log.put_file), log=log, **demo_settings())
-        assert items is not None
-        made = columns.read(items, log.put_file)
-        if not any(entry.kind == "items" for entry in log.entries()):
-            return Session(made, log=log)
-        found = Session(log=log)
-        for sentence in found.set_items(made).sentences():
-            note(f"{items} was edited. {sentence}")
+        made = None
+        if items is None:
+            made = demo_items(log.put_file)
+            given = {name: value for name, value in settings.items() if value is not None}
+            settings = demo_settings() | given
+        elif items != path:
+            made = columns.read(items, log.put_file)
+        if items is None or not log.entries():
+            found = Session(made, log=log, strategy=strategy, **settings)
+        else:
+            found = Session(log=log, strategy=strategy)
+            if made is not None:
+                for sentence in found.set_items(made).sentences():
+                    note(f"{items} was edited. {sentence}")
+            found.configure(**settings)
+        for rater in raters:
+            found.add_rater(rater)
         return found
     except BaseException:
-        log.close()
-        if fresh:  # nothing half-written stays
-            path.unlink(missing_ok=True)
+        log.discard()
         raise
 
 
