@@ -1,6 +1,6 @@
 """Make the pictures of the guide to `rankwise ask`: a session of the demo, in Chromium.
 
-Usage: python docs/guide/asking_pictures.py, with the extra ask, playwright and Chromium.
+Usage: python -m docs.guide.asking_pictures, with the extra ask, playwright and Chromium.
 """
 
 import shutil
@@ -12,8 +12,9 @@ from playwright.sync_api import sync_playwright
 from rankwise.asking import Session
 from rankwise.asking.items import demo_items, demo_settings
 from rankwise.asking.log import Log
-from rankwise.asking.web.app import make_app, serving
+from rankwise.asking.web.app import make_app
 from rankwise.asking.web.guards import Doorkeeper
+from tests.asking.serve_session import serving
 
 HERE = Path(__file__).parent
 DESKTOP, PHONE = {"width": 1000, "height": 720}, {"width": 390, "height": 780}
@@ -38,7 +39,6 @@ def answered(n_answers):
 def main():
     session = answered(36)
     with serving(make_app(session)) as address, sync_playwright() as driver:
-        session.rater_reports()  # which are made on the way
         session.settle()
         browser = driver.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]

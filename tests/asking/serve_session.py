@@ -1,7 +1,10 @@
 """Serve a session of letters until killed. Usage: python serve_session.py FILE PORT"""
 
 import sys
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
+from time import sleep
 
 from rankwise.asking import Item, Session
 from rankwise.asking.log import Log
@@ -16,6 +19,23 @@ def make_session(path):
     log = Log(path)
     image = log.put_file(SVG, "image/svg+xml")
     return Session([Item(letter, image=image) for letter in "abcdefgh"], log=log)
+
+
+@contextmanager
+def serving(app, port=0):
+    """Serve an application in a thread, and give its address, until the block ends."""
+    listening = listening_socket("127.0.0.1", port)
+    server = make_server(app)
+    thread = Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    try:
+        while not server.started and thread.is_alive():
+            sleep(0.01)
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+        listening.close()
 
 
 def main(path, port):

@@ -3,6 +3,7 @@
 import io
 import pickle
 from contextlib import suppress
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -515,7 +516,7 @@ def test_a_process_that_cannot_be_started_is_told(session, monkeypatch, caplog):
 def test_the_process_ends_whatever_it_does(end):
     worker = Worker()
     busy = Entry(1, 0.0, "session", None, {"secret": "x"})
-    items = [Item(str(k)).to_json() for k in range(3000)]
+    items = [asdict(Item(str(k))) for k in range(3000)]
     job = Job([busy, Entry(2, 0.0, "items", None, {"items": items})], [], 16)
     sent = pickle.dumps(job)
     worker._process.stdin.write(sent[: len(sent) // 2] if end == "half a job" else sent)

@@ -21,8 +21,9 @@ httpx = pytest.importorskip("httpx")
 pytest.importorskip("starlette", reason="needs the extra ask")
 pytest.importorskip("uvicorn", reason="needs the extra ask")
 
-from rankwise.asking.web.app import make_app, serving  # noqa: E402
+from rankwise.asking.web.app import make_app  # noqa: E402
 from rankwise.asking.web.guards import Doorkeeper  # noqa: E402
+from tests.asking.serve_session import serving  # noqa: E402
 
 SCRIPT = "<script>alert(1)</script>"
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"><script>alert(1)</script></svg>'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -88,9 +88,6 @@ class Item:
     def shown(self) -> str:
         """Its text, or its id if there is nothing else."""
         return self.text or ("" if self.image or self.facts else self.id)
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Item:

@@ -63,15 +63,6 @@ class Settings:
     goal: Goal = field(default_factory=Goal)
     both_bad: bool = False
 
-    def to_json(self) -> dict[str, Any]:
-        goal = self.goal
-        return {
-            "question": self.question,
-            "advice": self.advice,
-            "both_bad": self.both_bad,
-            "goal": {"kind": goal.kind, "k": goal.k, "wrong": goal.wrong, "sure": goal.sure},
-        }
-
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Settings:
         return cls(**{**values, "goal": Goal(**values["goal"])})
@@ -92,7 +83,6 @@ class Ledger:
         self.answers: dict[int, Answer] = {}  # with skips, by the numbers of their entries
         self.paused = False
         self._standing: dict[str, list[int]] = {}  # by rater: answers and skips that stand
-        self._n_answers: dict[str, int] = {}  # by rater: those of them that are no skips
 
     def apply(self, entry: Entry) -> None:
         """Add an entry."""
@@ -157,10 +147,9 @@ class Ledger:
     def n_answers(self, rater: str | None = None) -> int:
         """How many answers count, of all raters or of one."""
         names = self.raters if rater is None else (rater,)
+        kept = [name for name in names if name in self.raters and not self.raters[name].dropped]
         return sum(
-            self._n_answers.get(name, 0)
-            for name in names
-            if name in self.raters and not self.raters[name].dropped
+            self.answers[k].outcome != "skip" for n in kept for k in self._standing.get(n, ())
         )
 
     def pair_of(self, first: str, second: str) -> Pair:
@@ -189,7 +178,7 @@ class Ledger:
         self.items = [*kept, *new]
         self.number = {item.id: k for k, item in enumerate(self.items)}
         if self.answers:
-            self._standing, self._n_answers = {}, {}
+            self._standing = {}
             for answer in self.answers.values():
                 self._count(answer)
 
@@ -198,12 +187,9 @@ class Ledger:
         before = self.answers.get(answer.number)
         if before is not None and self._stands(before):
             self._standing[answer.rater].remove(answer.number)
-            self._n_answers[answer.rater] -= before.outcome != "skip"
         self.answers[answer.number] = answer
         self._count(answer)
 
     def _count(self, answer: Answer) -> None:
         if self._stands(answer):
             insort(self._standing.setdefault(answer.rater, []), answer.number)
-            counted = self._n_answers.get(answer.rater, 0)
-            self._n_answers[answer.rater] = counted + (answer.outcome != "skip")

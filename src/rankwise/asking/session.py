@@ -7,7 +7,7 @@ import hmac
 import secrets
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from threading import Condition, RLock
 from typing import TYPE_CHECKING, Any, Self
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from rankwise.estimators.pair_strategies import PairStrategy
 
 _HELD = 600.0  # seconds for which a pair that was shown is not shown to others
-_ACTIVE = 60.0  # seconds after a question in which a rater counts as present
 _RECENT = 20  # last questions of a rater, which are not asked again
 _QUEUE = 16, 400  # pairs that are chosen ahead: for one rater, and at most
 
@@ -170,7 +169,6 @@ class Session:
         self.changed = Condition(self._lock)  # notified of every new entry
         self._ledger = Ledger()
         self._open: dict[str, tuple[Question, float]] = {}  # by rater, with the time it was shown
-        self._seen: dict[str, float] = {}  # when a rater was asked last
         self._fit = RunningFit()
         self._ranking: tuple[Standing, float, Ranking] | None = None
         self._background: Background | None = None
@@ -191,7 +189,7 @@ class Session:
                 raise DataError(f"A session needs two or more items to compare: got {count}.")
             if not self._ledger.secret:
                 self._append("session", {"secret": secrets.token_hex(32)})
-            self._append("items", {"items": [item.to_json() for item in made]})
+            self._append("items", {"items": [asdict(item) for item in made]})
         elif made is not None:
             self.set_items(made, complete=False)
 
@@ -213,7 +211,7 @@ class Session:
                 goal.check_items(len(self._ledger.items))
             settings = replace(self.settings, **given)
             if settings != self.settings:
-                self._append("settings", settings.to_json())
+                self._append("settings", asdict(settings))
 
     def close(self) -> None:
         """Let go of the file."""
@@ -458,7 +456,7 @@ class Session:
             lost = sum(a.first in removed or a.second in removed for a in self._ledger.counted())
             changes = ItemChanges.of(known, present, made, sorted(removed), lost)
             new = [
-                item.to_json()
+                asdict(item)
                 for item in made
                 if item != known.get(item.id)
                 or item.id not in present
@@ -540,12 +538,10 @@ class Session:
 
     def looked_at(self) -> tuple[list[Pair], int]:
         """Pairs that raters are looking at, and how many to choose ahead."""
-        now = time.monotonic()
         with self._lock:
             held = [self._pair(question) for question, _ in self._open.values()]
-            active = sum(now - seen < _ACTIVE for seen in self._seen.values())
         least, most = _QUEUE
-        return held, min(most, max(least, 10 * active))
+        return held, min(most, max(least, 10 * len(held)))
 
     def publish(self, standing: Standing) -> bool:
         """Use what was computed, unless it is older than what there is; whether it was used.
@@ -588,8 +584,7 @@ class Session:
     def _show(self, rater: str, first: Item, second: Item) -> Question:
         token = self._make_token(rater, first.id, second.id)
         question = Question(token, first, second, rater)
-        self._seen[rater] = time.monotonic()
-        self._open[rater] = question, self._seen[rater]
+        self._open[rater] = question, time.monotonic()
         return question
 
     def _make_token(self, rater: str, first: str, second: str) -> str:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,9 @@ def ranking_csv(session: Session, *, for_spreadsheets: bool = False) -> str:
     return csv_text(list(rows[0]), values, for_spreadsheets=for_spreadsheets)
 
 
+ranking_for_spreadsheets = partial(ranking_csv, for_spreadsheets=True)
+
+
 def ranking_json(session: Session) -> str:
     """The ranking with intervals, and how it came about."""
     ranking = exact_ranking(session)
@@ -69,6 +73,9 @@ def comparisons_csv(session: Session, *, for_spreadsheets: bool = False) -> str:
     words = _free_words(session, _WORDS)
     rows = ((a.first, a.second, words[a.outcome], a.rater, _time(a)) for a in session.counted())
     return csv_text(names, rows, for_spreadsheets=for_spreadsheets)
+
+
+comparisons_for_spreadsheets = partial(comparisons_csv, for_spreadsheets=True)
 
 
 def battles_csv(session: Session) -> str:
@@ -168,20 +175,6 @@ def _time(answer: Answer) -> str:
 
 
 _WIDTH, _ROW, _NAMES = 640, 18, 200
-_BAR_WIDTH, _BAR_HEIGHT = 14, 48
-
-
-def interval_bar(low: float, score: float, high: float, least: float, most: float) -> str:
-    """An interval and its middle, on the scale from `least` to `most`."""
-    span = (most - least) or 1.0
-    x1, x, x2 = (4 + 152 * (value - least) / span for value in (low, score, high))
-    zero = 4 + 152 * (0.0 - least) / span
-    return (
-        '<svg class="interval" viewBox="0 0 160 16" width="160" height="16" aria-hidden="true">'
-        f'<line class="zero" x1="{zero:.1f}" x2="{zero:.1f}" y1="0" y2="16"/>'
-        f'<line class="whisker" x1="{x1:.1f}" x2="{x2:.1f}" y1="8" y2="8"/>'
-        f'<circle class="dot" cx="{x:.1f}" cy="8" r="4"/></svg>'
-    )
 
 
 def rank_chart(ranking: Ranking, shown: int) -> str:
@@ -214,20 +207,3 @@ def rank_chart(ranking: Ranking, shown: int) -> str:
             f'<circle cx="{at(score):.1f}" cy="{y}" r="4" fill="#0072b2"/>',
         ]
     return "".join((*parts, "</svg>"))
-
-
-def hour_bars(counts: Sequence[int]) -> str:
-    """Answers in each of the last hours, the last one on the right."""
-    most = max(1, *counts)
-    width = _BAR_WIDTH * len(counts)
-    bars = "".join(
-        f'<rect class="bar" x="{_BAR_WIDTH * k + 1}" width="{_BAR_WIDTH - 2}" '
-        f'y="{_BAR_HEIGHT * (1 - n / most):.1f}" height="{_BAR_HEIGHT * n / most:.1f}">'
-        f"<title>{n}</title></rect>"
-        for k, n in enumerate(counts)
-    )
-    label = f"Answers in the last {len(counts)} hours: {', '.join(map(str, counts))}"
-    return (
-        f'<svg class="bars" viewBox="0 0 {width} {_BAR_HEIGHT}" width="{width}" '
-        f'height="{_BAR_HEIGHT}" role="img" aria-label="{label}">{bars}</svg>'
-    )

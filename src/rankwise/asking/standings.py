@@ -108,26 +108,28 @@ class Ranking(TableMixin):
     def __len__(self) -> int:
         return len(self.items)
 
+    def _frame_columns(self) -> Mapping[str, Any]:
+        found = {
+            "item": self.items,
+            "rank": range(1, len(self) + 1),
+            **{name: getattr(self, name).round(4) for name in ("score", "low", "high")},
+            "rank_low": self.rank_low,
+            "rank_high": self.rank_high,
+            f"p_top_{self.k}": self.p_top.round(4),
+            "answers": self.n_answers,
+        }
+        return {name: np.asarray(column).tolist() for name, column in found.items()}
+
     def rows(self, most: int | None = None) -> list[dict[str, Any]]:
         """One dictionary for each item, the best first, or for so many of the best."""
-        return [
-            {
-                "rank": place + 1,
-                "item": item,
-                "score": round(float(self.score[place]), 4),
-                "low": round(float(self.low[place]), 4),
-                "high": round(float(self.high[place]), 4),
-                "rank_low": int(self.rank_low[place]),
-                "rank_high": int(self.rank_high[place]),
-                f"p_top_{self.k}": round(float(self.p_top[place]), 4),
-                "answers": int(self.n_answers[place]),
-            }
-            for place, item in enumerate(self.items[:most])
-        ]
+        columns = self._frame_columns()
+        names = ("rank", *(name for name in columns if name != "rank"))
+        rows = zip(*(columns[name][:most] for name in names), strict=True)
+        return [dict(zip(names, row, strict=True)) for row in rows]
 
     def to_table(self) -> Table:
         """The ranking as a table."""
-        percent = f"{100 * self.level:.0f}%"
+        percent, p_top = f"{100 * self.level:.0f}%", f"p_top_{self.k}"
         columns = (
             Column("rank"),
             Column("item", ""),
@@ -137,24 +139,12 @@ class Ranking(TableMixin):
             Column(f"P(top {self.k})", ".2f"),
             Column("answers"),
         )
-        rows = [
-            (
-                r["rank"],
-                r["item"],
-                r["score"],
-                f"{r['low']:.2f} to {r['high']:.2f}",
-                f"{r['rank_low']} to {r['rank_high']}",
-                r[f"p_top_{self.k}"],
-                r["answers"],
-            )
-            for r in self.rows()
-        ]
+        rows = []
+        for r in self.rows():
+            scores = f"{r['low']:.2f} to {r['high']:.2f}"
+            ranks = f"{r['rank_low']} to {r['rank_high']}"
+            rows.append((r["rank"], r["item"], r["score"], scores, ranks, r[p_top], r["answers"]))
         return Table(columns, tuple(rows))
-
-    def _frame_columns(self) -> Mapping[str, Any]:
-        rows = self.rows()
-        names = ("item", *(name for name in rows[0] if name != "item")) if rows else ("item",)
-        return {name: [row[name] for row in rows] for name in names}
 
 
 @dataclass(frozen=True)

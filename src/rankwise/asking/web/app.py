@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import socket
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
-from functools import partial
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from importlib.resources import files
-from threading import Thread
-from time import sleep
 from typing import Any
 
 import uvicorn
@@ -23,13 +20,12 @@ from starlette.routing import Route
 
 from rankwise.asking import session_exports
 from rankwise.asking.background import Background
-from rankwise.asking.items import LARGEST_IMAGE
 from rankwise.asking.log import NotSavedError
 from rankwise.asking.session import AlreadyAnswered, Question, Session
 from rankwise.asking.web.api import ApiRoutes
 from rankwise.asking.web.guards import LARGEST_BODY, Doorkeeper, Guard, Visitor
 from rankwise.asking.web.organizer import OrganizerRoutes
-from rankwise.asking.web.pages import render
+from rankwise.asking.web.pages import Pages, render
 from rankwise.errors import ParameterError, RankwiseError
 
 ASSETS = {
@@ -44,16 +40,10 @@ SHARE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sa
 CSV = "text/csv; charset=utf-8"
 DOWNLOADS: dict[str, tuple[Callable[[Session], str | bytes], str]] = {
     "ranking.csv": (session_exports.ranking_csv, CSV),
-    "ranking-for-spreadsheets.csv": (
-        partial(session_exports.ranking_csv, for_spreadsheets=True),
-        CSV,
-    ),
+    "ranking-for-spreadsheets.csv": (session_exports.ranking_for_spreadsheets, CSV),
     "ranking.json": (session_exports.ranking_json, "application/json"),
     "comparisons.csv": (session_exports.comparisons_csv, CSV),
-    "comparisons-for-spreadsheets.csv": (
-        partial(session_exports.comparisons_csv, for_spreadsheets=True),
-        CSV,
-    ),
+    "comparisons-for-spreadsheets.csv": (session_exports.comparisons_for_spreadsheets, CSV),
     "battles.csv": (session_exports.battles_csv, CSV),
     "model.rankwise": (session_exports.model_bytes, "application/octet-stream"),
     "share.html": (session_exports.share_page, "text/html; charset=utf-8"),
@@ -103,11 +93,8 @@ def make_app(
     )
 
 
-class _AskRoutes:
+class _AskRoutes(Pages):
     """The pages of raters."""
-
-    def __init__(self, session: Session, door: Doorkeeper) -> None:
-        self.session, self.door = session, door
 
     def routes(self) -> list[Route]:
         return [
@@ -165,7 +152,6 @@ class _AskRoutes:
         if kept is None:
             raise HTTPException(404, "There is no such image.")
         data, media_type = kept
-        assert len(data) <= LARGEST_IMAGE
         headers = {
             "Content-Security-Policy": IMAGE_POLICY,
             "Cache-Control": "private, max-age=86400, immutable",
@@ -184,10 +170,9 @@ class _AskRoutes:
     def share(self, request: Request) -> Response:
         """The page for sharing, to look at."""
         self.door.visitor(request, organizer=True)
+        headers = {"Content-Security-Policy": SHARE_POLICY}
         page = session_exports.share_page(self.session)
-        return Response(
-            page, media_type="text/html", headers={"Content-Security-Policy": SHARE_POLICY}
-        )
+        return Response(page, media_type="text/html", headers=headers)
 
     def download(self, request: Request) -> Response:
         """A file with results."""
@@ -227,24 +212,9 @@ class _AskRoutes:
         part = request.headers.get("hx-request") == "true"
         if request.method == "POST" and not part and status == 200:
             return RedirectResponse("/", 303)  # to load the page again is not to send it again
-        session = self.session
-        progress, done = session.progress(), session.n_answers()
-        return render(
-            "asking.html" if part else "ask.html",
-            status,
-            visitor=visitor,
-            csrf=self.door.csrf(visitor),
-            question=question,
-            settings=session.settings,
-            paused=session.paused,
-            progress=progress,
-            done=done,
-            mine=session.n_answers(visitor.rater),
-            undoable=session.can_undo(visitor.rater),
-            total=done + (progress.answers_left or 0),
-            said=said,
-            alert=alert,
-        )
+        template, progress = "asking.html" if part else "ask.html", self.session.progress()
+        shown = {"question": question, "progress": progress, "said": said, "alert": alert}
+        return self.page(template, visitor, status, **shown)
 
     def refuse(self, request: Request, error: Exception) -> Response:
         """An error in words, as JSON or as a page."""
@@ -269,18 +239,13 @@ class _AskRoutes:
 def listening_socket(host: str, port: int) -> socket.socket:
     """A socket at an address; port 0 takes any that is free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
     try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((host, port))
-        made.listen(128)
+        return socket.create_server((host, port), family=family)
     except OSError as error:
-        made.close()
         raise ParameterError(
             f"The page cannot be served at {host}, port {port}: {error.strerror}. Use another "
             "--port, or --port 0 for any that is free."
         ) from error
-    return made
 
 
 def make_server(app: Any) -> uvicorn.Server:
@@ -295,26 +260,3 @@ def make_server(app: Any) -> uvicorn.Server:
         h11_max_incomplete_event_size=64 * 1024,
     )
     return uvicorn.Server(config)
-
-
-@contextmanager
-def serving(app: Any, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
-    """Serve an application in a thread, until the block ends.
-
-    Yields
-    ------
-    str
-        Its address.
-    """
-    listening = listening_socket(host, port)
-    server = make_server(app)
-    thread = Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-    thread.start()
-    try:
-        while not server.started and thread.is_alive():
-            sleep(0.01)
-        yield f"http://{host}:{listening.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
-        listening.close()

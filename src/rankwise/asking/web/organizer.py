@@ -5,10 +5,10 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -16,10 +16,9 @@ from starlette.routing import Route
 
 from rankwise.asking.background import Background
 from rankwise.asking.items import IMAGE_TYPES, TEXT_TYPES, Item, file_item, read_items
-from rankwise.asking.session import Refused, Session
-from rankwise.asking.session_exports import hour_bars, interval_bar
-from rankwise.asking.web.guards import Doorkeeper, as_number
-from rankwise.asking.web.pages import render
+from rankwise.asking.session import Refused
+from rankwise.asking.web.guards import as_number
+from rankwise.asking.web.pages import Pages
 from rankwise.errors import DataError
 
 _HOURS = 12
@@ -28,13 +27,10 @@ _SHOWN = 200  # items, the best ones: the page is loaded every few seconds
 Act = Callable[[dict[str, Any]], str]  # does something with a form, and gives where to go next
 
 
-class OrganizerRoutes:
+class OrganizerRoutes(Pages):
     """The pages of the organizer."""
 
     background: Background | None = None
-
-    def __init__(self, session: Session, door: Doorkeeper) -> None:
-        self.session, self.door = session, door
 
     def routes(self) -> list[Route]:
         acts: dict[str, Act] = {
@@ -47,23 +43,14 @@ class OrganizerRoutes:
             "change": self.change,
         }
         return [
-            Route("/organizer", self._page("organizer.html")),
-            Route("/organizer/live", self._page("live.html")),
+            Route("/organizer", partial(self.overview, "organizer.html")),
+            Route("/organizer/live", partial(self.overview, "live.html")),
             Route("/organizer/answers", self.answers),
             *(
                 Route(f"/organizer/{name}", self._acting(act), methods=["POST"])
                 for name, act in acts.items()
             ),
         ]
-
-    def _page(self, template: str) -> Callable[[Request], Response]:
-        """A route for everything at a glance, or for the part of it that changes by itself."""
-
-        def route(request: Request) -> Response:
-            visitor = self.door.visitor(request, organizer=True)
-            return render(template, **self._values(request, visitor))
-
-        return route
 
     def answers(self, request: Request) -> Response:
         """Who answered what, the last first."""
@@ -72,52 +59,30 @@ class OrganizerRoutes:
         found = [a for a in reversed(self.session.answers) if not rater or a.rater == rater]
         pages = max(1, -(-len(found) // _PAGE))
         page = min(pages, max(1, as_number(request.query_params.get("page", "1")) or 1))
-        return render(
-            "answers.html",
-            visitor=visitor,
-            csrf=self.door.csrf(visitor),
-            answers=found[(page - 1) * _PAGE : page * _PAGE],
-            total=len(found),
-            page=page,
-            pages=pages,
-            rater=rater,
-            raters=self.session.raters,
-            settings=self.session.settings,
-            when=_when,
-        )
+        shown = {"answers": found[(page - 1) * _PAGE : page * _PAGE], "total": len(found)}
+        place = {"page": page, "pages": pages, "rater": rater, "when": _when}
+        return self.page("answers.html", visitor, **shown, **place)
 
-    def _values(self, request: Request, visitor: Any) -> dict[str, Any]:
-        session = self.session
+    def overview(self, template: str, request: Request) -> Response:
+        """Everything at a glance, or the part of it that changes by itself."""
+        visitor, session = self.door.visitor(request, organizer=True), self.session
         ranking, progress = session.ranking(), session.progress()
-        least, most = float(ranking.low[:_SHOWN].min()), float(ranking.high[:_SHOWN].max())
         rows = ranking.rows(_SHOWN)
         for row in rows:
-            bar = interval_bar(row["low"], row["score"], row["high"], least, most)
-            row["bar"] = Markup(bar)
             row["score"] = round(row["score"], 2) + 0.0  # not "-0.00"
             row["p_top"] = row[f"p_top_{ranking.k}"]
-        reports = {report.name: report for report in session.rater_reports()}
-        base = f"{request.url.scheme}://{request.url.netloc}/start?token="
-        answers = [a for a in session.answers if a.outcome != "skip" and not a.withdrawn]
-        left = progress.answers_left
-        done = session.n_answers()
-        return {
-            "visitor": visitor,
-            "csrf": self.door.csrf(visitor),
-            "settings": session.settings,
-            "paused": session.paused,
-            "progress": progress,
-            "ranking": ranking,
-            "rows": rows,
-            "done": done,
-            "total": done + (left or 0),
-            "raters": [
-                (rater, reports.get(rater.name), base + rater.key) for rater in session.raters
-            ],
-            "hours": Markup(hour_bars(_per_hour([a.time for a in answers]))),
-            "n_hours": _HOURS,
-            "error": self.background.error if self.background else "",
-        }
+        times = [a.time for a in session.answers if a.outcome != "skip" and not a.withdrawn]
+        return self.page(
+            template,
+            visitor,
+            progress=progress,
+            ranking=ranking,
+            rows=rows,
+            reports={report.name: report for report in session.rater_reports()},
+            base=f"{request.url.scheme}://{request.url.netloc}/start?token=",
+            hours=_per_hour(times),
+            error=self.background.error if self.background else "",
+        )
 
     def _acting(self, act: Act) -> Callable[[Request], Awaitable[Response]]:
         """A route for a form of the organizer."""

@@ -1,4 +1,4 @@
-"""Templates of the pages, and Markdown that is safe to show in them."""
+"""The templates of all pages, and Markdown that is safe to show in them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 from starlette.responses import HTMLResponse, Response
 
+from rankwise.asking.session import Session
+from rankwise.asking.web.guards import Doorkeeper, Visitor
 from rankwise.tables import plural
 
 LONGEST = 20_000  # letters; the worst text of this length that we know takes 0.6 s
@@ -31,6 +33,18 @@ def environment() -> Environment:
     )
     made.filters |= {"markdown": markdown, "plural": plural}
     return made
+
+
+class Pages:
+    """Pages of a session for visitors."""
+
+    def __init__(self, session: Session, door: Doorkeeper) -> None:
+        self.session, self.door = session, door
+
+    def page(self, template: str, visitor: Visitor, code: int = 200, /, **values: Any) -> Response:
+        """A template with what all pages show, and more values."""
+        common = {"session": self.session, "settings": self.session.settings, "visitor": visitor}
+        return render(template, code, **common, csrf=self.door.csrf(visitor), **values)
 
 
 def render(template: str, code: int = 200, /, **values: Any) -> Response:
