@@ -389,7 +389,8 @@ def test_json(served, client, enter):
     assert saved["answer"]["outcome"] == "first"
     assert saved["question"]["token"] != question["token"]
     assert client.post("/api/undo", headers=key).json()["question"]["rater"] == "bob"
-    assert client.get("/api/progress", headers=key).json()["answers"] == session.n_answers()
+    progress = client.get("/api/progress", headers=key).json()
+    assert progress["answers"] == session.n_answers()
     for body, words in ((b"{", "not JSON"), (b"[]", "object"), (b"{}", "outcome")):
         found = client.post("/api/answer", content=body, headers=key)
         assert found.status_code == 400
@@ -401,6 +402,8 @@ def test_json(served, client, enter):
     schema = client.get("/api/schema", headers=key).json()
     routes = ("schema", "progress", "ranking", "answers", "question", "answer", "undo")
     assert set(schema["paths"]) == {f"/api/{route}" for route in routes}
+    found = schema["paths"]["/api/progress"]["get"]["responses"]["200"]["content"]
+    assert set(found["application/json"]["schema"]["required"]) == set(progress)
     want = schema["components"]["schemas"]
     assert set(want["Answer"]["required"]) == set(saved["answer"])
     assert set(want["Item"]["required"]) == set(question["first"])

@@ -494,10 +494,7 @@ class _Answers:
 
     def laplacian(self, weight: Array) -> csr_array:
         """The matrix of the sum of weight (f_first - f_second)^2."""
-        i, j, n = self.first, self.second, self.incidence.shape[0]
-        values = np.concatenate((weight, weight, -weight, -weight))
-        at = (np.concatenate((i, j, i, j)), np.concatenate((i, j, j, i)))
-        return csr_array((values, at), shape=(n, n))
+        return csr_array((self.incidence * weight) @ self.incidence.T)
 
 
 def _outcomes(mean: Array, variance: Array, threshold: float) -> Array:

@@ -148,9 +148,7 @@ class Ledger:
         """How many answers count, of all raters or of one."""
         names = self.raters if rater is None else (rater,)
         kept = [name for name in names if name in self.raters and not self.raters[name].dropped]
-        return sum(
-            self.answers[k].outcome != "skip" for n in kept for k in self._standing.get(n, ())
-        )
+        return sum(a.outcome != "skip" for name in kept for a in self.of_rater(name))
 
     def pair_of(self, first: str, second: str) -> Pair:
         """The numbers of two items, the smaller first."""

@@ -161,6 +161,7 @@ class Log:
             db.execute("COMMIT")
             if new:  # from now on, the file without its "-wal" is not taken for a new session
                 db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            db.isolation_level = "IMMEDIATE"  # a statement that writes begins a transaction
         except BaseException:
             db.close()
             raise
@@ -196,8 +197,9 @@ class Log:
     def entries(self, after: int = 0) -> list[Entry]:
         """All entries with larger numbers than `after`, in their order."""
         with self._lock:
-            rows = self._db.execute(f"{_SELECT} WHERE number > ? ORDER BY number", (after,))
-            return [_entry(row) for row in rows]
+            found = self._db.execute(f"{_SELECT} WHERE number > ? ORDER BY number", (after,))
+            rows = found.fetchall()
+        return [_entry(row) for row in rows]
 
     def append(self, kind: str, body: dict[str, Any], token: str | None = None) -> Entry:
         """Add an entry, or find the one with this token. It is on the disk at the end."""
@@ -251,28 +253,15 @@ class Log:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        self._lock.acquire()
         try:
-            self._db.execute("BEGIN IMMEDIATE")
-            yield
-            self._db.execute("COMMIT")
+            with self._lock, self._db:  # commits, or rolls back
+                yield
         except sqlite3.DatabaseError as error:
-            self._roll_back()
             full = "full" in str(error)
             advice = "Free some space, then answer again." if full else "Try again."
             raise NotSavedError(
                 f"This was not saved ({error}), and nothing else was lost. {advice}"
             ) from error
-        except BaseException:
-            self._roll_back()
-            raise
-        finally:
-            self._lock.release()
-
-    def _roll_back(self) -> None:
-        if self._db.in_transaction:
-            with suppress(sqlite3.DatabaseError):
-                self._db.execute("ROLLBACK")
 
 
 def is_session_file(path: Path) -> bool:

@@ -330,11 +330,7 @@ class Session:
             now, held = time.monotonic(), self._open.get(rater)
             if held is not None and now - held[1] < _HELD:
                 return held[0]
-        self.update()
-        with self._lock:
-            held = self._open.get(rater)
-            if held is not None and now - held[1] < _HELD:  # from another thread
-                return held[0]
+            self.update()
             chosen = self._choose(rater, now)
             if chosen is None:
                 return None
@@ -380,10 +376,7 @@ class Session:
             if last is None:
                 raise Refused("There is no answer to undo.")
             self._append("withdraw", {"answer": last.number, "by": rater})
-            first, second = (
-                self._ledger.items[self._ledger.number[i]] for i in (last.first, last.second)
-            )
-            return self._show(rater, first, second)
+            return self._show(rater, *(self._ledger.known[i] for i in (last.first, last.second)))
 
     def can_undo(self, rater: str = "me") -> bool:
         """Whether a rater has an answer or skip to undo."""

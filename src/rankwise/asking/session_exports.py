@@ -52,19 +52,22 @@ ranking_for_spreadsheets = partial(ranking_csv, for_spreadsheets=True)
 def ranking_json(session: Session) -> str:
     """The ranking with intervals, and how it came about."""
     ranking = exact_ranking(session)
+    raters = sum(not rater.dropped for rater in session.raters)
+    found = {"raters": raters, "interval": ranking.level, "ranking": ranking.rows()}
+    return json.dumps(how_far(session) | found, ensure_ascii=False, indent=1)
+
+
+def how_far(session: Session) -> dict[str, Any]:
+    """What is asked, and how far the goal is."""
     progress = session.progress()
-    about = {
+    return {
         "question": session.settings.question,
         "goal": str(progress.goal),
         "goal_reached": progress.met,
         "certainty": progress.certainty,
         "expected_wrong": progress.expected_wrong,
         "answers": session.n_answers(),
-        "raters": sum(not rater.dropped for rater in session.raters),
-        "interval": ranking.level,
-        "ranking": ranking.rows(),
     }
-    return json.dumps(about, ensure_ascii=False, indent=1)
 
 
 def comparisons_csv(session: Session, *, for_spreadsheets: bool = False) -> str:

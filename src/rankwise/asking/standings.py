@@ -88,22 +88,12 @@ class Ranking(TableMixin):
         draws = scores.draws(_DRAWS)
         ranks = 1 + np.argsort(np.argsort(-draws, axis=1), axis=1)
         tails = (0.5 - level / 2, 0.5 + level / 2)
-        rank_low, rank_high = np.quantile(ranks, tails, axis=0, method="nearest")
+        ends = np.quantile(ranks, tails, axis=0, method="nearest")
+        rank_low, rank_high = ends.astype(np.intp)
         p_top = top_probabilities(draws, min(k, n))
         order = np.lexsort((np.arange(n), -np.round(mean, 9)))
-        return cls(
-            items=[ids[i] for i in order],
-            number=order,
-            score=score[order],
-            low=(score - half)[order],
-            high=(score + half)[order],
-            rank_low=rank_low[order].astype(np.intp),
-            rank_high=rank_high[order].astype(np.intp),
-            p_top=p_top[order],
-            n_answers=n_answers[order],
-            k=k,
-            level=level,
-        )
+        parts = (score, score - half, score + half, rank_low, rank_high, p_top, n_answers)
+        return cls([ids[i] for i in order], order, *(part[order] for part in parts), k, level)
 
     def __len__(self) -> int:
         return len(self.items)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -17,6 +19,7 @@ from rankwise import __version__
 from rankwise.asking.items import Item
 from rankwise.asking.ledger import OUTCOMES
 from rankwise.asking.session import Question, Session
+from rankwise.asking.session_exports import how_far
 from rankwise.asking.web.guards import Doorkeeper, Visitor
 from rankwise.parameters import Choice, check_value
 
@@ -43,18 +46,9 @@ class ApiRoutes:
         ]
 
     def progress(self) -> dict[str, Any]:
-        found, settings = self.session.progress(), self.session.settings
-        return {
-            "question": settings.question,
-            "advice": settings.advice,
-            "goal": str(found.goal),
-            "goal_reached": found.met,
-            "certainty": found.certainty,
-            "expected_wrong": found.expected_wrong,
-            "answers": self.session.n_answers(),
-            "answers_left": found.answers_left,
-            "paused": self.session.paused,
-        }
+        session, left = self.session, self.session.progress().answers_left
+        state = {"answers_left": left, "paused": session.paused}
+        return {"advice": session.settings.advice, **how_far(session), **state}
 
     def ranking(self) -> dict[str, Any]:
         found = self.session.ranking()
@@ -117,59 +111,9 @@ def _item(item: Item) -> dict[str, Any]:
     return {"id": item.id, **shown}
 
 
-def _object(text: str = "", **properties: Any) -> dict[str, Any]:
-    """A schema of an object, with names of properties that are text, and the others."""
-    found = {name: {"type": "string"} for name in text.split()} | properties
-    return {"type": "object", "properties": found, "required": list(found)}
-
-
-def _list(items: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": items}
-
-
-_NUMBER, _WHOLE, _FLAG = ({"type": kind} for kind in ("number", "integer", "boolean"))
-_OUTCOME = {"type": "string", "enum": [*OUTCOMES, "skip"]}
-_REFERENCE = "#/components/schemas/"
-_ITEM, _QUESTION, _ANSWER = ({"$ref": _REFERENCE + name} for name in ("Item", "Question", "Answer"))
-_NEXT = {"oneOf": [_QUESTION, {"type": "null"}]}
-_FACTS = {"type": "object", "additionalProperties": {"type": "string"}}
-_SCHEMAS = {
-    "Item": _object("id text image", markdown=_FLAG, facts=_FACTS),
-    "Question": _object("token rater", first=_ITEM, second=_ITEM),
-    "Answer": _object(
-        "first second rater", number=_WHOLE, time=_NUMBER, outcome=_OUTCOME, withdrawn=_FLAG,
-        changed=_FLAG,
-    ),
-}  # fmt: skip
-_PLACE = _object(
-    "item", rank=_WHOLE, score=_NUMBER, low=_NUMBER, high=_NUMBER, rank_low=_WHOLE,
-    rank_high=_WHOLE, answers=_WHOLE,
-)  # fmt: skip
-_PROGRESS = _object(
-    "question advice goal", goal_reached=_FLAG, certainty=_NUMBER, expected_wrong=_NUMBER,
-    answers=_WHOLE, answers_left={"type": ["integer", "null"]}, paused=_FLAG,
-)  # fmt: skip
-_CALLS = {  # by path: method, what comes back, its schema
-    "schema": ("get", "This document.", _object()),
-    "progress": ("get", "How far the goal is.", _PROGRESS),
-    "ranking": (
-        "get",
-        "The ranking, for the organizer.",
-        _object(interval=_NUMBER, ranking=_list(_PLACE)),
-    ),
-    "answers": (
-        "get",
-        "All answers and skips, for the organizer.",
-        _object(answers=_list(_ANSWER)),
-    ),
-    "question": ("post", "The next pair.", _object(question=_NEXT)),
-    "answer": ("post", "What was saved, and the next.", _object(answer=_ANSWER, question=_NEXT)),
-    "undo": ("post", "The same pair again.", _object(question=_QUESTION)),
-}
-
-
+@cache
 def schema() -> dict[str, Any]:
-    """The routes in the words of OpenAPI.
+    """The routes in the words of OpenAPI, which the file ``schema.json`` has.
 
     Examples
     --------
@@ -177,20 +121,7 @@ def schema() -> dict[str, Any]:
     >>> sorted(schema()["paths"])[:2]
     ['/api/answer', '/api/answers']
     """
-    paths: dict[str, Any] = {}
-    for name, (method, description, found) in _CALLS.items():
-        content = {"application/json": {"schema": found}}
-        responses = {"200": {"description": description, "content": content}}
-        paths[f"/api/{name}"] = {method: {"responses": responses}}
-    sent = {"application/json": {"schema": _object("token", outcome=_OUTCOME)}}
-    paths["/api/answer"]["post"]["requestBody"] = {"content": sent}
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "rankwise ask", "version": __version__},
-        "components": {
-            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
-            "schemas": _SCHEMAS,
-        },
-        "security": [{"key": []}],
-        "paths": paths,
-    }
+    text = files("rankwise.asking.web").joinpath("schema.json").read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text)
+    found["info"]["version"] = __version__
+    return found

@@ -12,7 +12,7 @@ from typing import Any
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse
 
 from rankwise.asking.session import Session, same
 
@@ -56,13 +56,15 @@ class Guard:
             return
         headers = Headers(scope=scope)
         host = HOST.fullmatch(headers.get("host", ""))
+        length = as_number(headers.get("content-length", "0"))
+        too_large = f"At most {self.largest // 2**20} MiB can be sent."
+        refusal = None
         if host is None or host["name"].strip("[]").lower() not in self.hosts:
             refusal = PlainTextResponse("This page does not have that name.", 421)
+        elif length is None or length > self.largest:
+            refusal = PlainTextResponse(too_large, 413)
+        if refusal is not None:
             await refusal(scope, receive, send)
-            return
-        length = as_number(headers.get("content-length", "0"))
-        if length is None or length > self.largest:
-            await self._too_large()(scope, receive, send)
             return
         seen, started = 0, False
 
@@ -71,7 +73,7 @@ class Guard:
             message = await receive()
             seen += len(message.get("body", b""))
             if seen > self.largest:
-                raise _TooLarge
+                raise HTTPException(413, too_large)
             return message
 
         async def with_headers(message: Any) -> None:
@@ -85,9 +87,6 @@ class Guard:
 
         try:
             await self.app(scope, counted, with_headers)
-        except _TooLarge:
-            if not started:
-                await self._too_large()(scope, receive, send)
         except ClientDisconnect:  # nobody waits for an answer
             pass
         except Exception:
@@ -96,13 +95,6 @@ class Guard:
                 api = scope["path"].startswith("/api/")
                 said = JSONResponse({"error": FAULT}, 500) if api else PlainTextResponse(FAULT, 500)
                 await said(scope, receive, with_headers)
-
-    def _too_large(self) -> Response:
-        return PlainTextResponse(f"At most {self.largest // 2**20} MiB can be sent.", 413)
-
-
-class _TooLarge(Exception):
-    """More was sent than is allowed."""
 
 
 def as_number(text: str) -> int | None:

@@ -33,22 +33,17 @@ class OrganizerRoutes(Pages):
     background: Background | None = None
 
     def routes(self) -> list[Route]:
-        acts: dict[str, Act] = {
-            "rater": self.add_rater,
-            "drop": self.drop_rater,
-            "item": self.add_item,
-            "upload": self.upload,
-            "pause": self.pause,
-            "withdraw": self.withdraw,
-            "change": self.change,
-        }
+        acts: tuple[Act, ...] = (
+            *(self.rater, self.drop, self.item, self.upload),
+            *(self.pause, self.withdraw, self.change),
+        )
         return [
             Route("/organizer", partial(self.overview, "organizer.html")),
             Route("/organizer/live", partial(self.overview, "live.html")),
             Route("/organizer/answers", self.answers),
             *(
-                Route(f"/organizer/{name}", self._acting(act), methods=["POST"])
-                for name, act in acts.items()
+                Route(f"/organizer/{act.__name__}", self._acting(act), methods=["POST"])
+                for act in acts
             ),
         ]
 
@@ -93,11 +88,11 @@ class OrganizerRoutes(Pages):
 
         return route
 
-    def add_rater(self, form: dict[str, Any]) -> str:
+    def rater(self, form: dict[str, Any]) -> str:
         self.session.add_rater(_text(form, "name"))
         return "/organizer#raters"
 
-    def drop_rater(self, form: dict[str, Any]) -> str:
+    def drop(self, form: dict[str, Any]) -> str:
         self.session.drop_rater(_text(form, "rater"), dropped=_text(form, "dropped") == "1")
         return "/organizer#raters"
 
@@ -113,7 +108,7 @@ class OrganizerRoutes(Pages):
         self.session.change(_number(form, "answer"), _text(form, "outcome"))
         return "/organizer/answers"
 
-    def add_item(self, form: dict[str, Any]) -> str:
+    def item(self, form: dict[str, Any]) -> str:
         name, text = _text(form, "id"), _text(form, "text").strip()
         if not name.strip():
             raise Refused("The item needs a name.")
