@@ -541,7 +541,7 @@ def _scales(x: Array, names: list[str]) -> Array:
         )
     scales = largest * np.sqrt(np.square(x / largest).mean(axis=0))
     # What is left of each column after a regression on the columns before it.
-    rest = np.square(np.linalg.qr(x / scales, mode="r").diagonal()) / len(x)
+    rest = np.square(np.diagonal(np.linalg.qr(x / scales).R)) / len(x)
     if len(rest) < x.shape[1] or (rest < 1e-10).any():
         k = int(np.argmin(np.append(rest > 1e-10, False)))
         raise DataError(

@@ -892,6 +892,6 @@ def _pair_shares(problem: BattleProblem, params: Array) -> tuple[Array, Array]:
     for values in (counts, expected):
         values[turned, :2] = values[turned, 1::-1]
     total = sp.csr_array((np.ones(len(t)), (pair, np.arange(len(t)))), shape=(len(code), len(t)))
-    predicted = total @ expected
+    observed, predicted = (np.asarray(total @ values) for values in (counts, expected))
     shares = predicted / predicted.sum(axis=1, keepdims=True)
-    return np.column_stack((code // n, code % n, total @ counts)), shares
+    return np.column_stack((code // n, code % n, observed)), shares
