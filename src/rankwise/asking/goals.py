@@ -368,7 +368,7 @@ def choose_pairs(
         most = min(n_pairs, len(pairs))
         if not most:
             return []
-        given = {"moments": moments, "sample": sample, "noise": 1.0, "flips": slips}
+        given: Any = {"moments": moments, "sample": sample, "noise": 1.0, "flips": slips}
         return [pair(*p) for p in suggest_pairs(strategy, most, n, pairs, rng, **given).tolist()]
     worth *= 1.0 + 1e-6 * rng.random(len(pairs))
     if weights is not None:

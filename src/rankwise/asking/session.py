@@ -518,7 +518,7 @@ class Session:
         with self._lock:
             if self._is_current(exactly=exactly):
                 return False
-            given = {"exactly": exactly, "strategy": self.strategy}
+            given: Any = {"exactly": exactly, "strategy": self.strategy}
             self.publish(self._fit.standing(self._ledger, *self.looked_at(), **given))
             return True
 

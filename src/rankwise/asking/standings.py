@@ -92,8 +92,11 @@ class Ranking(TableMixin):
         rank_low, rank_high = ends.astype(np.intp)
         p_top = top_probabilities(draws, min(k, n))
         order = np.lexsort((np.arange(n), -np.round(mean, 9)))
-        parts = (score, score - half, score + half, rank_low, rank_high, p_top, n_answers)
-        return cls([ids[i] for i in order], order, *(part[order] for part in parts), k, level)
+        parts: dict[str, Any] = {"score": score, "low": score - half, "high": score + half}
+        parts |= {"rank_low": rank_low, "rank_high": rank_high, "p_top": p_top}
+        ordered = {name: part[order] for name, part in parts.items()}
+        names, counts = [ids[i] for i in order], n_answers[order]
+        return cls(names, order, n_answers=counts, k=k, level=level, **ordered)
 
     def __len__(self) -> int:
         return len(self.items)
