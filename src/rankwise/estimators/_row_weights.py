@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,8 @@ from rankwise.backends.arrays import Array, Index, is_tensor
 from rankwise.backends.dispatch import as_given
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._device import send_rows
-from rankwise.estimators._landmark_choice import KeptLandmarks
 from rankwise.graph import QueryGroups
 from rankwise.graph.label_checks import check_row_weights
-from rankwise.problem import LandmarkSpace, Space
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,12 +53,6 @@ class KeptRows:
         X = as_given(X)[self.rows]
         X = X if is_tensor(X) else send_rows(X, getattr(ranker, "device", None))
         return X, y[self.rows], None if qid is None else self.groups.names[self.groups.codes]
-
-    def of_space(self, space: Space) -> Space:
-        """A space whose landmarks are numbered as the rows that the user passed."""
-        if self.all or not isinstance(space, LandmarkSpace):
-            return space
-        return replace(space, choice=KeptLandmarks.of(space.choice, self.rows, self.n_rows))
 
 
 def refuse_row_weights(ranker: Any) -> ParameterError:

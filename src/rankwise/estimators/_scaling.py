@@ -173,7 +173,7 @@ def kept_of_all_rows(ranker: Any, space: Any) -> tuple[str, ...]:
     Hold-outs keep it, held-out rows included; see `HeldOutScores.shared`. `space`
     is that of the ranker, or its class.
     """
-    words = [*getattr(space, "shared", ())]
+    words = [*space.shared]
     if _has_points(ranker) and "landmarks" in words:
         words.remove("landmarks")
     if ranker.scale == "auto" and ranker.scale_ is not None:
@@ -185,7 +185,7 @@ def kept_of_all_rows(ranker: Any, space: Any) -> tuple[str, ...]:
 
 def shared_by_choice(ranker: Any, space: Any) -> tuple[str, ...]:
     """What was computed from all rows, held-out ones included, to choose alpha by labels."""
-    if getattr(space, "keeps_rows", False):
+    if space.keeps_rows:
         return ()
     kept = kept_of_all_rows(ranker, space)
     own = ranker.scale_ in QUERY_SCALINGS and ranker.n_queries_ > 1  # a query is scaled by itself

@@ -98,7 +98,8 @@ class TrainingRows:
         names = getattr(ranker, "feature_names_in_", None)
         choice = LandmarkChoice.of(method, ranker.n_landmarks, names)
         space: Any = LandmarkSpace(kernel, choice, ranker.random_state)
-        space = space if kept is None else kept.of_space(space)
+        if kept is not None:
+            space = space.for_rows(kept.rows, kept.n_rows)
         system = space.system(X, qid)
         check_features_fit(X.shape[0], system.n_coordinates, NUMPY)
         return cls(X, system.coordinates(X)(slice(None)), system)

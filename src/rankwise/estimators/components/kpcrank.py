@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
@@ -118,8 +118,7 @@ class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
         if self.alpha != "auto":
             return super().fit_problem(problem)
-        assert isinstance(problem.space, ChosenComponentSpace)
-        alpha, fit = problem.space.solve_best(problem)
+        alpha, fit = cast(ChosenComponentSpace, problem.space).solve_best(problem)
         self.set_fitted(*only_solution(fit, problem.X))
         warn_of_scales(self, problem.X)
         return self.set_alpha(alpha)

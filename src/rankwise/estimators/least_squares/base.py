@@ -26,8 +26,7 @@ from rankwise.estimators._validation import check_training, query_groups
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.metric_names import metric_label
 from rankwise.parameters import Rule, check_alphas, check_parameters
-from rankwise.problem import FeatureBasis, Fit, Loss, Problem, Space
-from rankwise.problem.context_space import ContextSpace
+from rankwise.problem import Fit, Loss, Problem, Space
 from rankwise.problem.feature_space import unscaled_solution
 from rankwise.problem.problem import side_by_side
 from rankwise.scaling import ColumnStandard
@@ -94,7 +93,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
                 f"{name} needs more memory than there is for {X.shape[1]:,} features: {error}. "
                 "Keep fewer features, or use RankRLS, which takes many sparse ones."
             ) from error
-        if is_sparse(as_given(X)) and not getattr(space, "takes_sparse", False):
+        if is_sparse(as_given(X)) and not space.takes_sparse:
             raise DataError(
                 f"{name} takes dense rows only, and got sparse ones: pass X.toarray() if it fits "
                 f"in memory, or use RankRLS. ({type(space).__name__} does not declare "
@@ -149,7 +148,9 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         loss.check_learnable(n_pairs, X.shape[0], self.n_queries_)
         X = scale_training(self, X, groups, has_queries=qid is not None, y=y)
         space = self.space_of(X)
-        return Problem(X, tasks, loss, space if kept is None else kept.of_space(space), qid)
+        if kept is not None:
+            space = space.for_rows(kept.rows, kept.n_rows)
+        return Problem(X, tasks, loss, space, qid)
 
     @explain_calls
     def fit(self, X: Any, y: Any, *, qid: Any = None, query_weight: Any = None) -> Self:
@@ -190,20 +191,18 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         """
         choice = None
         if self.alpha == "auto":
-            from rankwise.holdout.alpha_choice import choose_alpha, settled  # compiles loops
+            from rankwise.holdout.alpha_choice import choose_alpha  # compiles loops
 
-            problem = settled(problem)
+            problem = problem.settled()
             choice = choose_alpha(problem)
         alpha = float(self.alpha) if choice is None else choice.alpha
         fit = problem.solve([alpha])
         self.set_fitted(*only_solution(fit, problem.X))
         warn_of_steps(self, fit)
         warn_of_scales(self, problem.X)
-        space = problem.space
-        if problem.tasks[0].y is not None:
-            shared = shared_by_choice(self, space)
-        else:  # holding out comparisons leaves all rows as they are
-            shared = space.shared if isinstance(space, ContextSpace) else ()
+        shared = problem.space.shared_by_comparisons  # all rows stay as they are
+        if not problem.has_comparisons:
+            shared = shared_by_choice(self, problem.space)
         return self.set_alpha(alpha, choice, shared)
 
     def set_alpha(
@@ -286,10 +285,9 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         """
         given = None if alphas is None else check_alphas(alphas)
         if given is None:
-            from rankwise.holdout.alpha_choice import settled  # compiles loops
-            from rankwise.holdout.alpha_grid import data_alphas
+            from rankwise.holdout.alpha_grid import data_alphas  # compiles loops
 
-            problem = settled(problem)
+            problem = problem.settled()
         values = data_alphas(problem) if given is None else given
         fit = problem.solve(values.tolist())
         warn_of_steps(self, fit)
@@ -335,7 +333,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         self
         """
         scaling = getattr(self, "scaling_", None)
-        if isinstance(basis, FeatureBasis) and isinstance(scaling, ColumnStandard):
+        if basis.linear and isinstance(scaling, ColumnStandard):
             solution = unscaled_solution(solution, scaling.mean, scaling.deviation)
             scaling = None
         self.basis_, self.solution_, self.scaling_ = basis, solution, scaling
