@@ -12,9 +12,8 @@ import numpy as np
 from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError, ParameterError, warn
-from rankwise.estimators._device import send_rows
 from rankwise.estimators._scale_choice import WITHIN_QUERIES, better_scale
-from rankwise.estimators._validation import check_new_ids, check_rows
+from rankwise.estimators._validation import check_new_ids, check_rows, send_rows
 from rankwise.graph import QueryGroups
 from rankwise.holdout.hold_out_problem import with_scaling
 from rankwise.scaling import (

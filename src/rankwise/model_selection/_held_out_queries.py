@@ -9,7 +9,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._call_errors import explain_calls
+from rankwise.estimators.ranker_mixin import explain_calls
 from rankwise.holdout.held_out_folds import check_folds, predict_queries, predict_rows, rescales
 from rankwise.holdout.held_out_scores import HeldOutScores, score_predictions
 from rankwise.holdout.hold_out_problem import HoldOutProblem, explained_rounding

@@ -15,11 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.backends.arrays import Array, is_sparse
 from rankwise.backends.dispatch import NUMPY
 from rankwise.errors import DataError, ParameterError, warn
-from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._compared_parts import warn_of_parts
 from rankwise.estimators._landmark_choice import LandmarkChoice, check_for_landmarks
 from rankwise.estimators._ranker_parameters import KERNEL_PARAMETERS, LOSS_PARAMETERS, make_kernel
-from rankwise.estimators._row_weights import KeptRows
 from rankwise.estimators._scale_warnings import warn_of_constants
 from rankwise.estimators._scaling import (
     SAMPLE_ROWS,
@@ -30,9 +28,15 @@ from rankwise.estimators._scaling import (
     scaled_gamma,
     warn_of_far_values,
 )
-from rankwise.estimators._scores import in_dtype
-from rankwise.estimators._validation import DTYPES, check_new_ids, forget, query_groups, validated
-from rankwise.estimators.ranker_mixin import RankerMixin
+from rankwise.estimators._validation import (
+    DTYPES,
+    KeptRows,
+    check_new_ids,
+    forget,
+    query_groups,
+    validated,
+)
+from rankwise.estimators.ranker_mixin import RankerMixin, explain_calls, in_dtype
 from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.graph.comparisons import Comparisons
 from rankwise.graph.label_checks import check_labels_differ, numeric_labels

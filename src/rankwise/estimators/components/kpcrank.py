@@ -17,11 +17,11 @@ from rankwise.estimators._ranker_parameters import (
 )
 from rankwise.estimators._scale_warnings import warn_of_scales
 from rankwise.estimators._scaling import prepare_rows
-from rankwise.estimators._scores import returned_scores
 from rankwise.estimators.components.chosen_space import ChosenComponentSpace
 from rankwise.estimators.components.component_space import ComponentSpace
 from rankwise.estimators.least_squares.base import LeastSquaresRanker, only_solution
 from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
+from rankwise.estimators.ranker_mixin import returned_scores
 from rankwise.parameters import AnyOf, Choice, Number, Rule, Whole
 from rankwise.problem import PairLoss, Problem, RowLoss
 from rankwise.solvers.kpca import Count
