@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,10 +14,10 @@ from rankwise.backends.dispatch import NUMPY, backend_of
 from rankwise.errors import DataError
 from rankwise.kernels import Kernel, NamedKernel, Precomputed
 from rankwise.kernels.products import finite_kernel_product, kernel_values
-from rankwise.kernels.training import training_kernel
 from rankwise.parameters import as_generator
 from rankwise.problem.feature_space import FeatureSpace
 from rankwise.problem.kernel_space import kernel_distances
+from rankwise.problem.landmarks import LandmarkChoice, Landmarks
 from rankwise.problem.loss import Loss, Task
 from rankwise.problem.memory import check_features_fit, check_landmarks_fit
 from rankwise.problem.problem import (
@@ -36,41 +36,6 @@ from rankwise.solvers.moments import CentredMoments, Moments
 
 COORDINATE_ROWS = 4096  # rows whose coordinates are computed at a time
 LEAST_SPREAD = 1e-10  # of squares of landmarks, which have a relative error of 1e-16
-
-
-@dataclass(frozen=True, eq=False)
-class Landmarks:
-    """Points, and their row indices in the training data (None if they are other points)."""
-
-    points: Any
-    rows: Index | None
-
-    def kernel_matrix(self, kernel: Kernel, on: Backend) -> Array:
-        """The kernel matrix of the points, on a backend."""
-        points = self.points[:, self.rows] if isinstance(kernel, Precomputed) else self.points
-        return training_kernel(kernel, points if on.is_host else on.array(points))
-
-
-class LandmarkChooser(Protocol):
-    """A way to choose landmarks among training rows: a method, row numbers or points."""
-
-    @property
-    def number(self) -> int | None:
-        """The number of landmarks; None: the default number."""
-
-    @property
-    def rows(self) -> Index | None:
-        """Row numbers, if the user passed these."""
-
-    @property
-    def points(self) -> Any:
-        """Points, if the user passed these."""
-
-    def among(self, X: Any, qid: Any, kernel: Kernel, rng: np.random.Generator) -> Landmarks:
-        """Landmarks for training rows X."""
-
-    def for_rows(self, rows: Index, n_rows: int) -> LandmarkChooser:
-        """The same choice for some of n_rows rows; landmarks keep their numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +170,7 @@ class LandmarkSpace(Space):
     """
 
     kernel: Kernel
-    choice: LandmarkChooser
+    choice: LandmarkChoice
     random_state: Any = None
     precision: str = "float64"
     chosen: LandmarkSystem | None = None

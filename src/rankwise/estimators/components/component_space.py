@@ -11,7 +11,6 @@ import numpy as np
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import ParameterError
-from rankwise.estimators._landmark_choice import LandmarkChoice
 from rankwise.holdout.alpha_grid import alpha_grid, coordinate_squares
 from rankwise.holdout.component_folds import component_folds
 from rankwise.kernels import Kernel, Precomputed
@@ -29,6 +28,7 @@ from rankwise.problem import (
     Task,
 )
 from rankwise.problem.landmark_space import check_spread
+from rankwise.problem.landmarks import LandmarkChoice
 from rankwise.problem.memory import check_kernel_fits
 from rankwise.problem.problem import Expansion, plain
 from rankwise.solvers.kpca import (

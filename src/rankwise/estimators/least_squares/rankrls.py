@@ -14,8 +14,8 @@ from rankwise.estimators._ranker_parameters import (
     make_kernel,
 )
 from rankwise.estimators.least_squares.base import LeastSquaresRanker, RowWeightsMixin
+from rankwise.estimators.least_squares.blocks import StepBlocksMixin
 from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
-from rankwise.estimators.least_squares.step_blocks import StepBlocksMixin
 from rankwise.parameters import Rule
 from rankwise.problem import FeatureSpace, KernelSpace, PairLoss, RowLoss
 

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Index, is_tensor, to_host
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._landmark_choice import LandmarkChoice, check_for_landmarks
 from rankwise.estimators._ranker_parameters import (
     ALPHA,
     KERNEL_PARAMETERS,
@@ -24,6 +23,7 @@ from rankwise.graph import QueryGroups
 from rankwise.graph.label_checks import numeric_labels
 from rankwise.parameters import Choice, Number, Rule, Whole, check_parameters
 from rankwise.problem import FeatureSpace, LandmarkSpace, PairLoss, Problem, SmoothSpace
+from rankwise.problem.landmarks import LandmarkChoice, check_for_landmarks
 
 
 class TransductiveRankRLS(LeastSquaresRanker):
