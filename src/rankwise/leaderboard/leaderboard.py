@@ -235,7 +235,7 @@ class Leaderboard(BaseEstimator):
             first, second, outcome, weight=weight, groups=groups, judge=judge, context=context,
             items=items,
         )  # fmt: skip
-        self._fit(battles, self._problem_of(battles, item_features), None)
+        self._fit(battles, item_features)
         self.has_item_features_ = item_features is not None
         return self
 
@@ -280,12 +280,15 @@ class Leaderboard(BaseEstimator):
                 else "The leaderboard was fitted without item_features: fit it again with them."
             )
         check_parameters(self, self.parameters)
-        battles = self.battles_ + new
-        problem = self._problem_of(battles, item_features)
-        return self._fit(battles, problem, self._warm_start(problem))
+        return self._fit(self.battles_ + new, item_features, warm=True)
 
-    def _fit(self, battles: Battles, problem: BattleProblem, begin: Array | None) -> Leaderboard:
+    def _fit(self, battles: Battles, item_features: Any, *, warm: bool = False) -> Leaderboard:
         rng = as_generator(self.random_state)
+        if self.position or battles.judge is not None:
+            check_order(battles)
+        given: Any = {"link": self.link, "ties": self.ties, "position": self.position}
+        problem = BattleProblem.of(battles, item_features=item_features, **given)
+        begin = self._warm_start(problem) if warm else None
         if self.penalty == 0 and problem.features.shape[1]:
             raise ParameterError(
                 "With features of items, ratings need a penalty: without one, they explain all "
@@ -298,14 +301,6 @@ class Leaderboard(BaseEstimator):
             _warn_about_maximum(problem, mode)
             self._set_fitted(battles, problem, mode, rng)
         return self
-
-    def _problem_of(self, battles: Battles, item_features: Any) -> BattleProblem:
-        if self.position or battles.judge is not None:
-            check_order(battles)
-        return BattleProblem.of(
-            battles, link=self.link, ties=self.ties, position=self.position,
-            item_features=item_features,
-        )  # fmt: skip
 
     @contextmanager
     def _watched(self, what: str, total: int, problem: BattleProblem) -> Iterator[Show]:
@@ -407,19 +402,10 @@ class Leaderboard(BaseEstimator):
                 np.asarray(values[..., layout.places] + place),
             )
 
-        if not layout.n_judges:
-            empty = np.zeros(0)
-            self.judge_slips_, self.judge_positions_ = empty, empty
-            self.judge_intervals_ = np.zeros((2, 2, 0))
-            return
         self.judge_slips_, self.judge_positions_ = of(params)
-        outside = (1 - self.level) / 2
-        self.judge_intervals_ = np.array(
-            [
-                np.quantile(part, [outside, 1 - outside], axis=0)
-                for part in of(params + heavier * draws)
-            ]
-        )
+        drawn = of(params + heavier * draws) if layout.n_judges else of(draws[:1])
+        ends = [(1 - self.level) / 2, (1 + self.level) / 2]
+        self.judge_intervals_ = np.array([np.quantile(part, ends, axis=0) for part in drawn])
 
     # Results.
 
@@ -445,7 +431,7 @@ class Leaderboard(BaseEstimator):
         if elo and self.link != "logit":
             raise ParameterError('Points of Elo belong to the logit link: use link="logit".')
         scale, mean = (ELO, ELO_MEAN) if elo else (1.0, 0.0)
-        order = self._order()
+        order = np.argsort(-self.ratings_, kind="stable")
         half = self._quantile(self.level) * self.rating_std_
         ranks = self._ranks()
         low, high = self._rank_interval(ranks, self.level)
@@ -481,9 +467,6 @@ class Leaderboard(BaseEstimator):
             total += np.bincount(code, b.weight, n)
             bad += np.bincount(code, b.weight * (b.outcome == 3), n)
         return np.divide(bad, total, out=np.full(n, np.nan), where=total > 0)
-
-    def _order(self) -> Index:
-        return np.argsort(-self.ratings_, kind="stable")
 
     def _quantile(self, level: float) -> float:
         """Standard errors on each side of an interval."""
