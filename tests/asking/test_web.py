@@ -145,7 +145,8 @@ def test_sigterm_ends_all_processes_while_they_compute(tmp_path):
     """The limits are far above what it takes: before, 2,000 items ignored it for minutes."""
     items = tmp_path / "items.txt"
     items.write_text("\n".join(f"item {k}" for k in range(2000)))
-    command = [sys.executable, "-m", "rankwise.cli.main", "ask", str(items), "--no-browser"]
+    program = "from rankwise.cli.entry import run; run()"
+    command = [sys.executable, "-c", program, "ask", str(items), "--no-browser"]
     with subprocess.Popen(
         [*command, "--port", "0", "--raters", "ann"], stdout=subprocess.PIPE, text=True
     ) as process:
