@@ -18,7 +18,6 @@ from scipy.special import ndtr
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError
-from rankwise.gp.probit import update_sites
 from rankwise.solvers.shifted_cg import shifted_cg
 
 if TYPE_CHECKING:
@@ -359,6 +358,8 @@ class ManyItems:
 
     def _sweep(self, most: int, *, learning: bool) -> None:
         """Match sites to their answers, and learn variances, until little changes."""
+        from rankwise.gp.probit import update_sites
+
         seen = self._seen
         if not self._threshold and seen.ties.any():
             self._threshold = _THRESHOLD
