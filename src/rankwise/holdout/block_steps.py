@@ -17,7 +17,7 @@ from rankwise.holdout.alpha_evaluation import AlphaChoice
 from rankwise.holdout.alpha_grid import alpha_grid
 from rankwise.holdout.held_out_scores import score_predictions
 from rankwise.metrics.ranking_scorer import default_metric
-from rankwise.problem.blocks import BlockProducts, check_new_queries, query_hash, rows_of
+from rankwise.problem.block_sums import BlockProducts, check_new_queries, query_hash, rows_of
 from rankwise.solvers.pair_products import pair_squares
 from rankwise.solvers.shifted_cg import is_solved, shifted_cg
 

@@ -7,8 +7,8 @@ from typing import Any
 from sklearn.base import clone
 
 from rankwise.errors import ParameterError
-from rankwise.estimators.components.held_out_errors import ComponentErrors
-from rankwise.estimators.components.kpcrank import ComponentMixin
+from rankwise.estimators.component_choice import ComponentErrors
+from rankwise.estimators.kpcrank import ComponentMixin
 from rankwise.parameters import check_alphas
 
 
@@ -48,17 +48,18 @@ def component_errors(
     Examples
     --------
     >>> import numpy as np
-    >>> from rankwise import KPCRank
+    >>> from rankwise import ComponentOptions, KPCRank
     >>> from rankwise.model_selection import component_errors
     >>> rng = np.random.default_rng(0)
     >>> X, qid = rng.standard_normal((200, 2)), np.arange(200) // 10
     >>> y = X[:, 0] + rng.standard_normal(200)
-    >>> found = component_errors(KPCRank(cv="leave_query_out", max_components=8), X, y, qid=qid)
+    >>> options = ComponentOptions(cv="leave_query_out", max_components=8)
+    >>> found = component_errors(KPCRank(options=options), X, y, qid=qid)
     >>> found.n_components
     array([1, 2, 3, 4, 5, 6, 7, 8])
     >>> found.one_se_n_components <= found.best_n_components
     True
-    >>> len(component_errors(KPCRank(max_components=8), X, y, qid=qid, alphas=[0.0, 1.0]))
+    >>> len(component_errors(KPCRank(options=options), X, y, qid=qid, alphas=[0.0, 1.0]))
     2
     """
     if not isinstance(estimator, ComponentMixin):

@@ -27,7 +27,7 @@ from rankwise.problem.memory import (
 from rankwise.problem.problem import (
     Basis,
     Coordinates,
-    Expansion,
+    KernelSum,
     Fit,
     Loss,
     Problem,
@@ -59,9 +59,9 @@ class KernelBasis(Basis):
         found = {"dual_coef_": solution.weights, "kernel_": self.kernel, "solver_": "dual"}
         return found if self.X is None else {**found, "X_fit_": self.X}
 
-    def expansion(self, weights: Array) -> Expansion:
+    def expansion(self, weights: Array) -> KernelSum:
         """The scores as a sum of kernel values, on the host."""
-        return Expansion(self.kernel, to_host(self.X), weights)
+        return KernelSum(self.kernel, to_host(self.X), weights)
 
 
 @dataclass(frozen=True)
@@ -167,9 +167,9 @@ class LandmarkBasis(Basis):
             found["landmark_indices_"] = self.rows
         return found
 
-    def expansion(self, weights: Array) -> Expansion:
+    def expansion(self, weights: Array) -> KernelSum:
         """The scores as a sum of kernel values, on the host."""
-        return Expansion(self.kernel, to_host(self.points), weights)
+        return KernelSum(self.kernel, to_host(self.points), weights)
 
 
 @dataclass(frozen=True, eq=False)

@@ -225,7 +225,7 @@ class RowMatrix:
 
 
 @dataclass(frozen=True, eq=False)
-class Expansion:
+class KernelSum:
     """f(x) = sum_i a_i k(x, p_i) - offset; `points` is None if the kernel is precomputed."""
 
     kernel: Any
@@ -255,7 +255,7 @@ class Basis(ABC):
     def attributes(self, solution: Any) -> dict[str, Any]:
         """The fitted attributes of an estimator with this basis and solution."""
 
-    def expansion(self, weights: Array) -> Expansion | None:
+    def expansion(self, weights: Array) -> KernelSum | None:
         """The scores as a sum of kernel values, on the host; None if they are not."""
         return None
 

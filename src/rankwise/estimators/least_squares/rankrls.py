@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from rankwise.errors import ParameterError
 from rankwise.estimators.least_squares.base import LeastSquaresRanker, RowWeightsMixin
-from rankwise.estimators.least_squares.blocks import StepBlocksMixin
+from rankwise.estimators.least_squares.fit_blocks import StepBlocksMixin
 from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
 from rankwise.estimators.ranker_mixin import (
     ALPHA,

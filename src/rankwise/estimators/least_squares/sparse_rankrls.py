@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from rankwise.estimators.least_squares.base import LeastSquaresRanker, RowWeightsMixin
-from rankwise.estimators.least_squares.blocks import FitBlocksMixin
+from rankwise.estimators.least_squares.fit_blocks import FitBlocksMixin
 from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
 from rankwise.estimators.ranker_mixin import (
     ALPHA,

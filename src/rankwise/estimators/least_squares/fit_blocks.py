@@ -38,7 +38,7 @@ from rankwise.problem import (
     LandmarkSystem,
     Solution,
 )
-from rankwise.problem.blocks import BlockProducts, BlockSums
+from rankwise.problem.block_sums import BlockProducts, BlockSums
 from rankwise.progress import progress_bar
 from rankwise.scaling import ColumnStatistics, Scaling
 from rankwise.solvers.shifted_cg import shifted_cg, unsolved_residual
@@ -105,8 +105,8 @@ class FitBlocksMixin:
             note_queries(self, groups)
             X = scaled_rows(self, X, groups)
             sums = _on_backend(sums, backend_of(X)).with_block(loss, X, y, qid)
-        fit_sums(self, sums, X)
         self.n_queries_ = sums.n_queries
+        fit_sums(self, sums, X)
         if not hasattr(self, "block_sums_"):
             warn_of_scales(self, X)
         self.block_sums_ = sums
