@@ -136,7 +136,7 @@ def fit(
     partitions = run.open(data, label, qid, n_features)
     with_folds = estimator.alpha == "auto"
     sums, _, _ = sum_partitions(estimator, partitions, run, with_folds=with_folds)
-    fit_sums(estimator, sums, None)
+    fit_sums(estimator, sums, None, estimator.n_queries_)
     return estimator
 
 

@@ -16,8 +16,7 @@ from typing import Protocol
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index, to_host
-from rankwise.backends.backend import Backend
-from rankwise.backends.dispatch import backend_of
+from rankwise.backends.dispatch import Backend, backend_of
 from rankwise.holdout.rounding import check_not_lost, nonnegative, warn_if_lost
 
 BLOCK_BYTES = 8 * 2**20  # of a hat matrix computed at a time

@@ -12,8 +12,7 @@ from rankwise.backends.arrays import EPS, Array, Index, is_sparse
 from rankwise.backends.dispatch import backend_of
 from rankwise.backends.threads import THREADS, map_in_threads
 from rankwise.errors import warn
-from rankwise.graph.pair_graph import row_scale
-from rankwise.graph.query_graph import QueryGraph
+from rankwise.graph.query_graph import QueryGraph, row_scale
 from rankwise.holdout import pair_loops
 from rankwise.holdout.pair_differences import moments_of_folds
 from rankwise.holdout.resolvent import lifted_root_kernel, resolvents

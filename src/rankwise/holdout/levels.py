@@ -19,8 +19,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index
-from rankwise.backends.backend import Backend
-from rankwise.backends.dispatch import backend_of
+from rankwise.backends.dispatch import Backend, backend_of
 from rankwise.holdout.hat import centred, ridge_inverse
 from rankwise.holdout.rounding import loses_digits
 
@@ -123,7 +122,7 @@ class FeatureLevels:
         delta = on.array(_degrees(left)[level] / lam)
         root = on.xp.sqrt(delta)[:, None]
         Q, R = on.qr(root * F)
-        inner, s, Vt = on.svd(R)
+        inner, s, Vt = on.xp.linalg.svd(R, full_matrices=False)
         Q = on.matmul(on.contiguous(Q), inner)
         members = _members(on, level, left)
         inside = on.matmul(Q.T, root * members)

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index, Loader, to_host
-from rankwise.backends.backend import Backend
-from rankwise.backends.dispatch import NUMPY, as_given, backend_of
+from rankwise.backends.dispatch import NUMPY, Backend, as_given, backend_of
 from rankwise.errors import DataError
 from rankwise.kernels import Kernel, NamedKernel, Precomputed
 from rankwise.kernels.products import finite_kernel_product, kernel_values
@@ -27,8 +26,8 @@ from rankwise.problem.memory import (
 from rankwise.problem.problem import (
     Basis,
     Coordinates,
-    KernelSum,
     Fit,
+    KernelSum,
     Loss,
     Problem,
     RowMatrix,

@@ -10,8 +10,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Protocol, cast
 
 from rankwise.backends.arrays import Array, Index, Loader, to_host
-from rankwise.backends.backend import Backend
-from rankwise.backends.dispatch import backend_of
+from rankwise.backends.dispatch import Backend, backend_of
 from rankwise.errors import DataError, KernelSizeError
 from rankwise.graph import PairGraph, PreferenceGraph
 from rankwise.graph.comparison_graph import ComparisonGraph

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.backends.arrays import EPS, Array, Index, Loader, to_host
-from rankwise.backends.backend import Backend
-from rankwise.backends.dispatch import NUMPY, backend_of
+from rankwise.backends.dispatch import NUMPY, Backend, backend_of
 from rankwise.backends.jit import compiled
 from rankwise.errors import DataError
 from rankwise.graph import PairGraph
@@ -176,7 +175,7 @@ class Triangle:
         """
         _check_finite(self)
         on = backend_of(self.U)
-        left, sigma, right = on.svd(self.U)
+        left, sigma, right = on.xp.linalg.svd(self.U, full_matrices=False)
         least = (abs(right) @ on.array(noise)).clip(min=8 * len(sigma) * EPS * float(sigma[0]))
         kept = sigma > least
         if not kept.any():

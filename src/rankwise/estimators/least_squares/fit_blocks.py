@@ -10,8 +10,7 @@ from typing import Any, ClassVar, Self
 from sklearn.base import clone
 
 from rankwise.backends.arrays import Array, is_sparse, is_tensor, to_host
-from rankwise.backends.backend import Backend
-from rankwise.backends.dispatch import as_given, backend_of
+from rankwise.backends.dispatch import Backend, as_given, backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._scaling import (
     choose_scale,
@@ -105,8 +104,7 @@ class FitBlocksMixin:
             note_queries(self, groups)
             X = scaled_rows(self, X, groups)
             sums = _on_backend(sums, backend_of(X)).with_block(loss, X, y, qid)
-        self.n_queries_ = sums.n_queries
-        fit_sums(self, sums, X)
+        fit_sums(self, sums, X, sums.n_queries)
         if not hasattr(self, "block_sums_"):
             warn_of_scales(self, X)
         self.block_sums_ = sums
@@ -146,7 +144,7 @@ class FitBlocksMixin:
         True
         """
         sums, X = sum_blocks(self, blocks, with_folds=self.alpha == "auto")
-        fit_sums(self, sums, X)
+        fit_sums(self, sums, X, sums.n_queries)
         warn_of_scales(self, X)
         return self
 
@@ -170,7 +168,7 @@ class FitBlocksMixin:
         return path_of_sums(template, sums, given, X)
 
 
-def fit_sums(ranker: Any, sums: BlockSums, X: Any) -> None:
+def fit_sums(ranker: Any, sums: BlockSums, X: Any, n_queries: int) -> None:
     """Fit a ranker to sums over rows, and choose alpha by their folds if it is "auto".
 
     X are rows on the device of the fitted arrays; None: the host.
@@ -182,6 +180,7 @@ def fit_sums(ranker: Any, sums: BlockSums, X: Any) -> None:
         choice = choose_from_folds(sums.system, sums.moments, sums.folds, sums.loss, sums.n_rows)
     alpha = float(ranker.alpha) if choice is None else choice.alpha
     ranker.set_fitted(*only_solution(sums.solve([alpha]), X))
+    ranker.n_queries_ = n_queries
     space = ranker.make_space(ranker.n_features_in_)
     ranker.set_alpha(alpha, choice, shared_by_choice(ranker, space))
 
