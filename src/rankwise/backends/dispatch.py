@@ -7,7 +7,6 @@ products use SciPy's BLAS too.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -48,11 +47,11 @@ def mirror_lower(A: Array) -> Array:
     return A
 
 
-class Backend(ABC):
-    """The operations in which array libraries differ.
+class Backend:
+    """The operations in which array libraries differ, on NumPy arrays in host memory.
 
-    Arrays are float64 unless stated otherwise. Methods that may overwrite an argument say so; use
-    the array that they return.
+    `TorchBackend` overrides them for tensors. Arrays are float64 unless stated otherwise. Methods
+    that may overwrite an argument say so; use the array that they return.
 
     Attributes
     ----------
@@ -66,74 +65,60 @@ class Backend(ABC):
         Number of inverses of a definite matrix that take as long as its eigendecomposition.
     """
 
-    xp: Any
-    is_host: ClassVar[bool]
-    reduction_cost: ClassVar[int]
-    inverse_cost: ClassVar[int]
+    xp: Any = np
+    is_host: ClassVar[bool] = True
+    reduction_cost: ClassVar[int] = 5
+    inverse_cost: ClassVar[int] = 4
 
-    # Arrays.
-
-    @abstractmethod
     def array(self, values: Any) -> Array:
         """Dense or sparse values as a float64 array of this backend; not copied if they are one."""
+        values = values.toarray() if is_sparse(values) else to_host(values)
+        return np.asarray(values, dtype=np.float64)
 
-    @abstractmethod
     def index(self, values: Any) -> Any:
         """Row numbers or a mask as an index array of this backend."""
+        return np.asarray(values)
 
-    @abstractmethod
     def rows(self, X: Any, rows: Rows) -> Array:
         """``X[rows]`` as a C-ordered float64 array; a view of X if possible."""
+        return dense_rows(X, rows)
 
-    @abstractmethod
     def empty(self, *shape: int) -> Array:
         """An uninitialized array."""
+        return np.empty(shape)
 
-    @abstractmethod
     def zeros(self, *shape: int) -> Array:
         """An array of zeros."""
+        return np.zeros(shape)
 
-    @abstractmethod
     def copy(self, X: Array) -> Array:
         """A C-ordered copy."""
+        return np.array(X, order="C")
 
-    @abstractmethod
     def contiguous(self, X: Array) -> Array:
         """X in C order; not copied if it already is."""
+        return np.ascontiguousarray(X)
 
-    @abstractmethod
     def cast(self, X: Array, dtype: Any) -> Any:
         """X in another dtype of this library."""
+        return np.asarray(X, dtype=dtype)
 
-    @abstractmethod
     def diagonal(self, M: Array) -> Array:
         """The diagonal as a view that can be written to; NumPy's ``M.diagonal()`` cannot."""
+        return np.asarray(np.einsum("ii->i", M))
 
-    def is_finite(self, X: Array) -> bool:
-        """Whether all values are finite."""
-        # The sum needs one pass and no mask of the size of X; the mask decides where it overflows.
-        with np.errstate(all="ignore"):
-            return bool(self.xp.isfinite(X.sum())) or bool(self.xp.isfinite(X).all())
-
-    # Memory.
-
-    @abstractmethod
     def block_bytes(self, in_cache: int) -> int:
         """Size of a block of work in bytes: `in_cache` on a CPU, more on a GPU."""
+        return in_cache
 
-    @abstractmethod
     def free_bytes(self) -> int | None:
         """Bytes that can still be allocated; None if unknown."""
+        return None
 
-    # Kernels.
-
-    @abstractmethod
     def manhattan(self, X: Array, Y: Array) -> Array:
         """|x - y|_1 for all rows of X and Y."""
+        return np.asarray(cdist(X, Y, "cityblock"))
 
-    # Groups: see group_loops.py for the formula.
-
-    @abstractmethod
     def combine_rows(
         self,
         X: Array,
@@ -149,180 +134,6 @@ class Backend(ABC):
 
         With ``target is rows``, `out` may be X itself.
         """
-
-    @abstractmethod
-    def combine_columns(
-        self, X: Array, rows: Index, level_ptr: Index, group_ptr: Index, a: Array, b: Array
-    ) -> None:
-        """The same along axis 1, in place."""
-
-    @abstractmethod
-    def group_sums(self, codes: Index, n_groups: int, X: Array) -> Array:
-        """Sums of the rows of X by their group, shape (n_groups, ...)."""
-
-    # Scaling of groups: see group_loops.py. X is C-ordered, float32 or float64.
-
-    @abstractmethod
-    def minmax_groups(self, X: Any, rows: Index, ptr: Index) -> bool:
-        """Map each column of each group of rows to [0, 1], in place.
-
-        Group g holds the positions ptr[g]:ptr[g + 1] of `rows`, which lists each row once. A
-        constant column becomes 0. Returns False if a range overflows.
-        """
-
-    @abstractmethod
-    def standardize_groups(self, X: Any, rows: Index, ptr: Index) -> None:
-        """Give each column of each group mean 0 and variance 1, in place, after `minmax_groups`."""
-
-    @abstractmethod
-    def rank_groups(self, X: Any, rows: Index, ptr: Index) -> None:
-        """Replace each column of each group by its ranks from -1/2 to 1/2; ties share theirs."""
-
-    # Linear algebra.
-
-    @abstractmethod
-    def sparse_product(self, S: Any, X: Array) -> Array:
-        """S X for a scipy.sparse S and a dense vector or matrix X."""
-
-    @abstractmethod
-    def products(self, X: Any) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
-        """The functions P -> X P and Q -> X'Q of matrices, for a dense or scipy.sparse X.
-
-        A sparse X is copied to a device once, with its transpose.
-        """
-
-    @abstractmethod
-    def matmul(self, A: Array, B: Array) -> Array:
-        """A B for two matrices."""
-
-    @abstractmethod
-    def add_gram(self, A: Array, Z: Array) -> Array:
-        """A + Z'Z on the upper triangle of A, which is overwritten."""
-
-    @abstractmethod
-    def with_precision(self, precision: str) -> Backend:
-        """This backend with `add_gram` in another precision; sums stay float64."""
-
-    def mirror_upper(self, A: Array) -> Array:
-        """The symmetric matrix whose upper triangle is that of A."""
-        return self.array(self.xp.triu(A) + self.xp.triu(A, 1).T)
-
-    def symmetrize(self, A: Array) -> None:
-        """A <- (A + A') / 2 in place, some rows at a time."""
-        step = max(1, self.block_bytes(2**21) // (8 * max(len(A), 1)))
-        for start in range(0, len(A), step):
-            rows = slice(start, start + step)
-            mean = (A[rows, start:] + A[start:, rows].T) / 2
-            A[rows, start:] = mean
-            A[start:, rows] = mean.T
-
-    @abstractmethod
-    def solve_definite(self, M: Array, t: Array, lam: float) -> Array | None:
-        """(M + lam I)^-1 t for a symmetric M, which is overwritten.
-
-        Returns None, and leaves M unchanged, if M + lam I is not positive definite.
-        """
-
-    @abstractmethod
-    def inverse_definite(self, M: Array, shift: Any) -> Array | None:
-        """(M + diag(shift))^-1 for a symmetric M; overwrites M and returns None as above."""
-
-    @abstractmethod
-    def cholesky(self, M: Array) -> Array | None:
-        """The lower factor of a symmetric M; None if M is not positive definite."""
-
-    @abstractmethod
-    def pivoted_cholesky(self, K: Array, tolerance: float) -> tuple[Index, Array, Array]:
-        """Pivoted factor C C' of the rows of K whose pivots exceed the tolerance.
-
-        Returns the order of all rows, pivots first; C of shape (rank, rank); and the remaining
-        diagonal of the other rows.
-        """
-
-    @abstractmethod
-    def solve_triangular(self, C: Array, B: Array, *, transpose: bool = False) -> Array:
-        """C^-1 B for a lower triangular C, or C'^-1 B."""
-
-    @abstractmethod
-    def solve(self, A: Array, B: Array) -> Array:
-        """A^-1 B for one matrix, or for stacks of them.
-
-        Raises `numpy.linalg.LinAlgError` if A is singular.
-        """
-
-    @abstractmethod
-    def eigh(self, M: Array) -> tuple[Array, Array]:
-        """Eigenvalues, ascending, and eigenvectors as columns; M may be overwritten."""
-
-    @abstractmethod
-    def largest_eigh(self, M: Array, n: int) -> tuple[Array, Array]:
-        """As `eigh`, for the n largest eigenvalues; M is not changed."""
-
-    @abstractmethod
-    def qr(self, A: Array) -> tuple[Array, Array]:
-        """Q with orthonormal columns and a triangular R; A may be overwritten."""
-
-    @abstractmethod
-    def triangle(self, A: Array) -> Array:
-        """Only R of `qr`."""
-
-
-class NumpyBackend(Backend):
-    """NumPy arrays in host memory."""
-
-    xp = np
-    is_host = True
-    reduction_cost = 5
-    inverse_cost = 4
-
-    def array(self, values: Any) -> Array:
-        values = values.toarray() if is_sparse(values) else to_host(values)
-        return np.asarray(values, dtype=np.float64)
-
-    def index(self, values: Any) -> Any:
-        return np.asarray(values)
-
-    def rows(self, X: Any, rows: Rows) -> Array:
-        return dense_rows(X, rows)
-
-    def empty(self, *shape: int) -> Array:
-        return np.empty(shape)
-
-    def zeros(self, *shape: int) -> Array:
-        return np.zeros(shape)
-
-    def copy(self, X: Array) -> Array:
-        return np.array(X, order="C")
-
-    def contiguous(self, X: Array) -> Array:
-        return np.ascontiguousarray(X)
-
-    def cast(self, X: Array, dtype: Any) -> Any:
-        return np.asarray(X, dtype=dtype)
-
-    def diagonal(self, M: Array) -> Array:
-        return np.asarray(np.einsum("ii->i", M))
-
-    def block_bytes(self, in_cache: int) -> int:
-        return in_cache
-
-    def free_bytes(self) -> int | None:
-        return None
-
-    def manhattan(self, X: Array, Y: Array) -> Array:
-        return np.asarray(cdist(X, Y, "cityblock"))
-
-    def combine_rows(
-        self,
-        X: Array,
-        out: Array,
-        rows: Index,
-        target: Index,
-        level_ptr: Index,
-        group_ptr: Index,
-        a: Array,
-        b: Array,
-    ) -> None:
         from rankwise.backends import group_loops  # imported late: Numba takes a while
 
         group_loops.combine_rows(X, out, rows, target, level_ptr, group_ptr, a, b)
@@ -330,35 +141,49 @@ class NumpyBackend(Backend):
     def combine_columns(
         self, X: Array, rows: Index, level_ptr: Index, group_ptr: Index, a: Array, b: Array
     ) -> None:
+        """The same along axis 1, in place."""
         from rankwise.backends import group_loops
 
         group_loops.combine_columns(X, rows, level_ptr, group_ptr, a, b)
 
     def group_sums(self, codes: Index, n_groups: int, X: Array) -> Array:
+        """Sums of the rows of X by their group, shape (n_groups, ...)."""
         n = len(codes)
         member = sp.csr_array((np.ones(n), codes, np.arange(n + 1)), shape=(n, n_groups))
         return np.asarray(member.T @ X)
 
     def minmax_groups(self, X: Any, rows: Index, ptr: Index) -> bool:
+        """Map each column of each group of rows to [0, 1], in place.
+
+        Group g holds the positions ptr[g]:ptr[g + 1] of `rows`, which lists each row once. A
+        constant column becomes 0. Returns False if a range overflows.
+        """
         from rankwise.backends import group_loops
 
         with np.errstate(over="ignore", invalid="ignore"):
             return bool(group_loops.minmax_groups(X, rows, ptr))
 
     def standardize_groups(self, X: Any, rows: Index, ptr: Index) -> None:
+        """Give each column of each group mean 0 and variance 1, in place, after `minmax_groups`."""
         from rankwise.backends import group_loops
 
         group_loops.standardize_groups(X, rows, ptr)
 
     def rank_groups(self, X: Any, rows: Index, ptr: Index) -> None:
+        """Replace each column of each group by its ranks from -1/2 to 1/2; ties share theirs."""
         from rankwise.backends import group_loops
 
         group_loops.rank_groups(X, rows, ptr)
 
     def sparse_product(self, S: Any, X: Array) -> Array:
+        """S X for a scipy.sparse S and a dense vector or matrix X."""
         return np.asarray(S @ X)
 
     def products(self, X: Any) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+        """The functions P -> X P and Q -> X'Q of matrices, for a dense or scipy.sparse X.
+
+        A sparse X is copied to a device once, with its transpose.
+        """
         if not is_sparse(X):
             X = np.asarray(X, dtype=np.float64)
             return lambda P: matmul(X, P), lambda Q: matmul(X.T, Q)
@@ -367,18 +192,25 @@ class NumpyBackend(Backend):
         return lambda P: np.asarray(X @ P), lambda Q: np.asarray(X.T @ Q)
 
     def matmul(self, A: Array, B: Array) -> Array:
+        """A B for two matrices."""
         return matmul(A, B)
 
     def add_gram(self, A: Array, Z: Array) -> Array:
+        """A + Z'Z on the upper triangle of A, which is overwritten."""
         return add_gram(A, Z)
 
-    def with_precision(self, precision: str) -> NumpyBackend:
+    def with_precision(self, precision: str) -> Backend:
+        """This backend with `add_gram` in another precision; sums stay float64."""
         raise ParameterError(
             f"precision={precision!r} needs a GPU: NumPy arrays are multiplied in float64. Use "
             'device="cuda", or precision="float64".'
         )
 
     def solve_definite(self, M: Array, t: Array, lam: float) -> Array | None:
+        """(M + lam I)^-1 t for a symmetric M, which is overwritten.
+
+        Returns None, and leaves M unchanged, if M + lam I is not positive definite.
+        """
         factor = self._factor(M, lam)
         if factor is None:
             return None
@@ -386,6 +218,7 @@ class NumpyBackend(Backend):
         return np.asarray(z).reshape(t.shape)
 
     def inverse_definite(self, M: Array, shift: Any) -> Array | None:
+        """(M + diag(shift))^-1 for a symmetric M; overwrites M and returns None as above."""
         factor = self._factor(M, shift)
         if factor is None:
             return None
@@ -405,11 +238,17 @@ class NumpyBackend(Backend):
         return np.asarray(factor)
 
     def cholesky(self, M: Array) -> Array | None:
+        """The lower factor of a symmetric M; None if M is not positive definite."""
         M = M if M.flags.f_contiguous else M.T  # symmetric: LAPACK's order without a transposition
         factor, info = lapack.dpotrf(M, lower=1)
         return None if info else np.asarray(factor)
 
     def pivoted_cholesky(self, K: Array, tolerance: float) -> tuple[Index, Array, Array]:
+        """Pivoted factor C C' of the rows of K whose pivots exceed the tolerance.
+
+        Returns the order of all rows, pivots first; C of shape (rank, rank); and the remaining
+        diagonal of the other rows.
+        """
         diagonal = np.diagonal(K).copy()
         factor, pivot, rank, _ = lapack.dpstrf(np.asfortranarray(K), tol=tolerance, lower=1)
         order = pivot.astype(np.intp) - 1
@@ -417,18 +256,25 @@ class NumpyBackend(Backend):
         return order, np.asfortranarray(np.tril(factor[:rank, :rank])), rest
 
     def solve_triangular(self, C: Array, B: Array, *, transpose: bool = False) -> Array:
+        """C^-1 B for a lower triangular C, or C'^-1 B."""
         if transpose:
             return np.asarray(solve_triangular(C, B, lower=True, trans="T", check_finite=False))
         return np.asarray(solve_triangular(C, B, lower=True, check_finite=False))
 
     def solve(self, A: Array, B: Array) -> Array:
+        """A^-1 B for one matrix, or for stacks of them.
+
+        Raises `numpy.linalg.LinAlgError` if A is singular.
+        """
         return np.asarray(np.linalg.solve(A, B))
 
     def eigh(self, M: Array) -> tuple[Array, Array]:
+        """Eigenvalues, ascending, and eigenvectors as columns; M may be overwritten."""
         s, V = eigh(M, overwrite_a=True, check_finite=False)
         return s, V
 
     def largest_eigh(self, M: Array, n: int) -> tuple[Array, Array]:
+        """As `eigh`, for the n largest eigenvalues; M is not changed."""
         m = len(M)
         s, V = eigh(M, subset_by_index=None if n == m else [m - n, m - 1], check_finite=False)
         if len(s) < n:  # LAPACK may lose some of many equal ones
@@ -437,15 +283,36 @@ class NumpyBackend(Backend):
         return s, V
 
     def qr(self, A: Array) -> tuple[Array, Array]:
+        """Q with orthonormal columns and a triangular R; A may be overwritten."""
         Q, R = qr_factor(A, mode="economic", overwrite_a=True, check_finite=False)
         return np.asarray(Q, dtype=np.float64), np.asarray(R, dtype=np.float64)
 
     def triangle(self, A: Array) -> Array:
+        """Only R of `qr`."""
         (R,) = qr_factor(A, mode="r", overwrite_a=True, check_finite=False)
         return np.asarray(R)
 
+    def is_finite(self, X: Array) -> bool:
+        """Whether all values are finite."""
+        # The sum needs one pass and no mask of the size of X; the mask decides where it overflows.
+        with np.errstate(all="ignore"):
+            return bool(self.xp.isfinite(X.sum())) or bool(self.xp.isfinite(X).all())
 
-NUMPY = NumpyBackend()
+    def mirror_upper(self, A: Array) -> Array:
+        """The symmetric matrix whose upper triangle is that of A."""
+        return self.array(self.xp.triu(A) + self.xp.triu(A, 1).T)
+
+    def symmetrize(self, A: Array) -> None:
+        """A <- (A + A') / 2 in place, some rows at a time."""
+        step = max(1, self.block_bytes(2**21) // (8 * max(len(A), 1)))
+        for start in range(0, len(A), step):
+            rows = slice(start, start + step)
+            mean = (A[rows, start:] + A[start:, rows].T) / 2
+            A[rows, start:] = mean
+            A[start:, rows] = mean.T
+
+
+NUMPY = Backend()
 
 
 def backend_of(X: Any) -> Backend:

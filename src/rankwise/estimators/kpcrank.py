@@ -33,13 +33,10 @@ COMPONENT_PARAMETERS: dict[str, Rule] = {
 }
 
 
-class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSquaresRanker):
     """Adds `transform` and `predict_path` to a ranker on components."""
 
-    basis_: Any
-    solution_: Any
     n_components_: int
-    fit: Any
 
     #: A search refits, because exact hold-outs would keep components that use held-out rows.
     exact_search: ClassVar[bool] = False
@@ -134,7 +131,7 @@ class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return now
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(self.upgraded_parameters(state))  # type: ignore[misc]
+        super().__setstate__(self.upgraded_parameters(state))
 
     @property
     def _n_features_out(self) -> int:
@@ -146,7 +143,7 @@ class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return tags
 
 
-class KPCRank(FitPairsMixin, ComponentMixin, LeastSquaresRanker):
+class KPCRank(FitPairsMixin, ComponentMixin):
     """Pairwise least squares on the leading principal components of a kernel.
 
     Rows are projected onto the p components of largest variance, and differences of scores are
@@ -297,7 +294,7 @@ max_query_rows_, basis_, solution_, n_queries_
         return _make_space(self, n_features)
 
 
-class KPCR(ComponentMixin, LeastSquaresRanker):
+class KPCR(ComponentMixin):
     """Least-squares regression on the leading principal components of a kernel.
 
     The pointwise baseline of `KPCRank`: with the first p kernel principal components F,

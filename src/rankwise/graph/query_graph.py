@@ -226,7 +226,7 @@ class RootBlocks:
         """
         nest = self.nest
         begin, end = nest.group_ptr[group], nest.group_ptr[group + 1]
-        parts = _PartMeans()
+        parts: list[PartMeans] = []
         for first, last in runs(np.diff(nest.level_ptr[begin : end + 1]), self.max_rows):
             levels = slice(begin + first, begin + last)
             ptr = nest.level_ptr[levels.start : levels.stop + 1]
@@ -234,17 +234,18 @@ class RootBlocks:
                 one_group = np.array([0, last - first])
                 block = self._block(ptr, one_group, nest.a[levels], nest.b[group : group + 1])
                 yield block.root_F, block.root_t
-                parts.add(block)
+                parts.append(PartMeans.of(block))
                 continue
-            pieces = _PartMeans()
+            pieces: list[PartMeans] = []
             for start in range(ptr[0], ptr[-1], self.max_rows):
                 piece = np.array([start, min(start + self.max_rows, ptr[-1])])
                 block = self._block(piece, np.array([0, 1]), nest.a[levels], np.zeros(1))
                 yield block.root_F, block.root_t
-                pieces.add(block)
-            yield pieces.spread(nest.a[levels.start])
-            parts.extend(pieces)
-        yield parts.spread(nest.b[group])
+                pieces.append(PartMeans.of(block))
+            whole, between = _spread(pieces, nest.a[levels.start])
+            yield between
+            parts.append(whole)
+        yield _spread(parts, nest.b[group])[1]
 
     def _block(self, level_ptr: Index, group_ptr: Index, a: Array, b: Array) -> RootBlock:
         rows = self.nest.rows[level_ptr[0] : level_ptr[-1]]
@@ -276,41 +277,29 @@ class RootBlocks:
         return RootBlock(F, t, root_F, root_t)
 
 
-class _PartMeans:
-    """The means of the parts of a group, and the numbers of rows (or weights) of the parts."""
+class PartMeans(NamedTuple):
+    """The means of F and t over a part of a group, and its number of rows (or their weights)."""
 
-    def __init__(self) -> None:
-        self.sizes: list[float] = []
-        self.F: list[Array] = []
-        self.t: list[Array] = []
+    size: float
+    F: Array
+    t: Array
 
-    def add(self, block: RootBlock) -> None:
+    @classmethod
+    def of(cls, block: RootBlock) -> PartMeans:
         if block.weights is None:
-            self._append(len(block.F), block.F.mean(axis=0), block.t.mean(axis=0))
-        else:
-            total = float(block.weights.sum())
-            shares = backend_of(block.F).array(block.weights / total)
-            self._append(total, shares @ block.F, shares @ block.t)
+            return cls(len(block.F), block.F.mean(axis=0), block.t.mean(axis=0))
+        total = float(block.weights.sum())
+        shares = backend_of(block.F).array(block.weights / total)
+        return cls(total, shares @ block.F, shares @ block.t)
 
-    def extend(self, pieces: _PartMeans) -> None:
-        """Add the parts of another collection as one part."""
-        on = backend_of(pieces.F[0])
-        weights = on.array(np.array(pieces.sizes) / sum(pieces.sizes))
-        F, t = on.xp.stack(pieces.F), on.xp.stack(pieces.t)
-        self._append(sum(pieces.sizes), weights @ F, weights @ t)
 
-    def spread(self, scale: float) -> tuple[Array, Array]:
-        """Rows whose products are the scatter between the parts."""
-        on, sizes = backend_of(self.F[0]), np.array(self.sizes, dtype=np.float64)
-        factors = on.array(scale * np.sqrt(sizes)[:, None])
-        F, t = on.xp.stack(self.F), on.xp.stack(self.t)
-        weights = on.array(sizes / sizes.sum())
-        return factors * (F - weights @ F), factors * (t - weights @ t)
-
-    def _append(self, size: float, F: Array, t: Array) -> None:
-        self.sizes.append(size)
-        self.F.append(F)
-        self.t.append(t)
+def _spread(parts: list[PartMeans], scale: float) -> tuple[PartMeans, tuple[Array, Array]]:
+    """The parts as one, and rows (Z, t) whose products are the scatter between the parts."""
+    on, sizes = backend_of(parts[0].F), np.array([part.size for part in parts], dtype=np.float64)
+    factors, shares = on.array(scale * np.sqrt(sizes)[:, None]), on.array(sizes / sizes.sum())
+    F, t = (on.xp.stack(list(means)) for means in zip(*((p.F, p.t) for p in parts), strict=True))
+    whole = PartMeans(float(sizes.sum()), shares @ F, shares @ t)
+    return whole, (factors * (F - whole.F), factors * (t - whole.t))
 
 
 def runs(sizes: Index, max_rows: int) -> Iterator[tuple[int, int]]:

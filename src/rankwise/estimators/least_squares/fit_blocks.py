@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from sklearn.base import clone
 
@@ -24,7 +24,12 @@ from rankwise.estimators._scaling import (
     warn_of_scales,
 )
 from rankwise.estimators._validation import check_training, moved
-from rankwise.estimators.least_squares.base import RegularizationPath, only_solution, warn_of_steps
+from rankwise.estimators.least_squares.base import (
+    LeastSquaresRanker,
+    RegularizationPath,
+    only_solution,
+    warn_of_steps,
+)
 from rankwise.estimators.ranker_mixin import explain_calls
 from rankwise.graph.label_checks import nothing_to_rank
 from rankwise.graph.query_groups import QueryGroups, check_ids
@@ -49,15 +54,8 @@ ONCE = (
 )
 
 
-class FitBlocksMixin:
+class FitBlocksMixin(LeastSquaresRanker):
     """Adds `partial_fit`, `fit_blocks` and `path_blocks` to a ranker on landmarks."""
-
-    alpha: Any
-    parameters: ClassVar[Any]
-    make_loss: Any
-    make_space: Any
-    set_alpha: Any
-    set_fitted: Any
 
     # Routing, as in `RankerMixin`.
     __metadata_request__partial_fit = {"qid": True}  # noqa: RUF012
@@ -200,19 +198,11 @@ def path_of_sums(
     return RegularizationPath.of(values, template, sums.solve(values.tolist()), X)
 
 
-class StepBlocksMixin:
+class StepBlocksMixin(LeastSquaresRanker):
     """Adds `fit_blocks` and `path_blocks` to a linear ranker with a loss on pairs."""
 
-    alpha: Any
-    kernel: Any
-    device: Any
     tol: float
     max_iter: int
-    n_queries_: int
-    parameters: ClassVar[Any]
-    make_loss: Any
-    set_alpha: Any
-    set_fitted: Any
 
     def fit_blocks(self, blocks: Iterable[Any]) -> Self:
         """Fit a linear ranker to rows that do not fit in memory, in blocks of whole queries.
@@ -255,8 +245,7 @@ class StepBlocksMixin:
         fit = _solve_blocks(self, products, [alpha])
         self.set_fitted(*only_solution(fit, None))
         warn_of_steps(self, fit)
-        fitted: Self = self.set_alpha(alpha, choice, shared_by_choice(self, FeatureSpace))
-        return fitted
+        return self.set_alpha(alpha, choice, shared_by_choice(self, FeatureSpace))
 
     def path_blocks(self, blocks: Iterable[Any], alphas: Any = None) -> RegularizationPath:
         """Rankers for many values of alpha, fitted to blocks of rows in the passes of one.
