@@ -332,8 +332,9 @@ def check_summable(ranker: Any) -> None:
         if clone(ranker).make_space(1).is_summable:
             return
     raise ParameterError(
-        "On a cluster, the ranker must be RankRLS or RLS with the linear kernel, or SparseRankRLS "
-        f"or SparseRLS: got {ranker}. For other kernels use SparseRankRLS."
+        f"On a cluster, a ranker's space must be summed over rows (is_summable): got {ranker}. "
+        "RankRLS and RLS with the linear kernel have such a space; for other kernels use "
+        "SparseRankRLS."
     )
 
 
