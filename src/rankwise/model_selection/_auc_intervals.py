@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rankwise.holdout.held_out_scores import given_note, given_words
+from rankwise.holdout.scores import given_note, given_words
 from rankwise.model_selection._pair_outcomes import held_out_outcomes, interval_words
 from rankwise.parameters import Number, check_value
 from rankwise.tables import Column, Table, TableMixin

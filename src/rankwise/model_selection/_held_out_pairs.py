@@ -11,11 +11,11 @@ from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.holdout.held_out_pairs import pair_differences, pair_errors, pair_losses
-from rankwise.holdout.held_out_scores import alpha_table, given_words
 from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.holdout.leave_pair_out import PairDifferences
-from rankwise.holdout.pair_choice import choose_pairs
 from rankwise.holdout.pair_differences import add_wins
+from rankwise.holdout.plans import choose_pairs
+from rankwise.holdout.scores import alpha_table, given_words
 from rankwise.model_selection._hold_outs import hold_out_problem, labelled_rows, with_one_alpha
 from rankwise.model_selection._strata import Units, check_two_rows
 from rankwise.tables import Table, TableMixin, plural

@@ -15,8 +15,8 @@ from rankwise.estimators.components.chosen_space import ChosenComponentSpace
 from rankwise.estimators.components.component_space import ComponentSpace
 from rankwise.estimators.components.held_out_errors import predict_held_out_queries
 from rankwise.holdout.held_out_folds import check_folds, predict_queries, predict_rows, rescales
-from rankwise.holdout.held_out_scores import HeldOutScores, score_predictions
 from rankwise.holdout.hold_out_problem import HoldOutProblem, explained_rounding
+from rankwise.holdout.scores import HeldOutScores, score_predictions
 from rankwise.metrics import get_metric
 from rankwise.model_selection._hold_outs import hold_out_problem, is_on_components
 from rankwise.parameters import Whole, as_generator, check_value

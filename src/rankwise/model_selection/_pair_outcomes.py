@@ -14,7 +14,7 @@ from rankwise.errors import DataError
 from rankwise.graph import QueryGroups
 from rankwise.holdout.held_out_pairs import pair_differences, pair_errors, pair_losses
 from rankwise.holdout.hold_out_problem import HoldOutProblem
-from rankwise.holdout.pair_choice import PairChoice
+from rankwise.holdout.plans import Pairs
 from rankwise.holdout.training_effects import pair_credit, training_effects
 from rankwise.model_selection._held_out_pairs import LeavePairOut
 from rankwise.model_selection._hold_outs import hold_out_problem
@@ -214,7 +214,7 @@ class PairOutcomes:
         codes = self._unit_classes()
         chosen = _units_of_each_class(codes)
 
-        def pairs_of(rest: HoldOutProblem, rows: Index) -> PairChoice:
+        def pairs_of(rest: HoldOutProblem, rows: Index) -> Pairs:
             return within.take(rows).pairs(rest, keep_ties=False)
 
         effects = np.full(len(codes), np.nan)

@@ -10,7 +10,7 @@ from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph import QueryGroups
 from rankwise.holdout.hold_out_problem import HoldOutProblem
-from rankwise.holdout.pair_choice import PairChoice, pairs_of_groups, pairs_within
+from rankwise.holdout.plans import Pairs, pairs_of_groups, pairs_within
 
 
 class Units(NamedTuple):
@@ -39,13 +39,13 @@ class Units(NamedTuple):
         """The strata and groups of some rows."""
         return Units(*(None if part is None else part.take(rows) for part in self))
 
-    def pairs(self, problem: HoldOutProblem, *, keep_ties: bool) -> PairChoice:
+    def pairs(self, problem: HoldOutProblem, *, keep_ties: bool) -> Pairs:
         """All pairs of the same stratum and of different groups."""
         if self.groups is not None:
             strata = QueryGroups.of(self.strata, len(problem.y))
             return pairs_of_groups(problem, self.groups, strata, keep_ties=keep_ties)
         listed = None if self.strata is None else pairs_within(self.strata)
-        return PairChoice(listed, keep_ties)
+        return Pairs(listed, keep_ties)
 
 
 def check_two_rows(labels: Array) -> None:
