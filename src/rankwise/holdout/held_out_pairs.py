@@ -11,16 +11,12 @@ from rankwise.backends.arrays import Array, to_host
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph import QueryGroups
-from rankwise.holdout.conditional import Conditional, dual_conditionals, primal_conditionals
-from rankwise.holdout.group_pairs import group_pairs
-from rankwise.holdout.hold_out_problem import (
-    HoldOutProblem,
-    explained_rounding,
-)
-from rankwise.holdout.leave_pair_out import PairDifferences, query_pairs
+from rankwise.holdout.hold_out_problem import HoldOutProblem
+from rankwise.holdout.leave_pair_out import PairDifferences, group_pairs, query_pairs
+from rankwise.holdout.leave_query_out import Conditional, dual_conditionals, primal_conditionals
 from rankwise.holdout.pair_differences import add_losses
 from rankwise.holdout.plans import Pairs
-from rankwise.holdout.rounding import lost_in_rounding
+from rankwise.holdout.rounding import explained_rounding, lost_in_rounding
 from rankwise.solvers.primal_dual import dual, primal
 
 

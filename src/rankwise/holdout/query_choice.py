@@ -20,9 +20,9 @@ from rankwise.holdout.alpha_evaluation import (
 from rankwise.holdout.held_out_folds import predict_queries
 from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.holdout.sampled_hat import (
-    HatRows,
-    kernel_hat_rows,
+    SampledRows,
     kernel_query_residuals,
+    kernel_sample,
 )
 from rankwise.holdout.scores import HeldOutScores, score_predictions
 from rankwise.problem import (
@@ -94,7 +94,7 @@ def _from_kernel(problem: Problem, rows: ChoiceRows, folds: Sequence[Index]) -> 
         on, K = backend_of(held.y), held.coordinates.kernel
         assert K is not None
         if stored.loss.has_intercept:
-            hats = kernel_hat_rows(K, held.y - held.y.mean(axis=0), some, held.lams)
+            hats = kernel_sample(K, held.y - held.y.mean(axis=0), some, held.lams)
             residuals = [_query_errors(part, folds) for part in hats]
         else:
             by_task = []
@@ -111,11 +111,11 @@ def _from_kernel(problem: Problem, rows: ChoiceRows, folds: Sequence[Index]) -> 
     return from_coordinates(problem, hold_out)
 
 
-def _query_errors(hat: HatRows, folds: Sequence[Index]) -> Array:
+def _query_errors(hat: SampledRows, folds: Sequence[Index]) -> Array:
     """Residuals of queries in a regression without them."""
-    on, errors, end = backend_of(hat.matrix), [], 0
+    on, errors, end = backend_of(hat.P), [], 0
     for fold in folds:
         start, end = end, end + len(fold)
-        errors.append(on.solve(hat.matrix[start:end, start:end], hat.residuals[start:end]))
+        errors.append(on.solve(hat.P[start:end, start:end], hat.a[start:end]))
     joined: Array = on.xp.concatenate(errors)
     return joined

@@ -30,9 +30,9 @@ from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.holdout.pair_differences import add_losses, listed_differences
 from rankwise.holdout.plans import Pairs
 from rankwise.holdout.sampled_hat import (
-    HatRows,
-    feature_hat_rows,
-    kernel_hat_rows,
+    SampledRows,
+    feature_sample,
+    kernel_sample,
 )
 from rankwise.holdout.scores import HeldOutScores
 from rankwise.problem import (
@@ -40,7 +40,7 @@ from rankwise.problem import (
     RowLoss,
 )
 
-Hats: TypeAlias = Callable[[Sequence[float]], Iterator[HatRows]]  # for some mu
+Hats: TypeAlias = Callable[[Sequence[float]], Iterator[SampledRows]]  # for some mu
 
 
 def by_pairs(problem: Problem, rows: ChoiceRows) -> AlphaChoice:
@@ -97,13 +97,13 @@ def _in_one_ranking(problem: Problem, rows: ChoiceRows, metric: str) -> AlphaCho
             problem.X, rows.system, RowLoss().tasks(rows.y, None), RowLoss()
         )
         F, alphas = rows.system.coordinates(problem.X)(some), ranking_alphas(problem, total)
-        hats = partial(feature_hat_rows, total, F, from_mean[some])
+        hats = partial(feature_sample, total, F, from_mean[some])
         return best(hold_out(problem, y[some], alphas, hats))
 
     def from_kernel(stored: Problem, alphas: Array) -> HeldOutScores:
         K = stored.coordinates().kernel
         assert K is not None
-        return hold_out(problem, y[some], alphas, partial(kernel_hat_rows, K, from_mean, some))
+        return hold_out(problem, y[some], alphas, partial(kernel_sample, K, from_mean, some))
 
     return from_coordinates(problem, from_kernel)
 
@@ -119,11 +119,10 @@ def _leave_pair_out(problem: Problem, y: Array, alphas: Array, hats: Hats) -> He
     position = len(y) * first + second
     loss, compared = on.zeros(len(alphas), *y.shape), on.zeros(len(alphas), *y.shape)
     for k, hat in enumerate(hats(strengths)):
-        entries = hat.matrix.reshape(-1)[position]
-        diagonal = on.contiguous(hat.matrix.diagonal())
+        diagonal = on.contiguous(hat.P.diagonal())
         # A constant that all labels share has no effect on differences.
         differences = listed_differences(
-            entries, hat.is_hat, m, diagonal, y - hat.residuals, hat.residuals, first, second
+            hat.P.reshape(-1)[position], diagonal, y, hat.a, first, second
         )
         add_losses(first, second, differences, y, loss[k], compared[k])
     groups = QueryGroups.of(None, len(y))
@@ -148,7 +147,7 @@ def _pair_scores(alphas: Array, errors: tuple[Array, Array]) -> HeldOutScores:
 
 def _leave_one_out(problem: Problem, _: Array, alphas: Array, hats: Hats) -> HeldOutScores:
     """The rows of a hat matrix, each held out of all rows."""
-    errors = [to_host(hat.held_out(problem.n_rows)) for hat in hats(alphas.tolist())]
+    errors = [to_host(hat.a / hat.P.diagonal()[:, None]) for hat in hats(alphas.tolist())]
     return squared_errors(alphas, (np.stack(errors) ** 2).mean(axis=2))
 
 

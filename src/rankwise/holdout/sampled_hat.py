@@ -1,6 +1,6 @@
-"""Ridge regression with an intercept: the hat matrix on some of its rows, for many mu.
+"""Ridge regression with an intercept: P of some of its rows, for many mu.
 
-This covers one global ranking whose pairs all count, as in `rankwise.holdout.ridge_folds`.
+This covers one global ranking whose pairs all count, as in `rankwise.holdout.folds.ridge_folds`.
 """
 
 from __future__ import annotations
@@ -13,35 +13,23 @@ import numpy as np
 from rankwise.backends.arrays import Array, Index
 from rankwise.backends.dispatch import backend_of
 from rankwise.graph.query_graph import QueryGraph
-from rankwise.holdout.hat import centred
-from rankwise.holdout.resolvent import lifted_root_kernel
+from rankwise.holdout.leave_query_out import lifted_root_kernel
+from rankwise.holdout.pair_systems import centred, on_diagonal
 from rankwise.solvers.band import BandForm
 from rankwise.solvers.moments import CentredMoments
 
 
-class HatRows(NamedTuple):
-    """Some rows of a regression at one mu.
+class SampledRows(NamedTuple):
+    """P and P y of some rows of a regression at one mu, where P is as in pair_systems.py."""
 
-    `matrix` is the hat matrix H if `is_hat`, otherwise C - H with the centring C, and `residuals`
-    are (C - H) y.
-    """
-
-    is_hat: bool
-    matrix: Array
-    residuals: Array
-
-    def held_out(self, n: int) -> Array:
-        """Residuals of each row in the regression without it, of n rows in all."""
-        own = self.matrix.diagonal()
-        left = 1.0 - 1.0 / n - own if self.is_hat else own
-        errors: Array = self.residuals / left[:, None]
-        return errors
+    P: Array
+    a: Array
 
 
-def feature_hat_rows(
+def feature_sample(
     moments: CentredMoments, F: Array, y: Array, mus: Sequence[float]
-) -> Iterator[HatRows]:
-    """H = F V diag(1 / (s + mu)) V'F' for some rows F, from the moments of all rows.
+) -> Iterator[SampledRows]:
+    """P = I - 11'/n - F V diag(1 / (s + mu)) V'F' for some rows F, from the moments of all n rows.
 
     `y` has the labels of these rows, less the mean of all labels. One eigendecomposition.
     """
@@ -52,22 +40,23 @@ def feature_hat_rows(
     products = V.T @ moments.b.reshape(len(s), -1)
     for mu in mus:
         shrunk = W / (s + mu)
-        yield HatRows(True, on.matmul(shrunk, W.T), y - shrunk @ products)
+        P = on.matmul(-shrunk, W.T) - 1.0 / moments.n_rows
+        yield SampledRows(on_diagonal(P, on.zeros(len(P)) + 1.0), y - shrunk @ products)
 
 
-def kernel_hat_rows(
+def kernel_sample(
     kernel: Array, y: Array, some: Index, mus: Sequence[float]
-) -> Iterator[HatRows]:
-    """C - H = mu (Kc + mu I)^-1 on some rows, without the constant vector; `y` is centred.
+) -> Iterator[SampledRows]:
+    """mu (K + mu I)^-1 on some rows, without the constant vector; `y` is centred.
 
-    The eigenvalue of the constant vector, which is zero, is raised to the size of the others, as in
-    `DenseHat`. For the cost, see `last_rows`.
+    The eigenvalue of the constant vector, which is 0, is raised to the size of the others, as in
+    `DenseP`. For the cost, see `last_rows`.
     """
     K = centred(backend_of(y).copy(kernel))
     n, scale = len(K), float(abs(K.diagonal()).max())
     K += scale / n
     for mu, (N, z) in zip(mus, last_rows(K, y, some, mus), strict=True):
-        yield HatRows(False, mu * N - mu / (mu + scale) / n, mu * z)
+        yield SampledRows(mu * N - mu / (mu + scale) / n, mu * z)
 
 
 def kernel_query_residuals(

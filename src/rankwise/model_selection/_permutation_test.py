@@ -18,10 +18,11 @@ from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.holdout.permuted_labels import (
     permuted,
     permuted_errors,
-    shares_hat,
+    shares_system,
+    stacked_errors,
+    stacks,
     standard_labels,
 )
-from rankwise.holdout.permuted_levels import stacked_errors, stacks
 from rankwise.holdout.scores import given_note, given_words
 from rankwise.metric_names import metric_label
 from rankwise.model_selection._cross_validation import scores_of_columns
@@ -281,7 +282,7 @@ def _errors(ranker: Any, X: Any, given: HoldOutProblem, Y: Array, units: Units, 
     """Shares of pairs in the wrong order for each alpha and each column of Y."""
     if units.groups is None:
         within = given.groups if units.strata is None else units.strata
-        if shares_hat(given):
+        if shares_system(given):
             return permuted_errors(given, Y, within)
         if stacks(given):
             try:
