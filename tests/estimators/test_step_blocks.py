@@ -75,7 +75,7 @@ def test_what_is_refused():
     for parameters in ({"kernel": "rbf"}, {"device": "cuda"}):
         with pytest.raises(ParameterError, match='needs kernel="linear" and device=None'):
             RankRLS(**parameters).fit_blocks(blocks)
-    with pytest.raises(DataError, match="a pass over the blocks, but these allow only one"):
+    with pytest.raises(DataError, match="passes over the blocks, but these allow only one"):
         RankRLS(1.0).fit_blocks(iter(blocks))
     with pytest.raises(DataError, match="must be a list of triples"):
         RankRLS(1.0).fit_blocks(3)

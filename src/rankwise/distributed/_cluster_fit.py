@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -13,43 +13,34 @@ from dask.base import compute
 from dask.delayed import delayed
 from sklearn.base import clone
 
-from rankwise.backends.arrays import Array
 from rankwise.distributed._partitions import Partition, Partitions, open_partitions
 from rankwise.distributed._sums import (
     Overview,
-    added,
     partition_statistics,
-    partition_totals,
+    partition_sums,
     scaled_partition,
     surveyed,
     tree,
     with_whole_queries,
 )
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._landmark_choice import Reservoir, check_in_range, stacked
 from rankwise.estimators._scaling import (
     check_not_tiny,
     choose_scale,
     learn_scaling,
-    shared_by_choice,
 )
 from rankwise.estimators._validation import forget
 from rankwise.estimators.least_squares.base import LeastSquaresRanker, RegularizationPath
+from rankwise.estimators.least_squares.blocks import fit_sums, path_of_sums
 from rankwise.graph.label_checks import nothing_to_rank
-from rankwise.holdout.alpha_evaluation import AlphaChoice
-from rankwise.holdout.fold_choice import choose_from_folds, summed_alphas
 from rankwise.parameters import Whole, as_generator, check_alphas, check_parameters, check_value
 from rankwise.problem import (
-    FeatureSpace,
-    FeatureSystem,
-    Fit,
     Landmarks,
     LandmarkSpace,
-    LandmarkSystem,
-    Loss,
     RowLoss,
 )
-from rankwise.problem.fold_sums import Folds
+from rankwise.problem.blocks import BlockSums, total_of
+from rankwise.problem.landmarks import Reservoir, check_in_range, stacked
 from rankwise.scaling import QUERY_SCALINGS, ColumnStatistics
 from rankwise.solvers.moments import Moments
 
@@ -126,14 +117,10 @@ def fit(
     """
     check_summable(estimator)
     run = Run(client, progress)
-    auto = estimator.alpha == "auto"
-    summed = Summed.of(estimator, run.open(data, label, qid, n_features), run, with_folds=auto)
-    choice = summed.choose_alpha() if auto else None
-    alpha = float(estimator.alpha) if choice is None else choice.alpha
-    fit = summed.solve([alpha])
-    estimator.set_fitted(fit.basis, fit.solutions[0])
-    space = estimator.make_space(estimator.n_features_in_)
-    estimator.set_alpha(alpha, choice, shared_by_choice(estimator, space))
+    partitions = run.open(data, label, qid, n_features)
+    with_folds = estimator.alpha == "auto"
+    sums, _, _ = sum_partitions(estimator, partitions, run, with_folds=with_folds)
+    fit_sums(estimator, sums, None)
     return estimator
 
 
@@ -175,11 +162,9 @@ def path(
     """
     check_summable(estimator)
     given = None if alphas is None else check_alphas(alphas)
-    template = clone(estimator)
-    run = Run(client, progress)
-    summed = Summed.of(template, run.open(data, label, qid, n_features), run)
-    values = summed.alphas() if given is None else given
-    return RegularizationPath(values, template, summed.solve(values.tolist()))
+    template, run = clone(estimator), Run(client, progress)
+    sums, _, _ = sum_partitions(template, run.open(data, label, qid, n_features), run)
+    return path_of_sums(template, sums, given, None)
 
 
 class Run:
@@ -245,100 +230,73 @@ def _tasks_left(dask_scheduler: Any) -> int:
     return sum(task.state in left for task in dask_scheduler.tasks.values())
 
 
-@dataclass(frozen=True)
-class Summed:
-    """Sums over all partitions, and the system and partitions that they belong to.
+def sum_partitions(
+    ranker: Any, partitions: Partitions, run: Run, *, with_folds: bool = False
+) -> tuple[BlockSums, Partitions, Overview]:
+    """The sums over all partitions, the partitions of whole queries, and their overview.
 
-    `partitions` hold whole queries, and `moments` has an entry for each task. `folds` are the sums
-    of folds of queries, if alpha is to be chosen.
+    Attributes of `ranker` that describe the data are set.
     """
+    forget(ranker)
+    loss = ranker.make_loss()
+    partitions, overview = surveyed(partitions, run)
+    if overview.constant and sum(overview.n_rows) > 1:
+        raise nothing_to_rank(overview.n_queries, sum(overview.n_rows))
+    ranker.n_features_in_, ranker.n_queries_ = overview.n_features, overview.n_queries
+    if partitions.feature_names is not None:
+        ranker.feature_names_in_ = np.asarray(partitions.feature_names, dtype=object)
+    # One ranking whose pairs all count is a regression with a free intercept.
+    one_ranking = bool(overview.split) and overview.n_queries == 1 and loss.ties == "include"
+    one_ranking = one_ranking and not loss.has_intercept
+    name = choose_scale(ranker, overview.columns, has_queries=overview.has_ids)
+    within_queries = name in QUERY_SCALINGS
+    given = partitions  # in the order of the user's rows
+    if within_queries and overview.split:
+        partitions = partitions.numbered(overview.n_rows)
+    if within_queries or not (one_ranking or loss.has_intercept):
+        partitions = with_whole_queries(partitions, overview)
+        one_ranking = one_ranking and not within_queries
 
-    moments: list[Any]
+    def statistics(scaling: Any) -> ColumnStatistics:
+        found: ColumnStatistics
+        parts = partitions.map(partition_statistics, scaling=scaling)
+        (found,) = run([tree(parts, total_of)])
+        return found
+
+    if name is None and ranker.kernel == "linear":
+        check_not_tiny(overview.columns)
+    learn_scaling(ranker, name, overview.columns, statistics, sparse=overview.sparse)
+    ranker.max_query_rows_ = overview.max_query_rows
+    if ranker.scaling_ is not None:
+        given, partitions = (
+            replace(parts, delayed=parts.map(scaled_partition, scaling=ranker.scaling_))
+            for parts in (given, partitions)
+        )
+    space = ranker.make_space(overview.n_features)
+    # Not delayed: Dask would move the rows of other workers to the one that holds it.
     system: Any
-    partitions: Partitions
-    overview: Overview
-    loss: Loss
-    folds: Folds | None = None
-
-    @classmethod
-    def of(
-        cls, ranker: Any, partitions: Partitions, run: Run, *, with_folds: bool = False
-    ) -> Summed:
-        """Sum over all partitions, and set the attributes of `ranker` that describe the data."""
-        forget(ranker)
-        loss = ranker.make_loss()
-        partitions, overview = surveyed(partitions, run)
-        if overview.constant and sum(overview.n_rows) > 1:
-            raise nothing_to_rank(overview.n_queries, sum(overview.n_rows))
-        ranker.n_features_in_, ranker.n_queries_ = overview.n_features, overview.n_queries
-        if partitions.feature_names is not None:
-            ranker.feature_names_in_ = np.asarray(partitions.feature_names, dtype=object)
-        # One ranking whose pairs all count is a regression with a free intercept.
-        one_ranking = bool(overview.split) and overview.n_queries == 1 and loss.ties == "include"
-        one_ranking = one_ranking and not loss.has_intercept
-        name = choose_scale(ranker, overview.columns, has_queries=overview.has_ids)
-        within_queries = name in QUERY_SCALINGS
-        given = partitions  # in the order of the user's rows
-        if within_queries and overview.split:
-            partitions = partitions.numbered(overview.n_rows)
-        if within_queries or not (one_ranking or loss.has_intercept):
-            partitions = with_whole_queries(partitions, overview)
-            one_ranking = one_ranking and not within_queries
-
-        def statistics(scaling: Any) -> ColumnStatistics:
-            found: ColumnStatistics
-            parts = partitions.map(partition_statistics, scaling=scaling)
-            (found,) = run([tree(parts, added)])
-            return found
-
-        if name is None and ranker.kernel == "linear":
-            check_not_tiny(overview.columns)
-        learn_scaling(ranker, name, overview.columns, statistics, sparse=overview.sparse)
-        ranker.max_query_rows_ = overview.max_query_rows
-        if ranker.scaling_ is not None:
-            given, partitions = (
-                replace(parts, delayed=parts.map(scaled_partition, scaling=ranker.scaling_))
-                for parts in (given, partitions)
-            )
-        space = ranker.make_space(overview.n_features)
-        # Not delayed: Dask would move the rows of other workers to the one that holds it.
-        system: Any = FeatureSystem(overview.n_features)
-        if isinstance(space, LandmarkSpace):
-            rows = partitions if within_queries else given
-            landmarks = _choose_landmarks(space, rows, overview, run)
-            system = delayed(LandmarkSystem.of, pure=False)(space.kernel, landmarks)
-        summed_loss = RowLoss() if one_ranking else loss
-        one = overview.n_queries == 1
-        options = {"loss": summed_loss, "with_folds": with_folds, "one_ranking": one}
-        sums = partitions.map(partition_totals, system=system, **options)
-        if isinstance(space, LandmarkSpace):
-            totals, system = run([tree(sums, added), system])
-        else:
-            (totals,) = run([tree(sums, added)])
-        moments, n_pairs, n_rows = totals.moments, totals.n_pairs, sum(overview.n_rows)
-        if one_ranking:
-            n_pairs = [n_rows * (n_rows - 1) // 2]
-            scale = loss.weight(n_rows, n_pairs[0]) * n_rows
-            moments = [Moments(scale * one.A, scale * one.b) for one in moments]
-        loss.check_learnable(n_pairs, n_rows, overview.n_queries)
-        return cls(moments, system, partitions, overview, loss, totals.folds)
-
-    @property
-    def n_rows(self) -> int:
-        """The number of rows of all partitions."""
-        return sum(self.overview.n_rows)
-
-    def alphas(self) -> Array:
-        """The grid that follows the scale of the data."""
-        return summed_alphas(self.system, self.moments, self.n_rows)
-
-    def choose_alpha(self) -> AlphaChoice:
-        """The best alpha for the folds."""
-        return choose_from_folds(self.system, self.moments, self.folds, self.loss, self.n_rows)
-
-    def solve(self, alphas: list[float]) -> Fit:
-        """Fit to the rows of all partitions."""
-        return Fit(self.system.basis, self.system.solve(self.moments, alphas))
+    if space.has_landmarks:
+        rows = partitions if within_queries else given
+        landmarks = _choose_landmarks(space, rows, overview, run)
+        system = delayed(space.sums, pure=False)(overview.n_features, landmarks)
+    else:
+        system = space.sums(overview.n_features)
+    summed_loss = RowLoss() if one_ranking else loss
+    one = overview.n_queries == 1
+    options = {"loss": summed_loss, "with_folds": with_folds, "one_ranking": one}
+    parts = partitions.map(partition_sums, system=system, **options)
+    if space.has_landmarks:
+        totals, system = run([tree(parts, total_of), system])
+    else:
+        (totals,) = run([tree(parts, total_of)])
+    sums, n_rows = replace(totals, system=system, loss=loss), sum(overview.n_rows)
+    if one_ranking:
+        n_pairs = [n_rows * (n_rows - 1) // 2]
+        scale = loss.weight(n_rows, n_pairs[0]) * n_rows
+        moments = [Moments(scale * one.A, scale * one.b) for one in sums.moments]
+        sums = replace(sums, n_pairs=n_pairs, moments=moments)
+    loss.check_learnable(sums.n_pairs, n_rows, overview.n_queries)
+    return sums, partitions, overview
 
 
 def check_summable(ranker: Any) -> None:
@@ -355,10 +313,7 @@ def check_summable(ranker: Any) -> None:
         )
     if isinstance(ranker, LeastSquaresRanker):
         check_parameters(ranker, ranker.parameters)
-        space = clone(ranker).make_space(1)
-        if isinstance(space, LandmarkSpace) and ranker.kernel != "precomputed":
-            return
-        if isinstance(space, FeatureSpace) and space.solver != "dual":
+        if clone(ranker).make_space(1).is_summable:
             return
     raise ParameterError(
         "On a cluster, the ranker must be RankRLS or RLS with the linear kernel, or SparseRankRLS "
@@ -386,30 +341,19 @@ def _choose_landmarks(
 
 def _given_rows(numbers: Any, partitions: Partitions, overview: Overview, run: Run) -> Landmarks:
     check_in_range(numbers, sum(overview.n_rows))
-    if partitions.moved:
-        parts = run(partitions.map(_take_numbers, wanted=numbers))
-        found, rows = stacked([X for X, _ in parts]), np.concatenate([rows for _, rows in parts])
-        order = np.argsort(rows)
-        return Landmarks(found[order[np.searchsorted(rows[order], numbers)]], numbers)
-    ends = np.cumsum(overview.n_rows)
-    partition_of = np.searchsorted(ends, numbers, side="right")
-    used = np.unique(partition_of)
-    some = Partitions([partitions.delayed[k] for k in used])
-    local = [numbers[partition_of == k] - (ends[k] - overview.n_rows[k]) for k in used]
-    found = stacked(run(some.map(_take_rows, local)))
-    order = np.concatenate([np.flatnonzero(partition_of == k) for k in used])
-    return Landmarks(found[np.argsort(order)], numbers)
-
-
-def _take_rows(partition: Partition, rows: Any) -> Any:
-    return partition.checked().X[rows]
+    if not partitions.moved:
+        partitions = partitions.numbered(overview.n_rows)
+    parts = run(partitions.map(_take_numbers, wanted=numbers))
+    found, rows = stacked([X for X, _ in parts]), np.concatenate([rows for _, rows in parts])
+    order = np.argsort(rows)
+    return Landmarks(found[order[np.searchsorted(rows[order], numbers)]], numbers)
 
 
 def _take_numbers(partition: Partition, wanted: Any) -> tuple[Any, Any]:
     """The rows of a partition with these numbers, and their numbers."""
     assert partition.numbers is not None  # these partitions are numbered
     here = np.flatnonzero(np.isin(partition.numbers, wanted))
-    return partition.X[here], partition.numbers[here]
+    return partition.checked().X[here] if len(here) else partition.X[here], partition.numbers[here]
 
 
 def _sample(partition: Partition, number: int, size: int, seed: int) -> Reservoir:

@@ -9,10 +9,11 @@ from dask.delayed import delayed
 from sklearn.base import clone
 
 from rankwise.backends.arrays import Array, Rows
-from rankwise.distributed._cluster_fit import Progress, Run, Summed, check_summable
+from rankwise.distributed._cluster_fit import Progress, Run, check_summable, sum_partitions
 from rankwise.distributed._partitions import Partition
 from rankwise.errors import DataError, ParameterError, UndefinedMetricError
 from rankwise.estimators._scaling import shared_by_choice
+from rankwise.estimators.least_squares.blocks import alphas_of_sums
 from rankwise.graph import QueryGroups
 from rankwise.holdout.leave_query_out import MomentSpectrum, predict_without
 from rankwise.holdout.scores import mean_and_error
@@ -86,15 +87,15 @@ def leave_query_out(
             raise ParameterError(f"Exact hold-outs need alphas above 0: got {given.min():g}.")
     run = Run(client, progress)
     ranker = clone(estimator)
-    summed = Summed.of(ranker, run.open(data, label, qid, n_features), run)
-    values = summed.alphas() if given is None else given
-    n_queries = summed.overview.n_queries
+    sums, partitions, overview = sum_partitions(ranker, run.open(data, label, qid, n_features), run)
+    values = alphas_of_sums(sums) if given is None else given
+    n_queries = overview.n_queries
     if n_queries < 2:
         raise DataError("leave_query_out needs at least two queries: got one.")
-    spectra = delayed([_spectrum(summed.system, one) for one in summed.moments], pure=False)
-    system = delayed(summed.system, pure=False)
-    same = {"loss": summed.loss, "alphas": values, "metric": function}
-    found = run(summed.partitions.map(_held_out, system=system, spectra=spectra, **same))
+    spectra = delayed([_spectrum(sums.system, one) for one in sums.moments], pure=False)
+    system = delayed(sums.system, pure=False)
+    same = {"loss": sums.loss, "alphas": values, "metric": function}
+    found = run(partitions.map(_held_out, system=system, spectra=spectra, **same))
     parts = [part for part in found if part is not None]
     n_lost = sum(lost for _, lost in parts)
     if n_lost:

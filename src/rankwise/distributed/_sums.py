@@ -12,12 +12,12 @@ from dask.delayed import delayed
 from rankwise.backends.arrays import is_sparse
 from rankwise.distributed._partitions import Partition, Partitions
 from rankwise.errors import DataError
-from rankwise.estimators._landmark_choice import stacked
 from rankwise.estimators._scaling import SAMPLE_ROWS, evenly_spaced
 from rankwise.graph import QueryGroups
 from rankwise.graph.id_arrays import join_ids
 from rankwise.problem import Loss, System
-from rankwise.problem.fold_sums import Folds, add_folds, fold_loss, fold_sums
+from rankwise.problem.blocks import BlockSums, total_of
+from rankwise.problem.landmarks import stacked
 from rankwise.scaling import ColumnStatistics
 
 FAN_IN = 8  # number of results that one task combines
@@ -62,26 +62,6 @@ class Overview:
     has_ids: bool
     sparse: bool
     columns: ColumnStatistics
-
-
-@dataclass(frozen=True)
-class Totals:
-    """Moments and numbers of pairs over some partitions, one entry for each task.
-
-    `folds` are the sums of folds of whole queries; None if alpha is not chosen.
-    """
-
-    moments: list[Any]
-    n_pairs: list[int]
-    folds: Folds | None = None
-
-    def __add__(self, other: Totals) -> Totals:
-        moments = [a + b for a, b in zip(self.moments, other.moments, strict=True)]
-        n_pairs = [a + b for a, b in zip(self.n_pairs, other.n_pairs, strict=True)]
-        folds = None
-        if self.folds is not None and other.folds is not None:
-            folds = add_folds(self.folds, other.folds)
-        return Totals(moments, n_pairs, folds)
 
 
 def surveyed(partitions: Partitions, run: Callable[..., Any]) -> tuple[Partitions, Overview]:
@@ -129,25 +109,18 @@ def with_whole_queries(partitions: Partitions, overview: Overview) -> Partitions
     return replace(partitions, delayed=[*rest, *gathered])
 
 
-def partition_totals(
+def partition_sums(
     partition: Partition, system: System, loss: Loss, with_folds: bool, one_ranking: bool
-) -> Totals | None:
-    """The sums of one partition of whole queries; None if it has no rows."""
-    if len(partition.y) == 0:
+) -> BlockSums | None:
+    """The sums of one partition of whole queries, without the system; None if it has no rows."""
+    X, y, qid = partition.X, partition.y, partition.qid
+    if len(y) == 0:
         return None
-    tasks = loss.tasks(partition.y, partition.qid)
     with np.errstate(over="ignore", invalid="ignore"):  # checked below, and by the solver
-        moments = [system.moments(partition.X, task, loss) for task in tasks]
-    if not all(np.isfinite(one.A).all() for one in moments):
+        sums = BlockSums.of(system, loss, X, y, qid, with_folds=with_folds, one_ranking=one_ranking)
+    if not all(np.isfinite(one.A).all() for one in sums.moments):
         partition.checked()
-    n_rows = len(partition.y)
-    n_pairs = [n_rows if loss.has_intercept else task.n_learnable for task in tasks]
-    folds = None
-    additive = fold_loss(loss, one_ranking=one_ranking)
-    if with_folds and additive is not None:
-        qid = None if one_ranking else partition.qid
-        folds = fold_sums(system, additive, partition.X, partition.y, qid)
-    return Totals(moments, n_pairs, folds)
+    return replace(sums, system=None, queries=None)
 
 
 def tree(items: Sequence[Any], join: Callable[[list[Any]], Any]) -> Any:
@@ -157,14 +130,6 @@ def tree(items: Sequence[Any], join: Callable[[list[Any]], Any]) -> Any:
     while len(level) > 1:
         level = [step(level[k : k + FAN_IN]) for k in range(0, len(level), FAN_IN)]
     return level[0]
-
-
-def added(parts: Sequence[Any]) -> Any:
-    """The sum of totals or statistics, in their order; None if all are None."""
-    total = None
-    for one in parts:
-        total = one if total is None else total if one is None else total + one
-    return total
 
 
 def partition_statistics(partition: Partition, scaling: Any) -> ColumnStatistics | None:
@@ -215,7 +180,7 @@ def _overview(surveys: Sequence[Survey]) -> Overview:
                 split.setdefault(query, [found]).append(k)
     sizes = [sum(surveys[k].queries[query] for k in parts) for query, parts in split.items()]
     low, high = zip(*(one.labels for one in surveys), strict=True)
-    columns = added([one.columns for one in surveys])
+    columns = total_of(one.columns for one in surveys)
     assert columns is not None  # partitions without rows were left out
     return Overview(
         [one.n_rows for one in surveys],
