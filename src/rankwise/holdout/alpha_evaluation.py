@@ -23,7 +23,6 @@ from rankwise.holdout.alpha_grid import (
     data_alphas,
     data_squares,
 )
-from rankwise.holdout.comparison_hold_out import system_of
 from rankwise.holdout.held_out_folds import strength
 from rankwise.holdout.hold_out_problem import HoldOutProblem, on_coordinates
 from rankwise.holdout.scores import HeldOutScores, score_predictions
@@ -69,7 +68,13 @@ class ChoiceRows(NamedTuple):
     def of(cls, problem: Problem) -> ChoiceRows:
         y = HoldOutProblem.of(problem, np.empty(0)).y
         given = y if problem.tasks[0].n_axes == 2 else y[:, 0]
-        return cls(given, np.asarray(to_host(y)), problem.groups.codes, problem, system_of(problem))
+        return cls(
+            given,
+            np.asarray(to_host(y)),
+            problem.groups.codes,
+            problem,
+            problem.space.system(problem.X, problem.qid),
+        )
 
     def usable_queries(self) -> Mask:
         """Whether each query has different labels, shape (n_outputs, n_queries)."""

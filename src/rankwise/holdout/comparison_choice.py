@@ -21,8 +21,7 @@ from rankwise.holdout.alpha_evaluation import (
 from rankwise.holdout.alpha_grid import (
     data_alphas,
 )
-from rankwise.holdout.comparison_hold_out import edges_of, system_of
-from rankwise.holdout.held_out_edges import Edges
+from rankwise.holdout.leave_comparison_out import HeldComparisons, held_comparisons
 from rankwise.holdout.scores import HeldOutScores
 from rankwise.metrics.comparison_metrics import clustered_mean, squared_error_of
 from rankwise.problem import (
@@ -42,11 +41,12 @@ def by_comparisons(problem: Problem) -> AlphaChoice:
     if np.count_nonzero(counted & (margin != 0).all(axis=1)) < budget.FEWEST_ROWS:
         return by_rule(problem)
     alphas = data_alphas(problem)
-    exact = system_of(problem) is not None or problem.n_rows <= budget.KERNEL_ROWS
+    exact = (
+        problem.space.system(problem.X, problem.qid) is not None
+        or problem.n_rows <= budget.KERNEL_ROWS
+    )
     if exact and not by_steps(problem):
-        some, differences = held_out_sample(
-            edges_of(problem, len(alphas)), alphas.tolist(), counted
-        )
+        some, differences = held_out_sample(held_comparisons(problem), alphas.tolist(), counted)
     else:
         some, alphas, differences = held_out_part(problem, graph, alphas, counted)
     squared = squared_error_of(margin[some], differences).mean(axis=2)
@@ -57,7 +57,9 @@ def by_comparisons(problem: Problem) -> AlphaChoice:
     return best(HeldOutScores(alphas, score, spread, "squared_error", False))
 
 
-def held_out_sample(edges: Edges, lams: Sequence[float], counted: Mask) -> tuple[Index, Array]:
+def held_out_sample(
+    edges: HeldComparisons, lams: Sequence[float], counted: Mask
+) -> tuple[Index, Array]:
     """Some of the counted comparisons, and predictions for them without each, or its group.
 
     There are at most COMPARISONS of them, or of their groups. If holding out every group would

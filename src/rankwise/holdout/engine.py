@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -11,11 +11,10 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.graph import QueryGroups
-from rankwise.holdout.comparison_hold_out import edges_of, without_items
-from rankwise.holdout.held_out_edges import Edges
 from rankwise.holdout.held_out_folds import predict_queries, predict_rows, rescales
 from rankwise.holdout.held_out_pairs import pair_differences, pair_errors, pair_losses
-from rankwise.holdout.hold_out_problem import HoldOutProblem, explained_rounding, plain_problem
+from rankwise.holdout.hold_out_problem import HoldOutProblem, plain_problem
+from rankwise.holdout.leave_comparison_out import held_comparisons, without_items
 from rankwise.holdout.leave_pair_out import PairDifferences
 from rankwise.holdout.plans import (
     Comparisons,
@@ -27,6 +26,7 @@ from rankwise.holdout.plans import (
     RowFolds,
     Rows,
 )
+from rankwise.holdout.rounding import explained_rounding
 from rankwise.holdout.scores import (
     GREATER_IS_BETTER,
     HeldOutScores,
@@ -206,24 +206,22 @@ def _rows(problem: HoldOutProblem, plan: Queries | QueryFolds | Rows | RowFolds)
 
 
 def _comparisons(problem: HoldOutProblem, plan: Comparisons | Items) -> ComparisonHoldOut:
-    space = problem.problem.space
-    excess = space.without(problem.problem) if hasattr(space, "without") else None
-    edges: Edges = edges_of(plain_problem(problem.problem), len(problem.alphas))
-    edges = replace(edges, excess=excess)
-    graph, lams = edges.graph, problem.lams
+    excess = problem.problem.space.without_comparisons(problem.problem)
+    comparisons = held_comparisons(plain_problem(problem.problem), excess)
+    graph, lams = comparisons.graph, problem.lams
     n = len(graph.first)
     if isinstance(plan, Items):
         held = np.arange(n) if plan.both else np.tile(np.arange(n), 2)
-        predictions = np.empty((len(lams), len(held), edges.margin.shape[1]))
-        for members, side, found in without_items(edges, lams, both=plan.both):
+        predictions = np.empty((len(lams), len(held), comparisons.margin.shape[1]))
+        for members, side, found in without_items(comparisons, lams, both=plan.both):
             predictions[:, members + n * side] = found
     elif plan.fold is None:
         held = np.arange(n)
-        predictions = edges.single(held, lams)
+        predictions = comparisons.single(held, lams)
     else:
         held = np.argsort(plan.fold, kind="stable")[np.count_nonzero(plan.fold < 0) :]
         starts = np.flatnonzero(np.diff(plan.fold[held], prepend=-1))
-        predictions = edges.sets(np.split(held, starts[1:]), lams)
+        predictions = comparisons.sets(np.split(held, starts[1:]), lams)
         order = np.argsort(held)
         held, predictions = held[order], predictions[:, order]
     codes = np.arange(n) if graph.group_of_pair is None else graph.group_of_pair

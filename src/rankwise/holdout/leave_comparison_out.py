@@ -81,7 +81,8 @@ def held_comparisons(problem: Problem, excess: Excess | None = None) -> HeldComp
     without the coordinates of all rows. A kernel matrix takes O(m^3) time. No more comparisons than
     coordinates take O(N^3) time.
     """
-    graph, X, system = problem.comparison_graph, problem.X, problem.sums
+    graph, X = problem.comparisons, problem.X
+    system = problem.space.system(X, problem.qid)
     n = len(graph.first)
     if system is None:
         K = problem.coordinates().kernel

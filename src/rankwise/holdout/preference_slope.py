@@ -8,8 +8,8 @@ from rankwise.errors import DataError
 from rankwise.holdout import choice_budget as budget
 from rankwise.holdout.alpha_evaluation import by_steps
 from rankwise.holdout.comparison_choice import held_out_part, held_out_sample
-from rankwise.holdout.comparison_hold_out import edges_of, system_of
 from rankwise.holdout.hold_out_problem import plain_problem
+from rankwise.holdout.leave_comparison_out import held_comparisons
 from rankwise.holdout.scores import logistic_slope
 from rankwise.problem import Problem
 
@@ -32,10 +32,12 @@ def preference_slope(problem: Problem, lam: float, *, kernels: bool) -> float | 
         lams = np.array([lam])
         some, _, differences = held_out_part(problem, graph, lams, graph.weight > 0)
         return logistic_slope(differences[0, :, 0], graph.margin[some], graph.weight[some])
-    if system_of(problem) is None and not (kernels and problem.n_rows <= budget.KERNEL_ROWS):
+    if problem.space.system(problem.X, problem.qid) is None and not (
+        kernels and problem.n_rows <= budget.KERNEL_ROWS
+    ):
         return None
     try:
-        some, differences = held_out_sample(edges_of(problem, 1), [lam], graph.weight > 0)
+        some, differences = held_out_sample(held_comparisons(problem), [lam], graph.weight > 0)
     except (DataError, np.linalg.LinAlgError):  # too small a lam, or an indefinite kernel
         return None
     return logistic_slope(differences[0, :, 0], graph.margin[some], graph.weight[some])

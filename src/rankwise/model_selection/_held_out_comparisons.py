@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -15,9 +14,9 @@ from rankwise.errors import DataError, ParameterError
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
 from rankwise.holdout.alpha_grid import data_alphas
-from rankwise.holdout.comparison_hold_out import edges_of, without_items
-from rankwise.holdout.held_out_edges import Edges
-from rankwise.holdout.hold_out_problem import explained_rounding, plain_problem
+from rankwise.holdout.engine import ComparisonHoldOut, hold_out
+from rankwise.holdout.hold_out_problem import HoldOutProblem, plain_problem
+from rankwise.holdout.plans import Comparisons, Items
 from rankwise.holdout.scores import GREATER_IS_BETTER, HeldOutScores, ObservedComparisons
 from rankwise.parameters import Choice, Whole, check_alphas, check_value
 from rankwise.tables import Column, Table
@@ -210,17 +209,8 @@ def leave_comparison_out(
     """
     check_value("metric", metric, METRIC)
     given = {"margin": margin, "weight": weight, "groups": groups, "context": context}
-    edges, values = edge_system(estimator, X, pairs, given, alphas)
-    graph = edges.graph
-    n = len(graph.first)
-    codes = np.arange(n) if graph.group_of_pair is None else graph.group_of_pair
-    fold = codes
-    if n_splits is not None:
-        check_value("n_splits", n_splits, Whole(2, int(codes.max()) + 1))
-        fold = codes % n_splits
-    with explained_rounding():
-        differences = without_folds(edges, values.tolist(), fold)
-    return _result(values, differences, np.arange(n), graph, codes, metric)
+    problem = comparison_problem(estimator, X, pairs, given, alphas)
+    return _result(hold_out(problem, Comparisons(_folds(problem, n_splits))), metric)
 
 
 def leave_item_out(
@@ -272,21 +262,13 @@ def leave_item_out(
     check_value("new", new, Choice("both", "one"))
     check_value("metric", metric, METRIC)
     given = {"margin": margin, "weight": weight, "groups": groups, "context": context}
-    edges, values = edge_system(estimator, X, pairs, given, alphas)
-    graph, both = edges.graph, new == "both"
-    n = len(graph.first)
-    differences = np.empty((len(values), n if both else 2 * n))
-    with explained_rounding():
-        for members, side, found in without_items(edges, values.tolist(), both=both):
-            differences[:, members + n * side] = found[:, :, 0]
-    compared = np.arange(n) if both else np.tile(np.arange(n), 2)
-    codes = np.arange(n) if graph.group_of_pair is None else graph.group_of_pair
-    return _result(values, differences, compared, graph, codes, metric)
+    problem = comparison_problem(estimator, X, pairs, given, alphas)
+    return _result(hold_out(problem, Items(new == "both")), metric)
 
 
-def edge_system(
+def comparison_problem(
     ranker: Any, X: Any, pairs: Any, given: dict[str, Any], alphas: Any
-) -> tuple[Edges, Array]:
+) -> HoldOutProblem:
     """The comparisons of a ranker, which is cloned, and the alphas to hold them out for."""
     if not isinstance(ranker, FitPairsMixin) or not isinstance(ranker, LeastSquaresRanker):
         raise ParameterError(
@@ -314,36 +296,34 @@ def edge_system(
         )
     if len(graph.first) < 2:
         raise DataError("Holding out a comparison needs at least two: got one.")
-    excess = problem.space.without_comparisons(problem)
-    problem = plain_problem(problem)
-    edges = edges_of(problem, 1 if values is None else len(values))  # which checks for overflow
-    edges = replace(edges, excess=excess)
-    return edges, data_alphas(problem) if values is None else values
+    found = data_alphas(plain_problem(problem)) if values is None else values
+    return HoldOutProblem.of(problem, found)
 
 
-def without_folds(edges: Edges, lams: Sequence[float], fold: Index) -> Array:
-    """Differences of all comparisons without their fold, shape (n_lams, n)."""
-    n = len(fold)
-    if np.array_equal(fold, np.arange(n)):
-        return edges.single(np.arange(n), lams)[:, :, 0]
-    if fold.max() == 0:
+def _folds(problem: HoldOutProblem, n_splits: int | None) -> Index | None:
+    """The fold of each comparison; None: each by itself."""
+    codes = problem.problem.comparisons.group_of_pair
+    if codes is None and n_splits is None:
+        return None
+    codes = np.arange(len(problem.y)) if codes is None else codes
+    if n_splits is not None:
+        check_value("n_splits", n_splits, Whole(2, int(codes.max()) + 1))
+        codes = codes % n_splits
+    if codes.max() == 0:
         raise DataError("Holding out groups needs at least two groups: got one.")
-    order = np.argsort(fold, kind="stable")
-    starts = np.flatnonzero(np.diff(fold[order], prepend=-1))
-    out = np.empty((len(lams), n))
-    out[:, order] = edges.sets(np.split(order, starts[1:]), lams)[:, :, 0]
-    return out
+    return codes
 
 
-def _result(
-    alphas: Array, differences: Array, compared: Index, graph: Any, codes: Index, metric: str
-) -> LeaveComparisonOut:
-    observed = ObservedComparisons(graph.margin[compared], graph.weight[compared], codes[compared])
-
-    def probabilities() -> Array:
-        return np.stack([observed.probability(one) for one in differences])
-
-    score, error = scores_of(metric, observed, differences, probabilities)
+def _result(held: ComparisonHoldOut, metric: str) -> LeaveComparisonOut:
+    score, error = held.scores(metric)
+    differences, observed = held.predictions[:, :, 0], held.observed
     return LeaveComparisonOut(
-        alphas, score, error, metric, GREATER_IS_BETTER[metric], differences, compared, observed
+        held.alphas,
+        score,
+        error,
+        metric,
+        GREATER_IS_BETTER[metric],
+        differences,
+        held.held,
+        observed,
     )

@@ -17,11 +17,12 @@ from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.gp.pairwise_gp import PairwiseGP
 from rankwise.graph import QueryGroups
 from rankwise.graph.comparisons import Comparisons
-from rankwise.holdout.comparison_hold_out import without_items
-from rankwise.holdout.hold_out_problem import explained_rounding
+from rankwise.holdout.engine import hold_out
+from rankwise.holdout.plans import Comparisons as OutOfFolds
+from rankwise.holdout.plans import Items
 from rankwise.holdout.scores import GREATER_IS_BETTER, ObservedComparisons
 from rankwise.metric_names import COMPARISON_METRICS
-from rankwise.model_selection._held_out_comparisons import edge_system, without_folds
+from rankwise.model_selection._held_out_comparisons import comparison_problem
 from rankwise.model_selection.search.candidate_scores import Run, Task
 from rankwise.model_selection.search.exact import FEW_SPLITS, is_too_wide
 from rankwise.model_selection.search.grid_candidates import Batch, Outcome
@@ -231,14 +232,9 @@ def exact(
 ) -> Found:
     """All splits at once, for every alpha."""
     start = perf_counter()
-    edges, values = edge_system(estimator, X, given, {}, alphas)
-    with explained_rounding():
-        if splits.fold is not None:
-            differences = without_folds(edges, values.tolist(), splits.fold)
-        else:
-            differences = np.empty((len(values), len(given)))
-            for members, _, found in without_items(edges, values.tolist(), both=True):
-                differences[:, members] = found[:, :, 0]
+    problem = comparison_problem(estimator, X, given, {}, alphas)
+    plan = Items() if splits.fold is None else OutOfFolds(splits.fold)
+    differences = hold_out(problem, plan).predictions[:, :, 0]
     return Found([Predictions(one) for one in differences], perf_counter() - start)
 
 
