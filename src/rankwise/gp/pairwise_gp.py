@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, Index
-from rankwise.backends.blas_threads import blas_threads_for
+from rankwise.backends.threads import blas_threads_for
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._scaling import warn_of_constants, warn_of_spread
 from rankwise.estimators._validation import validated

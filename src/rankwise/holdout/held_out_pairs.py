@@ -17,7 +17,7 @@ from rankwise.holdout.leave_query_out import Conditional, dual_conditionals, pri
 from rankwise.holdout.pair_differences import add_losses
 from rankwise.holdout.plans import Pairs
 from rankwise.holdout.rounding import explained_rounding, lost_in_rounding
-from rankwise.solvers.primal_dual import dual, primal
+from rankwise.solvers.ridge_path import dual, primal
 
 
 def pair_losses(

@@ -14,8 +14,7 @@ from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph.id_arrays import as_ids
 from rankwise.graph.query_groups import QueryGroups
-from rankwise.problem.loss import Loss, RowLoss
-from rankwise.problem.problem import Fit, System
+from rankwise.problem.problem import Fit, Loss, RowLoss, System
 from rankwise.solvers.pair_products import PairProducts
 
 N_FOLDS = 5

@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.backends.arrays import Array, is_sparse
 from rankwise.backends.dispatch import NUMPY
 from rankwise.errors import DataError, ParameterError, warn
-from rankwise.estimators._ranker_parameters import KERNEL_PARAMETERS, LOSS_PARAMETERS, make_kernel
 from rankwise.estimators._scaling import (
     SAMPLE_ROWS,
     check_not_tiny,
@@ -35,7 +34,14 @@ from rankwise.estimators._validation import (
     validated,
 )
 from rankwise.estimators.least_squares.fit_pairs import warn_of_parts
-from rankwise.estimators.ranker_mixin import RankerMixin, explain_calls, in_dtype
+from rankwise.estimators.ranker_mixin import (
+    KERNEL_PARAMETERS,
+    LOSS_PARAMETERS,
+    RankerMixin,
+    explain_calls,
+    in_dtype,
+    make_kernel,
+)
 from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.graph.comparisons import Comparisons
 from rankwise.graph.label_checks import check_labels_differ, numeric_labels

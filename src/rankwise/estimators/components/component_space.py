@@ -27,7 +27,7 @@ from rankwise.problem import (
     Space,
     Task,
 )
-from rankwise.problem.landmark_space import check_spread
+from rankwise.problem.kernel_space import check_spread
 from rankwise.problem.landmarks import LandmarkChoice
 from rankwise.problem.memory import check_kernel_fits
 from rankwise.problem.problem import Expansion, plain
@@ -36,9 +36,9 @@ from rankwise.solvers.kpca import (
     KernelComponents,
     kernel_components,
     landmark_components,
+    matrices_needed,
     number_with_share,
 )
-from rankwise.solvers.lanczos import matrices_needed
 from rankwise.solvers.nested_least_squares import (
     SpectralDirections,
     component_triangle,
