@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -21,7 +20,7 @@ from rankwise.holdout.comparison_scores import GREATER_IS_BETTER, ObservedCompar
 from rankwise.holdout.held_out_edges import Edges
 from rankwise.holdout.held_out_scores import HeldOutScores
 from rankwise.holdout.hold_out_problem import explained_rounding, plain_problem
-from rankwise.model_selection._hold_outs import is_on_components
+from rankwise.model_selection.hold_outs import is_on_components
 from rankwise.parameters import Choice, Whole, check_alphas, check_value
 from rankwise.problem.context_space import ContextSpace
 from rankwise.tables import Column, Table
@@ -215,16 +214,12 @@ def leave_comparison_out(
     check_value("metric", metric, METRIC)
     given = {"margin": margin, "weight": weight, "groups": groups, "context": context}
     edges, values = edge_system(estimator, X, pairs, given, alphas)
-    graph = edges.graph
-    n = len(graph.first)
-    codes = np.arange(n) if graph.group_of_pair is None else graph.group_of_pair
-    fold = codes
+    fold = codes = _groups(edges.graph)
     if n_splits is not None:
         check_value("n_splits", n_splits, Whole(2, int(codes.max()) + 1))
         fold = codes % n_splits
-    with explained_rounding():
-        differences = without_folds(edges, values.tolist(), fold)
-    return _result(values, differences, np.arange(n), graph, codes, metric)
+    differences = fold_differences(edges, values, fold)
+    return _result(values, differences, np.arange(len(fold)), edges.graph, metric)
 
 
 def leave_item_out(
@@ -277,15 +272,9 @@ def leave_item_out(
     check_value("metric", metric, METRIC)
     given = {"margin": margin, "weight": weight, "groups": groups, "context": context}
     edges, values = edge_system(estimator, X, pairs, given, alphas)
-    graph, both = edges.graph, new == "both"
-    n = len(graph.first)
-    differences = np.empty((len(values), n if both else 2 * n))
-    with explained_rounding():
-        for members, side, found in without_items(edges, values.tolist(), both=both):
-            differences[:, members + n * side] = found[:, :, 0]
-    compared = np.arange(n) if both else np.tile(np.arange(n), 2)
-    codes = np.arange(n) if graph.group_of_pair is None else graph.group_of_pair
-    return _result(values, differences, compared, graph, codes, metric)
+    differences = item_differences(edges, values, both=new == "both")
+    compared = np.arange(differences.shape[1]) % len(edges.graph.first)
+    return _result(values, differences, compared, edges.graph, metric)
 
 
 def edge_system(
@@ -327,24 +316,44 @@ def edge_system(
     return edges, data_alphas(problem) if values is None else values
 
 
-def without_folds(edges: Edges, lams: Sequence[float], fold: Index) -> Array:
-    """Differences of all comparisons without their fold, shape (n_lams, n)."""
-    n = len(fold)
-    if np.array_equal(fold, np.arange(n)):
-        return edges.single(np.arange(n), lams)[:, :, 0]
+def fold_differences(edges: Edges, alphas: Array, fold: Index) -> Array:
+    """Differences of all comparisons without their fold, shape (n_alphas, n)."""
+    n, lams = len(fold), alphas.tolist()
     if fold.max() == 0:
         raise DataError("Holding out groups needs at least two groups: got one.")
-    order = np.argsort(fold, kind="stable")
-    starts = np.flatnonzero(np.diff(fold[order], prepend=-1))
-    out = np.empty((len(lams), n))
-    out[:, order] = edges.sets(np.split(order, starts[1:]), lams)[:, :, 0]
+    with explained_rounding():
+        if np.array_equal(fold, np.arange(n)):
+            return edges.single(np.arange(n), lams)[:, :, 0]
+        order = np.argsort(fold, kind="stable")
+        starts = np.flatnonzero(np.diff(fold[order], prepend=-1))
+        out = np.empty((len(lams), n))
+        out[:, order] = edges.sets(np.split(order, starts[1:]), lams)[:, :, 0]
     return out
 
 
+def item_differences(edges: Edges, alphas: Array, *, both: bool) -> Array:
+    """Differences of all comparisons without those of both items, shape (n_alphas, n).
+
+    Or without those of the first items, followed by those without the second: (n_alphas, 2 n).
+    """
+    n = len(edges.graph.first)
+    out = np.empty((len(alphas), n if both else 2 * n))
+    with explained_rounding():
+        for members, side, found in without_items(edges, alphas.tolist(), both=both):
+            out[:, members + n * side] = found[:, :, 0]
+    return out
+
+
+def _groups(graph: Any) -> Index:
+    """The group of each comparison."""
+    return np.arange(len(graph.first)) if graph.group_of_pair is None else graph.group_of_pair
+
+
 def _result(
-    alphas: Array, differences: Array, compared: Index, graph: Any, codes: Index, metric: str
+    alphas: Array, differences: Array, compared: Index, graph: Any, metric: str
 ) -> LeaveComparisonOut:
-    observed = ObservedComparisons(graph.margin[compared], graph.weight[compared], codes[compared])
+    codes = _groups(graph)[compared]
+    observed = ObservedComparisons(graph.margin[compared], graph.weight[compared], codes)
 
     def probabilities() -> Array:
         return np.stack([observed.probability(one) for one in differences])

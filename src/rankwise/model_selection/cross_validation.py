@@ -1,14 +1,12 @@
-"""Cross-validation of a ranker: held-out scores with their standard errors."""
+"""Cross-validation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
 import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
-
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError, UndefinedMetricError
 from rankwise.estimators._call_errors import explain_calls
@@ -16,12 +14,7 @@ from rankwise.holdout.held_out_scores import given_note, given_words
 from rankwise.metric_names import find_name, look_up, metric_label
 from rankwise.metrics import QueryValues, get_metric
 from rankwise.metrics.comparison import PairedTest, paired_test
-from rankwise.metrics.ranking_scorer import (
-    EstimatorScorer,
-    RankingScorer,
-    default_metric,
-    in_columns,
-)
+from rankwise.metrics.ranking_scorer import EstimatorScorer, RankingScorer, default_metric, in_columns
 from rankwise.model_selection.search.exact import exact, has_shortcut
 from rankwise.model_selection.search.grid_candidates import make_batches
 from rankwise.model_selection.search.labelled_rows import LabelledRows
@@ -29,9 +22,24 @@ from rankwise.model_selection.search.refits import check_fit_and_predict, refit
 from rankwise.model_selection.search.splits import Splits, make_splits
 from rankwise.parameters import Choice, check_value
 from rankwise.tables import Column, Table, TableMixin, require_pandas
+from sklearn.base import clone
+from rankwise.backends.arrays import Array, Index, to_host
+from rankwise.errors import DataError, ParameterError
+from rankwise.metric_names import metric_label
+from rankwise.model_selection.search.labelled_rows import LabelledRows, take
+from rankwise.model_selection.search.refits import fit_with_queries
+from rankwise.parameters import Whole, as_generator, check_value
+from rankwise.routing import predict_with_queries
+from rankwise.tables import Column, Table, TableMixin, plural
+from collections.abc import Mapping, Sequence
+from typing import Any
+from rankwise.backends.arrays import to_host
+from rankwise.errors import ParameterError
+from rankwise.metrics import RankingComparison, compare_rankings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
 
 AUTO = "auto"
 COLUMN_VALUES = 2**20  # labels of all columns held out at a time
@@ -415,3 +423,225 @@ def _by_row(predictions: Array, data: LabelledRows, splits: Splits) -> Array | N
     by_row = np.full((len(data), *predictions.shape[1:]), np.nan)
     by_row[rows] = predictions
     return by_row
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class QueryLearningCurve(TableMixin):
+    """Held-out scores for growing numbers of training queries.
+
+    Attributes
+    ----------
+    n_training_queries : ndarray of shape (n_sizes,)
+    score : ndarray of shape (n_sizes,)
+        The metric, averaged over all queries, each held out once.
+    standard_error : ndarray of shape (n_sizes,)
+        Standard error of `score` over queries. Scores of different sizes are on the same queries:
+        their differences are more certain than this.
+    metric : str
+    greater_is_better : bool
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> curve = QueryLearningCurve(
+    ...     np.array([5, 20]), np.array([0.6, 0.7]), np.array([0.02, 0.01]), "map", True
+    ... )
+    >>> print(curve)
+    training queries     MAP    s.e.
+    ----------------  ------  ------
+                   5  0.6000  0.0200
+                  20  0.7000  0.0100
+    """
+
+    n_training_queries: Index
+    score: Array
+    standard_error: Array
+    metric: str
+    greater_is_better: bool
+
+    def to_table(self) -> Table:
+        """A row for each number of training queries."""
+        columns = (Column("training queries"), Column(metric_label(self.metric)), Column("s.e."))
+        values = (self.n_training_queries, self.score, self.standard_error)
+        return Table(columns, tuple(zip(*(part.tolist() for part in values), strict=True)))
+
+    def _frame_columns(self) -> dict[str, Any]:
+        return {
+            "n_training_queries": self.n_training_queries,
+            self.metric: self.score,
+            "standard_error": self.standard_error,
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"<QueryLearningCurve: {metric_label(self.metric)} {self.score[0]:.4f} with "
+            f"{plural(int(self.n_training_queries[0]), 'query')}, {self.score[-1]:.4f} with "
+            f"{self.n_training_queries[-1]:,}>"
+        )
+
+    def plot(self, **options: Any) -> Axes:
+        """Draw the curve; options are those of `rankwise.plots.plot_training_sizes`."""
+        from rankwise.plots import plot_training_sizes
+
+        return plot_training_sizes(self, **options)
+
+
+@explain_calls
+def query_learning_curve(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    qid: Any,
+    sizes: Any = None,
+    metric: str = "disagreement",
+    n_splits: int = 5,
+    random_state: Any = None,
+) -> QueryLearningCurve:
+    """Held-out scores of rankers that are fitted to growing numbers of whole queries.
+
+    Would more labelled queries help? Queries are assigned to folds. For each fold, rankers are
+    fitted to the first n of the other queries, in random order, and ranks the queries of the fold.
+    Takes n_splits fits for each size.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Any ranker or pipeline; it is cloned, not fitted.
+    X : array-like, sparse or data frame of shape (n_rows, n_features)
+    y : array-like of shape (n_rows,)
+    qid : array-like of shape (n_rows,)
+    sizes : sequence of int, optional
+        Numbers of training queries, at most those outside of the largest fold. None: six numbers,
+        from a twentieth (at least 2) to all.
+    metric : str, default="disagreement"
+        A name of `rankwise.metrics.METRICS`, such as "ndcg@10" or "map".
+    n_splits : int, default=5
+        Number of folds.
+    random_state : int or Generator, optional
+        Order of the queries.
+
+    Returns
+    -------
+    QueryLearningCurve
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.data import make_ranking
+    >>> from rankwise.model_selection import query_learning_curve
+    >>> data = make_ranking(n_queries=30, rows_per_query=5, random_state=0)
+    >>> curve = query_learning_curve(
+    ...     RankRLS(1.0), data.X, data.y, qid=data.qid, sizes=[2, 24], random_state=0
+    ... )
+    >>> bool(curve.score[1] < curve.score[0])
+    True
+    """
+    if qid is None:
+        raise DataError(
+            "query_learning_curve needs qid. For one ranking use sklearn.model_selection."
+            "learning_curve."
+        )
+    function, greater_is_better = get_metric(metric)
+    data = LabelledRows.of(X, y, qid)
+    if data.labels.shape[1] > 1:
+        raise DataError(f"query_learning_curve needs one label per row: y is {data.y.shape}.")
+    n = data.groups.n_groups
+    if n < 4:
+        raise DataError(f"query_learning_curve needs at least four queries: got {n}.")
+    check_value("n_splits", n_splits, Whole(2, n // 2))
+    most = n - -(-n // n_splits)
+    counts = _checked_sizes(sizes, most)
+    order = as_generator(random_state).permutation(n)
+    place = np.empty(n, dtype=np.intp)
+    place[order] = np.arange(n)
+    place_of_row = place[data.groups.codes]
+    scores = np.empty((len(counts), len(data)))
+    for fold in range(n_splits):
+        test = np.flatnonzero(place_of_row % n_splits == fold)
+        others = np.flatnonzero(np.arange(n) % n_splits != fold)  # places of training queries
+        for k, count in enumerate(counts):
+            train = np.flatnonzero(np.isin(place_of_row, others[:count]))
+            ranker = clone(estimator)
+            fit_with_queries(ranker, take(data.X, train), data.y[train], data.queries(train))
+            found = predict_with_queries(ranker, take(data.X, test), data.queries(test))
+            scores[k, test] = np.asarray(to_host(found)).ravel()
+    labels, codes = data.labels[:, 0], data.groups.codes
+    by_query: list[QueryValues] = [function(labels, row, codes, per_query=True) for row in scores]
+    score = np.array([values.mean() for values in by_query])
+    error = np.array([values.standard_error() for values in by_query])
+    return QueryLearningCurve(counts, score, error, metric, greater_is_better)
+
+
+def _checked_sizes(sizes: Any, most: int) -> Index:
+    if sizes is None:
+        return np.unique(np.geomspace(min(max(2, most / 20), most), most, 6).round().astype(int))
+    counts = np.asarray(sizes)
+    whole = counts.ndim == 1 and len(counts) and np.issubdtype(counts.dtype, np.integer)
+    if not whole or counts.min() < 1 or counts.max() > most:
+        raise ParameterError(
+            f"sizes must be integers from 1 to {most}, the queries outside of the largest fold: "
+            f"got {sizes!r}."
+        )
+    return np.unique(counts)
+
+
+def compare_rankers(
+    rankers: Mapping[str, Any],
+    X: Any,
+    y: Any,
+    *,
+    qid: Any = None,
+    metrics: Sequence[str] | None = None,
+    relevant: float = 1,
+    level: float = 0.95,
+    n_permutations: int = 10_000,
+    random_state: Any = 0,
+) -> RankingComparison:
+    """Compare fitted rankers on rows that none of them was fitted to, by paired tests over queries.
+
+    Each ranker scores the rows; see `rankwise.metrics.compare_rankings` for the tests.
+
+    Parameters
+    ----------
+    rankers : mapping of str to estimator
+        At least two fitted rankers, pipelines or regressors, by name.
+    X : array-like, sparse or data frame of shape (n_rows, n_features)
+    y : array-like of shape (n_rows,)
+    qid : array-like of shape (n_rows,)
+        The query of every row.
+    metrics, relevant, level, n_permutations, random_state
+        As for `rankwise.metrics.compare_rankings`.
+
+    Returns
+    -------
+    RankingComparison
+
+    Examples
+    --------
+    >>> from rankwise import RLS, RankRLS
+    >>> from rankwise.data import make_ranking
+    >>> from rankwise.model_selection import compare_rankers
+    >>> data = make_ranking(n_queries=80, n_features=20, query_effect=1.0, random_state=0)
+    >>> train = data.qid < 40
+    >>> rankers = {
+    ...     "RankRLS": RankRLS().fit(data.X[train], data.y[train], qid=data.qid[train]),
+    ...     "RLS": RLS().fit(data.X[train], data.y[train], qid=data.qid[train]),
+    ... }
+    >>> X, y, qid = data.X[~train], data.y[~train], data.qid[~train]
+    >>> comparison = compare_rankers(rankers, X, y, qid=qid, metrics=["disagreement"])
+    >>> comparison.pairs[0].adjusted_p_value < 0.05
+    True
+    """
+    if not isinstance(rankers, Mapping):
+        raise ParameterError(
+            "rankers must be a dictionary of fitted rankers by name, as in "
+            f'{{"mine": ranker, "theirs": other}}: got {type(rankers).__name__}.'
+        )
+    scores = {
+        name: to_host(predict_with_queries(ranker, X, qid)) for name, ranker in rankers.items()
+    }
+    return compare_rankings(
+        to_host(y), scores, to_host(qid), metrics=metrics, relevant=relevant, level=level,
+        n_permutations=n_permutations, random_state=random_state,
+    )  # fmt: skip

@@ -1,0 +1,809 @@
+"""Exact hold-outs of queries, rows and pairs of rows, without refitting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+
+from rankwise.backends.arrays import Array, Index, to_host
+from rankwise.backends.dispatch import backend_of
+from rankwise.errors import DataError, ParameterError
+from rankwise.estimators._call_errors import explain_calls
+from rankwise.estimators._scaling import kept_of_all_rows
+from rankwise.estimators.components.chosen_space import ChosenComponentSpace
+from rankwise.estimators.components.component_space import ComponentSpace
+from rankwise.estimators.components.held_out_errors import ComponentErrors, predict_held_out_queries
+from rankwise.estimators.components.kpcrank import ComponentMixin
+from rankwise.estimators.least_squares.base import LeastSquaresRanker
+from rankwise.graph import QueryGroups
+from rankwise.holdout.alpha_choice import choose_alpha, settled
+from rankwise.holdout.alpha_grid import data_alphas
+from rankwise.holdout.held_out_folds import check_folds, predict_queries, predict_rows, rescales
+from rankwise.holdout.held_out_pairs import pair_differences, pair_errors, pair_losses
+from rankwise.holdout.held_out_scores import (
+    HeldOutScores,
+    alpha_table,
+    given_words,
+    score_predictions,
+)
+from rankwise.holdout.hold_out_problem import HoldOutProblem, explained_rounding
+from rankwise.holdout.leave_pair_out import PairDifferences
+from rankwise.holdout.pair_choice import PairChoice, choose_pairs, pairs_of_groups, pairs_within
+from rankwise.holdout.pair_differences import add_wins
+from rankwise.metrics import get_metric
+from rankwise.model_selection.rows import LabelledRows
+from rankwise.parameters import Whole, as_generator, check_alphas, check_value
+from rankwise.problem import Problem, SmoothSpace
+from rankwise.tables import Table, TableMixin, plural
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def hold_out_problem(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    qid: Any,
+    alphas: Any,
+    query_weight: Any = None,
+    sample_weight: Any = None,
+    *,
+    unlabelled: bool = False,
+) -> HoldOutProblem:
+    """Validate an estimator, which is cloned, and its training data.
+
+    `unlabelled` says whether some rows may have no label, if the estimator takes them.
+    """
+    if not isinstance(estimator, LeastSquaresRanker):
+        raise ParameterError(
+            "Exact hold-outs need a least-squares ranker, such as RankRLS: got "
+            f"{type(estimator).__name__}. RankingSearchCV refits any estimator."
+        )
+    ranker = clone(estimator)
+    given = None
+    if alphas is not None or ranker.alpha != "auto":
+        given = check_alphas(ranker.alpha if alphas is None else alphas)
+    weights = {"query_weight": query_weight, "sample_weight": sample_weight}
+    problem = settled(ranker.make_problem(X, y, qid=qid, **weights))
+    if labelled_rows(problem) is not None and not unlabelled:
+        raise DataError("This hold-out needs a label for every row: y has NaN.")
+    values = data_alphas(problem) if given is None else given
+    if values.min() == 0 and not is_on_components(problem):
+        raise ParameterError(
+            "Exact hold-outs need alphas above 0, except for KPCRank and KPCR: got 0. Use a "
+            "small alpha instead."
+        )
+    held = HoldOutProblem.of(problem, values)
+    if getattr(problem.space, "keeps_rows", False):
+        return held
+    kept = kept_of_all_rows(ranker, problem.space)
+    return replace(held, scaling=ranker.scaling_, kept=kept)
+
+
+def with_one_alpha(estimator: Any, problem: HoldOutProblem) -> HoldOutProblem:
+    """A problem with a single alpha, which is chosen if that of the estimator is "auto"."""
+    if estimator.alpha != "auto":
+        return problem
+    return replace(problem, alphas=np.array([choose_alpha(problem.problem).alpha]))
+
+
+def labelled_rows(problem: Problem) -> Index | None:
+    """The numbers of the rows of a problem, if the user passed unlabelled rows as well."""
+    found = problem.space.chosen if isinstance(problem.space, SmoothSpace) else None
+    return None if found is None or len(found.rows) == found.n_rows else found.rows
+
+
+def is_on_components(problem: Problem) -> bool:
+    """Whether the ranker is KPCRank or KPCR."""
+    return isinstance(problem.space, (ComponentSpace, ChosenComponentSpace))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HeldOut(HeldOutScores):
+    """Predictions for held-out rows, and their quality.
+
+    Attributes
+    ----------
+    alphas, score, standard_error, metric, greater_is_better, shared
+        As for `HeldOutScores`.
+    predictions : ndarray of shape (n_alphas, n_rows) or (n_alphas, n_rows, n_outputs)
+        The prediction for each row by a ranker trained without its fold; NaN for rows without a
+        label (see `TransductiveRankRLS`), which are not held out.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.model_selection import k_fold
+    >>> X, y = [[0.0], [2.0], [1.0], [3.0], [4.0], [5.0]], [0.0, 2.0, 1.0, 3.0, 4.0, 5.0]
+    >>> print(k_fold(RankRLS(alpha=1.0), X, y, n_splits=3))
+    alpha  disagreement    s.e.
+    -----  ------------  ------
+        1        0.0000  0.0000  best
+    """
+
+    predictions: Array
+
+
+@explain_calls
+def leave_query_out(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    qid: Any,
+    alphas: Any = None,
+    metric: str = "disagreement",
+    n_splits: int | None = None,
+    query_weight: Any = None,
+    sample_weight: Any = None,
+) -> HeldOut:
+    """Predict every query by a ranker trained on the others, without refitting.
+
+    Predictions are those of refits, up to rounding, unless `shared` of the result names something
+    that was computed from all rows. One factorization for each alpha (or one for all of them)
+    serves all queries. The dual takes O(m^3) time. The primal takes O(m n^2) time and, for each
+    query and alpha, the cube of the number of features or of the rows of the query, whichever is
+    smaller.
+
+    Landmarks of `SparseRankRLS`, components of `KPCRank` and knots of `AdditiveRankRLS` are
+    computed from all rows: held-out rows do not affect the weights, but they may affect these. So
+    may they with ``gamma="scale"``, and with the choice of ``scale="auto"``, which stays the same.
+    The graph of `TransductiveRankRLS` has all rows: held-out rows are rows without labels.
+
+    With ``scale="standard"`` and a linear kernel, features are standardized again without each
+    query, from sums: one system of the size of the features for each query and alpha. If that
+    would take longer than about half a minute, or with another kernel, hold-outs keep the scaling
+    of all rows.
+
+    Parameters
+    ----------
+    estimator : RankRLS, SparseRankRLS, KPCRank, or one of their pointwise baselines
+        It is cloned, not fitted. A KPCRank needs a fixed number of components.
+    X : array-like or sparse of shape (n_rows, n_features)
+    y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+    qid : array-like of shape (n_rows,)
+    alphas : sequence of float, optional
+        None: the alpha of the estimator or, if it is "auto", a grid that follows the scale of the
+        data.
+    metric : str, default="disagreement"
+        A name of `rankwise.metrics.METRICS`, such as "ndcg@10" or "map".
+    n_splits : int, optional
+        Number of folds of whole queries to hold out. None: one query at a time.
+    query_weight : array-like of shape (n_rows,), optional
+        As for `fit`. It weights the pairs of training queries; the score is not weighted.
+    sample_weight : array-like of shape (n_rows,), optional
+        As for `fit` of RankRLS and SparseRankRLS, but above 0. The score is not weighted.
+
+    Returns
+    -------
+    HeldOut
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise import RankRLS
+    >>> from rankwise.data import make_ranking
+    >>> from rankwise.model_selection import leave_query_out
+    >>> data = make_ranking(n_queries=40, rows_per_query=10, n_features=5, random_state=0)
+    >>> result = leave_query_out(
+    ...     RankRLS(), data.X, data.y, qid=data.qid, alphas=np.geomspace(1, 1e4, 5)
+    ... )
+    >>> result.predictions.shape
+    (5, 400)
+    """
+    if qid is None:
+        raise DataError("leave_query_out needs qid. For one global ranking use k_fold.")
+    get_metric(metric)  # raise an error for an unknown metric before any work
+    problem = hold_out_problem(
+        estimator, X, y, qid, alphas, query_weight, sample_weight, unlabelled=True
+    )
+    groups = problem.groups
+    if sample_weight is not None:
+        _check_weights(problem, estimator, len(sample_weight))
+    if groups.n_groups < 2:
+        raise DataError("leave_query_out needs at least two queries: got one.")
+    folds = list(groups)
+    if n_splits is not None:
+        check_value("n_splits", n_splits, Whole(2, groups.n_groups))
+        folds = [np.flatnonzero(groups.codes % n_splits == k) for k in range(n_splits)]
+    return _scored(problem, *_predicted(problem, folds, whole_queries=True), metric, groups.codes)
+
+
+def k_fold(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    n_splits: int = 5,
+    alphas: Any = None,
+    metric: str = "disagreement",
+    random_state: Any = None,
+) -> HeldOut:
+    """Hold out folds of rows of one global ranking, without refitting.
+
+    Predictions are those of refits, up to rounding, given what `shared` of the result names. Rows
+    that are scaled within queries are one query here, with their held-out rows. The metric compares
+    only rows of the same fold: rankers of different folds have different offsets, which would
+    distort pooled predictions. Small folds contain few pairs; for small samples, `leave_pair_out`
+    is the better estimate.
+
+    There is one factorization for each alpha if tied pairs count; otherwise, rankers are refitted.
+
+    Parameters
+    ----------
+    estimator : RankRLS or RLS
+    X, y
+        As for `leave_query_out`.
+    n_splits : int, default=5
+    alphas, metric
+        As for `leave_query_out`.
+    random_state : int or Generator, optional
+        Seed to shuffle the rows. None: fold k has rows k, k + n_splits, and so on.
+
+    Returns
+    -------
+    HeldOut
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.data import load_dataset
+    >>> from rankwise.model_selection import k_fold
+    >>> data = load_dataset("diabetes")
+    >>> k_fold(RankRLS(), data.X, data.y, alphas=[0.01, 1.0]).score.round(3)
+    array([0.255, 0.264])
+    """
+    get_metric(metric)  # raise an error for an unknown metric before any work
+    problem = hold_out_problem(estimator, X, y, None, alphas, unlabelled=True)
+    m = len(problem.y)
+    if m < 4:
+        raise DataError(f"k_fold needs at least 4 rows: got {m}.")
+    check_value("n_splits", n_splits, Whole(2, m // 2))
+    rows = np.arange(m)
+    if random_state is not None:
+        rows = as_generator(random_state).permutation(m)
+    fold_of = np.empty(m, dtype=np.intp)
+    fold_of[rows] = np.arange(m) % n_splits
+    folds = [np.flatnonzero(fold_of == k) for k in range(n_splits)]
+    return _scored(problem, *_predicted(problem, folds, whole_queries=False), metric, fold_of)
+
+
+def leave_one_out(estimator: Any, X: Any, y: Any, *, alphas: Any = None) -> HeldOut:
+    """Predict every row by a regression trained on the others, without refitting.
+
+    Predictions are those of refits, up to rounding, given what `shared` of the result names. This
+    is for `RLS`, whose predictions are meaningful for single rows. The score is the mean
+    squared error. Rankers only predict differences: use `leave_pair_out` for them.
+
+    Parameters
+    ----------
+    estimator : RLS
+    X, y, alphas
+        As for `leave_query_out`.
+
+    Returns
+    -------
+    HeldOut
+
+    Examples
+    --------
+    >>> from rankwise import RLS
+    >>> from rankwise.model_selection import leave_one_out
+    >>> leave_one_out(RLS(alpha=1e-6), [[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0]).predictions.round(3)
+    array([[0., 1., 2.]])
+    """
+    problem = hold_out_problem(estimator, X, y, None, alphas)
+    if not problem.loss.has_intercept:
+        raise ParameterError(
+            f"leave_one_out needs a regression, such as RLS: got {type(estimator).__name__}. "
+            "For rankers use leave_pair_out."
+        )
+    folds = list(np.arange(len(problem.y))[:, None])
+    predictions, shared = _predicted(problem, folds, whole_queries=False)
+    squared = to_host(((problem.y - predictions) ** 2).mean(axis=2))
+    return HeldOut(
+        problem.alphas,
+        squared.mean(axis=1),
+        squared.std(axis=1, ddof=1) / np.sqrt(squared.shape[1]),
+        "squared_error",
+        False,
+        problem.by_output(problem.returned(predictions)),
+        shared=shared,
+    )
+
+
+class HeldOutRows(NamedTuple):
+    """Predictions for held-out rows at each alpha, and what was computed from all rows."""
+
+    alphas: Array
+    predictions: Array
+    shared: tuple[str, ...]
+
+
+def hold_out_rows(
+    estimator: Any, data: LabelledRows, folds: Sequence[Index], alphas: Any
+) -> HeldOutRows:
+    """Predict rows by rankers trained without their fold: whole queries, or rows of one ranking.
+
+    Predictions have a row for each row of the data, NaN for rows without labels.
+    """
+    problem = hold_out_problem(
+        estimator, data.X, data.y, data.qid, alphas, data.query_weight, unlabelled=True
+    )
+    if data.labelled is not None:
+        folds = [np.searchsorted(data.labelled, fold) for fold in folds]
+    predictions, shared = _predicted(problem, folds, whole_queries=data.qid is not None)
+    return HeldOutRows(problem.alphas, _outputs(problem, predictions), shared)
+
+
+def _predicted(
+    problem: HoldOutProblem, folds: Sequence[Index], *, whole_queries: bool
+) -> tuple[Array, tuple[str, ...]]:
+    """Predictions for folds, and what was computed from all rows.
+
+    A query is scaled by itself, as a new one will be.
+    """
+    with explained_rounding():
+        if not whole_queries:
+            predictions = predict_rows(problem, folds)
+        elif is_on_components(problem.problem):
+            check_folds(problem, folds)
+            predictions = _component_folds(problem, folds)
+        else:
+            predictions = predict_queries(problem, folds)
+    scaling = problem.scaling
+    own = scaling is not None and scaling.within_queries and whole_queries
+    return predictions, problem.shared(scaling=not own and not rescales(problem, len(folds)))
+
+
+def _check_weights(problem: HoldOutProblem, estimator: Any, n_rows: int) -> None:
+    """Raise an error for weights of rows that hold-outs cannot have."""
+    if problem.loss.has_intercept:
+        raise ParameterError(
+            f"leave_query_out of {type(estimator).__name__} takes no sample_weight: use "
+            "sklearn.model_selection.cross_val_score, which refits."
+        )
+    if problem.problem.n_rows < n_rows:
+        raise DataError(
+            "leave_query_out needs weights of rows above 0: leave out the rows of weight 0."
+        )
+
+
+def _component_folds(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:
+    """Folds held out of the weights, on the components of all rows."""
+    space = problem.problem.space
+    if isinstance(space, ChosenComponentSpace):
+        space = space.fixed()
+    assert isinstance(space, ComponentSpace)
+    found = predict_held_out_queries(space, problem.problem, problem.lams, space.count, folds)
+    return found[:, :, -1]
+
+
+def _scored(
+    problem: HoldOutProblem,
+    predictions: Array,
+    shared: tuple[str, ...],
+    metric: str,
+    qid: Index,
+) -> HeldOut:
+    """Evaluate predictions by a metric, query by query."""
+    found = score_predictions(problem.alphas, problem.labels, to_host(predictions), metric, qid)
+    outputs = _outputs(problem, predictions)
+    return HeldOut(**{**vars(found), "shared": shared}, predictions=outputs)
+
+
+def _outputs(problem: HoldOutProblem, predictions: Array) -> Array:
+    """Predictions for all rows of the user, in the form of y."""
+    outputs = problem.by_output(problem.returned(predictions))
+    space = problem.problem.space
+    if isinstance(space, SmoothSpace) and space.chosen is not None:
+        return space.chosen.for_all_rows(outputs)
+    return outputs
+
+
+class Units(NamedTuple):
+    """Strata, such as hospitals, and groups, such as patients; None if there are none."""
+
+    strata: QueryGroups | None
+    groups: QueryGroups | None
+
+    @classmethod
+    def of(cls, strata: Any, groups: Any, qid: Any, n_rows: int) -> Units:
+        """From an entry for each row; both are for one ranking, without queries."""
+        found: list[QueryGroups | None] = []
+        for name, ids in (("strata", strata), ("groups", groups)):
+            if ids is not None and qid is not None:
+                raise ParameterError(
+                    f"Give {name} or qid, not both: with qid, pairs are held out within queries."
+                )
+            found.append(None if ids is None else QueryGroups.of(ids, n_rows, name))
+        return cls(*found)
+
+    @property
+    def given(self) -> bool:
+        return self.strata is not None or self.groups is not None
+
+    def take(self, rows: Index) -> Units:
+        """The strata and groups of some rows."""
+        return Units(*(None if part is None else part.take(rows) for part in self))
+
+    def pairs(self, problem: HoldOutProblem, *, keep_ties: bool) -> PairChoice:
+        """All pairs of the same stratum and of different groups."""
+        if self.groups is not None:
+            strata = QueryGroups.of(self.strata, len(problem.y))
+            return pairs_of_groups(problem, self.groups, strata, keep_ties=keep_ties)
+        listed = None if self.strata is None else pairs_within(self.strata)
+        return PairChoice(listed, keep_ties)
+
+
+def check_two_rows(labels: Array) -> None:
+    """With the only row of one of two labels held out, the others say nothing about the order."""
+    names, counts = np.unique(labels, return_counts=True)
+    if len(names) == 2 and counts.min() < 2:
+        raise DataError(
+            f"The label {names[np.argmin(counts)]:g} has a single row: without it, nothing is left "
+            "to learn this label from. Add rows of this label."
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LeavePairOut(TableMixin):
+    """The errors of held-out pairs, for each alpha.
+
+    Attributes
+    ----------
+    alphas : ndarray of shape (n_alphas,)
+    error : ndarray of shape (n_alphas,) or (n_alphas, n_outputs)
+        Share of pairs with different labels that are in the wrong order, averaged over queries.
+        Tied predictions count half.
+    standard_error : ndarray of the same shape
+        Standard error over queries; for one ranking, from the share of each row in the errors (as
+        DeLong's for the area under the ROC curve).
+    pairs : ndarray of shape (n_pairs, 2) or None
+        Only with ``return_differences=True``.
+    differences : ndarray of shape (n_alphas, n_pairs) or (n_alphas, n_pairs, n_outputs) or None
+        f(first) - f(second) with both held out; only with ``return_differences=True``.
+    magnitude_error : ndarray of shape (n_alphas,) or (n_alphas, n_outputs) or None
+        Mean square of (y(first) - y(second)) - (f(first) - f(second)) over held-out pairs, averaged
+        over queries: whether the sizes of differences are right, not only their signs. Only with
+        ``return_differences=True``.
+    shared : tuple of str
+        What was computed from all rows, held-out ones included, as for `HeldOutScores`; "scaling"
+        if rows are scaled.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.model_selection import leave_pair_out
+    >>> X, y = [[0.0], [2.0], [1.0], [3.0], [4.0], [5.0]], [0, 0, 0, 1, 1, 1]
+    >>> print(leave_pair_out(RankRLS(alpha=1.0), X, y))
+    alpha     AUC    s.e.
+    -----  ------  ------
+        1  1.0000  0.0000  best
+    """
+
+    alphas: Array
+    error: Array
+    standard_error: Array
+    pairs: Index | None = None
+    differences: Array | None = None
+    magnitude_error: Array | None = None
+    shared: tuple[str, ...] = ()
+
+    @property
+    def auc(self) -> Array:
+        """One minus `error`: for labels 0 and 1, the area under the ROC curve."""
+        return np.asarray(1.0 - self.error)
+
+    @property
+    def best_index(self) -> int:
+        """The index of the smallest error, averaged over outputs; of equals the largest alpha."""
+        mean = self.error.reshape(len(self.alphas), -1).mean(axis=1)
+        best = np.flatnonzero(mean <= mean.min())
+        return int(best[np.argmax(self.alphas[best])])
+
+    @property
+    def best_alpha(self) -> float:
+        """The alpha with the smallest error."""
+        return float(self.alphas[self.best_index])
+
+    def to_table(self) -> Table:
+        """A row for each alpha: its AUC, the standard error, and which is best."""
+        return alpha_table("AUC", self.alphas, *self._means(), self.best_index, self.shared)
+
+    def _means(self) -> tuple[Array, Array]:
+        """AUC and standard error of each alpha, averaged over outputs."""
+        auc, spread = (
+            values.reshape(len(self.alphas), -1).mean(axis=1)
+            for values in (self.auc, self.standard_error)
+        )
+        return auc, spread
+
+    def _frame_columns(self) -> dict[str, Array]:
+        auc, spread = self._means()
+        return {"alpha": self.alphas, "auc": auc, "standard_error": spread}
+
+    def __repr__(self) -> str:
+        auc, spread = self._means()
+        k = self.best_index
+        return (
+            f"<LeavePairOut: {plural(len(self.alphas), 'alpha')}, best AUC {auc[k]:.4f} ± "
+            f"{spread[k]:.4f} at alpha = {self.alphas[k]:.4g}{given_words(self.shared)}>"
+        )
+
+    def plot(self, **options: Any) -> Axes:
+        """Draw the errors against alpha; options are those of `rankwise.plots.plot_hold_out`."""
+        from rankwise.plots import plot_hold_out
+
+        return plot_hold_out(self, **options)
+
+
+def leave_pair_out(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    qid: Any = None,
+    alphas: Any = None,
+    pairs: Any = None,
+    strata: Any = None,
+    groups: Any = None,
+    return_differences: bool = False,
+    random_state: Any = None,
+    query_weight: Any = None,
+) -> LeavePairOut:
+    """Hold out every pair of rows, without refitting.
+
+    Predictions are those of refits, up to rounding, given what was computed from all rows: the
+    scaling of features, landmarks, components or knots. `LeavePairOut.shared` names it.
+    The estimate is almost unbiased, since rankers are trained on all rows but two. Unlike pooled
+    folds, it only compares predictions of the same ranker. For labels 0 and 1 it estimates the
+    area under the ROC curve.
+
+    There is one factorization for each alpha, in O(m^3) time in the dual and O(m n^2) in the
+    primal; each pair then takes O(1) time (O(n) in the primal). With queries, pairs are held out
+    within their query, which additionally takes the cube of the number of its rows or, in the
+    primal, of n, for each query. With ``ties="exclude"`` and k > 2 different labels there are,
+    in addition, k (k - 1) / 2 systems of the size of two levels.
+
+    Parameters
+    ----------
+    estimator : RankRLS, SparseRankRLS, KPCRank, or one of their pointwise baselines
+        It is cloned, not fitted. Landmarks and components are computed from all rows. A KPCRank
+        needs a fixed number of components and, with queries, an alpha above 0.
+    X : array-like or sparse of shape (n_rows, n_features)
+    y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+    qid : array-like of shape (n_rows,), optional
+    alphas : sequence of float, optional
+        None: the alpha of the estimator or, if it is "auto", a grid that follows the scale of the
+        data.
+    pairs : int or array-like of shape (n_pairs, 2), optional
+        Number of random pairs with different labels, or row numbers of pairs. None: all pairs
+        within queries.
+    strata : array-like of shape (n_rows,), optional
+        Such as hospitals or batches: the ranker learns from all pairs, but only pairs within a
+        stratum are held out. Not together with `qid` or `pairs`.
+    groups : array-like of shape (n_rows,), optional
+        Such as patients with several samples: pairs of groups are held out, with all of their
+        rows, and the rows of one are compared with those of the other. There is a factorization
+        for each total number of rows in two groups if ``weighting="pairs"``, and one for all of
+        them otherwise; with ``ties="exclude"``, one for each set of numbers of rows that the labels
+        have left. Not together with `qid` or `pairs`.
+    return_differences : bool, default=False
+        Whether to return the pairs and their differences: O(m^2) memory for each alpha.
+    random_state : int or Generator, optional
+        Seed for random pairs.
+    query_weight : array-like of shape (n_rows,), optional
+        As for `fit`. It weights the pairs of training queries; the score is not weighted.
+
+    Returns
+    -------
+    LeavePairOut
+
+    References
+    ----------
+    Pahikkala, Airola, Boberg, Salakoski: Exact and efficient leave-pair-out cross-validation
+    for ranking RLS. AKRR 2008. Theorem 2.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.data import load_dataset
+    >>> from rankwise.model_selection import leave_pair_out
+    >>> data = load_dataset("breast_cancer")
+    >>> X = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
+    >>> result = leave_pair_out(RankRLS(ties="exclude"), X, data.y, alphas=[0.1, 10.0, 1e3])
+    >>> result.best_alpha, result.auc.round(3)
+    (10.0, array([0.993, 0.994, 0.99 ]))
+    """
+    problem = hold_out_problem(estimator, X, y, qid, alphas, query_weight, unlabelled=True)
+    labelled = labelled_rows(problem.problem)
+    given = strata is not None or groups is not None or np.ndim(pairs) > 0
+    if labelled is not None and given:
+        raise DataError(
+            "With rows without labels, pairs are all pairs of a query or a number of random ones: "
+            "leave out pairs, strata and groups, or the rows where y is NaN."
+        )
+    units = Units.of(strata, groups, qid, len(problem.y))
+    if units.given:
+        if pairs is not None:
+            raise ParameterError("Give pairs, or strata and groups, not both.")
+        chosen = units.pairs(problem, keep_ties=return_differences)
+    else:
+        chosen = choose_pairs(problem, pairs, random_state, keep_ties=return_differences)
+    if problem.groups.n_groups == 1:
+        for labels in problem.labels.T:
+            check_two_rows(labels)
+    kept: list[list[list[PairDifferences]]] = [
+        [[] for _ in problem.alphas] for _ in range(problem.n_tasks)
+    ]
+
+    def keep(task: int, a: int, block: PairDifferences) -> None:
+        kept[task][a].append(block)
+
+    losses = pair_losses(problem, chosen, keep if return_differences else None)
+    error, standard_error = map(
+        problem.by_output, pair_errors(*losses, problem.groups, units.groups)
+    )
+    shared = problem.shared(scaling=True)
+    if not return_differences:
+        return LeavePairOut(problem.alphas, error, standard_error, shared=shared)
+    rows, differences = _collect(kept, problem, chosen.listed)
+    magnitude = problem.by_output(_magnitude_error(problem, rows, differences))
+    rows = rows if labelled is None else labelled[rows]
+    return LeavePairOut(problem.alphas, error, standard_error, rows, differences, magnitude, shared)
+
+
+def tournament_scores(estimator: Any, X: Any, y: Any, *, qid: Any = None) -> Array:
+    """The share of wins of each row over all of its held-out pairs.
+
+    The scores order the rows by leave-pair-out, so that a ROC curve can be drawn from them. Rows
+    are compared within their query. There are O(m^2) pairs. As in `leave_pair_out`, the scaling of
+    features, landmarks and components are those of all rows; so is an alpha that is chosen.
+
+    Parameters
+    ----------
+    estimator, X, y, qid
+        As for `leave_pair_out`; the alpha is that of the estimator, chosen if it is "auto".
+
+    Returns
+    -------
+    ndarray of shape (n_rows,) or (n_rows, n_outputs)
+        Between 0 and 1; 1/2 for the only row of a query.
+
+    References
+    ----------
+    Montoya Perez, Airola, Boström, Jambor, Pahikkala: Tournament leave-pair-out
+    cross-validation for receiver operating characteristic analysis. Statistical Methods in
+    Medical Research 28, 2019.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.model_selection import tournament_scores
+    >>> tournament_scores(RankRLS(), [[0.0], [1.0], [2.0], [3.0], [9.0]], [0, 0, 0, 1, 1])
+    array([0.  , 0.25, 0.5 , 0.75, 1.  ])
+    """
+    problem = with_one_alpha(estimator, hold_out_problem(estimator, X, y, qid, None))
+    everything = choose_pairs(problem, None, None, keep_ties=True)
+    on = backend_of(problem.y)
+    wins, compared = np.zeros(problem.y.shape), np.zeros(problem.y.shape)
+    for task in range(problem.n_tasks):
+        columns = problem.columns(task)
+        task_wins, task_compared = on.zeros(*problem.targets(task).shape), on.zeros(len(wins))
+        for _, block in pair_differences(problem, task, everything):
+            add_wins(*block, task_wins, task_compared)
+        wins[:, columns] = to_host(task_wins)
+        compared[:, columns] = to_host(task_compared)[:, None]
+    share = np.divide(wins, compared, out=np.full(wins.shape, 0.5), where=compared > 0)
+    return problem.by_output(problem.returned(on.array(share)))
+
+
+def _magnitude_error(problem: HoldOutProblem, pairs: Index, differences: Array) -> Array:
+    """Mean squares of y_i - y_j - (f_i - f_j), shape (n_alphas, n_outputs)."""
+    on, query = backend_of(differences), problem.groups.codes[pairs[:, 0]]
+    counts = np.bincount(query)
+    weight = 1.0 / (counts[query] * np.count_nonzero(counts))
+    gap = problem.labels[pairs[:, 0]] - problem.labels[pairs[:, 1]]
+    by_output = differences.reshape(len(problem.alphas), *gap.shape)
+    squares = on.array(weight)[:, None] * (on.array(gap) - by_output) ** 2
+    return np.asarray(to_host(squares.sum(axis=1)))
+
+
+def _collect(
+    kept: list[list[list[PairDifferences]]], problem: HoldOutProblem, listed: Index | None
+) -> tuple[Index, Array]:
+    """Pairs, ascending or as listed, and their differences."""
+    m = len(problem.y)
+
+    on = backend_of(problem.y)
+
+    def join(blocks: list[PairDifferences]) -> tuple[Index, Array]:
+        first, second = (
+            np.concatenate([to_host(block[side]) for block in blocks]) for side in (0, 1)
+        )
+        difference = on.xp.concatenate([block.difference for block in blocks])
+        difference *= on.array(np.where(first > second, -1.0, 1.0)[:, None])
+        key = np.minimum(first, second) * m + np.maximum(first, second)
+        order = np.argsort(key)
+        if listed is None:
+            return np.column_stack(np.divmod(key[order], m)), difference[order]
+        wanted = listed.min(axis=1) * m + listed.max(axis=1)
+        found = order[np.searchsorted(key, wanted, sorter=order)]
+        sign = np.where(listed[:, 0] > listed[:, 1], -1.0, 1.0)
+        return listed, on.array(sign[:, None]) * difference[found]
+
+    joined = [[join(blocks) for blocks in by_alpha] for by_alpha in kept]
+    by_task = [on.xp.stack([difference for _, difference in task]) for task in joined]
+    differences = problem.returned(on.xp.concatenate(by_task, axis=2))
+    return joined[0][0][0], problem.by_output(differences)
+
+
+def component_errors(
+    estimator: Any, X: Any, y: Any, *, qid: Any = None, alphas: Any = None
+) -> ComponentErrors | list[ComponentErrors]:
+    """Held-out errors for 1, 2, 3, ... components, which ``n_components="cv"`` chooses by.
+
+    The parameter `cv` of the estimator defines what is held out:
+
+    - an integer: folds of queries (of rows, without qid). Each fold is held out of a refit,
+      including its components. O(m^2 p) time for each fold.
+    - "leave_query_out": every query, exactly and without refits, with the components of all rows.
+      The components use the features of held-out rows, but no labels. The errors are therefore
+      slightly optimistic if queries are few or very different. O(m^2 p) time for the components,
+      O(m p^2 log q) for q queries, and O(p^3) for each query.
+    - "leave_pair_out": every pair of rows of one ranking, also exactly and with the components of
+      all rows. O(m^2) time for each number of components.
+
+    The smallest of these errors is too small as an estimate for new rows, because it is chosen:
+    report `nested_error` of the result.
+
+    Parameters
+    ----------
+    estimator : KPCRank or KPCR
+        Its parameter `n_components` is ignored.
+    X, y, qid
+        As for `fit` of the estimator.
+    alphas : sequence of float, optional
+        Ridge penalties to use in place of the parameter `alpha`. All share the components.
+
+    Returns
+    -------
+    ComponentErrors or list of ComponentErrors
+        With `alphas`, a list with the errors for each of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise import KPCRank
+    >>> from rankwise.model_selection import component_errors
+    >>> rng = np.random.default_rng(0)
+    >>> X, qid = rng.standard_normal((200, 2)), np.arange(200) // 10
+    >>> y = X[:, 0] + rng.standard_normal(200)
+    >>> found = component_errors(KPCRank(cv="leave_query_out", max_components=8), X, y, qid=qid)
+    >>> found.n_components
+    array([1, 2, 3, 4, 5, 6, 7, 8])
+    >>> found.one_se_n_components <= found.best_n_components
+    True
+    >>> len(component_errors(KPCRank(max_components=8), X, y, qid=qid, alphas=[0.0, 1.0]))
+    2
+    """
+    if not isinstance(estimator, ComponentMixin):
+        raise ParameterError(
+            f"component_errors needs a KPCRank or KPCR: got {type(estimator).__name__}."
+        )
+    if alphas is None and estimator.alpha == "auto":
+        raise ParameterError(
+            'component_errors needs numbers: alpha is "auto". Give alphas, as in '
+            "alphas=[0.0, 0.1, 1.0], or set alpha to a number."
+        )
+    ranker = clone(estimator).set_params(n_components="cv")
+    problem = ranker.make_problem(X, y, qid=qid)
+    given = [float(ranker.alpha)] if alphas is None else check_alphas(alphas).tolist()
+    errors: list[ComponentErrors] = problem.space.errors(problem, given)
+    return errors[0] if alphas is None else errors
