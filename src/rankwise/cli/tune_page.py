@@ -15,7 +15,7 @@ from rankwise import __version__
 from rankwise.cli.input_files import in_one_line
 from rankwise.cli.options import SelectionOptions, refuse
 from rankwise.data import LetorData
-from rankwise.holdout.held_out_scores import given_words
+from rankwise.holdout.scores import given_words
 from rankwise.metric_names import metric_label
 from rankwise.model_selection import (
     HeldOut,

@@ -14,8 +14,8 @@ from rankwise.distributed._partitions import Partition
 from rankwise.errors import DataError, ParameterError, UndefinedMetricError
 from rankwise.estimators._scaling import shared_by_choice
 from rankwise.graph import QueryGroups
-from rankwise.holdout.held_out_scores import mean_and_error
 from rankwise.holdout.leave_query_out import MomentSpectrum, predict_without
+from rankwise.holdout.scores import mean_and_error
 from rankwise.metrics import get_metric
 from rankwise.model_selection import HeldOutScores
 from rankwise.parameters import check_alphas

@@ -25,8 +25,8 @@ from rankwise.holdout.alpha_grid import (
 )
 from rankwise.holdout.comparison_hold_out import system_of
 from rankwise.holdout.held_out_folds import strength
-from rankwise.holdout.held_out_scores import HeldOutScores, score_predictions
 from rankwise.holdout.hold_out_problem import HoldOutProblem, on_coordinates
+from rankwise.holdout.scores import HeldOutScores, score_predictions
 from rankwise.metrics.ranking_scorer import default_metric
 from rankwise.problem import (
     FeatureSpace,

@@ -15,7 +15,7 @@ from rankwise.graph.query_groups import QueryGroups
 from rankwise.holdout import choice_budget as budget
 from rankwise.holdout.alpha_evaluation import AlphaChoice
 from rankwise.holdout.alpha_grid import alpha_grid
-from rankwise.holdout.held_out_scores import score_predictions
+from rankwise.holdout.scores import score_predictions
 from rankwise.metrics.ranking_scorer import default_metric
 from rankwise.problem.block_products import BlockProducts, rows_of
 from rankwise.problem.fold_sums import query_hash

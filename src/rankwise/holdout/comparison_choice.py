@@ -24,7 +24,7 @@ from rankwise.holdout.alpha_grid import (
 )
 from rankwise.holdout.comparison_hold_out import edges_of, system_of
 from rankwise.holdout.held_out_edges import Edges
-from rankwise.holdout.held_out_scores import HeldOutScores
+from rankwise.holdout.scores import HeldOutScores
 from rankwise.metrics.comparison_metrics import clustered_mean, squared_error_of
 from rankwise.problem import (
     Problem,

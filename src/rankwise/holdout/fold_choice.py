@@ -10,7 +10,7 @@ from rankwise.backends.arrays import Array, to_host
 from rankwise.holdout.alpha_evaluation import AlphaChoice
 from rankwise.holdout.alpha_grid import alpha_by_rule, alpha_grid, moment_squares
 from rankwise.holdout.held_out_folds import strength
-from rankwise.holdout.held_out_scores import HeldOutScores
+from rankwise.holdout.scores import HeldOutScores
 from rankwise.problem import Loss, System
 from rankwise.problem.fold_sums import Folds, FoldSum, total_of
 from rankwise.solvers.moments import CentredMoments, Moments

@@ -18,15 +18,15 @@ from rankwise.holdout.hold_out_problem import (
     explained_rounding,
 )
 from rankwise.holdout.leave_pair_out import PairDifferences, query_pairs
-from rankwise.holdout.pair_choice import PairChoice
 from rankwise.holdout.pair_differences import add_losses
+from rankwise.holdout.plans import Pairs
 from rankwise.holdout.rounding import lost_in_rounding
 from rankwise.solvers.primal_dual import dual, primal
 
 
 def pair_losses(
     problem: HoldOutProblem,
-    pairs: PairChoice,
+    pairs: Pairs,
     keep: Callable[[int, int, PairDifferences], None] | None = None,
 ) -> tuple[Array, Array]:
     """(loss, compared): errors and numbers of the held-out pairs of each row.
@@ -49,7 +49,7 @@ def pair_losses(
 
 
 def pair_differences(
-    problem: HoldOutProblem, task: int, pairs: PairChoice
+    problem: HoldOutProblem, task: int, pairs: Pairs
 ) -> Iterator[tuple[int, PairDifferences]]:
     """(index of the alpha, differences of held-out pairs), block by block."""
     check_pairs(problem, task, pairs)
@@ -67,7 +67,7 @@ def pair_differences(
             yield a, block
 
 
-def check_pairs(problem: HoldOutProblem, task: int, pairs: PairChoice) -> None:
+def check_pairs(problem: HoldOutProblem, task: int, pairs: Pairs) -> None:
     """What remains without a pair must determine a ranking."""
     if pairs.groups is None:
         _check_rest(problem, task, pairs)
@@ -97,7 +97,7 @@ def _check_without_alpha(problem: HoldOutProblem) -> None:
 
 
 def _queries_with_pairs(
-    problem: HoldOutProblem, task: int, pairs: PairChoice
+    problem: HoldOutProblem, task: int, pairs: Pairs
 ) -> Iterator[tuple[int, PairDifferences]]:
     """Pairs of queries with pairs that count, each query conditional on the others."""
     graph, y, loss = problem.graph(task), problem.targets(task), problem.loss
@@ -115,7 +115,7 @@ def _queries_with_pairs(
 
 
 def _queries_without_pairs(
-    problem: HoldOutProblem, task: int, pairs: PairChoice
+    problem: HoldOutProblem, task: int, pairs: Pairs
 ) -> Iterator[tuple[int, PairDifferences]]:
     """Pairs of queries without pairs that count: holding them out does not change the fit."""
     graph, y, loss = problem.graph(task), problem.targets(task), problem.loss
@@ -140,7 +140,7 @@ def _queries_without_pairs(
 
 
 def _one_ranking(
-    problem: HoldOutProblem, task: int, pairs: PairChoice
+    problem: HoldOutProblem, task: int, pairs: Pairs
 ) -> Iterator[tuple[int, PairDifferences]]:
     """Pairs within queries, held out of one ranking of all rows."""
     groups, loss = problem.groups, problem.loss
@@ -177,7 +177,7 @@ def one_ranking(problem: HoldOutProblem, task: int) -> Conditional:
     return Conditional(rows, on.zeros(*y.shape), y, kernel=space.kernel, features=features)
 
 
-def _check_rest(problem: HoldOutProblem, task: int, pairs: PairChoice) -> None:
+def _check_rest(problem: HoldOutProblem, task: int, pairs: Pairs) -> None:
     """After a pair is held out, at least one pair must remain in its query or in another."""
     graph, loss, m = problem.graph(task), problem.loss, len(problem.y)
     if problem.loss.has_intercept:

@@ -49,9 +49,18 @@ class HoldOutProblem:
     kept: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, problem: Problem, alphas: Array) -> HoldOutProblem:
-        """A problem of scored rows, whose values must not overflow in products."""
-        targets = [task.y for task in problem.tasks if task.y is not None]
+    def of(
+        cls,
+        problem: Problem,
+        alphas: Array,
+        scaling: Scaling | None = None,
+        kept: tuple[str, ...] = (),
+    ) -> HoldOutProblem:
+        """A problem of scored rows or of comparisons, whose values must not overflow in products.
+
+        The labels `y` of comparisons are their margins.
+        """
+        targets = [task.graph.margin if task.y is None else task.y for task in problem.tasks]
         columns = backend_of(targets[0]).xp.column_stack(targets)
         n_outputs = None if targets[0].ndim == 1 else columns.shape[1]
         largest, most = largest_size(columns), float(alphas.max(initial=0.0))
@@ -64,7 +73,7 @@ class HoldOutProblem:
                 f"Labels of at most {largest:.0e} divided by an alpha of {most:.0e} "
                 "underflow. Scale the labels, or use a smaller alpha."
             )
-        return cls(problem, alphas, columns, n_outputs)
+        return cls(problem, alphas, columns, n_outputs, scaling, kept)
 
     def shared(self, *, scaling: bool) -> tuple[str, ...]:
         """What was computed from all rows; `scaling` says whether that includes the scaling."""

@@ -23,8 +23,8 @@ from rankwise.holdout.hold_out_problem import (
     largest_size,
 )
 from rankwise.holdout.leave_pair_out import ranking_hat
-from rankwise.holdout.pair_choice import PairChoice
 from rankwise.holdout.pair_differences import block_slopes
+from rankwise.holdout.plans import Pairs
 from rankwise.holdout.rounding import lost_in_rounding
 
 BLOCK_VALUES = 2**17  # differences computed at a time on a device
@@ -76,7 +76,7 @@ def permuted_errors(problem: HoldOutProblem, labels: Array, units: QueryGroups) 
     within them, so that all have the same number of pairs with different labels. Two labels are
     those of `standard_labels`.
     """
-    check_pairs(problem, 0, PairChoice(None, keep_ties=False))
+    check_pairs(problem, 0, Pairs(None, keep_ties=False))
     compared, ends = compared_pairs(labels[:, 0], units), np.repeat(units.indptr[1:], units.sizes)
     query, on = _in_order(one_ranking(problem, 0), units), backend_of(problem.y)
     Y = on.array(labels if units.contiguous else labels[units.order])

@@ -17,9 +17,9 @@ from rankwise.graph import QueryGroups
 from rankwise.holdout.held_out_pairs import check_pairs, one_ranking
 from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.holdout.levels import lifted_kernel, stacked_levels
-from rankwise.holdout.pair_choice import PairChoice
 from rankwise.holdout.pair_differences import level_differences
 from rankwise.holdout.permuted_labels import compared_pairs
+from rankwise.holdout.plans import Pairs
 from rankwise.holdout.rounding import lost_in_rounding
 
 MOST_ROWS = 256  # with more, a matrix is large enough for threads of its own
@@ -39,7 +39,7 @@ def stacked_errors(problem: HoldOutProblem, labels: Array, units: QueryGroups) -
 
     Raises LinAlgError if rounding errors are too large for the inverses.
     """
-    check_pairs(problem, 0, PairChoice(None, keep_ties=False))
+    check_pairs(problem, 0, Pairs(None, keep_ties=False))
     compared = compared_pairs(labels[:, 0], units)
     query, on = one_ranking(problem, 0), backend_of(problem.y)
     K, n = lifted_kernel(query.stored_kernel()), len(labels)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import expit
 
-from rankwise.backends.arrays import Array
 from rankwise.errors import DataError
 from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.holdout import choice_budget as budget
@@ -14,6 +11,7 @@ from rankwise.holdout.alpha_evaluation import by_steps
 from rankwise.holdout.comparison_choice import held_out_part, held_out_sample
 from rankwise.holdout.comparison_hold_out import edges_of, system_of
 from rankwise.holdout.hold_out_problem import plain_problem
+from rankwise.holdout.scores import logistic_slope
 from rankwise.problem import Problem
 
 
@@ -43,27 +41,3 @@ def preference_slope(problem: Problem, lam: float, *, kernels: bool) -> float | 
     except (DataError, np.linalg.LinAlgError):  # too small a lam, or an indefinite kernel
         return None
     return logistic_slope(differences[0, :, 0], graph.margin[some], graph.weight[some])
-
-
-def logistic_slope(differences: Array, margin: Array, weight: Array) -> float:
-    """The slope of greatest likelihood, at least 0; a margin of 0 is half a win for each row.
-
-    As in Platt's paper, outcomes are 1 - 1 / (n + 2) instead of 1, so that the slope is finite.
-    """
-    n = len(differences)
-    target = 0.5 + 0.5 * np.sign(margin) * n / (n + 2.0)
-    scale = float(np.abs(differences).max(initial=0.0))
-    if scale == 0.0:
-        return 0.0
-    d = differences / scale
-
-    def slope(a: float) -> float:
-        """Derivative of minus the log-likelihood."""
-        return float((weight * d) @ (expit(a * d) - target))
-
-    high = 1.0
-    if slope(0.0) >= 0.0:
-        return 0.0
-    while slope(high) < 0.0 and high < 1e12:
-        high *= 2.0
-    return float(brentq(slope, 0.0, high)) / scale if slope(high) > 0.0 else high / scale

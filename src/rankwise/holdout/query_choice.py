@@ -18,13 +18,13 @@ from rankwise.holdout.alpha_evaluation import (
     from_sums,
 )
 from rankwise.holdout.held_out_folds import predict_queries
-from rankwise.holdout.held_out_scores import HeldOutScores, score_predictions
 from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.holdout.sampled_hat import (
     HatRows,
     kernel_hat_rows,
     kernel_query_residuals,
 )
+from rankwise.holdout.scores import HeldOutScores, score_predictions
 from rankwise.problem import (
     Problem,
 )

@@ -26,15 +26,15 @@ from rankwise.holdout.alpha_evaluation import (
 )
 from rankwise.holdout.held_out_folds import strength
 from rankwise.holdout.held_out_pairs import pair_errors, pair_losses
-from rankwise.holdout.held_out_scores import HeldOutScores
 from rankwise.holdout.hold_out_problem import HoldOutProblem
-from rankwise.holdout.pair_choice import PairChoice
 from rankwise.holdout.pair_differences import add_losses, listed_differences
+from rankwise.holdout.plans import Pairs
 from rankwise.holdout.sampled_hat import (
     HatRows,
     feature_hat_rows,
     kernel_hat_rows,
 )
+from rankwise.holdout.scores import HeldOutScores
 from rankwise.problem import (
     Problem,
     RowLoss,
@@ -135,7 +135,7 @@ def _by_listed_pairs(problem: Problem) -> AlphaChoice:
 
     def hold_out(stored: Problem, alphas: Array) -> HeldOutScores:
         held = HoldOutProblem.of(stored, alphas)
-        losses = pair_losses(held, PairChoice(None, keep_ties=False))
+        losses = pair_losses(held, Pairs(None, keep_ties=False))
         return _pair_scores(alphas, pair_errors(*losses, stored.groups))
 
     return from_coordinates(problem, hold_out)

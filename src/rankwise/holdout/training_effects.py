@@ -13,9 +13,9 @@ from rankwise.backends.threads import map_in_threads, threads_for
 from rankwise.holdout.held_out_pairs import one_ranking, pair_differences
 from rankwise.holdout.hold_out_problem import HoldOutProblem, explained_rounding, on_coordinates
 from rankwise.holdout.leave_pair_out import ranking_hat
-from rankwise.holdout.pair_choice import PairChoice
 from rankwise.holdout.pair_loops import right_without
 from rankwise.holdout.permuted_labels import shares_hat
+from rankwise.holdout.plans import Pairs
 from rankwise.holdout.rounding import lost_in_rounding
 from rankwise.problem import Coordinates
 
@@ -28,7 +28,7 @@ def training_effects(
     compared: Array,
     units: Index,
     chosen: Index,
-    pairs_of: Callable[[HoldOutProblem, Index], PairChoice],
+    pairs_of: Callable[[HoldOutProblem, Index], Pairs],
 ) -> Array:
     """For each chosen unit, how many pairs of other rows are in the right order through its rows.
 
@@ -75,7 +75,7 @@ def _by_new_systems(
     problem: HoldOutProblem,
     compared: Array,
     units: Index,
-    pairs_of: Callable[[HoldOutProblem, Index], PairChoice],
+    pairs_of: Callable[[HoldOutProblem, Index], Pairs],
 ) -> Right:
     on, given = backend_of(problem.y), problem.coordinates
 

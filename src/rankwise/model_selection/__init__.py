@@ -1,7 +1,7 @@
 """Model selection: exact hold-outs without refitting, and parameter searches."""
 
 from rankwise.estimators.components.held_out_errors import ComponentErrors
-from rankwise.holdout.held_out_scores import HeldOutScores
+from rankwise.holdout.scores import HeldOutScores
 from rankwise.model_selection._auc_intervals import (
     AUCDifference,
     AUCInterval,

@@ -16,9 +16,7 @@ from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
 from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.holdout.alpha_grid import data_alphas
 from rankwise.holdout.comparison_hold_out import edges_of, without_items
-from rankwise.holdout.comparison_scores import GREATER_IS_BETTER, ObservedComparisons
 from rankwise.holdout.held_out_edges import Edges
-from rankwise.holdout.held_out_scores import HeldOutScores
 from rankwise.holdout.hold_out_problem import explained_rounding, plain_problem
 from rankwise.model_selection.hold_outs import is_on_components
 from rankwise.parameters import Choice, Whole, check_alphas, check_value

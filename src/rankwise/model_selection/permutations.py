@@ -12,10 +12,10 @@ from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.graph import QueryGroups
 from rankwise.graph.label_checks import numeric_labels
 from rankwise.holdout.held_out_pairs import pair_errors, pair_losses
-from rankwise.holdout.held_out_scores import given_note, given_words
 from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.holdout.permuted_labels import permuted, permuted_errors, shares_hat, standard_labels
 from rankwise.holdout.permuted_levels import stacked_errors, stacks
+from rankwise.holdout.scores import given_note, given_words
 from rankwise.metric_names import metric_label
 from rankwise.model_selection._cross_validation import scores_of_columns
 from rankwise.model_selection._hold_outs import hold_out_problem

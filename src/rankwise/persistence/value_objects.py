@@ -31,7 +31,7 @@ VALUE_OBJECTS = {
     "context-solution": "rankwise.problem.context_space.ContextSolution",
     "component-solution": "rankwise.estimators.components.component_space.ComponentSolution",
     "component-errors": "rankwise.estimators.components.held_out_errors.ComponentErrors",
-    "held-out-scores": "rankwise.holdout.held_out_scores.HeldOutScores",
+    "held-out-scores": "rankwise.holdout.scores.HeldOutScores",
     "fold-sum": "rankwise.problem.fold_sums.FoldSum",
     "block-sums": "rankwise.problem.block_sums.BlockSums",
     "landmark-system": "rankwise.problem.landmark_space.LandmarkSystem",

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from rankwise.holdout.alpha_evaluation import AlphaChoice
-    from rankwise.holdout.held_out_scores import HeldOutScores
+    from rankwise.holdout.scores import HeldOutScores
 
 
 class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):

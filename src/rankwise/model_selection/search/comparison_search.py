@@ -18,8 +18,8 @@ from rankwise.gp.pairwise_gp import PairwiseGP
 from rankwise.graph import QueryGroups
 from rankwise.graph.comparisons import Comparisons
 from rankwise.holdout.comparison_hold_out import without_items
-from rankwise.holdout.comparison_scores import GREATER_IS_BETTER, ObservedComparisons
 from rankwise.holdout.hold_out_problem import explained_rounding
+from rankwise.holdout.scores import GREATER_IS_BETTER, ObservedComparisons
 from rankwise.metric_names import COMPARISON_METRICS
 from rankwise.model_selection._held_out_comparisons import edge_system, without_folds
 from rankwise.model_selection.search.candidate_scores import Run, Task
