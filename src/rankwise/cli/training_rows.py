@@ -52,7 +52,7 @@ class InMemory:
         self.n_rows = self._data.X.shape[0]
 
     def fit(self, ranker: Any) -> Any:
-        from rankwise.model_selection.search.refits import fit_with_queries
+        from rankwise.model_selection.rows import fit_with_queries
 
         with progress(f"Fitting to {self.n_rows:,} rows"):
             fit_with_queries(ranker, self._data.X, self._data.y, self._data.qid)
@@ -104,7 +104,7 @@ class _Refits:
     ) -> _Refits:
         from sklearn.base import clone
 
-        from rankwise.model_selection.search.refits import fit_with_queries
+        from rankwise.model_selection.rows import fit_with_queries
 
         rankers = [clone(ranker) for _ in alphas]
         for done, (one, alpha) in enumerate(zip(rankers, alphas, strict=True)):

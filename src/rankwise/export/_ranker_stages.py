@@ -29,7 +29,7 @@ from rankwise.export._transformer_stages import stages_in_order
 from rankwise.gp.pairwise_gp import PairwiseGP
 from rankwise.gp.process import ConditionedProcess
 from rankwise.gp.weights import CONSTANT, LinearBasis, WeightBasis
-from rankwise.model_selection.mean_ranker import MeanRanker
+from rankwise.model_selection.meta_rankers import MeanRanker
 from rankwise.problem import FeatureBasis, KernelBasis, LandmarkBasis, RampBasis
 from rankwise.scaling import ColumnStandard
 from rankwise.svm.rank_svm import RankSVM

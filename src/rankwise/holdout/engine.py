@@ -110,9 +110,13 @@ class PairHoldOut:
         """(loss, compared): errors and numbers of the held-out pairs of each row."""
         return pair_losses(self.problem, self.plan, keep)
 
-    def errors(self, units: QueryGroups | None = None) -> tuple[Array, Array]:
+    def errors(
+        self,
+        units: QueryGroups | None = None,
+        keep: Callable[[int, int, PairDifferences], None] | None = None,
+    ) -> tuple[Array, Array]:
         """Share of wrong pairs and its standard error, shape (n_alphas, n_outputs)."""
-        return pair_errors(*self.losses(), self.problem.groups, units)
+        return pair_errors(*self.losses(keep), self.problem.groups, units)
 
     def score(self, metric: str = "disagreement") -> HeldOutScores:
         """The share of wrong pairs, averaged over outputs."""

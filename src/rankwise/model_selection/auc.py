@@ -1,50 +1,43 @@
-"""How sure is the AUC of held-out pairs?"""
+"""How sure is the AUC of held-out pairs? Intervals, differences, and nested hold-outs."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
+
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtri, stdtr, stdtrit
-from rankwise.backends.arrays import Array, Index, to_host
-from rankwise.errors import DataError
-from rankwise.graph import QueryGroups
-from rankwise.holdout.held_out_pairs import pair_differences, pair_errors, pair_losses
-from rankwise.holdout.hold_out_problem import HoldOutProblem
-from rankwise.holdout.pair_choice import PairChoice
-from rankwise.holdout.training_effects import pair_credit, training_effects
-from rankwise.model_selection._held_out_pairs import LeavePairOut
-from rankwise.model_selection._hold_outs import hold_out_problem
-from rankwise.model_selection._strata import Units, check_two_rows
-from rankwise.tables import plural
-from dataclasses import dataclass
-from typing import Any
-from rankwise.holdout.held_out_scores import given_note, given_words
-from rankwise.model_selection._pair_outcomes import held_out_outcomes, interval_words
-from rankwise.parameters import Number, check_value
-from rankwise.tables import Column, Table, TableMixin
-from collections.abc import Iterator
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV, StratifiedGroupKFold, StratifiedKFold
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
-from sklearn.utils import get_tags
-from sklearn.utils.validation import check_consistent_length
-from rankwise.backends.arrays import Array, Index
-from rankwise.errors import DataError, ParameterError, warn
+
+from rankwise.backends.arrays import Array, Index, to_host
+from rankwise.errors import DataError, warn
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
-from rankwise.model_selection._held_out_pairs import leave_pair_out
-from rankwise.model_selection._pair_outcomes import PairOutcomes, interval_words
-from rankwise.model_selection._strata import check_two_rows
-from rankwise.model_selection.search.labelled_rows import as_rows, take
-from rankwise.model_selection.search.ranking_search import RankingSearchCV
-from rankwise.parameters import Whole, as_generator, check_value
+from rankwise.graph import QueryGroups
+from rankwise.holdout.engine import hold_out
+from rankwise.holdout.hold_out_problem import HoldOutProblem
+from rankwise.holdout.plans import Pairs
+from rankwise.holdout.scores import given_note, given_words
+from rankwise.holdout.training_effects import pair_credit, training_effects
+from rankwise.metrics.ranking_scorer import RankingScorer
+from rankwise.model_selection.hold_outs import (
+    LeavePairOut,
+    Units,
+    check_two_rows,
+    hold_out_problem,
+    leave_pair_out,
+)
+from rankwise.model_selection.rows import LabelledRows
+from rankwise.model_selection.search import RankingSearchCV
+from rankwise.model_selection.splits import pairs_of_units, stratified_folds
+from rankwise.model_selection.trials import RowTrials
+from rankwise.parameters import AnyOf, Choice, Number, Whole, as_generator, check_value
 from rankwise.tables import Column, Table, TableMixin, plural
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-
+LEVEL = Number(0, 1, open_low=True, open_high=True)
 LEAST_UNITS, LEAST_OF_A_CLASS = 15, 4  # for an interval; with fewer, levels do not hold
 MOST_EFFECTS = 300  # units whose effects as training rows are computed
 TRAINING_SHARE = 0.05  # of the squares of these effects; chosen by simulation
@@ -238,7 +231,7 @@ class PairOutcomes:
         codes = self._unit_classes()
         chosen = _units_of_each_class(codes)
 
-        def pairs_of(rest: HoldOutProblem, rows: Index) -> PairChoice:
+        def pairs_of(rest: HoldOutProblem, rows: Index) -> Pairs:
             return within.take(rows).pairs(rest, keep_ties=False)
 
         effects = np.full(len(codes), np.nan)
@@ -262,17 +255,18 @@ def held_out_outcomes(
     check_two_rows(labels)
     within = Units.of(strata, groups, None, len(labels))
     pairs = within.pairs(problem, keep_ties=False)
+    held = hold_out(problem, pairs)
     if len(problem.alphas) > 1:
-        errors = pair_errors(*pair_losses(problem, pairs), problem.groups)
-        best = LeavePairOut(problem.alphas, *errors).best_index
+        best = LeavePairOut(problem.alphas, *held.errors()).best_index
         problem = replace(problem, alphas=problem.alphas[[best]])
-    blocks = [block for _, block in pair_differences(problem, 0, pairs)]
+        held = hold_out(problem, pairs)
+    blocks = [block for _, block in held.blocks(0)]
     first, second, differences = (
         np.concatenate([to_host(block[part]) for block in blocks]) for part in range(3)
     )
     units = None if groups is None else QueryGroups.of(groups).codes
     found = PairOutcomes.of(labels, np.column_stack((first, second)), differences[:, 0], units)
-    found = replace(found, shared=problem.shared(scaling=True))
+    found = replace(found, shared=held.shared)
     if not found.too_few():
         found = found.with_effects(problem, within)
     return found, float(problem.alphas[0])
@@ -289,20 +283,43 @@ def _units_of_each_class(codes: Index) -> Index:
     return np.concatenate(found)
 
 
-def interval_words(low: float | None, high: float | None) -> str:
-    """An interval as "0.700 to 0.880", or that there is none."""
-    if low is None or high is None:
-        return "no interval"
-    return f"{low:.3f} to {high:.3f}"
-
-
 def _root(function: Any, start: float, auc: float) -> float:
     inside = auc - np.sign(auc - start) * 1e-9
     return float(brentq(function, start, inside))
 
 
+class IntervalResult(TableMixin):
+    """A result with an interval, in one row.
+
+    `headers` names the attribute of each column of the table, and `frame` the columns of the data
+    frame.
+    """
+
+    low: float | None
+    high: float | None
+    headers: ClassVar[Mapping[str, str]]
+    frame: ClassVar[tuple[str, ...]]
+
+    def to_table(self) -> Table:
+        """One row with the interval."""
+        formats = {"level": ".3g", "alpha": ".4g", "p": ".3g"}
+        columns = tuple(Column(name, formats.get(name, ".4f")) for name in self.headers)
+        row = tuple(getattr(self, name) for name in self.headers.values())
+        note = (getattr(self, "why", ""), given_note(getattr(self, "shared", ())))
+        return Table(columns, (row,), note=" ".join(filter(None, note)))
+
+    def words(self) -> str:
+        """The interval as "0.700 to 0.880", or that there is none."""
+        if self.low is None or self.high is None:
+            return "no interval"
+        return f"{self.low:.3f} to {self.high:.3f}"
+
+    def _frame_columns(self) -> dict[str, Any]:
+        return {name: [getattr(self, name)] for name in self.frame}
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class AUCInterval(TableMixin):
+class AUCInterval(IntervalResult):
     """The AUC of held-out pairs with its interval.
 
     Attributes
@@ -340,28 +357,11 @@ class AUCInterval(TableMixin):
     why: str = ""
     shared: tuple[str, ...] = ()
 
-    def to_table(self) -> Table:
-        """One row with the AUC and its interval."""
-        columns = (
-            Column("AUC"),
-            Column("low"),
-            Column("high"),
-            Column("s.e."),
-            Column("level", ".3g"),
-            Column("alpha", ".4g"),
-            Column("pairs"),
-        )
-        row = (self.auc, self.low, self.high, self.standard_error)
-        cells = (*row, self.level, self.alpha, self.n_pairs)
-        return Table(columns, (cells,), note=_note(self.why, self.shared))
-
-    def words(self) -> str:
-        """The interval as "0.700 to 0.880", or that there is none."""
-        return interval_words(self.low, self.high)
-
-    def _frame_columns(self) -> dict[str, Any]:
-        names = ("level", "auc", "low", "high", "standard_error", "alpha", "n_pairs", "why")
-        return {name: [getattr(self, name)] for name in names}
+    headers = {  # noqa: RUF012
+        "AUC": "auc", "low": "low", "high": "high", "s.e.": "standard_error", "level": "level",
+        "alpha": "alpha", "pairs": "n_pairs",
+    }  # fmt: skip
+    frame = ("level", "auc", "low", "high", "standard_error", "alpha", "n_pairs", "why")
 
     def __repr__(self) -> str:
         if self.low is None or self.high is None:
@@ -373,7 +373,7 @@ class AUCInterval(TableMixin):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AUCDifference(TableMixin):
+class AUCDifference(IntervalResult):
     """The AUC of one ranker less that of another on the same held-out pairs.
 
     Attributes
@@ -412,24 +412,12 @@ class AUCDifference(TableMixin):
     why: str = ""
     shared: tuple[str, ...] = ()
 
-    def to_table(self) -> Table:
-        """One row with both AUCs, their difference and its interval."""
-        columns = (
-            Column("first"),
-            Column("second"),
-            Column("difference"),
-            Column("low"),
-            Column("high"),
-            Column("s.e."),
-            Column("p", ".3g"),
-        )
-        row = (self.first, self.second, self.difference, self.low, self.high)
-        cells = (*row, self.standard_error, self.p_value)
-        return Table(columns, (cells,), note=_note(self.why, self.shared))
-
-    def _frame_columns(self) -> dict[str, Any]:
-        names = ("level", "difference", "low", "high", "standard_error", "p_value", "first")
-        return {name: [getattr(self, name)] for name in (*names, "second", "why")}
+    headers = {  # noqa: RUF012
+        "first": "first", "second": "second", "difference": "difference", "low": "low",
+        "high": "high", "s.e.": "standard_error", "p": "p_value",
+    }  # fmt: skip
+    frame = ("level", "difference", "low", "high", "standard_error", "p_value", "first", "second",
+             "why")  # fmt: skip
 
     def __repr__(self) -> str:
         if self.low is None or self.high is None or self.p_value is None:
@@ -503,7 +491,7 @@ def auc_interval(
     >>> auc_interval(RankRLS(10.0), data.X[:80, :3], data.y[:80])
     <AUCInterval: AUC 0.9799, 95% interval 0.9196 to 0.9952>
     """
-    check_value("level", level, Number(0, 1, open_low=True, open_high=True))
+    check_value("level", level, LEVEL)
     found, best = held_out_outcomes(estimator, X, y, strata, groups, alpha)
     why = found.too_few()
     if why:
@@ -558,7 +546,7 @@ def auc_difference(
     >>> auc_difference(RankRLS(10.0), RankRLS(10.0), X, y, X_second=X[:, :3]).difference > 0
     True
     """
-    check_value("level", level, Number(0, 1, open_low=True, open_high=True))
+    check_value("level", level, LEVEL)
     one, _ = held_out_outcomes(first, X, y, strata, groups, None)
     two, _ = held_out_outcomes(second, X if X_second is None else X_second, y, strata, groups, None)
     aucs, why = (one.auc, two.auc), one.too_few()
@@ -572,12 +560,8 @@ def auc_difference(
     return AUCDifference(gap.auc, low, high, error, p, *aucs, level, shared=shared)
 
 
-def _note(why: str, shared: tuple[str, ...]) -> str:
-    return " ".join(filter(None, (why, given_note(shared))))
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class NestedLeavePairOut(TableMixin):
+class NestedLeavePairOut(IntervalResult):
     """The AUC of pairs that neither trained nor chose their ranker.
 
     Attributes
@@ -618,32 +602,16 @@ class NestedLeavePairOut(TableMixin):
     n_pairs: int
     why: str = ""
 
+    headers = {  # noqa: RUF012
+        "nested AUC": "auc", "low": "low", "high": "high", "s.e.": "standard_error",
+        "not nested": "unnested", "optimism": "optimism", "pairs": "n_pairs",
+    }  # fmt: skip
+    frame = ("auc", "low", "high", "standard_error", "unnested", "optimism", "n_pairs", "why")
+
     @property
     def optimism(self) -> float | None:
         """`unnested` less `auc`: how much the choice on the same rows flatters."""
         return None if self.unnested is None else self.unnested - self.auc
-
-    def to_table(self) -> Table:
-        """One row with the nested AUC, its interval, and the optimism of the other one."""
-        columns = (
-            Column("nested AUC"),
-            Column("low"),
-            Column("high"),
-            Column("s.e."),
-            Column("not nested"),
-            Column("optimism"),
-            Column("pairs"),
-        )
-        row = (self.auc, self.low, self.high, self.standard_error, self.unnested)
-        return Table(columns, ((*row, self.optimism, self.n_pairs),), note=self.why)
-
-    def words(self) -> str:
-        """The interval as "0.700 to 0.880", or that there is none."""
-        return interval_words(self.low, self.high)
-
-    def _frame_columns(self) -> dict[str, Any]:
-        names = ("auc", "low", "high", "standard_error", "unnested", "optimism", "n_pairs", "why")
-        return {name: [getattr(self, name)] for name in names}
 
     def __repr__(self) -> str:
         beside = "" if self.unnested is None else f", {self.unnested:.4f} not nested"
@@ -719,56 +687,42 @@ def nested_leave_pair_out(
     >>> 0.8 < result.auc < 1.0
     True
     """
-    if outer != "pairs":
-        if isinstance(outer, str):
-            raise ParameterError(f'outer must be a number of folds or "pairs": got {outer!r}.')
-        check_value("outer", outer, Whole(2))
+    check_value("outer", outer, AnyOf(Whole(2), Choice("pairs")))
     check_value("n_repeats", n_repeats, Whole(1))
     check_value("n_pairs", n_pairs, Whole(1))
-    rng = as_generator(random_state)
-    values = np.asarray(y)
-    if values.ndim != 1:
-        raise DataError(f"One label per row is needed: got y of shape {values.shape}.")
-    X = as_rows(X)
-    check_consistent_length(X, values)
-    labels = np.unique(values, return_inverse=True)[1].astype(np.float64)
-    if len(np.unique(labels)) < 2:
-        raise DataError("All labels are equal: there is no pair to hold out.")
+    rng, data = as_generator(random_state), LabelledRows.of(X, y, None)
+    if data.labels.shape[1] > 1:
+        raise DataError(f"One label per row is needed: got y of shape {data.y.shape}.")
+    labels, m = data.labels[:, 0], len(data)
     check_two_rows(labels)
-    m = len(labels)
-    units = np.arange(m) if groups is None else QueryGroups.of(groups, m, "groups").codes
-    stratum = QueryGroups.of(strata, m, "strata").codes
-    within = None if strata is None else stratum, None if groups is None else units
+    within = Units.of(strata, groups, None, m)
+    units = np.arange(m) if within.groups is None else within.groups.codes
+    stratum = QueryGroups.of(within.strata, m).codes
     if groups is not None and isinstance(estimator, RankingSearchCV):
         warn(
             "RankingSearchCV chooses by rows or pairs of rows, not by groups. Use "
             'RankRLS(alpha="auto"), or GridSearchCV with a splitter of groups, such as GroupKFold.'
         )
+    dependent = None if groups is None else units
     if outer == "pairs":
-        parts = _pairs_of_units(labels, units, stratum, n_pairs, rng)
+        splits = pairs_of_units(labels, units, stratum, n_pairs, rng)
     else:
-        parts = _folds(labels, None if groups is None else units, int(outer), n_repeats, rng)
-    first, second, differences, alphas = [], [], [], []
-    faults: list[DataError] = []
-    is_kernel = get_tags(estimator).input_tags.pairwise
-    for out in parts:
-        rest = np.setdiff1d(np.arange(m), out)
-        columns = rest if is_kernel else None
-        given = take(X, rest, columns), values[rest], *(_some(codes, rest) for codes in within)
-        fitted, fault = _fitted(estimator, *given)
+        splits = stratified_folds(labels, dependent, int(outer), n_repeats, rng)
+    trials = RowTrials(data, splits, RankingScorer.of("auc"))
+    pairs, differences, alphas, faults = [], [], [], []
+    for k, out in enumerate(splits.tests):
+        old, new, train = trials.sides(estimator, k)
+        fitted, fault = _fitted(estimator, old, within.take(train))
         faults += [] if fault is None else [fault]
-        f = np.asarray(fitted.predict(take(X, out, columns)), dtype=np.float64)
+        f = np.asarray(fitted.predict(new.X), dtype=np.float64)
         i, j = np.triu_indices(len(out), 1)
         compared = stratum[out[i]] == stratum[out[j]]
         if outer == "pairs":
             compared &= units[out[i]] != units[out[j]]
-        first.append(out[i[compared]])
-        second.append(out[j[compared]])
+        pairs.append(np.column_stack((out[i], out[j]))[compared])
         differences.append((f[i] - f[j])[compared])
-        alphas.append(_alpha(fitted))
-    pairs = np.column_stack((np.concatenate(first), np.concatenate(second)))
-    dependent = None if groups is None else units
-    found = PairOutcomes.of(labels, pairs, np.concatenate(differences), dependent)
+        alphas.append(float(getattr(_last_step(fitted)[0], "alpha_", np.nan)))
+    found = PairOutcomes.of(labels, np.concatenate(pairs), np.concatenate(differences), dependent)
     low = high = error = None
     why = found.too_few()
     if not why:
@@ -778,83 +732,36 @@ def nested_leave_pair_out(
             f"In {len(faults)} of {plural(len(alphas), 'fit')}, alpha was chosen by all pairs of "
             f"training rows, without strata and groups: {faults[0]}"
         )
-    whole = _unnested(_fitted(estimator, X, values, *within)[0], X, values, *within)
+    whole = _unnested(_fitted(estimator, data, within)[0], data, within)
     return NestedLeavePairOut(
         found.auc, low, high, error, whole, np.array(alphas), found.n_pairs, why
     )
 
 
-def _some(codes: Index | None, rows: Index) -> Index | None:
-    return None if codes is None else codes[rows]
-
-
-def _fitted(
-    estimator: Any, X: Any, y: Any, strata: Index | None, groups: Index | None
-) -> tuple[Any, DataError | None]:
+def _fitted(estimator: Any, data: LabelledRows, within: Units) -> tuple[Any, DataError | None]:
     """A fitted clone; ``alpha="auto"`` is chosen by pairs within strata and of different groups.
 
     And why this was not possible, if it was not.
     """
-    fitted, searches = clone(estimator), (GridSearchCV, RandomizedSearchCV)
-    fitted.fit(X, y, **({"groups": groups} if isinstance(fitted, searches) else {}))
-    ranker, rows = _last_step(fitted, X)
-    alone = strata is None and groups is None
-    if alone or not isinstance(ranker, LeastSquaresRanker) or ranker.alpha != "auto":
+    fitted, groups = clone(estimator), within.groups
+    knows_groups = isinstance(fitted, (GridSearchCV, RandomizedSearchCV)) and groups is not None
+    fitted.fit(data.X, data.y, **({"groups": groups.codes} if knows_groups else {}))
+    ranker, rows = _last_step(fitted, data.X)
+    if not (within.given and isinstance(ranker, LeastSquaresRanker) and ranker.alpha == "auto"):
         return fitted, None
     try:
-        held = leave_pair_out(ranker, rows, y, strata=strata, groups=groups)
+        held = leave_pair_out(ranker, rows, data.y, **within._asdict())
     except DataError as error:
         return fitted, error
-    ranker.set_params(alpha=held.best_alpha).fit(rows, y)
+    ranker.set_params(alpha=held.best_alpha).fit(rows, data.y)
     return fitted, None
 
 
-def _folds(
-    labels: Array, units: Index | None, n_splits: int, n_repeats: int, rng: np.random.Generator
-) -> Iterator[Index]:
-    """Folds of rows, or of groups, stratified by label if there are two."""
-    counts = np.unique(labels, return_counts=True)[1]
-    two = len(counts) == 2
-    if two:
-        n_splits = min(n_splits, int(counts.min()))
-    if units is not None:
-        n_groups = len(np.unique(units))
-        if n_groups < 2:
-            raise DataError("All rows are in one group: there is nothing to learn from without it.")
-        n_splits = min(n_splits, n_groups)
-    for _ in range(n_repeats):
-        options: Any = {"n_splits": n_splits, "shuffle": True}
-        options["random_state"] = int(rng.integers(2**31))
-        if units is not None:
-            grouped = StratifiedGroupKFold(**options)
-            strata = labels if two else np.zeros(len(labels))
-            parts = grouped.split(labels, strata, groups=units)
-        elif two:
-            parts = StratifiedKFold(**options).split(labels, labels)
-        else:
-            parts = KFold(**options).split(labels)
-        for _, out in parts:
-            yield out
-
-
-def _pairs_of_units(
-    labels: Array, units: Index, stratum: Index, n_pairs: int, rng: np.random.Generator
-) -> Iterator[Index]:
-    """Rows of two different units, drawn by random pairs of rows with different labels."""
-    i, j = np.triu_indices(len(labels), 1)
-    counts = (labels[i] != labels[j]) & (stratum[i] == stratum[j]) & (units[i] != units[j])
-    choices = np.unique(np.sort(units[np.column_stack((i, j))[counts]], axis=1), axis=0)
-    if len(choices) == 0:
-        raise DataError("There is no pair with different labels to hold out. Check the labels.")
-    for pair in rng.permutation(choices)[:n_pairs]:
-        yield np.flatnonzero(np.isin(units, pair))
-
-
-def _last_step(fitted: Any, X: Any) -> tuple[Any, Any]:
+def _last_step(fitted: Any, X: Any = None) -> tuple[Any, Any]:
     """The fitted ranker in searches and pipelines, and its rows."""
     while True:
         if isinstance(fitted, Pipeline):
-            X = fitted[:-1].transform(X) if len(fitted) > 1 else X
+            X = fitted[:-1].transform(X) if X is not None and len(fitted) > 1 else X
             fitted = fitted[-1]
         elif hasattr(fitted, "best_estimator_"):
             fitted = fitted.best_estimator_
@@ -862,22 +769,15 @@ def _last_step(fitted: Any, X: Any) -> tuple[Any, Any]:
             return fitted, X
 
 
-def _alpha(fitted: Any) -> float:
-    """The alpha of a fitted estimator, NaN if it has none."""
-    while isinstance(fitted, Pipeline) or hasattr(fitted, "best_estimator_"):
-        fitted = fitted[-1] if isinstance(fitted, Pipeline) else fitted.best_estimator_
-    return float(getattr(fitted, "alpha_", np.nan))
-
-
-def _unnested(fitted: Any, X: Any, y: Any, strata: Any, groups: Any) -> float | None:
+def _unnested(fitted: Any, data: LabelledRows, within: Units) -> float | None:
     """The AUC of leave-pair-out with all that was chosen on all rows."""
-    ranker, rows = _last_step(fitted, X)
+    ranker, rows = _last_step(fitted, data.X)
     if not isinstance(ranker, LeastSquaresRanker):
         return None
-    options = {"strata": strata, "groups": groups}
     try:
-        return float(leave_pair_out(ranker, rows, y, alphas=[ranker.alpha_], **options).auc[0])
+        held = leave_pair_out(ranker, rows, data.y, alphas=[ranker.alpha_], **within._asdict())
+        return float(held.auc[0])
     except DataError:  # folds leave rows to learn from where some pair of groups does not
-        if groups is None:
+        if within.groups is None:
             raise
         return None

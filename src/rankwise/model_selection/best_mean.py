@@ -14,9 +14,8 @@ from rankwise.backends.arrays import Array, Index
 from rankwise.graph import QueryGroups
 from rankwise.metric_names import metric_label
 from rankwise.metrics import get_metric
-from rankwise.model_selection.mean_ranker import standardized
-from rankwise.model_selection.search.labelled_rows import LabelledRows
-from rankwise.model_selection.search.splits import Splits
+from rankwise.model_selection.meta_rankers import standardized
+from rankwise.model_selection.trials import RowTrials, unit_codes
 
 MARGIN = 0.05  # of the best score, or of its distance from 1: less is not worth leaving out
 FOLDS = 10  # of queries, for the estimate
@@ -200,17 +199,13 @@ class HeldOutPool:
         return cls(labels, groups, scores, batches, metric, unit)
 
     @classmethod
-    def of_splits(
-        cls, data: LabelledRows, splits: Splits, predictions: Array, batches: Index, metric: str
-    ) -> HeldOutPool:
-        """A pool of predictions for ``splits.rows``."""
-        rows, split = splits.rows, splits.split_of_row
-        labels, n_queries = data.labels[rows, 0], data.groups.n_groups
-        if n_queries == 1:
-            # Scores of different folds of one ranking have different offsets.
-            return cls.of(labels, split, predictions, batches, metric, "folds")
-        queries = split * n_queries + data.groups.codes[rows]
-        return cls.of(labels, queries, predictions, batches, metric)
+    def of_splits(cls, trials: RowTrials, predictions: Array, batches: Index) -> HeldOutPool:
+        """A pool of predictions for the rows of all splits."""
+        data, splits = trials.data, trials.splits
+        labels, metric = data.labels[splits.rows, 0], str(trials.scorer.scoring)
+        # Scores of different folds of one ranking have different offsets.
+        unit = "folds" if data.groups.n_groups == 1 else "queries"
+        return cls.of(labels, unit_codes(data, splits), predictions, batches, metric, unit)
 
     @cached_property
     def values(self) -> Array:

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators.least_squares.base import LeastSquaresRanker
-from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
-from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.holdout.alpha_grid import data_alphas
-from rankwise.holdout.comparison_hold_out import edges_of, without_items
-from rankwise.holdout.held_out_edges import Edges
-from rankwise.holdout.hold_out_problem import explained_rounding, plain_problem
-from rankwise.model_selection.hold_outs import is_on_components
+from rankwise.holdout.engine import ComparisonHoldOut, hold_out
+from rankwise.holdout.hold_out_problem import HoldOutProblem
+from rankwise.holdout.plans import Comparisons, Items
+from rankwise.holdout.scores import GREATER_IS_BETTER, HeldOutScores, ObservedComparisons
+from rankwise.model_selection.hold_outs import is_on_components, least_squares
 from rankwise.parameters import Choice, Whole, check_alphas, check_value
-from rankwise.problem.context_space import ContextSpace
 from rankwise.tables import Column, Table
 
 METRIC = Choice(*GREATER_IS_BETTER)
@@ -56,9 +51,22 @@ class LeaveComparisonOut(HeldOutScores):
     array([1., 1.])
     """
 
-    differences: Array
-    compared: Index
-    observed: ObservedComparisons
+    held: ComparisonHoldOut
+
+    @property
+    def differences(self) -> Array:
+        """f(first) - f(second), plus what the context adds, for each alpha and prediction."""
+        return self.held.predictions[:, :, 0]
+
+    @property
+    def compared(self) -> Index:
+        """The number of the comparison that each prediction is for."""
+        return self.held.held
+
+    @property
+    def observed(self) -> ObservedComparisons:
+        """Margins, weights and groups of the predicted comparisons."""
+        return self.held.observed
 
     @property
     def accuracy(self) -> Array:
@@ -85,14 +93,14 @@ class LeaveComparisonOut(HeldOutScores):
         """The mean distance of predicted from observed frequencies, in ten bins."""
         return np.array([self.observed.calibration_error(p) for p in self.probabilities])
 
-    @cached_property
+    @property
     def probabilities(self) -> Array:
         """P(first wins) for each alpha and prediction.
 
         It is a logistic function of the held-out difference, with a slope that was fitted to
         the other groups (or comparisons), in five folds.
         """
-        return np.stack([self.observed.probability(one) for one in self.differences])
+        return self.held.probabilities
 
     def scores(self, metric: str) -> tuple[Array, Array]:
         """A metric for each alpha, and its standard errors.
@@ -102,7 +110,7 @@ class LeaveComparisonOut(HeldOutScores):
         metric : {"accuracy", "log_loss", "brier", "squared_error"}
         """
         check_value("metric", metric, METRIC)
-        return scores_of(metric, self.observed, self.differences, lambda: self.probabilities)
+        return self.held.scores(metric)
 
     def baselines(self) -> dict[str, dict[str, float]]:
         """Every metric of a random guess, and of "the first one wins"."""
@@ -135,20 +143,6 @@ class LeaveComparisonOut(HeldOutScores):
         for metric in GREATER_IS_BETTER:
             columns[metric], columns[f"{metric}_error"] = self.scores(metric)
         return {**columns, "calibration_error": self.calibration_error}
-
-
-def scores_of(
-    metric: str, observed: ObservedComparisons, differences: Array, probabilities: Any
-) -> tuple[Array, Array]:
-    """A metric of differences for each alpha, and its standard errors.
-
-    `probabilities` is a function, which is called if the metric needs them.
-    """
-    needed = metric in ("log_loss", "brier")
-    chances = probabilities() if needed else [None] * len(differences)
-    found = [observed.score(metric, d, p) for d, p in zip(differences, chances, strict=True)]
-    score, error = np.array(found).T
-    return score, error
 
 
 def leave_comparison_out(
@@ -211,13 +205,17 @@ def leave_comparison_out(
     """
     check_value("metric", metric, METRIC)
     given = {"margin": margin, "weight": weight, "groups": groups, "context": context}
-    edges, values = edge_system(estimator, X, pairs, given, alphas)
-    fold = codes = _groups(edges.graph)
-    if n_splits is not None:
-        check_value("n_splits", n_splits, Whole(2, int(codes.max()) + 1))
-        fold = codes % n_splits
-    differences = fold_differences(edges, values, fold)
-    return _result(values, differences, np.arange(len(fold)), edges.graph, metric)
+    problem = comparison_problem(estimator, X, pairs, given, alphas)
+    graph: Any = problem.graph(0)
+    fold = graph.group_of_pair
+    if n_splits is not None or fold is not None:
+        codes = np.arange(len(graph.first)) if fold is None else fold
+        n_groups = int(codes.max()) + 1
+        if n_groups < 2:
+            raise DataError("Holding out groups needs at least two groups: got one.")
+        check_value("n_splits", n_groups if n_splits is None else n_splits, Whole(2, n_groups))
+        fold = codes if n_splits is None else codes % n_splits
+    return _scored(hold_out(problem, Comparisons(fold)), metric)
 
 
 def leave_item_out(
@@ -269,22 +267,20 @@ def leave_item_out(
     check_value("new", new, Choice("both", "one"))
     check_value("metric", metric, METRIC)
     given = {"margin": margin, "weight": weight, "groups": groups, "context": context}
-    edges, values = edge_system(estimator, X, pairs, given, alphas)
-    differences = item_differences(edges, values, both=new == "both")
-    compared = np.arange(differences.shape[1]) % len(edges.graph.first)
-    return _result(values, differences, compared, edges.graph, metric)
+    problem = comparison_problem(estimator, X, pairs, given, alphas)
+    return _scored(hold_out(problem, Items(both=new == "both")), metric)
 
 
-def edge_system(
+def comparison_problem(
     ranker: Any, X: Any, pairs: Any, given: dict[str, Any], alphas: Any
-) -> tuple[Edges, Array]:
+) -> HoldOutProblem:
     """The comparisons of a ranker, which is cloned, and the alphas to hold them out for."""
-    if not isinstance(ranker, FitPairsMixin) or not isinstance(ranker, LeastSquaresRanker):
+    ranker = least_squares(ranker)
+    if not hasattr(ranker, "make_pairs_problem"):
         raise ParameterError(
-            "Exact hold-outs of comparisons need RankRLS or SparseRankRLS: got "
-            f"{type(ranker).__name__}. RankingSearchCV.fit_pairs refits any ranker."
+            f"{type(ranker).__name__} cannot be fitted to comparisons: use a ranker with "
+            "fit_pairs, such as RankRLS."
         )
-    ranker = clone(ranker)
     values = None
     if alphas is not None or ranker.alpha != "auto":
         values = check_alphas(ranker.alpha if alphas is None else alphas)
@@ -295,68 +291,18 @@ def edge_system(
     problem = ranker.make_pairs_problem(X, pairs, **given)
     if is_on_components(problem):
         raise ParameterError(
-            f"Components of {type(ranker).__name__} are not linear in the comparisons: use RankRLS "
-            "or SparseRankRLS, or RankingSearchCV.fit_pairs, which refits."
+            f"Components of {type(ranker).__name__} are not linear in the comparisons: use "
+            "RankingSearchCV.fit_pairs, which refits, or a ranker without components."
         )
     graph = problem.tasks[0].graph
-    assert isinstance(graph, ComparisonGraph)
     if graph.margin.ndim > 1:
         raise DataError(
             f"Hold-outs of comparisons need one margin per pair: got shape {graph.margin.shape}."
         )
     if len(graph.first) < 2:
         raise DataError("Holding out a comparison needs at least two: got one.")
-    space = problem.space
-    excess = space.without(problem) if isinstance(space, ContextSpace) else None
-    problem = plain_problem(problem)
-    edges = edges_of(problem, 1 if values is None else len(values))  # which checks for overflow
-    edges = replace(edges, excess=excess)
-    return edges, data_alphas(problem) if values is None else values
+    return HoldOutProblem.of(problem, data_alphas(problem) if values is None else values)
 
 
-def fold_differences(edges: Edges, alphas: Array, fold: Index) -> Array:
-    """Differences of all comparisons without their fold, shape (n_alphas, n)."""
-    n, lams = len(fold), alphas.tolist()
-    if fold.max() == 0:
-        raise DataError("Holding out groups needs at least two groups: got one.")
-    with explained_rounding():
-        if np.array_equal(fold, np.arange(n)):
-            return edges.single(np.arange(n), lams)[:, :, 0]
-        order = np.argsort(fold, kind="stable")
-        starts = np.flatnonzero(np.diff(fold[order], prepend=-1))
-        out = np.empty((len(lams), n))
-        out[:, order] = edges.sets(np.split(order, starts[1:]), lams)[:, :, 0]
-    return out
-
-
-def item_differences(edges: Edges, alphas: Array, *, both: bool) -> Array:
-    """Differences of all comparisons without those of both items, shape (n_alphas, n).
-
-    Or without those of the first items, followed by those without the second: (n_alphas, 2 n).
-    """
-    n = len(edges.graph.first)
-    out = np.empty((len(alphas), n if both else 2 * n))
-    with explained_rounding():
-        for members, side, found in without_items(edges, alphas.tolist(), both=both):
-            out[:, members + n * side] = found[:, :, 0]
-    return out
-
-
-def _groups(graph: Any) -> Index:
-    """The group of each comparison."""
-    return np.arange(len(graph.first)) if graph.group_of_pair is None else graph.group_of_pair
-
-
-def _result(
-    alphas: Array, differences: Array, compared: Index, graph: Any, metric: str
-) -> LeaveComparisonOut:
-    codes = _groups(graph)[compared]
-    observed = ObservedComparisons(graph.margin[compared], graph.weight[compared], codes)
-
-    def probabilities() -> Array:
-        return np.stack([observed.probability(one) for one in differences])
-
-    score, error = scores_of(metric, observed, differences, probabilities)
-    return LeaveComparisonOut(
-        alphas, score, error, metric, GREATER_IS_BETTER[metric], differences, compared, observed
-    )
+def _scored(held: ComparisonHoldOut, metric: str) -> LeaveComparisonOut:
+    return LeaveComparisonOut(**vars(held.score(metric)), held=held)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,30 +15,31 @@ from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._scaling import kept_of_all_rows
-from rankwise.estimators.components.chosen_space import ChosenComponentSpace
-from rankwise.estimators.components.component_space import ComponentSpace
-from rankwise.estimators.components.held_out_errors import ComponentErrors, predict_held_out_queries
+from rankwise.estimators.components.held_out_errors import ComponentErrors
 from rankwise.estimators.components.kpcrank import ComponentMixin
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.graph import QueryGroups
 from rankwise.holdout.alpha_choice import choose_alpha, settled
 from rankwise.holdout.alpha_grid import data_alphas
-from rankwise.holdout.held_out_folds import check_folds, predict_queries, predict_rows, rescales
-from rankwise.holdout.held_out_pairs import pair_differences, pair_errors, pair_losses
-from rankwise.holdout.held_out_scores import (
-    HeldOutScores,
-    alpha_table,
-    given_words,
-    score_predictions,
-)
-from rankwise.holdout.hold_out_problem import HoldOutProblem, explained_rounding
+from rankwise.holdout.engine import HoldOut, hold_out
+from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.holdout.leave_pair_out import PairDifferences
-from rankwise.holdout.pair_choice import PairChoice, choose_pairs, pairs_of_groups, pairs_within
 from rankwise.holdout.pair_differences import add_wins
+from rankwise.holdout.plans import (
+    Pairs,
+    Queries,
+    QueryFolds,
+    RowFolds,
+    Rows,
+    choose_pairs,
+    pairs_of_groups,
+    pairs_within,
+)
+from rankwise.holdout.scores import HeldOutScores, alpha_table, given_words
 from rankwise.metrics import get_metric
 from rankwise.model_selection.rows import LabelledRows
 from rankwise.parameters import Whole, as_generator, check_alphas, check_value
-from rankwise.problem import Problem, SmoothSpace
+from rankwise.problem import Problem
 from rankwise.tables import Table, TableMixin, plural
 
 if TYPE_CHECKING:
@@ -59,12 +61,7 @@ def hold_out_problem(
 
     `unlabelled` says whether some rows may have no label, if the estimator takes them.
     """
-    if not isinstance(estimator, LeastSquaresRanker):
-        raise ParameterError(
-            "Exact hold-outs need a least-squares ranker, such as RankRLS: got "
-            f"{type(estimator).__name__}. RankingSearchCV refits any estimator."
-        )
-    ranker = clone(estimator)
+    ranker = least_squares(estimator)
     given = None
     if alphas is not None or ranker.alpha != "auto":
         given = check_alphas(ranker.alpha if alphas is None else alphas)
@@ -78,29 +75,31 @@ def hold_out_problem(
             "Exact hold-outs need alphas above 0, except for KPCRank and KPCR: got 0. Use a "
             "small alpha instead."
         )
-    held = HoldOutProblem.of(problem, values)
     if getattr(problem.space, "keeps_rows", False):
-        return held
+        return HoldOutProblem.of(problem, values)
     kept = kept_of_all_rows(ranker, problem.space)
-    return replace(held, scaling=ranker.scaling_, kept=kept)
+    return HoldOutProblem.of(problem, values, ranker.scaling_, kept)
 
 
-def with_one_alpha(estimator: Any, problem: HoldOutProblem) -> HoldOutProblem:
-    """A problem with a single alpha, which is chosen if that of the estimator is "auto"."""
-    if estimator.alpha != "auto":
-        return problem
-    return replace(problem, alphas=np.array([choose_alpha(problem.problem).alpha]))
+def least_squares(estimator: Any) -> Any:
+    """A clone of a least-squares ranker; an error for other estimators."""
+    if not isinstance(estimator, LeastSquaresRanker):
+        raise ParameterError(
+            "Exact hold-outs need a least-squares ranker, such as RankRLS: got "
+            f"{type(estimator).__name__}. RankingSearchCV and cross_validate refit any estimator."
+        )
+    return clone(estimator)
 
 
 def labelled_rows(problem: Problem) -> Index | None:
     """The numbers of the rows of a problem, if the user passed unlabelled rows as well."""
-    found = problem.space.chosen if isinstance(problem.space, SmoothSpace) else None
+    found = problem.space.chosen if getattr(problem.space, "keeps_rows", False) else None
     return None if found is None or len(found.rows) == found.n_rows else found.rows
 
 
 def is_on_components(problem: Problem) -> bool:
-    """Whether the ranker is KPCRank or KPCR."""
-    return isinstance(problem.space, (ComponentSpace, ChosenComponentSpace))
+    """Whether the ranker is KPCRank or KPCR, which may have alpha = 0."""
+    return "components" in getattr(problem.space, "shared", ())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -207,11 +206,10 @@ def leave_query_out(
         _check_weights(problem, estimator, len(sample_weight))
     if groups.n_groups < 2:
         raise DataError("leave_query_out needs at least two queries: got one.")
-    folds = list(groups)
-    if n_splits is not None:
-        check_value("n_splits", n_splits, Whole(2, groups.n_groups))
-        folds = [np.flatnonzero(groups.codes % n_splits == k) for k in range(n_splits)]
-    return _scored(problem, *_predicted(problem, folds, whole_queries=True), metric, groups.codes)
+    if n_splits is None:
+        return _scored(hold_out(problem, Queries()), metric)
+    check_value("n_splits", n_splits, Whole(2, groups.n_groups))
+    return _scored(hold_out(problem, QueryFolds(n_splits)), metric)
 
 
 def k_fold(
@@ -267,10 +265,8 @@ def k_fold(
     rows = np.arange(m)
     if random_state is not None:
         rows = as_generator(random_state).permutation(m)
-    fold_of = np.empty(m, dtype=np.intp)
-    fold_of[rows] = np.arange(m) % n_splits
-    folds = [np.flatnonzero(fold_of == k) for k in range(n_splits)]
-    return _scored(problem, *_predicted(problem, folds, whole_queries=False), metric, fold_of)
+    folds = [np.sort(rows[k::n_splits]) for k in range(n_splits)]
+    return _scored(hold_out(problem, RowFolds(folds)), metric)
 
 
 def leave_one_out(estimator: Any, X: Any, y: Any, *, alphas: Any = None) -> HeldOut:
@@ -303,62 +299,19 @@ def leave_one_out(estimator: Any, X: Any, y: Any, *, alphas: Any = None) -> Held
             f"leave_one_out needs a regression, such as RLS: got {type(estimator).__name__}. "
             "For rankers use leave_pair_out."
         )
-    folds = list(np.arange(len(problem.y))[:, None])
-    predictions, shared = _predicted(problem, folds, whole_queries=False)
-    squared = to_host(((problem.y - predictions) ** 2).mean(axis=2))
-    return HeldOut(
-        problem.alphas,
-        squared.mean(axis=1),
-        squared.std(axis=1, ddof=1) / np.sqrt(squared.shape[1]),
-        "squared_error",
-        False,
-        problem.by_output(problem.returned(predictions)),
-        shared=shared,
-    )
-
-
-class HeldOutRows(NamedTuple):
-    """Predictions for held-out rows at each alpha, and what was computed from all rows."""
-
-    alphas: Array
-    predictions: Array
-    shared: tuple[str, ...]
+    return _scored(hold_out(problem, Rows()), "squared_error")
 
 
 def hold_out_rows(
     estimator: Any, data: LabelledRows, folds: Sequence[Index], alphas: Any
-) -> HeldOutRows:
-    """Predict rows by rankers trained without their fold: whole queries, or rows of one ranking.
-
-    Predictions have a row for each row of the data, NaN for rows without labels.
-    """
+) -> HoldOut:
+    """Hold out folds of whole queries or, without queries, of rows of one ranking."""
     problem = hold_out_problem(
         estimator, data.X, data.y, data.qid, alphas, data.query_weight, unlabelled=True
     )
     if data.labelled is not None:
         folds = [np.searchsorted(data.labelled, fold) for fold in folds]
-    predictions, shared = _predicted(problem, folds, whole_queries=data.qid is not None)
-    return HeldOutRows(problem.alphas, _outputs(problem, predictions), shared)
-
-
-def _predicted(
-    problem: HoldOutProblem, folds: Sequence[Index], *, whole_queries: bool
-) -> tuple[Array, tuple[str, ...]]:
-    """Predictions for folds, and what was computed from all rows.
-
-    A query is scaled by itself, as a new one will be.
-    """
-    with explained_rounding():
-        if not whole_queries:
-            predictions = predict_rows(problem, folds)
-        elif is_on_components(problem.problem):
-            check_folds(problem, folds)
-            predictions = _component_folds(problem, folds)
-        else:
-            predictions = predict_queries(problem, folds)
-    scaling = problem.scaling
-    own = scaling is not None and scaling.within_queries and whole_queries
-    return predictions, problem.shared(scaling=not own and not rescales(problem, len(folds)))
+    return hold_out(problem, (RowFolds if data.qid is None else QueryFolds)(folds))
 
 
 def _check_weights(problem: HoldOutProblem, estimator: Any, n_rows: int) -> None:
@@ -374,36 +327,18 @@ def _check_weights(problem: HoldOutProblem, estimator: Any, n_rows: int) -> None
         )
 
 
-def _component_folds(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:
-    """Folds held out of the weights, on the components of all rows."""
-    space = problem.problem.space
-    if isinstance(space, ChosenComponentSpace):
-        space = space.fixed()
-    assert isinstance(space, ComponentSpace)
-    found = predict_held_out_queries(space, problem.problem, problem.lams, space.count, folds)
-    return found[:, :, -1]
+def _scored(held: HoldOut, metric: str) -> HeldOut:
+    """The scores of predictions, with the predictions."""
+    return HeldOut(**vars(held.score(metric)), predictions=all_predictions(held))
 
 
-def _scored(
-    problem: HoldOutProblem,
-    predictions: Array,
-    shared: tuple[str, ...],
-    metric: str,
-    qid: Index,
-) -> HeldOut:
-    """Evaluate predictions by a metric, query by query."""
-    found = score_predictions(problem.alphas, problem.labels, to_host(predictions), metric, qid)
-    outputs = _outputs(problem, predictions)
-    return HeldOut(**{**vars(found), "shared": shared}, predictions=outputs)
-
-
-def _outputs(problem: HoldOutProblem, predictions: Array) -> Array:
-    """Predictions for all rows of the user, in the form of y."""
-    outputs = problem.by_output(problem.returned(predictions))
-    space = problem.problem.space
-    if isinstance(space, SmoothSpace) and space.chosen is not None:
-        return space.chosen.for_all_rows(outputs)
-    return outputs
+def all_predictions(held: HoldOut) -> Array:
+    """Predictions for all rows of the user, in the form of y; NaN for rows without labels."""
+    problem = held.problem
+    outputs = problem.by_output(problem.returned(held.predictions))
+    if labelled_rows(problem.problem) is None:
+        return outputs
+    return problem.problem.space.chosen.for_all_rows(outputs)
 
 
 class Units(NamedTuple):
@@ -432,13 +367,13 @@ class Units(NamedTuple):
         """The strata and groups of some rows."""
         return Units(*(None if part is None else part.take(rows) for part in self))
 
-    def pairs(self, problem: HoldOutProblem, *, keep_ties: bool) -> PairChoice:
+    def pairs(self, problem: HoldOutProblem, *, keep_ties: bool) -> Pairs:
         """All pairs of the same stratum and of different groups."""
         if self.groups is not None:
             strata = QueryGroups.of(self.strata, len(problem.y))
             return pairs_of_groups(problem, self.groups, strata, keep_ties=keep_ties)
         listed = None if self.strata is None else pairs_within(self.strata)
-        return PairChoice(listed, keep_ties)
+        return Pairs(listed, keep_ties)
 
 
 def check_two_rows(labels: Array) -> None:
@@ -639,24 +574,22 @@ def leave_pair_out(
     if problem.groups.n_groups == 1:
         for labels in problem.labels.T:
             check_two_rows(labels)
-    kept: list[list[list[PairDifferences]]] = [
-        [[] for _ in problem.alphas] for _ in range(problem.n_tasks)
-    ]
+    held = hold_out(problem, chosen)
+    kept: dict[tuple[int, int], list[PairDifferences]] = defaultdict(list)
 
     def keep(task: int, a: int, block: PairDifferences) -> None:
-        kept[task][a].append(block)
+        kept[task, a].append(block)
 
-    losses = pair_losses(problem, chosen, keep if return_differences else None)
-    error, standard_error = map(
-        problem.by_output, pair_errors(*losses, problem.groups, units.groups)
-    )
-    shared = problem.shared(scaling=True)
+    errors = held.errors(units.groups, keep if return_differences else None)
+    error, standard_error = map(problem.by_output, errors)
     if not return_differences:
-        return LeavePairOut(problem.alphas, error, standard_error, shared=shared)
+        return LeavePairOut(problem.alphas, error, standard_error, shared=held.shared)
     rows, differences = _collect(kept, problem, chosen.listed)
     magnitude = problem.by_output(_magnitude_error(problem, rows, differences))
     rows = rows if labelled is None else labelled[rows]
-    return LeavePairOut(problem.alphas, error, standard_error, rows, differences, magnitude, shared)
+    return LeavePairOut(
+        problem.alphas, error, standard_error, rows, differences, magnitude, held.shared
+    )
 
 
 def tournament_scores(estimator: Any, X: Any, y: Any, *, qid: Any = None) -> Array:
@@ -689,14 +622,16 @@ def tournament_scores(estimator: Any, X: Any, y: Any, *, qid: Any = None) -> Arr
     >>> tournament_scores(RankRLS(), [[0.0], [1.0], [2.0], [3.0], [9.0]], [0, 0, 0, 1, 1])
     array([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
-    problem = with_one_alpha(estimator, hold_out_problem(estimator, X, y, qid, None))
-    everything = choose_pairs(problem, None, None, keep_ties=True)
-    on = backend_of(problem.y)
+    problem = hold_out_problem(estimator, X, y, qid, None)
+    if estimator.alpha == "auto":
+        chosen = choose_alpha(problem.problem).alpha
+        problem = replace(problem, alphas=np.array([chosen]))
+    held, on = hold_out(problem, Pairs(None, keep_ties=True)), backend_of(problem.y)
     wins, compared = np.zeros(problem.y.shape), np.zeros(problem.y.shape)
     for task in range(problem.n_tasks):
         columns = problem.columns(task)
         task_wins, task_compared = on.zeros(*problem.targets(task).shape), on.zeros(len(wins))
-        for _, block in pair_differences(problem, task, everything):
+        for _, block in held.blocks(task):
             add_wins(*block, task_wins, task_compared)
         wins[:, columns] = to_host(task_wins)
         compared[:, columns] = to_host(task_compared)[:, None]
@@ -716,12 +651,10 @@ def _magnitude_error(problem: HoldOutProblem, pairs: Index, differences: Array) 
 
 
 def _collect(
-    kept: list[list[list[PairDifferences]]], problem: HoldOutProblem, listed: Index | None
+    kept: dict[tuple[int, int], list[PairDifferences]], problem: HoldOutProblem, listed: Any
 ) -> tuple[Index, Array]:
     """Pairs, ascending or as listed, and their differences."""
-    m = len(problem.y)
-
-    on = backend_of(problem.y)
+    m, on = len(problem.y), backend_of(problem.y)
 
     def join(blocks: list[PairDifferences]) -> tuple[Index, Array]:
         first, second = (
@@ -738,10 +671,13 @@ def _collect(
         sign = np.where(listed[:, 0] > listed[:, 1], -1.0, 1.0)
         return listed, on.array(sign[:, None]) * difference[found]
 
-    joined = [[join(blocks) for blocks in by_alpha] for by_alpha in kept]
-    by_task = [on.xp.stack([difference for _, difference in task]) for task in joined]
+    joined = {place: join(blocks) for place, blocks in sorted(kept.items())}
+    by_task = [
+        on.xp.stack([found for (t, _), (_, found) in joined.items() if t == task])
+        for task in range(problem.n_tasks)
+    ]
     differences = problem.returned(on.xp.concatenate(by_task, axis=2))
-    return joined[0][0][0], problem.by_output(differences)
+    return joined[0, 0][0], problem.by_output(differences)
 
 
 def component_errors(

@@ -1,13 +1,16 @@
-"""Rankers made of other rankers."""
+"""Rankers made of other rankers: MeanRanker and GroupedRanker."""
 
 from __future__ import annotations
 
 from typing import Any, Self
+
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
+
 from rankwise.backends.arrays import Array, to_host
+from rankwise.data.query_rows import qid_from_groups
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._scaling import speaking_for_parts, warn_of_queries
@@ -15,20 +18,16 @@ from rankwise.estimators._scores import in_dtype
 from rankwise.estimators._validation import forget
 from rankwise.estimators.ranker_mixin import RankerMixin
 from rankwise.graph import QueryGroups
-from rankwise.model_selection.search.labelled_rows import LabelledRows
-from rankwise.model_selection.search.refits import check_fit_and_predict, fit_with_queries
-from rankwise.parameters import Number, check_value
+from rankwise.metric_names import get_metric
+from rankwise.model_selection.rows import (
+    LabelledRows,
+    as_rows,
+    check_fit_and_predict,
+    fit_with_queries,
+)
+from rankwise.parameters import Number, check_alphas, check_value
 from rankwise.routing import predict_with_queries
 from rankwise.scaling import QueryStandard
-from sklearn.utils.validation import check_is_fitted
-from rankwise.data.query_rows import qid_from_groups
-from rankwise.metric_names import get_metric
-from rankwise.model_selection.search.labelled_rows import as_rows
-from rankwise.parameters import check_alphas
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 
 ROUNDING = 1e-12  # relative to the largest score
 

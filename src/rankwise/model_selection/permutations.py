@@ -1,36 +1,35 @@
-"""Permutations of labels and of features."""
+"""Permutations: of labels, to test a held-out score, and of features, to see which matter."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
 import numpy as np
-from sklearn.model_selection import GroupKFold, check_cv
-from rankwise.backends.arrays import Array, to_host
-from rankwise.errors import DataError, ParameterError
+import scipy.sparse as sp
+from sklearn.model_selection import GroupKFold
+from sklearn.utils.validation import check_consistent_length
+
+from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
+from rankwise.errors import DataError, ParameterError, warn
+from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.graph import QueryGroups
 from rankwise.graph.label_checks import numeric_labels
-from rankwise.holdout.held_out_pairs import pair_errors, pair_losses
+from rankwise.holdout.engine import hold_out
 from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.holdout.permuted_labels import permuted, permuted_errors, shares_hat, standard_labels
 from rankwise.holdout.permuted_levels import stacked_errors, stacks
 from rankwise.holdout.scores import given_note, given_words
 from rankwise.metric_names import metric_label
-from rankwise.model_selection._cross_validation import scores_of_columns
-from rankwise.model_selection._hold_outs import hold_out_problem
-from rankwise.model_selection._strata import Units, check_two_rows
-from rankwise.parameters import Whole, as_generator, check_value
-from rankwise.tables import Column, Table, TableMixin, plural
-import scipy.sparse as sp
-from sklearn.utils.validation import check_consistent_length
-from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
-from rankwise.errors import DataError, warn
-from rankwise.estimators._call_errors import explain_calls
 from rankwise.metrics import QueryValues, get_metric
-from rankwise.model_selection.search.labelled_rows import as_rows
+from rankwise.model_selection.cross_validation import scores_of_columns
+from rankwise.model_selection.hold_outs import Units, check_two_rows, hold_out_problem
+from rankwise.model_selection.rows import as_rows
+from rankwise.model_selection.splits import listed_splits
+from rankwise.parameters import Whole, as_generator, check_value
 from rankwise.routing import predict_with_queries
-from rankwise.tables import Column, Table, TableMixin
+from rankwise.tables import Column, Table, TableMixin, plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -276,8 +275,8 @@ def _group_splits(cv: Any, labels: Array, units: Units) -> Any:
         return cv
     if isinstance(cv, str):
         raise ParameterError(f"cv={cv!r} is for queries: with groups, use a number of folds.")
-    splitter = check_cv(GroupKFold(cv) if isinstance(cv, int) else cv)
-    return list(splitter.split(labels, labels, units.groups.codes))
+    cv = GroupKFold(cv) if isinstance(cv, int) else cv
+    return listed_splits(cv, labels, labels, units.groups.codes)
 
 
 def _errors(ranker: Any, X: Any, given: HoldOutProblem, Y: Array, units: Units, qid: Any) -> Array:
@@ -292,8 +291,7 @@ def _errors(ranker: Any, X: Any, given: HoldOutProblem, Y: Array, units: Units, 
             except np.linalg.LinAlgError:
                 pass  # rounding errors: the other way is slower, and keeps more digits
     problem = hold_out_problem(ranker, X, Y, qid, given.alphas)
-    chosen = units.pairs(problem, keep_ties=False)
-    return pair_errors(*pair_losses(problem, chosen), problem.groups)[0]
+    return hold_out(problem, units.pairs(problem, keep_ties=False)).errors()[0]
 
 
 MANY = 10_000  # features, which take long

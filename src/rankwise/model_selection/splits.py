@@ -64,6 +64,13 @@ class Splits:
         """The split of each of `rows`."""
         return np.repeat(np.arange(len(self)), [len(test) for test in self.tests])
 
+    @property
+    def fold_of_row(self) -> Index:
+        """The split of every row, if each is held out once."""
+        fold = np.empty(len(self.rows), dtype=np.intp)
+        fold[self.rows] = self.split_of_row
+        return fold
+
     def among(self, rows: Index, n_rows: int) -> Splits:
         """The same splits of some rows; all other rows belong to every training part."""
         rest = np.setdiff1d(np.arange(n_rows), rows)

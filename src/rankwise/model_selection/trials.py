@@ -24,16 +24,15 @@ from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._landmark_choice import LandmarkChoice, check_in_range
 from rankwise.graph import QueryGroups
 from rankwise.graph.comparisons import Comparisons
-from rankwise.holdout.comparison_scores import GREATER_IS_BETTER, ObservedComparisons
+from rankwise.holdout.engine import hold_out
+from rankwise.holdout.plans import Comparisons as OutOfFolds
+from rankwise.holdout.plans import Items
+from rankwise.holdout.scores import GREATER_IS_BETTER, ObservedComparisons
 from rankwise.metric_names import COMPARISON_METRICS
 from rankwise.metrics import get_metric
 from rankwise.metrics.ranking_scorer import RankingScorer, in_columns
-from rankwise.model_selection.comparison_hold_outs import (
-    edge_system,
-    fold_differences,
-    item_differences,
-)
-from rankwise.model_selection.hold_outs import hold_out_rows, leave_pair_out
+from rankwise.model_selection.comparison_hold_outs import comparison_problem
+from rankwise.model_selection.hold_outs import all_predictions, hold_out_rows, leave_pair_out
 from rankwise.model_selection.rows import (
     LabelledRows,
     fit_transform,
@@ -127,7 +126,7 @@ def make_batches(estimator: Any, candidates: Sequence[dict[str, Any]]) -> list[B
         batch = batches.setdefault(key, Batch([], configured, []))
         batch.candidates.append(k)
         if batch.alphas is not None:
-            batch.alphas += check_alphas([last.alpha]).tolist()
+            batch.alphas.extend(check_alphas([last.alpha]).tolist())
     return list(batches.values())
 
 
@@ -212,9 +211,18 @@ class UnitValues:
 
     @classmethod
     def of(
-        cls, scorer: RankingScorer, data: LabelledRows, splits: Splits, predictions: Array
+        cls,
+        scorer: RankingScorer,
+        data: LabelledRows,
+        splits: Splits,
+        predictions: Array,
+        *,
+        skip_equal_labels: bool = False,
     ) -> UnitValues:
-        """From predictions for ``splits.rows`` by each candidate."""
+        """From predictions for ``splits.rows`` by each candidate.
+
+        Functions are called for every split; with `skip_equal_labels`, not if all labels are equal.
+        """
         rows, codes = splits.rows, unit_codes(data, splits)
         labels = data.labels[rows]
         scores = np.stack([in_columns(one, labels.shape) for one in predictions])
@@ -237,13 +245,15 @@ class UnitValues:
         split, every = splits.split_of_row, np.arange(len(splits))
         values = np.empty((len(scores), len(splits), labels.shape[1]))
         for c, k, o in np.ndindex(values.shape):
-            part = split == k
-            given = labels[part, o], scores[c, part, o], data.queries(splits.tests[k])
-            values[c, k, o] = scorer.value(*given)
+            label, f = labels[split == k, o], scores[c, split == k, o]
+            skipped = skip_equal_labels and bool((label == label[0]).all())
+            values[c, k, o] = (
+                np.nan if skipped else scorer.value(label, f, data.queries(splits.tests[k]))
+            )
         return cls(values, every, every, np.bincount(units // n_queries).astype(np.float64))
 
     def means(self, by: Index, n: int) -> tuple[Array, Array]:
-        """Means of n sets of units, (n_candidates, n, n_outputs), and their weights, (n, n_outputs).
+        """Means of n sets of units, (n_candidates, n, n_outputs), and weights, (n, n_outputs).
 
         They are NaN and 0 for sets without a defined value.
         """
@@ -271,11 +281,15 @@ def joined_outputs(means: Array) -> Array:
 
 @dataclass(frozen=True)
 class RowTrials:
-    """Whole queries, or rows of one ranking, held out and scored."""
+    """Whole queries, or rows of one ranking, held out and scored.
+
+    With `keep_predictions`, outcomes contain them.
+    """
 
     data: LabelledRows
     splits: Splits
     scorer: RankingScorer
+    keep_predictions: bool = False
 
     def parts(self, batch: Batch) -> Sequence[int | None]:
         """See `Trials`."""
@@ -298,8 +312,14 @@ class RowTrials:
         """
         start = perf_counter()
         held = hold_out_rows(estimator, self.data, self.splits.tests, alphas)
-        values = np.asarray(to_host(held.predictions))[:, self.splits.rows]
+        values = np.asarray(to_host(all_predictions(held)))[:, self.splits.rows]
         return Predicted(values, perf_counter() - start, 0.0, held.alphas, held.shared)
+
+    def sides(self, estimator: Any, k: int) -> tuple[LabelledRows, LabelledRows, Index]:
+        """Training rows and held-out rows of split k, and the numbers of the former."""
+        train, test = self.splits.train(k, len(self.data)), self.splits.tests[k]
+        columns = train if get_tags(estimator).input_tags.pairwise else None
+        return self.data.take(train, columns), self.data.take(test, columns), train
 
     def refit(self, estimator: Any, alphas: list[float] | None, k: int) -> Predicted:
         """Fit without the rows of split k, for every alpha, and predict these rows.
@@ -307,11 +327,9 @@ class RowTrials:
         The scores have shape (n_alphas, n_test, ...), where n_alphas is 1 if `alphas` is None.
         """
         estimator = clone(estimator)
-        train, test = self.splits.train(k, len(self.data)), self.splits.tests[k]
+        old, new, train = self.sides(estimator, k)
         steps, ranker = split_pipeline(estimator)
         _renumber_landmarks(ranker, train, len(self.data))
-        columns = train if get_tags(estimator).input_tags.pairwise else None
-        old, new = self.data.take(train, columns), self.data.take(test, columns)
         start = perf_counter()
         if alphas is None:
             fit_with_queries(estimator, old.X, old.y, old.qid, old.query_weight)
@@ -345,8 +363,9 @@ class RowTrials:
             for name in ("fit_time", "predict_time")
         )
         score_time = predict_time + (perf_counter() - start) / splits.size
-        shared = found[0].shared
-        return Outcome(mean, std, splits, queries, fit_time, score_time, predictions, shared)
+        kept = predictions if self.keep_predictions else None
+        times = fit_time, score_time
+        return Outcome(mean, std, splits, queries, *times, kept, found[0].shared)
 
     @property
     def has_query_values(self) -> bool:
@@ -482,14 +501,15 @@ class ComparisonTrials:
         start = perf_counter()
         ranker, alphas, X, given = clone(batch.estimator), batch.alphas, self.X, self.given
         if k is None:
-            edges, values = edge_system(ranker, X, given, {}, alphas)
+            problem = comparison_problem(ranker, X, given, {}, alphas)
             if self.splits is None:
-                found = item_differences(edges, values, both=True)
+                values = hold_out(problem, Items()).predictions
             else:
-                fold = np.empty(len(given), dtype=np.intp)
-                fold[self.splits.rows] = self.splits.split_of_row
-                found = fold_differences(edges, values, fold)[:, self.splits.rows]
-            return Predicted(found, perf_counter() - start)
+                plan = OutOfFolds(
+                    self.splits.fold_of_row if len(self.splits) < len(given) else None
+                )
+                values = hold_out(problem, plan).predictions[:, self.splits.rows]
+            return Predicted(values[:, :, 0], perf_counter() - start)
         assert self.splits is not None
         train, test = self.splits.train(k, len(given)), self.splits.tests[k]
         inside, outside = given.take(train), given.take(test)

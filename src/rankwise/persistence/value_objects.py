@@ -45,7 +45,7 @@ VALUE_OBJECTS = {
     "query-rank": "rankwise.scaling.scalings.QueryRank",
     "column-standard": "rankwise.scaling.scalings.ColumnStandard",
     "ranking-scorer": "rankwise.metrics.ranking_scorer.RankingScorer",
-    "comparison-scorer": "rankwise.model_selection.search.comparison_search.ComparisonScorer",
+    "comparison-scorer": "rankwise.model_selection.trials.ComparisonScorer",
     "score-estimate": "rankwise.model_selection.best_mean.ScoreEstimate",
     "paired-difference": "rankwise.model_selection.best_mean.PairedDifference",
     "auto-results": "rankwise.auto.results.AutoResults",
