@@ -221,7 +221,7 @@ def permutation_test(
         if labels.ndim != 1:
             raise DataError(f"permutation_test needs one label per row: got shape {labels.shape}.")
         units = Units.of(strata, groups, qid, len(labels))
-        Y = _permuted(labels, units, QueryGroups.of(qid, len(labels)), n_permutations, rng)
+        Y = _permuted_labels(labels, units, QueryGroups.of(qid, len(labels)), n_permutations, rng)
         options = {"qid": qid, "scoring": scoring, "cv": _group_splits(cv, labels, units)}
         found = scores_of_columns(estimator, X, Y, n_jobs=n_jobs, **options)
         metric, greater, scores, shared = found
@@ -242,13 +242,13 @@ def permutation_test(
         raise DataError(f"permutation_test needs one label per row: got {given.n_outputs} columns.")
     check_two_rows(given.labels[:, 0])
     labels = standard_labels(given.labels[:, 0])
-    Y = _permuted(labels, units, given.groups, n_permutations, rng)
+    Y = _permuted_labels(labels, units, given.groups, n_permutations, rng)
     score = 1.0 - _errors(estimator, X, given, Y, units, qid).min(axis=0)
     shared = given.shared(scaling=True)
     return PermutationTest(float(score[0]), score[1:], shared=shared)
 
 
-def _permuted(
+def _permuted_labels(
     labels: Array, units: Units, queries: QueryGroups, n: int, rng: np.random.Generator
 ) -> Array:
     """The labels, and permutations of them within strata or queries; groups are not divided."""
@@ -455,7 +455,7 @@ def permutation_importance(
     for j in columns.tolist():
         lost = np.zeros(len(whole))
         for _ in range(n_repeats):
-            lost += whole.values - values(_permuted(X, j, _within(groups, rng))).values
+            lost += whole.values - values(_permuted_feature(X, j, _within(groups, rng))).values
         lost_by_query = QueryValues(whole.qid, sign * lost / n_repeats)
         importance[j], error[j] = lost_by_query.mean(), lost_by_query.standard_error()
     names = getattr(X, "columns", None)
@@ -473,7 +473,7 @@ def _within(groups: QueryGroups, rng: np.random.Generator) -> Index:
     return order
 
 
-def _permuted(X: Any, j: int, order: Index) -> Any:
+def _permuted_feature(X: Any, j: int, order: Index) -> Any:
     """A copy of X with another order of the values in column j."""
     if is_sparse(X):
         columns = sp.csc_array(X)

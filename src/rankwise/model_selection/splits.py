@@ -104,7 +104,8 @@ def make_splits(cv: Any, data: LabelledRows, random_state: Any) -> Splits:
 def comparison_splits(cv: Any, given: Comparisons, random_state: Any) -> Splits | None:
     """Splits of groups of comparisons, or of comparisons without groups; None: items."""
     n = len(given)
-    groups = QueryGroups.of(np.arange(n) if given.groups is None else given.groups)
+    ids = np.arange(n) if given.groups is None else given.groups
+    groups = QueryGroups.of(ids)
     unit = "comparison" if given.groups is None else "group"
     if isinstance(cv, str):
         check_value("cv", cv, Choice("leave_comparison_out", "leave_query_out", ITEMS))
@@ -113,7 +114,7 @@ def comparison_splits(cv: Any, given: Comparisons, random_state: Any) -> Splits 
         if groups.n_groups < 2:
             raise DataError(f"Holding out {unit}s needs at least two of them: got one.")
         return Splits(list(groups))
-    return _dealt(cv, groups, unit, random_state, (np.zeros(n), np.zeros(n), groups.codes))
+    return _dealt(cv, groups, unit, random_state, (np.zeros(n), np.zeros(n), ids))
 
 
 def _dealt(
