@@ -20,8 +20,9 @@ def test_an_unknown_shell(run):
     ("line", "words"),
     [
         ("rankwise ev", ["evaluate"]),
-        ("rankwise fit --landm", ["--landmarks", "--landmark-method"]),
-        ("rankwise fit train.txt --kernel poly", ["polynomial"]),
+        ("rankwise fit --un", ["--unlabelled"]),
+        ("rankwise fit --model additive-rankrls --set n_", ["n_ramps="]),
+        ("rankwise fit train.txt --kernel poly", ["polynomial", "poly"]),
         ("rankwise tune train.txt --scale query-minmax,query-r", ["query-minmax,query-ranks"]),
         ("rankwise compare a b c --format m", ["markdown"]),
         ("rankwise completion f", ["fish"]),

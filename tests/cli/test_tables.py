@@ -118,20 +118,17 @@ def test_tune_and_a_validation_table(tables, run, tmp_path):
 
 
 def test_a_sparse_model_reads_a_table_block_by_block(tables, run, tmp_path):
-    options = ("--model", "sparse-rankrls", "--landmarks", "9", *ALPHA)
+    options = ("--model", "sparse-rankrls", "--set", "n_landmarks=9", *ALPHA)
     said = run("fit", tables / "train.csv", *options, "-o", tmp_path / "m").stderr
     assert "block by block" in said
     assert list(load_model(tmp_path / "m").feature_names_in_) == list("abcdef")
     run("evaluate", tmp_path / "m", tables / "test.tsv")
 
 
-def test_a_dry_run_prints_columns_and_writes_nothing(tables, run, tmp_path):
-    for command in ("fit", "tune", "auto"):
-        shown = run(command, tables / "train-mixed.csv", "--dry-run").stdout
-        assert "label (guessed)" in shown
-        assert "2 different, such as 'zeta'" in shown
-    run("fit", tables / "train.csv", "--dry-run", "-o", tmp_path / "model")
-    assert not (tmp_path / "model").exists()
+def test_info_prints_columns(tables, run):
+    shown = run("info", tables / "train-mixed.csv").stdout
+    assert "label (guessed)" in shown
+    assert "2 different, such as 'zeta'" in shown
     assert "Missing option '--out'" in run("fit", tables / "train.csv", ok=False)
 
 
@@ -221,10 +218,10 @@ def odd(tmp_path_factory):
 
 
 def test_a_look_at_a_table_whatever_it_holds(odd, run):
-    for result in (run("info", odd), run("fit", odd, "--dry-run")):
-        assert re.search(r"seen +none: a date", result.stdout)
-        assert re.search(r"vector +none: a list or object", result.stdout)
-        assert "id 'document' (guessed)" in result.stderr
+    result = run("info", odd)
+    assert re.search(r"seen +none: a date", result.stdout)
+    assert re.search(r"vector +none: a list or object", result.stdout)
+    assert "id 'document' (guessed)" in result.stderr
     refused = run("fit", odd, "--query", "suchanfrage", "-o", odd.parent / "no", ok=False)
     assert "Turn dates into numbers, such as days. Write the entries of lists" in refused
     assert refused.endswith("--ignore seen,vector")

@@ -94,8 +94,6 @@ def auto(
     """
     from rankwise.persistence import save_model
 
-    if data.shows_columns(train):
-        return
     for path in (out, report):
         if path is not None:
             check_writable(path, train, test, force=force)

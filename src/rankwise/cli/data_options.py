@@ -13,7 +13,7 @@ import typer
 from rankwise.cli.hashed_features import keep_seen, note_unseen, seen_by
 from rankwise.cli.input_files import check_queries, check_width, read_letor_file
 from rankwise.cli.options import option, refuse
-from rankwise.cli.terminal import complain, note, progress, show
+from rankwise.cli.terminal import complain, note, progress
 from rankwise.errors import DataError
 from rankwise.routing import last_step
 
@@ -262,14 +262,6 @@ class DataOptions(TableOptions):
             "an error",
         ),
     ] = None
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run",
-            help="Only print how each column of the table is understood.",
-            rich_help_panel="Tables",
-        ),
-    ] = False
 
     @property
     def n_features(self) -> int | None:
@@ -290,19 +282,10 @@ class DataOptions(TableOptions):
         found = super().is_table(path)
         if found:
             _refuse_fill(self.fill)
-        for name in ("encode", "impute", "dry_run"):
+        for name in ("encode", "impute"):
             if not found and getattr(self, name):
                 refuse(name, f"This is for tables, and {path} is read as a LETOR file.")
         return found
-
-    def shows_columns(self, path: Path) -> bool:
-        """Print how the columns of a table are understood, if that is all that is asked for."""
-        if not self.dry_run:
-            return False
-        self.is_table(path)
-        features = split_names(self.features)
-        show(self.read_table(path, features=features, keep_all=True).columns)
-        return True
 
     def read_training(self, path: Path, ranker: Any = None) -> tuple[Any, Any]:
         """All rows of a training file, prepared for a ranker, and the preparation."""
@@ -369,15 +352,6 @@ class DataOptions(TableOptions):
             one_ranking=self.one_ranking,
             is_table=self.is_table(path),
         )
-
-
-def needed(out: Path | None, command: str) -> Path:
-    """Where to write the model, which only a dry run leaves out."""
-    from rankwise.errors import ParameterError
-
-    if out is None:
-        raise ParameterError(f"Missing option '--out' / '-o'. Try 'rankwise {command} --help'.")
-    return out
 
 
 def read_letor_for(

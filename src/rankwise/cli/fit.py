@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rankwise.cli.data_options import DataOptions, needed
+import typer
+
+from rankwise.cli.data_options import DataOptions
 from rankwise.cli.input_files import in_one_line, note_scaling
 from rankwise.cli.options import (
     Force,
@@ -16,8 +17,6 @@ from rankwise.cli.options import (
     TrainingFile,
     grouped,
     input_option,
-    option,
-    parse_alpha,
     refuse,
 )
 from rankwise.cli.output_files import check_writable
@@ -31,114 +30,104 @@ if TYPE_CHECKING:
     from rankwise.data import LetorData
 
 
-worker_option = partial(option, rich_help_panel="Workers")
-
-
 @grouped
 def fit(
     *,
     train: TrainingFile,
-    out: ModelOut = None,
+    out: ModelOut,
     force: Force = False,
-    alpha: Annotated[
-        str | None,
-        option(
-            "A",
-            "Regularization strength: a number, or auto to choose it; for ranksvm, a number.",
-            "auto; 1 for ranksvm, 0 for kpcrank and kpcr",
-        ),
+    options: RankerOptions,
+    valid: Annotated[
+        Path | None,
+        input_option("FILE", "File to choose alpha on.", rich_help_panel="Choosing alpha"),
     ] = None,
-    valid: Annotated[Path | None, input_option("FILE", "File to choose alpha on.")] = None,
+    selection: SelectionOptions,
     unlabelled: Annotated[
         Path | None,
         input_option(
-            "FILE", "More rows for transductive-rankrls; their labels, if any, are not used."
+            "FILE",
+            "More rows for transductive-rankrls. Their labels, if any, are not used.",
+            rich_help_panel="Data",
         ),
     ] = None,
-    selection: SelectionOptions,
-    options: RankerOptions,
     data: DataOptions,
     workers: Annotated[
-        int | None,
-        worker_option("N", "Read TRAIN in N processes on this machine.", min=1, max=1000),
-    ] = None,
-    cluster: Annotated[
         str | None,
-        worker_option(
-            "ADDRESS",
-            "Read TRAIN on the workers of a Dask scheduler, as in tcp://10.0.0.1:8786; they "
-            "must have access to the file.",
+        typer.Option(
+            "--workers",
+            "--cluster",
+            metavar="N",
+            help="Read TRAIN in N processes on this machine, or on the workers of the Dask "
+            "scheduler at an address, as in tcp://10.0.0.1:8786. They must be able to read the "
+            "file.",
+            rich_help_panel="Data",
         ),
     ] = None,
 ) -> None:
     """Fit a ranker to a LETOR file or a table and write it to a model file.
 
-    Without --alpha and --valid, alpha is chosen by held-out queries of TRAIN (or pairs, in a file
-    without queries), except that of ranksvm, which is 1. kpcrank and kpcr choose their number of
-    components instead, and a ridge with it if --alpha is auto. With --valid, one ranker is fitted
-    for each value of --alphas (together they cost little more than one), each ranks the queries of
-    the validation file, and the best is kept. A table shows how each did.
+    \b
+    Examples:
+      rankwise fit train.txt --out model.rankwise
+      rankwise fit train.csv --query search_id --label clicks -o model.rankwise
+      rankwise fit train.txt --alpha 10 --out model.rankwise
+      rankwise fit train.txt --valid valid.txt --metric MAP -o model.rankwise
+      rankwise fit train.txt --kernel rbf --valid valid.txt --alpha 1e-3:1e3:13 \\
+          --out model.rankwise
+      rankwise fit big.txt --model sparse-rankrls --set n_landmarks=500 -o model.rankwise
+      rankwise fit big.txt --workers 4 -o model.rankwise
+      rankwise fit train.txt --model transductive-rankrls --unlabelled more.txt \\
+          -o model.rankwise
+      rankwise fit train.txt --model ranksvm --kernel rbf --set loss=hinge -o model.rankwise
+      rankwise fit train.parquet --features 'price,stars_*' --impute median \\
+          -o model.rankwise
 
-    Models named sparse-... never hold TRAIN in memory. They read the file block by block, so it
-    may be larger than memory, but the rows of each query must be adjacent. (A file without query
-    ids, or with hashed features, is read at once.) More landmarks make better models; the cost
-    grows with the square of their number.
+    Without --alpha and --valid, alpha is chosen by held-out queries of TRAIN, or by held-out pairs
+    if the file has no queries. With --valid, a ranker is fitted for each value of alpha, which
+    takes little longer than one fit, and the best one on the queries of the validation file is
+    kept. A table shows all of them. Two kinds of models differ: alpha of ranksvm is 1 unless it is
+    given, and kpcrank and kpcr choose their number of components instead.
 
-    Feature numbers beyond 2^20 are taken for hashes: the model keeps those that occur in TRAIN, and
-    ignores others in new files.
+    Models named sparse-... read TRAIN block by block, so it may be larger than memory. The rows of
+    each query must be adjacent. More landmarks make better models, and their cost grows with the
+    square of their number.
 
-    The rows of a query have the same qid. If TRAIN has none, the group sizes in TRAIN.query or
-    TRAIN.group beside it are read, one per line, as LightGBM and XGBoost do. If there is no such
-    file either, --one-ranking compares all rows with each other.
+    A table is a CSV, TSV, Parquet, Arrow or JSON lines file, recognised by its suffix. Columns of
+    query ids and labels are found by their names, or named by --query and --label. All other
+    columns are features. 'rankwise info TRAIN' shows how each column is understood.
 
-    TRAIN may be a table: CSV, TSV, Parquet, Arrow or JSON lines, by its suffix. Columns of query
-    ids and labels are found by their names, or named by --query and --label; all others are
-    features. --dry-run prints how each column is understood. The model remembers the names.
+    In a LETOR file, the rows of a query have the same qid. If there is none, group sizes are read
+    from TRAIN.query or TRAIN.group, one per line, as LightGBM and XGBoost do. If there is no such
+    file either, --one-ranking compares all rows with each other. Feature numbers beyond 2^20 are
+    taken for hashes: the model keeps those that occur in TRAIN and ignores others in new files.
 
-    With --workers or --cluster, many processes read parts of the file, and the queries may be in
-    any order. This works for linear models and for models named sparse-....
+    With --workers, many processes read parts of a LETOR file, and the queries may be in any order.
+    This works for linear models and for models named sparse-....
 
     transductive-rankrls prefers functions that are smooth on a graph of the rows of TRAIN and of
     --unlabelled. Equal query ids in the two files are the same query.
 
-    Features are scaled within each query (see --scale). The model file remembers it: predict and
-    evaluate scale their data in the same way. Model files contain no pickle: reading one runs no
-    code from it.
+    The model file stores how features are scaled: predict and evaluate scale new rows in the same
+    way. It contains no pickle, so reading it runs no code.
 
-    \b
-    Examples:
-      rankwise fit train.txt --out model.rankwise
-      rankwise fit train.txt --alpha 10 --out model.rankwise
-      rankwise fit train.txt --scale query-ranks --valid valid.txt --metric MAP -o m.rankwise
-      rankwise fit train.txt --kernel rbf --valid valid.txt \\
-          --alphas 1e-3:1e3:13 --out model.rankwise
-      rankwise fit big.txt --model sparse-rankrls --landmarks 1000 -o m.rankwise
-      rankwise fit train.txt --model transductive-rankrls --unlabelled more.txt -o m.rankwise
-      rankwise fit train.txt --model boosted -o m.rankwise
-      rankwise fit train.txt --model ranksvm --valid valid.txt -o m.rankwise
-      rankwise fit train.txt --model ranksvm --kernel rbf --loss hinge -o m.rankwise
-      rankwise fit train.txt --model kpcrank --alpha auto -o m.rankwise
-      rankwise fit big.txt --workers 4 -o m.rankwise
-      rankwise fit train.csv --query search_id --label clicks -o m.rankwise
-      rankwise fit train.parquet --features 'price,stars_*' --impute median -o m.rankwise
+    For lists of landmarks, kernel functions, weights of rows and comparisons, use Python.
     """
     from rankwise.persistence import save_model
 
-    if data.shows_columns(train):
-        return
-    out = needed(out, "fit")
-    _check_selection(alpha, valid, selection)
+    alpha = selection.alphas
+    _check_selection(valid, selection)
     options.check_alpha(*_given(alpha=alpha, valid=valid))
     ranker = options.single()
-    if unlabelled is not None and options.model != "transductive-rankrls":
+    if unlabelled is not None and not getattr(ranker, "takes_unlabelled", False):
         refuse("unlabelled", f"This is for the model transductive-rankrls: got {options.model}.")
-    grid = selection.grid
-    selection.metric_function()  # raises an error where the options do not fit together
+    if valid is not None:
+        selection.metric_function()  # raises an error where the options do not fit together
+        grid = selection.grid
+    elif alpha is not None:
+        last_step(ranker).set_params(alpha=_parsed(alpha, last_step(ranker)))
     check_writable(out, train, valid, unlabelled, force=force)
-    if alpha is not None:
-        last_step(ranker).set_params(alpha=_parsed(alpha, options.model))
-    _check_workers(ranker, workers, cluster, data)
-    with connected(workers, cluster) as client:
+    _check_workers(ranker, workers, data)
+    with connected(workers) as client:
         rows = open_rows(train, data, ranker, client)
         if unlabelled is not None:
             assert isinstance(rows, InMemory)  # other forms are refused for this model
@@ -164,16 +153,20 @@ def fit(
     note(f"Wrote {out}: {in_one_line(ranker)} fitted to {shape}.")
 
 
-def _parsed(alpha: str, model: str) -> float | str:
-    """The value of --alpha, which must be a number for ranksvm."""
-    if model == "ranksvm" and alpha == "auto":
+def _parsed(text: str, ranker: Any) -> float | str:
+    """The value of --alpha without a validation file."""
+    from rankwise.parameters import parse_parameter
+
+    rule = ranker.parameters["alpha"]
+    several = "," in text or ":" in text
+    if several or (text == "auto" and not rule.allows("auto")):
         refuse(
             "alpha",
-            "ranksvm does not choose alpha itself: give a number, or leave --alpha out and choose "
-            "it on a validation file, with --valid FILE, or by cross-validation, with 'rankwise "
-            "tune'.",
+            "Give a number, or choose alpha on a validation file, with --valid FILE, or by "
+            "cross-validation, with 'rankwise tune'.",
         )
-    return parse_alpha(alpha)
+    value: float | str = parse_parameter("alpha", text, rule)
+    return value if isinstance(value, str) else float(value)
 
 
 def _chosen(ranker: Any) -> str:
@@ -206,29 +199,17 @@ def _given(**options: Any) -> list[str]:
     return [name for name, value in options.items() if value is not None]
 
 
-def _check_selection(alpha: str | None, valid: Path | None, selection: SelectionOptions) -> None:
+def _check_selection(valid: Path | None, selection: SelectionOptions) -> None:
     """Refuse options that would have no effect."""
-    if valid is not None and alpha is not None:
-        refuse("alpha", "With --valid, alpha is chosen from --alphas: leave --alpha out.")
-    unused = _given(**vars(selection))
+    unused = _given(metric=selection.metric, relevant=selection.relevant)
     if valid is None and unused:
-        refuse(
-            unused[0],
-            "This is for choosing alpha, which needs a validation file: give --valid as well.",
-        )
+        refuse(unused[0], "This chooses alpha on a validation file: give --valid as well.")
 
 
-def _check_workers(
-    ranker: Any, workers: int | None, cluster: str | None, data: DataOptions
-) -> None:
+def _check_workers(ranker: Any, workers: str | None, data: DataOptions) -> None:
     """Refuse what workers cannot do."""
-    if workers is None and cluster is None:
+    if workers is None:
         return
-    if workers is not None and cluster is not None:
-        refuse(
-            "workers",
-            "The workers are those of this machine or those of a cluster: leave one option out.",
-        )
     if data.fill is not None:
         refuse("fill", "Workers do not read NULL: replace it in the file first.")
     from rankwise.distributed._cluster_fit import check_summable

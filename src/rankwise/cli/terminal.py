@@ -140,7 +140,11 @@ def _report(error: Exception) -> int:
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "rankwise"
         message = error.format_message().rstrip(".")
-        message += f"{'' if message.endswith('?') else '.'} Try '{command} --help'."
+        message += "" if message.endswith("?") else "."
+        known = [option.name for option in context.command.params] if context else []
+        if hasattr(error, "option_name") and "settings" in known:
+            message += " Parameters of the ranker are given by --set NAME=VALUE."
+        message += f" Try '{command} --help'."
     elif isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         message = f"{where}{error.strerror}."

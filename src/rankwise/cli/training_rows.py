@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rankwise.cli.data_options import DataOptions, note_ids, split_names
 from rankwise.cli.hashed_features import MOST_NUMBERED
 from rankwise.cli.input_files import explaining_width
+from rankwise.cli.options import refuse
 from rankwise.cli.preparation import Preparation
 from rankwise.cli.terminal import note, progress
 from rankwise.errors import DataError, MissingExtraError
@@ -24,6 +25,9 @@ from rankwise.routing import last_step, predict_with_queries
 
 if TYPE_CHECKING:
     from rankwise.data import LetorData, TableData
+
+
+MOST_WORKERS = 1000
 
 
 class InMemory:
@@ -207,7 +211,7 @@ class OnWorkers:
         if self.n_features > MOST_NUMBERED:
             raise DataError(
                 f"{path} has feature numbers up to {self.n_features:,}, which may be hashes. "
-                "Workers do not find out which of them occur: leave --workers and --cluster out."
+                "Workers do not find out which of them occur: leave --workers out."
             )
         _check_queries_of_workers(path, options, self.n_rows, has_queries=self.has_queries)
 
@@ -236,7 +240,7 @@ def _check_queries_of_workers(
     if file is not None and not has_queries:
         raise DataError(
             f"{path} has no qid, and workers do not read the group sizes in {file}. Write qid:ID "
-            "after the label of every row, or leave --workers and --cluster out."
+            "after the label of every row, or leave --workers out."
         )
     options.check_queries(path, n_rows, has_queries=has_queries)
 
@@ -265,11 +269,16 @@ def open_rows(path: Path, options: DataOptions, ranker: Any, client: Any) -> Tra
 
 
 @contextmanager
-def connected(workers: int | None, cluster: str | None) -> Iterator[Any]:
-    """A client of local workers, or of the cluster at an address; None without either."""
-    if workers is None and cluster is None:
+def connected(workers: str | None) -> Iterator[Any]:
+    """A client of that many local workers, or of the cluster at an address; None without either."""
+    if workers is None:
         yield None
         return
+    number = int(workers) if workers.isdecimal() else None
+    if number is not None and not 1 <= number <= MOST_WORKERS:
+        refuse(
+            "workers", f"Give a number from 1 to {MOST_WORKERS:,}, or an address: got {workers}."
+        )
     try:
         from distributed import Client
     except ImportError as error:
@@ -281,7 +290,7 @@ def connected(workers: int | None, cluster: str | None) -> Iterator[Any]:
 
     with ExitStack() as stack:
         stack.enter_context(_without_logs())
-        there = cluster if workers is None else stack.enter_context(local_cluster(workers))
+        there = workers if number is None else stack.enter_context(local_cluster(number))
         try:
             client = stack.enter_context(Client(there, timeout="20s"))
         except (OSError, ValueError) as error:
