@@ -13,7 +13,7 @@ def test_the_script_calls_the_program(run, shell):
 
 
 def test_an_unknown_shell(run):
-    assert "Choose from bash, zsh, fish: got 'ksh'" in run("completion", "ksh", ok=False)
+    assert "'ksh' is not one of 'bash', 'zsh', 'fish'" in run("completion", "ksh", ok=False)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from distributed.scheduler import KilledWorker
 from numpy.testing import assert_allclose
 
 from rankwise import load_model
-from rankwise.cli.training_rows import local_cluster
+from rankwise.cli.fit import local_cluster
 
 
 def test_workers_fit_the_same_model(files, run, tmp_path, monkeypatch):

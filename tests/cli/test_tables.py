@@ -2,6 +2,7 @@
 
 import json
 import re
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pandas as pd
@@ -81,13 +82,13 @@ def test_encoding_and_imputation_are_part_of_the_model(encode, tables, run, tmp_
     assert "lacks a feature of the model: brand" in line
 
 
-@pytest.mark.parametrize(("encode", "example"), [("onehot", ", such as 'acme'."), ("hashing", ".")])
-def test_numbers_where_the_model_encodes_text(encode, example, tables, run, tmp_path):
+@pytest.mark.parametrize("encode", ["onehot", "hashing"])
+def test_numbers_where_the_model_encodes_text(encode, tables, run, tmp_path):
     model, numbers = tmp_path / "model", tmp_path / "numbers.csv"
     pd.read_csv(tables / "test-mixed.csv").assign(brand=1.5).to_csv(numbers, index=False)
     options = (tables / "train-mixed.csv", "--encode", encode, "--impute", "median", "-q")
     run("fit", *options, *ALPHA, "-o", model)
-    message = f"the column 'brand' has numbers, but the model was fitted to text there{example}"
+    message = "the column 'brand' has numbers, but the model was fitted to text there."
     assert message in run("predict", model, numbers, "-q", ok=False)
     wrong = run("fit", *options, "--valid", numbers, "--force", "-o", model, ok=False)
     assert message in wrong
@@ -163,8 +164,14 @@ def test_options_for_the_other_kind_of_file_are_refused(files, tables, run, tmp_
         (("fit", files.train, "--impute", "mean", *out), "This is for tables"),
         (("fit", files.train, "--features", "a,b", *out), "give the number of features"),
         (("fit", tables / "train.csv", "--fill", "0", *out), "use --impute"),
-        (("fit", tables / "train.csv", "--format", "xls", *out), "Choose from letor, csv"),
-        (("fit", tables / "train.csv", "--encode", "words", *out), "Choose from onehot"),
+        (
+            ("fit", tables / "train.csv", "--format", "xls", *out),
+            "'xls' is not one of 'letor'",
+        ),
+        (
+            ("fit", tables / "train.csv", "--encode", "words", *out),
+            "'words' is not one of",
+        ),
         (("fit", tables / "train.csv", "--impute", "zero", *out), "Choose from mean"),
         (("fit", tables / "train.csv", "--valid", files.valid, *out), "both be tables"),
         (("fit", tables / "train-mixed.csv", *out), "--ignore brand"),
@@ -243,4 +250,5 @@ def test_columns_of_the_rows_of_exports_and_cards(odd, run, tmp_path):
 
 
 def test_commands_take_every_format_of_tables():
-    assert ("letor", *formats.FORMATS) == data_options.FORMATS
+    (words,) = {*get_args(get_type_hints(data_options.TableOptions)["format"])} - {type(None)}
+    assert ("letor", *formats.FORMATS) == get_args(words)

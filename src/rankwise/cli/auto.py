@@ -18,8 +18,7 @@ from rankwise.cli.options import (
     option,
     refuse,
 )
-from rankwise.cli.output_files import check_writable
-from rankwise.cli.terminal import interruptible, note, say, show
+from rankwise.cli.terminal import check_writable, interruptible, note, say, show
 
 if TYPE_CHECKING:
     from rankwise.data import LetorData

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
-from inspect import Parameter, signature
+from inspect import Parameter, cleandoc, signature
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    NoReturn,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import typer
 
-from rankwise.cli.terminal import with_parameters
+from rankwise.cli.terminal import PARAMETERS, with_parameters
 from rankwise.errors import ParameterError
 from rankwise.metric_names import get_metric
 from rankwise.rankers import RANKERS, TRANSFORMERS, ranker_class
@@ -80,46 +91,56 @@ def setting_words(ctx: typer.Context) -> list[str]:
     return [f"{name}=" for name in RankerOptions(model=ctx.params["model"]).defaults]
 
 
-ranker_option = partial(option, rich_help_panel="Ranker")
-alpha_option = partial(option, rich_help_panel="Choosing alpha")
 input_option = partial(option, exists=True, dir_okay=False)
 input_argument = partial(typer.Argument, exists=True, dir_okay=False)
-
+InputArgument = Annotated[Path, typer.Argument(exists=True, dir_okay=False)]
+InputArguments = Annotated[list[Path], typer.Argument(exists=True, dir_okay=False)]
+InputFile = Annotated[Path | None, typer.Option(exists=True, dir_okay=False)]
+Out = Annotated[Path | None, typer.Option("--out", "-o")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Positive = Annotated[int, typer.Option(min=1)]
+Count = Annotated[int | None, typer.Option(min=1)]
+Seed = Annotated[int, typer.Option(min=0)]
 TrainingFile = Annotated[
-    Path, input_argument(metavar="TRAIN", help="LETOR file or table to learn from.")
+    Path,
+    typer.Argument(
+        exists=True, dir_okay=False, metavar="TRAIN", help="LETOR file or table to learn from."
+    ),
 ]
-ModelFile = Annotated[Path, input_argument(metavar="MODEL", help="Model file to read.")]
+ModelFile = Annotated[
+    Path,
+    typer.Argument(exists=True, dir_okay=False, metavar="MODEL", help="Model file to read."),
+]
 ModelOut = Annotated[
     Path, typer.Option("--out", "-o", metavar="MODEL", help="Where to write the model.")
 ]
-FeatureNames = Annotated[
-    Path | None,
-    input_option(
-        "FILE", "Names of the features, one per line.", "those of the model, or f1, f2, ..."
-    ),
-]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Replace files that exist already.")]
+_ENTRY = re.compile(r"(\w+) : (.+?)(?:, default=(.+))?")
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command take groups of options: parameters whose type is a dataclass of options.
+    """Make the options of a command from its signature and its docstring.
 
-    Typer reads options from a signature. The fields of each dataclass take the place of its
-    parameter there; the command receives the object.
+    The section Parameters of the docstring has the help of each option, after a line
+    ``name : METAVAR, default=words``. A parameter may be a group of options, a dataclass with such
+    a docstring: its fields take the place of the parameter, and the command receives the object.
     """
     groups: dict[str, Any] = {}
+    texts = option_texts(command)
     parameters: list[Parameter] = []
     for name, parameter in signature(command, eval_str=True).parameters.items():
         kind = parameter.annotation
         if not is_dataclass(kind):
-            parameters.append(parameter)
+            parameters.append(_declared(name, kind, parameter.default, texts))
             continue
         groups[name] = kind
         hints = get_type_hints(kind, include_extras=True)
-        parameters += [
-            Parameter(f.name, Parameter.KEYWORD_ONLY, default=f.default, annotation=hints[f.name])
-            for f in fields(kind)
-        ]
+        helps = {
+            name: text
+            for base in reversed(kind.__mro__)
+            for name, text in option_texts(base).items()
+        }
+        parameters += [_declared(f.name, hints[f.name], f.default, helps) for f in fields(kind)]
 
     def run(**values: Any) -> None:
         for name, kind in groups.items():
@@ -129,55 +150,67 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     return with_parameters(run, parameters, like=command)
 
 
+def option_texts(documented: Any) -> dict[str, dict[str, Any]]:
+    """The metavar, the help and the default of each option in a docstring, and its panel."""
+    texts: dict[str, dict[str, Any]] = {}
+    panel = getattr(documented, "panel", None)
+    _, _, section = cleandoc(documented.__doc__ or "").partition(PARAMETERS)
+    for line in section.splitlines():
+        entry = _ENTRY.fullmatch(line)
+        if entry:
+            name, metavar, default = entry.groups()
+            texts[name] = text = {"metavar": metavar, "help": "", "rich_help_panel": panel}
+            text["show_default"] = default or True
+        else:
+            text["help"] = f"{text['help']} {line.strip()}".strip()
+    return texts
+
+
+def _declared(name: str, kind: Any, default: Any, texts: dict[str, dict[str, Any]]) -> Parameter:
+    """A parameter as typer reads it, with the help that `texts` has for it."""
+    kind, info = get_args(kind)[:2] if get_origin(kind) is Annotated else (kind, typer.Option())
+    info = copy(info)
+    if kind is bool and not default and info.default is ...:
+        info.param_decls = (f"--{name.replace('_', '-')}",)  # without a --no-...
+    for key, value in texts.get(name, {}).items():
+        if value is not None:
+            setattr(info, key, value)
+    return Parameter(
+        name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info]
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class RankerOptions:
-    """A ranker and its parameters, whose names, valid values and defaults the ranker declares."""
+    """A ranker and its parameters, whose names, valid values and defaults the ranker declares.
 
-    model: Annotated[
-        str,
-        ranker_option(
-            "NAME",
-            "rankrls compares the rows of a query. rls is plain regression. sparse-rankrls and "
-            "sparse-rls use a kernel on landmarks, for very many rows. additive-rankrls sums "
-            "functions of single features. transductive-rankrls also learns from rows without "
-            "labels. kpcrank and kpcr choose a number of kernel components. ranksvm has a hinge "
-            "loss. pairwise-gp is a Gaussian process, for few rows. boosted grows trees with "
-            "LightGBM.",
-            autocompletion=models,
-        ),
-    ] = "rankrls"
-    kernel: Annotated[
-        str | None,
-        ranker_option(
-            "NAME",
-            "linear, rbf, laplacian, polynomial, sigmoid or cosine. With a kernel other than "
-            "linear, the model file contains the training rows or the landmarks.",
-            "linear, or rbf for sparse models and components",
-            autocompletion=lists_of(kernel_words),
-        ),
-    ] = None
-    scale: Annotated[
-        str | None,
-        ranker_option(
-            "NAME",
-            "Scale features within each query to \\[0, 1] (query-minmax), to mean 0 and variance "
-            "1 (query-standard) or to ranks (query-ranks); over all rows (standard); not at all "
-            "(none); or as the ranker chooses (auto).",
-            "query-minmax, or auto for a file without query ids",
-            autocompletion=lists_of(scale_words),
-        ),
-    ] = None
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Any other parameter of the ranker, by its name in Python, as in "
-            "--set gamma=0.1 --set ties=exclude. A wrong name lists all.",
-            autocompletion=setting_words,
-            rich_help_panel="Ranker",
-        ),
-    ] = None
+    Parameters
+    ----------
+    model : NAME
+        rankrls compares the rows of a query. rls is plain regression. sparse-rankrls and sparse-rls
+        use a kernel on landmarks, for very many rows. additive-rankrls sums functions of single
+        features. transductive-rankrls also learns from rows without labels. kpcrank and kpcr choose
+        a number of kernel components. ranksvm has a hinge loss. pairwise-gp is a Gaussian process,
+        for few rows. boosted grows trees with LightGBM.
+    kernel : NAME, default=linear, or rbf for sparse models and components
+        linear, rbf, laplacian, polynomial, sigmoid or cosine. With a kernel other than linear, the
+        model file contains the training rows or the landmarks.
+    scale : NAME, default=query-minmax, or auto for a file without query ids
+        Scale features within each query to [0, 1] (query-minmax), to mean 0 and variance 1
+        (query-standard) or to ranks (query-ranks); over all rows (standard); not at all (none); or
+        as the ranker chooses (auto).
+    settings : NAME=VALUE
+        Any other parameter of the ranker, by its name in Python, as in --set gamma=0.1
+        --set ties=exclude. A wrong name lists all.
+    """
+
+    panel: ClassVar = "Ranker"
+    model: Annotated[str, typer.Option(autocompletion=models)] = "rankrls"
+    kernel: Annotated[str | None, typer.Option(autocompletion=lists_of(kernel_words))] = None
+    scale: Annotated[str | None, typer.Option(autocompletion=lists_of(scale_words))] = None
+    settings: Annotated[list[str] | None, typer.Option("--set", autocompletion=setting_words)] = (
+        None
+    )
 
     @property
     def ranker_class(self) -> Any:
@@ -290,39 +323,25 @@ class RankerOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionOptions:
-    """How to choose alpha."""
+    """How to choose alpha.
 
-    alphas: Annotated[
-        str | None,
-        typer.Option(
-            "--alpha",
-            "--alphas",
-            metavar="A",
-            help="Regularization strength: a number, auto, or values to choose from. These are a "
-            "list, as in 0.1,1,10, or FROM:TO:COUNT, evenly spaced on a logarithmic scale, as in "
-            f"{ALPHAS}.",
-            show_default="auto; 1 for ranksvm, 0 for kpcrank and kpcr",
-            rich_help_panel="Choosing alpha",
-        ),
-    ] = None
-    metric: Annotated[
-        str | None,
-        alpha_option(
-            "NAME",
-            f"What to choose by: {METRIC_HELP}",
-            "ndcg@10 for grades in queries, else disagreement",
-            autocompletion=metric_words,
-        ),
-    ] = None
-    relevant: Annotated[
-        float | None,
-        alpha_option(
-            "LABEL",
-            "Rows with at least this label are relevant, for metrics that count relevant rows, "
-            "such as MAP and MRR.",
-            "1",
-        ),
-    ] = None
+    Parameters
+    ----------
+    alphas : A, default=auto; 1 for ranksvm, 0 for kpcrank and kpcr
+        Regularization strength: a number, auto, or values to choose from. These are a list, as in
+        0.1,1,10, or FROM:TO:COUNT, evenly spaced on a logarithmic scale, as in 1e-3:1e8:23.
+    metric : NAME, default=ndcg@10 for grades in queries, else disagreement
+        Metric to choose by: ndcg@10, MAP, MRR, precision@5, disagreement, auc, ... A wrong name
+        lists them all.
+    relevant : LABEL, default=1
+        Rows with at least this label are relevant, for metrics that count relevant rows, such as
+        MAP and MRR.
+    """
+
+    panel: ClassVar = "Choosing alpha"
+    alphas: Annotated[str | None, typer.Option("--alpha", "--alphas")] = None
+    metric: Annotated[str | None, typer.Option(autocompletion=metric_words)] = None
+    relevant: float | None = None
 
     @property
     def grid(self) -> list[float]:

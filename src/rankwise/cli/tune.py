@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from rankwise.cli.data_options import DataOptions
-from rankwise.cli.input_files import in_one_line, note_scaling
+from rankwise.cli.data_options import DataOptions, in_one_line, note_scaling
 from rankwise.cli.options import (
     Force,
     ModelOut,
@@ -17,8 +16,7 @@ from rankwise.cli.options import (
     option,
     refuse,
 )
-from rankwise.cli.output_files import check_writable
-from rankwise.cli.terminal import note, progress, show
+from rankwise.cli.terminal import check_writable, note, progress, show
 from rankwise.routing import last_step
 from rankwise.tables import plural
 
