@@ -68,7 +68,7 @@ def ranking(tmp_path):
 def test_every_setting_is_scored_and_the_best_is_written(files, tune, tmp_path):
     out = tmp_path / "model.rankwise"
     result = tune(
-        files.train, "-o", out, "--alphas", "0.1:1000:5", "--ties", "include,exclude",
+        files.train, "-o", out, "--alphas", "0.1:1000:5", "--set", "ties=include,exclude",
         "--metric", "ndcg@3",
     )  # fmt: skip
     data = read_letor(files.train)
@@ -186,8 +186,8 @@ def test_normalized_features_and_relevant_labels(files, tune, tmp_path):
 def test_every_combination_is_tried(files, tune, tmp_path):
     out = tmp_path / "m.rankwise"
     result = tune(
-        files.train, "-o", out, "--kernel", "linear,polynomial", "--gamma", "0.01,0.1",
-        "--degree", 2, "--weighting", "queries,pairs", "--alphas", "1,10",
+        files.train, "-o", out, "--kernel", "linear,polynomial", "--set", "gamma=0.01,0.1",
+        "--set", "degree=2", "--set", "weighting=queries,pairs", "--alphas", "1,10",
     )  # fmt: skip
     assert result.stdout.splitlines()[2].split()[:2] == ["setting", "alpha"]
     rows = [re.match(r".*?weighting \w+", line)[0] for line in table_of(result)]
@@ -206,8 +206,8 @@ def test_every_combination_is_tried(files, tune, tmp_path):
 
 def test_the_table_has_the_ten_best(files, tune, tmp_path):
     options = (
-        *("--weighting", "rows,queries,pairs", "--scale", "none,query-minmax,query-ranks"),
-        *("--ties", "include,exclude", "--alphas", 1),
+        *("--set", "weighting=rows,queries,pairs", "--scale", "none,query-minmax,query-ranks"),
+        *("--set", "ties=include,exclude", "--alphas", 1),
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # features on different scales
@@ -223,7 +223,7 @@ def test_rankers_without_exact_hold_outs_are_refitted(files, tune, tmp_path):
     out = tmp_path / "m.rankwise"
     result = tune(
         files.train, "-o", out, "--model", "ranksvm", "--alphas", "0.1,10", "--folds", 2,
-        "--weighting", "rows,queries", "--metric", "disagreement",
+        "--set", "weighting=rows,queries", "--metric", "disagreement",
     )  # fmt: skip
     data = read_letor(files.train)
     grid = {"ranksvm__alpha": [0.1, 10.0], "ranksvm__weighting": ["rows", "queries"]}
@@ -241,7 +241,7 @@ def test_rankers_without_exact_hold_outs_are_refitted(files, tune, tmp_path):
 
 
 def test_rankers_that_choose_for_themselves(files, tune, tmp_path):
-    out, options = tmp_path / "m.rankwise", ("--model", "kpcrank", "--components", 2)
+    out, options = tmp_path / "m.rankwise", ("--model", "kpcrank", "--set", "n_components=2")
     result = tune(files.train, "-o", out, *options, "--folds", 2, "--metric", "disagreement")
     (row,) = lines_of(result)
     data = read_letor(files.train)
@@ -253,12 +253,15 @@ def test_rankers_that_choose_for_themselves(files, tune, tmp_path):
     message = tune(files.train, "-fo", out, *options, "--plot", page, ok=False)
     assert "nothing to draw" in message
     message = tune(files.train, "-fo", out, *options, "--alphas", "1,2", ok=False)
-    assert "'--alphas': This is for the models rankrls, rls" in message
+    assert "'--alphas': kpcrank has no alpha to choose" in message
 
 
 def test_a_page_of_rankers_without_alpha(files, run, tmp_path):
-    page, options = tmp_path / "page.html", ("--model", "kpcrank", "--components", 2, "--folds", 2)
-    run("tune", files.train, "-o", tmp_path / "m", *options, "--gamma", "0.1,1", "--plot", page)
+    page, options = (
+        tmp_path / "page.html",
+        ("--model", "kpcrank", "--set", "n_components=2", "--folds", 2),
+    )
+    run("tune", files.train, "-o", tmp_path / "m", *options, "--set", "gamma=0.1,1", "--plot", page)
     text = page.read_text()
     assert "alpha" not in text.partition("The model")[0]
     assert "How far each is behind the best on the same queries" in text
@@ -267,7 +270,7 @@ def test_a_page_of_rankers_without_alpha(files, run, tmp_path):
 def test_without_queries_pairs_are_held_out(ranking, tune, tmp_path):
     path, X, y = ranking
     out = tmp_path / "m.rankwise"
-    options = "--alphas", "0.1:1000:5", "--ties", "exclude"
+    options = "--alphas", "0.1:1000:5", "--set", "ties=exclude"
     want = leave_pair_out(RankRLS(ties="exclude"), X, y, alphas=GRID)
     for metric, values in (("disagreement", want.error), ("auc", want.auc)):
         result = tune(path, "--one-ranking", "-fo", out, "--metric", metric, *options)
@@ -282,7 +285,7 @@ def test_the_best_of_several_aucs_is_the_largest(ranking, tune, tmp_path):
     path, *_ = ranking
     result = tune(
         path, "-o", tmp_path / "m.rankwise", "--metric", "auc", "--alphas", "1",
-        "--kernel", "rbf", "--gamma", "100,0.1", "--one-ranking",
+        "--kernel", "rbf", "--set", "gamma=100,0.1", "--one-ranking",
     )  # fmt: skip
     first, second = (float(row[3]) for row in lines_of(result))
     assert first > second
@@ -319,7 +322,7 @@ def test_a_page_has_everything(files, run, tmp_path):
     page = tmp_path / "report.html"
     run(
         "tune", files.train, "-o", tmp_path / "m.rankwise", "--alphas", "1:1000:4", "--plot", page,
-        "--weighting", "pairs,rows,queries", "--ties", "include,exclude",
+        "--set", "weighting=pairs,rows,queries", "--set", "ties=include,exclude",
     )  # fmt: skip
     text = page.read_text()
     assert text.count("<svg") == 1
@@ -343,15 +346,14 @@ def test_without_matplotlib(files, tune, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--alphas", "1:10"], "'--alphas'"),
+        (["--alphas", "1:10"], "'--alpha'"),
         (["--alphas", "0,1"], "need alphas above 0"),
-        (["--gamma", "1:10", "--kernel", "rbf"], "'--gamma'"),
-        (["--gamma", "1"], "for the kernels rbf, laplacian, polynomial, sigmoid: got linear"),
-        (["--kernel", "rbf,linear", "--degree", "2"], "'--degree'"),
-        (["--kernel", "rbf,spline"], "Choose from linear, rbf"),
-        (["--ties", "both"], "Choose from include, exclude"),
-        (["--weighting", ""], "'--weighting'"),
-        (["--model", "rls", "--ties", "exclude"], "for the models rankrls"),
+        (["--set", "gamma=1:10", "--kernel", "rbf"], "'--set'"),
+        (["--kernel", "rbf,linear", "--set", "degree=2"], "degree has no effect on this kernel"),
+        (["--kernel", "rbf,spline"], "kernel must be one of linear, rbf"),
+        (["--set", "ties=both"], "ties must be one of include, exclude"),
+        (["--set", "weighting="], "weighting must be one of pairs, rows, queries: got ''"),
+        (["--model", "rls", "--set", "ties=exclude"], "rls has no parameter 'ties', only alpha"),
         (["--metric", "mop"], "metric must be one of"),
         (["--metric", "ndcg", "--relevant", "2"], "'--relevant'"),
         (["--folds", "1"], "'--folds'"),
@@ -403,7 +405,7 @@ def test_ohsumed_without_a_validation_file(data_folder, run, tune, tmp_path):
     )
     tuned, fitted = tmp_path / "tuned.rankwise", tmp_path / "fitted.rankwise"
     options = "--metric", "map"
-    tune(train, "-o", tuned, "--ties", "include,exclude", *options)
+    tune(train, "-o", tuned, "--set", "ties=include,exclude", *options)
     run("fit", train, "-o", fitted, "--valid", valid, *options)
 
     def map_of(path):
@@ -416,7 +418,7 @@ def test_ohsumed_without_a_validation_file(data_folder, run, tune, tmp_path):
 def test_words_say_how_far_the_choice_is_from_the_next(files, tune, tmp_path):
     out = tmp_path / "model.rankwise"
     options = ("--alphas", "0.1:1000:5", "--metric", "ndcg@3")
-    result = tune(files.train, "-o", out, *options, "--ties", "include,exclude")
+    result = tune(files.train, "-o", out, *options, "--set", "ties=include,exclude")
     data = read_letor(files.train)
     a, b = (
         leave_query_out(

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from rankwise.cli.options import Force, input_argument, option, refuse
-from rankwise.cli.output_files import check_writable
-from rankwise.cli.terminal import interruptible, note, say, show
+from rankwise.cli.terminal import check_writable, interruptible, note, say, show
 
 KERNELS = ("linear", "rbf")
 MISSING = ("refuse", "drop-rows", "drop-columns", "median")

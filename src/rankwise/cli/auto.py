@@ -18,8 +18,7 @@ from rankwise.cli.options import (
     option,
     refuse,
 )
-from rankwise.cli.output_files import check_writable
-from rankwise.cli.terminal import interruptible, note, say, show
+from rankwise.cli.terminal import check_writable, interruptible, note, say, show
 
 if TYPE_CHECKING:
     from rankwise.data import LetorData
@@ -94,8 +93,6 @@ def auto(
     """
     from rankwise.persistence import save_model
 
-    if data.shows_columns(train):
-        return
     for path in (out, report):
         if path is not None:
             check_writable(path, train, test, force=force)

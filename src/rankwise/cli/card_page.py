@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from rankwise import AutoRanker, PairwiseGP, RankingSearchCV, SparseBilinearRanker, __version__
+from rankwise.cli.data_options import in_one_line, scores_of
 from rankwise.cli.info import model_facts
-from rankwise.cli.input_files import in_one_line, scores_of
 from rankwise.errors import DataError, ExportError
 from rankwise.estimators._scaling import scales_within_queries
 from rankwise.export import feature_weights

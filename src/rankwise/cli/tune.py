@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from rankwise.cli.data_options import DataOptions, needed
-from rankwise.cli.input_files import in_one_line, note_scaling
+from rankwise.cli.data_options import DataOptions, in_one_line, note_scaling
 from rankwise.cli.options import (
     Force,
     ModelOut,
@@ -17,8 +16,7 @@ from rankwise.cli.options import (
     option,
     refuse,
 )
-from rankwise.cli.output_files import check_writable
-from rankwise.cli.terminal import note, progress, show
+from rankwise.cli.terminal import check_writable, note, progress, show
 from rankwise.routing import last_step
 from rankwise.tables import plural
 
@@ -30,7 +28,7 @@ PICTURES = (".svg", ".png", ".pdf", ".html")
 def tune(
     *,
     train: TrainingFile,
-    out: ModelOut = None,
+    out: ModelOut,
     force: Force = False,
     folds: Annotated[
         int | None,
@@ -61,8 +59,8 @@ def tune(
     --one-ranking, every pair of rows is held out instead (with --folds, that many folds of
     rows).
 
-    The options --kernel, --gamma, --scale, --ties and --weighting take several values, separated by
-    commas, and every combination is tried. Prints how well the ten best do at their best alpha, and
+    The options --kernel, --scale and --set take several values, separated by commas, and every
+    combination is tried. Prints how well the ten best do at their best alpha, and
     how far they are behind the best on the same queries, with the standard error of this
     difference; draws a picture of it, and writes the best model. Says how far the best is from the
     next, and whether the data could tell.
@@ -79,19 +77,16 @@ def tune(
       rankwise tune train.txt --out model.rankwise
       rankwise tune train.txt --scale query-minmax,query-ranks --metric MAP \\
           -o model.rankwise
-      rankwise tune train.txt --kernel linear,rbf --gamma 0.01:1:5 --folds 10 \\
+      rankwise tune train.txt --kernel linear,rbf --set gamma=0.01:1:5 --folds 10 \\
           --plot report.html -o model.rankwise
       rankwise tune train.csv --query search_id --label clicks --encode onehot \\
           -o model.rankwise
-      rankwise tune train.txt --model boosted --weighting rows,queries -o model.rankwise
-      rankwise tune train.txt --model sparse-rankrls --landmarks 300 --gamma 0.01:1:5 \\
+      rankwise tune train.txt --model boosted --set weighting=rows,queries -o model.rankwise
+      rankwise tune train.txt --model sparse-rankrls --set n_landmarks=300 --set gamma=0.01:1:5 \\
           -o model.rankwise
     """
     from rankwise.persistence import save_model
 
-    if data.shows_columns(train):
-        return
-    out = needed(out, "tune")
     if selection.alphas is not None:
         options.check_alpha("alphas")
     rankers = list(options.combinations())
@@ -116,7 +111,7 @@ def tune(
         write_picture,
     )
     from rankwise.model_selection.search.exact import is_too_wide
-    from rankwise.model_selection.search.refits import fit_with_queries
+    from rankwise.model_selection.rows import fit_with_queries
 
     refitted = options.is_refitted or any(
         is_too_wide(last_step(ranker), rows.X) for _, ranker in rankers

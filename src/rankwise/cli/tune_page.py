@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import __version__
-from rankwise.cli.input_files import in_one_line
+from rankwise.cli.data_options import in_one_line
 from rankwise.cli.options import SelectionOptions, refuse
 from rankwise.data import LetorData
 from rankwise.holdout.scores import given_words
