@@ -29,7 +29,6 @@ from rankwise.holdout.plans import Comparisons as OutOfFolds
 from rankwise.holdout.plans import Items
 from rankwise.holdout.scores import GREATER_IS_BETTER, ObservedComparisons
 from rankwise.metric_names import COMPARISON_METRICS
-from rankwise.metrics import get_metric
 from rankwise.metrics.ranking_scorer import RankingScorer, in_columns
 from rankwise.model_selection.comparison_hold_outs import comparison_problem
 from rankwise.model_selection.hold_outs import all_predictions, hold_out_rows, leave_pair_out
@@ -234,9 +233,9 @@ class UnitValues:
                 "must be finite. Scale the features, or use other parameters."
             )
         units, n_queries = np.unique(codes), data.groups.n_groups
-        if isinstance(scorer.scoring, str):
+        if scorer.metric is not None:
             values = np.full((len(scores), len(units), labels.shape[1]), np.nan)
-            function = get_metric(scorer.scoring).function
+            function = scorer.metric.function
             for c, o in np.ndindex(len(scores), labels.shape[1]):
                 found = function(labels[:, o], scores[c, :, o], codes, per_query=True)
                 value = 0.0 - found.values if scorer.negated else found.values
@@ -370,7 +369,7 @@ class RowTrials:
     @property
     def has_query_values(self) -> bool:
         """Whether there is a value for each query, and not only one for each split."""
-        return self.data.qid is not None and isinstance(self.scorer.scoring, str)
+        return self.data.qid is not None and self.scorer.metric is not None
 
     def by_query(self, units: UnitValues) -> Array:
         """The mean of each query over splits; without values of queries, the value of each split.
