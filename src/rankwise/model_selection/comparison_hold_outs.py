@@ -14,7 +14,7 @@ from rankwise.holdout.engine import ComparisonHoldOut, hold_out
 from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.holdout.plans import Comparisons, Items
 from rankwise.holdout.scores import GREATER_IS_BETTER, HeldOutScores, ObservedComparisons
-from rankwise.model_selection.hold_outs import is_on_components, least_squares
+from rankwise.model_selection.hold_outs import least_squares
 from rankwise.parameters import Choice, Whole, check_alphas, check_value
 from rankwise.tables import Column, Table
 
@@ -289,12 +289,12 @@ def comparison_problem(
                 "Exact hold-outs need alphas above 0: got 0. Use a small alpha instead."
             )
     problem = ranker.make_pairs_problem(X, pairs, **given)
-    if is_on_components(problem):
+    if problem.space.has_own_hold_outs:
         raise ParameterError(
             f"Components of {type(ranker).__name__} are not linear in the comparisons: use "
             "RankingSearchCV.fit_pairs, which refits, or a ranker without components."
         )
-    graph = problem.tasks[0].graph
+    graph = problem.comparisons
     if graph.margin.ndim > 1:
         raise DataError(
             f"Hold-outs of comparisons need one margin per pair: got shape {graph.margin.shape}."

@@ -13,13 +13,13 @@ from sklearn.base import clone
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._scaling import kept_of_all_rows
 from rankwise.estimators.components.held_out_errors import ComponentErrors
 from rankwise.estimators.components.kpcrank import ComponentMixin
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
+from rankwise.estimators.ranker_mixin import explain_calls
 from rankwise.graph import QueryGroups
-from rankwise.holdout.alpha_choice import choose_alpha, settled
+from rankwise.holdout.alpha_choice import choose_alpha
 from rankwise.holdout.alpha_grid import data_alphas
 from rankwise.holdout.engine import HoldOut, hold_out
 from rankwise.holdout.hold_out_problem import HoldOutProblem
@@ -39,7 +39,6 @@ from rankwise.holdout.scores import HeldOutScores, alpha_table, given_words
 from rankwise.metrics import get_metric
 from rankwise.model_selection.rows import LabelledRows
 from rankwise.parameters import Whole, as_generator, check_alphas, check_value
-from rankwise.problem import Problem
 from rankwise.tables import Table, TableMixin, plural
 
 if TYPE_CHECKING:
@@ -66,16 +65,16 @@ def hold_out_problem(
     if alphas is not None or ranker.alpha != "auto":
         given = check_alphas(ranker.alpha if alphas is None else alphas)
     weights = {"query_weight": query_weight, "sample_weight": sample_weight}
-    problem = settled(ranker.make_problem(X, y, qid=qid, **weights))
-    if labelled_rows(problem) is not None and not unlabelled:
+    problem = ranker.make_problem(X, y, qid=qid, **weights).settled()
+    if problem.space.labelled is not None and not unlabelled:
         raise DataError("This hold-out needs a label for every row: y has NaN.")
     values = data_alphas(problem) if given is None else given
-    if values.min() == 0 and not is_on_components(problem):
+    if values.min() == 0 and not problem.space.has_own_hold_outs:
         raise ParameterError(
             "Exact hold-outs need alphas above 0, except for KPCRank and KPCR: got 0. Use a "
             "small alpha instead."
         )
-    if getattr(problem.space, "keeps_rows", False):
+    if problem.space.keeps_rows:
         return HoldOutProblem.of(problem, values)
     kept = kept_of_all_rows(ranker, problem.space)
     return HoldOutProblem.of(problem, values, ranker.scaling_, kept)
@@ -89,17 +88,6 @@ def least_squares(estimator: Any) -> Any:
             f"{type(estimator).__name__}. RankingSearchCV and cross_validate refit any estimator."
         )
     return clone(estimator)
-
-
-def labelled_rows(problem: Problem) -> Index | None:
-    """The numbers of the rows of a problem, if the user passed unlabelled rows as well."""
-    found = problem.space.chosen if getattr(problem.space, "keeps_rows", False) else None
-    return None if found is None or len(found.rows) == found.n_rows else found.rows
-
-
-def is_on_components(problem: Problem) -> bool:
-    """Whether the ranker is KPCRank or KPCR, which may have alpha = 0."""
-    return "components" in getattr(problem.space, "shared", ())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -336,9 +324,7 @@ def all_predictions(held: HoldOut) -> Array:
     """Predictions for all rows of the user, in the form of y; NaN for rows without labels."""
     problem = held.problem
     outputs = problem.by_output(problem.returned(held.predictions))
-    if labelled_rows(problem.problem) is None:
-        return outputs
-    return problem.problem.space.chosen.for_all_rows(outputs)
+    return problem.problem.space.for_all_rows(outputs)
 
 
 class Units(NamedTuple):
@@ -557,7 +543,7 @@ def leave_pair_out(
     (10.0, array([0.993, 0.994, 0.99 ]))
     """
     problem = hold_out_problem(estimator, X, y, qid, alphas, query_weight, unlabelled=True)
-    labelled = labelled_rows(problem.problem)
+    labelled = problem.problem.space.labelled
     given = strata is not None or groups is not None or np.ndim(pairs) > 0
     if labelled is not None and given:
         raise DataError(

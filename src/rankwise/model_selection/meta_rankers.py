@@ -12,11 +12,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rankwise.backends.arrays import Array, to_host
 from rankwise.data.query_rows import qid_from_groups
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._scaling import speaking_for_parts, warn_of_queries
-from rankwise.estimators._scores import in_dtype
 from rankwise.estimators._validation import forget
-from rankwise.estimators.ranker_mixin import RankerMixin
+from rankwise.estimators.ranker_mixin import RankerMixin, explain_calls, in_dtype
 from rankwise.graph import QueryGroups
 from rankwise.metric_names import get_metric
 from rankwise.model_selection.rows import (

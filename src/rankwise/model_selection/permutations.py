@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_consistent_length
 
 from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
 from rankwise.errors import DataError, ParameterError, warn
-from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
+from rankwise.estimators.ranker_mixin import explain_calls
 from rankwise.graph import QueryGroups
 from rankwise.graph.label_checks import numeric_labels
 from rankwise.holdout.engine import hold_out

@@ -191,8 +191,7 @@ def is_too_wide(estimator: Any, X: Any) -> bool:
     """Whether sparse rows are fitted by conjugate gradients, which have no exact hold-outs."""
     if not (is_sparse(X) and hasattr(estimator, "make_space")):
         return False
-    form = getattr(estimator.make_space(X.shape[1]), "form", None)
-    return form is not None and form(X) == "cg"
+    return bool(estimator.make_space(X.shape[1]).form(X) == "cg")
 
 
 @dataclass(frozen=True)
