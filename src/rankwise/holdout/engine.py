@@ -13,7 +13,7 @@ from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.graph import QueryGroups
 from rankwise.holdout.comparison_hold_out import edges_of, without_items
 from rankwise.holdout.held_out_edges import Edges
-from rankwise.holdout.held_out_folds import predict_queries, predict_rows, rescales
+from rankwise.holdout.held_out_folds import check_folds, predict_queries, predict_rows, rescales
 from rankwise.holdout.held_out_pairs import pair_differences, pair_errors, pair_losses
 from rankwise.holdout.hold_out_problem import HoldOutProblem, explained_rounding, plain_problem
 from rankwise.holdout.leave_pair_out import PairDifferences
@@ -189,8 +189,12 @@ def hold_out(problem: HoldOutProblem, plan: Plan) -> Any:
 def _rows(problem: HoldOutProblem, plan: Queries | QueryFolds | Rows | RowFolds) -> HoldOut:
     folds = plan.folds(problem.groups)
     whole_queries = isinstance(plan, (Queries, QueryFolds))
-    predict = predict_queries if whole_queries else predict_rows
-    predictions = predict(problem, folds)
+    space = problem.problem.space
+    if whole_queries and space.has_own_hold_outs:
+        check_folds(problem, folds)
+        predictions = space.hold_out_queries(problem.problem, problem.lams, folds)
+    else:
+        predictions = (predict_queries if whole_queries else predict_rows)(problem, folds)
     exact = whole_queries or problem.loss.ties == "include"
     fold_of = np.empty(len(problem.y), dtype=np.intp)
     for k, fold in enumerate(folds):
