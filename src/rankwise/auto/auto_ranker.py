@@ -26,11 +26,9 @@ from rankwise.graph import QueryGroups
 from rankwise.graph.label_checks import numeric_labels
 from rankwise.metrics import get_metric
 from rankwise.metrics.ranking_scorer import RankingScorer, are_grades, default_metric
-from rankwise.model_selection.best_mean import HeldOutPool, PairedDifference
-from rankwise.model_selection.meta_rankers import MeanRanker
-from rankwise.model_selection.rows import LabelledRows, check_fit_and_predict
-from rankwise.model_selection.splits import Splits
-from rankwise.model_selection.trials import RowTrials
+from rankwise.model_selection.meta_rankers import HeldOutPool, MeanRanker, PairedDifference
+from rankwise.model_selection.rows import LabelledRows, Splits, check_fit_and_predict
+from rankwise.model_selection.trials import Batch, RowTrials
 from rankwise.parameters import (
     AnyOf,
     Choice,
@@ -222,9 +220,10 @@ def hold_out(candidate: Candidate, data: LabelledRows, folds: Folds, metric: str
     settings: list[dict[str, float]] = [{}]
     shared: tuple[str, ...] = ()
     trials = RowTrials(data, folds.refits, scorer)
+    batch = Batch([0], ranker, None)
     if getattr(ranker, "exact_search", False) and ranker.alpha != 0:
         trials = RowTrials(data, folds.exact, scorer)
-        held_out = trials.exact(ranker, None)
+        held_out = trials.hold_out(batch, None)
         assert held_out.alphas is not None  # of a least-squares ranker
         # The largest alpha first: the first of equal scores is the best.
         order = np.argsort(-held_out.alphas)
@@ -237,7 +236,7 @@ def hold_out(candidate: Candidate, data: LabelledRows, folds: Folds, metric: str
         found = staged[:, trials.splits.rows]
         settings = [{"n_estimators": number} for number in numbers.tolist()]
     else:
-        parts = [trials.refit(ranker, None, k).values for k in range(len(trials.splits))]
+        parts = [trials.hold_out(batch, k).values for k in range(len(trials.splits))]
         found = np.concatenate(parts, axis=1)
     if found.ndim != 2 or not np.isfinite(found).all():
         raise DataError(f"The scores of {candidate.name!r} must be one finite number for each row.")
@@ -382,7 +381,9 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         data = LabelledRows.of(X, y, qid)
         if data.groups.n_groups == 1:
             data = replace(data, qid=None)
-        metric = self._metric(data)
+        metric = self.metric
+        if metric == "auto":
+            metric = default_metric(data.y, data.groups.n_groups)
         if get_metric(metric).counts_relevant and are_grades(data.y):
             data = _by_relevance(data)
         folds = make_folds(data)
@@ -424,12 +425,8 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
     def parts_(self) -> list[Part]:
         """The parts of the mean, best first."""
         mean = self.mean_ranker_
-        return [
-            Part(name, float(weight), ranker)
-            for name, weight, ranker in zip(
-                self.part_names_, mean.weights_, mean.rankers_, strict=True
-            )
-        ]
+        parts = zip(self.part_names_, mean.weights_.tolist(), mean.rankers_, strict=True)
+        return [Part(*part) for part in parts]
 
     def explain(self) -> Explanation:
         """Which parts carry the score, by held-out predictions.
@@ -442,12 +439,6 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         """
         check_is_fitted(self, "mean_ranker_")
         return self.explanation_
-
-    def _metric(self, data: LabelledRows) -> str:
-        if self.metric == "auto":
-            return default_metric(data.y, data.groups.n_groups)
-        get_metric(self.metric)  # raises an error for an unknown metric
-        return self.metric
 
     def _candidates(self, data: LabelledRows) -> list[Candidate]:
         rng = as_generator(self.random_state)
@@ -478,15 +469,16 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         """Trials within the budgets, and which candidates were left out for lack of them."""
         trials: list[CandidateTrial] = []
         left_out: list[str] = []
-        candidates = self._candidates(data)
-        start = perf_counter()
+        candidates, start = self._candidates(data), perf_counter()
+        limits = self.time_budget, self.memory_budget
+        seconds, memory = (np.inf if limit is None else limit for limit in limits)
         bar = progress_bar("Holding out", len(candidates)) if self.verbose else nullcontext(unseen)
         with bar as show:
             for k, candidate in enumerate(candidates):
                 n_bytes = candidate.n_bytes(*data.X.shape)
-                if self.memory_budget is not None and n_bytes > self.memory_budget:
+                if n_bytes > memory:
                     left_out.append(f"{candidate.name}, which needs {in_bytes(n_bytes)}")
-                elif trials and self._is_late(perf_counter() - start):
+                elif trials and perf_counter() - start >= seconds:
                     left_out.append(f"{candidate.name}, as the time was up")
                 else:
                     try:
@@ -496,18 +488,13 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
                 show(k + 1, candidate.name)
         if not trials:
             least = min(candidates, key=lambda candidate: candidate.n_bytes(*data.X.shape))
-            needed = in_bytes(least.n_bytes(*data.X.shape))
-            budget = self.memory_budget
-            limit = "" if budget is None else f" within memory_budget={budget:g} bytes"
             raise KernelSizeError(
-                f"There is too little memory{limit} for each of {len(candidates)} candidates: the "
-                f"smallest, {least.name!r}, needs about {needed}. Use a larger memory_budget, "
-                "fewer rows, or other candidates."
+                f"There is too little memory for each of {len(candidates)} candidates, with "
+                f"memory_budget={self.memory_budget}: the smallest, {least.name!r}, needs about "
+                f"{in_bytes(least.n_bytes(*data.X.shape))}. Use a larger memory_budget, fewer "
+                "rows, or other candidates."
             )
         return trials, left_out
-
-    def _is_late(self, seconds: float) -> bool:
-        return self.time_budget is not None and seconds >= self.time_budget
 
     def _predict_queries(self, X: Any, qid: Any) -> Any:
         return self.predict(X, qid=qid)
@@ -542,11 +529,10 @@ def _results(
     trials: list[CandidateTrial], left_out: list[str], pool: HeldOutPool, chosen: Index
 ) -> AutoResults:
     """The table of all trials."""
-    greater_is_better = get_metric(pool.metric).greater_is_better
-    values = pool.values
-    best = values[np.argmax(values.mean(axis=1))]
-    behind = [PairedDifference.of(best - value) for value in values]
+    greater_is_better, values = get_metric(pool.metric).greater_is_better, pool.values
     scores = values.mean(axis=1)
+    behind = [PairedDifference.of(values[np.argmax(scores)] - value) for value in values]
+    seconds = [np.full(len(trial), trial.seconds / len(trial)) for trial in trials]
     numbers = _of_settings("n_estimators", trials)
     return AutoResults(
         metric=pool.metric,
@@ -557,9 +543,7 @@ def _results(
         behind=np.array([gap.difference for gap in behind]),
         standard_errors=np.array([gap.standard_error for gap in behind]),
         chosen=np.isin(np.arange(len(values)), chosen),
-        seconds=np.concatenate(
-            [np.full(len(trial), trial.seconds / len(trial)) for trial in trials]
-        ),
+        seconds=np.concatenate(seconds),
         left_out=left_out,
         n_queries=values.shape[1],
         n_estimators=None if np.isnan(numbers).all() else numbers,

@@ -10,12 +10,6 @@ from rankwise.model_selection.auc import (
     auc_interval,
     nested_leave_pair_out,
 )
-from rankwise.model_selection.best_mean import PairedDifference, ScoreEstimate
-from rankwise.model_selection.comparison_hold_outs import (
-    LeaveComparisonOut,
-    leave_comparison_out,
-    leave_item_out,
-)
 from rankwise.model_selection.cross_validation import (
     CrossValidation,
     QueryLearningCurve,
@@ -25,15 +19,23 @@ from rankwise.model_selection.cross_validation import (
 )
 from rankwise.model_selection.hold_outs import (
     HeldOut,
+    LeaveComparisonOut,
     LeavePairOut,
     component_errors,
     k_fold,
+    leave_comparison_out,
+    leave_item_out,
     leave_one_out,
     leave_pair_out,
     leave_query_out,
     tournament_scores,
 )
-from rankwise.model_selection.meta_rankers import GroupedRanker, MeanRanker
+from rankwise.model_selection.meta_rankers import (
+    GroupedRanker,
+    MeanRanker,
+    PairedDifference,
+    ScoreEstimate,
+)
 from rankwise.model_selection.permutations import (
     PermutationImportance,
     PermutationTest,

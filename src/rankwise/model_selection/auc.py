@@ -30,9 +30,8 @@ from rankwise.model_selection.hold_outs import (
     hold_out_problem,
     leave_pair_out,
 )
-from rankwise.model_selection.rows import LabelledRows
+from rankwise.model_selection.rows import LabelledRows, pairs_of_units, stratified_folds
 from rankwise.model_selection.search import RankingSearchCV
-from rankwise.model_selection.splits import pairs_of_units, stratified_folds
 from rankwise.model_selection.trials import RowTrials
 from rankwise.parameters import AnyOf, Choice, Number, Whole, as_generator, check_value
 from rankwise.tables import Column, Table, TableMixin, plural
@@ -139,7 +138,7 @@ class PairOutcomes:
         size = np.bincount(codes)
         unbiased = (size / np.maximum(size - 1.0, 1.0))[codes]
         excess = (self.right - self.auc * self.compared).sum(axis=1)
-        test = self._by_unit(excess) / pairs
+        test = np.bincount(self._units, excess) / pairs
         alone = unbiased * test**2
         terms, found = alone, np.ones(len(codes), dtype=bool)
         variance = float(alone.sum())
@@ -166,6 +165,11 @@ class PairOutcomes:
         half = spread.quantile(level) * spread.error / (self.auc * (1.0 - self.auc))
         low, high = expit(logit(self.auc) + np.array([-half, half]))
         return float(low), float(high)
+
+    def certainty(self, level: float) -> tuple[float | None, float | None, float | None, str]:
+        """An interval, the standard error, and why there are none, if there are none."""
+        why = self.too_few()
+        return (None, None, None, why) if why else (*self.interval(level), self.spread().error, "")
 
     def difference_interval(self, level: float) -> tuple[float, float]:
         """Of differences of outcomes, symmetric after the inverse hyperbolic tangent.
@@ -197,16 +201,14 @@ class PairOutcomes:
             inner = 1 + ((one + two) / 2 - 1) * ((1 - t) / (2 - t) + t / (1 + t))
             return float((auc - t) ** 2 - z**2 * t * (1 - t) * inner / (one * two))
 
-        low = 0.0 if auc == 0.0 else _root(excess, 1e-12, auc)
-        high = 1.0 if auc == 1.0 else _root(excess, 1.0 - 1e-12, auc)
-        return low, high
+        low = 0.0 if auc == 0.0 else brentq(excess, 1e-12, auc - 1e-9)
+        high = 1.0 if auc == 1.0 else brentq(excess, 1.0 - 1e-12, auc + 1e-9)
+        return float(low), float(high)
 
-    def _by_unit(self, values: Array) -> Array:
-        return (
-            values
-            if self.units is None
-            else np.asarray(np.bincount(self.units, values), np.float64)
-        )
+    @property
+    def _units(self) -> Index:
+        """The unit of each row."""
+        return np.arange(len(self.labels)) if self.units is None else self.units
 
     def _row_classes(self) -> Index:
         """A class for each row: that of its label if there are two, else the same for all."""
@@ -221,23 +223,19 @@ class PairOutcomes:
 
     def _class_sizes(self) -> Index:
         """The number of rows, or of units, of each class."""
-        codes = self._row_classes()
-        units = np.arange(len(codes)) if self.units is None else self.units
-        return np.array([len(np.unique(units[codes == k])) for k in range(int(codes.max()) + 1)])
+        codes, n = self._row_classes(), int(self._row_classes().max()) + 1
+        return np.array([len(np.unique(self._units[codes == k])) for k in range(n)])
 
     def with_effects(self, problem: HoldOutProblem, within: Units) -> PairOutcomes:
         """With the effects of units as training rows, of at most MOST_EFFECTS of them."""
-        units = np.arange(len(self.labels)) if self.units is None else self.units
-        codes = self._unit_classes()
-        chosen = _units_of_each_class(codes)
+        chosen = _units_of_each_class(self._unit_classes())
 
         def pairs_of(rest: HoldOutProblem, rows: Index) -> Pairs:
             return within.take(rows).pairs(rest, keep_ties=False)
 
-        effects = np.full(len(codes), np.nan)
-        effects[chosen] = training_effects(
-            problem, self.right, self.compared, units, chosen, pairs_of
-        )
+        given = problem, self.right, self.compared, self._units, chosen
+        effects = np.full(len(self._unit_classes()), np.nan)
+        effects[chosen] = training_effects(*given, pairs_of)
         return replace(self, effects=effects)
 
 
@@ -249,9 +247,7 @@ def held_out_outcomes(
     And that alpha. Effects of training rows are there if there are enough rows for an interval.
     """
     problem = hold_out_problem(ranker, X, y, None, alpha)
-    if problem.n_outputs is not None:
-        raise DataError(f"One label per row is needed: got {problem.n_outputs} columns of y.")
-    labels = problem.labels[:, 0]
+    labels = problem.by_output(problem.labels)
     check_two_rows(labels)
     within = Units.of(strata, groups, None, len(labels))
     pairs = within.pairs(problem, keep_ties=False)
@@ -283,11 +279,6 @@ def _units_of_each_class(codes: Index) -> Index:
     return np.concatenate(found)
 
 
-def _root(function: Any, start: float, auc: float) -> float:
-    inside = auc - np.sign(auc - start) * 1e-9
-    return float(brentq(function, start, inside))
-
-
 class IntervalResult(TableMixin):
     """A result with an interval, in one row.
 
@@ -313,6 +304,11 @@ class IntervalResult(TableMixin):
         if self.low is None or self.high is None:
             return "no interval"
         return f"{self.low:.3f} to {self.high:.3f}"
+
+    def _interval(self, level: float, form: str = ".4f") -> str:
+        if self.low is None or self.high is None:
+            return "no interval"
+        return f"{level:.0%} interval {self.low:{form}} to {self.high:{form}}"
 
     def _frame_columns(self) -> dict[str, Any]:
         return {name: [getattr(self, name)] for name in self.frame}
@@ -364,12 +360,8 @@ class AUCInterval(IntervalResult):
     frame = ("level", "auc", "low", "high", "standard_error", "alpha", "n_pairs", "why")
 
     def __repr__(self) -> str:
-        if self.low is None or self.high is None:
-            return f"<AUCInterval: AUC {self.auc:.4f}, no interval>"
-        return (
-            f"<AUCInterval: AUC {self.auc:.4f}, {self.level:.0%} interval {self.low:.4f} to "
-            f"{self.high:.4f}{given_words(self.shared)}>"
-        )
+        interval = self._interval(self.level)
+        return f"<AUCInterval: AUC {self.auc:.4f}, {interval}{given_words(self.shared)}>"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -420,12 +412,9 @@ class AUCDifference(IntervalResult):
              "why")  # fmt: skip
 
     def __repr__(self) -> str:
-        if self.low is None or self.high is None or self.p_value is None:
-            return f"<AUCDifference: {self.difference:+.4f}, no interval>"
-        return (
-            f"<AUCDifference: {self.difference:+.4f}, {self.level:.0%} interval {self.low:+.4f} "
-            f"to {self.high:+.4f}, p = {self.p_value:.3g}{given_words(self.shared)}>"
-        )
+        p = "" if self.p_value is None else f", p = {self.p_value:.3g}"
+        found = f"{self.difference:+.4f}, {self._interval(self.level, '+.4f')}{p}"
+        return f"<AUCDifference: {found}{given_words(self.shared)}>"
 
 
 def auc_interval(
@@ -493,13 +482,9 @@ def auc_interval(
     """
     check_value("level", level, LEVEL)
     found, best = held_out_outcomes(estimator, X, y, strata, groups, alpha)
-    why = found.too_few()
-    if why:
-        none = None, None, None
-        return AUCInterval(found.auc, *none, level, best, found.n_pairs, why, found.shared)
-    low, high = found.interval(level)
-    error = found.spread().error
-    return AUCInterval(found.auc, low, high, error, level, best, found.n_pairs, shared=found.shared)
+    low, high, error, why = found.certainty(level)
+    given = level, best, found.n_pairs, why, found.shared
+    return AUCInterval(found.auc, low, high, error, *given)
 
 
 def auc_difference(
@@ -615,10 +600,7 @@ class NestedLeavePairOut(IntervalResult):
 
     def __repr__(self) -> str:
         beside = "" if self.unnested is None else f", {self.unnested:.4f} not nested"
-        interval = "no interval"
-        if self.low is not None and self.high is not None:
-            interval = f"95% interval {self.low:.4f} to {self.high:.4f}"
-        return f"<NestedLeavePairOut: AUC {self.auc:.4f}, {interval}{beside}>"
+        return f"<NestedLeavePairOut: AUC {self.auc:.4f}, {self._interval(0.95)}{beside}>"
 
 
 def nested_leave_pair_out(
@@ -691,9 +673,7 @@ def nested_leave_pair_out(
     check_value("n_repeats", n_repeats, Whole(1))
     check_value("n_pairs", n_pairs, Whole(1))
     rng, data = as_generator(random_state), LabelledRows.of(X, y, None)
-    if data.labels.shape[1] > 1:
-        raise DataError(f"One label per row is needed: got y of shape {data.y.shape}.")
-    labels, m = data.labels[:, 0], len(data)
+    labels, m = data.y.astype(np.float64), len(data)
     check_two_rows(labels)
     within = Units.of(strata, groups, None, m)
     units = np.arange(m) if within.groups is None else within.groups.codes
@@ -723,10 +703,7 @@ def nested_leave_pair_out(
         differences.append((f[i] - f[j])[compared])
         alphas.append(float(getattr(_last_step(fitted)[0], "alpha_", np.nan)))
     found = PairOutcomes.of(labels, np.concatenate(pairs), np.concatenate(differences), dependent)
-    low = high = error = None
-    why = found.too_few()
-    if not why:
-        (low, high), error = found.interval(0.95), found.spread().error
+    low, high, error, why = found.certainty(0.95)
     if faults:
         warn(
             f"In {len(faults)} of {plural(len(alphas), 'fit')}, alpha was chosen by all pairs of "

@@ -17,8 +17,7 @@ from rankwise.metric_names import find_name, look_up, metric_label
 from rankwise.metrics import QueryValues, RankingComparison, compare_rankings
 from rankwise.metrics.comparison import PairedTest, paired_test
 from rankwise.metrics.ranking_scorer import EstimatorScorer, RankingScorer, default_metric
-from rankwise.model_selection.rows import LabelledRows, check_fit_and_predict
-from rankwise.model_selection.splits import Splits, make_splits
+from rankwise.model_selection.rows import LabelledRows, Splits, check_fit_and_predict, make_splits
 from rankwise.model_selection.trials import (
     Batch,
     Predicted,

@@ -1,4 +1,4 @@
-"""Exact hold-outs of queries, rows and pairs of rows, without refitting."""
+"""Exact hold-outs without refitting: of queries, rows, pairs of rows, comparisons and items."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ from rankwise.estimators.ranker_mixin import explain_calls
 from rankwise.graph import QueryGroups
 from rankwise.holdout.alpha_choice import choose_alpha
 from rankwise.holdout.alpha_grid import data_alphas
-from rankwise.holdout.engine import HoldOut, hold_out
+from rankwise.holdout.engine import ComparisonHoldOut, HoldOut, hold_out
 from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.holdout.leave_pair_out import PairDifferences
 from rankwise.holdout.pair_differences import add_wins
 from rankwise.holdout.plans import (
+    Comparisons,
+    Items,
     Pairs,
     Queries,
     QueryFolds,
@@ -35,11 +37,17 @@ from rankwise.holdout.plans import (
     pairs_of_groups,
     pairs_within,
 )
-from rankwise.holdout.scores import HeldOutScores, alpha_table, given_words
+from rankwise.holdout.scores import (
+    GREATER_IS_BETTER,
+    HeldOutScores,
+    ObservedComparisons,
+    alpha_table,
+    given_words,
+)
 from rankwise.metrics import get_metric
 from rankwise.model_selection.rows import LabelledRows
-from rankwise.parameters import Whole, as_generator, check_alphas, check_value
-from rankwise.tables import Table, TableMixin, plural
+from rankwise.parameters import Choice, Whole, as_generator, check_alphas, check_value
+from rankwise.tables import Column, Table, TableMixin, plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,10 +68,7 @@ def hold_out_problem(
 
     `unlabelled` says whether some rows may have no label, if the estimator takes them.
     """
-    ranker = least_squares(estimator)
-    given = None
-    if alphas is not None or ranker.alpha != "auto":
-        given = check_alphas(ranker.alpha if alphas is None else alphas)
+    ranker, given = least_squares(estimator, alphas)
     weights = {"query_weight": query_weight, "sample_weight": sample_weight}
     problem = ranker.make_problem(X, y, qid=qid, **weights).settled()
     if problem.space.labelled is not None and not unlabelled:
@@ -71,8 +76,8 @@ def hold_out_problem(
     values = data_alphas(problem) if given is None else given
     if values.min() == 0 and not problem.space.has_own_hold_outs:
         raise ParameterError(
-            "Exact hold-outs need alphas above 0, except for KPCRank and KPCR: got 0. Use a "
-            "small alpha instead."
+            "Exact hold-outs need alphas above 0, except for components: use a small alpha "
+            "instead of 0."
         )
     if problem.space.keeps_rows:
         return HoldOutProblem.of(problem, values)
@@ -80,14 +85,16 @@ def hold_out_problem(
     return HoldOutProblem.of(problem, values, ranker.scaling_, kept)
 
 
-def least_squares(estimator: Any) -> Any:
-    """A clone of a least-squares ranker; an error for other estimators."""
+def least_squares(estimator: Any, alphas: Any) -> tuple[Any, Array | None]:
+    """A clone of a least-squares ranker, and alphas, by default its own; None for "auto"."""
     if not isinstance(estimator, LeastSquaresRanker):
         raise ParameterError(
             "Exact hold-outs need a least-squares ranker, such as RankRLS: got "
             f"{type(estimator).__name__}. RankingSearchCV and cross_validate refit any estimator."
         )
-    return clone(estimator)
+    alphas = estimator.alpha if alphas is None else alphas
+    is_auto = isinstance(alphas, str) and alphas == "auto"
+    return clone(estimator), None if is_auto else check_alphas(alphas)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -363,7 +370,11 @@ class Units(NamedTuple):
 
 
 def check_two_rows(labels: Array) -> None:
-    """With the only row of one of two labels held out, the others say nothing about the order."""
+    """Labels must be single numbers, and each of two labels must have two rows.
+
+    With the only row of one of two labels held out, the others say nothing about the order."""
+    if labels.ndim > 1:
+        raise DataError(f"One label per row is needed: got {labels.shape[1]} columns of y.")
     names, counts = np.unique(labels, return_counts=True)
     if len(names) == 2 and counts.min() < 2:
         raise DataError(
@@ -729,3 +740,285 @@ def component_errors(
     given = [float(ranker.alpha)] if alphas is None else check_alphas(alphas).tolist()
     errors: list[ComponentErrors] = problem.space.errors(problem, given)
     return errors[0] if alphas is None else errors
+
+
+METRIC = Choice(*GREATER_IS_BETTER)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LeaveComparisonOut(HeldOutScores):
+    """Predictions for held-out comparisons, and their quality.
+
+    Attributes
+    ----------
+    alphas, score, standard_error, metric, greater_is_better, shared
+        As for `HeldOutScores`; nothing is shared. The standard error is that of groups, if there
+        are any.
+    differences : ndarray of shape (n_alphas, n_predictions)
+        f(first) - f(second), plus what the context adds, by a ranker trained without the
+        comparison.
+    compared : ndarray of shape (n_predictions,)
+        The number of the comparison that each prediction is for.
+    observed : ObservedComparisons
+        Margins, weights and groups of these comparisons.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise import RankRLS
+    >>> from rankwise.model_selection import leave_comparison_out
+    >>> rng = np.random.default_rng(0)
+    >>> X, pairs = rng.standard_normal((30, 3)), rng.permutation(30).reshape(15, 2)
+    >>> gap = X[pairs[:, 0], 0] - X[pairs[:, 1], 0]
+    >>> result = leave_comparison_out(RankRLS(), X, pairs, margin=np.sign(gap), alphas=[1.0, 10.0])
+    >>> result.accuracy.round(2)
+    array([1., 1.])
+    """
+
+    held: ComparisonHoldOut
+
+    @property
+    def differences(self) -> Array:
+        """f(first) - f(second), plus what the context adds, for each alpha and prediction."""
+        return self.held.predictions[:, :, 0]
+
+    @property
+    def compared(self) -> Index:
+        """The number of the comparison that each prediction is for."""
+        return self.held.held
+
+    @property
+    def observed(self) -> ObservedComparisons:
+        """Margins, weights and groups of the predicted comparisons."""
+        return self.held.observed
+
+    @property
+    def accuracy(self) -> Array:
+        """The share of winners that were predicted, for each alpha; a tie counts half."""
+        return self.scores("accuracy")[0]
+
+    @property
+    def log_loss(self) -> Array:
+        """The mean of minus the logarithm of the probability of the outcome."""
+        return self.scores("log_loss")[0]
+
+    @property
+    def brier(self) -> Array:
+        """The mean squared error of the probability that the first item wins."""
+        return self.scores("brier")[0]
+
+    @property
+    def squared_error(self) -> Array:
+        """The mean squared error of the margin."""
+        return self.scores("squared_error")[0]
+
+    @property
+    def calibration_error(self) -> Array:
+        """The mean distance of predicted from observed frequencies, in ten bins."""
+        return np.array([self.observed.calibration_error(p) for p in self.probabilities])
+
+    @property
+    def probabilities(self) -> Array:
+        """P(first wins) for each alpha and prediction.
+
+        It is a logistic function of the held-out difference, with a slope that was fitted to
+        the other groups (or comparisons), in five folds.
+        """
+        return self.held.probabilities
+
+    def scores(self, metric: str) -> tuple[Array, Array]:
+        """A metric for each alpha, and its standard errors.
+
+        Parameters
+        ----------
+        metric : {"accuracy", "log_loss", "brier", "squared_error"}
+        """
+        check_value("metric", metric, METRIC)
+        return self.held.scores(metric)
+
+    def baselines(self) -> dict[str, dict[str, float]]:
+        """Every metric of a random guess, and of "the first one wins"."""
+        return {
+            name: {metric: self.observed.score(metric, *given)[0] for metric in GREATER_IS_BETTER}
+            for name, given in self.observed.baselines().items()
+        }
+
+    def to_table(self) -> Table:
+        """A row for each alpha, and one for each baseline."""
+        rows: list[tuple[Any, ...]] = []
+        rest = self.log_loss, self.brier, self.squared_error, self.calibration_error
+        for k, values in enumerate(zip(*self.scores("accuracy"), *rest, strict=True)):
+            best = "best" if k == self.best_index else ""
+            rows.append((f"{self.alphas[k]:.4g}", *values, best))
+        for name, found in self.baselines().items():
+            means = found["accuracy"], None, found["log_loss"], found["brier"]
+            rows.append((name, *means, None, None, ""))
+        columns = tuple(
+            Column(name)
+            for name in ("alpha", "accuracy", "s.e.", "log-loss", "Brier", "squared error",
+                         "calibration", "")
+        )  # fmt: skip
+        return Table(columns, tuple(rows))
+
+    def _frame_columns(self) -> dict[str, Array]:
+        columns = {"alpha": self.alphas}
+        for metric in GREATER_IS_BETTER:
+            columns[metric], columns[f"{metric}_error"] = self.scores(metric)
+        return {**columns, "calibration_error": self.calibration_error}
+
+
+def leave_comparison_out(
+    estimator: Any,
+    X: Any,
+    pairs: Any,
+    *,
+    margin: Any = None,
+    weight: Any = None,
+    groups: Any = None,
+    context: Any = None,
+    alphas: Any = None,
+    metric: str = "squared_error",
+    n_splits: int | None = None,
+) -> LeaveComparisonOut:
+    """Predict every comparison by a ranker trained without it, without refitting.
+
+    Predictions are those of refits to the same rows X and the other comparisons, up to rounding: a
+    column of the context is scaled without the held-out comparisons. With groups, a comparison is
+    predicted without its whole group: a prompt, a rater, a session. All single comparisons take
+    little more time than the fits. A group of g comparisons takes O(g^2 d + g^3) time for each
+    alpha and d coordinates (features, landmarks or, with a kernel matrix, rows), or O(d^3) if that
+    is less.
+
+    Parameters
+    ----------
+    estimator : RankRLS or SparseRankRLS
+        It is cloned, not fitted. Landmarks are chosen among all rows.
+    X, pairs, margin, weight, groups, context
+        As for `RankRLS.fit_pairs`. `pairs` may be `rankwise.data.Comparisons`.
+    alphas : sequence of float, optional
+        None: the alpha of the estimator or, if it is "auto", a grid that follows the scale of the
+        data.
+    metric : {"accuracy", "log_loss", "brier", "squared_error"}, default="squared_error"
+        What `best_alpha` is chosen by. The result has all of them. ``alpha="auto"`` is chosen by
+        the squared error, too. The accuracy is often the same for many alphas.
+    n_splits : int, optional
+        Number of folds of groups (or of single comparisons) to hold out. None: one at a time.
+
+    Returns
+    -------
+    LeaveComparisonOut
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise import RankRLS
+    >>> from rankwise.model_selection import leave_comparison_out
+    >>> rng = np.random.default_rng(0)
+    >>> X, pairs = rng.standard_normal((50, 3)), rng.integers(0, 25, (200, 2)) + [0, 25]
+    >>> f = X @ [1.0, -1.0, 0.0]
+    >>> won = f[pairs[:, 0]] - f[pairs[:, 1]] + rng.standard_normal(200) > 0
+    >>> print(leave_comparison_out(RankRLS(), X, pairs, margin=won, alphas=[1.0, 100.0]))
+    alpha       accuracy    s.e.  log-loss   Brier  squared error  calibration
+    ----------  --------  ------  --------  ------  -------------  -----------
+    1             0.8100  0.0278    0.3793  0.1251         0.5276       0.0385  best
+    100           0.7950  0.0286    0.3824  0.1265         0.5459       0.0609
+    random        0.5000       –    0.6931  0.2500              –            –
+    first wins    0.5900       –    0.6769  0.2419              –            –
+    """
+    check_value("metric", metric, METRIC)
+    given = {"margin": margin, "weight": weight, "groups": groups, "context": context}
+    problem = comparison_problem(estimator, X, pairs, given, alphas)
+    graph: Any = problem.graph(0)
+    fold = graph.group_of_pair
+    if fold is not None and fold.max() == 0:
+        raise DataError("Holding out groups needs at least two groups: got one.")
+    if n_splits is not None:
+        codes = np.arange(len(graph.first)) if fold is None else fold
+        check_value("n_splits", n_splits, Whole(2, int(codes.max()) + 1))
+        fold = codes % n_splits
+    return _scored_comparisons(hold_out(problem, Comparisons(fold)), metric)
+
+
+def leave_item_out(
+    estimator: Any,
+    X: Any,
+    pairs: Any,
+    *,
+    new: str = "both",
+    margin: Any = None,
+    weight: Any = None,
+    groups: Any = None,
+    context: Any = None,
+    alphas: Any = None,
+    metric: str = "squared_error",
+) -> LeaveComparisonOut:
+    """Predict comparisons of items that nobody has compared yet, without refitting.
+
+    Predictions are those of refits to the same rows X without the comparisons of these items, up to
+    rounding. The features of new items are known: their rows have a part in the scaling of features
+    and in landmarks.
+
+    Parameters
+    ----------
+    estimator : RankRLS or SparseRankRLS
+    X, pairs, margin, weight, context, alphas, metric
+        As for `leave_comparison_out`.
+    new : {"both", "one"}, default="both"
+        "both": a comparison is predicted without all comparisons of either item, as a comparison
+        of two new items. "one": without those of its first item, and again without those of its
+        second: a new item against a known one. There are then two predictions for each comparison,
+        first those without the first items.
+    groups : array-like of shape (n_pairs,), optional
+        Groups of comparisons for standard errors. None: each comparison on its own.
+
+    Returns
+    -------
+    LeaveComparisonOut
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise import RankRLS
+    >>> from rankwise.model_selection import leave_item_out
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> pairs = [[1, 0], [2, 1], [3, 2], [3, 0]]
+    >>> leave_item_out(RankRLS(alpha=1.0), X, pairs).differences.round(2)
+    array([[0.5, 0.3, 0.5, 1.5]])
+    """
+    check_value("new", new, Choice("both", "one"))
+    check_value("metric", metric, METRIC)
+    given = {"margin": margin, "weight": weight, "groups": groups, "context": context}
+    problem = comparison_problem(estimator, X, pairs, given, alphas)
+    return _scored_comparisons(hold_out(problem, Items(both=new == "both")), metric)
+
+
+def comparison_problem(
+    ranker: Any, X: Any, pairs: Any, given: dict[str, Any], alphas: Any
+) -> HoldOutProblem:
+    """The comparisons of a ranker, which is cloned, and the alphas to hold them out for."""
+    ranker, values = least_squares(ranker, alphas)
+    if not hasattr(ranker, "make_pairs_problem"):
+        raise ParameterError(
+            f"{type(ranker).__name__} cannot be fitted to comparisons: use a ranker with "
+            "fit_pairs, such as RankRLS."
+        )
+    if values is not None and values.min() == 0:
+        raise ParameterError("Exact hold-outs need alphas above 0: use a small alpha instead of 0.")
+    problem = ranker.make_pairs_problem(X, pairs, **given)
+    if problem.space.has_own_hold_outs:
+        raise ParameterError(
+            f"Components of {type(ranker).__name__} are not linear in the comparisons: use "
+            "RankingSearchCV.fit_pairs, which refits, or a ranker without components."
+        )
+    graph = problem.comparisons
+    if graph.margin.ndim > 1:
+        raise DataError(
+            f"Hold-outs of comparisons need one margin per pair: got shape {graph.margin.shape}."
+        )
+    if len(graph.first) < 2:
+        raise DataError("Holding out a comparison needs at least two: got one.")
+    return HoldOutProblem.of(problem, data_alphas(problem) if values is None else values)
+
+
+def _scored_comparisons(held: ComparisonHoldOut, metric: str) -> LeaveComparisonOut:
+    return LeaveComparisonOut(**vars(held.score(metric)), held=held)

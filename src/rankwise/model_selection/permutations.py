@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_consistent_length
 
 from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
 from rankwise.errors import DataError, ParameterError, warn
-from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.estimators.ranker_mixin import explain_calls
 from rankwise.graph import QueryGroups
 from rankwise.graph.label_checks import numeric_labels
@@ -25,8 +24,7 @@ from rankwise.metric_names import metric_label
 from rankwise.metrics import QueryValues, get_metric
 from rankwise.model_selection.cross_validation import scores_of_columns
 from rankwise.model_selection.hold_outs import Units, check_two_rows, hold_out_problem
-from rankwise.model_selection.rows import as_rows
-from rankwise.model_selection.splits import listed_splits
+from rankwise.model_selection.rows import as_rows, listed_splits
 from rankwise.parameters import Whole, as_generator, check_value
 from rankwise.routing import predict_with_queries
 from rankwise.tables import Column, Table, TableMixin, plural
@@ -89,27 +87,16 @@ class PermutationTest(TableMixin):
 
     def to_table(self) -> Table:
         """The score, the mean and spread of permuted scores, and the p-value."""
-        columns = (
-            Column(metric_label(self.metric)),
-            Column("by chance"),
-            Column("s.d."),
-            Column("p", ".3g"),
-            Column("s.e. of p", ".3g"),
-            Column("permutations"),
-        )
-        row = tuple(self._frame_row().values())
-        return Table(columns, (row,), note=given_note(self.shared))
-
-    def _frame_row(self) -> dict[str, Any]:
         spread = float(self.null.std(ddof=1)) if len(self.null) > 1 else np.nan
-        return {
-            "score": self.score,
-            "null_mean": float(self.null.mean()),
-            "null_std": spread,
-            "p_value": self.p_value,
-            "standard_error": self.standard_error,
-            "n_permutations": len(self.null),
+        cells: dict[Column, Any] = {
+            Column(metric_label(self.metric)): self.score,
+            Column("by chance"): float(self.null.mean()),
+            Column("s.d."): spread,
+            Column("p", ".3g"): self.p_value,
+            Column("s.e. of p", ".3g"): self.standard_error,
+            Column("permutations"): len(self.null),
         }
+        return Table(tuple(cells), (tuple(cells.values()),), note=given_note(self.shared))
 
     def _frame_columns(self) -> dict[str, Any]:
         """The scores of all permutations."""
@@ -217,9 +204,7 @@ def permutation_test(
             raise ParameterError(
                 'alpha is for cv="leave_pair_out": set that of the estimator instead.'
             )
-        labels = np.asarray(numeric_labels(to_host(y)), dtype=np.float64)
-        if labels.ndim != 1:
-            raise DataError(f"permutation_test needs one label per row: got shape {labels.shape}.")
+        labels = _single_labels(numeric_labels(to_host(y)))
         units = Units.of(strata, groups, qid, len(labels))
         Y = _permuted_labels(labels, units, QueryGroups.of(qid, len(labels)), n_permutations, rng)
         options = {"qid": qid, "scoring": scoring, "cv": _group_splits(cv, labels, units)}
@@ -231,21 +216,23 @@ def permutation_test(
             f"Held-out pairs are scored by their AUC: scoring={scoring!r} needs another cv, such "
             'as cv=5 or "leave_query_out".'
         )
-    if not isinstance(estimator, LeastSquaresRanker):
-        raise ParameterError(
-            'cv="leave_pair_out" needs a least-squares ranker, such as RankRLS: got '
-            f"{type(estimator).__name__}. Use cv=5 to refit any estimator."
-        )
     given = hold_out_problem(estimator, X, y, qid, alpha)
     units = Units.of(strata, groups, qid, len(given.labels))
-    if given.n_outputs is not None:
-        raise DataError(f"permutation_test needs one label per row: got {given.n_outputs} columns.")
-    check_two_rows(given.labels[:, 0])
-    labels = standard_labels(given.labels[:, 0])
+    labels = given.by_output(given.labels)
+    check_two_rows(labels)
+    labels = standard_labels(labels)
     Y = _permuted_labels(labels, units, given.groups, n_permutations, rng)
     score = 1.0 - _errors(estimator, X, given, Y, units, qid).min(axis=0)
     shared = given.shared(scaling=True)
     return PermutationTest(float(score[0]), score[1:], shared=shared)
+
+
+def _single_labels(y: Any) -> Array:
+    """Labels as numbers; an error unless each row has one."""
+    labels = np.asarray(y, dtype=np.float64)
+    if labels.ndim != 1:
+        raise DataError(f"Permutations need one label per row: got y of shape {labels.shape}.")
+    return labels
 
 
 def _permuted_labels(
@@ -427,11 +414,7 @@ def permutation_importance(
     function, greater_is_better = get_metric(metric)
     if is_tensor(X):
         raise DataError("permutation_importance needs arrays or data frames: got a tensor.")
-    X, labels, qid = as_rows(X), np.asarray(to_host(y)), to_host(qid)
-    if labels.ndim != 1:
-        raise DataError(
-            f"permutation_importance needs one label per row: got y of shape {labels.shape}."
-        )
+    X, labels, qid = as_rows(X), _single_labels(to_host(y)), to_host(qid)
     check_consistent_length(X, labels)
     groups = QueryGroups.of(qid, len(labels))
     rng = as_generator(random_state)
@@ -443,8 +426,8 @@ def permutation_importance(
 
     whole = values(X)
     sign = 1.0 if greater_is_better else -1.0
-    unchanged = QueryValues(whole.qid, np.zeros(len(whole)))
-    importance, error = np.zeros(X.shape[1]), np.full(X.shape[1], unchanged.standard_error())
+    importance = np.zeros(X.shape[1])
+    error = np.full(X.shape[1], 0.0 if len(whole) > 1 else np.nan)
     columns = np.unique(X.nonzero()[1]) if is_sparse(X) else np.arange(X.shape[1])
     if len(columns) > MANY:
         warn(

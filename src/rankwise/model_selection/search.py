@@ -21,15 +21,15 @@ from rankwise.estimators._validation import forget
 from rankwise.estimators.ranker_mixin import Skl2onnxMixin, explain_calls, warn_without_queries
 from rankwise.graph.comparisons import Comparisons
 from rankwise.metrics.ranking_scorer import RankingScorer
-from rankwise.model_selection.best_mean import HeldOutPool
-from rankwise.model_selection.meta_rankers import MeanRanker
+from rankwise.model_selection.meta_rankers import HeldOutPool, MeanRanker
 from rankwise.model_selection.rows import (
     LabelledRows,
     as_rows,
     check_fit_and_predict,
+    comparison_splits,
     fit_with_queries,
+    make_splits,
 )
-from rankwise.model_selection.splits import comparison_splits, make_splits
 from rankwise.model_selection.trials import (
     Batch,
     ComparisonScorer,
@@ -85,17 +85,14 @@ def candidate_names(candidates: Sequence[dict[str, Any]]) -> list[str]:
     ]
 
 
-def _masked(values: list[Any]) -> Any:
+def _masked(name: str, candidates: Sequence[dict[str, Any]]) -> Any:
     """Values of a parameter, masked for candidates that do not set it."""
-    mask = [value is np.ma.masked for value in values]
-    given = [value for value in values if value is not np.ma.masked]
-    plain = all(isinstance(value, (bool, int, float, np.number, np.bool_)) for value in given)
-    column = np.ma.MaskedArray(
-        np.empty(len(values), dtype=np.array(given).dtype if plain else object), mask=mask
-    )
-    for k, value in enumerate(values):
-        if not mask[k]:
-            column[k] = value
+    given = {k: params[name] for k, params in enumerate(candidates) if name in params}
+    plain = all(isinstance(v, (bool, int, float, np.number, np.bool_)) for v in given.values())
+    kind = np.array(list(given.values())).dtype if plain else object
+    column = np.ma.masked_all(len(candidates), dtype=kind)
+    for k, value in given.items():
+        column[k] = value
     return column
 
 
@@ -412,8 +409,7 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
             results[f"mean_{name}"] = of(name).mean(axis=1)
             results[f"std_{name}"] = of(name).std(axis=1)
         for name in dict.fromkeys(name for params in candidates for name in params):
-            given = [params.get(name, np.ma.masked) for params in candidates]
-            results[f"param_{name}"] = _masked(given)
+            results[f"param_{name}"] = _masked(name, candidates)
         results["params"] = candidates
         self.split_scores_, self.query_scores_ = of("splits"), of("queries")
         if by_split:
@@ -436,21 +432,15 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
         """A mean needs held-out scores of rows, and the metric of each query."""
         if self.refit != MEAN_OF_BEST:
             return
-        if isinstance(self.cv, str) and self.cv == "leave_pair_out":
+        only_pairs = isinstance(self.cv, str) and self.cv == "leave_pair_out"
+        if only_pairs or scorer.metric is None:
             raise ParameterError(
-                'refit="mean-of-best" needs held-out rows: use cv="leave_query_out", or a number '
-                'of folds, as in cv=5. With cv="leave_pair_out" there are only pairs.'
-            )
-        if not isinstance(scorer.scoring, str):
-            raise ParameterError(
-                'refit="mean-of-best" compares candidates query by query: scoring must be the name '
-                f"of a metric, got {scorer.scoring!r}."
+                'refit="mean-of-best" compares candidates query by query: use '
+                'cv="leave_query_out", or a number of folds, and the name of a metric as scoring. '
+                f"Got cv={self.cv!r} and scoring={self.scoring!r}."
             )
         if data.labels.shape[1] > 1 or data.labelled is not None:
-            raise DataError(
-                'refit="mean-of-best" needs one label for every row: use refit=True, or leave out '
-                "rows without a label."
-            )
+            raise DataError('refit="mean-of-best" needs one label for every row: use refit=True.')
 
     def _mean_of_best(
         self, trials: RowTrials, batches: list[Batch], outcomes: list[Outcome]

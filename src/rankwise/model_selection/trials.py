@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from inspect import signature
 from time import perf_counter
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from sklearn.base import clone
@@ -30,17 +30,21 @@ from rankwise.holdout.plans import Items
 from rankwise.holdout.scores import GREATER_IS_BETTER, ObservedComparisons
 from rankwise.metric_names import COMPARISON_METRICS
 from rankwise.metrics.ranking_scorer import RankingScorer, in_columns
-from rankwise.model_selection.comparison_hold_outs import comparison_problem
-from rankwise.model_selection.hold_outs import all_predictions, hold_out_rows, leave_pair_out
+from rankwise.model_selection.hold_outs import (
+    all_predictions,
+    comparison_problem,
+    hold_out_rows,
+    leave_pair_out,
+)
 from rankwise.model_selection.rows import (
     LabelledRows,
+    Splits,
     fit_transform,
     fit_with_queries,
     split_pipeline,
     take,
     transform,
 )
-from rankwise.model_selection.splits import Splits
 from rankwise.parameters import Choice, check_alphas, check_value
 from rankwise.progress import progress_bar, unseen
 from rankwise.routing import predict_with_queries
@@ -95,19 +99,6 @@ class Outcome:
     score_time: Array
     predictions: Array | None = None
     shared: tuple[str, ...] = ()
-
-
-class Trials(Protocol):
-    """What is held out of every candidate, and how predictions are scored."""
-
-    def parts(self, batch: Batch) -> Sequence[int | None]:
-        """The splits to refit for, or None for all splits at once."""
-
-    def hold_out(self, batch: Batch, k: int | None) -> Predicted:
-        """Predictions for split k, or for all splits."""
-
-    def outcome(self, batch: Batch, found: list[Predicted]) -> Outcome:
-        """The scores of predictions."""
 
 
 def make_batches(estimator: Any, candidates: Sequence[dict[str, Any]]) -> list[Batch]:
@@ -290,28 +281,38 @@ class RowTrials:
     keep_predictions: bool = False
 
     def parts(self, batch: Batch) -> Sequence[int | None]:
-        """See `Trials`."""
+        """The splits to refit for, or [None]: all splits at once, exactly."""
         n_splits = len(self.splits)
         if self.splits.trains is None and is_exact(batch, self.data.X, n_splits):
             return [None]
         return range(n_splits)
 
     def hold_out(self, batch: Batch, k: int | None) -> Predicted:
-        """See `Trials`."""
-        if k is None:
-            return self.exact(batch.estimator, batch.alphas)
-        return self.refit(batch.estimator, batch.alphas, k)
+        """Predictions for the rows of split k or, exactly, for the rows of all splits.
 
-    def exact(self, estimator: Any, alphas: list[float] | None) -> Predicted:
-        """Predictions for ``splits.rows``, shape (n_alphas, n_rows, ...).
-
-        Without alphas, the alpha of the estimator is used or, if it is "auto", a grid that follows
-        the scale of the data.
+        The scores have shape (n_alphas, n_rows, ...). Exact hold-outs of a batch without alphas use
+        the alpha of the estimator or, if it is "auto", a grid that follows the scale of the data.
         """
         start = perf_counter()
-        held = hold_out_rows(estimator, self.data, self.splits.tests, alphas)
-        values = np.asarray(to_host(all_predictions(held)))[:, self.splits.rows]
-        return Predicted(values, perf_counter() - start, 0.0, held.alphas, held.shared)
+        if k is None:
+            held = hold_out_rows(batch.estimator, self.data, self.splits.tests, batch.alphas)
+            values = np.asarray(to_host(all_predictions(held)))[:, self.splits.rows]
+            return Predicted(values, perf_counter() - start, 0.0, held.alphas, held.shared)
+        estimator = clone(batch.estimator)
+        old, new, train = self.sides(estimator, k)
+        steps, ranker = split_pipeline(estimator)
+        _renumber_landmarks(ranker, train, len(self.data))
+        if batch.alphas is None:
+            fit_with_queries(estimator, old.X, old.y, old.qid, old.query_weight)
+            fitted = perf_counter()
+            scores = np.asarray(to_host(predict_with_queries(estimator, new.X, new.qid)))[None]
+            return Predicted(scores, fitted - start, perf_counter() - fitted)
+        X = old.X if steps is None else fit_transform(steps, old.X, old.y, old.qid)
+        path = ranker.path(X, old.y, batch.alphas, qid=old.qid, query_weight=old.query_weight)
+        fitted = perf_counter()
+        X = new.X if steps is None else transform(steps, new.X, new.qid)
+        scores = np.asarray(to_host(path.predict(X, qid=new.qid)))
+        return Predicted(scores, fitted - start, perf_counter() - fitted)
 
     def sides(self, estimator: Any, k: int) -> tuple[LabelledRows, LabelledRows, Index]:
         """Training rows and held-out rows of split k, and the numbers of the former."""
@@ -319,30 +320,8 @@ class RowTrials:
         columns = train if get_tags(estimator).input_tags.pairwise else None
         return self.data.take(train, columns), self.data.take(test, columns), train
 
-    def refit(self, estimator: Any, alphas: list[float] | None, k: int) -> Predicted:
-        """Fit without the rows of split k, for every alpha, and predict these rows.
-
-        The scores have shape (n_alphas, n_test, ...), where n_alphas is 1 if `alphas` is None.
-        """
-        estimator = clone(estimator)
-        old, new, train = self.sides(estimator, k)
-        steps, ranker = split_pipeline(estimator)
-        _renumber_landmarks(ranker, train, len(self.data))
-        start = perf_counter()
-        if alphas is None:
-            fit_with_queries(estimator, old.X, old.y, old.qid, old.query_weight)
-            fitted = perf_counter()
-            scores = np.asarray(to_host(predict_with_queries(estimator, new.X, new.qid)))[None]
-            return Predicted(scores, fitted - start, perf_counter() - fitted)
-        X = old.X if steps is None else fit_transform(steps, old.X, old.y, old.qid)
-        path = ranker.path(X, old.y, alphas, qid=old.qid, query_weight=old.query_weight)
-        fitted = perf_counter()
-        X = new.X if steps is None else transform(steps, new.X, new.qid)
-        scores = np.asarray(to_host(path.predict(X, qid=new.qid)))
-        return Predicted(scores, fitted - start, perf_counter() - fitted)
-
     def outcome(self, batch: Batch, found: list[Predicted]) -> Outcome:
-        """See `Trials`.
+        """The scores of predictions.
 
         A mean is over the queries of all splits: a split with more queries has more weight.
         """
@@ -404,7 +383,7 @@ class PairTrials:
     scorer: RankingScorer
 
     def parts(self, batch: Batch) -> Sequence[int | None]:
-        """See `Trials`."""
+        """See `RowTrials`."""
         if batch.alphas is None or not hasattr(batch.estimator, "exact_search"):
             raise ParameterError(
                 'cv="leave_pair_out" needs a least-squares ranker, such as RankRLS, with values of '
@@ -425,7 +404,7 @@ class PairTrials:
         return Predicted(np.stack(errors), perf_counter() - start, shared=found.shared)
 
     def outcome(self, batch: Batch, found: list[Predicted]) -> Outcome:
-        """See `Trials`."""
+        """See `RowTrials`."""
         error, spread = found[0].values
         score = 0.0 - error if self.scorer.negated else 1.0 - error
         n = len(score)
@@ -463,7 +442,8 @@ class ComparisonScorer:
         values = observed.values(metric, difference, probability)
         if self.scoring == "disagreement":
             return score - 1.0, error, values - 1.0
-        return (0.0 - score, error, 0.0 - values) if self.negated else (score, error, values)
+        sign = -1.0 if self.negated else 1.0
+        return sign * score + 0.0, error, sign * values + 0.0
 
 
 @dataclass(frozen=True)
@@ -476,7 +456,7 @@ class ComparisonTrials:
     scorer: ComparisonScorer
 
     def parts(self, batch: Batch) -> Sequence[int | None]:
-        """See `Trials`."""
+        """See `RowTrials`."""
         name, splits, n = type(batch.estimator).__name__, self.splits, len(self.given)
         if not hasattr(batch.estimator, "fit_pairs"):
             raise ParameterError(
@@ -495,7 +475,7 @@ class ComparisonTrials:
         return range(n_splits)
 
     def hold_out(self, batch: Batch, k: int | None) -> Predicted:
-        """See `Trials`."""
+        """See `RowTrials`."""
         start = perf_counter()
         ranker, alphas, X, given = clone(batch.estimator), batch.alphas, self.X, self.given
         if k is None:
@@ -526,7 +506,7 @@ class ComparisonTrials:
         return Predicted(differences, perf_counter() - start, probability=probability)
 
     def outcome(self, batch: Batch, found: list[Predicted]) -> Outcome:
-        """See `Trials`."""
+        """See `RowTrials`."""
         start, given, n = perf_counter(), self.given, len(found[0].values)
         rows, split, n_splits = np.arange(len(given)), np.zeros(len(given), dtype=np.intp), 0
         if self.splits is not None:
@@ -568,3 +548,6 @@ def _own_probability(ranker: Any, X: Any, given: Comparisons) -> Array | None:
     first, second = (take(X, side) for side in given.pairs.T)
     options = {} if given.context is None else {"context": given.context}
     return np.asarray(predict(first, second, observed=True, **options))
+
+
+Trials: TypeAlias = RowTrials | PairTrials | ComparisonTrials
