@@ -11,7 +11,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.graph import QueryGroups
-from rankwise.holdout.held_out_folds import predict_queries, predict_rows, rescales
+from rankwise.holdout.held_out_folds import check_folds, predict_queries, predict_rows, rescales
 from rankwise.holdout.held_out_pairs import pair_differences, pair_errors, pair_losses
 from rankwise.holdout.hold_out_problem import HoldOutProblem, plain_problem
 from rankwise.holdout.leave_comparison_out import held_comparisons, without_items
@@ -110,9 +110,13 @@ class PairHoldOut:
         """(loss, compared): errors and numbers of the held-out pairs of each row."""
         return pair_losses(self.problem, self.plan, keep)
 
-    def errors(self, units: QueryGroups | None = None) -> tuple[Array, Array]:
+    def errors(
+        self,
+        units: QueryGroups | None = None,
+        keep: Callable[[int, int, PairDifferences], None] | None = None,
+    ) -> tuple[Array, Array]:
         """Share of wrong pairs and its standard error, shape (n_alphas, n_outputs)."""
-        return pair_errors(*self.losses(), self.problem.groups, units)
+        return pair_errors(*self.losses(keep), self.problem.groups, units)
 
     def score(self, metric: str = "disagreement") -> HeldOutScores:
         """The share of wrong pairs, averaged over outputs."""
@@ -185,8 +189,12 @@ def hold_out(problem: HoldOutProblem, plan: Plan) -> Any:
 def _rows(problem: HoldOutProblem, plan: Queries | QueryFolds | Rows | RowFolds) -> HoldOut:
     folds = plan.folds(problem.groups)
     whole_queries = isinstance(plan, (Queries, QueryFolds))
-    predict = predict_queries if whole_queries else predict_rows
-    predictions = predict(problem, folds)
+    space = problem.problem.space
+    if whole_queries and space.has_own_hold_outs:
+        check_folds(problem, folds)
+        predictions = space.hold_out_queries(problem.problem, problem.lams, folds)
+    else:
+        predictions = (predict_queries if whole_queries else predict_rows)(problem, folds)
     exact = whole_queries or problem.loss.ties == "include"
     fold_of = np.empty(len(problem.y), dtype=np.intp)
     for k, fold in enumerate(folds):
