@@ -42,8 +42,8 @@ from rankwise.estimators.least_squares.blocks import alphas_of_sums, fit_sums, p
 from rankwise.graph import QueryGroups
 from rankwise.graph.id_arrays import join_ids
 from rankwise.graph.label_checks import nothing_to_rank
-from rankwise.holdout.scores import mean_and_error
 from rankwise.holdout.leave_query_out import MomentSpectrum, predict_without
+from rankwise.holdout.scores import mean_and_error
 from rankwise.metrics import evaluate_ranking, get_metric
 from rankwise.model_selection import HeldOutScores
 from rankwise.parameters import Whole, as_generator, check_alphas, check_parameters, check_value

@@ -35,7 +35,7 @@ from rankwise.tables import require_pandas
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from rankwise.holdout.alpha_evaluation import AlphaChoice
+    from rankwise.holdout.alpha_choice import AlphaChoice
     from rankwise.holdout.scores import HeldOutScores
 
 
@@ -220,7 +220,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         Parameters
         ----------
         alpha : float
-        choice : rankwise.holdout.alpha_evaluation.AlphaChoice, optional
+        choice : rankwise.holdout.alpha_choice.AlphaChoice, optional
         shared : tuple of str
             What was computed from all rows, held-out ones included; see `HeldOutScores`.
 
