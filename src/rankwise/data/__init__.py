@@ -1,9 +1,12 @@
 """Ranking data: LETOR files, tables, data sets, comparisons, battles, triplets, normalization."""
 
-from rankwise.data.battle_files import BattleFile, read_battles
-from rankwise.data.battles import Battles
-from rankwise.data.chosen_rejected import AnswerComparisons, read_chosen_rejected
-from rankwise.data.comparison_files import ComparisonData, read_comparisons
+from rankwise.data.battles import BattleFile, Battles, read_battles
+from rankwise.data.comparison_files import (
+    AnswerComparisons,
+    ComparisonData,
+    read_chosen_rejected,
+    read_comparisons,
+)
 from rankwise.data.datasets import DatasetInfo, RankingDataset, list_datasets, load_dataset
 from rankwise.data.letor.reading import LetorBlocks, LetorData, read_letor
 from rankwise.data.letor.writing import write_letor

@@ -23,10 +23,12 @@ from rankwise.data.query_rows import (
     run_starts,
     whole_queries,
 )
-from rankwise.data.tables.arrow_files import Source, TableFile, id_column
-from rankwise.data.tables.columns import (
+from rankwise.data.tables.arrow_files import (
+    Source,
+    TableFile,
     check_features,
     check_values,
+    id_column,
     ids,
     kind_of,
     labels,
@@ -258,16 +260,6 @@ def _row(name: str, role: str, values: Any) -> tuple[Any, ...]:
     return name, kind, role, words.count(""), found
 
 
-@dataclass(frozen=True)
-class _Frame:
-    """Where rows come from, for messages."""
-
-    path: str = "The frame"
-
-    def place(self, row: int) -> str:
-        return f"{self.path}, row {row}"
-
-
 def from_frame(
     frame: Any,
     *,
@@ -325,7 +317,7 @@ def from_frame(
     array([0, 0, 0, 1])
     """
     table = _arrow_table(_with_index(frame, (qid, label, id)))
-    source = _Frame()
+    source = Source("The frame")
     names = table.column_names
     if group is not None and qid is not None:
         raise ParameterError("Give qid or group, not both: they both say which rows are a query.")
@@ -424,7 +416,7 @@ def _arrow_column(frame: Any, eager: Any, name: str) -> Any:
     except Exception as error:
         values = eager[name].to_list()
         if {type(value) for value in values} <= {int, NoneType}:
-            return id_column(_Frame(), name, values)
+            return id_column(Source("The frame"), name, values)
         reason = str(error).partition("\n")[0]
         raise DataError(
             f"The frame: the column {name!r} holds values of several types: {reason}."

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any
 
+from rankwise.data.tables.formats import listed
 from rankwise.errors import DataError
 
 # Names without case, blanks and underscores. The first one that a table has is taken.
@@ -22,8 +23,6 @@ ID_NAMES = (
     "product", "sku", "uuid",
 )  # fmt: skip
 INDEX_NAMES = ("", "__index_level_0__", "Unnamed: 0")  # of pandas, in the files that it writes
-FEW = 8  # names in a sentence
-SHORT = 60  # characters of a name in a sentence
 
 
 @dataclass(frozen=True)
@@ -165,16 +164,6 @@ class Roles:
         if self.left_out:
             parts.append(f"left out: {listed(list(self.left_out))}")
         return "; ".join(parts)
-
-
-def listed(names: Sequence[str]) -> str:
-    """The first names; long ones are cut."""
-    more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
-    shown = (
-        name if 0 < len(name) <= SHORT else f"{name[: SHORT - 1]}…" if name else "(no name)"
-        for name in names[:FEW]
-    )
-    return ", ".join(shown) + more
 
 
 def _count(names: Sequence[str]) -> str:
