@@ -200,7 +200,11 @@ def test_rows_that_cannot_be_used_are_counted():
             {},
             "rankwise preferences",
         ),
-        ({"winner": ["model_a", "who", "tie", "tie"]}, {}, r"row 1, column 'winner': the outcome 'who'"),
+        (
+            {"winner": ["model_a", "who", "tie", "tie"]},
+            {},
+            r"row 1, column 'winner': the outcome 'who'",
+        ),
         ({"model_b": ["y", "y", "x", "z"]}, {}, r"row 1: 'y' battles itself \(1 such row\)"),
         ({}, {"style": ["length"]}, "no column 'length', and no two columns length_a"),
         ({"gap": ["1", "?", "2", "3"]}, {"style": ["gap"]}, "row 1: the column 'gap' must hold"),

@@ -92,7 +92,7 @@ def of(**given):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: of(first=["a", "z"]), "Comparison 1 has the unknown item 'z' .* among the 4 items"),
+        (lambda: of(first=["a", "z"]), "Comparison 1 has the unknown item 'z'"),
         (
             lambda: of(first=["1"], second=["2"], items=[1, 2]),
             "'1' .*The items have 1, of type int: use this type",
@@ -102,7 +102,7 @@ def of(**given):
             lambda: of(first=["a", "b"], second=["b", "b"]),
             "Pair 1 compares item 'b' with itself",
         ),
-        (lambda: of(outcome=["win", "won"]), 'Comparison 1: the outcome \'won\' is unknown.*"first"'),
+        (lambda: of(outcome=["win", "won"]), 'Comparison 1: the outcome .won. is unknown'),
         (lambda: of(outcome=["x", "y"]), r"the outcome 'x' is unknown \(others: 'y'\)"),
         (lambda: of(outcome=[1, -1]), "outcome -1 is unknown.* belong in margin"),
         (lambda: of(outcome=["win", None]), "Comparison 1: the outcome is missing"),

@@ -126,8 +126,7 @@ class ColumnOptions:
 
         `keep_all` is for a look at a table, whatever its columns hold.
         """
-        from rankwise.data.tables.reading import read_roles
-        from rankwise.data.tables.roles import Roles
+        from rankwise.data.tables.reading import Roles, read_roles
 
         with progress(f"Reading {path} ({path.stat().st_size / 1e6:,.1f} MB)"):
             file = self.table_file(path)

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -22,12 +22,10 @@ from scipy import sparse
 from rankwise.data.letor.parsing import MAX_INDEX, TEXT_QID, copy_tokens
 from rankwise.data.letor.text_blocks import Float, Span, TextBlock, parsed_blocks, text_size
 from rankwise.data.query_rows import (
-    BLOCK_BYTES,
     DescribedRows,
     FileVersion,
-    file_version,
+    QueryBlocks,
     run_starts,
-    whole_queries,
 )
 from rankwise.errors import LetorFormatError
 from rankwise.files import check_regular
@@ -377,33 +375,23 @@ class QueryIds:
 
 
 def _tokens(block: TextBlock, starts: NDArray[np.int64]) -> NDArray[Any]:
-    """The ids that start at these bytes, as text; each takes the memory of the longest."""
-    null = block.text.find(b"\0", 0, block.n_bytes)
+    """The ids that start at these bytes, as text; objects if one is longer than `LONG_ID`."""
     longest = copy_tokens(block.codes, starts, np.empty((len(starts), 0), np.uint8))
-    if longest > LONG_ID:
-        return _long_tokens(block, starts)
-    if null >= 0:  # at the end of an id, NumPy would drop it
-        return _long_tokens(block, starts).astype(f"U{longest}")
-    tokens = np.zeros((len(starts), longest), np.uint8)
+    tokens = np.zeros((len(starts), longest if longest <= LONG_ID else 0), np.uint8)
     copy_tokens(block.codes, starts, tokens)
-    try:
-        return np.char.decode(tokens.view(f"S{longest}").ravel(), "utf-8")
-    except UnicodeDecodeError:
-        return _long_tokens(block, starts)  # which finds the line
-
-
-def _long_tokens(block: TextBlock, starts: NDArray[np.int64]) -> NDArray[Any]:
-    """The ids that start at these bytes, as objects, each of its own length."""
+    with suppress(UnicodeDecodeError):
+        if tokens.shape[1] > 0 and block.text.find(b"\0", 0, block.n_bytes) < 0:
+            return np.char.decode(tokens.view(f"S{longest}").ravel(), "utf-8")
     ids = np.empty(len(starts), object)
     for k, at in enumerate(starts.tolist()):
         token = block.token(at)
-        if b"\0" in token:
-            raise block.error(at, "the query id has a null byte. Save the file as UTF-8 text.")
         try:
             ids[k] = token.decode()
         except UnicodeDecodeError as error:
             raise block.error(at, "the query id is not UTF-8. Save the file as UTF-8.") from error
-    return ids
+        if "\0" in ids[k]:
+            raise block.error(at, "the query id has a null byte. Save the file as UTF-8 text.")
+    return ids if longest > LONG_ID else ids.astype(f"U{longest}")
 
 
 @dataclass(frozen=True)
@@ -415,11 +403,11 @@ class LetorSurvey:
     n_queries: int  # 0 if there are no query ids
     n_features: int
     n_bytes: int  # of text, decompressed
-    layout: str  # "dense" if at least a third of the cells are written, otherwise "sparse"
+    layout: Layout  # "dense" if at least a third of the cells are written, otherwise "sparse"
     text_ids: bool  # whether some query id is not an integer
 
 
-class LetorBlocks:
+class LetorBlocks(QueryBlocks[LetorData]):
     """The rows of a LETOR file, block by block; a block never splits a query.
 
     Each iteration reads the file again and yields a `LetorData` per block. Before the first one,
@@ -457,6 +445,8 @@ class LetorBlocks:
     [8] [[1.0, 1.0]]
     """
 
+    fault = LetorFormatError
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -467,53 +457,40 @@ class LetorBlocks:
         block_bytes: int | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        check_value("block_bytes", block_bytes, AnyOf(Whole(1), None))
-        self.path = os.fspath(path)
+        super().__init__(path, block_bytes, progress)
         self._dtype = check_arguments(n_features, "auto", dtype, fill)
         self._n_features, self._fill = n_features, fill
-        self._block_bytes = BLOCK_BYTES if block_bytes is None else int(block_bytes)
-        self._progress = progress or (lambda done, total: None)
 
     @cached_property
     def survey(self) -> LetorSurvey:
         """Counts of the file; the first access reads it once."""
-        size, version = text_size(self.path), file_version(self.path)
-        n_rows = n_values = width = n_bytes = 0
+        size, version = text_size(self.path), self.version()
         run_ids, run_lines = QueryIds(), GrowingArray(np.int64)  # of runs of equal ids
+        counts = SpanSurvey()
         for block in self._blocks(self._n_features, size):
-            n_rows += block.n_rows
-            n_values += len(block.rows.values)
-            n_bytes += block.n_bytes
-            width = max(width, block.max_index)
+            counts = counts.with_block(block)
             if block.has_qid and block.n_rows:
                 starts = run_starts(QueryIds.of(block, as_text=False))
                 run_ids.append(block, starts)
                 run_lines.append(block.line_numbers(starts))
-        if n_rows == 0:
+        if counts.n_rows == 0:
             raise LetorFormatError(f"{self.path} has no rows: its lines are blank or comments.")
-        width = self._n_features or width
-        layout = "dense" if n_values >= DENSE_FILL * n_rows * width else "sparse"
-        ids = run_ids.finish()
-        n_queries = self._count_queries(ids, run_lines.finish())
-        text_ids = ids.dtype.kind in "UO"
-        return LetorSurvey(version, n_rows, n_queries, width, n_bytes, layout, text_ids)
+        width = self._n_features or counts.largest_index
+        layout: Layout = (
+            "dense" if counts.n_values >= DENSE_FILL * counts.n_rows * width else "sparse"
+        )
+        ids, lines = run_ids.finish(), run_lines.finish()
+        n_queries = self._count_queries(ids, lambda k: f"{self.path}, line {lines[k]}")
+        return LetorSurvey(
+            version, counts.n_rows, n_queries, width, counts.n_bytes, layout, counts.text_ids
+        )
 
-    def __iter__(self) -> Iterator[LetorData]:
-        return whole_queries(self._pieces(self.survey), self._block_bytes)
-
-    def __repr__(self) -> str:
-        return f"LetorBlocks({self.path!r})"
-
-    def _pieces(self, survey: LetorSurvey) -> Iterator[LetorData]:
+    def _pieces(self) -> Iterator[LetorData]:
         """The rows of each block of text, in arrays of their own."""
-        layout: Any = survey.layout
-        if file_version(self.path) != survey.version:
-            raise LetorFormatError(
-                f"{self.path} has changed since it was first read: make a new LetorBlocks."
-            )
+        survey = self.survey
         for block in self._blocks(survey.n_features, survey.n_bytes):
             if block.n_rows:
-                X = FeatureMatrix(layout, survey.n_features, self._dtype)
+                X = FeatureMatrix(survey.layout, survey.n_features, self._dtype)
                 X.append(block)
                 qid = QueryIds.of(block, as_text=survey.text_ids) if block.has_qid else None
                 yield LetorData(X.finish(), block.rows.labels.copy(), qid)
@@ -528,33 +505,27 @@ class LetorBlocks:
                 done += block.n_bytes
                 self._progress(done, n_bytes)
 
-    def _count_queries(self, ids: NDArray[Any], lines: NDArray[np.int64]) -> int:
-        """The number of queries; an error if the rows of one are not contiguous.
-
-        One id and line per run of rows.
-        """
-        starts = run_starts(ids)  # a run may continue in the next block
-        ids, lines = ids[starts], lines[starts]
-        first = np.unique(ids, return_index=True)[1]
-        if len(first) < len(ids):
-            again = int(np.setdiff1d(np.arange(len(ids)), first)[0])
-            raise LetorFormatError(
-                f"{self.path}, line {lines[again]}: query {ids[again]} appears again after other "
-                "queries. To be read in blocks, the rows of a query must be contiguous: sort the "
-                "file by query, or read all of it with read_letor. On the command line, 'rankwise "
-                "fit --workers 1' reads queries in any order."
-            )
-        return len(ids)
-
 
 class SpanSurvey(NamedTuple):
     """Counts of the rows of a span; `has_ids` is None if there are none."""
 
-    n_rows: int
-    n_values: int
-    largest_index: int
-    has_ids: bool | None
-    text_ids: bool
+    n_rows: int = 0
+    n_values: int = 0
+    largest_index: int = 0
+    has_ids: bool | None = None
+    text_ids: bool = False
+    n_bytes: int = 0
+
+    def with_block(self, block: TextBlock) -> SpanSurvey:
+        """The counts after another block of text."""
+        return SpanSurvey(
+            self.n_rows + block.n_rows,
+            self.n_values + len(block.rows.values),
+            max(self.largest_index, block.max_index),
+            block.has_qid,
+            self.text_ids or bool((block.rows.qid_kind == TEXT_QID).any()),
+            self.n_bytes + block.n_bytes,
+        )
 
 
 def survey_span(
@@ -562,16 +533,8 @@ def survey_span(
 ) -> SpanSurvey:
     """Read a span, or a whole file, once; raises `LetorFormatError` as `read_letor` does."""
     check_regular(path)
-    n_rows = n_values = largest = 0
-    has_ids, text_ids = None, False
     with closing(parsed_blocks(path, n_features, np.float64, span, fill)) as blocks:
-        for block in blocks:
-            has_ids = block.has_qid
-            n_rows += block.n_rows
-            n_values += len(block.rows.values)
-            largest = max(largest, block.max_index)
-            text_ids |= bool((block.rows.qid_kind == TEXT_QID).any())
-    return SpanSurvey(n_rows, n_values, largest, has_ids, text_ids)
+        return reduce(SpanSurvey.with_block, blocks, SpanSurvey())
 
 
 def letor_spans(path: str, n_bytes: int) -> list[Span | None]:

@@ -272,13 +272,10 @@ def _open(path: str, span: Span | None) -> Iterator[_Stream]:
         try:
             with gzip.open(file) as unpacked:
                 yield _Stream(unpacked)
-        except EOFError as error:
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise LetorFormatError(
-                f"{path} is cut off: the gzip stream has no end. Download or copy it again."
-            ) from error
-        except (gzip.BadGzipFile, zlib.error) as error:
-            raise LetorFormatError(
-                f"{path} is a damaged gzip file ({error}). Download or copy it again."
+                f"{path} is a damaged gzip file, or a part of one ({error}). Download or copy it "
+                "again."
             ) from error
 
 
@@ -291,7 +288,7 @@ def _n_cpus() -> int:
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
-_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+_INDEX = re.compile(r"0*(\d{1,18})", re.ASCII)
 _NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _ARCHIVES = {b"PK\x03\x04": "zip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 _MISSING = (
@@ -310,12 +307,8 @@ def explain(line: bytes, *, n_features: int | None, dtype: DTypeLike) -> str:
             "this is not UTF-8 text. Only plain or gzipped LETOR text can be read; if it is in "
             f"another encoding, for example {encoding_of(line) or 'UTF-16'}, save it as UTF-8."
         )
-    tokens = [token for token in re.split(r"[ \t\r\n]+", text) if token]
-    if not tokens:
-        return f"the line cannot be read. {_ROW}"
-    label, *pairs = tokens
-    fault = _number_fault(label, np.float64)
-    if fault:
+    label, *pairs = [token for token in re.split(r"[ \t\r\n]+", text) if token] or [""]
+    if fault := _number_fault(label, np.float64):
         return f"the label {_short(label)} {fault}. {_ROW}"
     if pairs and pairs[0].startswith("qid:") and pairs.pop(0) == "qid:":
         return "'qid:' has no id after it. Write it without blanks, for example qid:12."
@@ -324,32 +317,29 @@ def explain(line: bytes, *, n_features: int | None, dtype: DTypeLike) -> str:
         name, colon, value = pair.partition(":")
         if name == "qid":
             return f"{_short(pair)} comes after a feature or another qid. {_ROW}"
-        if not colon or not _INTEGER.fullmatch(name):
-            return f"{_short(pair)} is not an index:value pair. {_ROW}"
-        digits = name.lstrip("+-").lstrip("0")
-        if len(digits) > 18:  # the parser reads no more digits, and int() not many more
+        digits = _INDEX.fullmatch(name)
+        index = int(digits[1]) if colon and digits else -1
+        if not 0 <= index <= MAX_INDEX:
             return (
-                f"feature index {_short(name)} exceeds the largest that can be read, {MAX_INDEX}."
+                f"{_short(pair)} is not an index:value pair, with an index from 1 to {MAX_INDEX} "
+                f"in plain digits. {_ROW}"
             )
-        index = int(digits or 0) * (-1 if name.startswith("-") else 1)
-        fault = _index_fault(index, last, n_features)
-        if fault:
-            return fault
-        if not re.fullmatch(r"\d+", name, re.ASCII):
-            return f"the feature index {_short(name)} must be written in plain digits."
-        if not value:
+        if index <= last:
             return (
-                f"feature {index} has no value. Write index:value without blanks, or leave it out."
+                f"feature {index} is out of order: indices start at 1 and ascend within a row, "
+                "each once. Sort the pairs of each row; if the file counts from 0, add one to "
+                "every index."
             )
-        if value == "NULL":
+        if n_features is not None and index > n_features:
             return (
-                f"feature {index} is NULL, a missing value. Say which number to read for it, as in "
-                "read_letor(path, fill=0.0), or --fill 0 on the command line."
+                f"feature {index} exceeds n_features={n_features}. Give a larger n_features, "
+                "or None to take it from the file."
             )
-        fault = _number_fault(value, dtype)
-        if fault:
-            missing = f" {_MISSING}" if _NOT_FINITE.fullmatch(value) else ""
-            return f"the value {_short(value)} of feature {index} {fault}.{missing}"
+        if value == "NULL" or (fault := _number_fault(value, dtype)):
+            missing = value == "NULL" or _NOT_FINITE.fullmatch(value)
+            fault = "is a missing value" if value == "NULL" else fault
+            hint = f" {_MISSING}" if missing else ""
+            return f"the value {_short(value)} of feature {index} {fault}.{hint}"
         last = index
     return f"the line cannot be read. {_ROW}"
 
@@ -357,29 +347,6 @@ def explain(line: bytes, *, n_features: int | None, dtype: DTypeLike) -> str:
 def archive(start: bytes) -> str | None:
     """The kind of archive that starts with these bytes; None if there is none."""
     return next((kind for magic, kind in _ARCHIVES.items() if start.startswith(magic)), None)
-
-
-def _index_fault(index: int, last: int, n_features: int | None) -> str | None:
-    if index < 1:
-        return (
-            f"feature index {index}: indices start at 1. If the file counts from 0, add one to "
-            "every index."
-        )
-    if index == last:
-        return f"feature {index} occurs twice in one row. Keep one of the two."
-    if index < last:
-        return (
-            f"feature {index} comes after feature {last}: indices must ascend within a row. "
-            "Sort the pairs of each row by index."
-        )
-    if n_features is not None and index > n_features:
-        return (
-            f"feature {index} exceeds n_features={n_features}. Give a larger n_features, "
-            "or None to take it from the file."
-        )
-    if index > MAX_INDEX:
-        return f"feature index {index} exceeds the largest that can be read, {MAX_INDEX}."
-    return None
 
 
 def _number_fault(text: str, dtype: DTypeLike) -> str | None:

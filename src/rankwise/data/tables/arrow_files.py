@@ -34,7 +34,7 @@ from rankwise.data.tables.formats import (
     opened_bytes,
     parsed_json,
     place_of_row,
-    require_pyarrow,
+    required,
 )
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph.conversion_checks import is_number
@@ -52,7 +52,11 @@ WHOLE_FLOAT = re.compile(r"(0|-?[1-9][0-9]{0,14})(\.0)?")  # as pandas writes a 
 WITH_EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
 DECIMAL_COMMA = r"^\s*[-+]?\d+,\d+\s*$"
 ROWS = 4096  # that are copied at a time: fewer would often wait for the interpreter lock
-OTHERS = {
+REMEDIES = {
+    "text": (
+        "Fit with --encode onehot (categories) or hashing (words; in Python, keep_text=True and an "
+        "encoder)."
+    ),
     "date": "Turn dates into numbers, such as days.",
     "list or object": "Write the entries of lists and objects to columns of their own.",
 }
@@ -138,7 +142,7 @@ class TableFile(Source):
                 return _read_csv(self, columns, texts)
             if self.format == "parquet":
                 return _parquet(self).read(columns=list(columns))
-            arrow = require_pyarrow("pyarrow")
+            arrow = required("pyarrow")
             parts = list(_BATCHES[self.format](self, columns, texts))
             empty = arrow.table({name: [] for name in columns})
             return arrow.concat_tables(parts or [empty], promote_options="permissive")
@@ -155,7 +159,7 @@ class TableFile(Source):
     @contextmanager
     def _explained(self) -> Iterator[None]:
         """Replace errors of pyarrow by ours, with the line."""
-        arrow = require_pyarrow("pyarrow")
+        arrow = required("pyarrow")
         try:
             try:
                 yield
@@ -196,7 +200,7 @@ def _csv_arguments(
     file: TableFile, columns: Sequence[str], types: dict[str, Any], *, newlines: bool
 ) -> dict[str, Any]:
     """The arguments of Arrow's readers of CSV files."""
-    arrow, csv = require_pyarrow("pyarrow"), require_pyarrow("pyarrow.csv")
+    arrow, csv = required("pyarrow"), required("pyarrow.csv")
     return {
         "input_file": arrow.input_stream(str(file.path), compression=compression_of(file.path)),
         "read_options": csv.ReadOptions(block_size=BLOCK * (1 + len(file.names) // FEW_COLUMNS)),
@@ -213,12 +217,12 @@ def _csv_arguments(
 
 def _as_text(columns: Sequence[str]) -> dict[str, Any]:
     """Columns as Arrow's dictionaries: each text is stored once."""
-    arrow = require_pyarrow("pyarrow")
+    arrow = required("pyarrow")
     return dict.fromkeys(columns, arrow.dictionary(arrow.int32(), arrow.string()))
 
 
 def _read_csv(file: TableFile, columns: Sequence[str], texts: Sequence[str]) -> Any:
-    arrow, csv = require_pyarrow("pyarrow"), require_pyarrow("pyarrow.csv")
+    arrow, csv = required("pyarrow"), required("pyarrow.csv")
     types = _as_text(texts)
     quoted = _has_quotes(file.path)
     try:
@@ -254,14 +258,14 @@ def _may_lack_a_quote(table: Any) -> bool:
 
 
 def _check_utf8(file: TableFile, schema: Any) -> None:
-    types = require_pyarrow("pyarrow.types")
+    types = required("pyarrow.types")
     if any(types.is_binary(kind) for kind in schema.types):
         raise encoding_fault(file.path)
 
 
 def _csv_batches(file: TableFile, columns: Sequence[str], texts: Sequence[str]) -> Iterator[Any]:
     """Numbers in the first block of text are numbers in all of them."""
-    arrow, csv = require_pyarrow("pyarrow"), require_pyarrow("pyarrow.csv")
+    arrow, csv = required("pyarrow"), required("pyarrow.csv")
     types = _as_text(texts)
     first = csv.open_csv(**_csv_arguments(file, columns, types, newlines=True)).schema
     for field in first:
@@ -303,7 +307,7 @@ def _refuse_words(file: TableFile, names: Sequence[str]) -> None:
 
 def _json_tables(path: Path) -> Iterator[tuple[bytes, Any]]:
     """Blocks of whole lines of JSON, and the table of each."""
-    json = require_pyarrow("pyarrow.json")
+    json = required("pyarrow.json")
     with opened_bytes(path) as file:
         while text := file.read(JSON_BLOCK):
             text = (text + file.readline()).removeprefix(b"\xef\xbb\xbf")
@@ -314,7 +318,7 @@ def _json_tables(path: Path) -> Iterator[tuple[bytes, Any]]:
 
 
 def _jsonl_batches(file: TableFile, columns: Sequence[str], texts: Sequence[str]) -> Iterator[Any]:
-    arrow = require_pyarrow("pyarrow")
+    arrow = required("pyarrow")
     n_rows = 0
     for text, table in _json_tables(file.path):
         new = set(table.column_names) - set(file.names)
@@ -343,7 +347,7 @@ def _jsonl_names(file: TableFile) -> list[str]:
 
 def _is_rounded(column: Any) -> bool:
     """Whether Arrow may have made floats of whole numbers of more than 53 bits."""
-    arrow = require_pyarrow("pyarrow")
+    arrow = required("pyarrow")
     values = column.to_numpy() if arrow.types.is_floating(column.type) else np.empty(0)
     return bool((abs(values) >= EXACT).any())
 
@@ -361,7 +365,7 @@ def _exact_ids(file: TableFile, text: bytes, name: str, first: int) -> Any:
 
 def id_column(file: Source, name: str, values: list[Any], first: int = 0) -> Any:
     """A column of ids of Python's types, in which whole numbers keep all digits."""
-    arrow = require_pyarrow("pyarrow")
+    arrow = required("pyarrow")
     floats = np.array([value if isinstance(value, float) else 0.0 for value in values])
     refuse_floats(file, floats, name, first)
     whole = [int(v) if isinstance(v, float) and v == v else v for v in values]
@@ -401,7 +405,7 @@ def _of_records(file: TableFile, columns: Sequence[str], texts: Sequence[str]) -
             _refuse_kinds(file, name)
         is_id = name in texts and kinds == {"number"}
         table[name] = id_column(file, name, values) if is_id else _column(values, kinds)
-    return require_pyarrow("pyarrow").table(table)
+    return required("pyarrow").table(table)
 
 
 def _refuse_kinds(file: TableFile, name: str) -> NoReturn:
@@ -421,20 +425,19 @@ def _refuse_kinds(file: TableFile, name: str) -> NoReturn:
 
 def _column(values: list[Any], kinds: set[str]) -> Any:
     """A column of values of one type; numbers may be floats."""
-    arrow = require_pyarrow("pyarrow")
+    arrow = required("pyarrow")
     try:
         return arrow.array(values)
     except (OverflowError, arrow.ArrowInvalid):
         if kinds != {"number"}:
             raise
-        return arrow.array([None if value is None else _float(value) for value in values])
+        return float_column(values)
 
 
-def _float(number: float) -> float:
-    try:
-        return float(number)
-    except OverflowError:
-        return math.inf  # which is refused
+def float_column(values: list[Any]) -> Any:
+    """Numbers of any size as floats; infinite ones, if they are too large, are refused later."""
+    floats = [None if v is None else float(v) if abs(v) < 1e308 else math.inf for v in values]
+    return required("pyarrow").array(floats)
 
 
 # Parquet and Arrow
@@ -442,17 +445,17 @@ def _float(number: float) -> float:
 
 def _parquet(file: TableFile) -> Any:
     source = file.path if compression_of(file.path) is None else _unpacked(file.path)
-    return require_pyarrow("pyarrow.parquet").ParquetFile(source)
+    return required("pyarrow.parquet").ParquetFile(source)
 
 
 def _unpacked(path: Path) -> Any:
     with opened_bytes(path) as file:
-        return require_pyarrow("pyarrow").BufferReader(file.read())
+        return required("pyarrow").BufferReader(file.read())
 
 
 def _arrow_reader(file: TableFile) -> Any:
     """A reader of Arrow's file format (Feather), or of its streaming format."""
-    arrow = require_pyarrow("pyarrow")
+    arrow = required("pyarrow")
     plain = compression_of(file.path) is None
     source = arrow.memory_map(str(file.path)) if plain else _unpacked(file.path)
     try:
@@ -463,7 +466,7 @@ def _arrow_reader(file: TableFile) -> Any:
 
 
 def _arrow_batches(file: TableFile, columns: Sequence[str], texts: Sequence[str]) -> Iterator[Any]:
-    arrow = require_pyarrow("pyarrow")
+    arrow = required("pyarrow")
     if file.format == "parquet":
         batches = _parquet(file).iter_batches(columns=list(columns))
     else:
@@ -498,18 +501,17 @@ _BATCHES: dict[str, Callable[[TableFile, Sequence[str], Sequence[str]], Iterator
 @cache
 def kind_of(kind: Any) -> str:
     """The kind of an Arrow type: number, text, date, empty, list or object."""
-    types = require_pyarrow("pyarrow.types")
+    types = required("pyarrow.types")
     if types.is_dictionary(kind):
         kind = kind.value_type
-    number = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean)
-    text = (types.is_string, types.is_large_string, types.is_string_view)
-    if any(is_such(kind) for is_such in number):
-        return "number"
-    if any(is_such(kind) for is_such in text):
-        return "text"
-    if types.is_null(kind):
-        return "empty"
-    return "date" if types.is_temporal(kind) else "list or object"
+    kinds = {
+        "number": (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean),
+        "text": (types.is_string, types.is_large_string, types.is_string_view),
+        "empty": (types.is_null,),
+        "date": (types.is_temporal,),
+    }
+    found = (name for name, tests in kinds.items() if any(is_such(kind) for is_such in tests))
+    return next(found, "list or object")
 
 
 def matrix(table: Any, names: Sequence[str], dtype: Any = np.float64) -> NDArray[Any]:
@@ -533,7 +535,7 @@ def _copy(part: tuple[Any, NDArray[Any]]) -> None:
 
 
 def _numbers(column: Any) -> NDArray[Any]:
-    arrow = require_pyarrow("pyarrow")
+    arrow = required("pyarrow")
     kind = column.type
     if not (arrow.types.is_floating(kind) or arrow.types.is_integer(kind)):
         if arrow.types.is_dictionary(kind):
@@ -545,222 +547,183 @@ def _numbers(column: Any) -> NDArray[Any]:
     return values
 
 
-def labels(file: Source, table: Any, name: str, first: int = 0) -> NDArray[np.float64]:
-    """The labels: numbers, none of which is missing. `first` is the number of the first row."""
-    column = table.column(name)
-    if kind_of(column.type) != "number":
-        _refuse_text_label(file, column, name, first)
-    values: NDArray[np.float64] = matrix(table, [name])[:, 0]
-    wrong = np.flatnonzero(~np.isfinite(values))
-    if len(wrong):
-        raise DataError(
-            f"{file.place(first + int(wrong[0]))}: the label {name!r} is missing or not finite"
-            f"{_more(len(wrong))}. Fill it in, or leave out these rows."
-        )
-    return values
+@dataclass(frozen=True)
+class TableRows:
+    """Rows of a table, whose columns become checked arrays.
 
-
-def _more(count: int) -> str:
-    return f", as in {plural(count - 1, 'more row')}" if count > 1 else ""
-
-
-def _refuse_text_label(file: Source, column: Any, name: str, first: int) -> NoReturn:
-    kind = kind_of(column.type)
-    if kind == "empty":
-        raise DataError(f"{file.path}: the label {name!r} has no values in any row.")
-    if kind == "text":
-        refuse_mixed(file, column, name, first)
-        some = listed([repr(text) for text in column.unique().to_pylist()[:5]])
-        raise DataError(
-            f"{file.path}: the label {name!r} has words, such as {some}. Rankings need numbers, "
-            "larger ones for better rows: replace each word by a number."
-        )
-    raise DataError(
-        f"{file.path}: the label {name!r} is of type {column.type}, where numbers are needed."
-    )
-
-
-def refuse_mixed(file: Source, column: Any, name: str, first: int = 0) -> None:
-    """Raise an error about a column of texts most of which are numbers."""
-    compute = require_pyarrow("pyarrow.compute")
-    arrow = require_pyarrow("pyarrow")
-    texts = column.cast(arrow.string())
-    is_number = compute.match_substring_regex(texts, NUMBER)
-    filled = compute.and_(compute.not_equal(compute.utf8_trim_whitespace(texts), ""), True)
-    n_numbers, n_filled = (compute.sum(mask).as_py() or 0 for mask in (is_number, filled))
-    comma = compute.match_substring_regex(texts, DECIMAL_COMMA)
-    n_comma = compute.sum(comma).as_py() or 0
-    if 2 * (n_numbers + n_comma) < n_filled or n_numbers == n_filled:
-        return
-    bad = compute.and_(compute.invert(is_number), filled)
-    row = compute.index(bad.combine_chunks() if hasattr(bad, "combine_chunks") else bad, True)
-    value = texts[row.as_py()].as_py()
-    what = "Correct it, or leave the column out by --ignore."
-    if n_comma:
-        what = "If it has decimal commas, give --separator ';' --decimal ','."
-    raise DataError(
-        f"{file.place(first + row.as_py())}: the column {name!r} has numbers in other rows, but "
-        f"{value[:40]!r} here. {what}"
-    )
-
-
-def check_features(
-    file: Source, table: Any, names: Sequence[str], *, keep_text: bool, first: int = 0
-) -> None:
-    """Features are numbers, or texts where these are wanted."""
-    texts = []
-    for name in names:
-        if kind_of(table.schema.field(name).type) == "text":
-            refuse_mixed(file, table.column(name), name, first)
-            texts.append(name)
-    others = neither_numbers_nor_text(table, names)
-    if others:
-        kinds = listed([f"{name!r} ({table.schema.field(name).type})" for name in others])
-        ways = " ".join(dict.fromkeys(OTHERS[kind] for kind in others.values()))
-        raise DataError(
-            f"{file.path}: {kinds}: features are numbers. {ways} Or leave "
-            f"{'it' if len(others) == 1 else 'them'} out by --ignore {','.join(others)}"
-        )
-    if texts and not keep_text:
-        found = listed([_described(name, table.column(name)) for name in texts])
-        have, them = ("a column has", "it") if len(texts) == 1 else ("columns have", "them")
-        raise DataError(
-            f"{file.path}: {have} text: {found}. Fit with --encode onehot (categories) or "
-            "hashing (words; in Python, keep_text=True and an encoder), or leave "
-            f"{them} out by --ignore {','.join(texts)}"
-        )
-
-
-def neither_numbers_nor_text(table: Any, names: Sequence[str]) -> dict[str, str]:
-    """The columns that cannot be features, and the kind of each."""
-    kinds = {name: kind_of(table.schema.field(name).type) for name in names}
-    return {name: kind for name, kind in kinds.items() if kind in OTHERS}
-
-
-def _described(name: str, column: Any) -> str:
-    different = column.unique().to_pylist()
-    example = next((value for value in different if value), "")
-    return f"{name!r} ({len(different)} different, such as {example[:30]!r})"
-
-
-def check_values(
-    file: Source,
-    X: NDArray[Any],
-    names: Sequence[str],
-    *,
-    keep_missing: bool,
-    first: int = 0,
-) -> None:
-    """Numbers are finite; missing ones (NaN) are refused unless they are wanted."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        suspect = np.flatnonzero(~np.isfinite(X.sum(axis=0))).tolist()
-    for j in suspect:
-        infinite = np.flatnonzero(np.isinf(X[:, j]))
-        if len(infinite):
-            raise DataError(
-                f"{file.place(first + int(infinite[0]))}: the column {names[j]!r} is infinite"
-                f"{_more(len(infinite))}. Replace it by a finite number."
-            )
-    counts = {names[j]: int(np.isnan(X[:, j]).sum()) for j in suspect}
-    if not keep_missing:
-        refuse_missing(file, counts, len(X))
-
-
-def refuse_missing(file: Source, counts: dict[str, int], n_rows: int) -> None:
-    """Raise an error about missing values, with their number in each column."""
-    counts = {name: count for name, count in counts.items() if count}
-    if not counts:
-        return
-    each = [f"{name} {count:,} ({count / n_rows:.0%})" for name, count in counts.items()]
-    total = sum(counts.values())
-    raise DataError(
-        f"{file.path} has {plural(total, 'missing value')} in {plural(len(counts), 'column')} of "
-        f"features: {listed(each)}. Fit with --impute median (or mean, most_frequent, a "
-        "number; in Python, keep_missing=True and an imputer), or leave the columns out by "
-        "--ignore."
-    )
-
-
-def text_values(column: Any) -> NDArray[Any]:
-    """Texts as Python's, each stored once; an empty one where it is missing."""
-    codes, texts = _encoded(column)
-    words: NDArray[Any] = np.array([*(text or "" for text in texts), ""], dtype=object)
-    return words[codes]
-
-
-def ids(file: Source, table: Any, name: str, first: int = 0) -> NDArray[Any]:
-    """Query ids or row ids: whole numbers where all are, otherwise texts; none is missing.
-
-    Numbers never become floats on the way. Decimals with fractions stay decimals.
+    Attributes
+    ----------
+    source : Source
+    table : pyarrow.Table
+    first : int
+        The number of the first row in the source.
     """
-    column = table.column(name)
-    kind = kind_of(column.type)
-    if kind == "number":
-        return _whole_numbers(file, column, name, first)
-    if kind == "list or object":
-        raise DataError(f"{file.path}: the column {name!r} is of type {column.type}: not an id.")
-    codes, texts = _encoded(column)
-    empty = np.array([*(not (text or "").strip() for text in texts), True])
-    refuse_holes(file, name, empty[codes], first)
-    for k, text in enumerate(texts):
-        fault = text_fault(text or "")
-        if fault is not None:
-            row = first + int(np.argmax(codes == k))
-            raise DataError(f"{file.place(row)}: the column {name!r} {fault}. Correct the id.")
-    _refuse_exponents(file, name, codes, texts, first)
-    return _as_ids(texts)[codes]
 
+    source: Source
+    table: Any
+    first: int = 0
 
-def _refuse_exponents(
-    file: Source, name: str, codes: NDArray[np.intp], texts: list[str], first: int
-) -> None:
-    """Raise an error about numbers with an exponent among ids that are numbers: digits are lost."""
-    given = [text for text in texts if text]
-    if not all(re.match(NUMBER, text) for text in given):
-        return
-    for k, text in enumerate(texts):
-        if text and WITH_EXPONENT.fullmatch(text):
-            row = first + int(np.argmax(codes == k))
+    def kind(self, name: str) -> str:
+        """The kind of a column, see `kind_of`."""
+        return kind_of(self.table.schema.field(name).type)
+
+    def fault(self, name: str, rows: Any, what: str, remedy: str) -> DataError:
+        """An error about the first of some rows of a column, given by number or by a mask."""
+        rows = np.atleast_1d(rows)
+        rows = np.flatnonzero(rows) if rows.dtype == bool else rows
+        more = f", as in {plural(len(rows) - 1, 'more row')}" if len(rows) > 1 else ""
+        place = self.source.place(self.first + int(rows[0]))
+        return DataError(f"{place}: the column {name!r} {what}{more}. {remedy}")
+
+    def labels(self, name: str) -> NDArray[np.float64]:
+        """The labels: numbers, none of which is missing."""
+        if self.kind(name) != "number":
+            column = self.table.column(name)
+            if self.kind(name) == "text":
+                self._refuse_mixed(name)
+            some = listed([repr(value) for value in column.unique().to_pylist()[:5]])
             raise DataError(
-                f"{file.place(row)}: the column {name!r} has {text!r}, a number with an exponent: "
-                "digits of the id may be lost, and different ids may be equal. Write ids as whole "
-                "numbers or text; in pandas, convert the column to Int64 or str first."
+                f"{self.source.path}: the label {name!r} has values of type {column.type}, such as "
+                f"{some}. Rankings need numbers, larger ones for better rows: replace each value "
+                "by a number."
             )
+        values: NDArray[np.float64] = matrix(self.table, [name])[:, 0]
+        wrong = ~np.isfinite(values)
+        if wrong.any():
+            what = "of labels is missing or infinite here"
+            raise self.fault(name, wrong, what, "Fill it in, or leave out these rows.")
+        return values
 
-
-def _whole_numbers(file: Source, column: Any, name: str, first: int) -> NDArray[Any]:
-    """Ids that are numbers, exactly."""
-    arrow = require_pyarrow("pyarrow")
-    if arrow.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    refuse_holes(file, name, column.is_null(nan_is_null=True).to_numpy(), first)
-    if arrow.types.is_floating(column.type):
-        values: NDArray[Any] = column.to_numpy()
-        refuse_floats(file, values, name, first)
-        return values.astype(np.int64)
-    try:
-        whole: NDArray[Any] = column.cast(arrow.int64()).to_numpy()
-        return whole
-    except arrow.ArrowInvalid:  # more than 64 bits, or a fraction
-        if arrow.types.is_integer(column.type):
-            return np.asarray(column.to_numpy())
-        return id_array(int(v) if v == int(v) else v for v in column.to_pylist())
-
-
-def refuse_holes(file: Source, name: str, holes: NDArray[np.bool_], first: int) -> None:
-    """Raise an error about ids that are missing."""
-    rows = np.flatnonzero(holes)
-    if len(rows):
-        raise DataError(
-            f"{file.place(first + int(rows[0]))}: the column {name!r} has no value here"
-            f"{_more(len(rows))}. Fill it in, leave out these rows or, if you do not need the "
-            "column, leave it out by --ignore."
+    def _refuse_mixed(self, name: str) -> None:
+        """Raise an error about a column of texts most of which are numbers."""
+        arrow, compute = required("pyarrow"), required("pyarrow.compute")
+        texts = self.table.column(name).cast(arrow.string())
+        is_number, comma, filled = (
+            compute.fill_null(compute.match_substring_regex(texts, pattern), False).to_numpy()
+            for pattern in (NUMBER, DECIMAL_COMMA, r"\S")
         )
+        if 2 * (is_number | comma).sum() < filled.sum() or is_number.sum() == filled.sum():
+            return
+        row = int(np.argmax(filled & ~is_number))
+        remedy = "Correct it, or leave the column out by --ignore."
+        if comma.any():
+            remedy = "If it has decimal commas, give --separator ';' --decimal ','."
+        what = f"has numbers in other rows, but {texts[row].as_py()[:40]!r} here"
+        raise self.fault(name, row, what, remedy)
+
+    def features(
+        self, names: Sequence[str], dtype: Any, *, keep_text: bool, keep_missing: bool
+    ) -> NDArray[Any]:
+        """The features that are numbers, finite and, unless wanted, not missing.
+
+        Texts are refused unless they are wanted; they are not in the result.
+        """
+        kinds = {name: self.kind(name) for name in names}
+        for name in (name for name, kind in kinds.items() if kind == "text"):
+            self._refuse_mixed(name)
+        wrong = [
+            n
+            for n, kind in kinds.items()
+            if kind in REMEDIES and not (kind == "text" and keep_text)
+        ]
+        if wrong:
+            found = listed([f"{name!r} ({self._described(name)})" for name in wrong])
+            ways = " ".join(dict.fromkeys(REMEDIES[kinds[name]] for name in wrong))
+            raise DataError(
+                f"{self.source.path}: features are numbers, but not {found}. {ways} Or leave "
+                f"{'it' if len(wrong) == 1 else 'them'} out by --ignore {','.join(wrong)}"
+            )
+        numbers = [name for name, kind in kinds.items() if kind != "text"]
+        X = matrix(self.table, numbers, dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            suspect = np.flatnonzero(~np.isfinite(X.sum(axis=0))).tolist()
+        for j in suspect:
+            if np.isinf(X[:, j]).any():
+                remedy = "Replace it by a finite number."
+                raise self.fault(numbers[j], np.isinf(X[:, j]), "is infinite here", remedy)
+        if not keep_missing:
+            self.refuse_missing({numbers[j]: int(np.isnan(X[:, j]).sum()) for j in suspect})
+        return X
+
+    def _described(self, name: str) -> str:
+        column = self.table.column(name)
+        if self.kind(name) != "text":
+            return str(column.type)
+        different = column.unique().to_pylist()
+        example = next((value for value in different if value), "")
+        return f"text, {len(different)} different, such as {example[:30]!r}"
+
+    def refuse_missing(self, counts: dict[str, int]) -> None:
+        """Raise an error about missing values, with their number in each column."""
+        counts = {name: count for name, count in counts.items() if count}
+        if not counts:
+            return
+        n_rows = self.table.num_rows
+        each = [f"{name} {count:,} ({count / n_rows:.0%})" for name, count in counts.items()]
+        raise DataError(
+            f"{self.source.path} has {plural(sum(counts.values()), 'missing value')} in "
+            f"{plural(len(counts), 'column')} of features: {listed(each)}. Fit with --impute "
+            "median (or mean, most_frequent, a number; in Python, keep_missing=True and an "
+            "imputer), or leave the columns out by --ignore."
+        )
+
+    def texts(self, name: str) -> NDArray[Any]:
+        """Texts as Python's, each stored once; an empty one where it is missing."""
+        codes, texts = _encoded(self.table.column(name))
+        words: NDArray[Any] = np.array([*(text or "" for text in texts), ""], dtype=object)
+        return words[codes]
+
+    def ids(self, name: str) -> NDArray[Any]:
+        """Query ids or row ids: whole numbers where all are, otherwise texts; none is missing.
+
+        Numbers never become floats on the way. Decimals with fractions stay decimals.
+        """
+        column = self.table.column(name)
+        if self.kind(name) == "number":
+            return self._whole_numbers(name)
+        if self.kind(name) == "list or object":
+            path = self.source.path
+            raise DataError(f"{path}: the column {name!r} is of type {column.type}: not an id.")
+        codes, texts = _encoded(column)
+        self._refuse_holes(name, np.array([*(not (t or "").strip() for t in texts), True])[codes])
+        numbers = all(re.match(NUMBER, text) for text in texts if text)
+        for k, text in enumerate(texts):
+            fault = text_fault(text or "")
+            if fault is not None:
+                raise self.fault(name, codes == k, fault, "Correct the id.")
+            if numbers and text and WITH_EXPONENT.fullmatch(text):
+                what = f"has {text!r}, a number with an exponent, whose digits may be lost"
+                remedy = "Write ids as whole numbers or text; in pandas, as Int64 or str."
+                raise self.fault(name, codes == k, what, remedy)
+        return _as_ids(texts)[codes]
+
+    def _whole_numbers(self, name: str) -> NDArray[Any]:
+        """Ids that are numbers, exactly."""
+        arrow, column = required("pyarrow"), self.table.column(name)
+        if arrow.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        self._refuse_holes(name, column.is_null(nan_is_null=True).to_numpy())
+        if arrow.types.is_floating(column.type):
+            values: NDArray[Any] = column.to_numpy()
+            refuse_floats(self.source, values, name, self.first)
+            return values.astype(np.int64)
+        try:
+            whole: NDArray[Any] = column.cast(arrow.int64()).to_numpy()
+            return whole
+        except arrow.ArrowInvalid:  # more than 64 bits, or a fraction
+            if arrow.types.is_integer(column.type):
+                return np.asarray(column.to_numpy())
+            return id_array(int(v) if v == int(v) else v for v in column.to_pylist())
+
+    def _refuse_holes(self, name: str, holes: NDArray[np.bool_]) -> None:
+        if holes.any():
+            remedy = "Fill it in, leave out these rows or, if you do not need it, --ignore it."
+            raise self.fault(name, holes, "has no value here", remedy)
 
 
 def _encoded(column: Any) -> tuple[NDArray[np.intp], list[str]]:
     """The different texts of a column, and which of them each row has; -1 for a missing one."""
-    arrow = require_pyarrow("pyarrow")
+    arrow = required("pyarrow")
     if arrow.types.is_dictionary(column.type):
         column = column.unify_dictionaries()
     else:

@@ -11,6 +11,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from itertools import count, islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -86,14 +87,12 @@ def compression_of(path: Path) -> str | None:
     return next((name for magic, name in MAGIC.items() if begin.startswith(magic)), None)
 
 
-def require_pyarrow(module: str) -> Any:
-    """A module of pyarrow, or an error that says how to install it."""
-    from importlib import import_module
-
+def required(module: str) -> Any:
+    """A module of an optional package, or an error that says how to install it."""
     try:
         return import_module(module)
     except ImportError as error:
-        raise MissingExtraError("pyarrow", "tables") from error
+        raise MissingExtraError(module.partition(".")[0], "tables") from error
 
 
 def opened_bytes(path: Path) -> Any:
@@ -103,7 +102,7 @@ def opened_bytes(path: Path) -> Any:
         return (gzip if kind == "gzip" else bz2).open(path, "rb")
     if kind is None:
         return path.open("rb")
-    return io.BufferedReader(require_pyarrow("pyarrow").input_stream(str(path), compression=kind))
+    return io.BufferedReader(required("pyarrow").input_stream(str(path), compression=kind))
 
 
 def opened_text(path: Path) -> Any:
@@ -336,15 +335,15 @@ def write_columns(columns: dict[str, Any], path: Path | None, format: str) -> No
     if path is not None and path.suffix.lower() in COMPRESSED:
         raise ParameterError(f"{path}: tables are written without compression.")
     if format in ("parquet", "arrow"):
-        arrow = require_pyarrow("pyarrow")
+        arrow = required("pyarrow")
         table = arrow.table({name: arrow.array(values) for name, values in columns.items()})
         if path is None:
             raise ParameterError(f"A {format} file cannot be written to stdout.")
         with replacing(path) as beside:
             if format == "parquet":
-                require_pyarrow("pyarrow.parquet").write_table(table, beside)
+                required("pyarrow.parquet").write_table(table, beside)
             else:
-                require_pyarrow("pyarrow.feather").write_feather(table, str(beside))
+                required("pyarrow.feather").write_feather(table, str(beside))
     elif path is None:
         _write_text(columns, sys.stdout, format)
     else:
