@@ -1,8 +1,7 @@
 """Read LETOR (svmlight) text: a whole file in memory, blocks of whole queries, spans of bytes.
 
-X is allocated at once: the size of the text and its first block say how large it will be. If that
-was too little, or the size of the text is not known, arrays grow by NumPy's `resize`. On Linux this
-moves pages, not bytes, so that no result is ever held twice; NumPy 2.5 and later copy, however.
+Arrays have room for all rows from the first block on, by the size of the text: room that is never
+used takes no memory. If that was too little, or the size of the text is not known, they grow.
 """
 
 from __future__ import annotations
@@ -12,8 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from pathlib import Path
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -32,7 +30,6 @@ from rankwise.files import check_regular
 from rankwise.parameters import AnyOf, Choice, Number, Whole, check_float_type, check_value
 
 Layout = Literal["auto", "dense", "sparse"]
-Scalar = TypeVar("Scalar", bound=np.generic)
 
 DENSE_FILL = 1 / 3
 """From this share of written cells on, "auto" is dense: at most twice the memory of CSR, which
@@ -40,9 +37,6 @@ takes 12 bytes per cell instead of 8, and products run at BLAS speed."""
 
 LONG_ID = 64
 """Bytes of an id. Arrays of text are as wide as the longest one; longer ones become objects."""
-
-_LEAST_GROWTH, _MOST_GROWTH = 1 << 16, 1 << 25
-_SPARE = 1.1  # times the estimated room: what is never written takes no memory
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -160,7 +154,7 @@ def read_lines(
     if span is not None:
         n_bytes = span[1] - span[0]
     else:  # a pipe can be read once
-        n_bytes = text_size(path) if Path(path).is_file() else 0
+        n_bytes = text_size(path) if os.path.isfile(path) else 0
     X = FeatureMatrix(layout, n_features, dtype, n_bytes)
     y = GrowingArray(np.float64)
     qid = QueryIds(as_text=text_ids)
@@ -196,82 +190,80 @@ def check_arguments(
     return check_float_type(dtype)
 
 
-class GrowingArray(Generic[Scalar]):
+class GrowingArray:
     """A one-dimensional array that grows at its end."""
 
-    def __init__(self, dtype: type[Scalar], start: NDArray[Scalar] | None = None) -> None:
-        self._array = np.empty(0, dtype) if start is None else start
-        self._size = len(self._array)
-        self._is_reserved = False
+    def __init__(self, dtype: Any) -> None:
+        self._array = np.empty(0, dtype)
+        self._size = 0
 
     def __len__(self) -> int:
         return self._size
 
-    def reserve(self, n: int) -> None:
-        """Allocate room for the first `n` entries at once, which is cheaper than growing."""
+    def reserve(self, n: float) -> None:
+        """Room for `n` entries; only for an array without entries."""
         with suppress(MemoryError):  # an estimate may be far too large
-            self._array = np.empty(n, self._array.dtype)
-            self._is_reserved = True
-
-    def extend(self, n: int) -> NDArray[Scalar]:
-        """A view of `n` new entries, valid until the next call."""
-        size = self._size + n
-        if size > len(self._array):
-            spare = min(max(self._array.nbytes // 4, _LEAST_GROWTH), _MOST_GROWTH)
-            self._array.resize(size + spare // self._array.itemsize, refcheck=False)
-            self._is_reserved = False
-        added = self._array[self._size : size]
-        self._size = size
-        return added
+            self._array = np.empty(int(n), self._array.dtype)
 
     def append(self, values: NDArray[Any]) -> None:
         """Add values at the end."""
-        self.extend(len(values))[:] = values
+        size = self._size + len(values)
+        if size > len(self._array):
+            self._array.resize(size + size // 8, refcheck=False)  # Linux moves pages, not bytes
+        self._array[self._size : size] = values
+        self._size = size
 
-    def finish(self) -> NDArray[Scalar]:
-        """The array at its true size; this object must not be used afterwards."""
-        if self._is_reserved:
-            return self._array[: self._size]
-        self._array.resize(self._size, refcheck=False)
-        return self._array
+    def finish(self) -> NDArray[Any]:
+        """The array at its true size."""
+        return self._array[: self._size]
 
 
 class FeatureMatrix:
     """Rows of features, dense or CSR: as requested, or by the share of written cells.
 
-    `n_bytes` is the size of the text that all rows together take, if known: it tells how much
-    memory to allocate at first.
+    `n_bytes` is the size of the text that all rows together take, 0 if it is not known.
     """
 
     def __init__(
         self, layout: Layout, n_features: int | None, dtype: Float, n_bytes: int = 0
     ) -> None:
-        self._layout, self._dtype, self._n_bytes = layout, dtype, n_bytes
-        self._fixed_width = n_features
+        self._layout, self._dtype, self._fixed_width = layout, dtype, n_features
+        self._n_bytes = n_bytes
         self._width = n_features or 0
         self._n_rows = self._n_pairs = 0
         self._is_dense = layout != "sparse"
-        self._cells: GrowingArray[Any] = GrowingArray(dtype)  # dense: row after row
-        self._values: GrowingArray[Any] = GrowingArray(dtype)  # CSR
-        self._indices = GrowingArray(np.int32)
+        self._cells = GrowingArray(dtype)  # dense: row after row
+        self._values, self._indices = GrowingArray(dtype), GrowingArray(np.int32)  # CSR
         self._row_sizes = GrowingArray(np.int64)
 
     def append(self, block: TextBlock) -> None:
         """Add the rows of a block."""
+        rows = block.rows
         width = self._fixed_width or max(self._width, block.max_index)
-        self._n_pairs += len(block.rows.values)
+        self._n_pairs += len(rows.values)
         if self._is_dense and not self._worth_dense(self._n_rows + block.n_rows, width):
             # At most once, if the first rows were misleading.
-            rows = sparse.csr_array(self._take_dense())
-            self._append_sparse(rows.indptr, rows.indices, rows.data)
+            before = sparse.csr_array(self._take_dense())
+            self._append_sparse(before.indptr, before.indices, before.data)
             self._is_dense = False
-        if self._is_dense:
-            self._append_dense(block, width)
+        if self._n_rows == 0:  # the others should be like the first block
+            share = 1.1 * self._n_bytes / max(block.n_bytes, 1)
+            self._cells.reserve(share * block.n_rows * width * self._is_dense)
+            for array in (self._values, self._indices):
+                array.reserve(share * np.count_nonzero(rows.values) * (not self._is_dense))
+        if not self._is_dense:
+            self._append_sparse(rows.indptr, rows.indices, rows.values)
         else:
-            if self._n_rows == 0:
-                n_stored = int(np.count_nonzero(block.rows.values))
-                self._reserve(block, n_stored, self._values, self._indices)
-            self._append_sparse(block.rows.indptr, block.rows.indices, block.rows.values)
+            if self._n_rows and width > self._width:
+                wide = np.zeros((self._n_rows, width), self._dtype)
+                wide[:, : self._width] = self._take_dense()
+                self._cells.append(wide.ravel())
+            cells = rows.values
+            if not block.complete or block.max_index != width:
+                cells = np.zeros(block.n_rows * width, self._dtype)
+                starts = np.repeat(np.arange(block.n_rows) * width, np.diff(rows.indptr))
+                cells[starts + rows.indices] = rows.values
+            self._cells.append(cells)
         self._width = width
         self._n_rows += block.n_rows
 
@@ -298,28 +290,6 @@ class FeatureMatrix:
         rows: NDArray[Any] = self._cells.finish().reshape(self._n_rows, self._width)
         self._cells = GrowingArray(self._dtype)
         return rows
-
-    def _reserve(self, block: TextBlock, n_entries: int, *arrays: GrowingArray[Any]) -> None:
-        """Room for all rows, if the first block, which has so many entries, is like the others."""
-        if self._n_bytes:
-            for array in arrays:
-                array.reserve(round(_SPARE * self._n_bytes / block.n_bytes * n_entries))
-
-    def _append_dense(self, block: TextBlock, width: int) -> None:
-        n, rows = block.n_rows, block.rows
-        if self._n_rows and width > self._width:
-            wide = np.zeros(self._n_rows * width, self._dtype)
-            wide.reshape(-1, width)[:, : self._width] = self._take_dense()
-            self._cells = GrowingArray(self._dtype, wide)
-        elif self._n_rows == 0:
-            self._reserve(block, n * width, self._cells)
-        cells = self._cells.extend(n * width)
-        if block.complete and block.max_index == width:
-            cells[:] = rows.values
-        else:
-            cells[:] = 0
-            starts = np.repeat(np.arange(n) * width, np.diff(rows.indptr))
-            cells[starts + rows.indices] = rows.values
 
     def _append_sparse(
         self, indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any]
