@@ -264,19 +264,15 @@ def make_battles(
     >>> made.ratings.shape, len(made.battles)
     ((3,), 100)
     """
-    check_value("n_items", n_items, Whole(2))
-    check_value("n_battles", n_battles, Whole(1))
-    check_value("n_judges", n_judges, Whole(0))
-    for name, value in (("spread", spread), ("ties", ties)):
-        check_value(name, value, Number(0))
-    for name, value in (("style", style), ("position", position)):
-        check_value(name, value, Number())
-    for name, value in (
-        *(("both_bad", both_bad), ("slips", slips)),
-        *(("rematch", rematch), ("dependence", dependence)),
-    ):
-        check_value(name, value, Number(0, 1, open_high=True))
-    check_value("session_size", session_size, Number(1))
+    share = Number(0, 1, open_high=True)
+    for name, value, rule in (
+        ("n_items", n_items, Whole(2)), ("n_battles", n_battles, Whole(1)),
+        ("n_judges", n_judges, Whole(0)), ("spread", spread, Number(0)),
+        ("ties", ties, Number(0)), ("style", style, Number()), ("position", position, Number()),
+        ("both_bad", both_bad, share), ("slips", slips, share), ("rematch", rematch, share),
+        ("dependence", dependence, share), ("session_size", session_size, Number(1)),
+    ):  # fmt: skip
+        check_value(name, value, rule)
     rng = as_generator(random_state)
 
     ratings = spread * rng.standard_normal(n_items)
@@ -382,13 +378,11 @@ def _checked(positives: Any, n_documents: int) -> NDArray[np.int64]:
         pairs = np.asarray(positives)
     except ValueError:
         raise DataError("positives has rows of different lengths: make all of length 2.") from None
-    if pairs.ndim != 2 or pairs.shape[1] != 2 or len(pairs) == 0:
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or len(pairs) == 0 or pairs.dtype.kind not in "iu":
         raise DataError(
-            "positives must have shape (n, 2), with rows (query, relevant document) and at least "
-            f"one of them: got shape {pairs.shape}."
+            "positives must have rows (query, relevant document) of whole numbers, at least one: "
+            f"got {pairs.dtype} of shape {pairs.shape}."
         )
-    if pairs.dtype.kind not in "iu":
-        raise DataError(f"positives must hold row numbers, as whole numbers: got {pairs.dtype}.")
     wrong = np.flatnonzero((pairs < 0).any(axis=1) | (pairs[:, 1] >= n_documents))
     if len(wrong):
         k = int(wrong[0])

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from rankwise.backends.threads import map_in_threads, threads_for
 from rankwise.data.tables.formats import (
+    BROKEN,
     FORMATS,
     MISSING_WORDS,
     broken_file,
@@ -176,7 +177,7 @@ class TableFile(Source):
                 f"{self.path} cannot be read as {what}: {reason}. Is the file whole, and is this "
                 "its format?"
             ) from error
-        except (EOFError, OSError) as error:
+        except BROKEN as error:
             raise broken_file(self.path, error) from error
 
 

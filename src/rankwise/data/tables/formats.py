@@ -9,6 +9,7 @@ import io
 import json
 import re
 import sys
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from importlib import import_module
@@ -50,6 +51,8 @@ BYTE_ORDER = {
     b"\xfe\xff": "UTF-16",
 }
 """First bytes of text in other encodings."""
+BROKEN = (EOFError, OSError, zlib.error)
+"""Errors of files that are damaged or end too early."""
 MAGIC = {
     b"\x1f\x8b": "gzip",
     b"BZh": "bz2",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from rankwise.backends.arrays import Array
 from rankwise.data.tables.arrow_files import TableFile
 from rankwise.data.tables.formats import (
+    BROKEN,
     broken_file,
     csv_names,
     csv_rows,
@@ -52,7 +52,7 @@ def read_records(path: Path) -> Columns:
             names = [name.strip() for name in csv_names(path, separator_of(path))]
             rows = [row for _, row in csv_rows(path, separator_of(path))][1:]
             columns = {name: [row[k] for row in rows] for k, name in enumerate(names)}
-    except (EOFError, OSError, zlib.error) as error:
+    except BROKEN as error:
         raise broken_file(path, error) from error
     if not any(map(len, columns.values())):
         raise DataError(f"{path} has no rows: it needs names of columns, and rows of values.")
