@@ -93,3 +93,12 @@ def test_an_index_of_queries_or_ids_is_a_column():
 def test_sparse_columns_of_pandas():
     columns = {"grade": [0, 1], "word": pd.arrays.SparseArray([0.0, 2.0])}
     assert from_frame(pd.DataFrame(columns), verbose=False).X["word"].tolist() == [0.0, 2.0]
+
+
+def test_floats_beside_large_integers_are_features_but_no_ids():
+    frame = pd.DataFrame({"label": [0, 1], "a": pd.Series([0.5, 2**60 + 1], dtype=object)})
+    assert from_frame(frame, verbose=False).X["a"].tolist() == [0.5, 2.0**60]
+    with pytest.raises(DataError, match=r"row 0: the column 'a' has the float 0\.5: ids are whole"):
+        from_frame(frame.assign(b=1), qid="a", verbose=False)
+    with pytest.raises(DataError, match=r"'c' holds .* \(complex\)\. Convert them to one type"):
+        from_frame(frame.assign(c=[1j, 2j]), verbose=False)

@@ -8,6 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.feather
+import pyarrow.json
 import pyarrow.parquet
 import pytest
 from numpy.testing import assert_allclose
@@ -344,3 +345,23 @@ def test_without_pyarrow_the_error_says_how_to_install_it(tmp_path, monkeypatch)
     (tmp_path / "t.csv").write_text("label,a\n1,2\n")
     with pytest.raises(MissingExtraError, match=r"rankwise\[tables\]"):
         read_table(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize("suffix", [".json", ".jsonl"])
+def test_many_columns_of_json_are_parsed_in_one_piece(suffix, tmp_path, monkeypatch):
+    """Blocks of a few rows would take seconds for thousands of columns."""
+    n_blocks, read = [], pa.json.read_json
+
+    def record(*source, **options):
+        table = read(*source, **options)
+        n_blocks.append(table.column(0).num_chunks)
+        return table
+
+    monkeypatch.setattr(pa.json, "read_json", record)
+    values = np.random.default_rng(0).normal(size=(9, 20_000))
+    rows = [{"label": k, **{f"f{j}": v for j, v in enumerate(row)}} for k, row in enumerate(values)]
+    frame = pd.DataFrame(rows)
+    path = tmp_path / f"t{suffix}"
+    frame.to_json(path, orient="records", lines=suffix == ".jsonl")
+    assert read_table(path).X.shape == (9, 20_000)
+    assert set(n_blocks) == ({1} if suffix == ".jsonl" else set())

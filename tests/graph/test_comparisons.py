@@ -58,6 +58,19 @@ def test_outcomes(outcome):
     assert votes.margin.tolist() == [1.0, 0.0, -1.0]
 
 
+def test_outcomes_may_be_ids_of_winners():
+    votes = of(first=["c", "d"], second=["d", "c"], outcome=["d", "d"])
+    assert votes.margin.tolist() == [-1.0, 1.0]
+    votes = Comparisons.of([10, 20], [20, 30], [20, "tie"], items=[10, 20, 30])
+    assert votes.margin.tolist() == [-1.0, 0.0]
+    # Truth values are never ids, and row numbers are not ids of winners.
+    votes = Comparisons.of([2, 1], [1, 2], [True, True], items=[0, 1, 2])
+    assert votes.margin.tolist() == [1.0, 1.0]
+    assert Comparisons.of([0, 2], [1, 1], [1, 0.5]).margin.tolist() == [1.0, 0.0]
+    with pytest.raises(DataError, match="Comparison 0: the outcome 1 is an item, and also says"):
+        Comparisons.of([2, 1], [1, 2], [1, 1], items=[0, 1, 2])
+
+
 def test_rankers_take_comparisons_with_everything_in_them():
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.standard_normal((4, 2)), index=ITEMS, columns=["u", "v"])
@@ -102,7 +115,7 @@ def of(**given):
             lambda: of(first=["a", "b"], second=["b", "b"]),
             "Pair 1 compares item 'b' with itself",
         ),
-        (lambda: of(outcome=["win", "won"]), 'Comparison 1: the outcome .won. is unknown'),
+        (lambda: of(outcome=["win", "won"]), "Comparison 1: the outcome .won. is unknown"),
         (lambda: of(outcome=["x", "y"]), r"the outcome 'x' is unknown \(others: 'y'\)"),
         (lambda: of(outcome=[1, -1]), "outcome -1 is unknown.* belong in margin"),
         (lambda: of(outcome=["win", None]), "Comparison 1: the outcome is missing"),
