@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankwise.data import read_letor
-from rankwise.data.letor import text_blocks
+from rankwise.data.letor import reading
 from rankwise.errors import LetorFormatError, ParameterError
 from tests.oracles.letor import parse_letor
 
@@ -64,7 +64,7 @@ def fault(tmp_path, content, **options):
     ],
 )
 def test_message_names_file_line_and_error(tmp_path, line, words):
-    with mock.patch.object(text_blocks, "BLOCK_BYTES", 32):
+    with mock.patch.object(reading, "BLOCK_BYTES", 32):
         message = fault(tmp_path, GOOD + line + "\n" + GOOD)
     assert message.startswith(", line 5: ")
     assert words in message
@@ -85,7 +85,7 @@ def test_any_damage_is_either_read_or_explained(data):
         text = text[:at] + scrap + text[at + data.draw(st.integers(0, 3)) :]
     with (
         TemporaryDirectory() as folder,
-        mock.patch.object(text_blocks, "BLOCK_BYTES", data.draw(st.sampled_from([16, 1 << 20]))),
+        mock.patch.object(reading, "BLOCK_BYTES", data.draw(st.sampled_from([16, 1 << 20]))),
     ):
         path = Path(folder, "data.txt")
         path.write_bytes(text.encode())

@@ -147,11 +147,14 @@ class Battles:
         pairs = positions_of(ids, one, two, "battle")
         check_two_items(pairs, ids, "battle")
         codes = outcome_codes(outcome, n, (one, two), "battle")
-        labels = [
-            None if values is None else check_comparison_ids(name, values, n, "battle")
+        labels = {
+            name: check_comparison_ids(name, values, n, "battle")
             for name, values in (("groups", groups), ("judge", judge))
-        ]
-        return cls(ids, pairs, codes, _weights(weight, n), *labels, *check_context(context, n))
+            if values is not None
+        }
+        numbers, names = check_context(context, n)
+        weights = _weights(weight, n)
+        return cls(ids, pairs, codes, weights, context=numbers, context_names=names, **labels)
 
     def __len__(self) -> int:
         return len(self.pairs)

@@ -274,7 +274,7 @@ def read_group_file(path: str | os.PathLike[str], n_rows: int) -> NDArray[np.int
 
 def finite_matrix(X: Any) -> Any:
     """X as a dense or a CSR array of finite numbers: float32 if X is, otherwise float64."""
-    matrix: Any = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
+    matrix: Any = sparse.csr_array(X) if is_sparse(X) else np.asarray(X)
     if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
         raise DataError(
             "X must contain numbers in two dimensions, rows and features: got "
@@ -282,7 +282,7 @@ def finite_matrix(X: Any) -> Any:
         )
     dtype = np.float32 if matrix.dtype == np.float32 else np.float64
     matrix = matrix.astype(dtype, copy=False)
-    if not NUMPY.is_finite(matrix.data if sparse.issparse(X) else matrix):
+    if not NUMPY.is_finite(matrix.data if is_sparse(X) else matrix):
         raise DataError("X contains NaN or infinite values. Replace them, or drop these rows.")
     return matrix
 

@@ -251,6 +251,7 @@ def as_run(source: Any) -> Run:
 def _as_dictionary(
     source: Any, columns: tuple[str, ...], field: str, kind: type
 ) -> dict[str, dict[str, Any]]:
+    rows: Iterable[tuple[Any, ...]]
     if hasattr(source, "columns"):
         table = SmallTable.of(source)
         rows = zip(

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import accumulate
 from pathlib import Path
-from types import NoneType
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +45,10 @@ BLOCK = 1 << 20  # bytes of CSV that are parsed at a time: larger blocks leave t
 FEW_COLUMNS = 1000  # for which a block is large enough
 DIGITS = 76  # of Arrow's longest whole numbers
 JSON_BLOCK = 1 << 23
-KINDS = {bool: "truth value", int: "number", float: "number", str: "text", list: "list"}
+KINDS = {
+    bool: "truth value", int: "number", float: "number", str: "text",
+    list: "list", type(None): "nothing",
+}
 NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 WHOLE = re.compile(r"0|-?[1-9][0-9]{0,75}")  # as Python writes it; longer ones stay text
 WHOLE_FLOAT = re.compile(r"(0|-?[1-9][0-9]{0,14})(\.0)?")  # as pandas writes a column with gaps
@@ -187,14 +189,6 @@ class TableFile(Source):
 def _check_csv(file: TableFile) -> None:
     """Read a CSV file for its errors only."""
     deque(csv_rows(file.path, file.separator), maxlen=0)
-
-
-def _csv_names(file: TableFile) -> list[str]:
-    names = csv_names(file.path, file.separator)
-    empty = next((k for k, name in enumerate(names, 1) if not name.strip()), None)
-    if empty is not None and not (empty == 1 and len(names) > 1):
-        raise DataError(f"{file.path}, line 1: column {empty} has no name: give it one.")
-    return names
 
 
 def _csv_arguments(
@@ -401,44 +395,35 @@ def _of_records(file: TableFile, columns: Sequence[str], texts: Sequence[str]) -
     table = {}
     for name in columns:
         values = [record.get(name) for _, record in file.records]
-        kinds = {KINDS.get(kind, "nested object") for kind in {*map(type, values)} - {NoneType}}
-        if len(kinds) > 1:
-            _refuse_kinds(file, name)
-        is_id = name in texts and kinds == {"number"}
-        table[name] = id_column(file, name, values) if is_id else _column(values, kinds)
+        kinds = {type(value): _kind(value) for value in values if value is not None}
+        known, *others = dict.fromkeys(kinds.values()) or [""]
+        if others:
+            k = next(k for k, value in enumerate(values) if _kind(value) == others[0])
+            raise DataError(
+                f"{file.records[k][0]}: the column {name!r} has a {others[0]} here, "
+                f"{str(values[k])[:40]!r}, but a {known} in a row before. Use one type."
+            )
+        if known == "number" and name in texts:
+            table[name] = id_column(file, name, values)
+        elif known == "number":
+            table[name] = float_column(values)
+        else:
+            table[name] = required("pyarrow").array(values)
     return required("pyarrow").table(table)
 
 
-def _refuse_kinds(file: TableFile, name: str) -> NoReturn:
-    """Raise an error about the first value of another type than the values before it."""
-    found = [
-        (place, record[name], KINDS.get(type(record[name]), "nested object"))
-        for place, record in file.records
-        if record.get(name) is not None
-    ]
-    before, _, known = found[0]
-    place, value, kind = next(entry for entry in found if entry[2] != known)
-    raise DataError(
-        f"{place}: the column {name!r} has a {kind} here, {str(value)[:40]!r}, but a {known} in "
-        f"{before.removeprefix(f'{file.path}, ')}. Use one type."
-    )
-
-
-def _column(values: list[Any], kinds: set[str]) -> Any:
-    """A column of values of one type; numbers may be floats."""
-    arrow = required("pyarrow")
-    try:
-        return arrow.array(values)
-    except (OverflowError, arrow.ArrowInvalid):
-        if kinds != {"number"}:
-            raise
-        return float_column(values)
+def _kind(value: Any) -> str:
+    """The type of a JSON value in words."""
+    return KINDS.get(type(value), "nested object")
 
 
 def float_column(values: list[Any]) -> Any:
-    """Numbers of any size as floats; infinite ones, if they are too large, are refused later."""
-    floats = [None if v is None else float(v) if abs(v) < 1e308 else math.inf for v in values]
-    return required("pyarrow").array(floats)
+    """Numbers of any size as floats; those that are too large are infinite, and refused later."""
+    try:
+        return required("pyarrow").array(values, "float64", safe=False)
+    except (OverflowError, required("pyarrow").ArrowInvalid):
+        floats = [None if v is None else float(v) if abs(v) < 1e308 else math.inf for v in values]
+        return required("pyarrow").array(floats)
 
 
 # Parquet and Arrow
@@ -479,8 +464,8 @@ def _arrow_batches(file: TableFile, columns: Sequence[str], texts: Sequence[str]
 
 
 _NAMES: dict[str, Callable[[TableFile], list[str]]] = {
-    "csv": _csv_names,
-    "tsv": _csv_names,
+    "csv": lambda file: csv_names(file.path, file.separator),
+    "tsv": lambda file: csv_names(file.path, file.separator),
     "jsonl": _jsonl_names,
     "json": _record_names,
     "parquet": lambda file: list(_parquet(file).schema_arrow.names),

@@ -159,6 +159,9 @@ def csv_names(path: Path, separator: str) -> list[str]:
             "where names of columns are expected. Add a line with names."
         )
     check_names_differ(path, [name.strip() for name in names])
+    empty = [k for k, name in enumerate(names, 1) if not name.strip()]
+    if empty and (empty != [1] or len(names) == 1):
+        raise DataError(f"{path}, line {line}: column {empty[-1]} has no name: give it one.")
     return names
 
 

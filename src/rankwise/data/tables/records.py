@@ -46,8 +46,8 @@ def read_records(path: Path) -> Columns:
             columns = {name: table.column(name).to_pylist() for name in file.names}
         elif format in ("json", "jsonl"):
             records = [record for _, record in json_records(path, format)]
-            names = dict.fromkeys(name for record in records for name in record)
-            columns = {name: [record.get(name) for record in records] for name in names}
+            keys = dict.fromkeys(name for record in records for name in record)
+            columns = {name: [record.get(name) for record in records] for name in keys}
         else:
             names = [name.strip() for name in csv_names(path, separator_of(path))]
             rows = [row for _, row in csv_rows(path, separator_of(path))][1:]
