@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.errors import DataError, warn
-from rankwise.graph.conversion_checks import check_lossless, is_number
-from rankwise.graph.id_arrays import as_ids, lossless_array
+from rankwise.graph.id_arrays import as_ids, check_lossless, is_number, lossless_array
 from rankwise.graph.query_groups import missing_entries
 from rankwise.tables import plural
 

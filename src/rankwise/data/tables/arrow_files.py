@@ -37,8 +37,7 @@ from rankwise.data.tables.formats import (
     required,
 )
 from rankwise.errors import DataError, ParameterError
-from rankwise.graph.conversion_checks import is_number
-from rankwise.graph.id_arrays import EXACT, float_fault, id_array, text_fault
+from rankwise.graph.id_arrays import EXACT, float_fault, id_array, is_number, text_fault
 from rankwise.tables import plural
 
 BLOCK = 1 << 20  # bytes of CSV that are parsed at a time: larger blocks leave the cache
@@ -46,8 +45,12 @@ FEW_COLUMNS = 1000  # for which a block is large enough
 DIGITS = 76  # of Arrow's longest whole numbers
 JSON_BLOCK = 1 << 23
 KINDS = {
-    bool: "truth value", int: "number", float: "number", str: "text",
-    list: "list", type(None): "nothing",
+    bool: "truth value",
+    int: "number",
+    float: "number",
+    str: "text",
+    list: "list",
+    type(None): "nothing",
 }
 NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 WHOLE = re.compile(r"0|-?[1-9][0-9]{0,75}")  # as Python writes it; longer ones stay text

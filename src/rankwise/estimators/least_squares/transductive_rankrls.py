@@ -10,21 +10,20 @@ from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Index, is_tensor, to_host
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._landmark_choice import LandmarkChoice, check_for_landmarks
-from rankwise.estimators._ranker_parameters import (
+from rankwise.estimators._scaling import scale_training
+from rankwise.estimators._validation import check_training, query_groups
+from rankwise.estimators.least_squares.base import LeastSquaresRanker
+from rankwise.estimators.ranker_mixin import (
     ALPHA,
     KERNEL_PARAMETERS,
     LOSS_PARAMETERS,
     make_kernel,
 )
-from rankwise.estimators._row_weights import refuse_row_weights
-from rankwise.estimators._scaling import scale_training
-from rankwise.estimators._validation import check_training, query_groups
-from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.graph import QueryGroups
 from rankwise.graph.label_checks import numeric_labels
 from rankwise.parameters import Choice, Number, Rule, Whole, check_parameters
 from rankwise.problem import FeatureSpace, LandmarkSpace, PairLoss, Problem, SmoothSpace
+from rankwise.problem.landmarks import LandmarkChoice, check_for_landmarks
 
 
 class TransductiveRankRLS(LeastSquaresRanker):
@@ -208,8 +207,7 @@ max_query_rows_, basis_, solution_
         rankwise.problem.Problem
         """
         check_parameters(self, self.parameters)
-        if sample_weight is not None:
-            raise refuse_row_weights(self)
+        self.check_takes(sample_weight)
         if isinstance(self.kernel, str) and self.kernel == "precomputed":
             raise ParameterError(
                 'TransductiveRankRLS needs features to find neighbours: got kernel="precomputed".'
