@@ -43,16 +43,13 @@ def is_row_numbers(index: Any) -> bool:
 
 def check_items(items: Any) -> NDArray[Any]:
     """The ids of all items, each once."""
-    if hasattr(items, "columns"):
-        if not hasattr(items, "index"):
-            raise DataError(
-                "items is a data frame without an index: pass the column of ids, as in "
-                'items=frame["id"].'
-            )
-        items = items.index
-    ids = as_ids(items, "items")
+    ids = as_ids(
+        items.index if hasattr(items, "index") and hasattr(items, "columns") else items, "items"
+    )
     if ids.ndim != 1 or len(ids) < 2:
-        raise DataError(f"items needs an id for each of two or more items: got shape {ids.shape}.")
+        raise DataError(
+            f"items needs a column of ids, of two or more items: got shape {ids.shape}."
+        )
     missing = missing_entries(ids)
     if missing.any():
         raise DataError(f"The id of item {int(np.argmax(missing))} is missing.")
@@ -100,21 +97,21 @@ def check_two_items(pairs: Index, ids: NDArray[Any] | None = None, unit: str = "
         )
 
 
-def as_pairs(pairs: Any) -> NDArray[Any]:
-    """Pairs as an array, of any shape and type."""
+def check_pairs(
+    pairs: Any,
+    n_rows: int | None,
+    ids: NDArray[Any] | None = None,
+    *,
+    allow_empty: bool = False,
+) -> Index:
+    """Pairs as an array of row numbers of shape (n_pairs, 2)."""
     check_lossless("pairs", pairs)
     try:
-        return np.asarray(pairs)
+        pairs = np.asarray(pairs)
     except ValueError:
-        raise DataError(
-            "pairs needs two columns, the preferred row and the other: got entries of different "
-            "lengths."
-        ) from None
-
-
-def check_pairs(pairs: Any, n_rows: int | None, ids: NDArray[Any] | None = None) -> Index:
-    """Pairs as an array of row numbers of shape (n_pairs, 2)."""
-    pairs = as_pairs(pairs)
+        raise DataError("pairs needs two columns: got entries of different lengths.") from None
+    if pairs.size == 0 and allow_empty:
+        return np.zeros((0, 2), dtype=np.intp)
     if pairs.size == 0:
         raise DataError("pairs is empty: there is no comparison to learn from.")
     if pairs.ndim != 2 or pairs.shape[1] != 2:
@@ -248,47 +245,33 @@ def _with_winners(
 
 
 def check_margin(margin: Any, n_pairs: int) -> Array:
-    """Margins as numbers; booleans and words name the row that won."""
-    if margin is not None:
-        check_lossless("margin", margin)
-        given = np.asarray(margin)
-        if names_winners(given):
-            entries = given.ravel().tolist()
-            if not all(isinstance(entry, str | bool) for entry in entries):
-                raise DataError("margin has words or booleans beside numbers: use one of them.")
-            codes = outcome_codes(entries, len(entries), unit="pair")
-            margin = MARGIN_OF_CODE[codes].reshape(given.shape)
-    return check_per_pair("margin", margin, n_pairs, max_ndim=2)
+    """Margins as numbers; booleans and words name the row that won.
 
-
-def names_winners(margin: Any) -> bool:
-    """Whether margins are booleans or words, not numbers."""
-    given = np.asarray(margin)
-    if given.dtype.kind in "iuf":
-        return False
-    return any(isinstance(entry, (str, bool)) for entry in given.ravel().tolist())
-
-
-def refuse_wins_and_zeros(margin: Any) -> None:
-    """Raise an error for integer margins of 1 and 0 only, and warn of such floats.
-
-    A 0 is a tie, but may be meant as a win of the second row.
+    Raises an error for integer margins of 1 and 0 only, and warns of such floats: a 0 is a tie, but
+    may be meant as a win of the second row.
     """
-    if margin is not None:
-        check_lossless("margin", margin)
-    if margin is None or names_winners(margin):
-        return
+    if margin is None:
+        return np.ones(n_pairs)
+    check_lossless("margin", margin)
     given = np.asarray(to_host(margin))
-    if given.dtype.kind not in "iufO" or set(given.ravel().tolist()) != {0, 1}:
-        return
-    advice = (
-        "margin has only 1 and 0, and 0 stands for a tie. If the second row won where it is 0, "
-        'use booleans, or 2 * margin - 1. If these are ties, use the words "first" and "tie", '
-        'as in numpy.where(margin == 0, "tie", "first").'
-    )
-    if given.dtype.kind != "f":
-        raise DataError(advice)
-    warn(advice)
+    entries = given.ravel().tolist() if given.dtype.kind not in "iuf" else []
+    named = [isinstance(entry, str | bool) for entry in entries]
+    if any(named):
+        if not all(named):
+            raise DataError("margin has words or booleans beside numbers: use one of them.")
+        codes = outcome_codes(entries, len(entries), unit="pair")
+        return check_per_pair("margin", MARGIN_OF_CODE[codes].reshape(given.shape), n_pairs, 2)
+    margins = check_per_pair("margin", given, n_pairs, max_ndim=2)
+    if set(margins.ravel().tolist()) == {0.0, 1.0}:
+        advice = (
+            "margin has only 1 and 0, and 0 stands for a tie. If the second row won where it is 0, "
+            'use booleans, or 2 * margin - 1. If these are ties, use the words "first" and "tie", '
+            'as in numpy.where(margin == 0, "tie", "first").'
+        )
+        if given.dtype.kind != "f":
+            raise DataError(advice)
+        warn(advice)
+    return margins
 
 
 # Weights, groups, context.

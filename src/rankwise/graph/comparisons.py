@@ -14,7 +14,6 @@ from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph.comparison_checks import (
     MARGIN_OF_CODE,
-    as_pairs,
     check_comparison_ids,
     check_context,
     check_items,
@@ -25,7 +24,6 @@ from rankwise.graph.comparison_checks import (
     is_row_numbers,
     outcome_codes,
     positions_of,
-    refuse_wins_and_zeros,
     shown,
 )
 from rankwise.graph.id_arrays import as_ids
@@ -148,7 +146,7 @@ class Comparisons:
             sides = () if ids is None else (first, second)
             margin = MARGIN_OF_CODE[outcome_codes(outcome, len(pairs), sides)]
         else:
-            refuse_wins_and_zeros(margin)
+            margin = check_margin(margin, len(pairs))
         made = cls.check(0 if ids is None else len(ids), pairs, margin, weight, checked=True)
         return replace(made.with_more(groups, context), items=ids)
 
@@ -165,13 +163,11 @@ class Comparisons:
     ) -> Comparisons:
         """Check row numbers, margins and weights; margins and weights are 1 by default.
 
-        With `checked`, the row numbers are known to be valid.
+        With `checked`, the row numbers and margins are known to be valid.
         """
-        if allow_empty and as_pairs(pairs).shape in ((0,), (0, 2)):
-            pairs = np.zeros((0, 2), dtype=np.intp)
-        elif not checked:
-            pairs = check_pairs(pairs, n_rows)
-        margin = check_margin(margin, len(pairs))
+        if not checked:
+            pairs = check_pairs(pairs, n_rows, allow_empty=allow_empty)
+            margin = check_margin(margin, len(pairs))
         return cls(pairs, margin, check_weight(weight, len(pairs)))
 
     def with_more(self, groups: Any, context: Any) -> Comparisons:
@@ -205,7 +201,6 @@ class Comparisons:
                 )
             pairs.check_rows(X, n_rows)
             return pairs
-        refuse_wins_and_zeros(rest["margin"])
         made = cls.check(
             n_rows, to_host(pairs), rest["margin"], rest["weight"], allow_empty=allow_empty
         )

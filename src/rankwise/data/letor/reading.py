@@ -118,7 +118,7 @@ class TextBlock:
         """Read whole lines, of at most `left` bytes; returns whether there were any."""
         room = max(min(self._room, left), 0)
         with memoryview(self.text) as view:
-            n = file.readinto(view[:room])
+            n: int = file.readinto(view[:room])
         line = file.readline() if n == room < left else b""  # the end of the last line
         if n + len(line) >= len(self.text) - PADDING:
             self.text.extend(bytes(len(line)))

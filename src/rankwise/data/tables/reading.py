@@ -418,11 +418,11 @@ def _as_data(
 ) -> TableData:
     """Rows whose features are a data frame, with texts where these are wanted."""
     data = _as_arrays(rows, roles, dtype, keep_text=keep_text, keep_missing=keep_missing)
-    texts = [name for name in roles.features if rows.kind(name) == "text"]
-    frame = _frame(data.X, [name for name in roles.features if name not in texts])
-    for name in texts:
+    texts = {k: name for k, name in enumerate(roles.features) if rows.kind(name) == "text"}
+    frame = _frame(data.X, [name for k, name in enumerate(roles.features) if k not in texts])
+    for k, name in texts.items():
         words = rows.texts(name)
-        frame.insert(roles.features.index(name), name, words)
+        frame.insert(k, name, words)
         if not keep_missing:
             rows.refuse_missing({name: int(np.sum(words == ""))})
     return replace(data, X=frame)
