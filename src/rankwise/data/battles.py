@@ -34,6 +34,7 @@ from rankwise.tables import plural
 
 # Of the battle that counts most; outside this range, standard errors are lost in rounding.
 LEAST_WEIGHT, MOST_WEIGHT = 1e-12, 1e12
+PER_BATTLE = ("pairs", "outcome", "weight", "groups", "judge", "context")
 GROUPS = (
     "evaluation_session_id", "session", "session_id", "question_id", "prompt_id", "prompt",
 )  # fmt: skip
@@ -161,50 +162,32 @@ class Battles:
 
     def take(self, chosen: Any) -> Battles:
         """Some of the battles, by number or by a mask, of the same items."""
-        return replace(
-            self,
-            pairs=self.pairs[chosen],
-            outcome=self.outcome[chosen],
-            weight=self.weight[chosen],
-            groups=None if self.groups is None else self.groups[chosen],
-            judge=None if self.judge is None else self.judge[chosen],
-            context=None if self.context is None else self.context[chosen],
-        )
+        columns = {name: getattr(self, name) for name in PER_BATTLE}
+        return replace(self, **{n: v[chosen] for n, v in columns.items() if v is not None})
 
     def __add__(self, other: Battles) -> Battles:
         """All battles of both; new items come last."""
         known = {name: k for k, name in enumerate(self.items.tolist())}
         place = [known.setdefault(name, len(known)) for name in other.items.tolist()]
-        for name in ("groups", "judge", "context"):
-            if (getattr(self, name) is None) != (getattr(other, name) is None):
-                has, lacks = ("new", "old") if getattr(self, name) is None else ("old", "new")
+        columns = {name: (getattr(self, name), getattr(other, name)) for name in PER_BATTLE}
+        columns["pairs"] = (self.pairs, np.array(place, dtype=np.intp)[other.pairs])
+        for name, (old, new) in columns.items():
+            if (old is None) != (new is None):
+                has, lacks = ("new", "old") if old is None else ("old", "new")
                 raise DataError(
                     f"The {has} battles have {name}, the {lacks} ones have not: give it for both, "
                     "or for none."
                 )
-        columns = [
+        names = [
             b.context_names or (b.context is not None and b.context.shape[1]) for b in (self, other)
         ]
-        if columns[0] != columns[1]:
+        if names[0] != names[1]:
             raise DataError(
-                f"The old battles have the columns of context {columns[0]}, the new ones "
-                f"{columns[1]}: they need the same columns in the same order."
+                f"The old battles have the columns of context {names[0]}, the new ones "
+                f"{names[1]}: they need the same columns in the same order."
             )
-
-        def joined(name: str) -> Any:
-            mine, its = getattr(self, name), getattr(other, name)
-            return None if mine is None else join_ids([mine, its])
-
-        return Battles(
-            id_array(known),
-            np.concatenate((self.pairs, np.array(place, dtype=np.intp)[other.pairs])),
-            joined("outcome"),
-            joined("weight"),
-            joined("groups"),
-            joined("judge"),
-            joined("context"),
-            self.context_names,
-        )
+        joined = {name: join_ids(both) for name, both in columns.items() if both[0] is not None}
+        return replace(self, items=id_array(known), **joined)
 
     def comparisons(self, items: Any = None) -> Comparisons:
         """The battles as comparisons between rows of features, for `PairwiseGP` and others.

@@ -29,6 +29,8 @@ from rankwise.graph.comparison_checks import (
 from rankwise.graph.id_arrays import as_ids
 from rankwise.tables import plural
 
+PER_PAIR = ("pairs", "margin", "weight", "groups", "context")
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparisons:
@@ -229,14 +231,8 @@ class Comparisons:
 
     def take(self, chosen: Any) -> Comparisons:
         """Some of the comparisons, by number or by a mask."""
-        return replace(
-            self,
-            pairs=self.pairs[chosen],
-            margin=self.margin[chosen],
-            weight=self.weight[chosen],
-            groups=None if self.groups is None else self.groups[chosen],
-            context=None if self.context is None else self.context[chosen],
-        )
+        columns = {name: getattr(self, name) for name in PER_PAIR}
+        return replace(self, **{n: v[chosen] for n, v in columns.items() if v is not None})
 
     def __add__(self, other: Comparisons) -> Comparisons:
         return Comparisons(
