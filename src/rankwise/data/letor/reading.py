@@ -290,8 +290,8 @@ _INDEX = re.compile(r"0*(\d{1,18})", re.ASCII)
 _NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _ARCHIVES = {b"PK\x03\x04": "zip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 _MISSING = (
-    "A missing value is written as NULL, and read as the number that fill= of read_letor or --fill "
-    "on the command line gives; boosted trees take nan."
+    "A missing value is written as NULL, and read as a number of your choice: fill=0.0 of "
+    "read_letor, or --fill 0 on the command line. Boosted trees take nan."
 )
 _ROW = "A row reads 'label qid:ID index:value index:value ...'."
 
