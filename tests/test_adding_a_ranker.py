@@ -13,7 +13,6 @@ from sklearn.base import clone
 from typer.testing import CliRunner
 
 from rankwise import RankingSearchCV, RankRLS, load_model, save_model
-from rankwise.cli import options
 from rankwise.cli.main import app
 from rankwise.data import make_ranking, write_letor
 from rankwise.errors import DataError, KernelSizeError, RankwiseWarning
@@ -109,7 +108,6 @@ def ranker(monkeypatch):
     """The toy ranker, entered in the tables that the recipe names."""
     monkeypatch.setitem(RANKERS, "fourier-rankrls", f"{__name__}.FourierRankRLS")
     monkeypatch.setitem(VALUE_OBJECTS, "fourier-basis", f"{__name__}.FourierBasis")
-    monkeypatch.setitem(options.CHOICES, "model", (*options.MODELS, "fourier-rankrls"))
     return FourierRankRLS(random_state=0)
 
 

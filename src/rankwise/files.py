@@ -95,6 +95,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         os.close(lock)
 
 
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text file, in UTF-8, whose lines end as in `text`; it is never half-written."""
+    with replacing(path) as beside:
+        beside.write_text(text, encoding="utf-8", newline="")
+
+
 def _new_file(target: Path) -> tuple[Path, int]:
     """An empty file beside the target, and a descriptor that locks it until it is closed."""
     while True:

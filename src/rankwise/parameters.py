@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from inspect import Parameter, signature
 from numbers import Integral, Real
@@ -172,6 +173,28 @@ def check_parameters(estimator: Any, table: Mapping[str, Rule]) -> None:
     """
     for name, rule in table.items():
         check_value(name, getattr(estimator, name), rule)
+
+
+def parse_parameter(name: str, text: str, rule: Rule | None) -> Any:
+    """The value that a text stands for: a number, True, False, None, or the text itself.
+
+    Without a rule, the estimator checks the value.
+
+    Examples
+    --------
+    >>> parse_parameter("degree", "2", Number()), parse_parameter("ties", "none", None)
+    (2, None)
+    """
+    words = {"none": None, "true": True, "false": False}
+    found = [words[text.lower()]] if text.lower() in words else []
+    for number in (int, float):
+        with suppress(ValueError):
+            found += [] if "_" in text else [number(text)]  # Python reads 1_0 as 10
+    found.append(text)
+    value = next((each for each in found if rule is None or rule.allows(each)), found[0])
+    if rule is not None:
+        check_value(name, value, rule)
+    return value
 
 
 def check_value(name: str, value: Any, rule: Rule) -> None:

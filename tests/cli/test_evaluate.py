@@ -102,8 +102,8 @@ def test_too_few_and_too_many_files(files, run, model):
     [
         (["--at", "0,1"], "'--at'"),
         (["--at", "one"], "'--at'"),
-        (["--gain", "cubic"], "gain must be one of"),
-        (["--discount", "none"], "discount must be one of"),
+        (["--gain", "cubic"], "'cubic' is not one of"),
+        (["--discount", "none"], "'none' is not one of"),
         (["--relevant", "nan"], "relevant"),
     ],
 )

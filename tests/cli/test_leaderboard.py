@@ -67,8 +67,7 @@ def test_files_and_page(battles, run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--link", "cauchit"], "Choose from logit, probit"),
-        (["--ties", "coin"], "Choose from model, half"),
+        (["--link", "cauchit"], "'cauchit' is not one of 'logit', 'probit'"),
         (["--penalty", "none"], "Give a number, evidence or held-out"),
         (["--report", "page.pdf"], "ends with .html"),
         (["--style", "colour"], "has no column 'colour'"),

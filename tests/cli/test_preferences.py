@@ -78,7 +78,7 @@ def test_answers_in_one_file(run, tmp_path):
     ("options", "message"),
     [
         (("--report", "page.pdf"), "The page ends with .html"),
-        (("--kernel", "cubic"), "Choose from auto, linear, rbf"),
+        (("--kernel", "cubic"), "'cubic' is not one of"),
         (("--group", "judge"), "no column 'judge'"),
     ],
 )

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from rankwise import AutoRanker, PairwiseGP, RankingSearchCV, SparseBilinearRanker, __version__
+from rankwise.cli.data_options import in_one_line, scores_of
 from rankwise.cli.info import model_facts
-from rankwise.cli.input_files import in_one_line, scores_of
 from rankwise.errors import DataError, ExportError
 from rankwise.estimators._scaling import scales_within_queries
 from rankwise.export import feature_weights
@@ -18,7 +18,7 @@ from rankwise.graph import QueryGroups
 from rankwise.metric_names import described, metric_label
 from rankwise.metrics import RankingEvaluation, evaluate_ranking
 from rankwise.model_selection import permutation_importance
-from rankwise.model_selection.best_mean import clear_errors
+from rankwise.model_selection.meta_rankers import clear_errors
 from rankwise.persistence import ModelFile
 from rankwise.plots import figure_svg, plot_coefficients, plot_importance
 from rankwise.report import Column, Figure, Page, Section, Table, Text

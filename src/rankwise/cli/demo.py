@@ -7,23 +7,18 @@ from typing import Annotated
 
 import typer
 
-from rankwise.cli.options import Force, option
-from rankwise.cli.output_files import check_writable
-from rankwise.cli.terminal import note, progress, say, show
+from rankwise.cli.options import Force, Seed, grouped
+from rankwise.cli.terminal import check_writable, note, progress, say, show
 
 FILES = ("report.html", "model.rankwise", "train.txt", "valid.txt", "test.txt")
 
 
+@grouped
 def demo(
-    out: Annotated[
-        Path,
-        typer.Option("--out", "-o", metavar="FOLDER", file_okay=False, help="Folder to write to."),
-    ] = Path("demo-output"),
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", file_okay=False)] = Path("demo-output"),
     force: Force = False,
-    seed: Annotated[
-        int,
-        option("N", "Another seed makes another problem of the same kind.", min=0),
-    ] = 2,
+    seed: Seed = 2,
 ) -> None:
     """Train, tune and evaluate a ranker on a generated problem; takes a few seconds.
 
@@ -42,6 +37,13 @@ def demo(
     Examples:
       rankwise demo
       rankwise demo --out /tmp/demo --seed 7
+
+    Parameters
+    ----------
+    out : FOLDER
+        Folder to write to.
+    seed : N
+        Another seed generates another problem of the same kind.
     """
     from rankwise.cli.demo_page import comparison, global_experiment, query_experiment, write_report
     from rankwise.data import write_letor

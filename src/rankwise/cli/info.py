@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from rankwise.cli.data_options import FillOption, TableOptions
-from rankwise.cli.hashed_features import seen_by
-from rankwise.cli.input_files import in_one_line, read_letor_file, read_model
-from rankwise.cli.options import grouped, input_argument, refuse
+from rankwise.cli.data_options import (
+    TableOptions,
+    in_one_line,
+    read_letor_file,
+    read_model,
+    seen_by,
+)
+from rankwise.cli.options import InputArgument, Json, grouped
 from rankwise.cli.terminal import show
 from rankwise.routing import last_step
 from rankwise.tables import Column, Table, text_table
@@ -24,15 +25,7 @@ BAR = 30  # characters of the longest bar
 
 
 @grouped
-def info(
-    *,
-    file: Annotated[
-        Path, input_argument(metavar="FILE", help="A LETOR file, a table or a model file.")
-    ],
-    fill: FillOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
-    table: TableOptions,
-) -> None:
+def info(*, file: InputArgument, as_json: Json = False, table: TableOptions) -> None:
     """Describe a LETOR file, a table or a model file.
 
     For data: rows, features and the share of values that are not zero, queries and their sizes,
@@ -47,6 +40,11 @@ def info(
       rankwise info train.txt.gz --json
       rankwise info train.csv
       rankwise info train.parquet --query search_id --label clicks
+
+    Parameters
+    ----------
+    file : FILE
+        A LETOR file, a table or a model file.
     """
     import json
     from zipfile import is_zipfile
@@ -56,12 +54,10 @@ def info(
     if is_model:
         facts = model_facts(read_model(file))
     elif table.is_table(file):
-        if fill is not None:
-            refuse("fill", "This is for NULL in LETOR files.")
         data = table.read_table(file, needs_label=False, needs_features=False, keep_all=True)
         facts, columns = data_facts(data), data.columns
     else:
-        facts = data_facts(read_letor_file(file, fill=fill))
+        facts = data_facts(read_letor_file(file, fill=table.fill))
     if as_json:
         more = {} if columns is None else {"columns": _records(columns)}
         print(json.dumps({"file": str(file), **facts, **more}, indent=2))
@@ -140,7 +136,7 @@ def model_facts(file: ModelFile) -> dict[str, Any]:
     if hasattr(model, "steps"):
         facts["steps"] = ", ".join(type(step).__name__ for _, step in model.steps)
     facts["features"] = getattr(model, "n_features_in_", None)
-    seen = seen_by(model)
+    seen = seen_by(getattr(model, "steps", ()))
     if seen is not None:
         facts["features that occur"] = seen.n_features_out_
     if hasattr(model, "feature_names_in_"):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import sys
 import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from inspect import Parameter, Signature, cleandoc, signature
-from shutil import get_terminal_size
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
 
@@ -18,7 +20,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from rankwise.cli.entry import exit_code
-from rankwise.cli.output_files import OutputFiles, output_files
+from rankwise.errors import ParameterError
+from rankwise.files import replacing
 from rankwise.progress import is_quiet, quiet
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ BROKEN_PIPE = 141  # what a shell reports for a program ended by SIGPIPE
 SHOW_TRACEBACK = "RANKWISE_TRACEBACK"
 ROOM = 30  # characters of a progress bar with its share and time
 PANELS = 80  # columns of a terminal, from which on help is in panels
+PARAMETERS = "\n\nParameters\n----------\n"  # begins the help of options in docstrings
 COLORS = {"error": "red", "warning": "yellow", "interrupted": "red"}
 
 
@@ -47,7 +51,7 @@ class ReadableHelp:
             if getattr(option, "is_flag", False):
                 option.metavar = ""
         mode = self.rich_markup_mode
-        if get_terminal_size().columns < PANELS:
+        if shutil.get_terminal_size().columns < PANELS:
             self.rich_markup_mode = None
         super().format_help(ctx, formatter)  # type: ignore[misc]
         self.rich_markup_mode = mode
@@ -139,8 +143,12 @@ def _report(error: Exception) -> int:
     if hasattr(error, "format_message"):  # typer's errors about arguments
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "rankwise"
-        message = error.format_message().rstrip(".")
-        message += f"{'' if message.endswith('?') else '.'} Try '{command} --help'."
+        message = error.format_message().rstrip(".").replace("Value error, ", "")
+        message += "" if message.endswith("?") else "."
+        known = [option.name for option in context.command.params] if context else []
+        if hasattr(error, "option_name") and "settings" in known:
+            message += " Parameters of the ranker are given by --set NAME=VALUE."
+        message += f" Try '{command} --help'."
     elif isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         message = f"{where}{error.strerror}."
@@ -195,9 +203,11 @@ def as_help(docstring: str) -> str:
     """A docstring as help text for typer, which keeps every line break.
 
     Join the lines of each paragraph, so that they wrap at the width of the terminal. A paragraph
-    whose first line is a backspace stays as it is.
+    whose first line is a backspace stays as it is. Examples come first, and the section
+    Parameters is left out.
     """
-    paragraphs = cleandoc(docstring).split("\n\n")
+    first, *paragraphs = cleandoc(docstring).partition(PARAMETERS)[0].split("\n\n")
+    paragraphs = [first, *sorted(paragraphs, key=lambda p: not p.startswith("\b\nExamples:"))]
     return "\n\n".join(p if p.startswith("\b") else " ".join(p.split("\n")) for p in paragraphs)
 
 
@@ -246,14 +256,17 @@ def _in_lines(message: str, stream: TextIO) -> str:
     return "\n".join(wrap(line) for line in message.split("\n"))
 
 
-def show(table: Table) -> None:
-    """Print a table: with rich on a terminal, as plain text into a file or pipe."""
-    if sys.stdout.isatty():
-        from rich.console import Console
+def show(*tables: Table | None) -> None:
+    """Print tables: with rich on a terminal, as plain text into a file or pipe."""
+    for k, table in enumerate(table for table in tables if table is not None):
+        if k > 0:
+            print()
+        if sys.stdout.isatty():
+            from rich.console import Console
 
-        Console().print(table)
-    else:
-        print(table.to_text())
+            Console().print(table)
+        else:
+            print(table.to_text())
 
 
 @contextmanager
@@ -310,3 +323,85 @@ def _silence_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):  # not a real file, as in a test
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+
+
+class _Writable(Exception):
+    """Ends a trial write."""
+
+
+class OutputFiles:
+    """The files that a command is going to write, and which of them it has written."""
+
+    def __init__(self) -> None:
+        self._before: dict[Path, tuple[int, int] | None] = {}
+
+    def add(self, path: Path) -> None:
+        if any(path.resolve() == other.resolve() for other in self._before):
+            raise ParameterError(f"{path} would be written twice: give each output its own file.")
+        self._before[path] = _identity(path)
+
+    def words(self) -> str:
+        """One sentence on what was written and what was not."""
+        written = [p for p, before in self._before.items() if _identity(p) != before]
+        missing = [p for p in self._before if p not in written]
+        parts = []
+        for paths, was in ((written, "written"), (missing, "not written")):
+            if paths:
+                parts.append(f"{_listed(paths)} {'was' if len(paths) == 1 else 'were'} {was}")
+        return f"{'; '.join(parts)}." if parts else "Nothing was written."
+
+
+_FILES: ContextVar[OutputFiles | None] = ContextVar("output_files", default=None)
+
+
+@contextmanager
+def output_files() -> Iterator[OutputFiles]:
+    """Collects the files of `check_writable` within the block."""
+    files = OutputFiles()
+    token = _FILES.set(files)
+    try:
+        yield files
+    finally:
+        _FILES.reset(token)
+
+
+def check_page(page: Path | None, *inputs: Path | None, force: bool) -> None:
+    """Check that a report can be written, and that its name is that of a page."""
+    if page is not None and page.suffix.lower() != ".html":
+        message = f"The page ends with .html: got {page.name!r}."
+        raise typer.BadParameter(message, param_hint="'--report'")
+    check_writable(page, *inputs, force=force)
+
+
+def check_writable(out: Path | None, *inputs: Path | None, force: bool) -> None:
+    """Raise an error now, not after an hour of work, if `out` cannot or must not be written.
+
+    It must not be one of the inputs of the command, nor a file that exists, unless `force`.
+    Nothing is checked if `out` is None.
+    """
+    if out is None:
+        return
+    for path in inputs:
+        if path and out.exists() and path.exists() and out.samefile(path):
+            raise ParameterError(f"{out} is an input of this command: write to another file.")
+    with suppress(_Writable), replacing(out):
+        raise _Writable
+    if out.is_file() and not force:
+        raise ParameterError(f"{out} exists: give --force to replace it, or write to another file.")
+    files = _FILES.get()
+    if files is not None:
+        files.add(out)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What changes when a file is replaced; None if there is no such file."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return (found.st_ino, found.st_mtime_ns) if stat.S_ISREG(found.st_mode) else None
+
+
+def _listed(paths: list[Path]) -> str:
+    *others, last = map(str, paths)
+    return f"{', '.join(others)} and {last}" if others else last

@@ -309,6 +309,14 @@ KERNELS: dict[str, Callable[[NamedKernel, Any, Any], Array]] = {
     "sigmoid": _sigmoid,
     "cosine": _cosine,
 }
+KERNEL_SETTINGS = {
+    "rbf": ("gamma",),
+    "laplacian": ("gamma",),
+    "polynomial": ("gamma", "degree", "coef0"),
+    "poly": ("gamma", "degree", "coef0"),
+    "sigmoid": ("gamma", "coef0"),
+}
+"""The parameters on which kernels depend; the others depend on none."""
 
 
 def _float(on: Backend, X: Any) -> Array:

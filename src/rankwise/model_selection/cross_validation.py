@@ -1,34 +1,35 @@
-"""Cross-validation of a ranker: held-out scores with their standard errors."""
+"""Held-out scores of one ranker: cross_validate, query_learning_curve, and compare_rankers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
-from rankwise.backends.arrays import Array
+from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.errors import DataError, ParameterError, UndefinedMetricError
 from rankwise.estimators.ranker_mixin import explain_calls
-from rankwise.holdout.held_out_scores import given_note, given_words
+from rankwise.holdout.scores import given_note, given_words
 from rankwise.metric_names import find_name, look_up, metric_label
-from rankwise.metrics import QueryValues, get_metric
+from rankwise.metrics import QueryValues, RankingComparison, compare_rankings
 from rankwise.metrics.comparison import PairedTest, paired_test
-from rankwise.metrics.ranking_scorer import (
-    EstimatorScorer,
-    RankingScorer,
-    default_metric,
-    in_columns,
+from rankwise.metrics.ranking_scorer import EstimatorScorer, RankingScorer, default_metric
+from rankwise.model_selection.rows import LabelledRows, Splits, check_fit_and_predict, make_splits
+from rankwise.model_selection.trials import (
+    Batch,
+    Predicted,
+    RowTrials,
+    UnitValues,
+    joined_outputs,
+    make_batches,
+    run_trials,
 )
-from rankwise.model_selection.search.exact import exact, has_shortcut
-from rankwise.model_selection.search.grid_candidates import make_batches
-from rankwise.model_selection.search.labelled_rows import LabelledRows
-from rankwise.model_selection.search.refits import check_fit_and_predict, refit
-from rankwise.model_selection.search.splits import Splits, make_splits
-from rankwise.parameters import Choice, check_value
-from rankwise.tables import Column, Table, TableMixin, require_pandas
+from rankwise.parameters import Choice, Whole, as_generator, check_value
+from rankwise.routing import predict_with_queries
+from rankwise.tables import Column, Table, TableMixin, plural, require_pandas
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -256,22 +257,16 @@ def cross_validate(
     data = LabelledRows.of(X, y, qid, query_weight)
     scorers = _scorers(scoring, data)
     splits = make_splits(cv, data, random_state)
-    predictions, shared = _held_out(estimator, data, splits, next(iter(scorers.values())), n_jobs)
-    labels = data.labels[splits.rows]
-    in_order = in_columns(predictions, labels.shape)
-    if not np.isfinite(in_order).all():
-        row = splits.rows[np.argmin(np.isfinite(in_order).all(axis=1))]
-        raise DataError(f"The held-out score of row {row} is not finite: scale the features.")
+    some = RowTrials(data, splits, next(iter(scorers.values())))
+    predicted = _held_out(estimator, some, n_jobs)
     per_query, over = {}, {}
     for name, scorer in scorers.items():
-        by_query = data.qid is not None and isinstance(scorer.scoring, str)
-        values = _query_values if by_query else _split_values
-        per_query[name] = values(scorer, data, splits, labels, in_order)
-        over[name] = "queries" if by_query else "splits"
+        trials = RowTrials(data, splits, scorer)
+        per_query[name] = _query_values(trials, predicted)
+        over[name] = "queries" if trials.has_query_values else "splits"
     greater = {name: not scorer.negated for name, scorer in scorers.items()}
-    return CrossValidation(
-        per_query, over, greater, _by_row(predictions, data, splits), len(splits), shared
-    )
+    predictions = _by_row(predicted.values[0], data, splits)
+    return CrossValidation(per_query, over, greater, predictions, len(splits), predicted.shared)
 
 
 def scores_of_columns(
@@ -297,12 +292,12 @@ def scores_of_columns(
     if len(scorers) > 1:
         raise ParameterError(f"One metric is needed: got {', '.join(scorers)}.")
     ((name, scorer),) = scorers.items()
+    trials = RowTrials(given, make_splits(cv, given, None), scorer)
     (batch,) = make_batches(estimator, [{}])
-    if has_shortcut(batch.estimator, batch.alphas, make_splits(cv, given, None), given):
+    parts = list(Y.T)
+    if list(trials.parts(batch)) == [None]:
         step = max(1, COLUMN_VALUES // len(Y))
         parts = [Y[:, start : start + step] for start in range(0, Y.shape[1], step)]
-    else:
-        parts = list(Y.T)
     run: Callable[..., Any] = Parallel(n_jobs=n_jobs)
     found = run(delayed(_column_means)(estimator, X, part, qid, scorer, cv) for part in parts)
     means, shared = zip(*found, strict=True)
@@ -314,17 +309,15 @@ def _column_means(
 ) -> tuple[Array, tuple[str, ...]]:
     """Means of a metric for each column of Y, or for its only one, and what is shared."""
     data = LabelledRows.of(X, Y, qid)
-    splits = make_splits(cv, data, None)
-    labels = data.labels[splits.rows]
-    predictions, shared = _held_out(ranker, data, splits, scorer, None)
-    f = in_columns(predictions, labels.shape)
-    by_query = data.qid is not None and isinstance(scorer.scoring, str)
-    values = _query_values if by_query else _defined_values
-    found = [
-        values(scorer, data, splits, labels[:, k : k + 1], f[:, k : k + 1])
-        for k in range(labels.shape[1])
-    ]
-    return np.array([one.values.mean() for one in found]), shared
+    trials = RowTrials(data, make_splits(cv, data, None), scorer)
+    predicted = _held_out(ranker, trials)
+    given = trials.scorer, data, trials.splits, predicted.values
+    values = trials.by_query(UnitValues.of(*given, skip_equal_labels=True))[0]
+    known = ~np.isnan(values)
+    if not known.any(axis=0).all():
+        raise UndefinedMetricError("No split has two different labels: use fewer splits.")
+    sign = -1.0 if scorer.negated else 1.0
+    return sign * np.where(known, values, 0.0).sum(axis=0) / known.sum(axis=0), predicted.shared
 
 
 def _scorers(scoring: Any, data: LabelledRows) -> dict[str, RankingScorer]:
@@ -349,63 +342,25 @@ def _name_of(scoring: Any) -> str:
     return scoring if isinstance(scoring, str) else getattr(scoring, "__name__", repr(scoring))
 
 
-def _held_out(
-    ranker: Any, data: LabelledRows, splits: Splits, scorer: RankingScorer, n_jobs: int | None
-) -> tuple[Array, tuple[str, ...]]:
-    """Scores of ``splits.rows``, and what was computed from all rows."""
-    (batch,) = make_batches(ranker, [{}])
-    given = batch.estimator, batch.alphas, data, splits
-    if has_shortcut(batch.estimator, batch.alphas, splits, data):
-        predicted = exact(*given, scorer)
-        return predicted.scores[0], predicted.shared
-    run: Callable[..., Any] = Parallel(n_jobs=n_jobs)
-    found = run(delayed(refit)(*given, k) for k in range(len(splits)))
-    return np.concatenate([part.scores[0] for part in found]), ()
+def _held_out(ranker: Any, trials: RowTrials, n_jobs: int | None = None) -> Predicted:
+    """Scores of the rows of all splits."""
+
+    def join(batch: Batch, found: list[Predicted]) -> Predicted:
+        scores = np.concatenate([part.values for part in found], axis=1)
+        return Predicted(scores, 0.0, shared=found[0].shared)
+
+    (found,) = run_trials(trials, make_batches(ranker, [{}]), join, n_jobs=n_jobs)
+    return found
 
 
-def _query_values(
-    scorer: RankingScorer, data: LabelledRows, splits: Splits, labels: Array, predictions: Array
-) -> QueryValues:
-    """The mean over outputs and splits of the values of each query."""
-    n = data.groups.n_groups
-    codes = splits.split_of_row * n + data.groups.codes[splits.rows]
-    function = get_metric(str(scorer.scoring)).function
-    sums, counts = np.zeros((2, n))
-    for column in range(labels.shape[1]):
-        found = function(labels[:, column], predictions[:, column], codes, per_query=True)
-        sums += np.bincount(found.qid % n, found.values, minlength=n)
-        counts += np.bincount(found.qid % n, minlength=n)
-    known = counts > 0
-    return QueryValues(data.groups.names[known], sums[known] / counts[known])
-
-
-def _split_values(
-    scorer: RankingScorer, data: LabelledRows, splits: Splits, labels: Array, predictions: Array
-) -> QueryValues:
-    """The values of splits, on the scale of the metric."""
-    sign, stops = -1.0 if scorer.negated else 1.0, np.cumsum([len(test) for test in splits.tests])
-    values = [
-        sign * scorer(labels[stop - len(test) : stop], predictions[stop - len(test) : stop], qid)
-        for test, stop in zip(splits.tests, stops, strict=True)
-        for qid in [data.queries(test)]
-    ]
-    return QueryValues(np.arange(len(values)), np.array(values))
-
-
-def _defined_values(
-    scorer: RankingScorer, data: LabelledRows, splits: Splits, labels: Array, predictions: Array
-) -> QueryValues:
-    """As `_split_values`, without splits in which all labels are equal."""
-    rows = np.split(np.arange(len(labels)), np.cumsum([len(test) for test in splits.tests])[:-1])
-    known = [k for k, part in enumerate(rows) if len(np.unique(labels[part])) > 1]
-    if not known:
-        raise UndefinedMetricError("No split has two different labels: use fewer splits.")
-    sign = -1.0 if scorer.negated else 1.0
-    values = [
-        sign * scorer(labels[rows[k]], predictions[rows[k]], data.queries(splits.tests[k]))
-        for k in known
-    ]
-    return QueryValues(np.array(known), np.array(values))
+def _query_values(trials: RowTrials, predicted: Predicted) -> QueryValues:
+    """The metric on each query, or on each split, on its own scale."""
+    data, splits, scorer = trials.data, trials.splits, trials.scorer
+    units = UnitValues.of(scorer, data, splits, predicted.values)
+    values = joined_outputs(trials.by_query(units))[0]
+    known = ~np.isnan(values)
+    names = data.groups.names if trials.has_query_values else np.arange(len(splits))
+    return QueryValues(names[known], 0.0 - values[known] if scorer.negated else values[known])
 
 
 def _by_row(predictions: Array, data: LabelledRows, splits: Splits) -> Array | None:
@@ -415,3 +370,219 @@ def _by_row(predictions: Array, data: LabelledRows, splits: Splits) -> Array | N
     by_row = np.full((len(data), *predictions.shape[1:]), np.nan)
     by_row[rows] = predictions
     return by_row
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class QueryLearningCurve(TableMixin):
+    """Held-out scores for growing numbers of training queries.
+
+    Attributes
+    ----------
+    n_training_queries : ndarray of shape (n_sizes,)
+    score : ndarray of shape (n_sizes,)
+        The metric, averaged over all queries, each held out once.
+    standard_error : ndarray of shape (n_sizes,)
+        Standard error of `score` over queries. Scores of different sizes are on the same queries:
+        their differences are more certain than this.
+    metric : str
+    greater_is_better : bool
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> curve = QueryLearningCurve(
+    ...     np.array([5, 20]), np.array([0.6, 0.7]), np.array([0.02, 0.01]), "map", True
+    ... )
+    >>> print(curve)
+    training queries     MAP    s.e.
+    ----------------  ------  ------
+                   5  0.6000  0.0200
+                  20  0.7000  0.0100
+    """
+
+    n_training_queries: Index
+    score: Array
+    standard_error: Array
+    metric: str
+    greater_is_better: bool
+
+    def to_table(self) -> Table:
+        """A row for each number of training queries."""
+        columns = (Column("training queries"), Column(metric_label(self.metric)), Column("s.e."))
+        values = (self.n_training_queries, self.score, self.standard_error)
+        return Table(columns, tuple(zip(*(part.tolist() for part in values), strict=True)))
+
+    def _frame_columns(self) -> dict[str, Any]:
+        return {
+            "n_training_queries": self.n_training_queries,
+            self.metric: self.score,
+            "standard_error": self.standard_error,
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"<QueryLearningCurve: {metric_label(self.metric)} {self.score[0]:.4f} with "
+            f"{plural(int(self.n_training_queries[0]), 'query')}, {self.score[-1]:.4f} with "
+            f"{self.n_training_queries[-1]:,}>"
+        )
+
+    def plot(self, **options: Any) -> Axes:
+        """Draw the curve; options are those of `rankwise.plots.plot_training_sizes`."""
+        from rankwise.plots import plot_training_sizes
+
+        return plot_training_sizes(self, **options)
+
+
+@explain_calls
+def query_learning_curve(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    qid: Any,
+    sizes: Any = None,
+    metric: str = "disagreement",
+    n_splits: int = 5,
+    random_state: Any = None,
+) -> QueryLearningCurve:
+    """Held-out scores of rankers that are fitted to growing numbers of whole queries.
+
+    Would more labelled queries help? Queries are assigned to folds. For each fold, rankers are
+    fitted to the first n of the other queries, in random order, and ranks the queries of the fold.
+    Takes n_splits fits for each size.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Any ranker or pipeline; it is cloned, not fitted.
+    X : array-like, sparse or data frame of shape (n_rows, n_features)
+    y : array-like of shape (n_rows,)
+    qid : array-like of shape (n_rows,)
+    sizes : sequence of int, optional
+        Numbers of training queries, at most those outside of the largest fold. None: six numbers,
+        from a twentieth (at least 2) to all.
+    metric : str, default="disagreement"
+        A name of `rankwise.metrics.METRICS`, such as "ndcg@10" or "map".
+    n_splits : int, default=5
+        Number of folds.
+    random_state : int or Generator, optional
+        Order of the queries.
+
+    Returns
+    -------
+    QueryLearningCurve
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.data import make_ranking
+    >>> from rankwise.model_selection import query_learning_curve
+    >>> data = make_ranking(n_queries=30, rows_per_query=5, random_state=0)
+    >>> curve = query_learning_curve(
+    ...     RankRLS(1.0), data.X, data.y, qid=data.qid, sizes=[2, 24], random_state=0
+    ... )
+    >>> bool(curve.score[1] < curve.score[0])
+    True
+    """
+    if qid is None:
+        raise DataError(
+            "query_learning_curve needs qid. For one ranking use sklearn.model_selection."
+            "learning_curve."
+        )
+    scorer = RankingScorer.of(metric)
+    data = LabelledRows.of(X, y, qid)
+    if data.labels.shape[1] > 1:
+        raise DataError(f"query_learning_curve needs one label per row: y is {data.y.shape}.")
+    n = data.groups.n_groups
+    if n < 4:
+        raise DataError(f"query_learning_curve needs at least four queries: got {n}.")
+    check_value("n_splits", n_splits, Whole(2, n // 2))
+    most = n - -(-n // n_splits)
+    counts = _checked_sizes(sizes, most)
+    place = np.argsort(as_generator(random_state).permutation(n))
+    folds = Splits.in_turn(data.groups.codes, n_splits, place)
+    by_query: list[QueryValues] = []
+    for count in counts:
+        trains = []
+        for fold in range(n_splits):
+            others = np.flatnonzero(np.arange(n) % n_splits != fold)  # places of training queries
+            trains.append(np.flatnonzero(np.isin(place[data.groups.codes], others[:count])))
+        trials = RowTrials(data, Splits(folds.tests, trains), scorer)
+        by_query.append(_query_values(trials, _held_out(estimator, trials)))
+    score = np.array([values.mean() for values in by_query])
+    error = np.array([values.standard_error() for values in by_query])
+    return QueryLearningCurve(counts, score, error, metric, not scorer.negated)
+
+
+def _checked_sizes(sizes: Any, most: int) -> Index:
+    if sizes is None:
+        return np.unique(np.geomspace(min(max(2, most / 20), most), most, 6).round().astype(int))
+    counts = np.asarray(sizes)
+    whole = counts.ndim == 1 and len(counts) and np.issubdtype(counts.dtype, np.integer)
+    if not whole or counts.min() < 1 or counts.max() > most:
+        raise ParameterError(
+            f"sizes must be integers from 1 to {most}, the queries outside of the largest fold: "
+            f"got {sizes!r}."
+        )
+    return np.unique(counts)
+
+
+def compare_rankers(
+    rankers: Mapping[str, Any],
+    X: Any,
+    y: Any,
+    *,
+    qid: Any = None,
+    metrics: Sequence[str] | None = None,
+    relevant: float = 1,
+    level: float = 0.95,
+    n_permutations: int = 10_000,
+    random_state: Any = 0,
+) -> RankingComparison:
+    """Compare fitted rankers on rows that none of them was fitted to, by paired tests over queries.
+
+    Each ranker scores the rows; see `rankwise.metrics.compare_rankings` for the tests.
+
+    Parameters
+    ----------
+    rankers : mapping of str to estimator
+        At least two fitted rankers, pipelines or regressors, by name.
+    X : array-like, sparse or data frame of shape (n_rows, n_features)
+    y : array-like of shape (n_rows,)
+    qid : array-like of shape (n_rows,)
+        The query of every row.
+    metrics, relevant, level, n_permutations, random_state
+        As for `rankwise.metrics.compare_rankings`.
+
+    Returns
+    -------
+    RankingComparison
+
+    Examples
+    --------
+    >>> from rankwise import RLS, RankRLS
+    >>> from rankwise.data import make_ranking
+    >>> from rankwise.model_selection import compare_rankers
+    >>> data = make_ranking(n_queries=80, n_features=20, query_effect=1.0, random_state=0)
+    >>> train = data.qid < 40
+    >>> rankers = {
+    ...     "RankRLS": RankRLS().fit(data.X[train], data.y[train], qid=data.qid[train]),
+    ...     "RLS": RLS().fit(data.X[train], data.y[train], qid=data.qid[train]),
+    ... }
+    >>> X, y, qid = data.X[~train], data.y[~train], data.qid[~train]
+    >>> comparison = compare_rankers(rankers, X, y, qid=qid, metrics=["disagreement"])
+    >>> comparison.pairs[0].adjusted_p_value < 0.05
+    True
+    """
+    if not isinstance(rankers, Mapping):
+        raise ParameterError(
+            "rankers must be a dictionary of fitted rankers by name, as in "
+            f'{{"mine": ranker, "theirs": other}}: got {type(rankers).__name__}.'
+        )
+    scores = {
+        name: to_host(predict_with_queries(ranker, X, qid)) for name, ranker in rankers.items()
+    }
+    return compare_rankings(
+        to_host(y), scores, to_host(qid), metrics=metrics, relevant=relevant, level=level,
+        n_permutations=n_permutations, random_state=random_state,
+    )  # fmt: skip

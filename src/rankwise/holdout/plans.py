@@ -1,9 +1,14 @@
-"""Which pairs to hold out: all, listed ones, or random ones."""
+"""What leaves in a hold-out: one plan for each kind of unit.
+
+A plan is a value: it lists what leaves together, and knows nothing of how the rest is fitted. See
+`rankwise.holdout.engine.hold_out`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -15,17 +20,86 @@ from rankwise.parameters import as_generator
 from rankwise.problem import Loss
 
 
+@dataclass(frozen=True, eq=False)
+class Queries:
+    """Every query leaves by itself.
+
+    `only` has the numbers of the queries that leave; None: all queries.
+    """
+
+    only: Index | None = None
+
+    def folds(self, groups: QueryGroups) -> list[Index]:
+        """The rows of each query that leaves."""
+        every = list(groups)
+        return every if self.only is None else [every[q] for q in self.only]
+
+
+@dataclass(frozen=True, eq=False)
+class QueryFolds:
+    """Folds of whole queries leave, one fold after the other.
+
+    `parts` is a number of folds, or a list with the rows of each fold. Folds of a sample
+    (`sampled`) are subtracted from the sums of all rows, or share the steps of conjugate gradients.
+    """
+
+    parts: int | Sequence[Index]
+    sampled: bool = False
+
+    def folds(self, groups: QueryGroups) -> list[Index]:
+        """The rows of each fold."""
+        if isinstance(self.parts, int):
+            return [np.flatnonzero(groups.codes % self.parts == k) for k in range(self.parts)]
+        return list(self.parts)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Every row of a regression leaves by itself.
+
+    `only` has the numbers of the rows that leave; None: all rows.
+    """
+
+    only: Index | None = None
+
+    def folds(self, groups: QueryGroups) -> list[Index]:
+        """Single rows."""
+        rows = np.arange(len(groups.codes)) if self.only is None else self.only
+        return list(rows[:, None])
+
+
+@dataclass(frozen=True, eq=False)
+class RowFolds:
+    """Folds of rows of one ranking leave, one fold after the other.
+
+    `parts` is a number of folds, or a list with the rows of each fold. For `sampled`, see
+    `QueryFolds`.
+    """
+
+    parts: int | Sequence[Index]
+    sampled: bool = False
+
+    def folds(self, groups: QueryGroups) -> list[Index]:
+        """The rows of each fold."""
+        if isinstance(self.parts, int):
+            rows = np.arange(len(groups.codes))
+            return [rows[k :: self.parts] for k in range(self.parts)]
+        return list(self.parts)
+
+
 @dataclass(frozen=True)
-class PairChoice:
+class Pairs:
     """Which pairs to hold out: listed pairs, or all pairs of each query.
 
     If all pairs are held out, `keep_ties` tells whether they include pairs with equal labels. With
-    `groups`, the rows of both groups of a listed pair are held out.
+    `groups`, the rows of both groups of a listed pair are held out. `among` has the rows of a sample
+    of one ranking, all of whose pairs are held out; all pairs must count.
     """
 
     listed: Index | None
     keep_ties: bool
     groups: QueryGroups | None = None
+    among: Index | None = None
 
     def of_query(self, rows: Index, codes: Index, loss: Loss) -> Index | None:
         """Positions of pairs in ascending `rows`; None for all pairs that count."""
@@ -38,13 +112,42 @@ class PairChoice:
         return None
 
 
+@dataclass(frozen=True, eq=False)
+class Comparisons:
+    """Comparisons leave, one at a time or in folds.
+
+    `fold` has the number of the fold of each comparison, and -1 for a comparison that is always
+    used for training; None: each comparison by itself, or those in `only`. With `refit`, the ranker
+    is refitted without each fold.
+    """
+
+    fold: Index | None = None
+    only: Index | None = None
+    refit: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """Items leave with all of their comparisons.
+
+    With `both`, each comparison is predicted without the comparisons of either item. Otherwise,
+    each comparison is predicted twice: without the comparisons of its first item, and without those
+    of its second item.
+    """
+
+    both: bool = True
+
+
+Plan: TypeAlias = Queries | QueryFolds | Rows | RowFolds | Pairs | Comparisons | Items
+
+
 def choose_pairs(
     problem: HoldOutProblem, pairs: Any, random_state: Any, *, keep_ties: bool
-) -> PairChoice:
+) -> Pairs:
     if pairs is None:
-        return PairChoice(None, keep_ties)
+        return Pairs(None, keep_ties)
     if isinstance(pairs, (int, np.integer)) and not isinstance(pairs, bool):
-        return PairChoice(_random_pairs(problem, int(pairs), random_state), keep_ties)
+        return Pairs(_random_pairs(problem, int(pairs), random_state), keep_ties)
     listed = np.asarray(to_host(pairs))
     m = len(problem.y)
     if listed.ndim != 2 or listed.shape[1] != 2 or listed.dtype.kind not in "iu":
@@ -64,12 +167,12 @@ def choose_pairs(
         raise DataError(
             f"pairs[{k}] = {listed[k].tolist()} must be two different rows of the same query."
         )
-    return PairChoice(listed.astype(np.intp), keep_ties)
+    return Pairs(listed.astype(np.intp), keep_ties)
 
 
 def pairs_of_groups(
     problem: HoldOutProblem, groups: QueryGroups, strata: QueryGroups, *, keep_ties: bool
-) -> PairChoice:
+) -> Pairs:
     """All pairs of rows of different groups and of the same stratum."""
     found = [rows[np.column_stack(np.triu_indices(len(rows), 1))] for rows in strata]
     pairs = np.concatenate(found)
@@ -82,7 +185,7 @@ def pairs_of_groups(
             "No two rows of different groups (and of the same stratum) have different labels: "
             "there is no pair to hold out. Check the labels, groups and strata."
         )
-    return PairChoice(pairs, keep_ties, groups)
+    return Pairs(pairs, keep_ties, groups)
 
 
 def pairs_within(strata: QueryGroups) -> Index:

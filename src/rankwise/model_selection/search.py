@@ -1,14 +1,16 @@
-"""Parameter search with whole queries or pairs held out."""
+"""RankingSearchCV: parameters chosen with whole queries, pairs or comparisons held out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.model_selection import ParameterGrid
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -19,29 +21,27 @@ from rankwise.estimators._validation import forget
 from rankwise.estimators.ranker_mixin import Skl2onnxMixin, explain_calls, warn_without_queries
 from rankwise.graph.comparisons import Comparisons
 from rankwise.metrics.ranking_scorer import RankingScorer
-from rankwise.model_selection.best_mean import HeldOutPool
-from rankwise.model_selection.mean_ranker import MeanRanker
-from rankwise.model_selection.search import comparison_search as pairs_search
-from rankwise.model_selection.search.candidate_scores import (
-    Task,
-    run_tasks,
-    score_pairs,
-    score_splits,
+from rankwise.model_selection.meta_rankers import HeldOutPool, MeanRanker
+from rankwise.model_selection.rows import (
+    LabelledRows,
+    as_rows,
+    check_fit_and_predict,
+    comparison_splits,
+    fit_with_queries,
+    make_splits,
 )
-from rankwise.model_selection.search.grid_candidates import (
+from rankwise.model_selection.trials import (
     Batch,
+    ComparisonScorer,
+    ComparisonTrials,
     Outcome,
-    list_candidates,
+    PairTrials,
+    RowTrials,
+    Trials,
     make_batches,
-    make_results,
+    run_trials,
     with_params,
 )
-from rankwise.model_selection.search.labelled_rows import LabelledRows, as_rows
-from rankwise.model_selection.search.refits import (
-    check_fit_and_predict,
-    fit_with_queries,
-)
-from rankwise.model_selection.search.splits import Splits, make_splits
 from rankwise.parameters import AnyOf, Choice, Flag, Whole, check_value, default_parameters
 from rankwise.routing import predict_with_queries
 from rankwise.tables import require_pandas
@@ -53,37 +53,17 @@ if TYPE_CHECKING:
 MEAN_OF_BEST = "mean-of-best"
 
 
-def check_mean_search(cv: Any, scorer: RankingScorer, data: LabelledRows) -> None:
-    """A mean needs held-out scores of rows, and the metric of each query."""
-    if isinstance(cv, str) and cv == "leave_pair_out":
+def list_candidates(param_grid: Any) -> list[dict[str, Any]]:
+    """The candidates of a grid, in the order of scikit-learn."""
+    try:
+        candidates = list(ParameterGrid(param_grid))
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"param_grid is invalid: {error}") from error
+    if not candidates:
         raise ParameterError(
-            'refit="mean-of-best" needs held-out rows: use cv="leave_query_out", or a number of '
-            'folds, as in cv=5. With cv="leave_pair_out" there are only pairs.'
+            "param_grid is empty. Pass values to try, as in {'alpha': [0.1, 1.0]}."
         )
-    if not isinstance(scorer.scoring, str):
-        raise ParameterError(
-            'refit="mean-of-best" compares candidates query by query: scoring must be the name of '
-            f"a metric, got {scorer.scoring!r}."
-        )
-    if data.labels.shape[1] > 1:
-        raise DataError(
-            f'refit="mean-of-best" needs one column of labels: got {data.labels.shape[1]}.'
-        )
-
-
-def held_out_pool(
-    batches: Sequence[Batch],
-    outcomes: Sequence[Outcome],
-    data: LabelledRows,
-    splits: Splits,
-    scorer: RankingScorer,
-) -> HeldOutPool:
-    """The held-out scores of all candidates, in the order of the grid."""
-    back = np.argsort(np.concatenate([batch.candidates for batch in batches]))
-    predictions = [outcome.predictions for outcome in outcomes if outcome.predictions is not None]
-    columns = np.concatenate([part.reshape(len(part), -1) for part in predictions])[back]
-    numbers = np.repeat(np.arange(len(batches)), [len(batch.candidates) for batch in batches])[back]
-    return HeldOutPool.of_splits(data, splits, columns, numbers, str(scorer.scoring))
+    return candidates
 
 
 def candidate_names(candidates: Sequence[dict[str, Any]]) -> list[str]:
@@ -105,40 +85,15 @@ def candidate_names(candidates: Sequence[dict[str, Any]]) -> list[str]:
     ]
 
 
-def candidates_frame(
-    candidates: Sequence[dict[str, Any]], results: dict[str, Any], splits: Array
-) -> Any:
-    """A pandas frame of the candidates, the best first."""
-    frame = require_pandas("cv_results_").DataFrame(candidates)
-    best = int(np.argmin(results["rank_test_score"]))
-    behind = splits[best] - splits
-    behind = behind[:, np.isfinite(behind).all(axis=0)]
-    frame["score"] = results["mean_test_score"]
-    frame["behind_best"] = results["mean_test_score"][best] - results["mean_test_score"]
-    n = behind.shape[1]
-    frame["standard_error"] = behind.std(axis=1, ddof=1) / np.sqrt(n) if n > 1 else np.nan
-    frame["rank"] = results["rank_test_score"]
-    return frame.sort_values("rank", kind="stable")
-
-
-def plot_candidates(
-    candidates: Sequence[dict[str, Any]], splits: Array, scorer: Any, **options: Any
-) -> Axes:
-    """Paired differences of the candidates from the best, in the metric itself."""
-    from rankwise.plots import plot_differences_from_best
-
-    if not splits.shape[1]:
-        raise DataError(
-            'cv="leave_pair_out" and "leave_item_out" have no splits, so that candidates cannot be '
-            "compared split by split. Plot the result of leave_pair_out, or use a number of "
-            "folds, as in cv=5."
-        )
-    values = -splits if scorer.negated else splits
-    named = dict(zip(candidate_names(candidates), values, strict=True))
-    metric = scorer.scoring if isinstance(scorer.scoring, str) else "score"
-    return plot_differences_from_best(
-        named, metric=metric, greater_is_better=not scorer.negated, **options
-    )
+def _masked(name: str, candidates: Sequence[dict[str, Any]]) -> Any:
+    """Values of a parameter, masked for candidates that do not set it."""
+    given = {k: params[name] for k, params in enumerate(candidates) if name in params}
+    plain = all(isinstance(v, (bool, int, float, np.number, np.bool_)) for v in given.values())
+    kind = np.array(list(given.values())).dtype if plain else object
+    column = np.ma.masked_all(len(candidates), dtype=kind)
+    for k, value in given.items():
+        column[k] = value
+    return column
 
 
 def _short(value: Any) -> str:
@@ -231,6 +186,9 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
     split_scores_ : ndarray of shape (n_candidates, n_splits)
         The score of every candidate in every split, or on every query with "leave_query_out"; no
         columns with "leave_pair_out".
+    query_scores_ : ndarray of shape (n_candidates, n_queries)
+        The score of every candidate on every query, NaN where it is undefined. As `split_scores_`
+        for one ranking, after `fit_pairs`, or if `scoring` is a function.
     n_splits_ : int
         Number of queries, folds or splits; with "leave_pair_out", of pairs.
     scorer_ : RankingScorer or ComparisonScorer
@@ -282,7 +240,7 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
     __metadata_request__predict = {"qid": True}  # noqa: RUF012
     __metadata_request__score = {"qid": True}  # noqa: RUF012
 
-    scorer_: RankingScorer | pairs_search.ComparisonScorer
+    scorer_: RankingScorer | ComparisonScorer
 
     @explain_calls
     def __init__(
@@ -325,48 +283,29 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
         -------
         self
         """
-        self._check_estimator()
         scorer = RankingScorer.of(self.scoring)
-        forget(self)
+        self._start()
         unlabelled = getattr(self.estimator, "takes_unlabelled", False)
         data = LabelledRows.of(X, y, qid, unlabelled=unlabelled)
-        if self.refit == MEAN_OF_BEST and data.labelled is not None:
-            raise ParameterError(
-                'refit="mean-of-best" needs a label for every row: use refit=True.'
-            )
-        if self.refit == MEAN_OF_BEST:
-            check_mean_search(self.cv, scorer, data)
+        self._check_mean(scorer, data)
         validate_data(self, X, skip_check_array=True)
-        candidates = list_candidates(self.param_grid)
-        batches = make_batches(self.estimator, candidates)
+        self.scorer_, self.n_queries_ = scorer, data.with_labels.groups.n_groups
         if isinstance(self.cv, str) and self.cv == "leave_pair_out":
-            outcomes = score_pairs(batches, data, scorer, self._run)
             sizes = data.with_labels.groups.sizes
             self.n_splits_ = int((sizes * (sizes - 1) // 2).sum())
+            self._search(PairTrials(data, scorer))
         else:
             splits = make_splits(self.cv, data, self.random_state)
-            keep = self.refit == MEAN_OF_BEST
-            shared = candidates, data, splits, scorer, self._run
-            outcomes = score_splits(batches, *shared, keep_predictions=keep)
             self.n_splits_ = len(splits)
-        each_query = isinstance(self.cv, str) and self.cv == "leave_query_out"
-        self._keep_results(candidates, batches, outcomes, by_split=not each_query)
-        self.scorer_ = scorer
-        self.n_queries_ = data.with_labels.groups.n_groups
+            trials = RowTrials(data, splits, scorer, self.refit == MEAN_OF_BEST)
+            batches, outcomes = self._search(trials, by_split=not isinstance(self.cv, str))
         if self.refit:
             start = perf_counter()
             best: Any = with_params(self.estimator, self.best_params_)
             if self.refit == MEAN_OF_BEST:
-                pool = held_out_pool(batches, outcomes, data, splits, scorer)
-                self.mean_indices_ = pool.choose(self.n_best)
-                outer = pool.outer_values(self.n_best)
-                self.score_estimate_ = pool.estimate(self.mean_indices_, outer)
-                best = MeanRanker(
-                    [with_params(self.estimator, candidates[k]) for k in self.mean_indices_]
-                )
+                best = self._mean_of_best(trials, batches, outcomes)
             fit_with_queries(best, data.X, data.y, data.qid)
-            self.best_estimator_ = best
-            self.refit_time_ = perf_counter() - start
+            self.best_estimator_, self.refit_time_ = best, perf_counter() - start
         return self
 
     def fit_pairs(
@@ -421,25 +360,22 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
         >>> {name: round(score, 3) for name, score in search.baseline_scores_.items()}
         {'random': -0.693, 'first wins': -0.689}
         """
-        self._check_estimator()
-        scorer = pairs_search.ComparisonScorer.of(self.scoring)
+        scorer = ComparisonScorer.of(self.scoring)
         if self.refit == MEAN_OF_BEST:
             raise ParameterError('refit="mean-of-best" needs queries: use refit=True in fit_pairs.')
-        forget(self)
+        self._start()
         X = as_rows(X)
         validate_data(self, X, skip_check_array=True)
         options = {"margin": margin, "weight": weight, "groups": groups, "context": context}
         given = Comparisons.given(X, int(X.shape[0]), pairs, **options)
         if given.margin.ndim > 1:
             raise DataError(f"A search needs one margin per pair: got shape {given.margin.shape}.")
-        splits = pairs_search.ComparisonSplits.of(self.cv, given, self.random_state)
-        candidates = list_candidates(self.param_grid)
-        batches = make_batches(self.estimator, candidates)
-        outcomes = pairs_search.score_comparisons(batches, X, given, splits, scorer, self._run)
-        self.n_splits_ = splits.n_splits if splits.n_splits else len(given)
-        self._keep_results(candidates, batches, outcomes, by_split=not isinstance(self.cv, str))
+        splits = comparison_splits(self.cv, given, self.random_state)
+        self.n_splits_ = len(given) if splits is None else len(splits)
+        trials = ComparisonTrials(X, given, splits, scorer)
         self.scorer_, self.n_queries_ = scorer, 1
-        self.baseline_scores_ = pairs_search.baseline_scores(given, scorer)
+        self._search(trials, by_split=not isinstance(self.cv, str))
+        self.baseline_scores_ = trials.baselines()
         if self.refit:
             start = perf_counter()
             self.best_estimator_ = with_params(self.estimator, self.best_params_)
@@ -447,25 +383,77 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
             self.refit_time_ = perf_counter() - start
         return self
 
-    def _keep_results(
-        self,
-        candidates: list[dict[str, Any]],
-        batches: list[Batch],
-        outcomes: list[Outcome],
-        *,
-        by_split: bool,
-    ) -> None:
-        self.cv_results_, self.split_scores_ = make_results(
-            candidates, batches, outcomes, by_split=by_split
+    def _start(self) -> None:
+        """Check the parameters, and forget earlier results."""
+        check_value("refit", self.refit, AnyOf(Flag(), Choice(MEAN_OF_BEST)))
+        check_value("n_best", self.n_best, Whole(1))
+        check_fit_and_predict("estimator", self.estimator)
+        forget(self)
+
+    def _search(
+        self, trials: Trials, *, by_split: bool = False
+    ) -> tuple[list[Batch], list[Outcome]]:
+        """Score all candidates, and keep the results; `by_split`: with a column for each split."""
+        candidates = list_candidates(self.param_grid)
+        batches = make_batches(self.estimator, candidates)
+        outcomes: list[Outcome] = run_trials(
+            trials, batches, trials.outcome, n_jobs=self.n_jobs, verbose=bool(self.verbose)
         )
-        self.best_index_ = int(np.argmin(self.cv_results_["rank_test_score"]))
+        back = np.argsort(np.concatenate([batch.candidates for batch in batches]))
+
+        def of(name: str) -> Array:
+            return np.concatenate([getattr(outcome, name) for outcome in outcomes])[back]
+
+        results: dict[str, Any] = {}
+        for name in ("fit_time", "score_time"):
+            results[f"mean_{name}"] = of(name).mean(axis=1)
+            results[f"std_{name}"] = of(name).std(axis=1)
+        for name in dict.fromkeys(name for params in candidates for name in params):
+            results[f"param_{name}"] = _masked(name, candidates)
+        results["params"] = candidates
+        self.split_scores_, self.query_scores_ = of("splits"), of("queries")
+        if by_split:
+            columns = enumerate(self.split_scores_.T)
+            results |= {f"split{k}_test_score": column for k, column in columns}
+        results["mean_test_score"], results["std_test_score"] = of("mean"), of("std")
+        results["rank_test_score"] = rankdata(-of("mean"), method="min").astype(np.int32)
+        self.cv_results_ = results
+        self.best_index_ = int(np.argmin(results["rank_test_score"]))
         self.best_params_ = candidates[self.best_index_]
-        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        self.best_score_ = float(results["mean_test_score"][self.best_index_])
         (self.shared_,) = (
             outcome.shared
             for batch, outcome in zip(batches, outcomes, strict=True)
             if self.best_index_ in batch.candidates
         )
+        return batches, outcomes
+
+    def _check_mean(self, scorer: RankingScorer, data: LabelledRows) -> None:
+        """A mean needs held-out scores of rows, and the metric of each query."""
+        if self.refit != MEAN_OF_BEST:
+            return
+        only_pairs = isinstance(self.cv, str) and self.cv == "leave_pair_out"
+        if only_pairs or scorer.metric is None:
+            raise ParameterError(
+                'refit="mean-of-best" compares candidates query by query: use '
+                'cv="leave_query_out", or a number of folds, and the name of a metric as scoring. '
+                f"Got cv={self.cv!r} and scoring={self.scoring!r}."
+            )
+        if data.labels.shape[1] > 1 or data.labelled is not None:
+            raise DataError('refit="mean-of-best" needs one label for every row: use refit=True.')
+
+    def _mean_of_best(
+        self, trials: RowTrials, batches: list[Batch], outcomes: list[Outcome]
+    ) -> MeanRanker:
+        """The mean of the best candidates, to be fitted; see `HeldOutPool`."""
+        back = np.argsort(np.concatenate([batch.candidates for batch in batches]))
+        found = [np.reshape(each.predictions, (len(each.mean), -1)) for each in outcomes]
+        numbers = np.repeat(np.arange(len(batches)), [len(batch.candidates) for batch in batches])
+        pool = HeldOutPool.of_splits(trials, np.concatenate(found)[back], numbers[back])
+        self.mean_indices_ = pool.choose(self.n_best)
+        self.score_estimate_ = pool.estimate(self.mean_indices_, pool.outer_values(self.n_best))
+        params = self.cv_results_["params"]
+        return MeanRanker([with_params(self.estimator, params[k]) for k in self.mean_indices_])
 
     @available_if(_has_best_estimator)  # type: ignore[untyped-decorator]
     def predict(self, X: Any, *, qid: Any = None) -> Any:
@@ -558,7 +546,16 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
         this difference over splits or queries.
         """
         check_is_fitted(self)
-        return candidates_frame(self.cv_results_["params"], self.cv_results_, self.split_scores_)
+        results, splits = self.cv_results_, self.split_scores_
+        frame = require_pandas("cv_results_").DataFrame(results["params"])
+        behind = splits[self.best_index_] - splits
+        behind = behind[:, np.isfinite(behind).all(axis=0)]
+        frame["score"] = results["mean_test_score"]
+        frame["behind_best"] = self.best_score_ - results["mean_test_score"]
+        n = behind.shape[1]
+        frame["standard_error"] = behind.std(axis=1, ddof=1) / np.sqrt(n) if n > 1 else np.nan
+        frame["rank"] = results["rank_test_score"]
+        return frame.sort_values("rank", kind="stable")
 
     def plot(self, **options: Any) -> Axes:
         """Draw how far candidates are behind the best, with intervals of these differences.
@@ -572,17 +569,22 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
         -------
         matplotlib Axes
         """
+        from rankwise.plots import plot_differences_from_best
+
         check_is_fitted(self)
-        candidates = self.cv_results_["params"]
-        return plot_candidates(candidates, self.split_scores_, self.scorer_, **options)
-
-    def _check_estimator(self) -> None:
-        check_value("refit", self.refit, AnyOf(Flag(), Choice(MEAN_OF_BEST)))
-        check_value("n_best", self.n_best, Whole(1))
-        check_fit_and_predict("estimator", self.estimator)
-
-    def _run(self, tasks: list[Task]) -> Generator[Any]:
-        return run_tasks(tasks, n_jobs=self.n_jobs, verbose=bool(self.verbose))
+        if not self.split_scores_.shape[1]:
+            raise DataError(
+                'cv="leave_pair_out" and "leave_item_out" have no splits, so that candidates '
+                "cannot be compared split by split. Plot the result of leave_pair_out, or use a "
+                "number of folds, as in cv=5."
+            )
+        scorer = self.scorer_
+        values = -self.split_scores_ if scorer.negated else self.split_scores_
+        named = dict(zip(candidate_names(self.cv_results_["params"]), values, strict=True))
+        metric = scorer.scoring if isinstance(scorer.scoring, str) else "score"
+        return plot_differences_from_best(
+            named, metric=metric, greater_is_better=not scorer.negated, **options
+        )
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Parameters that did not exist when the state was stored get their defaults."""

@@ -1,25 +1,119 @@
-"""The choice of alpha for blocks of rows that conjugate gradients pass over again and again."""
+"""The choice of alpha for rows in blocks: from moments of folds, or by conjugate gradients.
+
+Both see the rows of a stream or a cluster block by block, and hold out folds of whole queries.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from rankwise.backends.arrays import Array, is_sparse
+from rankwise.backends.arrays import Array, is_sparse, to_host
 from rankwise.backends.dispatch import NUMPY
 from rankwise.errors import DataError
 from rankwise.graph.query_groups import QueryGroups
-from rankwise.holdout import choice_budget as budget
-from rankwise.holdout.alpha_evaluation import AlphaChoice
-from rankwise.holdout.alpha_grid import alpha_grid
-from rankwise.holdout.held_out_scores import score_predictions
+from rankwise.holdout.alpha_choice import FEWEST_FOLDS, SAMPLE_ROWS, AlphaChoice
+from rankwise.holdout.alpha_grid import alpha_by_rule, alpha_grid, moment_squares
+from rankwise.holdout.folds import strength
+from rankwise.holdout.samples import CHOICE_STEPS, CHOICE_TOL
+from rankwise.holdout.scores import HeldOutScores, score_predictions
 from rankwise.metrics.ranking_scorer import default_metric
-from rankwise.problem.blocks import BlockProducts, check_new_queries, query_hash, rows_of
+from rankwise.problem import Loss, System
+from rankwise.problem.blocks import (
+    BlockProducts,
+    Folds,
+    FoldSum,
+    check_new_queries,
+    query_hash,
+    rows_of,
+    total_of,
+)
+from rankwise.solvers.moments import CentredMoments, Moments
 from rankwise.solvers.pair_products import pair_squares
+from rankwise.solvers.ridge_path import solve_ridge_path
 from rankwise.solvers.shifted_cg import is_solved, shifted_cg
+
+
+def summed_alphas(
+    system: System, moments: Sequence[Moments | CentredMoments], n_rows: int
+) -> Array:
+    """The grid for the moments of all rows, one entry for each task."""
+    return alpha_grid(moment_squares(system, moments), n_rows)
+
+
+def choose_from_folds(
+    system: System,
+    moments: Sequence[Moments | CentredMoments],
+    folds: Folds | None,
+    loss: Loss,
+    n_rows: int,
+) -> AlphaChoice:
+    """Choose alpha by the squared error of the pairs of each fold, from the other folds.
+
+    For weights w, this error is w'A w - 2 w'b + y'Ly with the moments of the fold. It is given
+    relative to y'Ly, the error of equal scores. If there are fewer than two folds with pairs, alpha
+    follows a rule.
+
+    Parameters
+    ----------
+    system : System
+    moments : list of Moments or CentredMoments
+        The moments of all rows, for each task.
+    folds : list of FoldSum, or None
+        For one ranking, moments of a regression (see `fold_loss`).
+    loss : Loss
+        The loss of the ranker.
+    n_rows : int
+    """
+    squares = moment_squares(system, moments)
+    used = [k for k, fold in enumerate(folds or []) if fold is not None and _has_pairs(fold)]
+    if len(used) < 2 or not np.isfinite(squares).all():
+        return AlphaChoice(alpha_by_rule(squares, n_rows), None)
+    assert folds is not None
+    alphas = alpha_grid(squares, n_rows)
+    errors, equal = zip(*(_fold_errors(system, folds, k, loss, alphas) for k in used), strict=True)
+    error, total = np.array(errors), np.array(equal)  # (n_folds, n_alphas, n_outputs), (n_folds, .)
+    score = error.sum(axis=0) / total.sum(axis=0)
+    excess = error - score * total[:, None]
+    n = len(used)
+    spread = np.sqrt(n / (n - 1) * (excess**2).sum(axis=0)) / total.sum(axis=0)
+    curve = HeldOutScores(
+        alphas, score.mean(axis=1), spread.mean(axis=1), "squared_error", greater_is_better=False
+    )
+    return AlphaChoice(curve.best_alpha, curve)
+
+
+def _has_pairs(fold: FoldSum) -> bool:
+    return all(bool((np.asarray(to_host(one)) > 0).all()) for one in fold.squares)
+
+
+def _fold_errors(
+    system: System, folds: Folds, k: int, loss: Loss, alphas: Array
+) -> tuple[Array, Array]:
+    """Squared errors of fold k for each alpha and output, and those of equal scores."""
+    held, rest = folds[k], total_of([*folds[:k], *folds[k + 1 :]])
+    assert held is not None
+    assert rest is not None
+    columns, equal = [], []
+    for part, other, c in zip(held.moments, rest.moments, held.squares, strict=True):
+        lams = alphas.tolist()
+        if hasattr(other, "n_rows") and not loss.has_intercept:  # one ranking as a regression
+            lams = [strength(loss, lam, other.n_rows) for lam in lams]
+        mine, others = system.coordinate_moments(part), system.coordinate_moments(other)
+        b = mine.b.reshape(len(mine.b), -1)
+        c = np.asarray(to_host(c)).reshape(-1)
+        weights = solve_ridge_path(others.A, others.b, lams, gram=True)
+        of_alpha = []
+        for w in weights:
+            w = w.reshape(len(w), -1)
+            of_alpha.append(to_host((w * (mine.A @ w - 2.0 * b)).sum(axis=0)) + c)
+        columns.append(np.array(of_alpha))
+        equal.append(c)
+    return np.concatenate(columns, axis=1), np.concatenate(equal)
 
 
 @dataclass(eq=False)
@@ -72,15 +166,15 @@ def choose_in_blocks(
 
     The rows of the folds are kept in memory: those of at most SAMPLE_ROWS rows of whole queries.
     """
-    order, wanted = sorted(overview.sizes, key=query_hash), budget.SAMPLE_ROWS
+    order, wanted = sorted(overview.sizes, key=query_hash), SAMPLE_ROWS
     chosen: list[Any] = []
     for name in order:
-        if wanted <= 0 and len(chosen) >= budget.FEWEST_FOLDS:
+        if wanted <= 0 and len(chosen) >= FEWEST_FOLDS:
             break
         chosen.append(name)
         wanted -= overview.sizes[name]
-    folds = [set(chosen[k :: budget.FEWEST_FOLDS]) for k in range(budget.FEWEST_FOLDS)]
-    if len(chosen) < budget.FEWEST_FOLDS:
+    folds = [set(chosen[k::FEWEST_FOLDS]) for k in range(FEWEST_FOLDS)]
+    if len(chosen) < FEWEST_FOLDS:
         raise DataError(
             'alpha="auto" needs at least three queries with different labels to hold out: got '
             f"{len(chosen)}. Pass a number for alpha."
@@ -88,13 +182,13 @@ def choose_in_blocks(
     held, labels, fold_of, codes = _held_rows(products, folds)
     systems = BlockProducts(products.blocks, products.loss, folds)
     observe, _ = NUMPY.products(held)
-    tol = max(budget.CHOICE_TOL, tol)
+    tol = max(CHOICE_TOL, tol)
     found = shifted_cg(
         systems,
         systems.right_hand_side(),
         overview.alphas().tolist(),
         tol=tol,
-        max_iter=min(budget.CHOICE_STEPS, max_iter),
+        max_iter=min(CHOICE_STEPS, max_iter),
         observe=observe,
     )
     solved = np.flatnonzero(is_solved(found, tol))

@@ -7,15 +7,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.backends.threads import map_in_threads, threads_for
-from rankwise.metric_names import metric_label
+from rankwise.metric_names import COMPARISON_METRICS, metric_label
 from rankwise.metrics import get_metric
+from rankwise.metrics.comparison_metrics import calibration_error, clustered_mean, outcomes
 from rankwise.tables import Column, Table, TableMixin, plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
 
 ROUNDING = 1e-12  # relative difference of equal scores
 FLAT = 0.05  # of the range of all scores: smaller differences do not matter
@@ -159,3 +163,90 @@ def mean_and_error(by_output: Sequence[Array]) -> tuple[float, float]:
     n = min(len(values) for values in by_output)
     spread = np.mean([values.std(ddof=1) for values in by_output]) if n > 1 else np.nan
     return score, float(spread / np.sqrt(n))
+
+
+GREATER_IS_BETTER = {name: each.greater_is_better for name, each in COMPARISON_METRICS.items()}
+"""Metrics of held-out comparisons, and whether greater values are better."""
+SLOPE_FOLDS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class ObservedComparisons:
+    """What became of comparisons.
+
+    Attributes
+    ----------
+    margin, weight : ndarray of shape (n,)
+    codes : ndarray of shape (n,)
+        The group of each comparison; comparisons of different groups are independent.
+    """
+
+    margin: Array
+    weight: Array
+    codes: Index
+
+    def score(
+        self, metric: str, difference: Array, probability: Array | None
+    ) -> tuple[float, float]:
+        """A metric of predictions, and its standard error over groups."""
+        return clustered_mean(self.values(metric, difference, probability), self.weight, self.codes)
+
+    def values(self, metric: str, difference: Array, probability: Array | None) -> Array:
+        """The accuracy, loss or error of each comparison."""
+        found = COMPARISON_METRICS[metric]
+        predicted = probability if found.of == "probability" else difference
+        return np.asarray(found.function(self.margin, predicted))
+
+    def probability(self, difference: Array) -> Array:
+        """P(first wins), by a logistic function whose slope was fitted to other groups."""
+        _, codes = np.unique(self.codes, return_inverse=True)
+        n_folds = min(SLOPE_FOLDS, int(codes.max()) + 1)
+        if n_folds < 2:
+            return self._chance(difference, np.ones(len(codes), dtype=bool))
+        out = np.empty(len(codes))
+        for k in range(n_folds):
+            test = codes % n_folds == k
+            out[test] = self._chance(difference, ~test)[test]
+        return out
+
+    def _chance(self, difference: Array, train: Array) -> Array:
+        slope = logistic_slope(difference[train], self.margin[train], self.weight[train])
+        return np.asarray(expit(slope * difference))
+
+    def calibration_error(self, probability: Array) -> float:
+        """See `rankwise.metrics.comparison_metrics.calibration_error`."""
+        return calibration_error(self.margin, probability, self.weight)
+
+    def baselines(self) -> dict[str, tuple[Array, Array]]:
+        """Differences and probabilities of a random guess, and of "the first one wins".
+
+        The second has the probability with which the first one does win.
+        """
+        ones = np.ones(len(self.margin))
+        total = float(self.weight.sum())
+        share = float(self.weight @ outcomes(self.margin)) / total if total > 0 else 0.5
+        return {"random": (0.0 * ones, 0.5 * ones), "first wins": (ones, share * ones)}
+
+
+def logistic_slope(differences: Array, margin: Array, weight: Array) -> float:
+    """The slope of greatest likelihood, at least 0; a margin of 0 is half a win for each row.
+
+    As in Platt's paper, outcomes are 1 - 1 / (n + 2) instead of 1, so that the slope is finite.
+    """
+    n = len(differences)
+    target = 0.5 + 0.5 * np.sign(margin) * n / (n + 2.0)
+    scale = float(np.abs(differences).max(initial=0.0))
+    if scale == 0.0:
+        return 0.0
+    d = differences / scale
+
+    def slope(a: float) -> float:
+        """Derivative of minus the log-likelihood."""
+        return float((weight * d) @ (expit(a * d) - target))
+
+    high = 1.0
+    if slope(0.0) >= 0.0:
+        return 0.0
+    while slope(high) < 0.0 and high < 1e12:
+        high *= 2.0
+    return float(brentq(slope, 0.0, high)) / scale if slope(high) > 0.0 else high / scale

@@ -1,4 +1,4 @@
-"""Is a held-out score better than chance? Pairs held out again, with permuted labels."""
+"""Permutations: of labels, to test a held-out score, and of features, to see which matter."""
 
 from __future__ import annotations
 
@@ -6,32 +6,38 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.model_selection import GroupKFold, check_cv
+import scipy.sparse as sp
+from sklearn.model_selection import GroupKFold
+from sklearn.utils.validation import check_consistent_length
 
-from rankwise.backends.arrays import Array, to_host
-from rankwise.errors import DataError, ParameterError
-from rankwise.estimators.least_squares.base import LeastSquaresRanker
+from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
+from rankwise.errors import DataError, ParameterError, warn
+from rankwise.estimators.ranker_mixin import explain_calls
 from rankwise.graph import QueryGroups
 from rankwise.graph.label_checks import numeric_labels
-from rankwise.holdout.held_out_pairs import pair_errors, pair_losses
-from rankwise.holdout.held_out_scores import given_note, given_words
+from rankwise.holdout.engine import hold_out
 from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.holdout.permuted_labels import (
     permuted,
     permuted_errors,
-    shares_hat,
+    shares_system,
+    stacked_errors,
+    stacks,
     standard_labels,
 )
-from rankwise.holdout.permuted_levels import stacked_errors, stacks
+from rankwise.holdout.scores import given_note, given_words
 from rankwise.metric_names import metric_label
-from rankwise.model_selection._cross_validation import scores_of_columns
-from rankwise.model_selection._hold_outs import hold_out_problem
-from rankwise.model_selection._strata import Units, check_two_rows
+from rankwise.metrics import QueryValues, get_metric
+from rankwise.model_selection.cross_validation import scores_of_columns
+from rankwise.model_selection.hold_outs import Units, check_two_rows, hold_out_problem
+from rankwise.model_selection.rows import as_rows, listed_splits
 from rankwise.parameters import Whole, as_generator, check_value
+from rankwise.routing import predict_with_queries
 from rankwise.tables import Column, Table, TableMixin, plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
 
 ROUNDING = 1e-12  # difference of equal scores
 
@@ -87,27 +93,16 @@ class PermutationTest(TableMixin):
 
     def to_table(self) -> Table:
         """The score, the mean and spread of permuted scores, and the p-value."""
-        columns = (
-            Column(metric_label(self.metric)),
-            Column("by chance"),
-            Column("s.d."),
-            Column("p", ".3g"),
-            Column("s.e. of p", ".3g"),
-            Column("permutations"),
-        )
-        row = tuple(self._frame_row().values())
-        return Table(columns, (row,), note=given_note(self.shared))
-
-    def _frame_row(self) -> dict[str, Any]:
         spread = float(self.null.std(ddof=1)) if len(self.null) > 1 else np.nan
-        return {
-            "score": self.score,
-            "null_mean": float(self.null.mean()),
-            "null_std": spread,
-            "p_value": self.p_value,
-            "standard_error": self.standard_error,
-            "n_permutations": len(self.null),
+        cells: dict[Column, Any] = {
+            Column(metric_label(self.metric)): self.score,
+            Column("by chance"): float(self.null.mean()),
+            Column("s.d."): spread,
+            Column("p", ".3g"): self.p_value,
+            Column("s.e. of p", ".3g"): self.standard_error,
+            Column("permutations"): len(self.null),
         }
+        return Table(tuple(cells), (tuple(cells.values()),), note=given_note(self.shared))
 
     def _frame_columns(self) -> dict[str, Any]:
         """The scores of all permutations."""
@@ -215,11 +210,9 @@ def permutation_test(
             raise ParameterError(
                 'alpha is for cv="leave_pair_out": set that of the estimator instead.'
             )
-        labels = np.asarray(numeric_labels(to_host(y)), dtype=np.float64)
-        if labels.ndim != 1:
-            raise DataError(f"permutation_test needs one label per row: got shape {labels.shape}.")
+        labels = _single_labels(numeric_labels(to_host(y)))
         units = Units.of(strata, groups, qid, len(labels))
-        Y = _permuted(labels, units, QueryGroups.of(qid, len(labels)), n_permutations, rng)
+        Y = _permuted_labels(labels, units, QueryGroups.of(qid, len(labels)), n_permutations, rng)
         options = {"qid": qid, "scoring": scoring, "cv": _group_splits(cv, labels, units)}
         found = scores_of_columns(estimator, X, Y, n_jobs=n_jobs, **options)
         metric, greater, scores, shared = found
@@ -229,24 +222,26 @@ def permutation_test(
             f"Held-out pairs are scored by their AUC: scoring={scoring!r} needs another cv, such "
             'as cv=5 or "leave_query_out".'
         )
-    if not isinstance(estimator, LeastSquaresRanker):
-        raise ParameterError(
-            'cv="leave_pair_out" needs a least-squares ranker, such as RankRLS: got '
-            f"{type(estimator).__name__}. Use cv=5 to refit any estimator."
-        )
     given = hold_out_problem(estimator, X, y, qid, alpha)
     units = Units.of(strata, groups, qid, len(given.labels))
-    if given.n_outputs is not None:
-        raise DataError(f"permutation_test needs one label per row: got {given.n_outputs} columns.")
-    check_two_rows(given.labels[:, 0])
-    labels = standard_labels(given.labels[:, 0])
-    Y = _permuted(labels, units, given.groups, n_permutations, rng)
+    labels = given.by_output(given.labels)
+    check_two_rows(labels)
+    labels = standard_labels(labels)
+    Y = _permuted_labels(labels, units, given.groups, n_permutations, rng)
     score = 1.0 - _errors(estimator, X, given, Y, units, qid).min(axis=0)
     shared = given.shared(scaling=True)
     return PermutationTest(float(score[0]), score[1:], shared=shared)
 
 
-def _permuted(
+def _single_labels(y: Any) -> Array:
+    """Labels as numbers; an error unless each row has one."""
+    labels = np.asarray(y, dtype=np.float64)
+    if labels.ndim != 1:
+        raise DataError(f"Permutations need one label per row: got y of shape {labels.shape}.")
+    return labels
+
+
+def _permuted_labels(
     labels: Array, units: Units, queries: QueryGroups, n: int, rng: np.random.Generator
 ) -> Array:
     """The labels, and permutations of them within strata or queries; groups are not divided."""
@@ -273,15 +268,15 @@ def _group_splits(cv: Any, labels: Array, units: Units) -> Any:
         return cv
     if isinstance(cv, str):
         raise ParameterError(f"cv={cv!r} is for queries: with groups, use a number of folds.")
-    splitter = check_cv(GroupKFold(cv) if isinstance(cv, int) else cv)
-    return list(splitter.split(labels, labels, units.groups.codes))
+    cv = GroupKFold(cv) if isinstance(cv, int) else cv
+    return listed_splits(cv, labels, labels, units.groups.codes)
 
 
 def _errors(ranker: Any, X: Any, given: HoldOutProblem, Y: Array, units: Units, qid: Any) -> Array:
     """Shares of pairs in the wrong order for each alpha and each column of Y."""
     if units.groups is None:
         within = given.groups if units.strata is None else units.strata
-        if shares_hat(given):
+        if shares_system(given):
             return permuted_errors(given, Y, within)
         if stacks(given):
             try:
@@ -289,5 +284,196 @@ def _errors(ranker: Any, X: Any, given: HoldOutProblem, Y: Array, units: Units, 
             except np.linalg.LinAlgError:
                 pass  # rounding errors: the other way is slower, and keeps more digits
     problem = hold_out_problem(ranker, X, Y, qid, given.alphas)
-    chosen = units.pairs(problem, keep_ties=False)
-    return pair_errors(*pair_losses(problem, chosen), problem.groups)[0]
+    return hold_out(problem, units.pairs(problem, keep_ties=False)).errors()[0]
+
+
+MANY = 10_000  # features, which take long
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PermutationImportance(TableMixin):
+    """How much worse a ranker is without the information of each feature.
+
+    Attributes
+    ----------
+    names : list of str
+        The features.
+    importance : ndarray of shape (n_features,)
+        How much worse the metric is, on average over queries and repeats, if the values of the
+        feature are permuted within every query. About 0 for a feature that the ranker does not use.
+    standard_error : ndarray of shape (n_features,)
+        Standard error of `importance` over queries; NaN if there is only one.
+    metric : str
+    score : float
+        The metric with all features.
+    greater_is_better : bool
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> result = PermutationImportance(
+    ...     ["a", "b"], np.array([0.1, 0.3]), np.array([0.02, 0.05]), "map", 0.8, True
+    ... )
+    >>> print(result)
+    feature  importance    s.e.
+    -------  ----------  ------
+    b            0.3000  0.0500
+    a            0.1000  0.0200
+    <BLANKLINE>
+    How much worse MAP is without the feature; it is 0.8000 with all.
+    """
+
+    names: list[str]
+    importance: Array
+    standard_error: Array
+    metric: str
+    score: float
+    greater_is_better: bool
+
+    def to_table(self) -> Table:
+        """A row for each feature, the most important first."""
+        order = np.argsort(-self.importance, kind="stable")
+        rows = tuple(
+            (self.names[k], float(self.importance[k]), float(self.standard_error[k])) for k in order
+        )
+        note = (
+            f"How much worse {metric_label(self.metric)} is without the feature; it is "
+            f"{self.score:.4f} with all."
+        )
+        return Table((Column("feature", ""), Column("importance"), Column("s.e.")), rows, note=note)
+
+    def _frame_columns(self) -> dict[str, Any]:
+        return {
+            "feature": self.names,
+            "importance": self.importance,
+            "standard_error": self.standard_error,
+        }
+
+    def __repr__(self) -> str:
+        k = int(np.argmax(self.importance))
+        return (
+            f"<PermutationImportance: {len(self.names)} features, most important "
+            f"{self.names[k]} ({self.importance[k]:.4f})>"
+        )
+
+    def plot(self, **options: Any) -> Axes:
+        """Draw the importance; options are those of `rankwise.plots.plot_importance`."""
+        from rankwise.plots import plot_importance
+
+        return plot_importance(self, **options)
+
+
+@explain_calls
+def permutation_importance(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    qid: Any = None,
+    metric: str = "disagreement",
+    n_repeats: int = 5,
+    random_state: Any = None,
+) -> PermutationImportance:
+    """How much worse a fitted ranker is if the values of a feature are permuted within queries.
+
+    Permuting a feature over all rows, as scikit-learn's function does, also moves values between
+    queries: a feature that is the same for all rows of a query, and so cannot change any order,
+    may then look important. Within queries its importance is exactly 0.
+
+    Rows that the ranker was not fitted to show what it needs; training rows also show what it
+    overfits. Features that say the same may all look unimportant, since one stands in for another.
+
+    Takes n_features times n_repeats predictions of all rows. Features of sparse rows without any
+    value cost nothing: their importance is 0.
+
+    Parameters
+    ----------
+    estimator : ranker or pipeline
+        Fitted.
+    X : array-like, sparse or data frame of shape (n_rows, n_features)
+        Preferably rows that the ranker was not fitted to.
+    y : array-like of shape (n_rows,)
+    qid : array-like of shape (n_rows,), optional
+        The query of every row. None: one ranking of all rows.
+    metric : str, default="disagreement"
+        A name of `rankwise.metrics.METRICS`, such as "ndcg@10" or "map".
+    n_repeats : int, default=5
+        Number of permutations of each feature.
+    random_state : int or Generator, optional
+
+    Returns
+    -------
+    PermutationImportance
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.data import make_ranking
+    >>> from rankwise.model_selection import permutation_importance
+    >>> data = make_ranking(n_queries=40, n_features=4, informative=1, random_state=0)
+    >>> ranker = RankRLS().fit(data.X, data.y, qid=data.qid)
+    >>> result = permutation_importance(ranker, data.X, data.y, qid=data.qid, random_state=0)
+    >>> int(result.importance.argmax()) == int(abs(data.coef).argmax())
+    True
+    """
+    check_value("n_repeats", n_repeats, Whole(1))
+    function, greater_is_better = get_metric(metric)
+    if is_tensor(X):
+        raise DataError("permutation_importance needs arrays or data frames: got a tensor.")
+    X, labels, qid = as_rows(X), _single_labels(to_host(y)), to_host(qid)
+    check_consistent_length(X, labels)
+    groups = QueryGroups.of(qid, len(labels))
+    rng = as_generator(random_state)
+
+    def values(rows: Any) -> QueryValues:
+        scores = to_host(predict_with_queries(estimator, rows, qid))
+        found: QueryValues = function(labels, scores, groups.codes, per_query=True)
+        return found
+
+    whole = values(X)
+    sign = 1.0 if greater_is_better else -1.0
+    importance = np.zeros(X.shape[1])
+    error = np.full(X.shape[1], 0.0 if len(whole) > 1 else np.nan)
+    columns = np.unique(X.nonzero()[1]) if is_sparse(X) else np.arange(X.shape[1])
+    if len(columns) > MANY:
+        warn(
+            f"permutation_importance predicts {X.shape[0]:,} rows {n_repeats} times for each of "
+            f"{len(columns):,} features, which may take hours. Pass the rows of some queries. The "
+            "weights coef_ of a linear ranker show at once which features it uses."
+        )
+    for j in columns.tolist():
+        lost = np.zeros(len(whole))
+        for _ in range(n_repeats):
+            lost += whole.values - values(_permuted_feature(X, j, _within(groups, rng))).values
+        lost_by_query = QueryValues(whole.qid, sign * lost / n_repeats)
+        importance[j], error[j] = lost_by_query.mean(), lost_by_query.standard_error()
+    names = getattr(X, "columns", None)
+    names = [f"x{j}" for j in range(X.shape[1])] if names is None else [str(name) for name in names]
+    return PermutationImportance(
+        names, importance, error, metric, float(whole.mean()), greater_is_better
+    )
+
+
+def _within(groups: QueryGroups, rng: np.random.Generator) -> Index:
+    """A permutation of the rows that keeps every row in its query."""
+    shuffled = np.lexsort((rng.random(len(groups.codes)), groups.codes))
+    order = np.empty(len(shuffled), dtype=np.intp)
+    order[np.argsort(groups.codes, kind="stable")] = shuffled
+    return order
+
+
+def _permuted_feature(X: Any, j: int, order: Index) -> Any:
+    """A copy of X with another order of the values in column j."""
+    if is_sparse(X):
+        columns = sp.csc_array(X)
+        moved = columns[:, [j]].tocsr()[order]
+        return sp.hstack((columns[:, :j], moved, columns[:, j + 1 :]), format="csr")
+    if isinstance(X, np.ndarray):
+        copy = X.copy()
+        copy[:, j] = X[order, j]
+        return copy
+    import narwhals as nw  # a dependency of scikit-learn
+
+    frame = nw.from_native(X, eager_only=True)
+    column = frame[:, j]
+    return frame.with_columns(column[order].alias(column.name)).to_native()
