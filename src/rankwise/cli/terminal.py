@@ -22,7 +22,7 @@ from typer.core import TyperCommand, TyperGroup
 from rankwise.cli.entry import exit_code
 from rankwise.errors import ParameterError
 from rankwise.files import replacing
-from rankwise.progress import is_quiet, quiet
+from rankwise.progress import is_quiet, progress_bar, quiet
 
 if TYPE_CHECKING:
     from rankwise.tables import Table
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 BAD_INPUT = 2
 BROKEN_PIPE = 141  # what a shell reports for a program ended by SIGPIPE
 SHOW_TRACEBACK = "RANKWISE_TRACEBACK"
-ROOM = 30  # characters of a progress bar with its share and time
 PANELS = 80  # columns of a terminal, from which on help is in panels
 PARAMETERS = "\n\nParameters\n----------\n"  # begins the help of options in docstrings
 COLORS = {"error": "red", "warning": "yellow", "interrupted": "red"}
@@ -276,11 +275,8 @@ def progress(what: str) -> Iterator[Callable[..., None]]:
     Yields a function to call with the amount done so far, the total (0 or None where it is not
     known), and, optionally, a few words about the current step.
     """
-    with interruptible(what):
-        if is_quiet() or not sys.stderr.isatty():
-            yield lambda done, total, words="": None
-        else:
-            yield from _bar(what)
+    with interruptible(what), progress_bar(what, 0) as show_done:
+        yield lambda done, total, words="": show_done(done, words, total)
 
 
 @contextmanager
@@ -291,27 +287,6 @@ def interruptible(what: str) -> Iterator[None]:
     except KeyboardInterrupt as stop:
         stop.add_note(what)
         raise
-
-
-def _bar(what: str) -> Iterator[Callable[..., None]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
-    description = TextColumn("{task.description}", markup=False)
-    words_column = TextColumn("{task.fields[words]}", markup=False)
-    columns = (description, BarColumn(12), TaskProgressColumn(), TimeElapsedColumn(), words_column)
-    with Progress(*columns, console=Console(stderr=True), transient=True) as display:
-        task = display.add_task(what, total=None, words="")
-
-        room = max(8, display.console.width - len(what) - ROOM)
-
-        def report(done: float, total: float | None, words: str = "") -> None:
-            words = words if len(words) <= room else f"{words[: room - 1]}…"
-            display.update(
-                task, completed=done, total=total or None, words=words, refresh=bool(words)
-            )
-
-        yield report
 
 
 def _show_warning(message: Warning | str, *args: Any, **kwargs: Any) -> None:
