@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from rankwise.cli.options import Force, input_argument, option, refuse
+from rankwise.cli.options import Force, grouped, input_argument, option, refuse
 from rankwise.cli.terminal import check_writable, interruptible, note, say, show
 
 KERNELS = ("linear", "rbf")
@@ -13,6 +13,7 @@ MISSING = ("refuse", "drop-rows", "drop-columns", "median")
 SHOWN = 10  # features in the printed table of columns
 
 
+@grouped
 def auc(
     samples: Annotated[
         Path,

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
-from inspect import Parameter, cleandoc, signature
+from inspect import Parameter, Signature, cleandoc, signature
 from itertools import product
 from pathlib import Path
+from time import perf_counter
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -23,9 +24,10 @@ from typing import (
 
 import typer
 
-from rankwise.cli.terminal import PARAMETERS, with_parameters
+from rankwise.cli.terminal import PARAMETERS, duration, note
 from rankwise.errors import ParameterError
 from rankwise.metric_names import get_metric
+from rankwise.progress import quiet
 from rankwise.rankers import RANKERS, TRANSFORMERS, ranker_class
 
 if TYPE_CHECKING:
@@ -115,6 +117,10 @@ ModelOut = Annotated[
     Path, typer.Option("--out", "-o", metavar="MODEL", help="Where to write the model.")
 ]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Replace files that exist already.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print results, warnings and errors only.")
+]
+UNTIMED = ("ask", "info", "completion")
 _ENTRY = re.compile(r"(\w+) : (.+?)(?:, default=(.+))?")
 
 
@@ -124,6 +130,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     The section Parameters of the docstring has the help of each option, after a line
     ``name : METAVAR, default=words``. A parameter may be a group of options, a dataclass with such
     a docstring: its fields take the place of the parameter, and the command receives the object.
+    Each command also has the option --quiet, and prints at its end how long it took.
     """
     groups: dict[str, Any] = {}
     texts = option_texts(command)
@@ -142,12 +149,22 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
         }
         parameters += [_declared(f.name, hints[f.name], f.default, helps) for f in fields(kind)]
 
-    def run(**values: Any) -> None:
+    parameters.append(_declared("be_quiet", Quiet, False, {}))
+    timed = command.__name__ not in UNTIMED
+
+    def run(*, be_quiet: bool, **values: Any) -> None:
+        begin = perf_counter()
         for name, kind in groups.items():
             values[name] = kind(**{f.name: values.pop(f.name) for f in fields(kind)})
-        command(**values)
+        with quiet(be_quiet):
+            command(**values)
+            if timed:
+                note(f"Done in {duration(perf_counter() - begin)}.")
 
-    return with_parameters(run, parameters, like=command)
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return run
 
 
 def option_texts(documented: Any) -> dict[str, dict[str, Any]]:

@@ -11,10 +11,9 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from inspect import Parameter, Signature, cleandoc, signature
+from inspect import cleandoc
 from pathlib import Path
-from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -22,7 +21,7 @@ from typer.core import TyperCommand, TyperGroup
 from rankwise.cli.entry import exit_code
 from rankwise.errors import ParameterError
 from rankwise.files import replacing
-from rankwise.progress import is_quiet, progress_bar, quiet
+from rankwise.progress import is_quiet, progress_bar
 
 if TYPE_CHECKING:
     from rankwise.tables import Table
@@ -157,35 +156,6 @@ def _report(error: Exception) -> int:
         raise error
     complain("error", message)
     return BAD_INPUT
-
-
-def as_command(command: Callable[..., None], *, timed: bool = True) -> Callable[..., None]:
-    """Add --quiet to a command; it says at its end how long it took if it is `timed`."""
-
-    def run(*, be_quiet: bool, **values: Any) -> None:
-        begin = perf_counter()
-        with quiet(be_quiet):
-            command(**values)
-            if timed:
-                note(f"Done in {duration(perf_counter() - begin)}.")
-
-    wanted = Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print results, warnings and errors only.")
-    ]
-    extra = Parameter("be_quiet", Parameter.KEYWORD_ONLY, default=False, annotation=wanted)
-    given = signature(command, eval_str=True).parameters.values()
-    return with_parameters(run, [*given, extra], like=command)
-
-
-def with_parameters(
-    run: Callable[..., None], parameters: Sequence[Parameter], *, like: Callable[..., None]
-) -> Callable[..., None]:
-    """Give a function the signature that typer reads, and the name and help of a command."""
-    run.__name__, run.__doc__ = like.__name__, like.__doc__
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    keywords = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in parameters]
-    run.__signature__ = Signature(keywords)  # type: ignore[attr-defined]
-    return run
 
 
 def duration(seconds: float) -> str:
