@@ -180,7 +180,7 @@ def parse_parameter(name: str, text: str, rule: Rule | None) -> Any:
         with suppress(ValueError):
             found += [] if "_" in text else [number(text)]  # Python reads 1_0 as 10
     found.append(text)
-    value = next((each for each in found if rule is None or rule.allows(each)), found[0])
+    value = next((each for each in found if rule is None or rule.allows(each)), text)
     if rule is not None:
         check_value(name, value, rule)
     return value

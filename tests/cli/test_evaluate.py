@@ -100,8 +100,8 @@ def test_too_few_and_too_many_files(files, run, model):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--at", "0,1"], "'--at'"),
-        (["--at", "one"], "'--at'"),
+        (["--at", "0,1"], "--at must be"),
+        (["--at", "one"], "--at must be"),
         (["--gain", "cubic"], "'cubic' is not one of"),
         (["--discount", "none"], "'none' is not one of"),
         (["--relevant", "nan"], "relevant"),

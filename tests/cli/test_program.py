@@ -74,10 +74,14 @@ def test_wrong_arguments(run, arguments, message):
     ("command", "option", "message"),
     [
         ("fit", "--alpha", 'alpha must be a finite number, 0 or more, or "auto": got'),
-        ("fit", "--impute", "or a number: got"),
-        ("tune", "--alphas", "as in 0.1,1,10: got"),
-        ("evaluate", "--at", "as in 1,3,10: got"),
-        ("leaderboard", "--penalty", "Give a number, evidence or held-out: got"),
+        ("fit", "--impute", "or a finite number: got"),
+        ("tune", "--alphas", "alpha must be a finite number, 0 or more: got"),
+        ("evaluate", "--at", "--at must be an integer of at least 1: got"),
+        (
+            "leaderboard",
+            "--penalty",
+            "or one of evidence, held-out: got",
+        ),
     ],
 )
 def test_numbers_that_are_refused(run, tmp_path, command, option, message, number):
@@ -88,7 +92,7 @@ def test_numbers_that_are_refused(run, tmp_path, command, option, message, numbe
         "tune": ["-o", tmp_path / "model.rankwise"],
     }
     found = run(command, table, option, number, *given.get(command, []), ok=False)
-    assert f"{message} {number!r}" in found or f"{message} {number}" in found
+    assert f"{message} {number!r}" in found
 
 
 @pytest.mark.parametrize("option", ["--fill", "--relevant"])
@@ -410,7 +414,7 @@ def test_inputs_are_never_overwritten(files, run, tmp_path):
     [
         (["fit", "--features", "9" * 20], "from 1 to 2147483647: got '99999999999999999999'"),
         (["fit", "--features", "9" * 5000], "from 1 to 2147483647: got '9999"),
-        (["tune", "--alphas", ""], "a list with commas, as in 0.1,1,10: got ''"),
+        (["tune", "--alphas", ""], "alpha must be a finite number, 0 or more: got ''"),
     ],
 )
 def test_numbers_that_are_none(files, run, tmp_path, arguments, words):

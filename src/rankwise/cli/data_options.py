@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 
-from rankwise.cli.options import parse_number, refuse
+from rankwise.cli.options import refuse
 from rankwise.cli.terminal import complain, note, progress
 from rankwise.errors import DataError, ParameterError
 from rankwise.routing import last_step, predict_with_queries
@@ -241,17 +241,14 @@ class DataOptions(TableOptions):
     @property
     def n_features(self) -> int | None:
         """The number of features of a LETOR file, if it is given."""
-        text = self.features
-        if text is None:
+        if self.features is None:
             return None
-        if not text.isdecimal() or len(text) > 10 or not 1 <= int(text) < 2**31:
-            given = text if len(text) <= 40 else f"{text[:37]}..."
-            refuse(
-                "features",
-                f"For a LETOR file, give the number of features, from 1 to 2147483647: got "
-                f"{given!r}. Names are for tables.",
-            )
-        return int(text)
+        from rankwise.parameters import Whole, parse_parameter
+
+        found: int = parse_parameter(
+            "--features of a LETOR file", self.features, Whole(1, 2**31 - 1)
+        )
+        return found
 
     def read_training(self, path: Path, ranker: Any = None) -> tuple[Any, Preparation]:
         """All rows of a training file, prepared for a ranker, and the preparation."""
@@ -273,14 +270,15 @@ class DataOptions(TableOptions):
             return None
         from sklearn.impute import SimpleImputer
 
-        strategy, value = self.impute, 0.0 if self.impute == "constant" else None
-        if strategy not in IMPUTERS:
-            try:
-                strategy, value = "constant", parse_number(self.impute)
-            except ValueError:
-                listed = ", ".join(IMPUTERS)
-                refuse("impute", f"Choose from {listed} (0) or a number: got {self.impute!r}.")
-        return SimpleImputer(strategy=strategy, fill_value=value, keep_empty_features=True)
+        from rankwise.parameters import AnyOf, Choice, Number, parse_parameter
+
+        value = parse_parameter("--impute", self.impute, AnyOf(Choice(*IMPUTERS), Number()))
+        if value == "constant":
+            value = 0.0
+        given = {"strategy": value}
+        if not isinstance(value, str):
+            given = {"strategy": "constant", "fill_value": float(value)}
+        return SimpleImputer(**given, keep_empty_features=True)
 
     def read_like(
         self,
@@ -347,7 +345,7 @@ def read_letor_file(
 
     with (
         progress(f"Reading {path} ({path.stat().st_size / 1e6:,.1f} MB)"),
-        explaining_width(path, n_features, whose, fill),
+        explaining_width(n_features, whose),
     ):
         data = read_letor(path, n_features=n_features, fill=fill)
     file = group_file_beside(path) if data.qid is None else None
@@ -359,27 +357,18 @@ def read_letor_file(
 
 
 @contextmanager
-def explaining_width(
-    path: Path, n_features: int | None, whose: str, fill: float | None = None
-) -> Iterator[None]:
-    """Raise an error about the number of features where a file has more than expected."""
-    from rankwise.data.letor.reading import survey_span
+def explaining_width(n_features: int | None, whose: str) -> Iterator[None]:
+    """Name in an error where a number of features comes from that a LETOR file exceeds."""
     from rankwise.errors import LetorFormatError
 
     try:
         yield
     except LetorFormatError as error:
-        if n_features is None:
-            raise
-        try:
-            found = survey_span(str(path), None, None, fill).largest_index
-        except LetorFormatError:
-            raise error from None  # the file has another fault
-        if found <= n_features:
+        feature, exceeds, _ = str(error).partition(" exceeds n_features")
+        if not exceeds:
             raise
         raise DataError(
-            f"{path} has {found} features, but {whose} has {n_features}: they do not belong "
-            "together."
+            f"{feature}, but {whose} has {n_features} features: they do not belong together."
         ) from None
 
 

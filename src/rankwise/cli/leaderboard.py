@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import typer
 
 from rankwise.cli.data_options import split_names
-from rankwise.cli.options import Count, Force, InputArgument, grouped, parse_number, refuse
+from rankwise.cli.options import Count, Force, InputArgument, grouped, refuse
 from rankwise.cli.terminal import (
     check_page,
     check_writable,
@@ -120,7 +120,6 @@ def leaderboard(
     report : FILE
         Where to write a page with tables and pictures, as .html.
     """
-    strength = _penalty(penalty)
     check_page(report, battles, force=force)
     for path in (csv_out, spreadsheet, json_out):
         check_writable(path, battles, force=force)
@@ -129,14 +128,16 @@ def leaderboard(
         missing = "first" if first is None else "second"
         refuse(missing, "Name the columns of both items: --first and --second.")
     from rankwise.data import read_battles
+    from rankwise.leaderboard.leaderboard import Leaderboard
+    from rankwise.parameters import parse_parameter
+
+    strength = parse_parameter("penalty", penalty, Leaderboard.parameters["penalty"])
 
     with progress(f"Reading {battles} ({battles.stat().st_size / 1e6:,.1f} MB)"):
         file = read_battles(
             battles, first=first, second=second, winner=columns.winner,
             style=split_names(columns.style) or [], groups=columns.cluster, judge=columns.judge,
         )  # fmt: skip
-    from rankwise.leaderboard.leaderboard import Leaderboard
-
     board = Leaderboard(link, ties=ties, penalty=strength, position=position, level=level)
     with (
         interruptible(f"Rating {plural(len(file.battles.items), 'item')}"),
@@ -166,15 +167,6 @@ def leaderboard(
         with progress(f"Drawing {report}"):
             write_page(board, standings, file, concerns, battles, report)
         note(f"Wrote {report}: open {report.resolve().as_uri()}")
-
-
-def _penalty(text: str) -> float | str:
-    if text in ("evidence", "held-out"):
-        return text
-    try:
-        return parse_number(text)
-    except ValueError:
-        refuse("penalty", f"Give a number, evidence or held-out: got {text!r}.")
 
 
 def _say_what_was_read(file: BattleFile, path: Path) -> None:

@@ -321,7 +321,7 @@ class RankerOptions:
             if name not in rules:
                 listed = ", ".join(sorted(rules))
                 raise ParameterError(f"{self.model} has no parameter {name!r}, only {listed}.")
-        given = {name: _values(name, text, rules[name]) for name, text in texts.items()}
+        given = {name: values_of(name, text, rules[name]) for name, text in texts.items()}
         unused = set(given).intersection(
             *(self._unused({"kernel": kernel}) for kernel in given.get("kernel", [None]))
         )
@@ -363,7 +363,10 @@ class SelectionOptions:
     @property
     def grid(self) -> list[float]:
         """The values of alpha to try."""
-        return parse_numbers(ALPHAS if self.alphas in (None, "auto") else self.alphas, "alpha")
+        from rankwise.parameters import Number
+
+        text = ALPHAS if self.alphas is None or self.alphas == "auto" else self.alphas
+        return [float(alpha) for alpha in values_of("alpha", text, Number(0))]
 
     def for_rows(self, rows: Any) -> SelectionOptions:
         """The same with the metric that suits rows, if none is named."""
@@ -399,60 +402,29 @@ class SelectionOptions:
         return f"The best alpha is the {end} one tried: widen --alphas to see whether more helps."
 
 
-def parse_number(text: str) -> float:
-    """A finite number; ValueError for all else, also for 1_0, which Python reads as 10."""
-    number = float(text)
-    if "_" in text or not abs(number) < float("inf"):
-        raise ValueError(f"not a finite number: {text!r}")
-    return number
-
-
-def parse_whole(text: str) -> int:
-    """A whole number; ValueError for all else, also for 1_0."""
-    if "_" in text:
-        raise ValueError(f"not a whole number: {text!r}")
-    return int(text)
-
-
-def parse_numbers(text: str, option: str) -> list[float]:
-    """The numbers that FROM:TO:COUNT or a list with commas stands for."""
+def values_of(name: str, text: str, rule: Rule | None) -> list[Any]:
+    """The values of a list with commas, or of FROM:TO:COUNT, each of which the rule allows."""
     import numpy as np
 
-    try:
-        if ":" in text:
-            low, high, count = text.split(":")
-            n_values = parse_whole(count)
-            if n_values > MOST_VALUES:
-                refuse(option, f"Give at most {MOST_VALUES:,} values: got {text!r}.")
-            values = np.geomspace(parse_number(low), parse_number(high), n_values).tolist()
-        else:
-            values = [parse_number(part) for part in text.split(",")]
-    except ValueError:
-        values = []
-    if not values or not all(0 <= value < float("inf") for value in values):
-        refuse(
-            option,
-            f"Give FROM:TO:COUNT with numbers above 0, as in {ALPHAS}, or a list with commas, as "
-            f"in 0.1,1,10: got {text!r}.",
-        )
-    return values
+    from rankwise.parameters import Number, Whole, parse_parameter
+
+    if ":" not in text:
+        parts = [parse_parameter(name, part.strip(), rule) for part in text.split(",")]
+        return list(dict.fromkeys(parts))
+    ends = text.split(":")
+    if len(ends) != 3:
+        forms = f"FROM:TO:COUNT, as in {ALPHAS}, or a list, as in 0.1,1,10"
+        raise ParameterError(f"{name} must be {forms}: got {text!r}.")
+    low, high = (parse_parameter(name, end, Number(0, open_low=True)) for end in ends[:2])
+    count = parse_parameter(f"the COUNT of {name}", ends[2], Whole(1, MOST_VALUES))
+    grid: list[float] = np.geomspace(low, high, count).tolist()
+    return grid
 
 
 def check_word(option: str, word: str, words: Iterable[str]) -> None:
     """Refuse a word that an option does not take."""
     if word not in words:
         refuse(option, f"Choose from {', '.join(words)}: got {word!r}.")
-
-
-def _values(name: str, text: str, rule: Rule | None) -> list[Any]:
-    """The values of a parameter that a text lists, each of which its rule allows."""
-    from rankwise.parameters import parse_parameter
-
-    if ":" in text:
-        return parse_numbers(text, "set")
-    return list(
-        dict.fromkeys(parse_parameter(name, part.strip(), rule) for part in text.split(","))
-    )
 
 
 def _scaled(ranker: Any, scale: str | None) -> Any:
