@@ -178,7 +178,7 @@ def parse_parameter(name: str, text: str, rule: Rule | None) -> Any:
     found = [words[text.lower()]] if text.lower() in words else []
     for number in (int, float):
         with suppress(ValueError):
-            found += [] if "_" in text else [number(text)]  # Python reads 1_0 as 10
+            found.append(number(text))
     found.append(text)
     value = next((each for each in found if rule is None or rule.allows(each)), text)
     if rule is not None:

@@ -73,8 +73,8 @@ def test_undefined_metrics_are_left_out_with_a_remark(run, tmp_path):
     ("text", "message"),
     [
         ("1\n2\n", "has 2 scores, but"),
-        ("1\nhigh\n", "line 2: 'high' is not a number"),
-        ("\n" * 71, "line 1: '' is not a number"),
+        ("1\nhigh\n", "must have one score per line: could not convert string to float: 'high'"),
+        ("\n" * 71, "must have one score per line"),
         ("nan\n" * 71, "not finite"),
     ],
 )

@@ -69,7 +69,6 @@ def test_wrong_arguments(run, arguments, message):
     assert message in run(*arguments, ok=False)
 
 
-@pytest.mark.parametrize("number", ["1_0", "inf"])
 @pytest.mark.parametrize(
     ("command", "option", "message"),
     [
@@ -84,22 +83,15 @@ def test_wrong_arguments(run, arguments, message):
         ),
     ],
 )
-def test_numbers_that_are_refused(run, tmp_path, command, option, message, number):
+def test_numbers_that_are_refused(run, tmp_path, command, option, message):
     table = tmp_path / "table.csv"
     table.write_text("label,query,x\n1,1,2\n0,1,3\n")
     given = {
         "fit": ["--kernel", "rbf", "-o", tmp_path / "model.rankwise"],
         "tune": ["-o", tmp_path / "model.rankwise"],
     }
-    found = run(command, table, option, number, *given.get(command, []), ok=False)
-    assert f"{message} {number!r}" in found
-
-
-@pytest.mark.parametrize("option", ["--fill", "--relevant"])
-def test_numbers_have_no_underscores(files, run, tmp_path, option):
-    given = [option, "1_0", "-o", tmp_path / "model.rankwise"]
-    message = f"Invalid value for '{option}': Write the number without underscores: got '1_0'."
-    assert message in run("fit", files.train, *given, ok=False)
+    found = run(command, table, option, "inf", *given.get(command, []), ok=False)
+    assert f"{message} 'inf'" in found
 
 
 def test_a_truncated_gz(files, run, tmp_path):

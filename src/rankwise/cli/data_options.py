@@ -624,32 +624,25 @@ def read_names(path: Path | None) -> list[str] | None:
     if path is None:
         return None
     try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
+        names = path.read_text(encoding="utf-8-sig").rstrip().splitlines()
     except UnicodeDecodeError as error:
         number = error.object[: error.start].count(b"\n") + 1
         raise DataError(f"{path}, line {number}: this is not UTF-8 text.") from None
-    while lines and not lines[-1]:
-        lines.pop()
-    if "" in lines or not lines:
-        number = lines.index("") + 1 if lines else 1
-        raise DataError(f"{path}, line {number} is empty: write one name per line.")
-    return lines
+    for number, name in enumerate(names or [""], 1):
+        if not name.strip():
+            raise DataError(f"{path}, line {number} is empty: write one name per line.")
+    return [name.strip() for name in names]
 
 
 def read_scores(path: Path, n_rows: int, data_path: Path) -> Any:
     """Read one number per line, one line per row of the data."""
     import numpy as np
 
-    values = []
-    with progress(f"Reading {path}"), path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                values.append(float(line))
-            except ValueError:
-                raise DataError(
-                    f"{path}, line {number}: {line.strip()[:40]!r} is not a number. Such a file "
-                    "has one score per line, in the order of the rows."
-                ) from None
+    try:
+        with progress(f"Reading {path}"):
+            values = np.array(path.read_text(encoding="utf-8").splitlines(), dtype=np.float64)
+    except ValueError as error:
+        raise DataError(f"{path} must have one score per line: {error}.") from None
     if len(values) != n_rows:
         raise DataError(f"{path} has {len(values)} scores, but {data_path} has {n_rows} rows.")
-    return np.array(values)
+    return values

@@ -322,50 +322,37 @@ class Streamed:
     """The rows of a file in blocks of whole queries, read as often as needed."""
 
     def __init__(self, path: Path, options: DataOptions) -> None:
+        from rankwise.data import LetorBlocks, TableBlocks
+
         self._path = path
         self._report: Callable[..., None]
-        self.preparation = Preparation()
-        if options.is_table(path):
-            self._open_table(options)
+        self.preparation, self.feature_names = Preparation(), None
+        shown: Any = {"progress": lambda done, total: self._report(done, total)}
+        is_table, width = options.is_table(path), None
+        if is_table:
+            file = options.table_file(path)
+            self._blocks: Any = TableBlocks(
+                path,
+                qid=options.query,
+                label=options.label,
+                features=split_names(options.features),
+                ignore=split_names(options.ignore) or [],
+                format=file.format,
+                separator=None if options.separator is None else file.separator,
+                decimal=options.decimal,
+                **shown,
+            )
+            self.feature_names = self._blocks.roles.features
         else:
-            self._open_letor(options)
-        survey = self._blocks.survey
+            width = options.n_features
+            self._blocks = LetorBlocks(path, n_features=width, fill=options.fill, **shown)
+        with self._showing("Checking"), explaining_width(width, "--features"):
+            survey = self._blocks.survey
+        if is_table:
+            note(f"{path}: {self._blocks.roles.words()}. Read block by block.")
+            note_ids(self._blocks.roles)
         self.n_rows, self.n_features = survey.n_rows, survey.n_features
         self.has_queries = survey.n_queries > 0
-
-    def _open_letor(self, options: DataOptions) -> None:
-        from rankwise.data import LetorBlocks
-
-        self.feature_names = None
-        self._blocks: Any = LetorBlocks(
-            self._path,
-            n_features=options.n_features,
-            fill=options.fill,
-            progress=lambda done, total: self._report(done, total),
-        )
-        with self._showing("Checking"), explaining_width(options.n_features, "--features"):
-            _ = self._blocks.survey
-
-    def _open_table(self, options: DataOptions) -> None:
-        from rankwise.data import TableBlocks
-
-        file = options.table_file(self._path)
-        self._blocks = TableBlocks(
-            self._path,
-            qid=options.query,
-            label=options.label,
-            features=split_names(options.features),
-            ignore=split_names(options.ignore) or [],
-            format=file.format,
-            separator=None if options.separator is None else file.separator,
-            decimal=options.decimal,
-            progress=lambda done, total: self._report(done, total),
-        )
-        self.feature_names = self._blocks.roles.features
-        with self._showing("Checking"):
-            _ = self._blocks.survey
-        note(f"{self._path}: {self._blocks.roles.words()}. Read block by block.")
-        note_ids(self._blocks.roles)
 
     def fit(self, ranker: Any, alphas: Sequence[float] | None = None) -> Any:
         with self._showing("Fitting to"):

@@ -234,7 +234,8 @@ class RankerOptions:
         """The class of the ranker."""
         if self.model in ELSEWHERE:
             refuse("model", f"{self.model} cannot be fitted here. {ELSEWHERE[self.model]}")
-        check_word("model", self.model, models())
+        if self.model not in models():
+            refuse("model", f"Choose from {', '.join(models())}: got {self.model!r}.")
         return ranker_class(self.model)
 
     @property
@@ -419,12 +420,6 @@ def values_of(name: str, text: str, rule: Rule | None) -> list[Any]:
     count = parse_parameter(f"the COUNT of {name}", ends[2], Whole(1, MOST_VALUES))
     grid: list[float] = np.geomspace(low, high, count).tolist()
     return grid
-
-
-def check_word(option: str, word: str, words: Iterable[str]) -> None:
-    """Refuse a word that an option does not take."""
-    if word not in words:
-        refuse(option, f"Choose from {', '.join(words)}: got {word!r}.")
 
 
 def _scaled(ranker: Any, scale: str | None) -> Any:

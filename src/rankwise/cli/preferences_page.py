@@ -191,9 +191,7 @@ class PreferenceStudy:
             "rankers that neither saw it nor were chosen on it."
         ]
         if low <= 0.5:
-            lines.append(
-                "This may be no better than chance: add comparisons or features."
-            )
+            lines.append("This may be no better than chance: add comparisons or features.")
         if self.data.comparisons.items is not None:
             (new,), (spread,) = self.new_items.scores("accuracy")
             lines.append(

@@ -8,7 +8,7 @@ import stat
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from inspect import cleandoc
@@ -57,19 +57,6 @@ class ReadableHelp:
 
 class Command(ReadableHelp, TyperCommand):
     """A command of the program."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the arguments; refuse numbers with underscores, since Python reads 1_0 as 10."""
-        texts, _, _ = self.make_parser(ctx).parse_args(args=list(args))
-        rest = super().parse_args(ctx, args)
-        options: Sequence[Any] = self.params
-        for option in options:
-            text, value = texts.get(option.name), ctx.params.get(option.name)
-            if isinstance(text, str) and "_" in text and isinstance(value, int | float):
-                raise typer.BadParameter(
-                    f"Write the number without underscores: got {text!r}.", ctx, option
-                )
-        return rest
 
 
 class Program(ReadableHelp, TyperGroup):
