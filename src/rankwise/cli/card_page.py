@@ -10,7 +10,7 @@ import numpy as np
 
 from rankwise import AutoRanker, PairwiseGP, RankingSearchCV, __version__
 from rankwise.cli.data_options import in_one_line, scores_of
-from rankwise.cli.info import model_facts
+from rankwise.cli.info import data_facts, model_facts
 from rankwise.errors import ExportError
 from rankwise.estimators._scaling import scales_within_queries
 from rankwise.export import feature_weights
@@ -26,7 +26,6 @@ from rankwise.routing import last_step
 from rankwise.tables import plural
 
 TOP = 20  # features in the picture
-FEW_LABELS = 12  # up to which rows are counted by label
 FEW_QUERIES = 30  # from which intervals say little
 
 
@@ -38,10 +37,6 @@ class CardRows:
     X: Any
     y: Any
     qid: Any
-
-    @property
-    def n_queries(self) -> int:
-        return 1 if self.qid is None else len(np.unique(self.qid))
 
 
 def card_page(
@@ -88,13 +83,21 @@ def _interval(evaluation: RankingEvaluation, name: str) -> tuple[float, float | 
 
 def _model(file: ModelFile) -> list[Any]:
     facts = model_facts(file)
-    single = tuple((key, str(value)) for key, value in facts.items() if not isinstance(value, dict))
-    parameters = tuple((key, str(value)) for key, value in facts["parameters"].items())
+    parameters = tuple((key, str(value)) for key, value in facts.pop("parameters").items())
     return [
         Text(f"`{in_one_line(getattr(file.model, 'best_estimator_', file.model))}`"),
-        Table((Column("", ""), Column("", "")), single),
+        _facts_table(facts),
         Table((Column("parameter", ""), Column("value", "")), parameters),
     ]
+
+
+def _facts_table(facts: dict[str, Any], title: str = "") -> Table:
+    rows = []
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            value = ", ".join(f"{key}: {each}" for key, each in value.items())
+        rows.append((name, str(value)))
+    return Table((Column("", ""), Column("", "")), tuple(rows), title)
 
 
 def _data(ranker: Any, rows: CardRows | None) -> list[Any]:
@@ -109,16 +112,8 @@ def _data(ranker: Any, rows: CardRows | None) -> list[Any]:
         words = f"Fitted to {plural(n_queries, 'query')}{size}."
     if n_comparisons is not None:
         words += f" Fitted to {plural(n_comparisons, 'comparison')} of two rows."
-    if rows is None:
-        return [Text(words)]
-    labels, counts = np.unique(np.asarray(rows.y), return_counts=True)
-    many = f"{len(labels):,} different labels"
-    if len(labels) <= FEW_LABELS:
-        pairs = zip(labels, counts, strict=True)
-        many = "rows by label: " + ", ".join(f"{label:g}: {n:,}" for label, n in pairs)
-    n = plural(rows.n_queries, "query") if rows.qid is not None else "one ranking"
-    scored = f"Scored on {rows.source}: {plural(len(rows.y), 'row')}, {n}; {many}."
-    return [Text(words), Text(scored)]
+    scored = [] if rows is None else [_facts_table(data_facts(rows), f"Scored on {rows.source}")]
+    return [Text(words), *scored]
 
 
 def _scores(model: Any, rows: CardRows | None, evaluation: RankingEvaluation | None) -> list[Any]:
@@ -219,15 +214,14 @@ def _weights(model: Any, rows: CardRows | None, names: Sequence[str] | None) -> 
 def _limits(model: Any, rows: CardRows | None) -> list[str]:
     """What readers of the card should not expect of the model."""
     ranker = last_step(model)
-    in_queries = rows is not None and rows.qid is not None
-    alone = 0
+    source, n_queries, alone = "", 0, 0
     if rows is not None and rows.qid is not None:
-        alone = int((QueryGroups.of(rows.qid, len(rows.y)).sizes == 1).sum())
-    source, n_queries = ("", 0) if rows is None else (rows.source, rows.n_queries)
+        sizes = QueryGroups.of(rows.qid, len(rows.y)).sizes
+        source, n_queries, alone = rows.source, len(sizes), int((sizes == 1).sum())
     has_queries = getattr(ranker, "n_queries_", 1) > 1
     together = scales_within_queries(model) or hasattr(ranker, "mean_ranker_")
     ranged = getattr(ranker, "feature_range_", None) is not None
-    rough = in_queries and n_queries < FEW_QUERIES
+    rough = 0 < n_queries < FEW_QUERIES
     limits = [
         (has_queries, "Scores order the rows of a query, and do not compare between queries."),
         (not has_queries, "Scores order rows. They are neither probabilities nor grades."),

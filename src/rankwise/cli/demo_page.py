@@ -35,7 +35,6 @@ from rankwise.report import (
 
 ALPHAS = np.logspace(-1, 6, 29)
 N_QUERIES = {"train": 40, "valid": 60, "test": 120}
-MADE_BY = "Made by <code>rankwise demo</code>"  # how the page of a demo is recognized
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,10 +127,8 @@ def comparison(experiment: Experiment) -> Table:
     )
 
 
-def write_report(
-    experiment: Experiment, real: Experiment, path: Path, digests: Sequence[str]
-) -> Path:
-    """Write the page about both experiments; `digests` are hashes of the other files."""
+def write_report(experiment: Experiment, real: Experiment, path: Path) -> Path:
+    """Write the page about both experiments."""
     errors = [tuned.evaluation["disagreement"] for tuned in experiment.rankers]
     summary = (
         f"RankRLS learned to order the rows of {experiment.n_queries('train')} queries and was "
@@ -152,7 +149,6 @@ def write_report(
         sections,
         footer=f"Made by `rankwise demo`, rankwise {__version__}. The best value in each row is "
         "bold.",
-        remark=f"files of this demo: {' '.join(digests)}",
     )
     return page.write(path)
 

@@ -17,7 +17,6 @@ from rankwise.routing import last_step
 from rankwise.tables import Column, Table
 
 if TYPE_CHECKING:
-    from rankwise.data import LetorData, TableData
     from rankwise.persistence import ModelFile
 
 FEW_LABELS = 12  # up to this many are listed one by one
@@ -69,7 +68,7 @@ def info(*, file: InputArgument, as_json: Json = False, table: TableOptions) -> 
     print(f"\n{_text(facts)}")
 
 
-def data_facts(data: LetorData | TableData) -> dict[str, Any]:
+def data_facts(data: Any) -> dict[str, Any]:
     """Rows, queries and labels of data."""
     import numpy as np
 

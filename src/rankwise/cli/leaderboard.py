@@ -145,7 +145,9 @@ def leaderboard(
     ):
         warnings.simplefilter("always")
         board.fit(file.battles)
-    _say_what_was_read(file, battles)
+    note(f"{battles}: {file.schema}, {file.battles!r}.")
+    for line in what_was_read(file):
+        note(line)
     concerns = [str(w.message).replace("position=True", "--position") for w in caught]
     for concern in concerns:
         complain("warning", concern)
@@ -169,18 +171,12 @@ def leaderboard(
         note(f"Wrote {report}: open {report.resolve().as_uri()}")
 
 
-def _say_what_was_read(file: BattleFile, path: Path) -> None:
-    note(f"{path}: {file.schema}, {file.battles!r}.")
-    if file.group_column is None:
-        note(
-            "Battles are taken as independent: give --cluster COLUMN if some depend on each other."
-        )
-    else:
-        note(f"Intervals are clustered by {file.group_column!r}.")
-    for remark in file.remarks:
-        note(remark)
-    for reason, count in file.dropped.items():
-        note(f"Left out {plural(count, 'row')} {reason}.")
+def what_was_read(file: BattleFile) -> list[str]:
+    """How the file was understood, in sentences."""
+    grouped_by = f"Intervals are clustered by {file.group_column!r}."
+    alone = "Battles are taken as independent: give --cluster COLUMN if some depend on each other."
+    left_out = [f"Left out {plural(n, 'row')} {reason}." for reason, n in file.dropped.items()]
+    return [alone if file.group_column is None else grouped_by, *file.remarks, *left_out]
 
 
 def _write_csv(standings: Any, path: Path, for_spreadsheets: bool) -> None:
