@@ -175,7 +175,7 @@ def parse_parameter(name: str, text: str, rule: Rule | None) -> Any:
     (2, None)
     """
     words = {"none": None, "true": True, "false": False}
-    found = [words[text.lower()]] if text.lower() in words else []
+    found: list[Any] = [words[text.lower()]] if text.lower() in words else []
     for number in (int, float):
         with suppress(ValueError):
             found.append(number(text))

@@ -564,7 +564,7 @@ def read_model(path: Path) -> ModelFile:
         return open_model(path)
 
 
-def scores_of(file: ModelFile, data: LetorData | TableData) -> Any:
+def scores_of(file: ModelFile, data: Any) -> Any:
     """The score of each row."""
     import numpy as np
 

@@ -213,7 +213,7 @@ def _test(experiment: Experiment) -> list[Figure]:
         tuned.name: ndcg(test.y, tuned.scores, test.qid, k=range(1, 21), per_query=True).values
         for tuned in experiment.rankers
     }
-    ours, plain = values.values()
+    (ours, plain), (first, second) = values.values(), values
     gaps = ours[:, 9] - plain[:, 9]
     means = {name: found.mean(axis=0) for name, found in values.items()}
     ends = "; ".join(
@@ -227,7 +227,7 @@ def _test(experiment: Experiment) -> list[Figure]:
             "NDCG down the ranking, mean over the test queries with a band of 95 % confidence.",
         ),
         Figure(
-            figure_svg(plot_query_differences(gaps, names=tuple(values)).figure),
+            figure_svg(plot_query_differences(gaps, names=(first, second)).figure),
             f"Difference in NDCG@10 for each test query: RankRLS is better on "
             f"{int((gaps > 0).sum())} and plain regression on {int((gaps < 0).sum())}.",
             "The same comparison query by query, as in the paired test.",

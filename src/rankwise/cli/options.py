@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
-from inspect import Parameter, Signature, cleandoc, signature
+from inspect import Parameter, Signature, cleandoc, getmro, signature
 from itertools import product
 from pathlib import Path
 from time import perf_counter
@@ -137,16 +137,14 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     parameters: list[Parameter] = []
     for name, parameter in signature(command, eval_str=True).parameters.items():
         kind = parameter.annotation
-        if not is_dataclass(kind):
+        if not (isinstance(kind, type) and is_dataclass(kind)):
             parameters.append(_declared(name, kind, parameter.default, texts))
             continue
         groups[name] = kind
         hints = get_type_hints(kind, include_extras=True)
-        helps = {
-            name: text
-            for base in reversed(kind.__mro__)
-            for name, text in option_texts(base).items()
-        }
+        helps: dict[str, dict[str, Any]] = {}
+        for base in reversed(getmro(kind)):
+            helps |= option_texts(base)
         parameters += [_declared(f.name, hints[f.name], f.default, helps) for f in fields(kind)]
 
     parameters.append(_declared("be_quiet", Quiet, False, {}))
@@ -311,8 +309,8 @@ class RankerOptions:
         rules |= getattr(self.ranker_class, "parameters", {})
         if self._is_scaled_by_pipeline:
             rules["scale"] = AnyOf(None, Choice(*SCALERS))
-        texts = {"kernel": self.kernel, "scale": self.scale}
-        texts = {name: text for name, text in texts.items() if text is not None}
+        options = {"kernel": self.kernel, "scale": self.scale}
+        texts = {name: text for name, text in options.items() if text is not None}
         for entry in self.settings or ():
             name, equals, text = entry.partition("=")
             if not equals or name in ("alpha", "kernel", "scale"):
@@ -334,7 +332,7 @@ class RankerOptions:
         """The parameters on which the kernel does not depend."""
         from rankwise.kernels import KERNEL_SETTINGS
 
-        kernel = chosen.get("kernel") or self.defaults.get("kernel")
+        kernel: Any = chosen.get("kernel") or self.defaults.get("kernel")
         names = KERNEL_SETTINGS["polynomial"] if isinstance(kernel, str) else ()
         return [name for name in names if name not in KERNEL_SETTINGS.get(kernel, ())]
 
