@@ -1,6 +1,6 @@
 """Checks of estimator parameters, declared as one table per estimator.
 
-A table maps the name of each parameter to a rule that says which values are valid::
+A table maps the name of each parameter to a rule for its valid values::
 
     PARAMETERS = {
         "alpha": Number(0),

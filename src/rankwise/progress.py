@@ -50,7 +50,7 @@ def progress_bar(what: str, total: int, *, keep: bool = False) -> Iterator[Show]
     """Show progress on stderr or in a notebook; yields a function to call with the progress.
 
     On a terminal this is rich's bar, in a notebook a line that is replaced. The line is written by
-    the thread that computes: rich would use a thread of its own and ask for ipywidgets. In a file
+    the thread that computes: rich would start another thread and ask for ipywidgets. In a file
     or pipe, there is only the last line, and only with `keep`, which also keeps it on a terminal.
     A `total` of 0 is not known, unless a call of the function names one: the number that is done is
     shown in place of a share.

@@ -296,7 +296,7 @@ class Table:
 
 
 def require_pandas(instead: str) -> Any:
-    """pandas, or an error that says what to do; `instead` names what works without it."""
+    """pandas, or an error that explains how to install it; `instead` works without it."""
     try:
         return import_module("pandas")
     except ImportError as error:

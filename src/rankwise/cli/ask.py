@@ -136,8 +136,8 @@ class ServerOptions:
         if not others:
             refuse(
                 "host",
-                f"At {self.host}, other machines can reach the page. Say by which names they call "
-                "this one, as in --names myhost.example,192.168.1.5.",
+                f"At {self.host}, other machines can reach the page. Name this machine as they "
+                "call it, as in --names myhost.example,192.168.1.5.",
             )
         return [*local, *others]
 
@@ -217,7 +217,7 @@ def ask(
             complain(
                 "warning",
                 f"Everyone who can reach {server.host} and has a link can take part, and what is "
-                "sent is not encrypted: use it in a network that you trust.",
+                "sent is not encrypted: use it in a private network.",
             )
         note(
             f"{plural(len(found.items), 'item')}, {plural(found.n_answers(), 'answer')} so far. "

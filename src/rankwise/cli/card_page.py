@@ -26,7 +26,7 @@ from rankwise.routing import last_step
 from rankwise.tables import plural
 
 TOP = 20  # features in the picture
-FEW_QUERIES = 30  # from which intervals say little
+FEW_QUERIES = 30  # below which intervals are rough
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +195,7 @@ def _features(model: Any, rows: CardRows | None, names: Sequence[str] | None) ->
 def _weights(model: Any, rows: CardRows | None, names: Sequence[str] | None) -> tuple[Any, Any]:
     """The weights of a linear model, and the rows that they belong to.
 
-    Those of a pipeline with encoders are weights of the categories.
+    For a pipeline with encoders, these are the weights of the categories.
     """
     X = None if rows is None else rows.X
     try:

@@ -48,7 +48,7 @@ SCALE_NOTES = {
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnOptions:
-    """How to read a file. The format of a table is that of its suffix.
+    """How to read a file; the suffix of a table determines its format.
 
     Parameters
     ----------

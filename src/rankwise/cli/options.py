@@ -62,7 +62,7 @@ def metric_words() -> list[str]:
 
 
 def option(metavar: str, help: str, default: str | bool = True, **more: Any) -> Any:
-    """An option; `default` describes its default where the value itself says nothing."""
+    """An option; `default` describes the default value in words."""
     return typer.Option(metavar=metavar, help=help, show_default=default, **more)
 
 

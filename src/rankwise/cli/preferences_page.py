@@ -209,7 +209,7 @@ SHOWN = 30  # items in the picture of the ranking
 
 
 def write_page(study: PreferenceStudy, path: Path, source: str) -> None:
-    """Accuracy, calibration, the ranking of items, and what the features say."""
+    """Accuracy, calibration, the ranking of items, and the effects of the features."""
     first, *others = study.conclusions()
     accuracy, error = study.nested_score("accuracy")
     loss, _ = study.nested_score("log_loss")

@@ -117,13 +117,13 @@ def _report_interrupt(stop: KeyboardInterrupt, files: OutputFiles) -> None:
         import traceback
 
         traceback.print_exception(stop)
-    doing = getattr(stop, "__notes__", [])[:1]  # that of the innermost `interruptible`
+    doing = getattr(stop, "__notes__", [])[:1]  # of the innermost `interruptible`
     complain("interrupted", " ".join([*(f"{words}." for words in doing), files.words()]))
 
 
 def _report(error: Exception) -> int:
     """Print what went wrong in one line and return the exit code; raise what is a bug."""
-    # Our own errors and those of NumPy and scikit-learn about values; anything else is a bug.
+    # Our errors, and errors of NumPy and scikit-learn about values; anything else is a bug.
     message = str(error) or type(error).__name__
     if hasattr(error, "format_message"):  # typer's errors about arguments
         context = getattr(error, "ctx", None)
@@ -298,7 +298,7 @@ def output_files() -> Iterator[OutputFiles]:
 
 
 def check_page(page: Path | None, *inputs: Path | None, force: bool) -> None:
-    """Check that a report can be written, and that its name is that of a page."""
+    """Check that a report can be written, and that its name ends with .html."""
     if page is not None and page.suffix.lower() != ".html":
         message = f"The page ends with .html: got {page.name!r}."
         raise typer.BadParameter(message, param_hint="'--report'")
