@@ -97,8 +97,8 @@ def _matrix(board: Any, standings: Any) -> Figure:
     ax = plot_win_matrix(shares, names=standings["item"][:shown])
     alt = f"How often each of {plural(shown, 'item')} won against each other one"
     caption = (
-        "Share of battles that the item of the row won against the item of the column; a tie is half a "
-        "win. Pairs that never met are empty."
+        "Share of battles that the item of the row won against the item of the column. A tie is "
+        "half a win. Pairs that never met are empty."
     )
     if shown < n:
         caption = f"The best {shown}. {caption}"
