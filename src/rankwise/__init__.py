@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from rankwise.gp.pairwise_gp import PairwiseGP as PairwiseGP
     from rankwise.gp.process_kernels import OnColumns as OnColumns
     from rankwise.leaderboard.leaderboard import Leaderboard as Leaderboard
-    from rankwise.model_selection.mean_ranker import MeanRanker as MeanRanker
-    from rankwise.model_selection.search.ranking_search import RankingSearchCV as RankingSearchCV
+    from rankwise.model_selection.meta_rankers import MeanRanker as MeanRanker
+    from rankwise.model_selection.search import RankingSearchCV as RankingSearchCV
     from rankwise.persistence import load_model as load_model
     from rankwise.persistence import save_model as save_model
     from rankwise.preprocessing import QueryMinMaxScaler as QueryMinMaxScaler

@@ -24,10 +24,10 @@ RANKERS = {
         "rankwise.estimators.least_squares.transductive_rankrls.TransductiveRankRLS"
     ),
     "additive-rankrls": "rankwise.estimators.least_squares.additive_rankrls.AdditiveRankRLS",
-    "mean": "rankwise.model_selection.mean_ranker.MeanRanker",
+    "mean": "rankwise.model_selection.meta_rankers.MeanRanker",
     "auto": "rankwise.auto.auto_ranker.AutoRanker",
     "leaderboard": "rankwise.leaderboard.leaderboard.Leaderboard",
-    "ranking-search": "rankwise.model_selection.search.ranking_search.RankingSearchCV",
+    "ranking-search": "rankwise.model_selection.search.RankingSearchCV",
 }
 """Where the class of each ranker is, by its stable name."""
 

@@ -15,7 +15,7 @@ from rankwise.backends.arrays import EPS
 from rankwise.data import Comparisons
 from rankwise.errors import DataError, ParameterError
 from rankwise.holdout import comparison_hold_out
-from rankwise.holdout.preference_slope import logistic_slope
+from rankwise.holdout.scores import logistic_slope
 from rankwise.model_selection import leave_comparison_out, leave_item_out
 from tests.oracles.comparisons import clustered_error, differences, precise_refits, refit
 from tests.strategies import comparisons

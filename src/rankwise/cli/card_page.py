@@ -18,7 +18,7 @@ from rankwise.graph import QueryGroups
 from rankwise.metric_names import described, metric_label
 from rankwise.metrics import RankingEvaluation, evaluate_ranking
 from rankwise.model_selection import permutation_importance
-from rankwise.model_selection.best_mean import clear_errors
+from rankwise.model_selection.meta_rankers import clear_errors
 from rankwise.persistence import ModelFile
 from rankwise.plots import figure_svg, plot_coefficients, plot_importance
 from rankwise.report import Column, Figure, Page, Section, Table, Text

@@ -264,7 +264,7 @@ class InMemory:
     def fit(self, ranker: Any, alphas: Sequence[float] | None = None) -> Any:
         from sklearn.base import clone
 
-        from rankwise.model_selection.search.refits import fit_with_queries
+        from rankwise.model_selection.rows import fit_with_queries
 
         data = self._data
         if alphas is None:

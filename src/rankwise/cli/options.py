@@ -46,7 +46,6 @@ ELSEWHERE = {
 }
 # Scalings within queries, for rankers without a parameter for scaling.
 SCALERS = {name.removesuffix("-scaler"): name for name in TRANSFORMERS if name.startswith("query-")}
-METRIC_HELP = "ndcg@10, MAP, MRR, precision@5, disagreement, auc, ... A wrong name lists them all."
 
 
 def models() -> list[str]:
@@ -59,11 +58,6 @@ def metric_words() -> list[str]:
     from rankwise.metrics import METRICS
 
     return list(METRICS)
-
-
-def option(metavar: str, help: str, default: str | bool = True, **more: Any) -> Any:
-    """An option; `default` describes the default value in words."""
-    return typer.Option(metavar=metavar, help=help, show_default=default, **more)
 
 
 def lists_of(words: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
@@ -93,8 +87,6 @@ def setting_words(ctx: typer.Context) -> list[str]:
     return [f"{name}=" for name in RankerOptions(model=ctx.params["model"]).defaults]
 
 
-input_option = partial(option, exists=True, dir_okay=False)
-input_argument = partial(typer.Argument, exists=True, dir_okay=False)
 InputArgument = Annotated[Path, typer.Argument(exists=True, dir_okay=False)]
 InputArguments = Annotated[list[Path], typer.Argument(exists=True, dir_okay=False)]
 InputFile = Annotated[Path | None, typer.Option(exists=True, dir_okay=False)]

@@ -14,8 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from rankwise import PairwiseGP, RankRLS, __version__
 from rankwise.backends.arrays import Array
 from rankwise.data import ComparisonData
-from rankwise.holdout.comparison_scores import ObservedComparisons
-from rankwise.holdout.preference_slope import logistic_slope
+from rankwise.holdout.scores import ObservedComparisons, logistic_slope
 from rankwise.model_selection import LeaveComparisonOut, leave_comparison_out, leave_item_out
 from rankwise.plots import figure_svg, plot_hold_out, plot_item_ranking, plot_reliability
 from rankwise.plots.item_plots import rank_intervals

@@ -35,8 +35,8 @@ from rankwise.tables import require_pandas
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from rankwise.holdout.alpha_evaluation import AlphaChoice
-    from rankwise.holdout.held_out_scores import HeldOutScores
+    from rankwise.holdout.alpha_choice import AlphaChoice
+    from rankwise.holdout.scores import HeldOutScores
 
 
 class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
@@ -220,7 +220,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         Parameters
         ----------
         alpha : float
-        choice : rankwise.holdout.alpha_evaluation.AlphaChoice, optional
+        choice : rankwise.holdout.alpha_choice.AlphaChoice, optional
         shared : tuple of str
             What was computed from all rows, held-out ones included; see `HeldOutScores`.
 

@@ -93,7 +93,7 @@ class FitPairsMixin:
         >>> ranker.predict(answers).argsort()[::-1]
         array([1, 2, 0])
         """
-        from rankwise.holdout.preference_slope import preference_slope  # compiles loops
+        from rankwise.holdout.alpha_choice import preference_slope  # compiles loops
 
         given = {"margin": margin, "weight": weight, "groups": groups, "context": context}
         comparisons, problem = self._check_pairs(X, pairs, given)
@@ -218,7 +218,7 @@ class FitPairsMixin:
         check_is_fitted(self)
         slope = getattr(self, "preference_slope_", None)
         if slope is None:
-            from rankwise.holdout.choice_budget import KERNEL_ROWS
+            from rankwise.holdout.alpha_choice import KERNEL_ROWS
 
             if getattr(self, "n_comparisons_", None) == 1:
                 raise ParameterError(
