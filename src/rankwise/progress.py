@@ -103,22 +103,17 @@ def _notebook_line(what: str, total: int) -> Iterator[Show]:
     handle: Any = None
     waiting: dict[str, str] | None = None  # a line that came too soon after the one before
 
-    def line(done: int, words: str) -> dict[str, str]:
-        now = monotonic() - start
-        parts = what, _share(done, total), f"{now:.1f} s", words
-        return {"text/plain": "  ".join(filter(None, parts))}
-
-    def show(done: int, words: str = "") -> None:
+    def show(done: float, words: str = "", total: float | None = total) -> None:
         nonlocal handle, shown, waiting
-        new, waiting = line(done, words), None
+        parts = what, _share(done, total), f"{monotonic() - start:.1f} s", words
+        waiting = {"text/plain": "  ".join(filter(None, parts))}
         if handle is None:
-            handle = display(new, raw=True, display_id=True)
-        elif monotonic() - shown > SECONDS or 0 < total <= done:
-            handle.update(new, raw=True)
+            handle = display(waiting, raw=True, display_id=True)
+        elif monotonic() - shown > SECONDS:
+            handle.update(waiting, raw=True)
         else:
-            waiting = new
             return
-        shown = monotonic()
+        shown, waiting = monotonic(), None
 
     try:
         yield show

@@ -97,7 +97,7 @@ def test_numbers_that_are_refused(run, tmp_path, command, option, message):
 def test_a_truncated_gz(files, run, tmp_path):
     path = tmp_path / "train.txt.gz"
     path.write_bytes(gzip.compress(files.train.read_bytes())[:-40])
-    assert "cut off" in run("fit", path, "-o", tmp_path / "model.rankwise", ok=False)
+    assert "damaged gzip file" in run("fit", path, "-o", tmp_path / "model.rankwise", ok=False)
 
 
 def test_a_pickle_is_never_loaded(files, run, tmp_path):
