@@ -214,8 +214,7 @@ def _rows(problem: HoldOutProblem, plan: Queries | QueryFolds | Rows | RowFolds)
 
 
 def _comparisons(problem: HoldOutProblem, plan: Comparisons | Items) -> ComparisonHoldOut:
-    space = problem.problem.space
-    excess = space.without(problem.problem) if hasattr(space, "without") else None
+    excess = problem.problem.space.without_comparisons(problem.problem)
     edges: Edges = edges_of(plain_problem(problem.problem), len(problem.alphas))
     edges = replace(edges, excess=excess)
     graph, lams = edges.graph, problem.lams
