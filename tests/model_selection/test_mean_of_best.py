@@ -73,5 +73,5 @@ def test_what_cannot_be_averaged_is_refused(data, options, error, message):
 
 def test_several_outputs_are_refused(data):
     search = RankingSearchCV(RankRLS(), GRID, refit="mean-of-best")
-    with pytest.raises(DataError, match="one column of labels: got 2"):
+    with pytest.raises(DataError, match="one label for every row"):
         search.fit(data.X, np.column_stack((data.y, data.y)), qid=data.qid)

@@ -1017,7 +1017,8 @@ def comparison_problem(
         )
     if len(graph.first) < 2:
         raise DataError("Holding out a comparison needs at least two: got one.")
-    return HoldOutProblem.of(problem, data_alphas(problem) if values is None else values)
+    held = HoldOutProblem.of(problem, np.ones(1) if values is None else values)  # no overflow
+    return held if values is not None else replace(held, alphas=data_alphas(problem))
 
 
 def _scored_comparisons(held: ComparisonHoldOut, metric: str) -> LeaveComparisonOut:
