@@ -59,8 +59,7 @@ def test_refitted_candidates_folds_and_one_ranking(data, tmp_path):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"cv": "leave_pair_out"}, ParameterError, "needs held-out rows"),
-        ({"scoring": lambda y, f, q: 1.0}, ParameterError, "must be the name of a metric"),
+        ({"cv": "leave_pair_out"}, ParameterError, "query by query"),
         ({"refit": "mean"}, ParameterError, 'refit must be True or False, or "mean-of-best"'),
         ({"n_best": 0}, ParameterError, "n_best must be an integer of at least 1"),
     ],
