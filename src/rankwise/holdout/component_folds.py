@@ -65,27 +65,26 @@ def component_pair_losses(
 ) -> Iterator[tuple[Array, Array]]:
     """(loss, compared) of every row over its held-out pairs in one ranking, for every p.
 
-    Components are centred and uncorrelated, so the hat matrix of p components is
-    H = sum_{l <= p} F_l F_l' / (s_l + mu), with one more term for each p. Holding out a pair of
-    rows is a 2 by 2 system (as in `query_pairs`). O(m^2) time for each p, 16 MiB of memory.
+    Components are centred and uncorrelated, so p components have
+    P = I - 11'/m - sum_{l <= p} F_l F_l' / (s_l + mu), with one more term for each p (see
+    pair_systems.py). O(m^2) time for each p, 16 MiB of memory.
     """
     (m, p), on = F.shape, backend_of(F)
     U = on.contiguous((F / on.xp.sqrt(eigenvalues + mu)).T).T  # column-major
     y_centred = y - y.mean(axis=0)
-    diagonal, products = on.zeros(m), U.T @ y_centred
-    fitted = on.zeros(*y.shape)
+    diagonal, a, products = on.zeros(m) + (1.0 - 1.0 / m), y_centred, U.T @ y_centred
     loss, compared = on.zeros(p, *y.shape), on.zeros(p, *y.shape)
     step = max(1, on.block_bytes(BLOCK_BYTES) // (8 * m))
-    diagonals, fits = on.empty(p, m), on.empty(p, *y.shape)
+    diagonals, weights = on.empty(p, m), on.empty(p, *y.shape)
     for k in range(p):
-        diagonal = diagonal + U[:, k] ** 2
-        fitted = fitted + on.xp.outer(U[:, k], products[k])
-        diagonals[k], fits[k] = diagonal, fitted
+        diagonal = diagonal - U[:, k] ** 2
+        a = a - on.xp.outer(U[:, k], products[k])
+        diagonals[k], weights[k] = diagonal, a
     for start in range(0, m, step):
         stop = min(start + step, m)
-        H = on.zeros(stop - start, m - start)
+        P = on.zeros(stop - start, m - start) - 1.0 / m
         for k in range(p):
-            H += on.xp.outer(U[start:stop, k], U[start:, k])
-            pairs = block_differences(H, True, m, start, diagonals[k], fits[k], y_centred - fits[k])
+            P -= on.xp.outer(U[start:stop, k], U[start:, k])
+            pairs = block_differences(P, start, diagonals[k], y_centred, weights[k])
             add_losses(*pairs, y, loss[k], compared[k])
     yield from zip(loss, compared, strict=True)

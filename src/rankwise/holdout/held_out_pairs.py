@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 
 import numpy as np
@@ -11,41 +11,12 @@ from rankwise.backends.arrays import Array, to_host
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph import QueryGroups
-from rankwise.holdout.conditional import Conditional, dual_conditionals, primal_conditionals
-from rankwise.holdout.group_pairs import group_pairs
-from rankwise.holdout.hold_out_problem import (
-    HoldOutProblem,
-    explained_rounding,
-)
-from rankwise.holdout.leave_pair_out import PairDifferences, query_pairs
-from rankwise.holdout.pair_differences import add_losses
+from rankwise.holdout.hold_out_problem import HoldOutProblem
+from rankwise.holdout.leave_pair_out import PairDifferences, group_pairs, query_pairs
+from rankwise.holdout.leave_query_out import Conditional, dual_conditionals, primal_conditionals
 from rankwise.holdout.plans import Pairs
-from rankwise.holdout.rounding import lost_in_rounding
-from rankwise.solvers.primal_dual import dual, primal
-
-
-def pair_losses(
-    problem: HoldOutProblem,
-    pairs: Pairs,
-    keep: Callable[[int, int, PairDifferences], None] | None = None,
-) -> tuple[Array, Array]:
-    """(loss, compared): errors and numbers of the held-out pairs of each row.
-
-    `loss` has shape (n_alphas, n_rows, n_outputs), `compared` (n_rows, n_outputs). Each block of
-    pairs is passed to ``keep(task, index of the alpha, block)``.
-    """
-    loss = np.zeros((len(problem.alphas), *problem.y.shape))
-    compared, on = np.zeros(problem.y.shape), backend_of(problem.y)
-    for task in range(problem.n_tasks):
-        labels, columns = problem.targets(task), problem.columns(task)
-        task_loss = on.zeros(len(problem.alphas), *labels.shape)
-        task_compared = on.zeros(len(problem.alphas), *labels.shape)
-        for a, block in pair_differences(problem, task, pairs):
-            add_losses(*block, labels, task_loss[a], task_compared[a])
-            if keep is not None:
-                keep(task, a, block)
-        loss[..., columns], compared[:, columns] = to_host(task_loss), to_host(task_compared[0])
-    return loss, compared
+from rankwise.holdout.rounding import explained_rounding, lost_in_rounding
+from rankwise.solvers.ridge_path import dual, primal
 
 
 def pair_differences(
@@ -214,7 +185,7 @@ def _check_rest(problem: HoldOutProblem, task: int, pairs: Pairs) -> None:
 def pair_errors(
     loss: Array, compared: Array, groups: QueryGroups, units: QueryGroups | None = None
 ) -> tuple[Array, Array]:
-    """Error and standard error from `pair_losses`, shape (n_alphas, n_outputs).
+    """Error and standard error from `PairHoldOut.losses`, shape (n_alphas, n_outputs).
 
     Rows of the same unit, such as a patient, count as one in the standard error of one ranking.
     """

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
@@ -15,7 +13,7 @@ from rankwise.backends.dispatch import as_given, backend_of, is_sent
 from rankwise.errors import DataError
 from rankwise.graph import QueryGroups
 from rankwise.graph.query_graph import QueryGraph
-from rankwise.holdout.rounding import lost_in_rounding
+from rankwise.holdout.rounding import explained_rounding as explained_rounding
 from rankwise.kernels import Precomputed
 from rankwise.problem import (
     Coordinates,
@@ -139,15 +137,6 @@ def with_scaling(kept: tuple[str, ...]) -> tuple[str, ...]:
 def largest_size(values: Any) -> float:
     """The largest absolute value, without an array of absolute values."""
     return max(float(values.max()), -float(values.min()))
-
-
-@contextmanager
-def explained_rounding() -> Iterator[None]:
-    """Replace the error of a numerically singular system by one that explains it."""
-    try:
-        yield
-    except np.linalg.LinAlgError:
-        raise lost_in_rounding() from None
 
 
 def plain_problem(problem: Problem) -> Problem:

@@ -39,11 +39,12 @@ class Queries:
 class QueryFolds:
     """Folds of whole queries leave, one fold after the other.
 
-    `parts` is a number of folds, or a list with the rows of each fold. Queries in no fold are
-    always training rows.
+    `parts` is a number of folds, or a list with the rows of each fold. Folds of a sample
+    (`sampled`) are subtracted from the sums of all rows, or share the steps of conjugate gradients.
     """
 
     parts: int | Sequence[Index]
+    sampled: bool = False
 
     def folds(self, groups: QueryGroups) -> list[Index]:
         """The rows of each fold."""
@@ -71,11 +72,12 @@ class Rows:
 class RowFolds:
     """Folds of rows of one ranking leave, one fold after the other.
 
-    `parts` is a number of folds, or a list with the rows of each fold. Rows in no fold are always
-    training rows.
+    `parts` is a number of folds, or a list with the rows of each fold. For `sampled`, see
+    `QueryFolds`.
     """
 
     parts: int | Sequence[Index]
+    sampled: bool = False
 
     def folds(self, groups: QueryGroups) -> list[Index]:
         """The rows of each fold."""
@@ -90,12 +92,14 @@ class Pairs:
     """Which pairs to hold out: listed pairs, or all pairs of each query.
 
     If all pairs are held out, `keep_ties` tells whether they include pairs with equal labels. With
-    `groups`, the rows of both groups of a listed pair are held out.
+    `groups`, the rows of both groups of a listed pair are held out. `among` has the rows of a sample
+    of one ranking, all of whose pairs are held out; all pairs must count.
     """
 
     listed: Index | None
     keep_ties: bool
     groups: QueryGroups | None = None
+    among: Index | None = None
 
     def of_query(self, rows: Index, codes: Index, loss: Loss) -> Index | None:
         """Positions of pairs in ascending `rows`; None for all pairs that count."""
@@ -113,10 +117,13 @@ class Comparisons:
     """Comparisons leave, one at a time or in folds.
 
     `fold` has the number of the fold of each comparison, and -1 for a comparison that is always
-    used for training; None: each comparison by itself.
+    used for training; None: each comparison by itself, or those in `only`. With `refit`, the ranker
+    is refitted without each fold.
     """
 
     fold: Index | None = None
+    only: Index | None = None
+    refit: bool = False
 
 
 @dataclass(frozen=True, eq=False)

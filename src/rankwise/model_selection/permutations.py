@@ -17,8 +17,14 @@ from rankwise.graph import QueryGroups
 from rankwise.graph.label_checks import numeric_labels
 from rankwise.holdout.engine import hold_out
 from rankwise.holdout.hold_out_problem import HoldOutProblem
-from rankwise.holdout.permuted_labels import permuted, permuted_errors, shares_hat, standard_labels
-from rankwise.holdout.permuted_levels import stacked_errors, stacks
+from rankwise.holdout.permuted_labels import (
+    permuted,
+    permuted_errors,
+    shares_system,
+    stacked_errors,
+    stacks,
+    standard_labels,
+)
 from rankwise.holdout.scores import given_note, given_words
 from rankwise.metric_names import metric_label
 from rankwise.metrics import QueryValues, get_metric
@@ -270,7 +276,7 @@ def _errors(ranker: Any, X: Any, given: HoldOutProblem, Y: Array, units: Units, 
     """Shares of pairs in the wrong order for each alpha and each column of Y."""
     if units.groups is None:
         within = given.groups if units.strata is None else units.strata
-        if shares_hat(given):
+        if shares_system(given):
             return permuted_errors(given, Y, within)
         if stacks(given):
             try:

@@ -21,7 +21,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from rankwise.backends.arrays import Array, Index, is_sparse, to_host
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._landmark_choice import LandmarkChoice, check_in_range
+from rankwise.problem.landmarks import LandmarkChoice, check_in_range
 from rankwise.graph import QueryGroups
 from rankwise.graph.comparisons import Comparisons
 from rankwise.holdout.engine import hold_out

@@ -16,8 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.backends.arrays import Array, is_sparse, to_host
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError, KernelSizeError, ParameterError, warn
-from rankwise.estimators._scale_warnings import warn_of_scales
-from rankwise.estimators._scaling import prepare_rows, scale_training, shared_by_choice
+from rankwise.estimators._scaling import (
+    prepare_rows,
+    scale_training,
+    shared_by_choice,
+    warn_of_scales,
+)
 from rankwise.estimators._validation import KeptRows, check_training, query_groups, returned
 from rankwise.estimators.ranker_mixin import RankerMixin, explain_calls, predicted_scores
 from rankwise.metric_names import metric_label
@@ -31,7 +35,7 @@ from rankwise.tables import require_pandas
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from rankwise.holdout.alpha_evaluation import AlphaChoice
+    from rankwise.holdout.alpha_choice import AlphaChoice
     from rankwise.holdout.scores import HeldOutScores
 
 
@@ -216,7 +220,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         Parameters
         ----------
         alpha : float
-        choice : rankwise.holdout.alpha_evaluation.AlphaChoice, optional
+        choice : rankwise.holdout.alpha_choice.AlphaChoice, optional
         shared : tuple of str
             What was computed from all rows, held-out ones included; see `HeldOutScores`.
 

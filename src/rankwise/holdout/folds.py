@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,14 +11,16 @@ from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError
 from rankwise.holdout.hold_out_problem import HoldOutProblem
-from rankwise.holdout.leave_query_out import Rescaling, dual_folds, primal_folds
-from rankwise.holdout.ridge_folds import Strength, feature_ridge_folds, kernel_ridge_folds
+from rankwise.holdout.leave_query_out import Rescaling, dual_folds, primal_folds, solve_without
+from rankwise.holdout.pair_systems import DenseP, Laplacian, LowRankP, centred
 from rankwise.kernels import Precomputed
-from rankwise.problem import FeatureSpace, KernelSpace, Loss, Problem, Space
+from rankwise.problem import Coordinates, FeatureSpace, KernelSpace, Loss, Problem, Space
 from rankwise.scaling import ColumnStandard
 
 OUTLIER = 1e-3  # smallest deviation without a fold, relative to all rows, for sums of squares
 RESCALED_FLOPS = 3e11  # of systems of single folds, about half a minute
+
+Strength = Callable[[float, int], float]  # (lam, rows left) -> mu
 
 
 def rescales(problem: HoldOutProblem, n_folds: int) -> bool:
@@ -113,6 +115,109 @@ def _same(lam: float, n_left: int) -> float:
     return lam
 
 
+def ridge_folds(
+    rows: Coordinates,
+    y: Array,
+    folds: Sequence[Index],
+    lams: Sequence[float],
+    strength: Strength,
+    *,
+    add_intercept: bool,
+    rescaling: Rescaling | None = None,
+) -> Array:
+    """Folds of rows of a ridge regression with an intercept, shape (n_lams, n_rows, n_outputs).
+
+    This covers RLS, and also RankRLS on one global ranking: its loss on the n rows that are left is
+    w n times the squared errors at the optimal intercept. So RankRLS at lam is ridge regression at
+    mu = ``strength(lam, n)`` = lam / (w n), with predictions that omit the intercept.
+
+    From a kernel matrix, there is one inverse for each lam and each number of rows that are left,
+    and a system of the size |U| of each fold. From features, systems have the size of the fold
+    or the number of features.
+    """
+    longest = max(len(fold) for fold in folds)
+    if rows.kernel is None and not (
+        rescaling is None and add_intercept and longest < rows.features.shape[1]
+    ):
+        return _by_sums(
+            rows.features,
+            y,
+            folds,
+            lams,
+            strength,
+            add_intercept=add_intercept,
+            rescaling=rescaling,
+        )
+    m, K, on = len(y), rows.kernel, backend_of(y)
+    mean = y.mean(axis=0)
+    t, out = on.contiguous(y - mean), on.empty(len(lams), *y.shape)
+    if K is None:
+        F = on.rows(rows.features, slice(None))
+        F = F - F.mean(axis=0)
+    laplacian = Laplacian.of_all_pairs(m, 1)  # lam / 1 is mu
+    for f, lam in zip(out, lams, strict=True):
+        for mu, same in _by_strength(folds, m, lam, strength):
+            if K is None:
+                P: DenseP | LowRankP = LowRankP.of(F, laplacian, mu)
+            else:
+                P = DenseP.of(centred(on.copy(K)), laplacian, mu)
+            a = P.times(t)
+            for fold in same:
+                e = on.solve(P.block(fold), a[fold])  # y - f of the fit without the fold
+                if add_intercept:
+                    f[fold] = t[fold] - e + mean
+                else:
+                    assert K is not None
+                    a_rest = (a - P.dense()[:, fold] @ e) / mu
+                    f[fold] = K[fold] @ a_rest
+                    if rows.shift is not None:
+                        f[fold] += rows.shift @ a_rest
+    return out
+
+
+def _by_sums(
+    features: Any,
+    y: Array,
+    folds: Sequence[Index],
+    lams: Sequence[float],
+    strength: Strength,
+    *,
+    add_intercept: bool,
+    rescaling: Rescaling | None,
+) -> Array:
+    """`ridge_folds` from the moments of all folds but one."""
+    m, on = len(y), backend_of(features)
+    X = on.rows(features, slice(None))
+    centre, mean = X.mean(axis=0), y.mean(axis=0)
+    out = on.empty(len(lams), *y.shape)
+    # The intercept is the weight of an additional feature, which is not penalized.
+    Z = on.array(on.xp.hstack((X - centre, on.zeros(m, 1) + 1.0)))
+    scales = None
+    if rescaling is not None:
+        scales = np.column_stack((rescaling.deviations, np.ones(len(folds))))
+        centre = centre + on.array(rescaling.offset)
+    mus = np.array([[strength(lam, m - len(fold)) for lam in lams] for fold in folds])
+
+    def keep(fold: Index, w: Array) -> None:
+        if add_intercept:
+            out[:, fold] = Z[fold] @ w + mean
+        else:
+            out[:, fold] = (Z[fold, :-1] + centre) @ w[:, :-1]
+
+    solve_without(Z, y - mean, folds, mus, keep, intercept=True, scales=scales)
+    return out
+
+
+def _by_strength(
+    folds: Sequence[Index], m: int, lam: float, strength: Strength
+) -> list[tuple[float, list[Index]]]:
+    """Folds by mu: those with as many rows left share a factorization."""
+    groups: dict[float, list[Index]] = {}
+    for fold in folds:
+        groups.setdefault(strength(lam, m - len(fold)), []).append(fold)
+    return list(groups.items())
+
+
 def _ridge_folds(
     problem: HoldOutProblem,
     folds: Sequence[Index],
@@ -121,13 +226,14 @@ def _ridge_folds(
     *,
     add_intercept: bool,
 ) -> Array:
-    rows, y, lams = problem.coordinates, problem.y, problem.lams
-    if rows.kernel is not None:
-        return kernel_ridge_folds(
-            rows.kernel, y, folds, lams, strength, add_intercept=add_intercept, shift=rows.shift
-        )
-    out = feature_ridge_folds(
-        rows.features, y, folds, lams, strength, add_intercept=add_intercept, rescaling=rescaling
+    out = ridge_folds(
+        problem.coordinates,
+        problem.y,
+        folds,
+        problem.lams,
+        strength,
+        add_intercept=add_intercept,
+        rescaling=rescaling,
     )
     if rescaling is not None:
         # Far from the mean of the others, the sums of their squares and of the intercept cancel.
