@@ -114,10 +114,10 @@ class Tuned:
     def ranked(self) -> list[int]:
         """Each setting at its best alpha, as a candidate, best first; of one setting all alphas."""
         scores = self.search.cv_results_["mean_test_score"]
-        by_setting = np.arange(len(scores)).reshape(-1, len(self.alphas))
+        found = np.arange(len(scores))
         if len(self.settings) > 1:
-            by_setting = [[row[np.argmax(scores[row])]] for row in by_setting]
-        found = np.ravel(by_setting)
+            by_setting = found.reshape(-1, len(self.alphas))
+            found = np.array([row[np.argmax(scores[row])] for row in by_setting])
         return found[np.argsort(-scores[found], kind="stable")].tolist()
 
     def error(self, candidate: int) -> float:
@@ -257,8 +257,8 @@ def _drawn(tuned: Tuned) -> tuple[Any, str]:
     ax, curves = below.pop(0), tuned.curves()
     caption = "Scores of held-out rows."
     if len(curves) > 1 and below:  # which has the intervals that compare settings
-        none = {"standard_error": np.full(len(tuned.alphas), np.nan)}
-        curves = {name: replace(curve, **none) for name, curve in curves.items()}
+        none = np.full(len(tuned.alphas), np.nan)
+        curves = {name: replace(curve, standard_error=none) for name, curve in curves.items()}
     else:
         caption += " Bands of one standard error."
     plot_hold_out(curves if len(tuned.settings) > 1 else next(iter(curves.values())), ax=ax)

@@ -629,7 +629,8 @@ def tournament_scores(estimator: Any, X: Any, y: Any, *, qid: Any = None) -> Arr
         columns = problem.columns(task)
         task_wins, task_compared = on.zeros(*problem.targets(task).shape), on.zeros(len(wins))
         for _, block in held.blocks(task):
-            add_wins(*block, task_wins, task_compared)
+            pairs = block.first, block.second, block.difference
+            add_wins(*pairs, task_wins, task_compared)
         wins[:, columns] = to_host(task_wins)
         compared[:, columns] = to_host(task_compared)[:, None]
     share = np.divide(wins, compared, out=np.full(wins.shape, 0.5), where=compared > 0)
