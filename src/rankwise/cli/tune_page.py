@@ -64,15 +64,13 @@ class Tuned:
         """Search over rankers, each given with its setting."""
         function, _ = selection.metric_function()
         metric = replace(get_metric(selection.metric_name), function=function)
-        n_rows, n_queries = f"{len(rows.y):,} rows", 1
-        if rows.qid is not None:
-            n_queries = len(np.unique(rows.qid))
+        n_queries = 1 if rows.qid is None else len(np.unique(rows.qid))
         by_query = n_queries > 1
         cv: Any = folds or ("leave_query_out" if by_query else "leave_pair_out")
-        title = f"{folds} folds of {n_rows}" if folds else f"Leave-pair-out over {n_rows}"
+        title = f"{folds} folds of" if folds else f"{cv.replace('_', '-').capitalize()} over"
         if by_query:
-            whole = f"{folds} folds of whole queries out of" if folds else "Leave-query-out over"
-            title = f"{whole} {n_queries:,} queries, {n_rows}"
+            title += f"{' whole queries out of' if folds else ''} {n_queries:,} queries,"
+        title += f" {len(rows.y):,} rows"
         alphas = sorted(selection.grid, reverse=True) if has_alpha else [float("nan")]
         models = [ranker for _, ranker in rankers]
         if any(isinstance(model, Pipeline) for model in models):
