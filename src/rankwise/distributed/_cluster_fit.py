@@ -1,4 +1,4 @@
-"""Fits, hold-outs, predictions and metrics on a cluster: sums of partitions, and one small system."""
+"""Fits, hold-outs, predictions and metrics on a cluster: sums of partitions, one small system."""
 
 from __future__ import annotations
 

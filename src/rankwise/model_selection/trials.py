@@ -21,7 +21,6 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from rankwise.backends.arrays import Array, Index, is_sparse, to_host
 from rankwise.errors import DataError, ParameterError
-from rankwise.problem.landmarks import LandmarkChoice, check_in_range
 from rankwise.graph import QueryGroups
 from rankwise.graph.comparisons import Comparisons
 from rankwise.holdout.engine import hold_out
@@ -46,6 +45,7 @@ from rankwise.model_selection.rows import (
     transform,
 )
 from rankwise.parameters import Choice, check_alphas, check_value
+from rankwise.problem.landmarks import LandmarkChoice, check_in_range
 from rankwise.progress import progress_bar, unseen
 from rankwise.routing import predict_with_queries
 
