@@ -8,10 +8,10 @@ largest eigenvalues instead: ``selection="spectral"``. The two methods differ. L
 of the same query, so eigenvectors of M are directions of large variance *within* queries. The
 leading components also represent differences *between* queries.
 
-In this example, each row has features of its own and features of its query, which are irrelevant to
-the order of its rows. If the features of queries vary most, the leading components mostly represent
-these features, and the spectral directions do not. If they vary little, the two methods are
-similar.
+In this example, some features differ between the rows of a query. Others are the same for all rows
+of a query, and so irrelevant to their order. If these features of queries vary most, the leading
+components mostly represent them, and the spectral directions do not. If they vary little, the two
+methods are similar.
 
 With ``--quick``, there are fewer queries.
 """

@@ -123,7 +123,7 @@ def test_copies_are_noted(samples, run):
         (1, "outcome", "result", "has no column 'outcome': it has id, age, dose"),
         (5, ",7,", ",seven,", "line 5: the column 'constant' has numbers in other lines, but 'sev"),
         (5, ",7,", ",,", "line 5: the column 'constant' has no value here. Use --missing"),
-        (5, "ill", "", "line 5: the label 'outcome' is missing"),
+        (5, "ill", "", "line 5: the column 'outcome' has no value"),
         (1, "age,", "", "line 2: got 7 values for 6 columns"),
         (5, "ill", "dead", "has 3 different values, such as 'dead', 'ill', 'well'"),
         (5, ",ill", "", "line 5: got 6 values for 7 columns"),

@@ -66,7 +66,7 @@ def predict(
     scores = scores_of(file, rows)
     as_table = "csv" if out is None and table.is_table(data) else out and format_of(out)
     if as_table:
-        from rankwise.data.tables.writing import write_columns
+        from rankwise.data.tables.formats import write_columns
 
         write_columns(_columns(rows, scores), out, as_table)
     elif out is None:

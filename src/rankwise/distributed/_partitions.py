@@ -280,8 +280,7 @@ def _read_parquet(
 
 
 def _of_letor(files: list[str], n_features: int | None, run: Any) -> Partitions:
-    from rankwise.data.letor.reading import DENSE_FILL, letor_spans, survey_span
-    from rankwise.data.letor.text_blocks import count_lines
+    from rankwise.data.letor.reading import DENSE_FILL, count_lines, letor_spans, survey_span
 
     spans = [(file, span) for file in files for span in letor_spans(file, SPAN_BYTES)]
     look = delayed(survey_span, pure=False)

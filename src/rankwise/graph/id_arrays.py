@@ -16,6 +16,7 @@ from rankwise.errors import DataError
 
 EXACT = 2**53  # float64 holds every whole number below
 FLOATS = (float, np.floating)
+COMPLEX = (complex, np.complexfloating)
 NUMBERS = (int, float, Decimal, np.number)
 LONGEST = 100_000  # letters of an id in a file
 
@@ -42,9 +43,11 @@ def as_ids(values: Any, name: str = "qid", first_row: int = 0) -> NDArray[Any]:
     if ids.dtype.kind == "f":
         _refuse_floats(ids.ravel(), np.arange(ids.size), name, first_row)
         return ids if np.isnan(ids).any() else ids.astype(np.int64)
-    if ids.dtype.kind != "O" or ids.ndim != 1:
+    kinds = {type(entry) for entry in ids} if ids.dtype.kind == "O" and ids.ndim == 1 else set()
+    if ids.dtype.kind == "c" or any(issubclass(kind, COMPLEX) for kind in kinds):
+        raise DataError(f"{name} has complex numbers: ids are whole numbers or text.")
+    if not kinds:
         return ids
-    kinds = {type(entry) for entry in ids}
     numbers = (entry for entry in ids if isinstance(entry, NUMBERS) and type(entry) is not bool)
     if kinds & {bool, np.bool_} and any(number in (0, 1) for number in numbers):
         raise DataError(
@@ -158,7 +161,6 @@ def id_array(values: Iterable[Any]) -> NDArray[Any]:
 
 
 DATES = (np.datetime64, np.timedelta64, date, time, timedelta)  # datetime is a date
-COMPLEX = (complex, np.complexfloating)
 
 
 def check_lossless(what: str, values: Any, *, numbers: bool = True) -> None:
