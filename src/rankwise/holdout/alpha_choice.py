@@ -38,7 +38,7 @@ from rankwise.holdout.plans import Comparisons, Pairs, Plan, Queries, QueryFolds
 from rankwise.holdout.scores import HeldOutScores, logistic_slope
 from rankwise.metrics.ranking_scorer import default_metric
 from rankwise.problem import Problem, System
-from rankwise.problem.blocks import query_hash
+from rankwise.problem.block_sums import query_hash
 
 SECONDS = 0.3  # a choice may always take this long
 FLOPS, SMALL_FLOPS, CALL = 2e10, 4e9, 4e-5  # speed of large and of small systems; time of a call

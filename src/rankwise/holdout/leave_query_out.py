@@ -22,8 +22,7 @@ from rankwise.backends.arrays import EPS, Array, Index, is_sparse
 from rankwise.backends.dispatch import backend_of
 from rankwise.backends.threads import THREADS, map_in_threads, threads_for
 from rankwise.errors import warn
-from rankwise.graph.pair_graph import row_scale
-from rankwise.graph.query_graph import QueryGraph
+from rankwise.graph.query_graph import QueryGraph, row_scale
 from rankwise.holdout import pair_loops
 from rankwise.holdout.rounding import check_digits, lost_in_rounding, not_definite
 from rankwise.scaling import ColumnStandard, ColumnStatistics

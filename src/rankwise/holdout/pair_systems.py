@@ -33,8 +33,7 @@ from functools import cached_property
 import numpy as np
 
 from rankwise.backends.arrays import EPS, Array, Index
-from rankwise.backends.backend import Backend
-from rankwise.backends.dispatch import backend_of
+from rankwise.backends.dispatch import Backend, backend_of
 from rankwise.holdout.leave_query_out import Conditional
 from rankwise.holdout.pair_differences import listed_differences
 from rankwise.holdout.rounding import check_digits, check_large_alpha, not_definite

@@ -24,7 +24,7 @@ from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.holdout.leave_query_out import lifted_root_kernel
 from rankwise.holdout.pair_systems import centred, on_diagonal
 from rankwise.problem import PairLoss, Problem, RowLoss, System
-from rankwise.problem.blocks import without_rows
+from rankwise.problem.block_sums import without_rows
 from rankwise.problem.problem import side_by_side
 from rankwise.solvers.band import BandForm
 from rankwise.solvers.moments import CentredMoments

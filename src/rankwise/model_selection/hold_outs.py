@@ -14,8 +14,8 @@ from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._scaling import kept_of_all_rows
-from rankwise.estimators.components.held_out_errors import ComponentErrors
-from rankwise.estimators.components.kpcrank import ComponentMixin
+from rankwise.estimators.component_choice import ComponentErrors
+from rankwise.estimators.kpcrank import ComponentMixin
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.estimators.ranker_mixin import explain_calls
 from rankwise.graph import QueryGroups
