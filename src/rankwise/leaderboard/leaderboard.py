@@ -18,8 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.backends.threads import blas_threads_for
-from rankwise.data.battle_files import BattleFile, read_battles
-from rankwise.data.battles import Battles, number_labels
+from rankwise.data.battles import BattleFile, Battles, number_labels, read_battles
 from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators.pair_strategies import PairStrategy, suggest_pairs
 from rankwise.graph.comparison_checks import check_context
