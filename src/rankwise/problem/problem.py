@@ -225,7 +225,16 @@ class RowMatrix:
 
 @dataclass(frozen=True, eq=False)
 class KernelSum:
-    """f(x) = sum_i a_i k(x, p_i) - offset; `points` is None if the kernel is precomputed."""
+    """f(x) = sum_i a_i k(x, p_i) - offset; `points` is None if the kernel is precomputed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise import RankRLS
+    >>> ranker = RankRLS(1.0, kernel="rbf", scale=None).fit([[0.0], [1.0]], [0.0, 1.0])
+    >>> ranker.basis_.expansion(ranker.solution_.weights).points.ravel()
+    array([0., 1.])
+    """
 
     kernel: Any
     points: Any
