@@ -9,7 +9,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold
 
 from rankwise import RLS, AdditiveRankRLS, KPCRank, RankRLS, RankSVM, SparseRankRLS
 from rankwise.errors import DataError, ParameterError
-from rankwise.holdout import choice_budget
+from rankwise.holdout import alpha_choice
 from rankwise.model_selection import leave_pair_out, leave_query_out
 from tests.oracles.laplacian import grouped_laplacian
 
@@ -88,7 +88,7 @@ def test_pairs_held_out_equal_refits(ranker):
 @pytest.mark.parametrize("budget", [{}, {"SECONDS": 0.0, "FLOPS": 1e30}], ids=["queries", "folds"])
 def test_alpha_follows_the_weights(monkeypatch, budget):
     for name, value in budget.items():
-        monkeypatch.setattr(choice_budget, name, value)
+        monkeypatch.setattr(alpha_choice, name, value)
     once, more = (
         RankRLS().fit(X, Y, qid=QID, query_weight=factor * WEIGHT) for factor in (1.0, 1024.0)
     )

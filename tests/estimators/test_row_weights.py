@@ -16,7 +16,7 @@ from sklearn.utils import estimator_checks
 
 from rankwise import RLS, AdditiveRankRLS, KPCRank, RankRLS, RankSVM, SparseRankRLS, SparseRLS
 from rankwise.errors import DataError, ParameterError, UndefinedMetricError
-from rankwise.holdout import choice_budget
+from rankwise.holdout import alpha_choice
 from rankwise.model_selection import leave_query_out
 from tests.oracles.laplacian import grouped_laplacian
 from tests.strategies import problems
@@ -140,7 +140,7 @@ def test_queries_held_out_equal_refits(ranker):
 )
 def test_the_chosen_alpha_is_the_best_of_leave_query_out(monkeypatch, ranker, settings):
     for name, value in settings.items():
-        monkeypatch.setattr(choice_budget, name, value)
+        monkeypatch.setattr(alpha_choice, name, value)
     curve = ranker.fit(X, Y, qid=QID, sample_weight=WEIGHT).alpha_curve_
     options = {"alphas": curve.alphas, "metric": curve.metric}
     found = leave_query_out(ranker, X, Y, qid=QID, sample_weight=WEIGHT, **options)

@@ -137,7 +137,7 @@ def comparisons_within_budget(problem: Problem, n_alphas: int) -> Comparisons:
     """At most COMPARISONS of the comparisons with a weight, or of their groups.
 
     If holding out every group would take much longer than a fit, folds of groups leave. With a
-    large kernel matrix or conjugate gradients, a fifth of the comparisons or groups leaves together.
+    large kernel matrix or conjugate gradients, a fifth of the comparisons or groups leaves at once.
     """
     graph, system = problem.comparisons, problem.space.system(problem.X, problem.qid)
     codes, counted = graph.group_of_pair, graph.weight > 0

@@ -629,7 +629,8 @@ def tournament_scores(estimator: Any, X: Any, y: Any, *, qid: Any = None) -> Arr
         columns = problem.columns(task)
         task_wins, task_compared = on.zeros(*problem.targets(task).shape), on.zeros(len(wins))
         for _, block in held.blocks(task):
-            add_wins(*block, task_wins, task_compared)
+            pairs = block.first, block.second, block.difference
+            add_wins(*pairs, task_wins, task_compared)
         wins[:, columns] = to_host(task_wins)
         compared[:, columns] = to_host(task_compared)[:, None]
     share = np.divide(wins, compared, out=np.full(wins.shape, 0.5), where=compared > 0)
@@ -1018,7 +1019,8 @@ def comparison_problem(
         )
     if len(graph.first) < 2:
         raise DataError("Holding out a comparison needs at least two: got one.")
-    return HoldOutProblem.of(problem, data_alphas(problem) if values is None else values)
+    held = HoldOutProblem.of(problem, np.ones(1) if values is None else values)  # no overflow
+    return held if values is not None else replace(held, alphas=data_alphas(problem))
 
 
 def _scored_comparisons(held: ComparisonHoldOut, metric: str) -> LeaveComparisonOut:
