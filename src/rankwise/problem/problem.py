@@ -215,6 +215,13 @@ class RowMatrix:
         The basis of the functions on the rows themselves; None: the basis of a fit to the matrix.
     weights : callable
         Maps weights of a fit to the matrix to weights in this basis.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise.problem import FeatureSpace
+    >>> FeatureSpace().row_matrix(np.eye(2), None).space.solver
+    'primal'
     """
 
     matrix: Any
