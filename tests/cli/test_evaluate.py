@@ -138,7 +138,7 @@ def test_runs_of_trec_are_evaluated_and_compared(run, tmp_path):
     other = tmp_path / "else.txt"
     other.write_text("x Q0 d1 1 0.5 tag\n")
     for arguments, words in (
-        ((qrels,), "got 4 fields for 6"),
+        ((qrels,), "got 4 fields"),
         ((other,), "no query in common: 'x' and 'q0'"),
         ((paths[0], paths[0]), "given twice"),
         ((paths[0], "--label", "x"), "leave it out with --qrels"),

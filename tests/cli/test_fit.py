@@ -189,7 +189,7 @@ def test_missing_values_need_a_number(run, tmp_path, model):
     path.write_text("1 qid:1 1:0.5 2:NULL\n2 qid:1 1:NULL 2:1\n")
     options = "--model", model, "-o", out
     message = run("fit", path, *options, ok=False)
-    assert "line 1: feature 2 is NULL" in message
+    assert "line 1: the value 'NULL' of feature 2 is a missing value" in message
     assert "--fill 0" in message
     run("fit", path, "--fill", "-1", *options)
     for command in ("predict", "evaluate"):
@@ -434,7 +434,7 @@ def test_validation_data_with_more_features(files, run, tmp_path):
 
 @pytest.mark.parametrize("valid", [False, True])
 def test_a_sparse_model_is_fitted_block_by_block(files, run, tmp_path, monkeypatch, valid):
-    monkeypatch.setattr("rankwise.data.letor.reading.BLOCK_BYTES", 1)
+    monkeypatch.setattr("rankwise.data.query_rows.BLOCK_BYTES", 1)
     monkeypatch.setattr("rankwise.data.letor.reading.BLOCK_BYTES", 256)
     assert len(list(LetorBlocks(files.train))) > 3
     out = tmp_path / "model.rankwise"
