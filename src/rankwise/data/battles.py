@@ -368,7 +368,7 @@ def read_battles(
         "evaluation_session_id", "session", "session_id", "question_id", "prompt_id" or "prompt",
         if there is one.
     judge : str, optional
-        The column that says who judged; "annotator" for files of PandaLM.
+        The column of judges; "annotator" for files of PandaLM.
 
     Returns
     -------
