@@ -68,7 +68,7 @@ def test_files_and_page(battles, run, tmp_path):
     ("arguments", "message"),
     [
         (["--link", "cauchit"], "'cauchit' is not one of 'logit', 'probit'"),
-        (["--penalty", "none"], "Give a number, evidence or held-out"),
+        (["--penalty", "none"], "or one of evidence, held-out"),
         (["--report", "page.pdf"], "ends with .html"),
         (["--style", "colour"], "has no column 'colour'"),
         (["--cluster", "who"], "has no column 'who'"),
