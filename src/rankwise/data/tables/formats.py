@@ -182,7 +182,7 @@ def place_of_row(
 
 
 def row_word(path: Path, format: str | None = None) -> str:
-    """What to call rows: "row" for JSON and Parquet files, whose rows are not lines, otherwise "line"."""
+    """What to call a row: "row" in JSON and Parquet files, otherwise "line"."""
     return "row" if (format or format_of(path)) in ("json", "parquet", "arrow") else "line"
 
 
