@@ -187,7 +187,9 @@ class Battles:
                 f"The old battles have the columns of context {names[0]}, the new ones "
                 f"{names[1]}: they need the same columns in the same order."
             )
-        joined = {name: join_ids(both) for name, both in columns.items() if both[0] is not None}
+        joined: dict[str, Any] = {
+            name: join_ids(both) for name, both in columns.items() if both[0] is not None
+        }
         return replace(self, items=id_array(known), **joined)
 
     def comparisons(self, items: Any = None) -> Comparisons:
@@ -365,7 +367,7 @@ def read_battles(
         "evaluation_session_id", "session", "session_id", "question_id", "prompt_id" or "prompt",
         if there is one.
     judge : str, optional
-        The column that says who judged; "annotator" for files of PandaLM.
+        The column of judges; "annotator" for files of PandaLM.
 
     Returns
     -------
