@@ -16,7 +16,7 @@ held-out queries, checks the choice against labels without noise, and compares i
 
 import numpy as np
 
-from rankwise import KPCRank, RankRLS
+from rankwise import ComponentOptions, KPCRank, RankRLS
 from rankwise.metrics import disagreement_error
 from rankwise.plots import COLORS, INK, MARKERS, new_axes, plot_component_errors, plot_scree
 
@@ -41,7 +41,7 @@ new, _, new_qid, quality = make(300, noise=0.0)
 # Five folds of whole queries are held out. Their labels are as noisy as the others, so errors are
 # large. The curve still finds the right region.
 
-ranker = KPCRank(max_components=50).fit(X, y, qid=qid)
+ranker = KPCRank(options=ComponentOptions(max_components=50)).fit(X, y, qid=qid)
 ax = plot_component_errors(ranker.component_errors_)
 ax
 
@@ -87,7 +87,9 @@ for noise in levels:
     sums = np.zeros(2)
     for _ in range(2):
         X, y, qid, _ = make(60, noise)
-        for k, method in enumerate((KPCRank(max_components=50), RankRLS(kernel="rbf"))):
+        for k, method in enumerate(
+            (KPCRank(options=ComponentOptions(max_components=50)), RankRLS(kernel="rbf"))
+        ):
             scores = method.fit(X, y, qid=qid).predict(new, qid=new_qid)
             sums[k] += disagreement_error(quality, scores, new_qid)
     for k, values in enumerate(found.values()):

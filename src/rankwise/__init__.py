@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from rankwise.bilinear.sparse_bilinear import Shrinkage as Shrinkage
     from rankwise.bilinear.sparse_bilinear import SparseBilinearRanker as SparseBilinearRanker
     from rankwise.boosted.boosted_ranker import BoostedRanker as BoostedRanker
-    from rankwise.estimators.components.kpcrank import KPCR as KPCR
-    from rankwise.estimators.components.kpcrank import KPCRank as KPCRank
+    from rankwise.estimators.component_choice import ComponentOptions as ComponentOptions
+    from rankwise.estimators.kpcrank import KPCR as KPCR
+    from rankwise.estimators.kpcrank import KPCRank as KPCRank
     from rankwise.estimators.least_squares.additive_rankrls import (
         AdditiveRankRLS as AdditiveRankRLS,
     )
@@ -46,6 +47,7 @@ _HOME = {
         path.rpartition(".")[2]: path.rpartition(".")[0]
         for path in (*RANKERS.values(), *TRANSFORMERS.values())
     },
+    "ComponentOptions": "rankwise.estimators.component_choice",
     "GPOptions": "rankwise.gp.pairwise_gp",
     "OnColumns": "rankwise.gp.process_kernels",
     "Shrinkage": "rankwise.bilinear.sparse_bilinear",
@@ -73,6 +75,7 @@ __all__ = [
     "AdditiveRankRLS",
     "AutoRanker",
     "BoostedRanker",
+    "ComponentOptions",
     "GPOptions",
     "KPCRank",
     "Leaderboard",

@@ -1,4 +1,4 @@
-"""Fits, hold-outs, predictions and metrics on a cluster: sums of partitions, and one small system."""
+"""Fits, hold-outs, predictions and metrics on a cluster, from sums over partitions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from rankwise.estimators._scaling import (
 )
 from rankwise.estimators._validation import forget
 from rankwise.estimators.least_squares.base import LeastSquaresRanker, RegularizationPath
-from rankwise.estimators.least_squares.blocks import alphas_of_sums, fit_sums, path_of_sums
+from rankwise.estimators.least_squares.fit_blocks import alphas_of_sums, fit_sums, path_of_sums
 from rankwise.graph import QueryGroups
 from rankwise.graph.id_arrays import join_ids
 from rankwise.graph.label_checks import nothing_to_rank
@@ -54,7 +54,7 @@ from rankwise.problem import (
     PairLoss,
     RowLoss,
 )
-from rankwise.problem.blocks import BlockSums, total_of
+from rankwise.problem.block_sums import BlockSums, total_of
 from rankwise.problem.landmarks import Reservoir, check_in_range, stacked
 from rankwise.routing import predict_with_queries
 from rankwise.scaling import QUERY_SCALINGS, ColumnStatistics
@@ -136,7 +136,7 @@ def fit(
     partitions = run.open(data, label, qid, n_features)
     with_folds = estimator.alpha == "auto"
     sums, _, _ = sum_partitions(estimator, partitions, run, with_folds=with_folds)
-    fit_sums(estimator, sums, None)
+    fit_sums(estimator, sums, None, estimator.n_queries_)
     return estimator
 
 
@@ -332,8 +332,9 @@ def check_summable(ranker: Any) -> None:
         if clone(ranker).make_space(1).is_summable:
             return
     raise ParameterError(
-        "On a cluster, the ranker must be RankRLS or RLS with the linear kernel, or SparseRankRLS "
-        f"or SparseRLS: got {ranker}. For other kernels use SparseRankRLS."
+        f"On a cluster, a ranker's space must be summed over rows (is_summable): got {ranker}. "
+        "RankRLS and RLS with the linear kernel have such a space; for other kernels use "
+        "SparseRankRLS."
     )
 
 

@@ -22,7 +22,7 @@ from rankwise.graph import QueryGroups
 from rankwise.graph.id_arrays import join_ids
 from rankwise.graph.query_groups import check_ids
 from rankwise.problem import Loss, System
-from rankwise.problem.blocks import BlockSums, total_of
+from rankwise.problem.block_sums import BlockSums, total_of
 from rankwise.problem.landmarks import stacked
 from rankwise.scaling import ColumnStatistics
 

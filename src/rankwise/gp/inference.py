@@ -26,7 +26,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from rankwise.backends.arrays import Array, is_sparse
-from rankwise.backends.blas import matmul
+from rankwise.backends.dispatch import matmul
 from rankwise.gp.probit import derivatives, update_sites
 from rankwise.gp.weights import Differences, WeightPosterior
 

@@ -11,7 +11,7 @@ from scipy.linalg import solve_triangular
 from scipy.special import ndtr
 
 from rankwise.backends.arrays import Array
-from rankwise.backends.blas import matmul
+from rankwise.backends.dispatch import matmul
 from rankwise.gp.inference import Approximation
 from rankwise.gp.process_kernels import kernel_values
 from rankwise.gp.weights import LinearBasis, WeightBasis, pivoted_cholesky

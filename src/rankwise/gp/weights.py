@@ -22,7 +22,8 @@ from scipy.linalg import lapack
 from scipy.linalg.blas import dtrsm
 
 from rankwise.backends.arrays import Array, Index, is_sparse
-from rankwise.backends.blas import cross_product, matmul, solve_lower
+from rankwise.backends.blas import cross_product, solve_lower
+from rankwise.backends.dispatch import matmul
 from rankwise.backends.jit import compiled
 
 CONSTANT = -1  # instead of a column: 1 in every row

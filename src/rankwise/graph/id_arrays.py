@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.backends.arrays import is_sparse, is_tensor, to_host
+from rankwise.backends.arrays import Array, is_sparse, is_tensor, to_host
 from rankwise.errors import DataError
 
 EXACT = 2**53  # float64 holds every whole number below
@@ -180,6 +180,24 @@ def check_lossless(what: str, values: Any, *, numbers: bool = True) -> None:
         raise DataError(f"{what} is a sparse array: pass {what}.toarray().")
     if numbers:
         check_real(what, values)
+
+
+def numbers_per_row(name: str, values: Any, n_rows: int) -> Array:
+    """One finite number per row, as a NumPy array."""
+    check_lossless(name, values)
+    try:
+        found = np.asarray(to_host(values), dtype=np.float64)
+    except (OverflowError, TypeError, ValueError):
+        raise DataError(f"{name} must hold numbers, one per row of X.") from None
+    if found.shape != (n_rows,):
+        raise DataError(
+            f"{name} needs one entry per row of X: got shape {found.shape} for {n_rows} rows."
+        )
+    finite = np.isfinite(found)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise DataError(f"{name} must be finite: got {found[row]} in row {row}.")
+    return found
 
 
 def check_unmasked(what: str, values: Any) -> None:

@@ -38,7 +38,7 @@ from rankwise.holdout.plans import Comparisons, Pairs, Plan, Queries, QueryFolds
 from rankwise.holdout.scores import HeldOutScores, logistic_slope
 from rankwise.metrics.ranking_scorer import default_metric
 from rankwise.problem import Problem, System
-from rankwise.problem.blocks import query_hash
+from rankwise.problem.block_sums import query_hash
 
 SECONDS = 0.3  # a choice may always take this long
 FLOPS, SMALL_FLOPS, CALL = 2e10, 4e9, 4e-5  # speed of large and of small systems; time of a call
@@ -137,7 +137,7 @@ def comparisons_within_budget(problem: Problem, n_alphas: int) -> Comparisons:
     """At most COMPARISONS of the comparisons with a weight, or of their groups.
 
     If holding out every group would take much longer than a fit, folds of groups leave. With a
-    large kernel matrix or conjugate gradients, a fifth of the comparisons or groups leaves together.
+    large kernel matrix or conjugate gradients, a fifth of the comparisons or groups leaves at once.
     """
     graph, system = problem.comparisons, problem.space.system(problem.X, problem.qid)
     codes, counted = graph.group_of_pair, graph.weight > 0

@@ -23,7 +23,7 @@ from rankwise.holdout.samples import CHOICE_STEPS, CHOICE_TOL
 from rankwise.holdout.scores import HeldOutScores, score_predictions
 from rankwise.metrics.ranking_scorer import default_metric
 from rankwise.problem import Loss, System
-from rankwise.problem.blocks import (
+from rankwise.problem.block_sums import (
     BlockProducts,
     Folds,
     FoldSum,

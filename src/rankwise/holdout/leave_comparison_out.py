@@ -1,13 +1,13 @@
 """Exact hold-outs of comparisons, one at a time or in sets, from fits to all of them.
 
 A fit to the differences D = B F of compared rows, with weights W = R^2, has two forms. With
-A = D'WD and b = D'W margin, it is w = (A + lam I)^-1 b. Without a set S of comparisons, the residuals
-are
+A = D'WD and b = D'W margin, it is w = (A + lam I)^-1 b. Without a set S of comparisons, the
+residuals are
 
     e_S = (I - E_S W_S)^-1 (margin_S - D_S w),   E = D (A + lam I)^-1 D'.
 
-With no more comparisons than coordinates, leverages may be close to 1. From the Gram matrix G = D D',
-the fit is w = D'R a with a = P R margin and P = (R G R + lam I)^-1. Without the set S,
+With no more comparisons than coordinates, leverages may be close to 1. From the Gram matrix
+G = D D', the fit is w = D'R a with a = P R margin and P = (R G R + lam I)^-1. Without the set S,
 
     e_S = R_S^-1 (P_SS)^-1 a_S.
 """
@@ -27,7 +27,7 @@ from rankwise.backends.dispatch import backend_of
 from rankwise.backends.threads import blas_threads_for
 from rankwise.errors import DataError
 from rankwise.graph.comparison_graph import ComparisonGraph
-from rankwise.holdout.rounding import check_alpha, not_definite
+from rankwise.holdout.rounding import check_digits, not_definite
 from rankwise.problem import FeatureSystem, Problem
 from rankwise.solvers.ridge_path import SMALL, solve_ridge_path
 
@@ -186,8 +186,8 @@ class GramComparisons(HeldComparisons):
         trained, root, s, V = self._spectrum
         target = V.T @ (root[:, None] * self.margin[trained])
         for lam in lams:
+            check_digits(float(s.sum()), float(s.min(initial=np.inf)) + lam)
             shares = 1.0 / (s + lam)
-            check_alpha(lam, float(s.sum()), float(shares.max(initial=0.0)))
             yield shares, shares[:, None] * target
 
     @cached_property
@@ -240,6 +240,7 @@ class FeatureComparisons(HeldComparisons):
                 part = some[start : start + step]
                 fitted, h = fits.each(part)
                 h *= weight[part]
+                check_digits(1.0, 1.0 - float(h.max()))
                 fitted -= h[:, :, None] * margin[part]
                 fitted /= (1.0 - h)[:, :, None]
                 out[which, start : start + step] = fitted
@@ -295,7 +296,9 @@ class FeatureComparisons(HeldComparisons):
             if excess is not None:
                 weight[:, size:] = -lam * excess
             left = on.array(np.eye(everything.shape[1])) - E * on.array(weight)[:, None, :]
-            e = to_host(on.solve(left, on.array(margin - fitted[:, :, k])))
+            residual = margin - fitted[:, :, k]
+            e = to_host(on.solve(left, on.array(residual)))
+            check_digits(float(abs(e).max()), max(float(abs(residual).max()), EPS))
             out[k] = (margin - e)[:, :size].reshape(n * size, -1)
         return out
 
@@ -323,11 +326,11 @@ class FeatureComparisons(HeldComparisons):
         C = T'^-1 each.
         """
         on, norm = backend_of(self.b), float(self.A.diagonal().sum())
-        for lam in lams:
-            check_alpha(lam, norm)
         if len(self.b) <= SMALL or len(lams) > on.inverse_cost:
             s, V = on.eigh(on.copy(self.A))
-            shares = 1.0 / (s.clip(min=0.0)[:, None] + on.array(np.asarray(lams, dtype=float)))
+            s = s.clip(min=0.0)
+            check_digits(norm, float(s.min()) + min(lams))
+            shares = 1.0 / (s[:, None] + on.array(np.asarray(lams, dtype=float)))
             w = ((V.T @ self.b)[:, None, :] * shares[:, :, None]).reshape(len(s), -1)
             yield list(range(len(lams))), _Fits(self, on.contiguous(V), w, shares)
             return
@@ -337,6 +340,7 @@ class FeatureComparisons(HeldComparisons):
             C = on.cholesky(M)
             if C is None:
                 raise np.linalg.LinAlgError
+            check_digits(norm, float((on.diagonal(C) ** 2).min()))
             T = on.contiguous(on.solve_triangular(C, on.array(np.eye(len(C)))).T)
             yield [k], _Fits(self, T, T.T @ self.b, on.zeros(len(C), 1) + 1.0)
 

@@ -150,8 +150,8 @@ def _one_system(
 ) -> Iterator[PairDifferences]:
     """One system for all pairs of levels, in which d_l = n - n_l for all rows n_l of a level.
 
-    Without one row of level p and one of level q, their degrees are larger by 1, and B^-1 is smaller
-    by E = (I - 11'/n) / (d_l (d_l + 1)) on the rows V of the two levels. So P becomes
+    Without one row of level p and one of level q, their degrees are larger by 1, and B^-1 is
+    smaller by E = (I - 11'/n) / (d_l (d_l + 1)) on the rows V of the two levels. So P becomes
 
         P_VV <- (I - P_VV E)^-1 P_VV,
 

@@ -1,8 +1,8 @@
 """Leave-query-out: exact hold-outs of folds of whole queries, and queries given all others.
 
-With a root R of the Laplacian, L = R'R, RankRLS minimizes |t - R f|^2 + lam |f|^2 for t = R y. R does
-not mix queries, so that holding out queries U means leaving out their rows of t (Theorem 1 of the
-leave-pair-out paper: held-out rows only leave the loss).
+With a root R of the Laplacian, L = R'R, RankRLS minimizes |t - R f|^2 + lam |f|^2 for t = R y. R
+does not mix queries, so that holding out queries U means leaving out their rows of t (Theorem 1 of
+the leave-pair-out paper: held-out rows only leave the loss).
 
 The dual has M = R K R' and N = (M + lam I)^-1. With z = N t and v = N_UU^-1 z_U, the fit without U
 satisfies R (y - f) = v on U.
@@ -22,16 +22,16 @@ from rankwise.backends.arrays import EPS, Array, Index, is_sparse
 from rankwise.backends.dispatch import backend_of
 from rankwise.backends.threads import THREADS, map_in_threads, threads_for
 from rankwise.errors import warn
-from rankwise.graph.pair_graph import row_scale
-from rankwise.graph.query_graph import QueryGraph
+from rankwise.graph.query_graph import QueryGraph, row_scale
 from rankwise.holdout import pair_loops
-from rankwise.holdout.rounding import REFUSED, check_alpha, not_definite
+from rankwise.holdout.rounding import check_digits, lost_in_rounding, not_definite
 from rankwise.scaling import ColumnStandard, ColumnStatistics
 
 LEAST_DEVIATION = 1e-13  # without a fold, relative to all rows: below it, few digits are left
 SOLVE_BYTES = 64 * 2**20  # of small systems in memory at a time
 FOLDS_PER_CALL = 32  # whose moments one thread sums at a time
 PADDED_BYTES = 64 * 2**20  # of folds padded to the same length
+CLOSE = 1e4  # times the rounding errors of moments: smaller lams are checked fold by fold
 
 
 def dual_folds(
@@ -166,7 +166,7 @@ def resolvents(M: Array, lams: Sequence[float], C: Array) -> Iterator[Resolvent]
         N = on.inverse_definite(on.copy(M), lam)
         if N is None:
             raise not_definite(on.copy(M), lam)
-        check_alpha(lam, float(M.diagonal().sum()), float(N.diagonal().max()))
+        check_digits(float(M.diagonal().sum()), 1.0 / float(N.diagonal().max()))
         yield InverseResolvent(lam, N, C)
 
 
@@ -175,9 +175,9 @@ def _spectral(M: Array, lams: Sequence[float], C: Array) -> Iterator[Resolvent]:
     s, V = on.eigh(on.copy(M))
     V, lowest, trace = on.contiguous(V), float(s[0]), float(abs(s).sum())
     rotated = on.matmul(V.T, on.contiguous(C))
-    if lowest + least <= REFUSED * EPS * trace:
+    if lowest + least <= EPS * trace:
         raise not_definite(on.copy(M), least)
-    check_alpha(least, trace, 1.0 / (lowest + least))
+    check_digits(trace, lowest + least)
     for lam in lams:
         yield SpectralResolvent(lam, V, s, rotated)
 
@@ -285,17 +285,18 @@ def predict_without(
     With w = (A + lam I)^-1 b and the hat matrix H = Z (A + lam I)^-1 Z', the residuals of a fold
     are e = (I - H_UU)^-1 (t - Z w)_U, and the weights without it are w - (A + lam I)^-1 Z_U'e.
     """
-    on, V = backend_of(Z), spectrum.V
-    for lam in lams:
-        check_alpha(lam, float(spectrum.s.sum()))
+    on, V, norm = backend_of(Z), spectrum.V, float(spectrum.s.sum())
+    check_digits(norm, float(spectrum.s.min()) + min(lams))
     Y = on.matmul(Z, V)
     for fold in folds:
         Y_U, F_U = Y[fold], on.matmul(on.rows(F, fold), V)
         for f, lam in zip(out, lams, strict=True):
             divisors = spectrum.s + lam
             w = spectrum.rotated / divisors[:, None]
-            H = (Y_U / divisors) @ Y_U.T
-            e = on.solve(on.array(np.eye(len(fold))) - H, t[fold] - Y_U @ w)
+            rest = on.array(np.eye(len(fold))) - (Y_U / divisors) @ Y_U.T
+            if lam < CLOSE * EPS * norm:  # H_UU may have an eigenvalue of 1
+                check_digits(1.0, float(on.eigh(on.copy(rest))[0][0]))
+            e = on.solve(rest, t[fold] - Y_U @ w)
             f[fold] = F_U @ (w - (Y_U / divisors).T @ e)
 
 
@@ -312,21 +313,21 @@ def solve_without(
     """w = (A - A_U + lam I)^-1 (b - b_U) for each fold U and lam, with A = Z'Z and b = Z't.
 
     `lams` has shape (n_folds, n_lams). Several threads call ``keep(fold, weights)`` with weights of
-    shape (n_lams, n, n_outputs). With an intercept, the last column of Z is constant, and its weight
-    is not penalized. Without fold U, columns of Z are divided by ``scales[U]``, the last of which
-    must be 1 if there is an intercept.
+    shape (n_lams, n, n_outputs). With an intercept, the last column of Z is constant, and its
+    weight is not penalized. Without fold U, columns of Z are divided by ``scales[U]``, the last of
+    which must be 1 if there is an intercept.
     """
     on, n = backend_of(Z), Z.shape[1]
     penalty = np.eye(n)
     penalty[-1, -1] = 0.0 if intercept else 1.0
-    I, of_fold = on.array(penalty), on.contiguous(on.array(lams))
+    penalized, of_fold = on.array(penalty), on.contiguous(on.array(lams))
 
     def solve(job: tuple[Index, Array, Array]) -> None:
         some, A, b = job
         if scales is not None:
             S = on.array(scales[some])
             A, b = A / (S[:, :, None] * S[:, None]), b / S[:, :, None]
-        w = _penalized_solutions(A, b, of_fold[some], I)
+        w = _penalized_solutions(A, b, of_fold[some], penalized)
         if scales is not None:
             w = w / S[:, None, :, None]
         for k, weights in zip(some, w, strict=True):
@@ -336,11 +337,6 @@ def solve_without(
     in_memory = on.block_bytes(SOLVE_BYTES) // (8 * lams.shape[1] * n**2) // n_threads
     for first, A, b in sums_without(Z, t, folds):
         some = np.arange(first, first + len(A))
-        squares = A.diagonal(0, 1, 2)[:, : n - 1 if intercept else n]
-        if scales is not None:
-            squares = squares / on.array(scales[some])[:, : squares.shape[1]] ** 2
-        norm = float(squares.sum(axis=1).max())
-        check_alpha(float(lams[some].min()), norm)
         batch = max(1, min(in_memory, -(-len(A) // n_threads)))
         parts = [slice(k, k + batch) for k in range(0, len(A), batch)]
         map_in_threads(solve, [(some[part], A[part], b[part]) for part in parts], n_threads)
@@ -353,6 +349,8 @@ def _penalized_solutions(A: Array, b: Array, strengths: Array, penalty: Array) -
         found = on.empty(*strengths.shape, *b.shape[1:])
         pair_loops.solve_definite(A, b, strengths, penalty, found)
         return found
+    if float(strengths.min()) <= EPS * float(A.diagonal(0, 1, 2).max()):
+        raise lost_in_rounding()
     return on.solve(A[:, None] + strengths[:, :, None, None] * penalty, b[:, None])
 
 

@@ -11,6 +11,8 @@ import numpy as np
 from rankwise.backends.arrays import Array, Index
 from rankwise.backends.jit import compiled, inlined
 
+PIVOT = 2e-15  # of a Cholesky factor, relative to the diagonal: smaller ones are rounding errors
+
 
 @inlined
 def _inverse(p_ii: float, p_jj: float, p_ij: float) -> tuple[float, float, float]:
@@ -198,13 +200,18 @@ def fold_moments(Z: Array, t: Array, rows: Index, ptr: Index, A: Array, b: Array
 def solve_definite(A: Array, b: Array, strengths: Array, penalty: Array, out: Array) -> None:
     """(A[f] + strengths[f, k] penalty)^-1 b[f] for each fold f and lam k, into out[f, k].
 
-    Raises LinAlgError if a matrix is not positive definite. For small systems, a Cholesky factor
-    and these loops take less time than a general solver and the matrices of all systems.
+    Raises LinAlgError if a matrix is not positive definite, up to rounding errors. For small
+    systems, a Cholesky factor and these loops take less time than a general solver and the matrices
+    of all systems.
     """
     n = A.shape[1]
     for f in range(len(A)):
         for k in range(strengths.shape[1]):
-            C = np.linalg.cholesky(A[f] + strengths[f, k] * penalty)
+            M = A[f] + strengths[f, k] * penalty
+            C = np.linalg.cholesky(M)
+            for i in range(n):
+                if not C[i, i] ** 2 > PIVOT * M[i, i]:
+                    raise np.linalg.LinAlgError("singular up to rounding errors")
             x = out[f, k]
             for i in range(n):
                 for o in range(x.shape[1]):

@@ -24,7 +24,7 @@ from rankwise.holdout.leave_query_out import Conditional
 from rankwise.holdout.pair_differences import block_slopes, listed_differences
 from rankwise.holdout.pair_systems import Laplacian, centred
 from rankwise.holdout.plans import Pairs
-from rankwise.holdout.rounding import check_alpha, explained_rounding, lost_in_rounding
+from rankwise.holdout.rounding import check_digits, explained_rounding, lost_in_rounding
 
 BLOCK_VALUES = 2**17  # differences computed at a time on a device
 KEYS = 2**14  # random numbers drawn at a time
@@ -195,9 +195,9 @@ def stacks(problem: HoldOutProblem) -> bool:
 def stacked_errors(problem: HoldOutProblem, labels: Array, units: QueryGroups) -> Array:
     """As `permuted_errors`, without tied pairs: shape (n_alphas, n_columns of labels).
 
-    P depends on the labels. But permuting the labels is the same as permuting the rows of the kernel
-    matrix under labels that stay in place: levels and pairs are those of the given labels, and the
-    systems of many permutations are one stack of matrices.
+    P depends on the labels. But permuting the labels is the same as permuting the rows of the
+    kernel matrix under labels that stay in place: levels and pairs are those of the given labels,
+    and the systems of many permutations are one stack of matrices.
     """
     check_pairs(problem, 0, Pairs(None, keep_ties=False))
     compared = compared_pairs(labels[:, 0], units)
@@ -249,7 +249,7 @@ def _stacked_differences(
     inverse_B = np.diag(1.0 / d) - same / (d * laplacian.n)
     trace = float(K[0].diagonal().sum())
     G = on.xp.linalg.inv(K + on.array(lam * inverse_B + (trace / n + lam / d.min()) / n))
-    check_alpha(lam / d.max(), trace, float(G.diagonal(0, 1, 2).max()))
+    check_digits(trace, 1.0 / float(G.diagonal(0, 1, 2).max()))
     sums = G.sum(axis=1)
     P = lam * (G - sums[:, :, None] * (sums / sums.sum(axis=1)[:, None])[:, None])
     a = P @ y

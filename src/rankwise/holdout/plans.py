@@ -92,8 +92,8 @@ class Pairs:
     """Which pairs to hold out: listed pairs, or all pairs of each query.
 
     If all pairs are held out, `keep_ties` tells whether they include pairs with equal labels. With
-    `groups`, the rows of both groups of a listed pair are held out. `among` has the rows of a sample
-    of one ranking, all of whose pairs are held out; all pairs must count.
+    `groups`, the rows of both groups of a listed pair are held out. `among` has the rows of a
+    sample of one ranking, all of whose pairs are held out; all pairs must count.
     """
 
     listed: Index | None

@@ -12,7 +12,7 @@ from rankwise.backends.arrays import EPS
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, warn
 
-REFUSED = 10.0  # times machine epsilon: the least alpha, relative to the norm of the kernel
+REFUSED = 0.1  # relative error above which a hold-out is refused
 UNRELIABLE = 1e-2  # relative error above which a hold-out has few right digits
 
 
@@ -24,26 +24,15 @@ def lost_in_rounding() -> DataError:
     )
 
 
-def check_alpha(lam: float, norm: float, inverse_norm: float | None = None) -> None:
-    """Refuse an alpha below the rounding errors of a matrix, and warn if few digits are left.
+def check_digits(norm: float, least: float) -> None:
+    """Refuse an alpha that leaves a matrix singular up to rounding errors; warn if it is close.
 
-    All plans call this function.
-
-    Parameters
-    ----------
-    lam : float
-        What is added to the diagonal of the matrix. 0 is for components, which have no small
-        eigenvalues.
-    norm : float
-        The trace of the matrix: a kernel matrix, or moments.
-    inverse_norm : float, optional
-        The norm of the inverse of the sum; None: its upper limit 1 / lam.
+    All plans call this function with the norm and the smallest eigenvalue, or bounds of both, of
+    the matrix that an alpha makes regular, such as K + lam I.
     """
-    if lam == 0.0:
-        return
-    if not lam > REFUSED * EPS * norm:  # also if the norm is NaN
+    error = EPS * norm / least if least > 0.0 else np.inf
+    if not error < REFUSED:  # also if it is NaN
         raise lost_in_rounding()
-    error = EPS * norm * (1.0 / lam if inverse_norm is None else inverse_norm)
     if error > UNRELIABLE:
         warn(
             "An alpha is too small relative to the rounding errors of the kernel: its hold-outs "

@@ -1,8 +1,9 @@
 """Hold-outs of a sample, where exact hold-outs of everything would take too long.
 
-`sampled_rows` has P of some rows of one ranking, `queries_of_kernel` some queries of a kernel matrix,
-`folds_by_sums` folds that are subtracted from the sums of all rows, and `refitted_folds` refits, or
-conjugate gradients for all folds side by side.
+- `sampled_rows`: P of some rows of one ranking;
+- `queries_of_kernel`: some queries of a kernel matrix;
+- `folds_by_sums`: folds that are subtracted from the sums of all rows;
+- `refitted_folds`: refits, or conjugate gradients for all folds side by side.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.holdout.leave_query_out import lifted_root_kernel
 from rankwise.holdout.pair_systems import centred, on_diagonal
 from rankwise.problem import PairLoss, Problem, RowLoss, System
-from rankwise.problem.blocks import without_rows
+from rankwise.problem.block_sums import without_rows
 from rankwise.problem.problem import side_by_side
 from rankwise.solvers.band import BandForm
 from rankwise.solvers.moments import CentredMoments
@@ -56,7 +57,7 @@ def _regression_moments(problem: HoldOutProblem, system: System) -> list[Centred
 
 
 def queries_of_kernel(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:
-    """Some queries of a kernel matrix, one at a time: shape (n_alphas, n_rows of all, n_outputs)."""
+    """Some queries of a kernel matrix, one at a time, shape (n_alphas, n, n_outputs)."""
     on, K, some = backend_of(problem.y), problem.coordinates.kernel, np.concatenate(folds)
     assert K is not None
     if problem.loss.has_intercept:

@@ -9,8 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from rankwise.backends.arrays import Array, is_sparse, to_host
-from rankwise.backends.backend import Backend
-from rankwise.backends.dispatch import backend_of
+from rankwise.backends.dispatch import Backend, backend_of
 
 BLOCK_BYTES = 16 * 2**20  # of a kernel matrix computed at a time, to stay in cache
 FAR = 1e8  # exponents of rbf kernels from which products of rows lose more than half of the digits

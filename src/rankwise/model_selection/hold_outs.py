@@ -14,8 +14,8 @@ from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._scaling import kept_of_all_rows
-from rankwise.estimators.components.held_out_errors import ComponentErrors
-from rankwise.estimators.components.kpcrank import ComponentMixin
+from rankwise.estimators.component_choice import ComponentErrors
+from rankwise.estimators.kpcrank import ComponentMixin
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.estimators.ranker_mixin import explain_calls
 from rankwise.graph import QueryGroups
@@ -714,17 +714,18 @@ def component_errors(
     Examples
     --------
     >>> import numpy as np
-    >>> from rankwise import KPCRank
+    >>> from rankwise import ComponentOptions, KPCRank
     >>> from rankwise.model_selection import component_errors
     >>> rng = np.random.default_rng(0)
     >>> X, qid = rng.standard_normal((200, 2)), np.arange(200) // 10
     >>> y = X[:, 0] + rng.standard_normal(200)
-    >>> found = component_errors(KPCRank(cv="leave_query_out", max_components=8), X, y, qid=qid)
+    >>> options = ComponentOptions(cv="leave_query_out", max_components=8)
+    >>> found = component_errors(KPCRank(options=options), X, y, qid=qid)
     >>> found.n_components
     array([1, 2, 3, 4, 5, 6, 7, 8])
     >>> found.one_se_n_components <= found.best_n_components
     True
-    >>> len(component_errors(KPCRank(max_components=8), X, y, qid=qid, alphas=[0.0, 1.0]))
+    >>> len(component_errors(KPCRank(options=options), X, y, qid=qid, alphas=[0.0, 1.0]))
     2
     """
     if not isinstance(estimator, ComponentMixin):

@@ -380,11 +380,8 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         return tags
 
 
-class RowWeightsMixin:
+class RowWeightsMixin(LeastSquaresRanker):
     """Adds weights of rows to a ranker."""
-
-    make_problem: Any
-    fit_problem: Any
 
     takes_row_weights: ClassVar[bool] = True
 
@@ -439,11 +436,8 @@ class RowWeightsMixin:
         regressions, it holds out up to five parts of the rows (or of the queries), one after the
         other. Held-out rows are scored without weights.
         """
-        problem = self.make_problem(
-            X, y, qid=qid, query_weight=query_weight, sample_weight=sample_weight
-        )
-        fitted: Self = self.fit_problem(problem)
-        return fitted
+        weights = {"query_weight": query_weight, "sample_weight": sample_weight}
+        return self.fit_problem(self.make_problem(X, y, qid=qid, **weights))
 
 
 @dataclass(frozen=True, repr=False, eq=False)

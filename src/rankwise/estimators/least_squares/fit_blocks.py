@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from sklearn.base import clone
 
 from rankwise.backends.arrays import Array, is_sparse, is_tensor, to_host
-from rankwise.backends.backend import Backend
-from rankwise.backends.dispatch import as_given, backend_of
+from rankwise.backends.dispatch import Backend, as_given, backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._scaling import (
     choose_scale,
@@ -25,7 +24,12 @@ from rankwise.estimators._scaling import (
     warn_of_scales,
 )
 from rankwise.estimators._validation import check_training, moved
-from rankwise.estimators.least_squares.base import RegularizationPath, only_solution, warn_of_steps
+from rankwise.estimators.least_squares.base import (
+    LeastSquaresRanker,
+    RegularizationPath,
+    only_solution,
+    warn_of_steps,
+)
 from rankwise.estimators.ranker_mixin import explain_calls
 from rankwise.graph.label_checks import nothing_to_rank
 from rankwise.graph.query_groups import QueryGroups, check_ids
@@ -38,7 +42,7 @@ from rankwise.problem import (
     LandmarkSystem,
     Solution,
 )
-from rankwise.problem.blocks import BlockProducts, BlockSums
+from rankwise.problem.block_sums import BlockProducts, BlockSums
 from rankwise.progress import progress_bar
 from rankwise.scaling import ColumnStatistics, Scaling
 from rankwise.solvers.shifted_cg import shifted_cg, unsolved_residual
@@ -50,15 +54,8 @@ ONCE = (
 )
 
 
-class FitBlocksMixin:
+class FitBlocksMixin(LeastSquaresRanker):
     """Adds `partial_fit`, `fit_blocks` and `path_blocks` to a ranker on landmarks."""
-
-    alpha: Any
-    parameters: ClassVar[Any]
-    make_loss: Any
-    make_space: Any
-    set_alpha: Any
-    set_fitted: Any
 
     # Routing, as in `RankerMixin`.
     __metadata_request__partial_fit = {"qid": True}  # noqa: RUF012
@@ -105,8 +102,7 @@ class FitBlocksMixin:
             note_queries(self, groups)
             X = scaled_rows(self, X, groups)
             sums = _on_backend(sums, backend_of(X)).with_block(loss, X, y, qid)
-        fit_sums(self, sums, X)
-        self.n_queries_ = sums.n_queries
+        fit_sums(self, sums, X, sums.n_queries)
         if not hasattr(self, "block_sums_"):
             warn_of_scales(self, X)
         self.block_sums_ = sums
@@ -146,7 +142,7 @@ class FitBlocksMixin:
         True
         """
         sums, X = sum_blocks(self, blocks, with_folds=self.alpha == "auto")
-        fit_sums(self, sums, X)
+        fit_sums(self, sums, X, sums.n_queries)
         warn_of_scales(self, X)
         return self
 
@@ -170,7 +166,7 @@ class FitBlocksMixin:
         return path_of_sums(template, sums, given, X)
 
 
-def fit_sums(ranker: Any, sums: BlockSums, X: Any) -> None:
+def fit_sums(ranker: Any, sums: BlockSums, X: Any, n_queries: int) -> None:
     """Fit a ranker to sums over rows, and choose alpha by their folds if it is "auto".
 
     X are rows on the device of the fitted arrays; None: the host.
@@ -182,6 +178,7 @@ def fit_sums(ranker: Any, sums: BlockSums, X: Any) -> None:
         choice = choose_from_folds(sums.system, sums.moments, sums.folds, sums.loss, sums.n_rows)
     alpha = float(ranker.alpha) if choice is None else choice.alpha
     ranker.set_fitted(*only_solution(sums.solve([alpha]), X))
+    ranker.n_queries_ = n_queries
     space = ranker.make_space(ranker.n_features_in_)
     ranker.set_alpha(alpha, choice, shared_by_choice(ranker, space))
 
@@ -201,19 +198,11 @@ def path_of_sums(
     return RegularizationPath.of(values, template, sums.solve(values.tolist()), X)
 
 
-class StepBlocksMixin:
+class StepBlocksMixin(LeastSquaresRanker):
     """Adds `fit_blocks` and `path_blocks` to a linear ranker with a loss on pairs."""
 
-    alpha: Any
-    kernel: Any
-    device: Any
     tol: float
     max_iter: int
-    n_queries_: int
-    parameters: ClassVar[Any]
-    make_loss: Any
-    set_alpha: Any
-    set_fitted: Any
 
     def fit_blocks(self, blocks: Iterable[Any]) -> Self:
         """Fit a linear ranker to rows that do not fit in memory, in blocks of whole queries.
@@ -256,8 +245,7 @@ class StepBlocksMixin:
         fit = _solve_blocks(self, products, [alpha])
         self.set_fitted(*only_solution(fit, None))
         warn_of_steps(self, fit)
-        fitted: Self = self.set_alpha(alpha, choice, shared_by_choice(self, FeatureSpace))
-        return fitted
+        return self.set_alpha(alpha, choice, shared_by_choice(self, FeatureSpace))
 
     def path_blocks(self, blocks: Iterable[Any], alphas: Any = None) -> RegularizationPath:
         """Rankers for many values of alpha, fitted to blocks of rows in the passes of one.

@@ -1,23 +1,25 @@
-"""Held-out errors for every number of components."""
+"""The choice of the number of components, and of their ridge penalty, by held-out errors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.backends.dispatch import backend_of
-from rankwise.errors import DataError
-from rankwise.estimators.components.component_space import ComponentSpace
+from rankwise.errors import DataError, ParameterError
 from rankwise.graph import PreferenceGraph, QueryGroups
 from rankwise.graph.query_graph import pair_weight
+from rankwise.holdout.alpha_grid import alpha_grid, coordinate_squares
 from rankwise.holdout.component_folds import component_pair_losses
 from rankwise.kernels import Precomputed
-from rankwise.problem import Problem, Task
+from rankwise.parameters import AnyOf, Choice, Rule, Whole, check_parameters
+from rankwise.problem import Coordinates, Fit, Problem, Space, Task
+from rankwise.problem.component_space import ComponentSpace
 from rankwise.solvers.kpca import Count
 from rankwise.tables import Column, Table, TableMixin
 
@@ -25,6 +27,56 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ROWS_AT_ONCE = 2**19  # of held-out scores ranked in one call
+
+
+OPTIONS: dict[str, Rule] = {
+    "selection": Choice("leading", "spectral"),
+    "cv": AnyOf(Whole(2), Choice("leave_query_out", "leave_pair_out")),
+    "rule": Choice("best", "one_se"),
+    "max_components": AnyOf(None, Whole(1, 10**6)),
+}
+
+
+@dataclass(frozen=True)
+class ComponentOptions:
+    """How `KPCRank` and `KPCR` select components and choose their number.
+
+    Parameters
+    ----------
+    selection : {"leading", "spectral"}, default="leading"
+        Which p directions to use. "leading": the p components of largest variance, the method of
+        the paper's Theorem 1. "spectral": the p eigenvectors of F'LF, over all components, with the
+        largest eigenvalues, section 4.2 of the paper. These are directions of large variance within
+        queries, and predictions differ; for one ranking of all rows they are the same. "spectral"
+        needs all eigenvectors, in O(m^3) time. `KPCR` has "leading" only.
+    cv : int, "leave_query_out" or "leave_pair_out", default=5
+        What is held out for ``n_components="cv"`` and ``alpha="auto"``. An integer: the number of
+        folds of queries with different labels (of rows, without qid; of comparisons or groups, in
+        `fit_pairs`; both in a fixed order), at most one for each of them. Each fold needs a refit
+        with its own components, on the landmarks that remain if they are given as row numbers.
+        "leave_query_out" holds out every query, and "leave_pair_out" every pair of rows of one
+        global ranking. These two are exact, without refits, and keep the components of all rows.
+    rule : {"best", "one_se"}, default="best"
+        "best": the number with the smallest held-out error. "one_se": the smallest number whose
+        error is within one standard error of the minimum, which is safer if labels are very noisy,
+        and too few components otherwise.
+    max_components : int or None, default=200
+        The largest number that "cv" tries. None: no limit.
+
+    Examples
+    --------
+    >>> from rankwise import ComponentOptions, KPCRank
+    >>> ranker = KPCRank(options=ComponentOptions(cv="leave_query_out", max_components=50))
+    """
+
+    selection: str = "leading"
+    cv: Any = 5
+    rule: str = "best"
+    max_components: int | None = 200
+
+    def check(self) -> None:
+        """Raise an error if a value is not valid."""
+        check_parameters(self, OPTIONS)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -433,3 +485,122 @@ def _stacked(folds: list[Array]) -> Array:
 
 def _standard_error(values: Array) -> float:
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenComponentSpace(Space):
+    """Functions of kernel components, chosen by held-out pairs.
+
+    If `chooses_number` is false, the number is that of the space, and only alpha is chosen.
+    """
+
+    space: ComponentSpace
+    options: ComponentOptions
+    chooses_number: bool = True
+    shared: ClassVar[tuple[str, ...]] = ("components",)
+    takes_sparse: ClassVar[bool] = True
+    has_own_hold_outs: ClassVar[bool] = True
+
+    @property
+    def limit(self) -> Count:
+        """The largest number of components that is tried."""
+        if self.chooses_number:
+            return Count(self.options.max_components, strict=False)
+        return self.space.count
+
+    def with_components(self, problem: Problem) -> ChosenComponentSpace:
+        """The same with the components of all rows, which are then computed only once."""
+        return replace(self, space=self.space.with_components(problem, self.limit))
+
+    def errors(self, problem: Problem, alphas: Sequence[float]) -> list[ComponentErrors]:
+        """Held-out errors for every number of components, for each alpha.
+
+        The nested error is that of the rule "best", so that another rule has none.
+        """
+        limit = replace(self.limit, strict=False)
+        found = held_out_errors(self.space, problem, alphas, self.options.cv, limit)
+        if self.options.rule == "best":
+            return found
+        return [replace(one, nested_error=None) for one in found]
+
+    def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
+        """Choose the number of components for each alpha, and fit to all rows."""
+        exact = isinstance(self.options.cv, str)  # folds have components of their own
+        settled = self.with_components(problem) if exact else self
+        errors = settled.errors(problem, alphas)
+        return settled.fit(
+            problem, alphas, errors, [one.chosen(self.options.rule) for one in errors]
+        )
+
+    def solve_best(self, problem: Problem) -> tuple[float, Fit]:
+        """Choose alpha and the number of components together, and fit to all rows.
+
+        The alphas are 0 and values that follow the scale of the components. With the rule "one_se",
+        the fewest components within one standard error of the smallest error are used, with the
+        largest such alpha.
+        """
+        settled = self.with_components(problem)
+        features = settled.space.learn(problem.X, problem.qid, self.limit).of(problem.X)
+        squares = coordinate_squares(problem.tasks, Coordinates(features=features))
+        alphas = [0.0, *alpha_grid(squares, problem.n_rows).tolist()]
+        errors = settled.errors(problem, alphas)
+        a, p = _best(errors, self.options.rule, self.chooses_number)
+        return alphas[a], settled.fit(problem, [alphas[a]], [errors[a]], [p])
+
+    def fit(
+        self,
+        problem: Problem,
+        alphas: Sequence[float],
+        errors: Sequence[ComponentErrors],
+        numbers: Sequence[int],
+    ) -> Fit:
+        """Fit to all rows, with these numbers of components if they are to be chosen."""
+        space = self.space
+        if self.chooses_number:
+            space = replace(space, count=Count(max(numbers), strict=False))
+        fit = space.solve(problem, alphas)
+        if not self.chooses_number:
+            numbers = [solution.n_components for solution in fit.solutions]
+        solutions = [
+            solution.with_number(min(p, solution.n_components), found)
+            for solution, p, found in zip(fit.solutions, numbers, errors, strict=True)
+        ]
+        return Fit(fit.basis, solutions)
+
+    def fixed(self) -> ComponentSpace:
+        """The space for exact hold-outs, which need a fixed number of components."""
+        if not self.chooses_number:
+            return self.space
+        raise ParameterError(
+            "Exact hold-outs keep the components fixed and need a fixed n_components: got "
+            'n_components="cv". Use RankingSearchCV with a number of folds, which refits.'
+        )
+
+    def hold_out_queries(
+        self, problem: Problem, alphas: Sequence[float], folds: Sequence[Index]
+    ) -> Array:
+        """As for the space of a fixed number of components."""
+        return self.fixed().hold_out_queries(problem, alphas, folds)
+
+    def coordinates(self, problem: Problem) -> Coordinates:
+        """Coordinates on the components of all rows."""
+        return self.fixed().coordinates(problem)
+
+
+def _best(errors: list[ComponentErrors], rule: str, any_number: bool) -> tuple[int, int]:
+    """Which alpha, in ascending order, and how many components a rule chooses.
+
+    The fewest components that the rule allows, and the largest alpha with so many.
+    """
+    p = min(len(found.error) for found in errors)
+    tried = slice(0, p) if any_number else slice(p - 1, p)
+    error = np.array([found.error[tried] for found in errors])
+    limit = error.min()
+    if rule == "one_se":
+        a, k = np.unravel_index(np.argmin(error), error.shape)
+        spread = errors[a].standard_error[tried][k]
+        limit += spread if np.isfinite(spread) else 0.0
+    allowed = error <= limit
+    first = np.where(allowed.any(axis=1), np.argmax(allowed, axis=1), p)
+    fewest = int(first.min())
+    return int(np.flatnonzero(first == fewest)[-1]), fewest + 1

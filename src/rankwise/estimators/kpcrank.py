@@ -9,9 +9,9 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.dispatch import backend_of
+from rankwise.errors import ParameterError
 from rankwise.estimators._scaling import prepare_rows, warn_of_scales
-from rankwise.estimators.components.chosen_space import ChosenComponentSpace
-from rankwise.estimators.components.component_space import ComponentSpace
+from rankwise.estimators.component_choice import OPTIONS, ChosenComponentSpace, ComponentOptions
 from rankwise.estimators.least_squares.base import LeastSquaresRanker, only_solution
 from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
 from rankwise.estimators.ranker_mixin import (
@@ -22,27 +22,21 @@ from rankwise.estimators.ranker_mixin import (
 )
 from rankwise.parameters import AnyOf, Choice, Number, Rule, Whole
 from rankwise.problem import PairLoss, Problem, RowLoss
+from rankwise.problem.component_space import ComponentSpace
 from rankwise.problem.landmarks import LandmarkChoice, check_for_landmarks
 from rankwise.solvers.kpca import Count
 
-MOST_COMPONENTS = 10**6
 COMPONENT_PARAMETERS: dict[str, Rule] = {
     "n_components": AnyOf(Whole(1), Number(0, 1, open_low=True), Choice("auto", "cv")),
     "alpha": AnyOf(Number(0), Choice("auto")),
     **KERNEL_PARAMETERS,
-    "cv": AnyOf(Whole(2), Choice("leave_query_out", "leave_pair_out")),
-    "rule": Choice("best", "one_se"),
-    "max_components": AnyOf(None, Whole(1, MOST_COMPONENTS)),
 }
 
 
-class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSquaresRanker):
     """Adds `transform` and `predict_path` to a ranker on components."""
 
-    basis_: Any
-    solution_: Any
     n_components_: int
-    fit: Any
 
     #: A search refits, because exact hold-outs would keep components that use held-out rows.
     exact_search: ClassVar[bool] = False
@@ -127,6 +121,18 @@ class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         p = solution.n_components
         return super().set_fitted(basis.leading(p), solution.leading(p))
 
+    @classmethod
+    def upgraded_parameters(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Parameters of a model file, which may be of an earlier version, as they are now."""
+        now = dict(parameters)
+        moved = {name: now.pop(name) for name in OPTIONS if name in now}
+        if moved and ComponentOptions(**moved) != ComponentOptions():
+            now["options"] = ComponentOptions(**moved)
+        return now
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(self.upgraded_parameters(state))
+
     @property
     def _n_features_out(self) -> int:
         return self.n_components_
@@ -137,7 +143,7 @@ class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return tags
 
 
-class KPCRank(FitPairsMixin, ComponentMixin, LeastSquaresRanker):
+class KPCRank(FitPairsMixin, ComponentMixin):
     """Pairwise least squares on the leading principal components of a kernel.
 
     Rows are projected onto the p components of largest variance, and differences of scores are
@@ -169,10 +175,10 @@ class KPCRank(FitPairsMixin, ComponentMixin, LeastSquaresRanker):
         - an integer, which is at most the numerical rank of the kernel;
         - a float from 0 to 1: the smallest number with this share of the variance of the kernel;
         - "auto": the numerical rank of the kernel;
-        - "cv": chosen by held-out errors, see `cv` and `rule`.
+        - "cv": chosen by held-out errors, see `ComponentOptions`.
     alpha : float or "auto", default=0.0
         Ridge penalty on the weights, at least 0. With all components, this is `RankRLS`. "auto":
-        the held-out errors of `cv` choose among 0 and values that follow the scale of the
+        held-out errors choose among 0 and values that follow the scale of the
         components, together with the number of components if that is "cv". All numbers and alphas
         share the components: one eigendecomposition for each fold, or one for all exact hold-outs.
     kernel, gamma, degree, coef0, scale
@@ -180,25 +186,9 @@ class KPCRank(FitPairsMixin, ComponentMixin, LeastSquaresRanker):
         rows as they are.
     ties, weighting
         As for `RankRLS`.
-    selection : {"leading", "spectral"}, default="leading"
-        Which p directions to use. "leading": the p components of largest variance, the method of
-        the paper's Theorem 1. "spectral": the p eigenvectors of F'LF, over all components, with the
-        largest eigenvalues, section 4.2 of the paper. These are directions of large variance within
-        queries, and predictions differ; for one ranking of all rows they are the same. "spectral"
-        needs all eigenvectors, in O(m^3) time.
-    cv : int, "leave_query_out" or "leave_pair_out", default=5
-        For ``n_components="cv"``. An integer: the number of folds of queries with different labels
-        (of rows, without qid; of comparisons or groups, in `fit_pairs`; both in a fixed order), at
-        most one for each of them. Each fold needs a refit with its own components, on the landmarks
-        that remain if they are given as row numbers. "leave_query_out" holds out every query, and
-        "leave_pair_out" every pair of rows of one global ranking. These two are exact, without
-        refits, and keep the components of all rows.
-    rule : {"best", "one_se"}, default="best"
-        For ``n_components="cv"``. "best": the number with the smallest held-out error. "one_se":
-        the smallest number whose error is within one standard error of the minimum, which is
-        safer if labels are very noisy, and too few components otherwise.
-    max_components : int or None, default=200
-        The largest number that "cv" tries. None: no limit.
+    options : ComponentOptions, optional
+        Which directions to use, what is held out to choose their number, and how many are tried.
+        None: the defaults of `ComponentOptions`.
     n_landmarks, landmarks, random_state
         Use components of the kernel on landmarks instead of all rows, as for `SparseRankRLS`. If
         `landmarks` and `n_landmarks` are None: all rows. `n_landmarks` alone: random rows.
@@ -260,7 +250,6 @@ max_query_rows_, basis_, solution_, n_queries_
     parameters: ClassVar[Mapping[str, Rule]] = {
         **COMPONENT_PARAMETERS,
         **LOSS_PARAMETERS,
-        "selection": Choice("leading", "spectral"),
     }
 
     def __init__(
@@ -275,10 +264,7 @@ max_query_rows_, basis_, solution_, n_queries_
         scale: str | None = "auto",
         ties: str = "include",
         weighting: str = "rows",
-        selection: str = "leading",
-        cv: Any = 5,
-        rule: str = "best",
-        max_components: int | None = 200,
+        options: ComponentOptions | None = None,
         n_landmarks: int | None = None,
         landmarks: Any = None,
         random_state: Any = None,
@@ -293,10 +279,7 @@ max_query_rows_, basis_, solution_, n_queries_
         self.scale = scale
         self.ties = ties
         self.weighting = weighting
-        self.selection = selection
-        self.cv = cv
-        self.rule = rule
-        self.max_components = max_components
+        self.options = options
         self.n_landmarks = n_landmarks
         self.landmarks = landmarks
         self.random_state = random_state
@@ -308,10 +291,10 @@ max_query_rows_, basis_, solution_, n_queries_
 
     def make_space(self, n_features: int) -> ComponentSpace | ChosenComponentSpace:
         """Functions of kernel components."""
-        return _make_space(self, n_features, self.selection)
+        return _make_space(self, n_features)
 
 
-class KPCR(ComponentMixin, LeastSquaresRanker):
+class KPCR(ComponentMixin):
     """Least-squares regression on the leading principal components of a kernel.
 
     The pointwise baseline of `KPCRank`: with the first p kernel principal components F,
@@ -327,7 +310,7 @@ class KPCR(ComponentMixin, LeastSquaresRanker):
         As for `KPCRank`; "cv" also uses the order of rows of the same query.
     alpha, kernel, gamma, degree, coef0, scale
         As for `KPCRank`.
-    cv, rule, max_components, n_landmarks, landmarks, random_state, device
+    options, n_landmarks, landmarks, random_state, device
         As for `KPCRank`.
 
     Attributes
@@ -362,9 +345,7 @@ max_query_rows_, n_queries_, n_features_in_, feature_names_in_
         degree: float = 3,
         coef0: float = 1.0,
         scale: str | None = "auto",
-        cv: Any = 5,
-        rule: str = "best",
-        max_components: int | None = 200,
+        options: ComponentOptions | None = None,
         n_landmarks: int | None = None,
         landmarks: Any = None,
         random_state: Any = None,
@@ -377,9 +358,7 @@ max_query_rows_, n_queries_, n_features_in_, feature_names_in_
         self.degree = degree
         self.coef0 = coef0
         self.scale = scale
-        self.cv = cv
-        self.rule = rule
-        self.max_components = max_components
+        self.options = options
         self.n_landmarks = n_landmarks
         self.landmarks = landmarks
         self.random_state = random_state
@@ -394,9 +373,16 @@ max_query_rows_, n_queries_, n_features_in_, feature_names_in_
         return _make_space(self, n_features)
 
 
-def _make_space(
-    ranker: KPCRank | KPCR, n_features: int, selection: str = "leading"
-) -> ComponentSpace | ChosenComponentSpace:
+def _make_space(ranker: KPCRank | KPCR, n_features: int) -> ComponentSpace | ChosenComponentSpace:
+    options = ComponentOptions() if ranker.options is None else ranker.options
+    if not isinstance(options, ComponentOptions):
+        raise ParameterError(f"options must be ComponentOptions(...) or None: got {options!r}.")
+    options.check()
+    if options.selection != "leading" and ranker.make_loss().has_intercept:
+        raise ParameterError(
+            f'{type(ranker).__name__} has selection="leading" only: got {options.selection!r}. Use '
+            "KPCRank."
+        )
     choice = None
     if ranker.landmarks is not None or ranker.n_landmarks is not None:
         method = "random" if ranker.landmarks is None else ranker.landmarks
@@ -412,9 +398,7 @@ def _make_space(
     kernel = make_kernel(ranker, n_features)
     if choice is not None:
         check_for_landmarks(kernel)
-    space = ComponentSpace(kernel, count, selection, choice, ranker.random_state)
+    space = ComponentSpace(kernel, count, options.selection, choice, ranker.random_state)
     if number == "cv" or ranker.alpha == "auto":
-        return ChosenComponentSpace(
-            space, ranker.cv, ranker.rule, ranker.max_components, chooses_number=number == "cv"
-        )
+        return ChosenComponentSpace(space, options, chooses_number=number == "cv")
     return space

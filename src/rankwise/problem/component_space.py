@@ -11,8 +11,6 @@ import numpy as np
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import ParameterError
-from rankwise.holdout.alpha_grid import alpha_grid, coordinate_squares
-from rankwise.holdout.component_folds import component_folds
 from rankwise.kernels import Kernel, Precomputed
 from rankwise.kernels.products import finite_kernel_product
 from rankwise.kernels.training import training_kernel
@@ -30,7 +28,7 @@ from rankwise.problem import (
 from rankwise.problem.kernel_space import check_spread
 from rankwise.problem.landmarks import LandmarkChoice
 from rankwise.problem.memory import check_kernel_fits
-from rankwise.problem.problem import Expansion, plain
+from rankwise.problem.problem import KernelSum, plain
 from rankwise.solvers.kpca import (
     Count,
     KernelComponents,
@@ -41,6 +39,7 @@ from rankwise.solvers.kpca import (
 )
 from rankwise.solvers.nested_least_squares import (
     SpectralDirections,
+    component_folds,
     component_triangle,
     rounding_noise,
 )
@@ -123,10 +122,10 @@ class ComponentBasis(Basis):
         a, offset = on.array(self.A) @ weights, on.array(self.means) @ weights
         return finite_kernel_product(self.kernel, X, self.columns, a) - offset
 
-    def expansion(self, weights: Array) -> Expansion:
+    def expansion(self, weights: Array) -> KernelSum:
         """The scores as a sum of kernel values, on the host."""
         A, means = to_host(self.A), to_host(self.means)
-        return Expansion(self.kernel, to_host(self.points), A @ weights, means @ weights)
+        return KernelSum(self.kernel, to_host(self.points), A @ weights, means @ weights)
 
     def attributes(self, solution: ComponentSolution) -> dict[str, Any]:
         """The fitted attributes of `KPCRank`."""
@@ -203,12 +202,6 @@ class ComponentSpace(Space):
         """The same space with the components of the rows of a problem."""
         count = Count() if self.selection == "spectral" else count
         return replace(self, learned=self.learn(problem.X, problem.qid, count))
-
-    def alphas(self, problem: Problem, count: Count) -> list[float]:
-        """Ridge penalties that follow the scale of the components, ascending."""
-        features = self.learn(problem.X, problem.qid, count).of(problem.X)
-        squares = coordinate_squares(problem.tasks, Coordinates(features=features))
-        return alpha_grid(squares, problem.n_rows).tolist()
 
     def learn(self, X: Any, qid: Any, count: Count) -> Projection:
         """Learn components from rows."""
