@@ -25,7 +25,7 @@ from rankwise.asking.session import AlreadyAnswered, Question, Session
 from rankwise.asking.web.api import ApiRoutes
 from rankwise.asking.web.guards import LARGEST_BODY, Doorkeeper, Guard, Visitor
 from rankwise.asking.web.organizer import OrganizerRoutes
-from rankwise.asking.web.pages import Pages, render
+from rankwise.asking.web.templating import Pages, render
 from rankwise.errors import ParameterError, RankwiseError
 
 ASSETS = {

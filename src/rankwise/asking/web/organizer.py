@@ -18,7 +18,7 @@ from rankwise.asking.background import Background
 from rankwise.asking.items import IMAGE_TYPES, TEXT_TYPES, Item, file_item, read_items
 from rankwise.asking.session import Refused
 from rankwise.asking.web.guards import as_number
-from rankwise.asking.web.pages import Pages
+from rankwise.asking.web.templating import Pages
 from rankwise.errors import DataError
 
 _HOURS = 12
