@@ -17,9 +17,8 @@ from rankwise.backends.jit import compiled, inlined
 from rankwise.backends.threads import map_in_threads
 from rankwise.errors import DataError
 from rankwise.graph import QueryGroups
-from rankwise.holdout.held_out_pairs import check_pairs, one_ranking
 from rankwise.holdout.hold_out_problem import HoldOutProblem, largest_size
-from rankwise.holdout.leave_pair_out import ranking_system
+from rankwise.holdout.leave_pair_out import check_pairs, one_ranking, ranking_system
 from rankwise.holdout.leave_query_out import Conditional
 from rankwise.holdout.pair_differences import block_slopes, listed_differences
 from rankwise.holdout.pair_systems import Laplacian, centred
@@ -59,16 +58,6 @@ def standard_labels(labels: Array) -> Array:
     """The labels, or, if there are two, numbers with a mean of 0: which ones does not matter."""
     names = np.unique(labels)
     return labels if len(names) != 2 else (labels == names[1]) - np.mean(labels == names[1])
-
-
-def shares_system(problem: HoldOutProblem) -> bool:
-    """Whether P does not depend on the labels: one ranking, in which all pairs count.
-
-    Without tied pairs, this is so if there are none.
-    """
-    labels = problem.labels[:, 0]
-    all_count = problem.loss.ties == "include" or len(np.unique(labels)) == len(labels)
-    return problem.groups.n_groups == 1 and all_count
 
 
 def permuted_errors(problem: HoldOutProblem, labels: Array, units: QueryGroups) -> Array:
@@ -257,7 +246,8 @@ def _stacked_differences(
     def over_level(values: Array, rows: Index) -> Array:
         """Sums over the level of these rows, divided by d n."""
         p = level[rows[0]]
-        return values[:, level == p].sum(axis=1) / float(laplacian.degrees[p] * laplacian.n)
+        sums: Array = values[:, level == p].sum(axis=1)
+        return sums / float(laplacian.degrees[p] * laplacian.n)
 
     Z = over_level(P, first) - over_level(P, second)
     f = on.copy(y[None] + 0.0 * a)
