@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index, to_host
+from rankwise.backends.arrays import EPS, Array, Index, to_host
 from rankwise.backends.dispatch import backend_of
 from rankwise.backends.jit import compiled, inlined
 from rankwise.backends.threads import map_in_threads
@@ -23,7 +23,7 @@ from rankwise.holdout.leave_query_out import Conditional
 from rankwise.holdout.pair_differences import block_slopes, listed_differences
 from rankwise.holdout.pair_systems import Laplacian, centred
 from rankwise.holdout.plans import Pairs
-from rankwise.holdout.rounding import check_digits, explained_rounding, lost_in_rounding
+from rankwise.holdout.rounding import UNRELIABLE, explained_rounding, lost_in_rounding
 
 BLOCK_VALUES = 2**17  # differences computed at a time on a device
 KEYS = 2**14  # random numbers drawn at a time
@@ -186,7 +186,8 @@ def stacked_errors(problem: HoldOutProblem, labels: Array, units: QueryGroups) -
 
     P depends on the labels. But permuting the labels is the same as permuting the rows of the
     kernel matrix under labels that stay in place: levels and pairs are those of the given labels,
-    and the systems of many permutations are one stack of matrices.
+    and the systems of many permutations are one stack of matrices. Raises LinAlgError if rounding
+    errors are too large for the inverses.
     """
     check_pairs(problem, 0, Pairs(None, keep_ties=False))
     compared = compared_pairs(labels[:, 0], units)
@@ -238,7 +239,8 @@ def _stacked_differences(
     inverse_B = np.diag(1.0 / d) - same / (d * laplacian.n)
     trace = float(K[0].diagonal().sum())
     G = on.xp.linalg.inv(K + on.array(lam * inverse_B + (trace / n + lam / d.min()) / n))
-    check_digits(trace, 1.0 / float(G.diagonal(0, 1, 2).max()))
+    if not EPS * trace * float(G.diagonal(0, 1, 2).max()) < UNRELIABLE:
+        raise np.linalg.LinAlgError("ill-conditioned")
     sums = G.sum(axis=1)
     P = lam * (G - sums[:, :, None] * (sums / sums.sum(axis=1)[:, None])[:, None])
     a = P @ y
