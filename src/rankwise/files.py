@@ -18,7 +18,7 @@ if sys.platform != "win32":
     import fcntl
 
 DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # errors of disks that are full
-NAME = 40  # characters of the name of a file in that of its temporary file
+NAME = 40  # characters of a file name that its temporary file repeats
 
 
 def check_regular(path: str | os.PathLike[str]) -> None:

@@ -1,6 +1,6 @@
 """Checks of estimator parameters, declared as one table per estimator.
 
-A table maps the name of each parameter to a rule that says which values are valid::
+A table maps the name of each parameter to a rule for its valid values::
 
     PARAMETERS = {
         "alpha": Number(0),
@@ -37,10 +37,11 @@ class Rule(Protocol):
 
     def hint(self, value: Any) -> str:
         """A suggestion for an invalid value, or an empty string."""
+        return ""
 
 
 @dataclass(frozen=True)
-class Number:
+class Number(Rule):
     """A finite number between two bounds, which are inclusive unless declared open."""
 
     low: float = -np.inf
@@ -60,10 +61,6 @@ class Number:
         below = number < self.high if self.open_high else number <= self.high
         return bool(np.isfinite(number) and above and below)
 
-    def hint(self, value: Any) -> str:
-        """No suggestion."""
-        return ""
-
     def __str__(self) -> str:
         low = "" if self.low == -np.inf else _low(self.low, self.open_low)
         if self.high == np.inf:
@@ -73,7 +70,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Whole:
+class Whole(Rule):
     """An integer between two inclusive bounds."""
 
     low: int
@@ -85,10 +82,6 @@ class Whole:
             return False
         return self.low <= int(value) <= self.high
 
-    def hint(self, value: Any) -> str:
-        """No suggestion."""
-        return ""
-
     def __str__(self) -> str:
         if self.high < 2**62:
             return f"an integer from {self.low} to {self.high}"
@@ -96,7 +89,7 @@ class Whole:
 
 
 @dataclass(frozen=True, init=False)
-class Choice:
+class Choice(Rule):
     """One of several strings."""
 
     words: tuple[str, ...]
@@ -118,23 +111,19 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Flag:
+class Flag(Rule):
     """True or False."""
 
     def allows(self, value: Any) -> bool:
         """Whether a value is a boolean."""
         return isinstance(value, (bool, np.bool_))
 
-    def hint(self, value: Any) -> str:
-        """No suggestion."""
-        return ""
-
     def __str__(self) -> str:
         return "True or False"
 
 
 @dataclass(frozen=True, init=False)
-class AnyOf:
+class AnyOf(Rule):
     """A value that satisfies at least one of several rules; None allows the value None."""
 
     rules: tuple[Rule | None, ...]
@@ -186,12 +175,12 @@ def parse_parameter(name: str, text: str, rule: Rule | None) -> Any:
     (2, None)
     """
     words = {"none": None, "true": True, "false": False}
-    found = [words[text.lower()]] if text.lower() in words else []
+    found: list[Any] = [words[text.lower()]] if text.lower() in words else []
     for number in (int, float):
         with suppress(ValueError):
-            found += [] if "_" in text else [number(text)]  # Python reads 1_0 as 10
+            found.append(number(text))
     found.append(text)
-    value = next((each for each in found if rule is None or rule.allows(each)), found[0])
+    value = next((each for each in found if rule is None or rule.allows(each)), text)
     if rule is not None:
         check_value(name, value, rule)
     return value

@@ -25,7 +25,7 @@ from rankwise import (
     TransductiveRankRLS,
     load_model,
 )
-from rankwise.cli.options import ELSEWHERE, RankerOptions, models, parse_numbers
+from rankwise.cli.options import ELSEWHERE, RankerOptions, models, values_of
 from rankwise.data import LetorBlocks, normalize_per_query, read_letor
 from rankwise.metrics import (
     average_precision,
@@ -35,6 +35,7 @@ from rankwise.metrics import (
     rank_biased_precision,
     recall_at_k,
 )
+from rankwise.parameters import Number
 from rankwise.rankers import RANKERS, ranker_class
 
 
@@ -188,7 +189,7 @@ def test_missing_values_need_a_number(run, tmp_path, model):
     path.write_text("1 qid:1 1:0.5 2:NULL\n2 qid:1 1:NULL 2:1\n")
     options = "--model", model, "-o", out
     message = run("fit", path, *options, ok=False)
-    assert "line 1: feature 2 is NULL" in message
+    assert "line 1: the value 'NULL' of feature 2 is a missing value" in message
     assert "--fill 0" in message
     run("fit", path, "--fill", "-1", *options)
     for command in ("predict", "evaluate"):
@@ -202,7 +203,7 @@ def test_the_number_of_features(files, run, tmp_path):
     run("fit", files.train, "-o", out, "--features", 9)
     assert load_model(out).n_features_in_ == 9
     message = run("fit", files.train, "-o", out, "--features", 5, "--force", ok=False)
-    assert "has 6 features, but --features has 5" in message
+    assert "feature 6, but --features has 5 features" in message
 
 
 def test_boosted_trees(files, run, tmp_path):
@@ -222,8 +223,8 @@ def test_boosted_trees(files, run, tmp_path):
 
 
 def test_alphas_as_grid_and_as_list():
-    assert_allclose(parse_numbers("1e-2:1e2:5", "alphas"), [0.01, 0.1, 1, 10, 100])
-    assert parse_numbers("0, 1,2.5", "alphas") == [0.0, 1.0, 2.5]
+    assert_allclose(values_of("alpha", "1e-2:1e2:5", Number(0)), [0.01, 0.1, 1, 10, 100])
+    assert values_of("alpha", "0, 1,2.5", Number(0)) == [0.0, 1.0, 2.5]
 
 
 def test_every_ranker_has_a_name_here_or_a_word_about_it():
@@ -356,10 +357,13 @@ def test_a_ranker_without_a_path_is_refitted_for_each_alpha(files, run, tmp_path
         (["--alphas", "1:10:3"], "choose alpha on a validation file, with --valid FILE"),
         (["--metric", "MAP"], "give --valid as well"),
         (["--valid", "VALID", "--alphas", "1:10"], "FROM:TO:COUNT"),
-        (["--valid", "VALID", "--alphas", "0:10:3"], "FROM:TO:COUNT"),
-        (["--valid", "VALID", "--alphas", "1:10:10001"], "Give at most 10,000 values"),
+        (["--valid", "VALID", "--alphas", "0:10:3"], "alpha must be a finite number above 0"),
+        (
+            ["--valid", "VALID", "--alphas", "1:10:10001"],
+            "the COUNT of alpha must be",
+        ),
         (["--workers", "1001"], "'--workers'"),
-        (["--valid", "VALID", "--alphas", "1,-2"], "FROM:TO:COUNT"),
+        (["--valid", "VALID", "--alphas", "1,-2"], "alpha must be"),
         (["--valid", "VALID", "--metric", "mop"], "metric must be one of"),
         (["--valid", "VALID", "--metric", "ndcg@5", "--relevant", "2"], "'--relevant'"),
         (["--set", "gamma=1"], "gamma has no effect on this kernel"),
@@ -424,13 +428,13 @@ def test_validation_data_with_more_features(files, run, tmp_path):
     wide = tmp_path / "wide.txt"
     wide.write_text("1 qid:1 1:0.5\n2 qid:1 8:1\n")
     message = run("fit", files.train, "-o", tmp_path / "m", "--valid", wide, ok=False)
-    assert "has 8 features" in message
-    assert "has 6" in message
+    assert "line 2: feature 8, but" in message
+    assert "has 6 features" in message
 
 
 @pytest.mark.parametrize("valid", [False, True])
 def test_a_sparse_model_is_fitted_block_by_block(files, run, tmp_path, monkeypatch, valid):
-    monkeypatch.setattr("rankwise.data.letor.reading.BLOCK_BYTES", 1)
+    monkeypatch.setattr("rankwise.data.query_rows.BLOCK_BYTES", 1)
     monkeypatch.setattr("rankwise.data.letor.reading.BLOCK_BYTES", 256)
     assert len(list(LetorBlocks(files.train))) > 3
     out = tmp_path / "model.rankwise"
@@ -480,7 +484,7 @@ def test_without_query_ids_a_sparse_model_reads_all_rows_at_once(files, run, tmp
 
 def test_a_sparse_model_says_that_there_are_more_features(files, run, tmp_path):
     options = ["--model", "sparse-rankrls", "--features", 3, "-o", tmp_path / "m.rankwise"]
-    assert "has 6 features, but --features has 3" in run("fit", files.train, *options, ok=False)
+    assert ", but --features has 3 features" in run("fit", files.train, *options, ok=False)
 
 
 def test_the_sparse_baseline(files, run, tmp_path):

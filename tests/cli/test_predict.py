@@ -85,7 +85,7 @@ def test_more_features_than_the_model_has(run, model, tmp_path):
     wide = tmp_path / "wide.txt"
     wide.write_text("0 qid:1 1:0.5 77:1\n")
     message = run("predict", model, wide, ok=False)
-    assert "has 77 features" in message
+    assert "feature 77, but the model" in message
     assert "has 6" in message
 
 

@@ -99,5 +99,5 @@ def test_columns_of_text_are_left_out():
     assert data.X.tolist() == [[1.0], [2.0], [3.0]]
     items["size"] = [1, "big", 3]
     left_out = pytest.warns(UserWarning, match="title")
-    with left_out, pytest.raises(DataError, match="or remove the column"):
+    with left_out, pytest.raises(DataError, match="or leave the column out"):
         read_comparisons(items, votes)

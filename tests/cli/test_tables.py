@@ -162,7 +162,7 @@ def test_options_for_the_other_kind_of_file_are_refused(files, tables, run, tmp_
     for arguments, words in (
         (("fit", files.train, "--query", "qid", *out), "is read as a LETOR file"),
         (("fit", files.train, "--impute", "mean", *out), "This is for tables"),
-        (("fit", files.train, "--features", "a,b", *out), "give the number of features"),
+        (("fit", files.train, "--features", "a,b", *out), "--features of a LETOR file must be"),
         (("fit", tables / "train.csv", "--fill", "0", *out), "use --impute"),
         (
             ("fit", tables / "train.csv", "--format", "xls", *out),
@@ -172,7 +172,7 @@ def test_options_for_the_other_kind_of_file_are_refused(files, tables, run, tmp_
             ("fit", tables / "train.csv", "--encode", "words", *out),
             "'words' is not one of",
         ),
-        (("fit", tables / "train.csv", "--impute", "zero", *out), "Choose from mean"),
+        (("fit", tables / "train.csv", "--impute", "zero", *out), "--impute must be one of mean"),
         (("fit", tables / "train.csv", "--valid", files.valid, *out), "both be tables"),
         (("fit", tables / "train-mixed.csv", *out), "--ignore brand"),
         (("fit", tables / "train-mixed.csv", "--ignore", "brand", *out), "b 12 (21%)"),

@@ -347,8 +347,8 @@ def test_without_matplotlib(files, tune, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--alphas", "1:10"], "'--alpha'"),
-        (["--set", "gamma=1:10", "--kernel", "rbf"], "'--set'"),
+        (["--alphas", "1:10"], "alpha must be FROM:TO:COUNT"),
+        (["--set", "gamma=1:10", "--kernel", "rbf"], "gamma must be FROM:TO:COUNT"),
         (["--kernel", "rbf,linear", "--set", "degree=2"], "degree has no effect on this kernel"),
         (["--kernel", "rbf,spline"], "kernel must be one of linear, rbf"),
         (["--set", "ties=both"], "ties must be one of include, exclude"),

@@ -51,7 +51,7 @@ def fault(tmp_path, content, **options):
         ("1 qid:1 1:-", "the value '-' of feature 1 is not a number"),
         ("1 qid:1 1:0x1f", "the value '0x1f' of feature 1 is not a number"),
         ("1 qid:1 1:nan", "the value 'nan' of feature 1 is not finite: replace it"),
-        ("1 qid:1 1:-INF", "the row. A missing value is written as NULL, and read as the"),
+        ("1 qid:1 1:-INF", "the row. A missing value is written as NULL, and read as a number"),
         ("1 qid:1 1:1e309", "the value '1e309' of feature 1 is too large for float64"),
         ("1 qid:1 1:" + "9" * 400, "of feature 1 is too large for float64"),
         ("1 qid:1 1:0." + "0" * 9999 + "1e100000", "of feature 1 is too large for float64"),

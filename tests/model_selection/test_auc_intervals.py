@@ -238,18 +238,14 @@ def test_bad_parameters():
         auc_interval(RankRLS(1.0), X, Y, level=95)
     with pytest.raises(DataError, match="One label per row"):
         auc_interval(RankRLS(1.0), X, np.column_stack((Y, Y)))
-    with pytest.raises(ParameterError, match='number of folds or "pairs"'):
+    with pytest.raises(ParameterError, match='at least 2, or "pairs"'):
         nested_leave_pair_out(RankRLS(1.0), X, Y, outer="folds")
-    with pytest.raises(DataError, match="All labels are equal"):
-        nested_leave_pair_out(RankRLS(1.0), X, np.ones(24))
     with pytest.raises(DataError, match="single row"):
         auc_interval(RankRLS(1.0), X, np.arange(24) == 3)
     with pytest.raises(DataError, match="single row"):
         nested_leave_pair_out(RankRLS(1.0), X, np.arange(24) == 3)
     with pytest.raises(DataError, match="in one group"):
         nested_leave_pair_out(RankRLS(1.0), X, Y, groups=np.ones(24))
-    with pytest.raises(DataError, match="shape"):
-        nested_leave_pair_out(RankRLS(1.0), X, np.column_stack((Y, Y)))
 
 
 def test_all_outer_pairs_are_leave_pair_out():

@@ -50,18 +50,15 @@ class GoalOptions:
         """The goal; None if no option was given."""
         from rankwise.asking import Goal
 
-        values: dict[str, Any] = {"wrong": self.wrong}
-        if self.sure is not None:
-            values["sure"] = self.sure
-        if self.goal == "top" or (self.goal is None and self.top is not None):
-            return Goal("top", k=self.top or 10, **values)
-        if self.top is not None:
+        goal = "top" if self.goal is None and self.top is not None else self.goal
+        if goal != "top" and self.top is not None:
             refuse("top", "It is for --goal top.")
-        if self.goal == "best":
-            return Goal("top", k=1, **values)
-        if self.goal == "order" or self.wrong is not None or self.sure is not None:
-            return Goal(**values)
-        return None
+        if goal is None and self.wrong is None and self.sure is None:
+            return None
+        values: dict[str, Any] = {} if self.sure is None else {"sure": self.sure}
+        if goal in ("top", "best"):
+            values |= {"kind": "top", "k": 1 if goal == "best" else self.top or 10}
+        return Goal(wrong=self.wrong, **values)
 
 
 @dataclass(frozen=True)
@@ -103,10 +100,6 @@ class ItemColumns:
             embeddings=self.embeddings,
         )
 
-    def given(self) -> str | None:
-        """The name of an option that was given."""
-        return next((name for name, value in vars(self).items() if value is not None), None)
-
 
 @dataclass(frozen=True)
 class ServerOptions:
@@ -143,8 +136,8 @@ class ServerOptions:
         if not others:
             refuse(
                 "host",
-                f"At {self.host}, other machines can reach the page. Say by which names they call "
-                "this one, as in --names myhost.example,192.168.1.5.",
+                f"At {self.host}, other machines can reach the page. Name this machine as they "
+                "call it, as in --names myhost.example,192.168.1.5.",
             )
         return [*local, *others]
 
@@ -224,7 +217,7 @@ def ask(
             complain(
                 "warning",
                 f"Everyone who can reach {server.host} and has a link can take part, and what is "
-                "sent is not encrypted: use it in a network that you trust.",
+                "sent is not encrypted: use it in a private network.",
             )
         note(
             f"{plural(len(found.items), 'item')}, {plural(found.n_answers(), 'answer')} so far. "
@@ -243,10 +236,10 @@ def _open(items: Path | None, session: Path | None, columns: ItemColumns, demo: 
     from rankwise.asking.log import SqliteLog, is_session_file
 
     path = _path(items, session, demo)
-    given = columns.given()
     if items is not None and is_session_file(items):
-        if given is not None:
-            refuse(given, f"{items} is an earlier session: its items are known.")
+        for name, value in vars(columns).items():
+            if value is not None:
+                refuse(name, f"{items} is an earlier session: its items are known.")
         return Session(log=SqliteLog(items))
     if path.exists() and path.stat().st_size and not is_session_file(path):
         refuse("session", f"{path} is not a session: give another file.")

@@ -22,10 +22,9 @@ def card(
 ) -> None:
     """Write a model card: data, parameters, held-out scores, features by weight, and limits.
 
-    Scores come from --rows, which should be rows that the model was not fitted to, with 95%
-    intervals over queries; and from the hold-outs that the model file remembers. The features of a
-    linear model are shown by weight. Those of other models are shown by their importance for the
-    order of --rows, if these are given.
+    Scores come from --rows, with 95% intervals over queries, and from the hold-outs in the model
+    file. Use rows that the model was not fitted to. The features of a linear model are shown by
+    weight. For other models, features are shown by their importance for the order of --rows.
 
     Pictures of a Markdown card are written beside it, as SVG files.
 

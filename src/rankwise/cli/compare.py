@@ -31,10 +31,10 @@ def compare(
     """Compare models on a LETOR file or a table: which is better, and is it more than chance?
 
     Prints the mean of each metric for each model, and the difference of each pair of models on the
-    same queries, with an interval by Student's t distribution. The p-value is that of a
-    randomization (permutation) test: how often would the difference be as large if the two models
-    were exchanged at random on each query? It is adjusted by Holm's method for the number of
-    tests, so that with more models and metrics, larger differences are needed to be significant.
+    same queries, with an interval by Student's t distribution. The p-value comes from a
+    randomization (permutation) test, which exchanges the two models at random on each query. It is
+    adjusted by Holm's method for the number of tests: with more models and metrics, only larger
+    differences are significant.
 
     Use queries that no model was trained or chosen on.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 
-from rankwise.cli.options import parse_number, refuse
+from rankwise.cli.options import refuse
 from rankwise.cli.terminal import complain, note, progress
 from rankwise.errors import DataError, ParameterError
 from rankwise.routing import last_step, predict_with_queries
@@ -48,7 +48,7 @@ SCALE_NOTES = {
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnOptions:
-    """How to read a file. The format of a table is that of its suffix.
+    """How to read a file; the suffix of a table determines its format.
 
     Parameters
     ----------
@@ -240,17 +240,14 @@ class DataOptions(TableOptions):
     @property
     def n_features(self) -> int | None:
         """The number of features of a LETOR file, if it is given."""
-        text = self.features
-        if text is None:
+        if self.features is None:
             return None
-        if not text.isdecimal() or len(text) > 10 or not 1 <= int(text) < 2**31:
-            given = text if len(text) <= 40 else f"{text[:37]}..."
-            refuse(
-                "features",
-                f"For a LETOR file, give the number of features, from 1 to 2147483647: got "
-                f"{given!r}. Names are for tables.",
-            )
-        return int(text)
+        from rankwise.parameters import Whole, parse_parameter
+
+        found: int = parse_parameter(
+            "--features of a LETOR file", self.features, Whole(1, 2**31 - 1)
+        )
+        return found
 
     def read_training(self, path: Path, ranker: Any = None) -> tuple[Any, Preparation]:
         """All rows of a training file, prepared for a ranker, and the preparation."""
@@ -272,14 +269,15 @@ class DataOptions(TableOptions):
             return None
         from sklearn.impute import SimpleImputer
 
-        strategy, value = self.impute, 0.0 if self.impute == "constant" else None
-        if strategy not in IMPUTERS:
-            try:
-                strategy, value = "constant", parse_number(self.impute)
-            except ValueError:
-                listed = ", ".join(IMPUTERS)
-                refuse("impute", f"Choose from {listed} (0) or a number: got {self.impute!r}.")
-        return SimpleImputer(strategy=strategy, fill_value=value, keep_empty_features=True)
+        from rankwise.parameters import AnyOf, Choice, Number, parse_parameter
+
+        value = parse_parameter("--impute", self.impute, AnyOf(Choice(*IMPUTERS), Number()))
+        if value == "constant":
+            value = 0.0
+        given = {"strategy": value}
+        if not isinstance(value, str):
+            given = {"strategy": "constant", "fill_value": float(value)}
+        return SimpleImputer(**given, keep_empty_features=True)
 
     def read_like(
         self,
@@ -346,7 +344,7 @@ def read_letor_file(
 
     with (
         progress(f"Reading {path} ({path.stat().st_size / 1e6:,.1f} MB)"),
-        explaining_width(path, n_features, whose, fill),
+        explaining_width(n_features, whose),
     ):
         data = read_letor(path, n_features=n_features, fill=fill)
     file = group_file_beside(path) if data.qid is None else None
@@ -358,27 +356,18 @@ def read_letor_file(
 
 
 @contextmanager
-def explaining_width(
-    path: Path, n_features: int | None, whose: str, fill: float | None = None
-) -> Iterator[None]:
-    """Raise an error about the number of features where a file has more than expected."""
-    from rankwise.data.letor.reading import survey_span
+def explaining_width(n_features: int | None, whose: str) -> Iterator[None]:
+    """Name in an error where a number of features comes from that a LETOR file exceeds."""
     from rankwise.errors import LetorFormatError
 
     try:
         yield
     except LetorFormatError as error:
-        if n_features is None:
-            raise
-        try:
-            found = survey_span(str(path), None, None, fill).largest_index
-        except LetorFormatError:
-            raise error from None  # the file has another fault
-        if found <= n_features:
+        feature, exceeds, _ = str(error).partition(" exceeds n_features")
+        if not exceeds:
             raise
         raise DataError(
-            f"{path} has {found} features, but {whose} has {n_features}: they do not belong "
-            "together."
+            f"{feature}, but {whose} has {n_features} features: they do not belong together."
         ) from None
 
 
@@ -574,7 +563,7 @@ def read_model(path: Path) -> ModelFile:
         return open_model(path)
 
 
-def scores_of(file: ModelFile, data: LetorData | TableData) -> Any:
+def scores_of(file: ModelFile, data: Any) -> Any:
     """The score of each row."""
     import numpy as np
 
@@ -634,32 +623,25 @@ def read_names(path: Path | None) -> list[str] | None:
     if path is None:
         return None
     try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
+        names = path.read_text(encoding="utf-8-sig").rstrip().splitlines()
     except UnicodeDecodeError as error:
         number = error.object[: error.start].count(b"\n") + 1
         raise DataError(f"{path}, line {number}: this is not UTF-8 text.") from None
-    while lines and not lines[-1]:
-        lines.pop()
-    if "" in lines or not lines:
-        number = lines.index("") + 1 if lines else 1
-        raise DataError(f"{path}, line {number} is empty: write one name per line.")
-    return lines
+    for number, name in enumerate(names or [""], 1):
+        if not name.strip():
+            raise DataError(f"{path}, line {number} is empty: write one name per line.")
+    return [name.strip() for name in names]
 
 
 def read_scores(path: Path, n_rows: int, data_path: Path) -> Any:
     """Read one number per line, one line per row of the data."""
     import numpy as np
 
-    values = []
-    with progress(f"Reading {path}"), path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                values.append(float(line))
-            except ValueError:
-                raise DataError(
-                    f"{path}, line {number}: {line.strip()[:40]!r} is not a number. Such a file "
-                    "has one score per line, in the order of the rows."
-                ) from None
+    try:
+        with progress(f"Reading {path}"):
+            values = np.array(path.read_text(encoding="utf-8").splitlines(), dtype=np.float64)
+    except ValueError as error:
+        raise DataError(f"{path} must have one score per line: {error}.") from None
     if len(values) != n_rows:
         raise DataError(f"{path} has {len(values)} scores, but {data_path} has {n_rows} rows.")
-    return np.array(values)
+    return values

@@ -21,8 +21,8 @@ from rankwise.cli.options import (
     InputFile,
     Json,
     grouped,
-    parse_whole,
     refuse,
+    values_of,
 )
 from rankwise.cli.terminal import check_writable, note, progress, show
 from rankwise.errors import DataError, ParameterError
@@ -97,8 +97,9 @@ def evaluate(
         Write the values of every query to this CSV file.
     """
     from rankwise.metrics import evaluate_ranking
+    from rankwise.parameters import Whole
 
-    cutoffs = None if at is None else _cutoffs(at)
+    cutoffs = None if at is None else values_of("--at", at, Whole(1))
     check_writable(per_query, qrels, scores, *files, force=force)
     if qrels is not None:
         for name, value in {"scores": scores, "features": features, **vars(table)}.items():
@@ -154,20 +155,6 @@ def _report(evaluation: Any, title: str, per_query: Path | None, as_json: bool) 
         print(json.dumps(evaluation.to_dict(), indent=2))
     else:
         show(evaluation.to_table(title=title))
-
-
-def _cutoffs(text: str) -> list[int]:
-    try:
-        cutoffs = [parse_whole(part) for part in text.split(",")]
-    except ValueError:
-        cutoffs = [0]
-    if min(cutoffs) < 1:
-        refuse(
-            "at",
-            f"Cut-offs are whole numbers from 1, with commas between them, as in 1,3,10: "
-            f"got {text!r}.",
-        )
-    return cutoffs
 
 
 def _evaluate_runs(

@@ -56,13 +56,14 @@ def export(
     with the reason and what works instead.
 
     Every export is checked: rows are scored by the model and by the exported form, with
-    onnxruntime or by the published rules of the engine. FILE.check.json has the largest difference
-    and the number of pairs that lose their order. An export that does not pass is not written.
-    Without --rows, the model knows at most the range of its training rows: give rows of your own.
+    onnxruntime or by the published rules of the engine. FILE.check.json contains the largest
+    difference and the number of pairs that lose their order. An export that does not pass is not
+    written. Without --rows, rows are drawn from the range of the training rows: your own rows make
+    a better check.
 
     Models that scale features within queries (--scale query-minmax, the default of fit for data
     with queries) are not linear: fit with --scale standard for a search engine. As an ONNX graph,
-    they take all rows of one query in one call: a query that is split gets other scores.
+    they take all rows of one query in one call: splitting a query changes its scores.
 
     \b
     Examples:

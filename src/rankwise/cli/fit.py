@@ -1,8 +1,8 @@
 """rankwise fit: from a file to a model file.
 
 The rows of the file are in memory, or read block by block, or on workers. The classes for these
-have `n_rows`, `n_features`, `feature_names`, `has_queries`, `preparation`, `fit(ranker)`, and
-`path(ranker, alphas)`, which fits the ranker with each alpha.
+have `n_rows`, `n_features`, `feature_names`, `has_queries`, `preparation`, and
+`fit(ranker, alphas=None)`, which returns the fitted ranker, or a path of rankers with each alpha.
 """
 
 from __future__ import annotations
@@ -129,8 +129,11 @@ def fit(
     from rankwise.persistence import save_model
 
     alpha = selection.alphas
-    _check_selection(valid, selection)
-    options.check_alpha(*_given(alpha=alpha, valid=valid))
+    given = {"alpha": alpha, "valid": valid}
+    options.check_alpha(*(name for name, value in given.items() if value is not None))
+    for name in ("metric", "relevant"):
+        if valid is None and getattr(selection, name) is not None:
+            refuse(name, "This chooses alpha on a validation file: give --valid as well.")
     ranker = options.single()
     if unlabelled is not None and not getattr(ranker, "takes_unlabelled", False):
         refuse("unlabelled", f"This is for the model transductive-rankrls: got {options.model}.")
@@ -140,20 +143,30 @@ def fit(
     elif alpha is not None:
         last_step(ranker).set_params(alpha=_parsed(alpha, last_step(ranker)))
     check_writable(out, train, valid, unlabelled, force=force)
-    _check_workers(ranker, workers, data)
+    if workers is not None:
+        from rankwise.distributed._cluster_fit import check_summable
+
+        if data.fill is not None:
+            refuse("fill", "Workers do not read NULL: replace it in the file first.")
+        check_summable(ranker)
     with connected(workers) as client:
         rows = open_rows(train, data, ranker, client)
+        read_like = partial(
+            data.read_like,
+            preparation=rows.preparation,
+            names=rows.feature_names,
+            n_features=rows.n_features,
+            whose=train,
+        )
         if unlabelled is not None:
             assert isinstance(rows, InMemory)  # other forms are refused for this model
-            rows.add_unlabelled(unlabelled)
+            rows.add_unlabelled(read_like(unlabelled, needs_label=False), unlabelled)
         ranker = options.settle_scale(ranker, has_queries=rows.has_queries)
         if valid is None:
             ranker = rows.fit(ranker)
         else:
-            held_out = data.read_like(
-                valid, rows.preparation, rows.feature_names, rows.n_features, train
-            )
-            ranker = _best(rows.path(ranker, grid), held_out, selection.for_rows(held_out))
+            held_out = read_like(valid)
+            ranker = _best(rows.fit(ranker, grid), held_out, selection.for_rows(held_out))
     save_model(rows.preparation.around(ranker), out)
     note_scaling(ranker)
     if hasattr(ranker, "alpha_curve_"):
@@ -208,29 +221,6 @@ def _chosen_components(ranker: Any) -> str:
     return f"Chose {' and '.join(chosen)} by held-out errors{error}."
 
 
-def _given(**options: Any) -> list[str]:
-    """The names of options that are given."""
-    return [name for name, value in options.items() if value is not None]
-
-
-def _check_selection(valid: Path | None, selection: SelectionOptions) -> None:
-    """Refuse options that would have no effect."""
-    unused = _given(metric=selection.metric, relevant=selection.relevant)
-    if valid is None and unused:
-        refuse(unused[0], "This chooses alpha on a validation file: give --valid as well.")
-
-
-def _check_workers(ranker: Any, workers: str | None, data: DataOptions) -> None:
-    """Refuse what workers cannot do."""
-    if workers is None:
-        return
-    if data.fill is not None:
-        refuse("fill", "Workers do not read NULL: replace it in the file first.")
-    from rankwise.distributed._cluster_fit import check_summable
-
-    check_summable(ranker)
-
-
 def _best(path: Any, valid: LetorData, selection: SelectionOptions) -> Any:
     """The ranker with the best alpha on the validation rows; prints a table of all alphas."""
     import numpy as np
@@ -263,38 +253,28 @@ class InMemory:
         self.feature_names = None if roles is None else roles.features
         self.n_rows, self.n_features = self._data.X.shape
         self.has_queries = self._data.qid is not None
-        self._read_like = partial(
-            options.read_like,
-            preparation=self.preparation,
-            names=self.feature_names,
-            n_features=self.n_features,
-            whose=path,
-        )
 
-    def add_unlabelled(self, path: Path) -> None:
+    def add_unlabelled(self, more: Any, path: Path) -> None:
         """Add the rows of another file, whose labels are not used."""
-        more = self._read_like(path, needs_label=False)
         if (more.qid is None) != (self._data.qid is None):
             raise DataError(f"{path} and the training file must both have query ids, or neither.")
         self._data = _with_unlabelled(self._data, more)
         self.n_rows = self._data.X.shape[0]
 
-    def fit(self, ranker: Any) -> Any:
-        from rankwise.model_selection.rows import fit_with_queries
-
-        with progress(f"Fitting to {self.n_rows:,} rows"):
-            fit_with_queries(ranker, self._data.X, self._data.y, self._data.qid)
-        return ranker
-
-    def path(self, ranker: Any, alphas: Sequence[float]) -> Any:
+    def fit(self, ranker: Any, alphas: Sequence[float] | None = None) -> Any:
         from sklearn.base import clone
 
         from rankwise.model_selection.rows import fit_with_queries
 
-        data, rankers = self._data, []
+        data = self._data
+        if alphas is None:
+            with progress(f"Fitting to {self.n_rows:,} rows"):
+                fit_with_queries(ranker, data.X, data.y, data.qid)
+            return ranker
         with progress(f"Fitting {len(alphas)} values of alpha to {self.n_rows:,} rows") as report:
             if hasattr(ranker, "path"):
                 return ranker.path(data.X, data.y, alphas, qid=data.qid)
+            rankers = []
             for done, alpha in enumerate(alphas):
                 report(done, len(alphas), f"alpha {alpha:.3g}")
                 rankers.append(clone(ranker))
@@ -342,58 +322,42 @@ class Streamed:
     """The rows of a file in blocks of whole queries, read as often as needed."""
 
     def __init__(self, path: Path, options: DataOptions) -> None:
+        from rankwise.data import LetorBlocks, TableBlocks
+
         self._path = path
         self._report: Callable[..., None]
-        self.preparation = Preparation()
-        if options.is_table(path):
-            self._open_table(options)
+        self.preparation, self.feature_names = Preparation(), None
+        shown: Any = {"progress": lambda done, total: self._report(done, total)}
+        is_table, width = options.is_table(path), None
+        if is_table:
+            file = options.table_file(path)
+            self._blocks: Any = TableBlocks(
+                path,
+                qid=options.query,
+                label=options.label,
+                features=split_names(options.features),
+                ignore=split_names(options.ignore) or [],
+                format=file.format,
+                separator=None if options.separator is None else file.separator,
+                decimal=options.decimal,
+                **shown,
+            )
+            self.feature_names = self._blocks.roles.features
         else:
-            self._open_letor(options)
-        survey = self._blocks.survey
+            width = options.n_features
+            self._blocks = LetorBlocks(path, n_features=width, fill=options.fill, **shown)
+        with self._showing("Checking"), explaining_width(width, "--features"):
+            survey = self._blocks.survey
+        if is_table:
+            note(f"{path}: {self._blocks.roles.words()}. Read block by block.")
+            note_ids(self._blocks.roles)
         self.n_rows, self.n_features = survey.n_rows, survey.n_features
         self.has_queries = survey.n_queries > 0
 
-    def _open_letor(self, options: DataOptions) -> None:
-        from rankwise.data import LetorBlocks
-
-        self.feature_names = None
-        self._blocks: Any = LetorBlocks(
-            self._path,
-            n_features=options.n_features,
-            fill=options.fill,
-            progress=lambda done, total: self._report(done, total),
-        )
-        width = explaining_width(self._path, options.n_features, "--features", options.fill)
-        with self._showing("Checking"), width:
-            _ = self._blocks.survey
-
-    def _open_table(self, options: DataOptions) -> None:
-        from rankwise.data import TableBlocks
-
-        file = options.table_file(self._path)
-        self._blocks = TableBlocks(
-            self._path,
-            qid=options.query,
-            label=options.label,
-            features=split_names(options.features),
-            ignore=split_names(options.ignore) or [],
-            format=file.format,
-            separator=None if options.separator is None else file.separator,
-            decimal=options.decimal,
-            progress=lambda done, total: self._report(done, total),
-        )
-        self.feature_names = self._blocks.roles.features
-        with self._showing("Checking"):
-            _ = self._blocks.survey
-        note(f"{self._path}: {self._blocks.roles.words()}. Read block by block.")
-        note_ids(self._blocks.roles)
-
-    def fit(self, ranker: Any) -> Any:
+    def fit(self, ranker: Any, alphas: Sequence[float] | None = None) -> Any:
         with self._showing("Fitting to"):
-            return ranker.fit_blocks(self)
-
-    def path(self, ranker: Any, alphas: Sequence[float]) -> Any:
-        with self._showing("Fitting to"):
+            if alphas is None:
+                return ranker.fit_blocks(self)
             return ranker.path_blocks(self, alphas)
 
     def __iter__(self) -> Iterator[LetorData | TableData]:
@@ -410,6 +374,7 @@ class OnWorkers:
     """The rows of a file of which each worker reads parts."""
 
     def __init__(self, path: Path, options: DataOptions, client: Any) -> None:
+        from rankwise.data.query_rows import group_file_beside
         from rankwise.distributed._cluster_fit import Run
 
         if options.is_table(path):
@@ -417,7 +382,7 @@ class OnWorkers:
         self._client = client
         self.preparation, self.feature_names = Preparation(), None
         n_features = options.n_features
-        with progress(f"Checking {path}"), explaining_width(path, n_features, "--features"):
+        with progress(f"Checking {path}"), explaining_width(n_features, "--features"):
             self._parts = Run(client).open([path], None, None, n_features)
         assert self._parts.shape is not None  # LETOR files have one
         self.n_rows, self.n_features = self._parts.shape
@@ -427,36 +392,22 @@ class OnWorkers:
                 f"{path} has feature numbers up to {self.n_features:,}, which may be hashes. "
                 "Workers do not find out which of them occur: leave --workers out."
             )
-        _check_queries_of_workers(path, options, self.n_rows, has_queries=self.has_queries)
-
-    def fit(self, ranker: Any) -> Any:
-        from rankwise import distributed
-
-        with progress("Tasks of workers") as report:
-            return distributed.fit(ranker, self._parts, client=self._client, progress=report)
-
-    def path(self, ranker: Any, alphas: Sequence[float]) -> Any:
-        from rankwise import distributed
-
-        with progress("Tasks of workers") as report:
-            return distributed.path(
-                ranker, self._parts, alphas, client=self._client, progress=report
+        file = group_file_beside(path)
+        if file is not None and not self.has_queries:
+            raise DataError(
+                f"{path} has no qid, and workers do not read the group sizes in {file}. Write "
+                "qid:ID after the label of every row, or leave --workers out."
             )
+        options.check_queries(path, self.n_rows, has_queries=self.has_queries)
 
+    def fit(self, ranker: Any, alphas: Sequence[float] | None = None) -> Any:
+        from rankwise import distributed
 
-def _check_queries_of_workers(
-    path: Path, options: DataOptions, n_rows: int, *, has_queries: bool
-) -> None:
-    """Workers read parts of the file, to which group sizes beside the file do not belong."""
-    from rankwise.data.query_rows import group_file_beside
-
-    file = group_file_beside(path)
-    if file is not None and not has_queries:
-        raise DataError(
-            f"{path} has no qid, and workers do not read the group sizes in {file}. Write qid:ID "
-            "after the label of every row, or leave --workers out."
-        )
-    options.check_queries(path, n_rows, has_queries=has_queries)
+        with progress("Tasks of workers") as report:
+            common = {"client": self._client, "progress": report}
+            if alphas is None:
+                return distributed.fit(ranker, self._parts, **common)
+            return distributed.path(ranker, self._parts, alphas, **common)
 
 
 TrainingRows = InMemory | Streamed | OnWorkers

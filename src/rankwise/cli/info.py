@@ -14,10 +14,9 @@ from rankwise.cli.data_options import (
 from rankwise.cli.options import InputArgument, Json, grouped
 from rankwise.cli.terminal import show
 from rankwise.routing import last_step
-from rankwise.tables import Column, Table, text_table
+from rankwise.tables import Column, Table
 
 if TYPE_CHECKING:
-    from rankwise.data import LetorData, TableData
     from rankwise.persistence import ModelFile
 
 FEW_LABELS = 12  # up to this many are listed one by one
@@ -59,7 +58,7 @@ def info(*, file: InputArgument, as_json: Json = False, table: TableOptions) -> 
     else:
         facts = data_facts(read_letor_file(file, fill=table.fill))
     if as_json:
-        more = {} if columns is None else {"columns": _records(columns)}
+        more = {} if columns is None else {"columns": json.loads(columns.to_json())["rows"]}
         print(json.dumps({"file": str(file), **facts, **more}, indent=2))
         return
     print(f"{file}: {'a model' if is_model else 'ranking data'}")
@@ -69,7 +68,7 @@ def info(*, file: InputArgument, as_json: Json = False, table: TableOptions) -> 
     print(f"\n{_text(facts)}")
 
 
-def data_facts(data: LetorData | TableData) -> dict[str, Any]:
+def data_facts(data: Any) -> dict[str, Any]:
     """Rows, queries and labels of data."""
     import numpy as np
 
@@ -163,26 +162,20 @@ def model_facts(file: ModelFile) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if value is not None}
 
 
-def _records(table: Table) -> list[dict[str, Any]]:
-    """The rows of a table by the names of its columns."""
-    names = [column.name for column in table.columns]
-    return [dict(zip(names, row, strict=True)) for row in table.rows]
-
-
 def _text(facts: dict[str, Any]) -> str:
-    """Facts as a list, and those that have several values as tables below it."""
+    """Facts as a list, and facts with several values as tables below it."""
     several = {name: value for name, value in facts.items() if isinstance(value, dict)}
     single = [(name, _word(value)) for name, value in facts.items() if name not in several]
-    parts = [text_table([Column(""), Column("")], single)]
+    parts = [Table((Column(""), Column("")), tuple(single))]
     for name, values in several.items():
         if name == "rows per label":
             most = max(values.values())
             bars = [(k, n, "█" * max(1, round(BAR * n / most))) for k, n in values.items()]
-            parts.append(text_table(["label", "rows", ""], bars))
+            parts.append(Table((Column("label"), Column("rows"), Column("")), tuple(bars)))
         else:
             rows = [(key, _word(value)) for key, value in values.items()]
-            parts.append(text_table([name, ""], rows))
-    return "\n\n".join(parts)
+            parts.append(Table((Column(name), Column("")), tuple(rows)))
+    return "\n\n".join(map(str, parts))
 
 
 def _word(value: Any) -> str:

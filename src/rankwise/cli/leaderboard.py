@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import typer
 
 from rankwise.cli.data_options import split_names
-from rankwise.cli.options import Count, Force, InputArgument, grouped, parse_number, refuse
+from rankwise.cli.options import Count, Force, InputArgument, grouped, refuse
 from rankwise.cli.terminal import (
     check_page,
     check_writable,
@@ -120,7 +120,6 @@ def leaderboard(
     report : FILE
         Where to write a page with tables and pictures, as .html.
     """
-    strength = _penalty(penalty)
     check_page(report, battles, force=force)
     for path in (csv_out, spreadsheet, json_out):
         check_writable(path, battles, force=force)
@@ -129,14 +128,16 @@ def leaderboard(
         missing = "first" if first is None else "second"
         refuse(missing, "Name the columns of both items: --first and --second.")
     from rankwise.data import read_battles
+    from rankwise.leaderboard.leaderboard import Leaderboard
+    from rankwise.parameters import parse_parameter
+
+    strength = parse_parameter("penalty", penalty, Leaderboard.parameters["penalty"])
 
     with progress(f"Reading {battles} ({battles.stat().st_size / 1e6:,.1f} MB)"):
         file = read_battles(
             battles, first=first, second=second, winner=columns.winner,
             style=split_names(columns.style) or [], groups=columns.cluster, judge=columns.judge,
         )  # fmt: skip
-    from rankwise.leaderboard.leaderboard import Leaderboard
-
     board = Leaderboard(link, ties=ties, penalty=strength, position=position, level=level)
     with (
         interruptible(f"Rating {plural(len(file.battles.items), 'item')}"),
@@ -144,7 +145,9 @@ def leaderboard(
     ):
         warnings.simplefilter("always")
         board.fit(file.battles)
-    _say_what_was_read(file, battles)
+    note(f"{battles}: {file.schema}, {file.battles!r}.")
+    for line in what_was_read(file):
+        note(line)
     concerns = [str(w.message).replace("position=True", "--position") for w in caught]
     for concern in concerns:
         complain("warning", concern)
@@ -168,27 +171,12 @@ def leaderboard(
         note(f"Wrote {report}: open {report.resolve().as_uri()}")
 
 
-def _penalty(text: str) -> float | str:
-    if text in ("evidence", "held-out"):
-        return text
-    try:
-        return parse_number(text)
-    except ValueError:
-        refuse("penalty", f"Give a number, evidence or held-out: got {text!r}.")
-
-
-def _say_what_was_read(file: BattleFile, path: Path) -> None:
-    note(f"{path}: {file.schema}, {file.battles!r}.")
-    if file.group_column is None:
-        note(
-            "Battles are taken as independent: give --cluster COLUMN if some depend on each other."
-        )
-    else:
-        note(f"Intervals are clustered by {file.group_column!r}.")
-    for remark in file.remarks:
-        note(remark)
-    for reason, count in file.dropped.items():
-        note(f"Left out {plural(count, 'row')} {reason}.")
+def what_was_read(file: BattleFile) -> list[str]:
+    """How the file was understood, in sentences."""
+    grouped_by = f"Intervals are clustered by {file.group_column!r}."
+    alone = "Battles are taken as independent: give --cluster COLUMN if some depend on each other."
+    left_out = [f"Left out {plural(n, 'row')} {reason}." for reason, n in file.dropped.items()]
+    return [alone if file.group_column is None else grouped_by, *file.remarks, *left_out]
 
 
 def _write_csv(standings: Any, path: Path, for_spreadsheets: bool) -> None:

@@ -17,9 +17,10 @@ from rankwise.cli.export import export
 from rankwise.cli.fit import fit
 from rankwise.cli.info import info
 from rankwise.cli.leaderboard import leaderboard
+from rankwise.cli.options import grouped
 from rankwise.cli.predict import predict
 from rankwise.cli.preferences import preferences
-from rankwise.cli.terminal import Command, Program, as_command, as_help
+from rankwise.cli.terminal import Command, Program, as_help
 from rankwise.cli.tune import tune
 
 ABOUT = """Learning to rank, at the price of regression.
@@ -47,6 +48,7 @@ Examples:
 """
 
 
+@grouped
 def completion(
     shell: Annotated[
         Literal["bash", "zsh", "fish"], typer.Argument(metavar="SHELL", help="bash, zsh or fish.")
@@ -80,8 +82,7 @@ COMMANDS = (
     auc, info, completion,
 )  # fmt: skip
 for command in COMMANDS:
-    timed = command not in (ask, info, completion)
-    app.command(cls=Command, help=as_help(command.__doc__ or ""))(as_command(command, timed=timed))
+    app.command(cls=Command, help=as_help(command.__doc__ or ""))(command)
 
 
 def _print_version(wanted: bool) -> None:

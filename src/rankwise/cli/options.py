@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
-from inspect import Parameter, cleandoc, signature
+from inspect import Parameter, Signature, cleandoc, getmro, signature
 from itertools import product
 from pathlib import Path
+from time import perf_counter
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -23,9 +24,10 @@ from typing import (
 
 import typer
 
-from rankwise.cli.terminal import PARAMETERS, with_parameters
+from rankwise.cli.terminal import PARAMETERS, duration, note
 from rankwise.errors import ParameterError
 from rankwise.metric_names import get_metric
+from rankwise.progress import quiet
 from rankwise.rankers import RANKERS, TRANSFORMERS, ranker_class
 
 if TYPE_CHECKING:
@@ -44,7 +46,6 @@ ELSEWHERE = {
 }
 # Scalings within queries, for rankers without a parameter for scaling.
 SCALERS = {name.removesuffix("-scaler"): name for name in TRANSFORMERS if name.startswith("query-")}
-METRIC_HELP = "ndcg@10, MAP, MRR, precision@5, disagreement, auc, ... A wrong name lists them all."
 
 
 def models() -> list[str]:
@@ -57,11 +58,6 @@ def metric_words() -> list[str]:
     from rankwise.metrics import METRICS
 
     return list(METRICS)
-
-
-def option(metavar: str, help: str, default: str | bool = True, **more: Any) -> Any:
-    """An option; `default` describes its default where the value itself says nothing."""
-    return typer.Option(metavar=metavar, help=help, show_default=default, **more)
 
 
 def lists_of(words: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
@@ -91,8 +87,6 @@ def setting_words(ctx: typer.Context) -> list[str]:
     return [f"{name}=" for name in RankerOptions(model=ctx.params["model"]).defaults]
 
 
-input_option = partial(option, exists=True, dir_okay=False)
-input_argument = partial(typer.Argument, exists=True, dir_okay=False)
 InputArgument = Annotated[Path, typer.Argument(exists=True, dir_okay=False)]
 InputArguments = Annotated[list[Path], typer.Argument(exists=True, dir_okay=False)]
 InputFile = Annotated[Path | None, typer.Option(exists=True, dir_okay=False)]
@@ -115,6 +109,10 @@ ModelOut = Annotated[
     Path, typer.Option("--out", "-o", metavar="MODEL", help="Where to write the model.")
 ]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Replace files that exist already.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print results, warnings and errors only.")
+]
+UNTIMED = ("ask", "info", "completion")
 _ENTRY = re.compile(r"(\w+) : (.+?)(?:, default=(.+))?")
 
 
@@ -124,30 +122,39 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     The section Parameters of the docstring has the help of each option, after a line
     ``name : METAVAR, default=words``. A parameter may be a group of options, a dataclass with such
     a docstring: its fields take the place of the parameter, and the command receives the object.
+    Each command also has the option --quiet, and prints at its end how long it took.
     """
     groups: dict[str, Any] = {}
     texts = option_texts(command)
     parameters: list[Parameter] = []
     for name, parameter in signature(command, eval_str=True).parameters.items():
         kind = parameter.annotation
-        if not is_dataclass(kind):
+        if not (isinstance(kind, type) and is_dataclass(kind)):
             parameters.append(_declared(name, kind, parameter.default, texts))
             continue
         groups[name] = kind
         hints = get_type_hints(kind, include_extras=True)
-        helps = {
-            name: text
-            for base in reversed(kind.__mro__)
-            for name, text in option_texts(base).items()
-        }
+        helps: dict[str, dict[str, Any]] = {}
+        for base in reversed(getmro(kind)):
+            helps |= option_texts(base)
         parameters += [_declared(f.name, hints[f.name], f.default, helps) for f in fields(kind)]
 
-    def run(**values: Any) -> None:
+    parameters.append(_declared("be_quiet", Quiet, False, {}))
+    timed = command.__name__ not in UNTIMED
+
+    def run(*, be_quiet: bool, **values: Any) -> None:
+        begin = perf_counter()
         for name, kind in groups.items():
             values[name] = kind(**{f.name: values.pop(f.name) for f in fields(kind)})
-        command(**values)
+        with quiet(be_quiet):
+            command(**values)
+            if timed:
+                note(f"Done in {duration(perf_counter() - begin)}.")
 
-    return with_parameters(run, parameters, like=command)
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return run
 
 
 def option_texts(documented: Any) -> dict[str, dict[str, Any]]:
@@ -217,7 +224,8 @@ class RankerOptions:
         """The class of the ranker."""
         if self.model in ELSEWHERE:
             refuse("model", f"{self.model} cannot be fitted here. {ELSEWHERE[self.model]}")
-        check_word("model", self.model, models())
+        if self.model not in models():
+            refuse("model", f"Choose from {', '.join(models())}: got {self.model!r}.")
         return ranker_class(self.model)
 
     @property
@@ -293,8 +301,8 @@ class RankerOptions:
         rules |= getattr(self.ranker_class, "parameters", {})
         if self._is_scaled_by_pipeline:
             rules["scale"] = AnyOf(None, Choice(*SCALERS))
-        texts = {"kernel": self.kernel, "scale": self.scale}
-        texts = {name: text for name, text in texts.items() if text is not None}
+        options = {"kernel": self.kernel, "scale": self.scale}
+        texts = {name: text for name, text in options.items() if text is not None}
         for entry in self.settings or ():
             name, equals, text = entry.partition("=")
             if not equals or name in ("alpha", "kernel", "scale"):
@@ -304,7 +312,7 @@ class RankerOptions:
             if name not in rules:
                 listed = ", ".join(sorted(rules))
                 raise ParameterError(f"{self.model} has no parameter {name!r}, only {listed}.")
-        given = {name: _values(name, text, rules[name]) for name, text in texts.items()}
+        given = {name: values_of(name, text, rules[name]) for name, text in texts.items()}
         unused = set(given).intersection(
             *(self._unused({"kernel": kernel}) for kernel in given.get("kernel", [None]))
         )
@@ -316,7 +324,7 @@ class RankerOptions:
         """The parameters on which the kernel does not depend."""
         from rankwise.kernels import KERNEL_SETTINGS
 
-        kernel = chosen.get("kernel") or self.defaults.get("kernel")
+        kernel: Any = chosen.get("kernel") or self.defaults.get("kernel")
         names = KERNEL_SETTINGS["polynomial"] if isinstance(kernel, str) else ()
         return [name for name in names if name not in KERNEL_SETTINGS.get(kernel, ())]
 
@@ -346,7 +354,10 @@ class SelectionOptions:
     @property
     def grid(self) -> list[float]:
         """The values of alpha to try."""
-        return parse_numbers(ALPHAS if self.alphas in (None, "auto") else self.alphas, "alpha")
+        from rankwise.parameters import Number
+
+        text = ALPHAS if self.alphas is None or self.alphas == "auto" else self.alphas
+        return [float(alpha) for alpha in values_of("alpha", text, Number(0))]
 
     def for_rows(self, rows: Any) -> SelectionOptions:
         """The same with the metric that suits rows, if none is named."""
@@ -382,60 +393,23 @@ class SelectionOptions:
         return f"The best alpha is the {end} one tried: widen --alphas to see whether more helps."
 
 
-def parse_number(text: str) -> float:
-    """A finite number; ValueError for all else, also for 1_0, which Python reads as 10."""
-    number = float(text)
-    if "_" in text or not abs(number) < float("inf"):
-        raise ValueError(f"not a finite number: {text!r}")
-    return number
-
-
-def parse_whole(text: str) -> int:
-    """A whole number; ValueError for all else, also for 1_0."""
-    if "_" in text:
-        raise ValueError(f"not a whole number: {text!r}")
-    return int(text)
-
-
-def parse_numbers(text: str, option: str) -> list[float]:
-    """The numbers that FROM:TO:COUNT or a list with commas stands for."""
+def values_of(name: str, text: str, rule: Rule | None) -> list[Any]:
+    """The values of a list with commas, or of FROM:TO:COUNT, each of which the rule allows."""
     import numpy as np
 
-    try:
-        if ":" in text:
-            low, high, count = text.split(":")
-            n_values = parse_whole(count)
-            if n_values > MOST_VALUES:
-                refuse(option, f"Give at most {MOST_VALUES:,} values: got {text!r}.")
-            values = np.geomspace(parse_number(low), parse_number(high), n_values).tolist()
-        else:
-            values = [parse_number(part) for part in text.split(",")]
-    except ValueError:
-        values = []
-    if not values or not all(0 <= value < float("inf") for value in values):
-        refuse(
-            option,
-            f"Give FROM:TO:COUNT with numbers above 0, as in {ALPHAS}, or a list with commas, as "
-            f"in 0.1,1,10: got {text!r}.",
-        )
-    return values
+    from rankwise.parameters import Number, Whole, parse_parameter
 
-
-def check_word(option: str, word: str, words: Iterable[str]) -> None:
-    """Refuse a word that an option does not take."""
-    if word not in words:
-        refuse(option, f"Choose from {', '.join(words)}: got {word!r}.")
-
-
-def _values(name: str, text: str, rule: Rule | None) -> list[Any]:
-    """The values of a parameter that a text lists, each of which its rule allows."""
-    from rankwise.parameters import parse_parameter
-
-    if ":" in text:
-        return parse_numbers(text, "set")
-    return list(
-        dict.fromkeys(parse_parameter(name, part.strip(), rule) for part in text.split(","))
-    )
+    if ":" not in text:
+        parts = [parse_parameter(name, part.strip(), rule) for part in text.split(",")]
+        return list(dict.fromkeys(parts))
+    ends = text.split(":")
+    if len(ends) != 3:
+        forms = f"FROM:TO:COUNT, as in {ALPHAS}, or a list, as in 0.1,1,10"
+        raise ParameterError(f"{name} must be {forms}: got {text!r}.")
+    low, high = (parse_parameter(name, end, Number(0, open_low=True)) for end in ends[:2])
+    count = parse_parameter(f"the COUNT of {name}", ends[2], Whole(1, MOST_VALUES))
+    grid: list[float] = np.geomspace(low, high, count).tolist()
+    return grid
 
 
 def _scaled(ranker: Any, scale: str | None) -> Any:

@@ -25,9 +25,9 @@ def predict(
 ) -> None:
     """Score the rows of a file: higher is better.
 
-    Scores order the rows of the same query. They are written with all their digits. If the
-    model scales features within queries, so does this command, by the query ids in DATA: a query
-    must not be split over two files.
+    Scores order the rows of the same query. They are written with all their digits. If the model
+    scales features within queries, all rows of a query in DATA are scaled together: do not split a
+    query over two files.
 
     For a LETOR file, the result is one number per line. For a table, it is a table with the columns
     of ids and queries, and the column score, in the order of the rows. The columns of DATA may be

@@ -8,13 +8,12 @@ import stat
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from inspect import Parameter, Signature, cleandoc, signature
+from inspect import cleandoc
 from pathlib import Path
-from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -22,7 +21,7 @@ from typer.core import TyperCommand, TyperGroup
 from rankwise.cli.entry import exit_code
 from rankwise.errors import ParameterError
 from rankwise.files import replacing
-from rankwise.progress import is_quiet, quiet
+from rankwise.progress import is_quiet, progress_bar
 
 if TYPE_CHECKING:
     from rankwise.tables import Table
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 BAD_INPUT = 2
 BROKEN_PIPE = 141  # what a shell reports for a program ended by SIGPIPE
 SHOW_TRACEBACK = "RANKWISE_TRACEBACK"
-ROOM = 30  # characters of a progress bar with its share and time
 PANELS = 80  # columns of a terminal, from which on help is in panels
 PARAMETERS = "\n\nParameters\n----------\n"  # begins the help of options in docstrings
 COLORS = {"error": "red", "warning": "yellow", "interrupted": "red"}
@@ -59,19 +57,6 @@ class ReadableHelp:
 
 class Command(ReadableHelp, TyperCommand):
     """A command of the program."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the arguments; refuse numbers with underscores, since Python reads 1_0 as 10."""
-        texts, _, _ = self.make_parser(ctx).parse_args(args=list(args))
-        rest = super().parse_args(ctx, args)
-        options: Sequence[Any] = self.params
-        for option in options:
-            text, value = texts.get(option.name), ctx.params.get(option.name)
-            if isinstance(text, str) and "_" in text and isinstance(value, int | float):
-                raise typer.BadParameter(
-                    f"Write the number without underscores: got {text!r}.", ctx, option
-                )
-        return rest
 
 
 class Program(ReadableHelp, TyperGroup):
@@ -132,13 +117,13 @@ def _report_interrupt(stop: KeyboardInterrupt, files: OutputFiles) -> None:
         import traceback
 
         traceback.print_exception(stop)
-    doing = getattr(stop, "__notes__", [])[:1]  # that of the innermost `interruptible`
+    doing = getattr(stop, "__notes__", [])[:1]  # of the innermost `interruptible`
     complain("interrupted", " ".join([*(f"{words}." for words in doing), files.words()]))
 
 
 def _report(error: Exception) -> int:
     """Print what went wrong in one line and return the exit code; raise what is a bug."""
-    # Our own errors and those of NumPy and scikit-learn about values; anything else is a bug.
+    # Our errors, and errors of NumPy and scikit-learn about values; anything else is a bug.
     message = str(error) or type(error).__name__
     if hasattr(error, "format_message"):  # typer's errors about arguments
         context = getattr(error, "ctx", None)
@@ -158,35 +143,6 @@ def _report(error: Exception) -> int:
         raise error
     complain("error", message)
     return BAD_INPUT
-
-
-def as_command(command: Callable[..., None], *, timed: bool = True) -> Callable[..., None]:
-    """Add --quiet to a command; it says at its end how long it took if it is `timed`."""
-
-    def run(*, be_quiet: bool, **values: Any) -> None:
-        begin = perf_counter()
-        with quiet(be_quiet):
-            command(**values)
-            if timed:
-                note(f"Done in {duration(perf_counter() - begin)}.")
-
-    wanted = Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print results, warnings and errors only.")
-    ]
-    extra = Parameter("be_quiet", Parameter.KEYWORD_ONLY, default=False, annotation=wanted)
-    given = signature(command, eval_str=True).parameters.values()
-    return with_parameters(run, [*given, extra], like=command)
-
-
-def with_parameters(
-    run: Callable[..., None], parameters: Sequence[Parameter], *, like: Callable[..., None]
-) -> Callable[..., None]:
-    """Give a function the signature that typer reads, and the name and help of a command."""
-    run.__name__, run.__doc__ = like.__name__, like.__doc__
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    keywords = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in parameters]
-    run.__signature__ = Signature(keywords)  # type: ignore[attr-defined]
-    return run
 
 
 def duration(seconds: float) -> str:
@@ -276,11 +232,8 @@ def progress(what: str) -> Iterator[Callable[..., None]]:
     Yields a function to call with the amount done so far, the total (0 or None where it is not
     known), and, optionally, a few words about the current step.
     """
-    with interruptible(what):
-        if is_quiet() or not sys.stderr.isatty():
-            yield lambda done, total, words="": None
-        else:
-            yield from _bar(what)
+    with interruptible(what), progress_bar(what, 0) as show_done:
+        yield lambda done, total, words="": show_done(done, words, total)
 
 
 @contextmanager
@@ -291,27 +244,6 @@ def interruptible(what: str) -> Iterator[None]:
     except KeyboardInterrupt as stop:
         stop.add_note(what)
         raise
-
-
-def _bar(what: str) -> Iterator[Callable[..., None]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
-    description = TextColumn("{task.description}", markup=False)
-    words_column = TextColumn("{task.fields[words]}", markup=False)
-    columns = (description, BarColumn(12), TaskProgressColumn(), TimeElapsedColumn(), words_column)
-    with Progress(*columns, console=Console(stderr=True), transient=True) as display:
-        task = display.add_task(what, total=None, words="")
-
-        room = max(8, display.console.width - len(what) - ROOM)
-
-        def report(done: float, total: float | None, words: str = "") -> None:
-            words = words if len(words) <= room else f"{words[: room - 1]}…"
-            display.update(
-                task, completed=done, total=total or None, words=words, refresh=bool(words)
-            )
-
-        yield report
 
 
 def _show_warning(message: Warning | str, *args: Any, **kwargs: Any) -> None:
@@ -366,7 +298,7 @@ def output_files() -> Iterator[OutputFiles]:
 
 
 def check_page(page: Path | None, *inputs: Path | None, force: bool) -> None:
-    """Check that a report can be written, and that its name is that of a page."""
+    """Check that a report can be written, and that its name ends with .html."""
     if page is not None and page.suffix.lower() != ".html":
         message = f"The page ends with .html: got {page.name!r}."
         raise typer.BadParameter(message, param_hint="'--report'")

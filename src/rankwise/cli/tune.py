@@ -82,6 +82,7 @@ def tune(
 
     if selection.alphas is not None:
         options.check_alpha("alphas")
+        _ = selection.grid  # raises an error for wrong values, before the rows are read
     rankers = list(options.combinations())
     check_writable(out, train, force=force)
     picture = None

@@ -64,15 +64,13 @@ class Tuned:
         """Search over rankers, each given with its setting."""
         function, _ = selection.metric_function()
         metric = replace(get_metric(selection.metric_name), function=function)
-        n_rows, n_queries = f"{len(rows.y):,} rows", 1
-        if rows.qid is not None:
-            n_queries = len(np.unique(rows.qid))
+        n_queries = 1 if rows.qid is None else len(np.unique(rows.qid))
         by_query = n_queries > 1
         cv: Any = folds or ("leave_query_out" if by_query else "leave_pair_out")
-        title = f"{folds} folds of {n_rows}" if folds else f"Leave-pair-out over {n_rows}"
+        title = f"{folds} folds of" if folds else f"{cv.replace('_', '-').capitalize()} over"
         if by_query:
-            whole = f"{folds} folds of whole queries out of" if folds else "Leave-query-out over"
-            title = f"{whole} {n_queries:,} queries, {n_rows}"
+            title += f"{' whole queries out of' if folds else ''} {n_queries:,} queries,"
+        title += f" {len(rows.y):,} rows"
         alphas = sorted(selection.grid, reverse=True) if has_alpha else [float("nan")]
         models = [ranker for _, ranker in rankers]
         if any(isinstance(model, Pipeline) for model in models):
@@ -114,10 +112,10 @@ class Tuned:
     def ranked(self) -> list[int]:
         """Each setting at its best alpha, as a candidate, best first; of one setting all alphas."""
         scores = self.search.cv_results_["mean_test_score"]
-        by_setting = np.arange(len(scores)).reshape(-1, len(self.alphas))
+        found = np.arange(len(scores))
         if len(self.settings) > 1:
-            by_setting = [[row[np.argmax(scores[row])]] for row in by_setting]
-        found = np.ravel(by_setting)
+            by_setting = found.reshape(-1, len(self.alphas))
+            found = np.array([row[np.argmax(scores[row])] for row in by_setting])
         return found[np.argsort(-scores[found], kind="stable")].tolist()
 
     def error(self, candidate: int) -> float:
@@ -257,8 +255,8 @@ def _drawn(tuned: Tuned) -> tuple[Any, str]:
     ax, curves = below.pop(0), tuned.curves()
     caption = "Scores of held-out rows."
     if len(curves) > 1 and below:  # which has the intervals that compare settings
-        none = {"standard_error": np.full(len(tuned.alphas), np.nan)}
-        curves = {name: replace(curve, **none) for name, curve in curves.items()}
+        none = np.full(len(tuned.alphas), np.nan)
+        curves = {name: replace(curve, standard_error=none) for name, curve in curves.items()}
     else:
         caption += " Bands of one standard error."
     plot_hold_out(curves if len(tuned.settings) > 1 else next(iter(curves.values())), ax=ax)

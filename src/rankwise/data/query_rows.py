@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, Literal, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -95,14 +96,23 @@ Rows = TypeVar("Rows", bound=DescribedRows)
 
 BLOCK_BYTES = 32 * 2**20  # of features in a block, about
 
-FileVersion = tuple[int, int]
-"""Size and modification time of a file, to notice changes between two passes over it."""
+
+@dataclass(frozen=True)
+class FileSurvey:
+    """Counts of a file, from a first pass over it."""
+
+    version: tuple[int, int]  # size and modification time, to notice changes
+    n_rows: int
+    n_queries: int  # 0 if there are no query ids
+    n_features: int
+    text_ids: bool  # whether some query id is not a number
+    n_bytes: int = 0  # of text, decompressed
+    layout: Literal["dense", "sparse"] = "dense"
 
 
 class QueryBlocks(ABC, Generic[Rows]):
     """The rows of a file, block by block; a block never splits a query."""
 
-    survey: Any  # counts of the file, and its version, from a first pass over it
     fault: type[DataError] = DataError
 
     def __init__(
@@ -116,7 +126,12 @@ class QueryBlocks(ABC, Generic[Rows]):
         self._block_bytes = BLOCK_BYTES if block_bytes is None else int(block_bytes)
         self._progress = progress or (lambda done, total: None)
 
-    def version(self) -> FileVersion:
+    @cached_property
+    @abstractmethod
+    def survey(self) -> FileSurvey:
+        """Counts of the file; the first access reads it once."""
+
+    def version(self) -> tuple[int, int]:
         """The version of the file as it is now."""
         status = os.stat(self.path)
         return status.st_size, status.st_mtime_ns

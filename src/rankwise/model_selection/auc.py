@@ -720,9 +720,10 @@ def _fitted(estimator: Any, data: LabelledRows, within: Units) -> tuple[Any, Dat
 
     And why this was not possible, if it was not.
     """
-    fitted, groups = clone(estimator), within.groups
-    knows_groups = isinstance(fitted, (GridSearchCV, RandomizedSearchCV)) and groups is not None
-    fitted.fit(data.X, data.y, **({"groups": groups.codes} if knows_groups else {}))
+    fitted, groups = clone(estimator), {}
+    if within.groups is not None and isinstance(fitted, (GridSearchCV, RandomizedSearchCV)):
+        groups = {"groups": within.groups.codes}
+    fitted.fit(data.X, data.y, **groups)
     ranker, rows = _last_step(fitted, data.X)
     if not (within.given and isinstance(ranker, LeastSquaresRanker) and ranker.alpha == "auto"):
         return fitted, None

@@ -629,7 +629,8 @@ def tournament_scores(estimator: Any, X: Any, y: Any, *, qid: Any = None) -> Arr
         columns = problem.columns(task)
         task_wins, task_compared = on.zeros(*problem.targets(task).shape), on.zeros(len(wins))
         for _, block in held.blocks(task):
-            add_wins(*block, task_wins, task_compared)
+            pairs = block.first, block.second, block.difference
+            add_wins(*pairs, task_wins, task_compared)
         wins[:, columns] = to_host(task_wins)
         compared[:, columns] = to_host(task_compared)[:, None]
     share = np.divide(wins, compared, out=np.full(wins.shape, 0.5), where=compared > 0)
@@ -713,17 +714,18 @@ def component_errors(
     Examples
     --------
     >>> import numpy as np
-    >>> from rankwise import KPCRank
+    >>> from rankwise import ComponentOptions, KPCRank
     >>> from rankwise.model_selection import component_errors
     >>> rng = np.random.default_rng(0)
     >>> X, qid = rng.standard_normal((200, 2)), np.arange(200) // 10
     >>> y = X[:, 0] + rng.standard_normal(200)
-    >>> found = component_errors(KPCRank(cv="leave_query_out", max_components=8), X, y, qid=qid)
+    >>> options = ComponentOptions(cv="leave_query_out", max_components=8)
+    >>> found = component_errors(KPCRank(options=options), X, y, qid=qid)
     >>> found.n_components
     array([1, 2, 3, 4, 5, 6, 7, 8])
     >>> found.one_se_n_components <= found.best_n_components
     True
-    >>> len(component_errors(KPCRank(max_components=8), X, y, qid=qid, alphas=[0.0, 1.0]))
+    >>> len(component_errors(KPCRank(options=options), X, y, qid=qid, alphas=[0.0, 1.0]))
     2
     """
     if not isinstance(estimator, ComponentMixin):
@@ -1017,7 +1019,8 @@ def comparison_problem(
         )
     if len(graph.first) < 2:
         raise DataError("Holding out a comparison needs at least two: got one.")
-    return HoldOutProblem.of(problem, data_alphas(problem) if values is None else values)
+    held = HoldOutProblem.of(problem, np.ones(1) if values is None else values)  # no overflow
+    return held if values is not None else replace(held, alphas=data_alphas(problem))
 
 
 def _scored_comparisons(held: ComparisonHoldOut, metric: str) -> LeaveComparisonOut:

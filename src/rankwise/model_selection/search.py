@@ -20,6 +20,7 @@ from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._validation import forget
 from rankwise.estimators.ranker_mixin import Skl2onnxMixin, explain_calls, warn_without_queries
 from rankwise.graph.comparisons import Comparisons
+from rankwise.metric_names import Metric
 from rankwise.metrics.ranking_scorer import RankingScorer
 from rankwise.model_selection.meta_rankers import HeldOutPool, MeanRanker
 from rankwise.model_selection.rows import (
@@ -138,8 +139,8 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
         An object with `fit` and `predict`. It is cloned, not fitted.
     param_grid : dict or list of dict
         Values to try for each parameter, as for `sklearn.model_selection.ParameterGrid`.
-    scoring : str or callable, default="disagreement"
-        A name of `rankwise.metrics.METRICS`, such as "ndcg@10" or "map", or a function
+    scoring : str, Metric or callable, default="disagreement"
+        A name of `rankwise.metrics.METRICS`, such as "ndcg@10" or "map", a metric, or a function
         ``(y, scores, qid)`` that is called for each split and returns a number, where greater is
         better. With ``cv="leave_pair_out"``: "disagreement", "concordance" or "auc".
     cv : str, int, splitter or iterable, default="leave_query_out"
@@ -248,7 +249,7 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
         estimator: Any,
         param_grid: Any,
         *,
-        scoring: str | Callable[..., Any] = "disagreement",
+        scoring: str | Metric | Callable[..., Any] = "disagreement",
         cv: Any = "leave_query_out",
         n_jobs: int | None = None,
         refit: bool | str = True,
@@ -447,9 +448,10 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
     ) -> MeanRanker:
         """The mean of the best candidates, to be fitted; see `HeldOutPool`."""
         back = np.argsort(np.concatenate([batch.candidates for batch in batches]))
-        found = [np.reshape(each.predictions, (len(each.mean), -1)) for each in outcomes]
+        predictions: Any = np.concatenate([each.predictions for each in outcomes])[back]
         numbers = np.repeat(np.arange(len(batches)), [len(batch.candidates) for batch in batches])
-        pool = HeldOutPool.of_splits(trials, np.concatenate(found)[back], numbers[back])
+        scores = predictions.reshape(len(back), -1)
+        pool = HeldOutPool.of_splits(trials, scores, numbers[back])
         self.mean_indices_ = pool.choose(self.n_best)
         self.score_estimate_ = pool.estimate(self.mean_indices_, pool.outer_values(self.n_best))
         params = self.cv_results_["params"]

@@ -251,7 +251,8 @@ class UnitValues:
         counts = np.zeros((n, known.shape[1]))
         np.add.at(counts, by, weights)
         sums = np.zeros((len(self.values), *counts.shape))
-        np.add.at(sums, (slice(None), by), np.where(known, self.values, 0.0) * weights)
+        values = np.where(known, self.values, 0.0) * weights
+        np.add.at(sums.swapaxes(0, 1), by, values.swapaxes(0, 1))
         with np.errstate(invalid="ignore"):
             return sums / counts, counts
 
@@ -501,7 +502,7 @@ class ComparisonTrials:
         differences = scores[:, outside.pairs[:, 0]] - scores[:, outside.pairs[:, 1]]
         if outside.context is not None:
             differences += [outside.context @ one.context_coef_ for one in rankers]
-        chances = [_own_probability(one, X, outside) for one in rankers]
+        chances: list[Any] = [_own_probability(one, X, outside) for one in rankers]
         probability = None if chances[0] is None else np.stack(chances)
         return Predicted(differences, perf_counter() - start, probability=probability)
 

@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -40,7 +40,7 @@ from rankwise.data.letor.parsing import (
     copy_tokens,
     parse_lines,
 )
-from rankwise.data.query_rows import DescribedRows, FileVersion, QueryBlocks, run_starts
+from rankwise.data.query_rows import DescribedRows, FileSurvey, QueryBlocks, run_starts
 from rankwise.data.tables.formats import SPREADSHEETS, encoding_of
 from rankwise.errors import LetorFormatError
 from rankwise.files import check_regular
@@ -290,8 +290,8 @@ _INDEX = re.compile(r"0*(\d{1,18})", re.ASCII)
 _NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _ARCHIVES = {b"PK\x03\x04": "zip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 _MISSING = (
-    "A missing value is written as NULL, and read as the number that fill= of read_letor or --fill "
-    "on the command line gives; boosted trees take nan."
+    "A missing value is written as NULL, and read as a number of your choice: fill=0.0 of "
+    "read_letor, or --fill 0 on the command line. Boosted trees take nan."
 )
 _ROW = "A row reads 'label qid:ID index:value index:value ...'."
 
@@ -696,19 +696,6 @@ def _tokens(block: TextBlock, starts: NDArray[np.int64]) -> NDArray[Any]:
     return ids if longest > LONG_ID else ids.astype(f"U{longest}")
 
 
-@dataclass(frozen=True)
-class LetorSurvey:
-    """Counts of a LETOR file, from a first pass over it."""
-
-    version: FileVersion
-    n_rows: int
-    n_queries: int  # 0 if there are no query ids
-    n_features: int
-    n_bytes: int  # of text, decompressed
-    layout: Layout  # "dense" if at least a third of the cells are written, otherwise "sparse"
-    text_ids: bool  # whether some query id is not an integer
-
-
 class LetorBlocks(QueryBlocks[LetorData]):
     """The rows of a LETOR file, block by block; a block never splits a query.
 
@@ -764,7 +751,7 @@ class LetorBlocks(QueryBlocks[LetorData]):
         self._n_features, self._fill = n_features, fill
 
     @cached_property
-    def survey(self) -> LetorSurvey:
+    def survey(self) -> FileSurvey:
         """Counts of the file; the first access reads it once."""
         size, version = text_size(self.path), self.version()
         run_ids, run_lines = QueryIds(), GrowingArray(np.int64)  # of runs of equal ids
@@ -778,14 +765,11 @@ class LetorBlocks(QueryBlocks[LetorData]):
         if counts.n_rows == 0:
             raise LetorFormatError(f"{self.path} has no rows: its lines are blank or comments.")
         width = self._n_features or counts.largest_index
-        layout: Layout = (
-            "dense" if counts.n_values >= DENSE_FILL * counts.n_rows * width else "sparse"
-        )
+        is_dense = counts.n_values >= DENSE_FILL * counts.n_rows * width
         ids, lines = run_ids.finish(), run_lines.finish()
         n_queries = self._count_queries(ids, lambda k: f"{self.path}, line {lines[k]}")
-        return LetorSurvey(
-            version, counts.n_rows, n_queries, width, counts.n_bytes, layout, counts.text_ids
-        )
+        survey = FileSurvey(version, counts.n_rows, n_queries, width, counts.text_ids)
+        return replace(survey, n_bytes=counts.n_bytes, layout="dense" if is_dense else "sparse")
 
     def _pieces(self) -> Iterator[LetorData]:
         """The rows of each block of text, in arrays of their own."""

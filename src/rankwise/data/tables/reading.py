@@ -19,7 +19,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from rankwise.data.query_rows import (
     DescribedRows,
-    FileVersion,
+    FileSurvey,
     QueryBlocks,
     qid_from_groups,
     run_starts,
@@ -607,17 +607,6 @@ def _arrow_column(column: Any, name: str) -> Any:
         raise _several_types(name, kinds) from error
 
 
-@dataclass(frozen=True)
-class TableSurvey:
-    """Counts of a table, from a first pass over it."""
-
-    version: FileVersion
-    n_rows: int
-    n_queries: int  # 0 if there are no query ids
-    n_features: int
-    text_ids: bool  # whether some query id is not a number
-
-
 class TableBlocks(QueryBlocks[TableData]):
     """The rows of a table, block by block; a block never splits a query.
 
@@ -678,7 +667,7 @@ class TableBlocks(QueryBlocks[TableData]):
         self._dtype = check_float_type(dtype)
 
     @cached_property
-    def survey(self) -> TableSurvey:
+    def survey(self) -> FileSurvey:
         """Counts of the file; the first access reads it once."""
         version = self.version()
         ids: list[NDArray[Any]] = []
@@ -697,7 +686,7 @@ class TableBlocks(QueryBlocks[TableData]):
         n_queries = 0
         if runs is not None:
             n_queries = self._count_queries(runs, lambda k: self.file.place(rows[k]))
-        return TableSurvey(version, n_rows, n_queries, len(self.roles.features), text_ids)
+        return FileSurvey(version, n_rows, n_queries, len(self.roles.features), text_ids)
 
     def __iter__(self) -> Iterator[TableData]:
         for block in super().__iter__():
