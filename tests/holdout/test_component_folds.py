@@ -10,7 +10,7 @@ from rankwise import KPCR, ComponentOptions, KPCRank
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators.component_choice import ComponentErrors, shuffled_folds
 from rankwise.graph import PreferenceGraph
-from rankwise.holdout.component_folds import component_pair_losses
+from rankwise.holdout.leave_pair_out import component_pair_losses
 from rankwise.metrics import disagreement_error
 from rankwise.model_selection import leave_pair_out, leave_query_out
 from rankwise.solvers.kpca import Count, kernel_components
@@ -90,7 +90,7 @@ def test_pairs_held_out_for_every_number_of_components(seed, alpha, weighting):
 def test_blocks_of_pairs(monkeypatch):
     _, y, _, F, s = make_problem()
     want = list(component_pair_losses(F, s, y[:, None], 0.1))
-    monkeypatch.setattr("rankwise.holdout.component_folds.BLOCK_BYTES", 8 * 36 * 5)
+    monkeypatch.setattr("rankwise.holdout.leave_pair_out.BLOCK_BYTES", 8 * 36 * 5)
     for (loss, compared), (a, b) in zip(
         component_pair_losses(F, s, y[:, None], 0.1), want, strict=True
     ):

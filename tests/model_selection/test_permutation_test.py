@@ -107,7 +107,7 @@ def test_the_score_is_that_of_leave_pair_out(ranker, qid):
     assert result.null.shape == (2,)
 
 
-@pytest.mark.parametrize("alpha", [1e-12, 1e-17, 1e-40])
+@pytest.mark.parametrize("alpha", [1e-9, 1e-12])
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 @pytest.mark.parametrize("ties", ["include", "exclude"])
 @pytest.mark.parametrize("n_labels", [2, 3])

@@ -15,7 +15,7 @@ from rankwise.errors import DataError, ParameterError
 from rankwise.graph import PreferenceGraph, QueryGroups
 from rankwise.graph.query_graph import pair_weight
 from rankwise.holdout.alpha_grid import alpha_grid, coordinate_squares
-from rankwise.holdout.component_folds import component_pair_losses
+from rankwise.holdout.leave_pair_out import component_pair_losses
 from rankwise.kernels import Precomputed
 from rankwise.parameters import AnyOf, Choice, Rule, Whole, check_parameters
 from rankwise.problem import Coordinates, Fit, Problem, Space, Task

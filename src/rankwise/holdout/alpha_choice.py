@@ -109,7 +109,9 @@ def _alpha_curve(problem: Problem, chosen: AlphaPlan) -> HeldOutScores:
         alphas = data_alphas(problem)
     while True:
         try:
-            return hold_out(HoldOutProblem.of(problem, alphas), chosen.plan).score(chosen.metric)
+            held = hold_out(HoldOutProblem.of(problem, alphas), chosen.plan)
+            curve: HeldOutScores = held.score(chosen.metric)
+            return curve
         except (DataError, np.linalg.LinAlgError):
             if not is_kernel or len(alphas) < 3:
                 raise

@@ -13,10 +13,9 @@ from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.backends.dispatch import backend_of
 from rankwise.graph import QueryGroups
 from rankwise.holdout.folds import check_folds, predict_queries, predict_rows, rescales, strength
-from rankwise.holdout.held_out_pairs import pair_differences, pair_errors
 from rankwise.holdout.hold_out_problem import HoldOutProblem, plain_problem
 from rankwise.holdout.leave_comparison_out import held_comparisons, without_items
-from rankwise.holdout.leave_pair_out import PairDifferences
+from rankwise.holdout.leave_pair_out import PairDifferences, pair_differences, pair_errors
 from rankwise.holdout.pair_differences import add_losses, listed_differences
 from rankwise.holdout.plans import (
     Comparisons,

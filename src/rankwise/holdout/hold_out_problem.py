@@ -56,7 +56,8 @@ class HoldOutProblem:
 
         The labels `y` of comparisons are their margins.
         """
-        targets = [task.graph.margin if task.y is None else task.y for task in problem.tasks]
+        targets = [task.y for task in problem.tasks if task.y is not None]
+        targets = [problem.comparisons.margin] if problem.has_comparisons else targets
         columns = backend_of(targets[0]).xp.column_stack(targets)
         n_outputs = None if targets[0].ndim == 1 else columns.shape[1]
         largest, most = largest_size(columns), float(alphas.max(initial=0.0))

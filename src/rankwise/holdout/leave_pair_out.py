@@ -1,24 +1,36 @@
-"""Exact hold-outs of every pair of a query, in O(1) time for each pair; and of pairs of groups."""
+"""Leave-pair-out: exact hold-outs of every pair of a query, in O(1) time for each pair.
+
+The formulas are in pair_systems.py; here, they are applied to pairs of queries, of levels of equal
+labels, and of groups.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import combinations
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain, combinations
 from typing import NamedTuple
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index
+from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.backends.dispatch import backend_of
-from rankwise.errors import DataError
+from rankwise.backends.threads import map_in_threads, threads_for
+from rankwise.errors import DataError, ParameterError
 from rankwise.graph import QueryGroups
-from rankwise.holdout.leave_query_out import Conditional
-from rankwise.holdout.pair_differences import block_differences, listed_differences
+from rankwise.holdout.hold_out_problem import HoldOutProblem, on_coordinates
+from rankwise.holdout.leave_query_out import Conditional, dual_conditionals, primal_conditionals
+from rankwise.holdout.pair_differences import add_losses, block_differences, listed_differences
+from rankwise.holdout.pair_loops import right_without
 from rankwise.holdout.pair_systems import Laplacian, PairSystem
-from rankwise.problem import Loss
+from rankwise.holdout.plans import Pairs
+from rankwise.holdout.rounding import explained_rounding, lost_in_rounding
+from rankwise.problem import Coordinates, Loss
+from rankwise.solvers.ridge_path import dual, primal
 
 LIST_PAIRS = 2**18  # listed pairs processed at a time
 BLOCK_ENTRIES = 2**20  # of the systems of two levels or groups processed at a time
+BLOCK_BYTES = 8 * 2**20  # of P computed at a time
 
 
 class PairDifferences(NamedTuple):
@@ -141,8 +153,12 @@ def _grid(
     if system is None:
         yield from _listed(None, np.column_stack((i, j)), query)
     else:
-        entries = system.P.grid(first, second).reshape(-1)
-        yield PairDifferences(i, j, system.differences(i, j, entries))
+        entries, p, q = system.P.grid(first, second), *system.laplacian.level[[first[0], second[0]]]
+        Z = system.level_sums[p] - system.level_sums[q]
+        factors = (1.0 + Z)[i], (1.0 - Z)[j]
+        f, a, diagonal = system.f, system.a, system.diagonal
+        out = listed_differences(entries.reshape(-1), diagonal, f, a, i, j, factors)
+        yield PairDifferences(i, j, out)
 
 
 def _one_system(
@@ -184,7 +200,8 @@ def _block_differences(system: PairSystem, block: PairBlock, held: Index) -> Arr
     same = (side[:, None] == side).astype(float)
     d = n - np.array(block.sizes, float)
     E = (held / (d * (d + held)))[side] * (np.eye(s) - same / n)
-    P, a = _split(on.solve(on.array(np.eye(s)) - P @ on.array(E), _join(P, a)), s)
+    both = on.solve(on.array(np.eye(s)) - P @ on.array(E), on.xp.concatenate((P, a), axis=2))
+    P, a = both[:, :, :s], both[:, :, s:]
     # Sums over the level of each row, divided by its d n, which is now larger.
     over_level = on.array(same / ((d + held)[side] * n)[:, None])
     Z, f = over_level @ P, system.y[block.rows.ravel()] + (over_level @ a).reshape(b * s, -1)
@@ -193,20 +210,10 @@ def _block_differences(system: PairSystem, block: PairBlock, held: Index) -> Arr
         return on.contiguous(M.reshape(b * s, s)[rows, columns % s])
 
     i, j, every = block.first, block.second, np.arange(b * s)
-    factors = tuple(
-        1.0 + entries(Z, here, here) - entries(Z, there, here) for here, there in ((i, j), (j, i))
-    )
+    h_i = 1.0 + entries(Z, i, i) - entries(Z, j, i)
+    h_j = 1.0 + entries(Z, j, j) - entries(Z, i, j)
     a, diagonal = on.contiguous(a.reshape(b * s, -1)), entries(P, every, every)
-    return listed_differences(entries(P, i, j), diagonal, f, a, i, j, factors)
-
-
-def _join(P: Array, a: Array) -> Array:
-    joined: Array = backend_of(P).xp.concatenate((P, a), axis=2)
-    return joined
-
-
-def _split(both: Array, s: int) -> tuple[Array, Array]:
-    return both[:, :, :s], both[:, :, s:]
+    return listed_differences(entries(P, i, j), diagonal, f, a, i, j, (h_i, h_j))
 
 
 def _one_system_is_faster(query: Conditional, level: Index, pairs: Index | None) -> bool:
@@ -250,7 +257,7 @@ def group_pairs(
     np.add.at(counts, (groups.codes, level), 1)
     both, of_pair = _sets_of_pairs(groups, pairs)
     left = np.asarray(counts.sum(axis=0) - counts[both].sum(axis=1))
-    _check_rest(left, both, groups)
+    _check_groups(left, both, groups)
     all_count = loss.ties == "include" or len(names) == len(labels)
     kinds, of_kind = np.unique(
         left.sum(axis=1)[:, None] if all_count else left, axis=0, return_inverse=True
@@ -271,7 +278,7 @@ def group_pairs(
                 yield a, PairDifferences(first, second, f[block.first] - f[block.second])
 
 
-def _check_rest(left: Index, both: Index, groups: QueryGroups) -> None:
+def _check_groups(left: Index, both: Index, groups: QueryGroups) -> None:
     """Without two groups, rows with different labels must be left."""
     nothing = np.flatnonzero((left > 0).sum(axis=1) < 2)
     if len(nothing):
@@ -350,3 +357,318 @@ def _blocks_of(
                 columns = position[pairs[listed]] + np.where(second_set, n_p, 0)
                 first, second = (line[:, None] * s + columns).T
             yield PairBlock(rows, (n_p, n_q) if n_q else (n_p,), first, second)
+
+
+def pair_differences(
+    problem: HoldOutProblem, task: int, pairs: Pairs
+) -> Iterator[tuple[int, PairDifferences]]:
+    """(index of the alpha, differences of held-out pairs), block by block."""
+    check_pairs(problem, task, pairs)
+    with explained_rounding():
+        if problem.loss.has_intercept or problem.groups.n_groups == 1:
+            blocks = _one_ranking(problem, task, pairs)
+        else:
+            blocks = chain(
+                _queries_with_pairs(problem, task, pairs),
+                _queries_without_pairs(problem, task, pairs),
+            )
+        for a, block in blocks:
+            if not backend_of(block.difference).is_finite(block.difference):
+                raise lost_in_rounding()
+            yield a, block
+
+
+def check_pairs(problem: HoldOutProblem, task: int, pairs: Pairs) -> None:
+    """What remains without a pair must determine a ranking."""
+    if pairs.groups is None:
+        _check_rest(problem, task, pairs)
+    if problem.alphas.min() == 0:
+        _check_without_alpha(problem)
+
+
+def _check_without_alpha(problem: HoldOutProblem) -> None:
+    """With alpha = 0, the remaining rows must determine the weights of all components."""
+    if not problem.loss.has_intercept and problem.groups.n_groups > 1:
+        raise ParameterError(
+            "With queries, pairs cannot be held out exactly at alpha = 0: use a small alpha above "
+            "0, or leave_query_out."
+        )
+    if problem.loss.ties == "exclude":
+        raise ParameterError(
+            'With ties="exclude", pairs cannot be held out exactly at alpha = 0: use a small alpha '
+            'above 0, or ties="include".'
+        )
+    n_components, most = problem.coordinates.features.shape[1], len(problem.y) - 3
+    if n_components > most:
+        raise ParameterError(
+            f"At alpha = 0, the {most + 1} rows that remain without a pair determine the weights "
+            f"of at most {most} components: got {n_components}. Use fewer components, or an alpha "
+            "above 0."
+        )
+
+
+def _queries_with_pairs(
+    problem: HoldOutProblem, task: int, pairs: Pairs
+) -> Iterator[tuple[int, PairDifferences]]:
+    """Pairs of queries with pairs that count, each query conditional on the others."""
+    graph, y, loss = problem.graph(task), problem.targets(task), problem.loss
+    space, lams = problem.coordinates, problem.lams
+    if space.kernel is not None:
+        queries = dual_conditionals(backend_of(y).copy(space.kernel), graph, y, lams)
+    else:
+        queries = primal_conditionals(space.features, graph, y, lams)
+    for a, query in queries:
+        listed = pairs.of_query(query.rows, problem.groups.codes, loss)
+        if listed is None or len(listed):
+            labels = to_host(y[query.rows, 0])
+            for block in query_pairs(query, labels, loss, lams[a], listed):
+                yield a, block
+
+
+def _queries_without_pairs(
+    problem: HoldOutProblem, task: int, pairs: Pairs
+) -> Iterator[tuple[int, PairDifferences]]:
+    """Pairs of queries without pairs that count: holding them out does not change the fit."""
+    graph, y, loss = problem.graph(task), problem.targets(task), problem.loss
+    without_pairs = graph.pairs_of_query[graph.query_of_row] == 0
+    chosen = []
+    for rows in problem.groups:
+        if without_pairs[rows[0]] and len(rows) > 1:
+            listed = pairs.of_query(rows, problem.groups.codes, loss)
+            if listed is not None and len(listed):
+                chosen.append(rows[listed])
+    if not chosen:
+        return
+    first, second = np.concatenate(chosen).T
+    space, lams = problem.coordinates, problem.lams
+    if space.kernel is not None:
+        K = backend_of(y).copy(space.kernel)
+        scores = [space.kernel @ a for a in dual(K, graph, y, lams)]
+    else:
+        scores = [space.features @ w for w in primal(space.features, graph, y, lams)]
+    for a, f in enumerate(scores):
+        yield a, PairDifferences(first, second, f[first] - f[second])
+
+
+def _one_ranking(
+    problem: HoldOutProblem, task: int, pairs: Pairs
+) -> Iterator[tuple[int, PairDifferences]]:
+    """Pairs within queries, held out of one ranking of all rows."""
+    groups, loss = problem.groups, problem.loss
+    query = one_ranking(problem, task)
+    labels = to_host(query.target[:, 0])
+    if pairs.groups is not None:
+        assert pairs.listed is not None
+        chosen = pairs.listed
+        if query.target.shape[1] == 1 and not pairs.keep_ties:  # the others are of other outputs
+            chosen = chosen[labels[chosen[:, 0]] != labels[chosen[:, 1]]]
+        if len(chosen):
+            yield from group_pairs(query, labels, loss, problem.lams, chosen, pairs.groups)
+        return
+    if groups.n_groups == 1:
+        listed = pairs.of_query(query.rows, groups.codes, loss)
+    elif pairs.listed is not None:
+        listed = pairs.listed
+    else:
+        within = [r[np.column_stack(np.triu_indices(len(r), 1))] for r in groups if len(r) > 1]
+        if not within:
+            raise DataError("No query has two rows: there is no pair to hold out.")
+        listed = np.concatenate(within)
+    for a, alpha in enumerate(problem.alphas):
+        for block in query_pairs(query, labels, loss, float(alpha), listed):
+            yield a, block
+
+
+def one_ranking(problem: HoldOutProblem, task: int) -> Conditional:
+    """All rows as one query, which depends on no other."""
+    y, space = problem.targets(task), problem.coordinates
+    on = backend_of(y)
+    features = None if space.features is None else on.rows(space.features, slice(None))
+    rows = np.arange(len(y))
+    return Conditional(rows, on.zeros(*y.shape), y, kernel=space.kernel, features=features)
+
+
+def _check_rest(problem: HoldOutProblem, task: int, pairs: Pairs) -> None:
+    """After a pair is held out, at least one pair must remain in its query or in another."""
+    graph, loss, m = problem.graph(task), problem.loss, len(problem.y)
+    if problem.loss.has_intercept:
+        if m < 4:
+            raise DataError(f"Holding out pairs needs at least 4 rows: got {m}.")
+        return
+    if np.count_nonzero(graph.pairs_of_query) > 1:
+        return
+    q = int(np.argmax(graph.pairs_of_query))
+    sizes = graph.level_sizes[graph.query_ptr[q] : graph.query_ptr[q + 1]]
+    if loss.ties == "include":
+        nothing = sizes.sum() - 2 < 2
+    else:
+        # In the worst case the two rows come from the smallest levels, or from the same level if
+        # such pairs are held out.
+        same = pairs.keep_ties
+        if pairs.listed is not None:
+            labels = to_host(problem.targets(task)[:, 0])
+            same = bool((labels[pairs.listed[:, 0]] == labels[pairs.listed[:, 1]]).any())
+        first, second = np.sort(sizes)[:2] if len(sizes) > 1 else (0, 0)
+        rest = len(sizes) - 2
+        nothing = rest == 0 and min(first, second) < 2
+        nothing |= rest == 1 and max(first, second) < 2
+        nothing |= same and len(sizes) == 2 and min(first, second) < 3
+    if nothing:
+        name = problem.groups.names[q]
+        where = f" of query {name}" if problem.groups.n_groups > 1 else ""
+        raise DataError(
+            f"Holding out a pair{where} leaves no pair to learn from. Add rows of every label, or "
+            "more queries."
+        )
+
+
+def pair_errors(
+    loss: Array, compared: Array, groups: QueryGroups, units: QueryGroups | None = None
+) -> tuple[Array, Array]:
+    """Error and standard error from `PairHoldOut.losses`, shape (n_alphas, n_outputs).
+
+    Rows of the same unit, such as a patient, count as one in the standard error of one ranking.
+    """
+    without_pairs = np.flatnonzero(compared.sum(axis=0) == 0)
+    if len(without_pairs):
+        of_output = "" if compared.shape[1] == 1 else f" in output {without_pairs[0]}"
+        raise DataError(
+            f"No pair with different labels was held out{of_output}. Check the labels, qid and "
+            "pairs."
+        )
+    if groups.n_groups == 1:
+        total = compared.sum(axis=0)
+        error = loss.sum(axis=1) / total
+        excess = loss - error[:, None] * compared
+        if units is not None:
+            excess = np.add.reduceat(excess[:, units.order], units.indptr[:-1], axis=1)
+        # Each pair counts for both of its rows, so total is twice the number of pairs.
+        return error, 2.0 * np.sqrt((excess**2).sum(axis=1)) / total
+    starts = groups.indptr[:-1]
+    by_query = np.add.reduceat(loss[:, groups.order], starts, axis=1)
+    n_pairs = np.add.reduceat(compared[groups.order], starts, axis=0)
+    error, spread = np.empty((2, len(loss), loss.shape[2]))
+    for o in range(loss.shape[2]):
+        defined = n_pairs[:, o] > 0
+        values = by_query[:, defined, o] / n_pairs[defined, o]
+        n = values.shape[1]
+        error[:, o] = values.mean(axis=1)
+        spread[:, o] = values.std(axis=1, ddof=1) / np.sqrt(n) if n > 1 else np.nan
+    return error, spread
+
+
+def shares_system(problem: HoldOutProblem) -> bool:
+    """Whether P does not depend on the labels: one ranking, in which all pairs count.
+
+    Without tied pairs, this is so if there are none.
+    """
+    labels = problem.labels[:, 0]
+    all_count = problem.loss.ties == "include" or len(np.unique(labels)) == len(labels)
+    return problem.groups.n_groups == 1 and all_count
+
+
+Right = Callable[[int], float]
+
+
+def training_effects(
+    problem: HoldOutProblem,
+    right: Array,
+    compared: Array,
+    units: Index,
+    chosen: Index,
+    pairs_of: Callable[[HoldOutProblem, Index], Pairs],
+) -> Array:
+    """For each chosen unit, how many pairs of other rows are in the right order through its rows.
+
+    `right` has the outcomes of pairs that were held out of all rows. Without the rows of a unit,
+    the same pairs are held out of fewer rows, exactly, and fewer of them may be in the right order.
+
+    If units are rows and all pairs of one ranking count, the system of all rows serves for
+    every row, in O(m^2) time each. Otherwise, there is a new system for each unit, on the
+    coordinates of all rows; `pairs_of(problem, rows)` says which pairs of the remaining rows to
+    hold out of it.
+    """
+    if len(np.unique(units)) == len(units) and shares_system(problem):
+        right_without_unit = _by_one_system(problem, compared)
+    else:
+        right_without_unit = _by_new_systems(problem, compared, units, pairs_of)
+
+    def effect(unit: int) -> float:
+        rest = (units != unit).astype(np.float64)
+        return float(rest @ right @ rest) / 2 - right_without_unit(unit)
+
+    return np.array(map_in_threads(effect, chosen.tolist(), threads_for(len(chosen) * right.size)))
+
+
+def pair_credit(gap: Array, difference: Array) -> Array:
+    """1 for the right order, 1/2 for tied predictions, 0 otherwise and for equal labels."""
+    return np.asarray(np.where(gap == 0.0, 0.0, (1.0 + np.sign(difference * gap)) / 2))
+
+
+def _by_one_system(problem: HoldOutProblem, compared: Array) -> Right:
+    (lam,), n, labels = problem.lams, len(problem.y), problem.labels
+    with explained_rounding():
+        system = ranking_system(one_ranking(problem, 0), problem.loss, lam, n - 3)
+    if system is None:  # all predictions are tied
+        return lambda row: 0.5 * float(np.delete(np.delete(compared, row, 0), row, 1).sum()) / 2
+    P, y, a = (np.ascontiguousarray(to_host(M)) for M in (system.P.dense(), system.y, system.a))
+    if not np.isfinite(a).all():
+        raise lost_in_rounding()
+    return lambda row: right_without(P, row, y, a, labels[:, 0], compared)
+
+
+def _by_new_systems(
+    problem: HoldOutProblem,
+    compared: Array,
+    units: Index,
+    pairs_of: Callable[[HoldOutProblem, Index], Pairs],
+) -> Right:
+    on, given = backend_of(problem.y), problem.coordinates
+
+    def right_without_unit(unit: int) -> float:
+        rows = np.flatnonzero(units != unit)
+        if given.kernel is not None:
+            part = Coordinates(kernel=on.contiguous(given.kernel[rows][:, rows]))
+        else:
+            part = Coordinates(features=on.rows(given.features, rows))
+        y, labels = problem.y[rows], problem.labels[rows, 0]
+        rest = replace(problem.problem, tasks=problem.loss.tasks(y[:, 0], None), qid=None)
+        inner = HoldOutProblem(on_coordinates(rest, part), problem.alphas, y, problem.n_outputs)
+        total = 0.0
+        for _, block in pair_differences(inner, 0, pairs_of(inner, rows)):
+            first, second, difference = map(to_host, block)
+            credit = pair_credit(labels[first] - labels[second], difference[:, 0])
+            total += float((credit * compared[rows[first], rows[second]]).sum())
+        return total
+
+    return right_without_unit
+
+
+def component_pair_losses(
+    F: Array, eigenvalues: Array, y: Array, mu: float
+) -> Iterator[tuple[Array, Array]]:
+    """(loss, compared) of every row over its held-out pairs in one ranking, for every p.
+
+    Components are centred and uncorrelated, so p components have
+    P = I - 11'/m - sum_{l <= p} F_l F_l' / (s_l + mu), with one more term for each p (see
+    pair_systems.py). O(m^2) time for each p, 16 MiB of memory.
+    """
+    (m, p), on = F.shape, backend_of(F)
+    U = on.contiguous((F / on.xp.sqrt(eigenvalues + mu)).T).T  # column-major
+    y_centred = y - y.mean(axis=0)
+    diagonal, a, products = on.zeros(m) + (1.0 - 1.0 / m), y_centred, U.T @ y_centred
+    loss, compared = on.zeros(p, *y.shape), on.zeros(p, *y.shape)
+    step = max(1, on.block_bytes(BLOCK_BYTES) // (8 * m))
+    diagonals, weights = on.empty(p, m), on.empty(p, *y.shape)
+    for k in range(p):
+        diagonal = diagonal - U[:, k] ** 2
+        a = a - on.xp.outer(U[:, k], products[k])
+        diagonals[k], weights[k] = diagonal, a
+    for start in range(0, m, step):
+        stop = min(start + step, m)
+        P = on.zeros(stop - start, m - start) - 1.0 / m
+        for k in range(p):
+            P -= on.xp.outer(U[start:stop, k], U[start:, k])
+            pairs = block_differences(P, start, diagonals[k], y_centred, weights[k])
+            add_losses(*pairs, y, loss[k], compared[k])
+    yield from zip(loss, compared, strict=True)

@@ -53,8 +53,7 @@ def listed_differences(
     on = backend_of(entries)
     if on.is_host:
         out = np.empty((len(first), f.shape[1]))
-        ones = np.ones(len(first)) if factors is None else None
-        h_i, h_j = (ones, ones) if factors is None else factors
+        h_i, h_j = factors or (np.ones(len(first)),) * 2
         pair_loops.listed_pairs(entries, diagonal, h_i, h_j, f, a, first, second, out)
         return out
     i, j = on.index(first), on.index(second)

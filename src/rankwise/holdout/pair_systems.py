@@ -229,10 +229,11 @@ class PairSystem:
         """
         on = backend_of(query.target)
         y = on.contiguous(query.target - query.target.mean(axis=0))
-        low_rank = query.features is not None and query.features.shape[1] < len(y)
-        if low_rank:
-            rows = on.contiguous(query.features - query.features.mean(axis=0))
-            size, trace = float((query.features**2).sum()), float((rows**2).sum())
+        F = query.features
+        low_rank = F is not None and F.shape[1] < len(y)
+        if F is not None and low_rank:
+            rows = on.contiguous(F - F.mean(axis=0))
+            size, trace = float((F**2).sum()), float((rows**2).sum())
         else:
             rows = query.stored_kernel()
             size = float(abs(rows.diagonal()).sum())
@@ -259,9 +260,9 @@ class PairSystem:
         sums = on.group_sums(level, len(c), self.a)
         return self.y + (c[:, None] * sums)[level]
 
-    def differences(self, first: Index, second: Index, entries: Array | None = None) -> Array:
-        """f_i - f_j of listed pairs, each without both rows; `entries` are P_ij, if known."""
-        entries, factors = self.P.entries(first, second) if entries is None else entries, None
+    def differences(self, first: Index, second: Index) -> Array:
+        """f_i - f_j of listed pairs, each without both rows."""
+        entries, factors = self.P.entries(first, second), None
         if not self.laplacian.ties:
             p, q = self.laplacian.level[first], self.laplacian.level[second]
             Z = self.level_sums

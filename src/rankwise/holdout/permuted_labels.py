@@ -11,20 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index, to_host
+from rankwise.backends.arrays import EPS, Array, Index, to_host
 from rankwise.backends.dispatch import backend_of
 from rankwise.backends.jit import compiled, inlined
 from rankwise.backends.threads import map_in_threads
 from rankwise.errors import DataError
 from rankwise.graph import QueryGroups
-from rankwise.holdout.held_out_pairs import check_pairs, one_ranking
 from rankwise.holdout.hold_out_problem import HoldOutProblem, largest_size
-from rankwise.holdout.leave_pair_out import ranking_system
+from rankwise.holdout.leave_pair_out import check_pairs, one_ranking, ranking_system
 from rankwise.holdout.leave_query_out import Conditional
 from rankwise.holdout.pair_differences import block_slopes, listed_differences
 from rankwise.holdout.pair_systems import Laplacian, centred
 from rankwise.holdout.plans import Pairs
-from rankwise.holdout.rounding import check_digits, explained_rounding, lost_in_rounding
+from rankwise.holdout.rounding import UNRELIABLE, explained_rounding, lost_in_rounding
 
 BLOCK_VALUES = 2**17  # differences computed at a time on a device
 KEYS = 2**14  # random numbers drawn at a time
@@ -59,16 +58,6 @@ def standard_labels(labels: Array) -> Array:
     """The labels, or, if there are two, numbers with a mean of 0: which ones does not matter."""
     names = np.unique(labels)
     return labels if len(names) != 2 else (labels == names[1]) - np.mean(labels == names[1])
-
-
-def shares_system(problem: HoldOutProblem) -> bool:
-    """Whether P does not depend on the labels: one ranking, in which all pairs count.
-
-    Without tied pairs, this is so if there are none.
-    """
-    labels = problem.labels[:, 0]
-    all_count = problem.loss.ties == "include" or len(np.unique(labels)) == len(labels)
-    return problem.groups.n_groups == 1 and all_count
 
 
 def permuted_errors(problem: HoldOutProblem, labels: Array, units: QueryGroups) -> Array:
@@ -197,7 +186,8 @@ def stacked_errors(problem: HoldOutProblem, labels: Array, units: QueryGroups) -
 
     P depends on the labels. But permuting the labels is the same as permuting the rows of the
     kernel matrix under labels that stay in place: levels and pairs are those of the given labels,
-    and the systems of many permutations are one stack of matrices.
+    and the systems of many permutations are one stack of matrices. Raises LinAlgError if rounding
+    errors are too large for the inverses.
     """
     check_pairs(problem, 0, Pairs(None, keep_ties=False))
     compared = compared_pairs(labels[:, 0], units)
@@ -249,7 +239,8 @@ def _stacked_differences(
     inverse_B = np.diag(1.0 / d) - same / (d * laplacian.n)
     trace = float(K[0].diagonal().sum())
     G = on.xp.linalg.inv(K + on.array(lam * inverse_B + (trace / n + lam / d.min()) / n))
-    check_digits(trace, 1.0 / float(G.diagonal(0, 1, 2).max()))
+    if not EPS * trace * float(G.diagonal(0, 1, 2).max()) < UNRELIABLE:
+        raise np.linalg.LinAlgError("ill-conditioned")
     sums = G.sum(axis=1)
     P = lam * (G - sums[:, :, None] * (sums / sums.sum(axis=1)[:, None])[:, None])
     a = P @ y
@@ -257,7 +248,8 @@ def _stacked_differences(
     def over_level(values: Array, rows: Index) -> Array:
         """Sums over the level of these rows, divided by d n."""
         p = level[rows[0]]
-        return values[:, level == p].sum(axis=1) / float(laplacian.degrees[p] * laplacian.n)
+        sums: Array = values[:, level == p].sum(axis=1)
+        return sums / float(laplacian.degrees[p] * laplacian.n)
 
     Z = over_level(P, first) - over_level(P, second)
     f = on.copy(y[None] + 0.0 * a)

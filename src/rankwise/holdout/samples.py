@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -88,6 +88,7 @@ def folds_by_sums(problem: HoldOutProblem, folds: Sequence[Index], *, one_rankin
     system = inner.space.system(X, inner.qid)
     assert system is not None
     regression = RowLoss() if one_ranking else loss
+    total: list[Any]
     if one_ranking:
         total = _regression_moments(problem, system)
     else:

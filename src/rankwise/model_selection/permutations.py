@@ -17,10 +17,10 @@ from rankwise.graph import QueryGroups
 from rankwise.graph.label_checks import numeric_labels
 from rankwise.holdout.engine import hold_out
 from rankwise.holdout.hold_out_problem import HoldOutProblem
+from rankwise.holdout.leave_pair_out import shares_system
 from rankwise.holdout.permuted_labels import (
     permuted,
     permuted_errors,
-    shares_system,
     stacked_errors,
     stacks,
     standard_labels,
