@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -45,6 +45,7 @@ from rankwise.parameters import (
     Choice,
     Flag,
     Number,
+    OptionsMixin,
     Rule,
     Whole,
     as_generator,
@@ -141,7 +142,7 @@ STREAM_PARAMETERS = (
 """Parameters that cannot change during a stream."""
 
 
-class SparseBilinearRanker(BilinearScorer):
+class SparseBilinearRanker(OptionsMixin, BilinearScorer):
     """Ranker that scores a document for a query by sparse weights of pairs of their features.
 
     f(q, d) = q'Wd is learned from triplets (query, preferred document, other document) by
@@ -263,6 +264,10 @@ class SparseBilinearRanker(BilinearScorer):
     ['auto']
     """
 
+    option_classes: ClassVar[dict[str, Any]] = {"shrinkage": Shrinkage}
+    former_names: ClassVar[dict[str, str]] = {"shrink_to": "to", "shrink_every": "every"}
+
+    @explain_calls
     def __init__(
         self,
         alpha: float | str | None = "auto",
@@ -490,15 +495,11 @@ class SparseBilinearRanker(BilinearScorer):
     @classmethod
     def upgraded_parameters(cls, parameters: dict[str, Any]) -> dict[str, Any]:
         """Parameters of a model file, which may be of an earlier version, as they are now."""
-        now = dict(parameters)
+        now = super().upgraded_parameters(parameters)
         now.pop("n_jobs", None)
         patience = now.pop("n_iter_no_change", 5)
         if now.get("early_stopping") is True and patience != 5:
             now["early_stopping"] = patience
-        names = {"penalty": "penalty", "shrink_to": "to", "shrink_every": "every"}
-        moved = {new: now.pop(old) for old, new in names.items() if old in now}
-        if moved and Shrinkage(**moved) != Shrinkage():
-            now["shrinkage"] = Shrinkage(**moved)
         return now
 
     def _forget(self) -> None:
@@ -657,7 +658,11 @@ class SparseBilinearRanker(BilinearScorer):
 
     def _owner(self, arrays: list[NDArray[Any]]) -> str:
         """The fingerprint of a fit; without a seed, the checkpoint brings its own."""
-        params = {**self.get_params(), "verbose": False, "init": self._stream_value("init")}
+        params = {
+            **self.get_params(deep=False),
+            "verbose": False,
+            "init": self._stream_value("init"),
+        }
         seeded = isinstance(self.random_state, (int, np.integer))
         params["random_state"] = int(self.random_state) if seeded else None
         return fingerprint(params, arrays)

@@ -7,6 +7,8 @@ from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, TypeVar
 
+from rankwise.parameters import OptionsMixin
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # What other libraries call the queries of rows: sizes, or an id for each row.
@@ -30,6 +32,13 @@ def explain_calls(function: Function) -> Function:
             accepted.bind(*args, **kwargs)
         except TypeError:
             called, parameters = function.__name__, list(accepted.parameters.values())
+            moved = [name for name in kwargs if name not in accepted.parameters]
+            options = isinstance(args[0], OptionsMixin) if is_method else False
+            if options and moved and (place := args[0].place_of(moved[0])):
+                raise TypeError(
+                    f"{type(args[0]).__name__} has no {moved[0]}=: it is an option now. Use "
+                    f"{place[0]}={args[0].option_classes[place[0]].__name__}({place[1]}=...)."
+                ) from None
             if is_method:
                 of_class = type(args[0]).__name__
                 called = of_class if called == "__init__" else f"{of_class}.{called}"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -57,6 +57,7 @@ from rankwise.parameters import (
     Choice,
     Flag,
     Number,
+    OptionsMixin,
     Rule,
     Whole,
     as_generator,
@@ -135,7 +136,7 @@ class GPOptions:
             )
 
 
-class PairwiseGP(PredictionsMixin, RankerMixin, BaseEstimator):
+class PairwiseGP(PredictionsMixin, OptionsMixin, RankerMixin, BaseEstimator):
     """A Gaussian process on comparisons: scores with their uncertainty.
 
     The score is a Gaussian process f with covariance `kernel`. The first row of a comparison is
@@ -277,9 +278,11 @@ class PairwiseGP(PredictionsMixin, RankerMixin, BaseEstimator):
     """
 
     __metadata_request__predict = {"qid": True}  # noqa: RUF012
+    option_classes: ClassVar[dict[str, Any]] = {"options": GPOptions}
     threshold_: float
     _pool: PoolPosterior | None = None
 
+    @explain_calls
     def __init__(
         self,
         kernel: Any = None,
@@ -568,11 +571,9 @@ class PairwiseGP(PredictionsMixin, RankerMixin, BaseEstimator):
     @classmethod
     def upgraded_parameters(cls, parameters: dict[str, Any]) -> dict[str, Any]:
         """Parameters of a model file, which may be of an earlier version, as they are now."""
-        now = {key: parameters[key] for key in parameters.keys() - {"sweeps", "grid_step"}}
-        moved = {field.name for field in fields(GPOptions)} & now.keys()
-        if moved:
-            options = GPOptions(**{key: now.pop(key) for key in moved})
-            now["options"] = None if options == GPOptions() else options
+        now = super().upgraded_parameters(parameters)
+        for gone in ("sweeps", "grid_step"):
+            now.pop(gone, None)
         threshold = now.pop("threshold", _FIRST_THRESHOLD)
         if now.get("tie_model") == "threshold" and threshold != _FIRST_THRESHOLD:
             now["tie_model"] = threshold
