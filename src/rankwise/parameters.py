@@ -276,6 +276,15 @@ class OptionsMixin:
         return None
 
     @classmethod
+    def advice_for(cls, name: str) -> str:
+        """How to pass an earlier parameter that has become an option, or an empty string."""
+        place = cls.place_of(name)
+        if place is None:
+            return ""
+        parameter, option = place
+        return f"Use {parameter}={cls.option_classes[parameter].__name__}({option}=...)."
+
+    @classmethod
     def upgraded_parameters(cls, parameters: dict[str, Any]) -> dict[str, Any]:
         """Parameters of a model file, of which some may have become options since."""
         now: dict[str, Any] = {}

@@ -13,7 +13,6 @@ from rankwise.auto.auto_ranker import AutoRanker
 from rankwise.backends.arrays import Array, is_sparse, to_host
 from rankwise.boosted.boosted_ranker import BoostedRanker
 from rankwise.errors import DataError, ExportError
-from rankwise.estimators.components.component_space import ComponentBasis
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.export._endings import (
     KernelScores,
@@ -28,9 +27,8 @@ from rankwise.export._stages import Affine, Clip, Columns, WithinQuery
 from rankwise.export._transformer_stages import stages_in_order
 from rankwise.gp.pairwise_gp import PairwiseGP
 from rankwise.gp.process import ConditionedProcess
-from rankwise.gp.weights import CONSTANT, LinearBasis, WeightBasis
+from rankwise.gp.weights import CONSTANT
 from rankwise.model_selection.mean_ranker import MeanRanker
-from rankwise.problem import FeatureBasis, KernelBasis, LandmarkBasis, RampBasis
 from rankwise.scaling import ColumnStandard
 from rankwise.svm.rank_svm import RankSVM
 
@@ -65,10 +63,10 @@ def _(ranker: LeastSquaresRanker) -> list[Any]:
     constant = np.broadcast_to(
         np.asarray(to_host(solution.intercept), dtype=np.float64), weights.shape[1]
     )
-    if isinstance(basis, FeatureBasis):
+    if basis.linear:
         span = getattr(ranker, "feature_range_", None)
         return [*stages, LinearScores(weights, constant, None if span is None else to_host(span))]
-    if isinstance(basis, RampBasis):
+    if basis.on_ramps:
         low, wide = to_host(basis.low), to_host(basis.high) - to_host(basis.low)
         ends = np.stack([low, low + wide])
         ramps = [
@@ -77,15 +75,13 @@ def _(ranker: LeastSquaresRanker) -> list[Any]:
             Clip(0.0, 1.0),
         ]
         return [*stages, *ramps, LinearScores(weights, constant)]
-    if isinstance(basis, ComponentBasis):
-        A, means = to_host(basis.A), to_host(basis.means)
-        ending = _expansion(basis.kernel, basis.points, A @ weights, constant - means @ weights)
-    elif isinstance(basis, KernelBasis):
-        ending = _expansion(basis.kernel, basis.X, weights, constant)
-    elif isinstance(basis, LandmarkBasis):
-        ending = _expansion(basis.kernel, basis.points, weights, constant)
-    else:
-        raise ExportError(f"{type(ranker).__name__} on {type(basis).__name__} cannot be exported.")
+    found = basis.expansion(weights)
+    if found is None:
+        raise ExportError(
+            f"{type(ranker).__name__} cannot be exported: {type(basis).__name__} does not declare "
+            "that its scores are linear, or a sum of kernel values (`expansion`)."
+        )
+    ending = _expansion(found.kernel, found.points, found.weights, constant - found.offset)
     return [*stages, ending]
 
 
@@ -199,7 +195,7 @@ def _process(process: ConditionedProcess, rows: Array) -> Process | LinearProces
     # Of P in reverse order = root root': |root^-1 J c|^2 is the posterior variance of c'u.
     eye = np.eye(r)
     spread = solve_triangular(posterior.root, eye[::-1], lower=True).T if r else np.zeros((0, 0))
-    if isinstance(basis, LinearBasis):
+    if basis.is_linear:
         n_columns = rows.shape[1]
         to_weights, offset = np.zeros((n_columns, r)), np.zeros(r)
         for k, (column, size) in enumerate(zip(basis.columns, basis.scales, strict=True)):
@@ -209,7 +205,6 @@ def _process(process: ConditionedProcess, rows: Array) -> Process | LinearProces
                 to_weights[column, k] = size
         mean, constant = (to_weights @ u)[:, None], float(offset @ u)
         return LinearProcess(kernel, rows, mean, constant, to_weights, offset, spread)
-    assert isinstance(basis, WeightBasis)
     chooses = np.zeros((len(process.points), r))
     chooses[basis.first, np.arange(r)] = 1.0
     two = np.flatnonzero(basis.second >= 0)
