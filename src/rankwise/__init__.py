@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
     from rankwise.gp.pairwise_gp import GPOptions as GPOptions
     from rankwise.gp.pairwise_gp import PairwiseGP as PairwiseGP
-    from rankwise.gp.process_kernels import OnColumns as OnColumns
+    from rankwise.gp.process import OnColumns as OnColumns
     from rankwise.leaderboard.leaderboard import Leaderboard as Leaderboard
     from rankwise.model_selection.mean_ranker import MeanRanker as MeanRanker
     from rankwise.model_selection.search.ranking_search import RankingSearchCV as RankingSearchCV
@@ -47,7 +47,7 @@ _HOME = {
         for path in (*RANKERS.values(), *TRANSFORMERS.values())
     },
     "GPOptions": "rankwise.gp.pairwise_gp",
-    "OnColumns": "rankwise.gp.process_kernels",
+    "OnColumns": "rankwise.gp.process",
     "Shrinkage": "rankwise.bilinear.sparse_bilinear",
     "load_model": "rankwise.persistence",
     "save_model": "rankwise.persistence",

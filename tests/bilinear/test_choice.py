@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from rankwise import SparseBilinearRanker, load_model, save_model
 from rankwise.bilinear.bilinear_training import order_of
-from rankwise.bilinear.triplet_sampling import (
+from rankwise.bilinear.triplets import (
     MAX_HELD_OUT,
     DrawnTriplets,
     TripletsInOrder,

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from rankwise import Shrinkage, load_model, save_model
 from rankwise.bilinear.algorithm_1 import csr_parts
-from rankwise.bilinear.triplet_checks import check_rows
+from rankwise.bilinear.triplets import check_rows
 from rankwise.errors import DataError, ModelFileError, ParameterError, RankwiseWarning
 from tests.bilinear.texts import ranker, texts_and_triplets
 

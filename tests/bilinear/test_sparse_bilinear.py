@@ -110,7 +110,7 @@ def test_scores_come_in_blocks(problem, monkeypatch):
     X, _, triplets = problem
     fitted = ranker().fit(X, X, triplets)
     whole = fitted.score_all(X, X)
-    monkeypatch.setattr("rankwise.bilinear.bilinear_scoring.BLOCK_BYTES", 700)
+    monkeypatch.setattr("rankwise.bilinear.sparse_bilinear.BLOCK_BYTES", 700)
     assert_allclose(fitted.score_all(X, X), whole, atol=1e-12)
     assert_allclose(fitted.predict(X, X), np.diag(whole), atol=1e-12)
 

@@ -30,7 +30,7 @@ from scipy.optimize import minimize_scalar
 
 from rankwise.backends.arrays import Array
 from rankwise.bilinear.algorithm_1 import CSR, OVERFLOWED, BilinearSGD, Ints, TransposedSGD
-from rankwise.bilinear.triplet_sampling import (
+from rankwise.bilinear.triplets import (
     BLOCK,
     Draw,
     DrawnTriplets,

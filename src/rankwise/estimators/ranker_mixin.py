@@ -130,7 +130,7 @@ class RankerMixin(Skl2onnxMixin):
             metadata routing is enabled. For one ranking of graded rows, pass the same qid for all
             rows.
         """
-        from rankwise.metrics.pairwise import disagreement_error, weighted_concordance
+        from rankwise.metrics.ranking_metrics import disagreement_error, weighted_concordance
 
         if qid is None:
             warn_without_queries(self, y)

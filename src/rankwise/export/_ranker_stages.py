@@ -25,9 +25,9 @@ from rankwise.export._endings import (
 )
 from rankwise.export._stages import Affine, Clip, Columns, WithinQuery
 from rankwise.export._transformer_stages import stages_in_order
+from rankwise.gp.inference import CONSTANT
 from rankwise.gp.pairwise_gp import PairwiseGP
 from rankwise.gp.process import ConditionedProcess
-from rankwise.gp.weights import CONSTANT
 from rankwise.model_selection.mean_ranker import MeanRanker
 from rankwise.scaling import ColumnStandard
 from rankwise.svm.rank_svm import RankSVM

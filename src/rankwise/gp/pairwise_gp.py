@@ -34,10 +34,11 @@ from rankwise.gp.hyperparameters import (
     warn_unless_converged,
     width_grid,
 )
-from rankwise.gp.observations import PairObservations, check_comparisons, comparisons_of_scores
+from rankwise.gp.inference import PairObservations, check_comparisons, comparisons_of_scores
 from rankwise.gp.predictions import PredictionsMixin, dense
-from rankwise.gp.process import Hyperparameters, ProcessMixture
-from rankwise.gp.process_kernels import (
+from rankwise.gp.process import (
+    Hyperparameters,
+    ProcessMixture,
     default_kernel,
     has_one_scale,
     in_context,
@@ -50,7 +51,7 @@ from rankwise.graph import QueryGroups
 from rankwise.graph.comparison_checks import check_comparison_ids
 from rankwise.graph.comparisons import Comparisons
 from rankwise.graph.label_checks import check_labels_differ, numeric_labels
-from rankwise.kernels.own_parts import has_own_parts
+from rankwise.kernels.products import has_own_parts
 from rankwise.parameters import (
     AnyOf,
     Choice,

@@ -14,8 +14,7 @@ from rankwise.estimators._validation import check_new_ids, validated
 from rankwise.estimators.pair_strategies import PairStrategy, suggest_pairs
 from rankwise.estimators.ranker_mixin import in_dtype
 from rankwise.gp.gp_results import RaterSlopes
-from rankwise.gp.process import ProcessMixture, rank_counts
-from rankwise.gp.process_kernels import in_context
+from rankwise.gp.process import ProcessMixture, in_context, rank_counts
 from rankwise.parameters import Choice, Whole, as_generator, check_value
 from rankwise.problem.memory import check_dense_fits
 

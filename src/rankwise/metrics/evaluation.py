@@ -15,7 +15,7 @@ from rankwise.metric_names import METRICS, Metric, Undefined, described, find_na
 from rankwise.metrics.comparison import PairedTest, paired_test
 from rankwise.metrics.ranked_queries import Array, RankedQueries
 from rankwise.metrics.ranking_metric import UNDEFINED, QueryValues, settle_undefined
-from rankwise.metrics.top_metrics import OPTIONS, Cutoffs
+from rankwise.metrics.ranking_metrics import OPTIONS, Cutoffs
 from rankwise.parameters import AnyOf, Choice, check_value
 from rankwise.tables import Column, Table, plural, require_pandas
 

@@ -11,8 +11,7 @@ import numpy as np
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.kernels import Kernel, Precomputed
-from rankwise.kernels.products import finite_kernel_product, kernel_values
-from rankwise.kernels.training import training_kernel
+from rankwise.kernels.products import finite_kernel_product, kernel_values, training_kernel
 from rankwise.problem.memory import check_kernel_fits, kernel_copies
 from rankwise.problem.problem import (
     Basis,

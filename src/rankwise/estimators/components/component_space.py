@@ -15,8 +15,7 @@ from rankwise.estimators._landmark_choice import LandmarkChoice
 from rankwise.holdout.alpha_grid import alpha_grid, coordinate_squares
 from rankwise.holdout.component_folds import component_folds
 from rankwise.kernels import Kernel, Precomputed
-from rankwise.kernels.products import finite_kernel_product
-from rankwise.kernels.training import training_kernel
+from rankwise.kernels.products import finite_kernel_product, training_kernel
 from rankwise.parameters import as_generator
 from rankwise.problem import (
     Basis,
