@@ -290,6 +290,9 @@ def store_vector(W: Weights, rule: StepRule, slot: int, n: int, u: Array, cols: 
 @compiled
 def move_by(u: Array, p: float, step: float, x: Array) -> None:
     """Set the weights soft(u, p) to soft(u, p) + step x."""
+    if p == 0.0:
+        u += step * x
+        return
     for c in range(len(u)):
         u[c] = hard(soft(u[c], p) + step * x[c], p)
 
@@ -298,6 +301,10 @@ def move_by(u: Array, p: float, step: float, x: Array) -> None:
 def soft_dot(u: Array, p: float, x: Array) -> float:
     """soft(u, p)'x, summed in any order."""
     total = 0.0
+    if p == 0.0:
+        for k in range(len(u)):
+            total += u[k] * x[k]
+        return total
     for k in range(len(u)):
         total += soft(u[k], p) * x[k]
     return total
