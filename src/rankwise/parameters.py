@@ -266,6 +266,16 @@ class OptionsMixin:
                 params[name] = replace(options_class() if options is None else options, **changes)
         return super().set_params(**params)  # type: ignore[misc, no-any-return]
 
+    def options_in(self, name: str) -> Any:
+        """The options that a parameter holds, or the default options."""
+        options = getattr(self, name)
+        options_class = self.option_classes[name]
+        if options is not None and not isinstance(options, options_class):
+            raise ParameterError(
+                f"{name} must be {options_class.__name__}(...) or None: got {options!r}."
+            )
+        return options_class() if options is None else options
+
     @classmethod
     def place_of(cls, name: str) -> tuple[str, str] | None:
         """The parameter and the option that an earlier parameter has become, or None."""

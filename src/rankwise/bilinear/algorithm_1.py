@@ -599,7 +599,7 @@ class BilinearSGD:
             float(lam), float(eta0), SCHEDULES[schedule], int(shrink_every), frozen, dense_from,
             grouped,
         )  # fmt: skip
-        self._prior = prior
+        self._prior = None if prior is None else sp.csr_array(prior)
         self._work: Scratch | None = None
         self.step = 0
         self.totals = np.zeros(2)
@@ -831,8 +831,7 @@ class TransposedSGD(BilinearSGD):
     """
 
     def __init__(self, W: Any, *, prior: Any = None, **how: Any) -> None:
-        prior = None if prior is None else sp.csr_array(prior.T)
-        super().__init__(sp.csr_array(W.T), prior=prior, **how)
+        super().__init__(sp.csr_array(W.T), prior=None if prior is None else prior.T, **how)
 
     def advance(self, Q: CSR, D: CSR, triplets: Ints) -> None:
         """Take one step for each triplet, in order."""

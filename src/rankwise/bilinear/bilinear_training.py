@@ -107,7 +107,7 @@ def learner_for(
 
     With `refit`, only the entries of that matrix change, and nothing shrinks.
     """
-    how = ranker.shrinkage_options()
+    how = ranker.options_in("shrinkage")
     prior = start if how.to == "init" else None
     steps = {"eta0": eta0, "schedule": ranker.schedule, "shrink_every": how.every, "prior": prior}
     if refit is not None:
@@ -153,19 +153,15 @@ class TrainingRecord:
 def _is_like(value: Any, known: Any) -> bool:
     """Whether a value of a checkpoint is of the kind of a known one."""
     if isinstance(known, dict):
-        return (
-            isinstance(value, dict)
-            and list(value) == list(known)
-            and all(_is_like(value[name], known[name]) for name in known)
-            and len({len(numbers) for numbers in value.values()}) == 1
-        )
+        columns = value if isinstance(value, dict) and list(value) == list(known) else {"": None}
+        same_length = len({len(column or ()) for column in columns.values()}) == 1
+        return same_length and all(_is_like(columns[name], []) for name in columns)
     if isinstance(known, list):
         return isinstance(value, list) and all(type(entry) in (int, float) for entry in value)
     if isinstance(known, str):
         return value in (FIT, REFIT)
-    if isinstance(known, int):
-        return type(value) is int and value >= 0
-    return type(value) in (int, float) and 0 <= value < math.inf
+    kinds = (int,) if isinstance(known, int) else (int, float)
+    return type(value) in kinds and 0 <= value < math.inf
 
 
 def fingerprint(params: dict[str, Any], arrays: list[NDArray[Any]]) -> str:
@@ -187,16 +183,16 @@ class FitCheckpoint:
 
     def check_folder(self) -> None:
         """Raise an error before a long fit if the file cannot be written."""
-        folder = self.path.resolve().parent
-        if not folder.is_dir():
-            raise DataError(f"There is no folder {folder} for the checkpoint: create it first.")
         try:  # permissions alone do not tell
-            with tempfile.TemporaryFile(dir=folder):
+            with tempfile.TemporaryFile(dir=self.path.resolve().parent):
                 writable = not self.path.is_dir()
         except OSError:
             writable = False
         if not writable:
-            raise DataError(f"The checkpoint {self.path} cannot be written: choose another path.")
+            raise DataError(
+                f"The checkpoint {self.path} cannot be written: create its folder, or choose "
+                "another path."
+            )
 
     def save(self, note: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Write a note and arrays, replacing the file."""

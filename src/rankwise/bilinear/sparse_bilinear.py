@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -365,31 +364,6 @@ SHRINKAGE: dict[str, Rule] = {
 }
 
 
-def _is_matrix(value: Any) -> bool:
-    """Whether a value has two axes; its numbers are checked when the features are known."""
-    if value is None or isinstance(value, str):
-        return False
-    try:
-        return len(value.shape if hasattr(value, "shape") else np.shape(value)) == 2
-    except ValueError:  # lists of different lengths
-        return False
-
-
-@dataclass(frozen=True)
-class Such:
-    """Values that a function allows."""
-
-    what: str
-    allows: Callable[[Any], bool]
-
-    def hint(self, value: Any) -> str:
-        """No suggestion."""
-        return ""
-
-    def __str__(self) -> str:
-        return self.what
-
-
 PARAMETERS: dict[str, Rule] = {
     "alpha": AnyOf(Number(0, open_low=True), Choice("auto"), None),
     "target_density": AnyOf(Number(0, 1, open_low=True), None),
@@ -398,8 +372,6 @@ PARAMETERS: dict[str, Rule] = {
     "schedule": Choice(*SCHEDULES),
     "refit": Flag(),
     "structure": Choice("sparse", "dense", "diagonal", "identity"),
-    "init": AnyOf(Choice("identity", "zeros"), Such("a matrix", _is_matrix)),
-    "shrinkage": AnyOf(Such("a Shrinkage", lambda value: isinstance(value, Shrinkage)), None),
     "early_stopping": AnyOf(Flag(), Whole(1)),
     "dtype": Choice("float64", "float32"),
     "record_every": AnyOf(Whole(1), None),
@@ -764,10 +736,6 @@ class SparseBilinearRanker(OptionsMixin, BilinearScorer):
         self.stream_ = {"parameters": parameters, "state": learner.state()}
         return self
 
-    def shrinkage_options(self) -> Shrinkage:
-        """`shrinkage`, or its defaults."""
-        return Shrinkage() if self.shrinkage is None else self.shrinkage
-
     @classmethod
     def upgraded_parameters(cls, parameters: dict[str, Any]) -> dict[str, Any]:
         """Parameters of a model file, which may be of an earlier version, as they are now."""
@@ -786,6 +754,8 @@ class SparseBilinearRanker(OptionsMixin, BilinearScorer):
     def _check_parameters(self, shape: tuple[int, int]) -> None:
         """Check every parameter, alone and together with the others and the features."""
         check_parameters(self, PARAMETERS)
+        if isinstance(self.init, str):
+            check_value("init", self.init, Choice("identity", "zeros"))
         for name in ("alpha", "target_density", "shrinkage"):
             value = getattr(self, name)
             if self.structure != "sparse" and value not in (None, "auto"):
@@ -794,7 +764,7 @@ class SparseBilinearRanker(OptionsMixin, BilinearScorer):
                     "does not shrink. Leave it out."
                 )
         for option in fields(Shrinkage):
-            value = getattr(self.shrinkage_options(), option.name)
+            value = getattr(self.options_in("shrinkage"), option.name)
             check_value(f"{option.name} of shrinkage", value, SHRINKAGE[option.name])
         if number(self.alpha) is not None and self.target_density is not None:
             raise ParameterError("alpha and target_density exclude each other: pass one of them.")
@@ -848,7 +818,7 @@ class SparseBilinearRanker(OptionsMixin, BilinearScorer):
 
     def _stream_value(self, name: str) -> Any:
         """A parameter as a stream keeps it: for a matrix, a name with a hash of its numbers."""
-        value = self.shrinkage_options() if name == "shrinkage" else getattr(self, name)
+        value = self.options_in("shrinkage") if name == "shrinkage" else getattr(self, name)
         if name != "init" or isinstance(value, str):
             return value
         matrix: Any = value if sp.issparse(value) else np.asarray(value, np.float64)
@@ -898,7 +868,7 @@ class SparseBilinearRanker(OptionsMixin, BilinearScorer):
             )
         n_steps = self.n_iter or len(evidence[0])
         check_value("checkpoint_every", checkpoint_every, Whole(1))
-        every = self.shrinkage_options().every
+        every = self.options_in("shrinkage").every
         if self.structure == "sparse" and every > n_steps:
             raise ParameterError(
                 f"W shrinks every {every} steps, but there are only {n_steps}: alpha would have no "
@@ -982,7 +952,9 @@ def _checked_matrix(init: Any, shape: tuple[int, int], dtype: Any) -> sp.csr_arr
         rows = check_array(init, accept_sparse="csr", dtype=dtype, input_name="init")
     except (TypeError, ValueError) as error:
         reason = str(error).splitlines()[0]  # the other lines show the matrix
-        raise ParameterError(f"init must be a matrix of finite numbers: {reason}") from error
+        raise ParameterError(
+            f'init must be "identity", "zeros" or a matrix of finite numbers: {reason}'
+        ) from error
     if rows.shape != shape:
         raise ParameterError(
             f"init must have shape {shape}, a row for each feature of queries and a column for "

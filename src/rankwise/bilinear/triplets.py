@@ -392,17 +392,10 @@ def check_classes(labels: Any, n_rows: int, name: str = "labels") -> NDArray[np.
         raise DataError(
             f"{name} must be all numbers or all text: got {', '.join(kinds)}."
         ) from None
-    if len(classes) == 0:
-        raise DataError(f"{name} is empty: a triplet needs three rows.")
-    if len(classes) < 2:
+    if len(classes) < 2 or counts.max() < 2:
         raise DataError(
-            f"{name} has only one class, {classes.tolist()[0]!r}: a triplet needs a document of "
-            "another class."
-        )
-    if counts.max() < 2:
-        raise DataError(
-            f"Every row has its own class ({len(classes)} classes): a triplet needs two rows "
-            f"of one class. Check the {name}."
+            "A triplet needs two rows of one class and a row of another: the number of different "
+            f"classes in {name} is {len(classes)}, for {n_rows} rows."
         )
     return np.asarray(numbers, dtype=np.intp)
 
@@ -436,19 +429,13 @@ def check_names(names: Any, n_features: int, name: str) -> NDArray[Any] | None:
     """One name for each feature, or None."""
     if names is None:
         return None
-    if isinstance(names, (dict, set, frozenset)):
-        raise DataError(
-            f"{name} needs the names in the order of the features, which a {type(names).__name__} "
-            "does not have: pass vectorizer.get_feature_names_out()."
-        )
-    try:
-        given = np.asarray(list(names), dtype=str)
-    except (TypeError, ValueError):
-        raise DataError(
-            f"{name} must be a list of names, one per feature: got {names!r:.60}."
-        ) from None
+    ordered = np.iterable(names) and not isinstance(names, (dict, set, frozenset))
+    given = np.asarray(list(names) if ordered else [], dtype=str)
     if given.shape != (n_features,):
-        raise DataError(f"{name} needs one name per feature: got {len(given)} for {n_features}.")
+        raise DataError(
+            f"{name} needs one name per feature, in the order of the {n_features} features, such "
+            f"as vectorizer.get_feature_names_out(): got {names!r:.60}."
+        )
     return given
 
 

@@ -610,8 +610,6 @@ class PairwiseGP(PredictionsMixin, OptionsMixin, RankerMixin, BaseEstimator):
     def _check_parameters(self) -> None:
         """Check every parameter but the landmarks, which are checked when chosen."""
         check_parameters(self, PARAMETERS)
-        if self.options is not None and not isinstance(self.options, GPOptions):
-            raise ParameterError(f"options must be GPOptions(...) or None: got {self.options!r}.")
         self._options.check()
         if not callable(self.optimizer):
             check_value("optimizer", self.optimizer, AnyOf(None, Choice("lbfgs")))
@@ -644,7 +642,8 @@ class PairwiseGP(PredictionsMixin, OptionsMixin, RankerMixin, BaseEstimator):
 
     @property
     def _options(self) -> GPOptions:
-        return GPOptions() if self.options is None else self.options
+        options: GPOptions = self.options_in("options")
+        return options
 
     @property
     def _matches_sites(self) -> bool:

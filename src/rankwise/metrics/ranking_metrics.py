@@ -1,8 +1,9 @@
 """The metrics: by relevant rows (MAP, MRR, P, ...), by grades (ERR, NDCG) or by pairs.
 
-Most metrics of the top of a ranking are sums over the first rows of each ranking, by array expressions. These are as fast as
-compiled loops here, and there is nothing to compile at the first use. With ``score_ties="average"``
-a value is the expectation over a random order of tied rows; otherwise rows keep their order.
+Most metrics of the top ranks are sums over the first rows of each ranking, by array expressions.
+These are as fast as compiled loops here, and there is nothing to compile at the first use. With
+``score_ties="average"`` a value is the expectation over a random order of tied rows; otherwise rows
+keep their order.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ take O(m log m) time for m rows, regardless of the number of pairs. If rows have
 the factor u_i u_j: sums over partners are sums of u_j and u_j v_j, and each row has the factor u_i.
 
 The hinge is smoothed near its kink. With q(s) = max(0, s)^2, (q(s) - q(s - delta)) / (2 delta) is
-s^2 / (2 delta) up to delta and s - delta / 2 beyond. It differs from max(0, s) by at most delta / 2.
-So its sums over pairs are differences of the sums of two squared hinges.
+s^2 / (2 delta) up to delta and s - delta / 2 beyond. This differs from max(0, s) by at most
+delta / 2, and its sums over pairs are differences of the sums of two squared hinges.
 """
 
 from __future__ import annotations
