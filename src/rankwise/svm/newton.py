@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -258,60 +258,55 @@ def squared_hinge(
     first : ndarray, optional
         Where to begin.
     """
-    w, f = np.zeros(X.shape[1]), np.zeros(X.shape[0])
-    state = pairs.at(f)
-    slope = X.T @ state.gradient
-    start = float(np.linalg.norm(slope))
-    if first is not None:
-        w, f = first, X @ first
-        state = pairs.at(f)
-        slope = X.T @ state.gradient
+    begin = _Point.of(X, pairs, np.zeros(X.shape[1]))
+    start = float(np.linalg.norm(begin.slope))
+    point = begin if first is None else _Point.of(X, pairs, first)
     fits: dict[float, NewtonFit] = {}
     for lam in sorted(set(lams), reverse=True):
-        found, f, state, slope = _descend(
-            X, pairs, lam, w, f, state, slope, start, tol=tol, max_iter=max_iter
-        )
-        fits[lam], w = found, found.w
+        found, point = _descend(X, pairs, lam, point, start, tol, max_iter)
+        fits[lam] = found
         if not np.isfinite(found.residual):
             break
     return [fits.get(lam, found) for lam in lams]
 
 
-def _descend(
-    X: Any,
-    pairs: PairLosses,
-    lam: float,
-    w: Array,
-    f: Array,
-    state: ActiveLoss,
-    slope_of_loss: Array,
-    start: float,
-    *,
-    tol: float,
-    max_iter: int,
-) -> tuple[NewtonFit, Array, ActiveLoss, Array]:
-    """Newton steps from w, where scores are f; returns these and the gradient of the loss as well.
+class _Point(NamedTuple):
+    """Weights w, their scores f, the loss of these, and its gradient in w."""
 
-    `start` is the norm of the gradient at w = 0.
-    """
-    gradient = slope_of_loss + 2.0 * lam * w
-    residual, step = (float(np.linalg.norm(gradient)) / start if start else 0.0), 0
-    while residual > tol and step < max_iter:
+    w: Array
+    f: Array
+    state: ActiveLoss
+    slope: Array
+
+    @classmethod
+    def of(cls, X: Any, pairs: PairLosses, w: Array) -> _Point:
+        f = X @ w
+        state = pairs.at(f)
+        return cls(w, f, state, X.T @ state.gradient)
+
+
+def _descend(
+    X: Any, pairs: PairLosses, lam: float, point: _Point, start: float, tol: float, max_iter: int
+) -> tuple[NewtonFit, _Point]:
+    """Newton steps from a point to the last one; `start` is the norm of the gradient at w = 0."""
+    step = 0
+    while True:
+        gradient = point.slope + 2.0 * lam * point.w
+        residual = float(np.linalg.norm(gradient)) / start if start else 0.0
+        if residual <= tol or step >= max_iter:
+            break
         enough = max(min(_FORCING, residual**0.5), _ENOUGH * tol / residual)
-        direction = _newton_direction(X, state, lam, gradient, enough)
-        along = X @ direction
-        value, slope = _objective(state, lam, w), float(gradient @ direction)
+        direction = _newton_direction(X, point.state, lam, gradient, enough)
+        slope = float(gradient @ direction)
         if not np.isfinite(slope):
-            return NewtonFit(w, step, np.nan, converged=False), f, state, slope_of_loss
-        moved = _search(pairs, lam, w, f, direction, along, value, slope)
+            return NewtonFit(point.w, step, np.nan, converged=False), point
+        moved = _search(pairs, lam, point, direction, X @ direction, slope)
         if moved is None:  # no further descent in floating-point arithmetic
             break
         w, f, state = moved
-        slope_of_loss = X.T @ state.gradient
-        gradient = slope_of_loss + 2.0 * lam * w
-        residual = float(np.linalg.norm(gradient)) / start
+        point = _Point(w, f, state, X.T @ state.gradient)
         step += 1
-    return NewtonFit(w, step, residual, residual <= tol), f, state, slope_of_loss
+    return NewtonFit(point.w, step, residual, residual <= tol), point
 
 
 def _newton_direction(X: Any, state: ActiveLoss, lam: float, gradient: Array, tol: float) -> Array:
@@ -350,26 +345,19 @@ def _dot(u: Array, v: Array) -> float:
 
 
 def _search(
-    pairs: PairLosses,
-    lam: float,
-    w: Array,
-    f: Array,
-    direction: Array,
-    along: Array,
-    value: float,
-    slope: float,
+    pairs: PairLosses, lam: float, point: _Point, direction: Array, along: Array, slope: float
 ) -> tuple[Array, Array, ActiveLoss] | None:
     """Halve the step until J satisfies the Armijo condition.
 
     Near the minimum, changes of J are below rounding errors; a smaller slope is enough there. No
-    step decreases J, which is not negative, by more than `value`: longer ones are not tried. Scores
-    would be so large there that the computed loss is a rounding error, of any sign.
+    step decreases J, which is not negative, by more than its value: longer ones are not tried.
+    Scores would be so large there that the computed loss is a rounding error, of any sign.
     """
-    size = 1.0
+    size, value = 1.0, _objective(point.state, lam, point.w)
     while -_ARMIJO * size * slope > value:
         size *= _SHRINK
     for _ in range(_MAX_HALVINGS):
-        w_new, f_new = w + size * direction, f + size * along
+        w_new, f_new = point.w + size * direction, point.f + size * along
         state = pairs.at(f_new)
         rise = _objective(state, lam, w_new) - value
         slope_new = state.gradient @ along + 2.0 * (lam * w_new) @ direction
