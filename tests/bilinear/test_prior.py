@@ -186,7 +186,7 @@ def test_parameters_of_earlier_versions():
 
 def test_a_stream_cannot_stop_early(problem):
     X, _, triplets = problem
-    with pytest.raises(ParameterError, match="set early_stopping=False"):
+    with pytest.raises(ParameterError, match="early_stopping=False"):
         ranker(refit=False, early_stopping=True).partial_fit(X, X, triplets)
 
 

@@ -377,9 +377,8 @@ class BilinearTraining:
         if chooses or stops:
             n_queries = len(self.Q.indptr) - 1
             split = split_queries(
-                self.sampler, n_queries, self.shared, self.triplets, self.record.seed,
-                chooses=chooses, stops=stops,
-            )  # fmt: skip
+                self.sampler, n_queries, self.shared, self.triplets, self.record.seed
+            )
             self.sampler, self.aside = split.training, split.held_out
             if isinstance(self.sampler, TripletsInOrder):
                 self.n_steps = len(self.sampler.triplets)
@@ -548,20 +547,13 @@ class BilinearTraining:
             if search.found():
                 return learner
             if search.exhausted() and record.lam == search.nearest():
-                warn(self._nearest_only(search))
+                warn(
+                    f"No alpha gave the density {target:g}: the nearest of {len(search.lams)} fits "
+                    f"has {record.curve['density'][-1]:.3g}, with alpha={record.lam:.6g}, which is "
+                    "used. Take more steps, shrink W more often, or use another target_density."
+                )
                 return learner
             learner = None
-
-    def _nearest_only(self, search: DensitySearch) -> str:
-        if max(search.densities) < search.target:
-            advice = "W has no more entries than that: use more steps, or a lower target_density."
-        else:
-            advice = "The density jumps there: shrink W more often, or use another target_density."
-        return (
-            f"No alpha gave the density {search.target:g}: the nearest of {len(search.lams)} fits "
-            f"has {self.record.curve['density'][-1]:.3g}, with alpha={self.record.lam:.6g}, which "
-            f"is used. {advice}"
-        )
 
 
 @dataclass

@@ -276,18 +276,12 @@ class BilinearScorer(BaseEstimator):
 
     def _feature(self, word: str | int) -> int:
         if isinstance(word, str):
-            if self.query_names_ is None:
+            names = () if self.query_names_ is None else self.query_names_
+            found = np.flatnonzero(np.asarray(names) == word)
+            if len(found) != 1:
                 raise ParameterError(
-                    "This ranker was fitted without feature names: use the number of the feature, "
-                    "or pass names to fit."
-                )
-            found = np.flatnonzero(self.query_names_ == word)
-            if not len(found):
-                raise ParameterError(f"There is no query feature {word!r}.")
-            if len(found) > 1:
-                raise ParameterError(
-                    f"{len(found)} query features are called {word!r}: use a number, one of "
-                    f"{', '.join(map(str, found[:5]))}."
+                    f"{len(found)} query features are called {word!r}, and 1 is needed: use the "
+                    "number of a feature, or pass names to fit."
                 )
             return int(found[0])
         check_value("word", word, Whole(0, self.coef_.shape[0] - 1))
@@ -802,19 +796,13 @@ class SparseBilinearRanker(OptionsMixin, BilinearScorer):
                         "back, or start another stream with a clone of this ranker."
                     )
         is_sparse = self.structure == "sparse"
-        refused = {
-            "sees every triplet once, and a refit needs them twice: set refit=False": is_sparse
-            and self.refit,
-            "cannot try several alphas on a stream: set alpha": is_sparse
-            and number(self.alpha) is None,
-            "cannot try several rates on a stream: set eta0": self.structure != "identity"
-            and number(self.eta0) is None,
-            "takes a step for every triplet: set early_stopping=False, and stop calling it when "
-            "the error on held-out triplets no longer decreases": self.early_stopping,
-        }
-        for reason, holds in refused.items():
-            if holds:
-                raise ParameterError(f"partial_fit {reason}.")
+        chosen = is_sparse and (self.refit or number(self.alpha) is None)
+        chosen = chosen or (self.structure != "identity" and number(self.eta0) is None)
+        if chosen or self.early_stopping:
+            raise ParameterError(
+                "partial_fit sees every triplet once, and takes a step for it: set alpha and eta0 "
+                "to numbers, refit=False and early_stopping=False."
+            )
 
     def _stream_value(self, name: str) -> Any:
         """A parameter as a stream keeps it: for a matrix, a name with a hash of its numbers."""

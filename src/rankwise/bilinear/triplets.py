@@ -19,6 +19,7 @@ from rankwise.errors import DataError
 from rankwise.estimators._validation import VECTORIZER, explain_rows
 from rankwise.graph.conversion_checks import check_column_names, check_lossless, check_real
 from rankwise.graph.query_groups import missing_entries
+from rankwise.tables import plural
 
 BLOCK = 1 << 14
 """Triplets that are drawn at a time."""
@@ -172,9 +173,6 @@ def split_queries(
     shared: bool,
     rows: Ints | None,
     seed: int,
-    *,
-    chooses: bool = True,
-    stops: bool = False,
 ) -> QuerySplit:
     """Hold out a fifth of the queries, and the documents that go with them.
 
@@ -190,8 +188,6 @@ def split_queries(
     rows : ndarray of shape (n, 3) or None
         All triplets; None: they are drawn from classes, or from documents of one query each.
     seed : int
-    chooses, stops : bool
-        What the held-out queries are for: to choose alpha and eta0, to stop early, or both.
     """
     rng = np.random.default_rng([seed, SPLIT])
     queries = np.unique((sampler.sample(rng, BLOCK) if rows is None else rows)[:, 0])
@@ -215,25 +211,12 @@ def split_queries(
         others = sampler.select(lambda triplets: held[triplets[:, 0]])
         aside = others.sample(rng, MAX_HELD_OUT)
     if not len(training.sample(rng, 1)):
-        raise DataError(_too_few(len(queries), chooses=chooses, stops=stops))
+        raise DataError(
+            f"{plural(len(queries), 'query')} cannot be split into queries to learn from and "
+            "held-out queries, which choose alpha and eta0 and stop the fit early. Set alpha and "
+            "eta0 to numbers and early_stopping=False, pass held_out triplets, or add queries."
+        )
     return QuerySplit(training, aside)
-
-
-def _too_few(n_queries: int, *, chooses: bool, stops: bool) -> str:
-    """The message if no query can be held out: what needs one, and what to do."""
-    needs, instead = [], []
-    if chooses:
-        needs.append("alpha and eta0 are chosen on held-out queries")
-        instead.append("set alpha and eta0 to numbers")
-    if stops:
-        needs.append("early_stopping needs held-out queries")
-        instead.append("set early_stopping=False or pass triplets of other queries as held_out")
-    few = "1 query is" if n_queries == 1 else f"{n_queries} queries are"
-    ways = ", and ".join(instead)
-    return (
-        f"{' and '.join(needs)}, and {few} too few to hold some out. {ways[0].upper()}{ways[1:]}, "
-        "or add triplets of other queries to learn from."
-    )
 
 
 def _any(mask: NDArray[np.bool_], rows: Ints) -> NDArray[np.bool_]:
