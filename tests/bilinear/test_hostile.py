@@ -139,7 +139,7 @@ def test_invalid_parameters(parameters, words):
             "alpha and target_density exclude each other",
         ),
         (lambda: ranker(n_iter=None).fit_classes(X6, [0, 1] * 3), "set n_iter to their number"),
-        (lambda: ranker().fit(X6, X6, OK).related_features("car"), "without feature names"),
+        (lambda: ranker().fit(X6, X6, OK).related_features("car"), "or pass names to fit"),
         (
             lambda: ranker().fit(X6, X6, OK, query_names="abcd").related_features("e"),
             "0 query features are",

@@ -153,7 +153,7 @@ def test_predictions_for_raters(many):
         gp.predict_preference(X1, X2, observed=True, rater=rater) for rater in (best, None, worst)
     ]
     assert (np.diff(np.abs(np.array(chances) - 0.5), axis=0) < 0).all()
-    with pytest.warns(RankwiseWarning, match="1: 1000000000;"):
+    with pytest.warns(RankwiseWarning, match="1: 1000000000 "):
         mixed = gp.predict_outcomes(X1, X2, rater=[best, worst, best, worst, 10**9, 10**9])
     assert_allclose(mixed[[1, 3]], gp.predict_outcomes(X1, X2, rater=worst)[[1, 3]])
     assert_allclose(mixed[4:], common[4:])
