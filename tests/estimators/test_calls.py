@@ -180,7 +180,7 @@ def test_functions_that_call_it_scoring(call):
 
 
 def test_functions_name_what_is_missing():
-    with pytest.raises(TypeError, match="^leave_query_out: missing .*'qid'"):
+    with pytest.raises(TypeError, match=r"^leave_query_out: missing .*'qid'"):
         leave_query_out(RankRLS(), X, Y)
 
 

@@ -24,7 +24,7 @@ VALUE_OBJECTS = {
     "precomputed-kernel": "rankwise.kernels.functions.Precomputed",
     "feature-basis": "rankwise.problem.feature_space.FeatureBasis",
     "kernel-basis": "rankwise.problem.kernel_space.KernelBasis",
-    "landmark-basis": "rankwise.problem.landmark_space.LandmarkBasis",
+    "landmark-basis": "rankwise.problem.kernel_space.LandmarkBasis",
     "component-basis": "rankwise.estimators.components.component_space.ComponentBasis",
     "ramp-basis": "rankwise.problem.ramp_space.RampBasis",
     "solution": "rankwise.problem.problem.Solution",
@@ -32,12 +32,12 @@ VALUE_OBJECTS = {
     "component-solution": "rankwise.estimators.components.component_space.ComponentSolution",
     "component-errors": "rankwise.estimators.components.held_out_errors.ComponentErrors",
     "held-out-scores": "rankwise.holdout.held_out_scores.HeldOutScores",
-    "fold-sum": "rankwise.problem.fold_sums.FoldSum",
-    "block-sums": "rankwise.problem.block_sums.BlockSums",
-    "landmark-system": "rankwise.problem.landmark_space.LandmarkSystem",
+    "fold-sum": "rankwise.problem.blocks.FoldSum",
+    "block-sums": "rankwise.problem.blocks.BlockSums",
+    "landmark-system": "rankwise.problem.kernel_space.LandmarkSystem",
     "landmark-factor": "rankwise.solvers.landmark_factor.LandmarkFactor",
-    "pair-loss": "rankwise.problem.loss.PairLoss",
-    "row-loss": "rankwise.problem.loss.RowLoss",
+    "pair-loss": "rankwise.problem.problem.PairLoss",
+    "row-loss": "rankwise.problem.problem.RowLoss",
     "moments": "rankwise.solvers.moments.Moments",
     "centred-moments": "rankwise.solvers.moments.CentredMoments",
     "query-minmax": "rankwise.scaling.scalings.QueryMinMax",
@@ -160,10 +160,10 @@ def check_axes(name: str, owner: Any, lengths: dict[str, int]) -> None:
 def _check_kernel(name: str, kernel: Any) -> None:
     """Hyperparameters of scikit-learn's kernels are numbers, but for some length scales."""
     for attribute, value in vars(kernel).items():
-        may_be_array = attribute.endswith("_bounds") or (
+        may_be_array = attribute.endswith(("_bounds", "kernels")) or (
             attribute == "length_scale" and name in ("RBF", "Matern") and np.ndim(value) == 1
         )
-        if isinstance(value, np.ndarray) and not may_be_array:
+        if isinstance(value, (np.ndarray, list, tuple)) and not may_be_array:
             raise ModelFileError(f"{attribute} of {name} is {describe(value)}, not a number")
 
 

@@ -1,4 +1,4 @@
-"""The landmark parameters of an estimator, and the choice of landmarks."""
+"""Landmarks, and how they are chosen among training rows."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array
 
 from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
+from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph import QueryGroups
 from rankwise.graph.id_arrays import join_ids
 from rankwise.kernels import Kernel, Precomputed
-from rankwise.kernels.products import check_precomputed, has_own_parts
+from rankwise.kernels.products import check_precomputed, has_own_parts, training_kernel
 from rankwise.kernels.sampling import (
     leverage_rows,
     pivoted_cholesky_rows,
@@ -26,7 +27,6 @@ from rankwise.kernels.sampling import (
     stratified_rows,
 )
 from rankwise.parameters import Choice, Whole, check_value
-from rankwise.problem import Landmarks
 
 METHODS = ("random", "stratified", "kmeans", "rpcholesky", "leverage")
 DEFAULT_NUMBER = 1000
@@ -44,6 +44,19 @@ def check_for_landmarks(kernel: Any) -> None:
             "landmarks: use a model without landmarks (RankRLS, or n_landmarks=None and "
             f"landmarks=None), or a kernel without WhiteKernel. The kernel is {kernel}."
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Landmarks:
+    """Points, and their row indices in the training data (None if they are other points)."""
+
+    points: Any
+    rows: Index | None
+
+    def kernel_matrix(self, kernel: Kernel, on: Backend) -> Array:
+        """The kernel matrix of the points, on a backend."""
+        points = self.points[:, self.rows] if isinstance(kernel, Precomputed) else self.points
+        return training_kernel(kernel, points if on.is_host else on.array(points))
 
 
 @dataclass(frozen=True)
