@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -36,20 +36,6 @@ LEAST, LARGEST = 1e-30, 1e30
 
 STAGE_RATIO = 1.2
 """The least ratio of a number of trees to the one before, where predictions are kept."""
-
-
-class HeldOutCurve(NamedTuple):
-    """The metric of held-out rows with 1, 2, ... trees, and the best number of trees."""
-
-    scores: Array
-    best: int
-
-
-class HeldOutStages(NamedTuple):
-    """Some numbers of trees, and the held-out predictions of all rows for each."""
-
-    n_estimators: Index
-    predictions: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,8 +115,8 @@ class Grower:
         rows = np.arange(len(self._y)) if rows is None else rows
         return Growth(booster, self._objective.on_rows(self._y[rows], self._groups.codes[rows]))
 
-    def held_out_scores(self, metric: str, n_folds: int, most: int) -> HeldOutCurve | None:
-        """The metric of held-out rows with 1, 2, ... trees, over all folds together.
+    def held_out_scores(self, metric: str, n_folds: int, most: int) -> tuple[Array, int] | None:
+        """The metric of held-out rows with 1, 2, ... trees, over all folds, and the best number.
 
         Folds of whole queries; of rows, if fewer than two queries have different labels. Stops at
         `most` trees, or if `PATIENCE` trees do not help. None if there are too few rows.
@@ -140,10 +126,10 @@ class Grower:
             return None
         values = [value for value, _ in self._hold_out(fold, queries, metric, most)]
         gains = values if get_metric(metric).greater_is_better else np.negative(values)
-        return HeldOutCurve(np.array(values), int(np.argmax(gains)) + 1)
+        return np.array(values), int(np.argmax(gains)) + 1
 
-    def held_out_stages(self, fold: Index, metric: str, most: int) -> HeldOutStages:
-        """Held-out predictions of all rows for some numbers of trees.
+    def held_out_stages(self, fold: Index, metric: str, most: int) -> tuple[Index, Array]:
+        """Some numbers of trees, and the held-out predictions of all rows for each.
 
         Stops as `held_out_scores` does. Rows of one global ranking are compared within their fold.
         """
@@ -154,7 +140,7 @@ class Grower:
             if n >= STAGE_RATIO * (numbers[-1] if numbers else 0):
                 numbers.append(n)
                 kept.append(scores.copy())
-        return HeldOutStages(np.array(numbers), np.array(kept))
+        return np.array(numbers), np.array(kept)
 
     def _hold_out(
         self, fold: Index, queries: Index, metric: str, most: int
@@ -475,16 +461,16 @@ class BoostedRanker(RankerMixin, BaseEstimator):
         self
         """
         grower, metric, X, groups = self._prepare(X, y, qid)
-        curve, n_trees = None, self.n_estimators
+        scores, n_trees = None, self.n_estimators
         if n_trees == "auto":
-            curve = grower.held_out_scores(metric, self.cv, self.max_estimators)
-            n_trees = WITHOUT_HOLD_OUT if curve is None else curve.best
+            found = grower.held_out_scores(metric, self.cv, self.max_estimators)
+            scores, n_trees = (None, WITHOUT_HOLD_OUT) if found is None else found
         growth = grower.start()
         for _ in range(int(n_trees)):
             growth.grow()
         self.booster_ = read_trees(growth.booster.model_to_string(), X.shape[1])
         self.n_estimators_, self.n_queries_ = int(n_trees), groups.n_groups
-        self.held_out_scores_ = None if curve is None else curve.scores
+        self.held_out_scores_ = scores
         self.metric_ = metric
         if not self.booster_.feature_importance("split").any():
             warn(
@@ -518,10 +504,10 @@ class BoostedRanker(RankerMixin, BaseEstimator):
         """
         grower, metric, X, groups = self._prepare(X, y, qid)
         fold = np.asarray(fold, dtype=np.intp)
-        stages = grower.held_out_stages(fold[groups.order], metric, self.max_estimators)
-        predictions = np.empty_like(stages.predictions)
-        predictions[:, groups.order] = stages.predictions
-        return stages.n_estimators, predictions
+        numbers, found = grower.held_out_stages(fold[groups.order], metric, self.max_estimators)
+        predictions = np.empty_like(found)
+        predictions[:, groups.order] = found
+        return numbers, predictions
 
     def _prepare(self, X: Any, y: Any, qid: Any) -> tuple[Grower, str, Any, QueryGroups]:
         """Checked rows in LightGBM's bins, the metric, the rows, and their queries as given."""

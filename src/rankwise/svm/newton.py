@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -210,11 +210,7 @@ class ActiveLoss(Protocol):
         """The Hessian with respect to the scores times v."""
 
 
-class PairLosses(Protocol):
-    """A convex, piecewise quadratic loss of scores."""
-
-    def at(self, f: Array) -> ActiveLoss:
-        """The loss at these scores."""
+PairLosses: TypeAlias = "LabelledPairs | ListedPairs | SmoothedHinge"
 
 
 def least_lam(X: Any, pairs: LabelledPairs | ListedPairs) -> float:
