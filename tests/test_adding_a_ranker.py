@@ -13,12 +13,18 @@ from sklearn.base import clone
 from typer.testing import CliRunner
 
 from rankwise import RankingSearchCV, RankRLS, load_model, save_model
-from rankwise.cli import options
 from rankwise.cli.main import app
 from rankwise.data import make_ranking, write_letor
-from rankwise.errors import DataError, KernelSizeError, RankwiseWarning
+from rankwise.errors import (
+    DataError,
+    ExportError,
+    KernelSizeError,
+    ParameterError,
+    RankwiseWarning,
+)
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
+from rankwise.export import to_onnx
 from rankwise.model_selection import leave_comparison_out, leave_pair_out, leave_query_out
 from rankwise.parameters import AnyOf, Choice, Number, Whole
 from rankwise.persistence.value_objects import VALUE_OBJECTS
@@ -109,7 +115,6 @@ def ranker(monkeypatch):
     """The toy ranker, entered in the tables that the recipe names."""
     monkeypatch.setitem(RANKERS, "fourier-rankrls", f"{__name__}.FourierRankRLS")
     monkeypatch.setitem(VALUE_OBJECTS, "fourier-basis", f"{__name__}.FourierBasis")
-    monkeypatch.setitem(options.CHOICES, "model", (*options.MODELS, "fourier-rankrls"))
     return FourierRankRLS(random_state=0)
 
 
@@ -226,6 +231,30 @@ def test_a_space_that_does_not_fit_in_memory_is_named(ranker, data):
         pytest.raises(KernelSizeError, match=words),
     ):
         leave_query_out(ranker, data.X, data.y, qid=data.qid)
+
+
+def test_what_the_space_does_not_declare_is_refused_by_name(ranker, data):
+    class OfPairs(FitPairsMixin, FourierRankRLS):
+        """The toy ranker, fitted to comparisons."""
+
+    with pytest.raises(ParameterError, match="OfPairs has no context"):
+        OfPairs(random_state=0).fit_pairs(data.X, [[0, 1], [2, 3]], context=[[1.0], [0.0]])
+    with pytest.raises(ExportError, match=r"FourierRankRLS cannot be exported: FourierBasis does"):
+        to_onnx(ranker.fit(data.X, data.y, qid=data.qid))
+    pytest.importorskip("dask")
+    from rankwise.distributed import fit
+
+    with pytest.raises(ParameterError, match=r"summed over rows \(is_summable\): got Fourier"):
+        fit(ranker, (data.X, data.y, data.qid))
+
+
+def test_more_features_than_rows(ranker, data):
+    wide = np.hstack([data.X] * 30)
+    assert wide.shape[1] > wide.shape[0]
+    found = leave_query_out(ranker, wide, data.y, qid=data.qid, alphas=[1.0])
+    out = data.qid == 3
+    refit = clone(ranker).fit(wide[~out], data.y[~out], qid=data.qid[~out])
+    assert_allclose(found.predictions[0][out], refit.predict(wide[out]), rtol=1e-7, atol=1e-9)
 
 
 def test_search(ranker, data):

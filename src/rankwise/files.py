@@ -18,7 +18,7 @@ if sys.platform != "win32":
     import fcntl
 
 DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # errors of disks that are full
-NAME = 40  # characters of the name of a file in that of its temporary file
+NAME = 40  # characters of a file name that its temporary file repeats
 
 
 def check_regular(path: str | os.PathLike[str]) -> None:
@@ -93,6 +93,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise
     finally:
         os.close(lock)
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text file, in UTF-8, whose lines end as in `text`; it is never half-written."""
+    with replacing(path) as beside:
+        beside.write_text(text, encoding="utf-8", newline="")
 
 
 def _new_file(target: Path) -> tuple[Path, int]:

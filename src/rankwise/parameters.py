@@ -1,6 +1,6 @@
 """Checks of estimator parameters, declared as one table per estimator.
 
-A table maps the name of each parameter to a rule that says which values are valid::
+A table maps the name of each parameter to a rule for its valid values::
 
     PARAMETERS = {
         "alpha": Number(0),
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from inspect import Parameter, signature
 from numbers import Integral, Real
@@ -36,10 +37,11 @@ class Rule(Protocol):
 
     def hint(self, value: Any) -> str:
         """A suggestion for an invalid value, or an empty string."""
+        return ""
 
 
 @dataclass(frozen=True)
-class Number:
+class Number(Rule):
     """A finite number between two bounds, which are inclusive unless declared open."""
 
     low: float = -np.inf
@@ -59,10 +61,6 @@ class Number:
         below = number < self.high if self.open_high else number <= self.high
         return bool(np.isfinite(number) and above and below)
 
-    def hint(self, value: Any) -> str:
-        """No suggestion."""
-        return ""
-
     def __str__(self) -> str:
         low = "" if self.low == -np.inf else _low(self.low, self.open_low)
         if self.high == np.inf:
@@ -72,7 +70,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Whole:
+class Whole(Rule):
     """An integer between two inclusive bounds."""
 
     low: int
@@ -84,10 +82,6 @@ class Whole:
             return False
         return self.low <= int(value) <= self.high
 
-    def hint(self, value: Any) -> str:
-        """No suggestion."""
-        return ""
-
     def __str__(self) -> str:
         if self.high < 2**62:
             return f"an integer from {self.low} to {self.high}"
@@ -95,7 +89,7 @@ class Whole:
 
 
 @dataclass(frozen=True, init=False)
-class Choice:
+class Choice(Rule):
     """One of several strings."""
 
     words: tuple[str, ...]
@@ -117,23 +111,19 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Flag:
+class Flag(Rule):
     """True or False."""
 
     def allows(self, value: Any) -> bool:
         """Whether a value is a boolean."""
         return isinstance(value, (bool, np.bool_))
 
-    def hint(self, value: Any) -> str:
-        """No suggestion."""
-        return ""
-
     def __str__(self) -> str:
         return "True or False"
 
 
 @dataclass(frozen=True, init=False)
-class AnyOf:
+class AnyOf(Rule):
     """A value that satisfies at least one of several rules; None allows the value None."""
 
     rules: tuple[Rule | None, ...]
@@ -172,6 +162,28 @@ def check_parameters(estimator: Any, table: Mapping[str, Rule]) -> None:
     """
     for name, rule in table.items():
         check_value(name, getattr(estimator, name), rule)
+
+
+def parse_parameter(name: str, text: str, rule: Rule | None) -> Any:
+    """The value that a text stands for: a number, True, False, None, or the text itself.
+
+    Without a rule, the estimator checks the value.
+
+    Examples
+    --------
+    >>> parse_parameter("degree", "2", Number()), parse_parameter("ties", "none", None)
+    (2, None)
+    """
+    words = {"none": None, "true": True, "false": False}
+    found: list[Any] = [words[text.lower()]] if text.lower() in words else []
+    for number in (int, float):
+        with suppress(ValueError):
+            found.append(number(text))
+    found.append(text)
+    value = next((each for each in found if rule is None or rule.allows(each)), text)
+    if rule is not None:
+        check_value(name, value, rule)
+    return value
 
 
 def check_value(name: str, value: Any, rule: Rule) -> None:

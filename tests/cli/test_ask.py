@@ -151,7 +151,7 @@ def test_a_network_needs_names(ask, items):
     [
         ([], "ITEMS, or --demo"),
         (["ITEMS", "--demo"], "and not both"),
-        (["ITEMS", "--goal", "all"], "order, top, best"),
+        (["ITEMS", "--goal", "all"], "'all' is not one of"),
         (["ITEMS", "--goal", "best", "--top", "3"], "--goal top"),
         (["ITEMS", "--sure", "2"], "sure"),
         (["ITEMS", "--id", "none"], "no column 'none'"),

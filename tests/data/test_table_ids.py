@@ -22,7 +22,7 @@ from rankwise.data import (
     write_letor,
 )
 from rankwise.data.tables.arrow_files import TableFile
-from rankwise.data.tables.roles import Roles
+from rankwise.data.tables.reading import Roles
 from rankwise.errors import DataError
 
 LARGE = [1234567890123456789 + k for k in (0, 0, 1, 2, 3)]
@@ -154,7 +154,7 @@ def test_battles_keep_ids_apart(tmp_path):
     [
         (b'"winner":"b","winner":"a"', "row 2: the key 'winner' appears twice"),
         (b'"winner":"\\ud800"', "row 2: the text .* has half of a surrogate pair"),
-        (b'"winner":"\\u0000"', "row 2: the id of an item has a NUL character|unknown items"),
+        (b'"winner":"\\u0000"', "row 2: the column 'winner' has a NUL character"),
         (b'"winner":0.5', r"first has the float 0\.5 in row 1"),
     ],
 )

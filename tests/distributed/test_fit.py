@@ -387,7 +387,7 @@ def test_workers_use_numpy(ranker, message):
 )
 @pytest.mark.parametrize("task", [fit, leave_query_out, lambda *given: path(*given, [1.0])])
 def test_other_estimators_raise_an_error(ranker, task):
-    with pytest.raises(ParameterError, match="the ranker must be RankRLS"):
+    with pytest.raises(ParameterError, match="must be summed over rows"):
         task(ranker, in_chunks(X, Y, QID))
 
 

@@ -303,17 +303,17 @@ def test_warnings_say_what_the_battles_lack():
     ("change", "message"),
     [
         ({"outcome": ["tie"] * 4}, "No battle has a winner"),
-        ({"second": ["a"] * 4}, "Battle 0 is of 'a' with itself"),
-        ({"outcome": ["first", "who", "x", "tie"]}, r"'who', 'x' \(battle 1 is the first\)"),
-        ({"outcome": [1, 0, 0.3, 1]}, "Unknown outcomes: 0.3"),
+        ({"second": ["a"] * 4}, "Battle 0 compares item 'a' with itself"),
+        ({"outcome": ["first", "who", "x", "tie"]}, "Battle 1: the outcome 'who' is unknown"),
+        ({"outcome": [1, 0, 0.3, 1]}, "Battle 2: the outcome 0.3"),
         ({"outcome": [1, 0]}, r"got shape \(2,\) for 4"),
-        ({"outcome": ["first", None, "tie", "tie"]}, "outcome of battle 1 is missing"),
-        ({"first": ["a", None, "b", "c"]}, "item of battle 1 is missing"),
-        ({"second": ["b"]}, "got 4 and 1 entries"),
+        ({"outcome": ["first", None, "tie", "tie"]}, "Battle 1: the outcome is missing"),
+        ({"first": ["a", None, "b", "c"]}, "first has no value for battle 1"),
+        ({"second": ["b"]}, r"second needs one entry per battle: got shape \(1,\)"),
         ({"first": [], "second": [], "outcome": []}, "no battles"),
         ({"weight": [1, 1, -1, 1]}, "battle 2 has -1"),
         ({"groups": [1, 2]}, "groups needs one entry"),
-        ({"groups": [1, np.nan, 2, 3]}, "groups for battle 1 is missing"),
+        ({"groups": [1, np.nan, 2, 3]}, "groups has no value for battle 1"),
         ({"context": np.zeros((4, 1))}, "'x0' is 0 in every battle"),
         ({"context": np.array([[1.0, 2], [2, 4], [3, 6], [0, 0]])}, "combination of those before"),
         ({"context": [[np.nan]] * 4}, "context must be finite"),
@@ -430,9 +430,9 @@ def test_outcomes_may_be_ids_of_winners():
     first, second = ["x", "y", "z", "x"], ["y", "z", "x", "z"]
     found = Battles.of(first, second, ["x", "z", "tie", "x"])
     assert found.outcome.tolist() == [0, 1, 2, 0]
-    with pytest.raises(DataError, match=r"Unknown outcomes: 'y' \(battle 3 is the first\)"):
+    with pytest.raises(DataError, match="Battle 3: the outcome 'y' is unknown"):
         Battles.of(first, second, ["x", "z", "tie", "y"])
-    with pytest.raises(DataError, match="'b' of battle 1 is an item, and also says which side won"):
+    with pytest.raises(DataError, match="Battle 1: the outcome 'b' is an item, and also"):
         Battles.of(["a", "b"], ["b", "c"], ["b", "b"])
     assert Battles.of(["a", "b"], ["b", "c"], ["b", "c"]).outcome.tolist() == [1, 1]
 
@@ -446,7 +446,7 @@ def test_whole_numbers_are_ids_of_winners_where_all_are(tmp_path):
     assert read_battles(tmp_path / "b.csv").battles.outcome.tolist() == [1, 1, 1, 0]
     # Numbers say which side won if some are not items of their battle.
     assert Battles.of([5, 0, 1], [6, 1, 5], [1, 0, 1]).outcome.tolist() == [0, 1, 0]
-    with pytest.raises(DataError, match="The outcome 1 of battle 0 is an item, and also says"):
+    with pytest.raises(DataError, match="Battle 0: the outcome 1 is an item, and also says"):
         Battles.of([0, 1], [1, 0], [1, 0])
 
 

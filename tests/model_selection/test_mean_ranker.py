@@ -16,7 +16,7 @@ from rankwise import MeanRanker, QueryStandardScaler, RankRLS, RankSVM, load_mod
 from rankwise.data import make_ranking
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph import QueryGroups
-from rankwise.model_selection.mean_ranker import standardized
+from rankwise.model_selection.meta_rankers import standardized
 from tests.oracles import mean_of_best as oracle
 from tests.strategies import problems
 

@@ -202,7 +202,7 @@ def test_p_values():
 
 
 def test_what_cannot_be_tested():
-    with pytest.raises(DataError, match="one label per row: got 2 columns"):
+    with pytest.raises(DataError, match="One label per row is needed: got 2 columns"):
         permutation_test(RankRLS(1.0), X, np.column_stack((Y, Y)))
     with pytest.raises(DataError, match="single row"):
         permutation_test(RankRLS(1.0), X, np.arange(16) == 3)
@@ -210,7 +210,7 @@ def test_what_cannot_be_tested():
         permutation_test(RankRLS(1.0), X, Y, qid=np.arange(16) % 4, strata=Y)
     with pytest.raises(ParameterError, match="n_permutations must be an integer"):
         permutation_test(RankRLS(1.0), X, Y, n_permutations=0)
-    with pytest.raises(ParameterError, match=r"least-squares ranker.*Use cv=5 to refit"):
+    with pytest.raises(ParameterError, match="need a least-squares ranker"):
         permutation_test(SparseBilinearRanker(), X, Y)
     for strata in (np.arange(16), Y):
         with pytest.raises(DataError, match="No pair with different labels"):
@@ -225,7 +225,7 @@ def test_what_cannot_be_tested():
         permutation_test(RankRLS(1.0), X, Y, groups=np.arange(16) % 3)
     with pytest.raises(DataError, match="have different strata"):
         permutation_test(RankRLS(1.0), X, GROUP_LABELS, groups=GROUPS, strata=np.arange(16) % 2)
-    with pytest.raises(DataError, match=r"got shape \(16, 2\)"):
+    with pytest.raises(DataError, match=r"of shape \(16, 2\)"):
         permutation_test(RankRLS(1.0), X, np.column_stack((Y, Y)), cv=3)
     with pytest.raises(DataError, match="y must have numbers"):
         permutation_test(RankRLS(1.0), X, np.where(Y > 0, "ill", "well"), cv=3)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise.backends.arrays import Array
-from rankwise.holdout.held_out_scores import given_words
+from rankwise.holdout.scores import given_words
 from rankwise.metric_names import metric_label
-from rankwise.model_selection.best_mean import PairedDifference
+from rankwise.model_selection.meta_rankers import PairedDifference
 from rankwise.parameters import Whole, check_value
 from rankwise.tables import Column, Table, TableMixin
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from rankwise.backends.arrays import Index, Rows, is_sparse, is_tensor
-from rankwise.backends.backend import Backend
+from rankwise.backends.dispatch import Backend
 
 FEW_GROUPS = 64  # up to this many are summed by a product with their indicator
 
@@ -428,10 +428,6 @@ class TorchBackend(Backend):
 
     def triangle(self, A: Tensor) -> Tensor:
         return torch.linalg.qr(A, mode="r").R
-
-    def svd(self, A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        U, s, Vt = torch.linalg.svd(A, full_matrices=False)
-        return U, s, Vt
 
 
 @cache

@@ -119,4 +119,4 @@ def _is_ours(event: Any) -> bool:
     return str(getattr(function, "__module__", "")).startswith("rankwise.")
 
 
-event.register("numba:compile", CompileNote())  # type: ignore[no-untyped-call]
+event.register("numba:compile", CompileNote())

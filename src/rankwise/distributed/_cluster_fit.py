@@ -1,4 +1,4 @@
-"""Fits, hold-outs, predictions and metrics on a cluster: sums of partitions, and one small system."""
+"""Fits, hold-outs, predictions and metrics on a cluster, from sums over partitions."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from rankwise.estimators._scaling import (
 )
 from rankwise.estimators._validation import forget
 from rankwise.estimators.least_squares.base import LeastSquaresRanker, RegularizationPath
-from rankwise.estimators.least_squares.blocks import alphas_of_sums, fit_sums, path_of_sums
+from rankwise.estimators.least_squares.fit_blocks import alphas_of_sums, fit_sums, path_of_sums
 from rankwise.graph import QueryGroups
 from rankwise.graph.id_arrays import join_ids
 from rankwise.graph.label_checks import nothing_to_rank
-from rankwise.holdout.held_out_scores import mean_and_error
 from rankwise.holdout.leave_query_out import MomentSpectrum, predict_without
+from rankwise.holdout.scores import mean_and_error
 from rankwise.metrics import evaluate_ranking, get_metric
 from rankwise.model_selection import HeldOutScores
 from rankwise.parameters import Whole, as_generator, check_alphas, check_parameters, check_value
@@ -54,7 +54,7 @@ from rankwise.problem import (
     PairLoss,
     RowLoss,
 )
-from rankwise.problem.blocks import BlockSums, total_of
+from rankwise.problem.block_sums import BlockSums, total_of
 from rankwise.problem.landmarks import Reservoir, check_in_range, stacked
 from rankwise.routing import predict_with_queries
 from rankwise.scaling import QUERY_SCALINGS, ColumnStatistics
@@ -136,7 +136,7 @@ def fit(
     partitions = run.open(data, label, qid, n_features)
     with_folds = estimator.alpha == "auto"
     sums, _, _ = sum_partitions(estimator, partitions, run, with_folds=with_folds)
-    fit_sums(estimator, sums, None)
+    fit_sums(estimator, sums, None, estimator.n_queries_)
     return estimator
 
 
@@ -332,8 +332,9 @@ def check_summable(ranker: Any) -> None:
         if clone(ranker).make_space(1).is_summable:
             return
     raise ParameterError(
-        "On a cluster, the ranker must be RankRLS or RLS with the linear kernel, or SparseRankRLS "
-        f"or SparseRLS: got {ranker}. For other kernels use SparseRankRLS."
+        f"On a cluster, a ranker's space must be summed over rows (is_summable): got {ranker}. "
+        "RankRLS and RLS with the linear kernel have such a space; for other kernels use "
+        "SparseRankRLS."
     )
 
 
@@ -460,14 +461,8 @@ def leave_query_out(
     same = {"loss": sums.loss, "alphas": values, "metric": function}
     found = run(partitions.map(_held_out, system=system, spectra=spectra, **same))
     parts = [part for part in found if part is not None]
-    n_lost = sum(lost for _, lost in parts)
-    if n_lost:
-        raise DataError(
-            f"An alpha is too small relative to the rounding errors of the data: {n_lost} of "
-            f"the {n_queries} queries cannot be held out on a cluster. Use larger alphas."
-        )
     by_alpha = [
-        [np.concatenate(of_output) for of_output in zip(*(f[a] for f, _ in parts), strict=True)]
+        [np.concatenate(of_output) for of_output in zip(*(f[a] for f in parts), strict=True)]
         for a in range(len(values))
     ]
     if not by_alpha[0] or min(map(len, by_alpha[0])) == 0:
@@ -492,11 +487,8 @@ def _held_out(
     loss: Loss,
     alphas: Array,
     metric: Any,
-) -> tuple[list[list[Array]], int] | None:
-    """Values per query, for each alpha and output; how many queries are lost in rounding errors.
-
-    None if the partition has no rows.
-    """
+) -> list[list[Array]] | None:
+    """Values per query, for each alpha and output; None if the partition has no rows."""
     if len(part.y) == 0:
         return None
     groups = QueryGroups.of(part.qid, len(part.y))
@@ -504,20 +496,19 @@ def _held_out(
     F = np.concatenate([coordinates(rows) for rows in _blocks(len(part.y))])
     y = part.y.reshape(len(part.y), -1)
     predictions = np.empty((len(alphas), *y.shape))
-    first, lost = 0, set()
+    first = 0
     for task, spectrum in zip(loss.tasks(part.y, part.qid), spectra, strict=True):
         assert task.y is not None  # tasks of scored rows
         t = task.graph.root(task.y.reshape(len(y), -1))
         out = np.empty((len(alphas), *t.shape))
         Z = task.graph.root(F)
-        lost.update(predict_without(F, Z, t, list(groups), alphas.tolist(), spectrum, out))
+        predict_without(F, Z, t, list(groups), alphas.tolist(), spectrum, out)
         predictions[:, :, first : first + t.shape[1]] = out
         first += t.shape[1]
-    values = [
+    return [
         [_values(metric, y[:, k], f[:, k], groups.codes) for k in range(y.shape[1])]
         for f in predictions
     ]
-    return values, len(lost)
 
 
 def _values(function: Any, y: Array, scores: Array, codes: Any) -> Array:

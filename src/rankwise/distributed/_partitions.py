@@ -22,7 +22,7 @@ from rankwise.graph import QueryGroups
 from rankwise.graph.id_arrays import join_ids
 from rankwise.graph.query_groups import check_ids
 from rankwise.problem import Loss, System
-from rankwise.problem.blocks import BlockSums, total_of
+from rankwise.problem.block_sums import BlockSums, total_of
 from rankwise.problem.landmarks import stacked
 from rankwise.scaling import ColumnStatistics
 
@@ -280,8 +280,7 @@ def _read_parquet(
 
 
 def _of_letor(files: list[str], n_features: int | None, run: Any) -> Partitions:
-    from rankwise.data.letor.reading import DENSE_FILL, letor_spans, survey_span
-    from rankwise.data.letor.text_blocks import count_lines
+    from rankwise.data.letor.reading import DENSE_FILL, count_lines, letor_spans, survey_span
 
     spans = [(file, span) for file in files for span in letor_spans(file, SPAN_BYTES)]
     look = delayed(survey_span, pure=False)

@@ -17,7 +17,7 @@ from rankwise.estimators._validation import check_new_ids, check_rows, send_rows
 from rankwise.graph import QueryGroups
 from rankwise.holdout.hold_out_problem import with_scaling
 from rankwise.kernels import NamedKernel
-from rankwise.problem.blocks import query_hash
+from rankwise.problem.block_sums import query_hash
 from rankwise.scaling import (
     QUERY_SCALINGS,
     ColumnStandard,

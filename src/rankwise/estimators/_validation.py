@@ -28,8 +28,7 @@ from rankwise.backends.arrays import (
     is_tensor,
     to_host,
 )
-from rankwise.backends.backend import Backend
-from rankwise.backends.dispatch import as_given, backend_of, is_sent
+from rankwise.backends.dispatch import Backend, as_given, backend_of, is_sent
 from rankwise.errors import DataError, DeviceError, MissingExtraError, ParameterError
 from rankwise.graph import QueryGroups
 from rankwise.graph.id_arrays import (

@@ -57,7 +57,7 @@ from rankwise.export._stages import (
 from rankwise.gp.inference import CONSTANT
 from rankwise.gp.pairwise_gp import PairwiseGP
 from rankwise.gp.process import ConditionedProcess
-from rankwise.model_selection.mean_ranker import MeanRanker
+from rankwise.model_selection.meta_rankers import MeanRanker
 from rankwise.preprocessing.query_scalers import QueryScaler
 from rankwise.preprocessing.seen_features import SeenFeatures
 from rankwise.scaling import ColumnStandard

@@ -13,9 +13,8 @@ from rankwise.errors import DataError, RankwiseWarning
 from rankwise.estimators.least_squares.rankrls import RankRLS
 from rankwise.metrics import disagreement_error, ndcg
 from rankwise.metrics.ranking_scorer import are_grades
-from rankwise.model_selection.best_mean import PairedDifference
-from rankwise.model_selection.search.labelled_rows import LabelledRows, take
-from rankwise.model_selection.search.splits import make_splits
+from rankwise.model_selection.meta_rankers import PairedDifference
+from rankwise.model_selection.rows import LabelledRows, make_splits, take
 from rankwise.routing import predict_with_queries
 
 FOLDS = 5

@@ -25,7 +25,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from rankwise.backends.arrays import Array
-from rankwise.backends.blas import matmul
+from rankwise.backends.dispatch import matmul
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._scaling import check_not_tiny
 from rankwise.gp.inference import (

@@ -14,7 +14,7 @@ from scipy.linalg import lapack, solve_triangular
 from rankwise.backends.arrays import Array, Index, Loader, is_sparse
 from rankwise.backends.dispatch import backend_of
 from rankwise.graph.comparisons import Comparisons
-from rankwise.graph.pair_graph import PairBlock, PairGraph, row_scale
+from rankwise.graph.query_graph import PairBlock, PairGraph, row_scale
 from rankwise.graph.query_groups import QueryGroups
 
 PAIRS_TOGETHER = 2**14  # whose differences of sparse rows are in memory

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, is_sparse, to_host
+from rankwise.backends.arrays import Array, is_sparse
 from rankwise.errors import DataError
 from rankwise.graph.id_arrays import (
     check_column_names,
-    check_lossless,
     check_real,
     check_unmasked,
+    numbers_per_row,
 )
 from rankwise.graph.query_groups import QueryGroups
 
@@ -97,17 +97,8 @@ SMALLEST, LARGEST = 1e-100, 1e100  # so that products neither vanish nor overflo
 
 def check_row_weights(sample_weight: Any, n_rows: int) -> Array:
     """One finite weight per row, at least 0, as a NumPy array."""
-    check_lossless("sample_weight", sample_weight)
-    try:
-        weights = np.asarray(to_host(sample_weight), dtype=np.float64)
-    except (OverflowError, TypeError, ValueError):
-        raise DataError("sample_weight must hold numbers, one per row of X.") from None
-    if weights.shape != (n_rows,):
-        raise DataError(
-            f"sample_weight needs one entry per row of X: got shape {weights.shape} for {n_rows} "
-            "rows."
-        )
-    valid = np.isfinite(weights) & (weights >= 0)
+    weights = numbers_per_row("sample_weight", sample_weight, n_rows)
+    valid = weights >= 0
     if not valid.all():
         row = int(np.argmin(valid))
         raise DataError(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from rankwise.graph.comparison_graph import ComparisonGraph
-from rankwise.graph.pair_graph import PairGraph
-from rankwise.graph.query_graph import QueryGraph
+from rankwise.graph.query_graph import PairGraph, QueryGraph
 
 
 class PreferenceGraph(PairGraph):

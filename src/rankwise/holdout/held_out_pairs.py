@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 
 import numpy as np
@@ -11,45 +11,16 @@ from rankwise.backends.arrays import Array, to_host
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph import QueryGroups
-from rankwise.holdout.conditional import Conditional, dual_conditionals, primal_conditionals
-from rankwise.holdout.group_pairs import group_pairs
-from rankwise.holdout.hold_out_problem import (
-    HoldOutProblem,
-    explained_rounding,
-)
-from rankwise.holdout.leave_pair_out import PairDifferences, query_pairs
-from rankwise.holdout.pair_choice import PairChoice
-from rankwise.holdout.pair_differences import add_losses
-from rankwise.holdout.rounding import lost_in_rounding
+from rankwise.holdout.hold_out_problem import HoldOutProblem
+from rankwise.holdout.leave_pair_out import PairDifferences, group_pairs, query_pairs
+from rankwise.holdout.leave_query_out import Conditional, dual_conditionals, primal_conditionals
+from rankwise.holdout.plans import Pairs
+from rankwise.holdout.rounding import explained_rounding, lost_in_rounding
 from rankwise.solvers.ridge_path import dual, primal
 
 
-def pair_losses(
-    problem: HoldOutProblem,
-    pairs: PairChoice,
-    keep: Callable[[int, int, PairDifferences], None] | None = None,
-) -> tuple[Array, Array]:
-    """(loss, compared): errors and numbers of the held-out pairs of each row.
-
-    `loss` has shape (n_alphas, n_rows, n_outputs), `compared` (n_rows, n_outputs). Each block of
-    pairs is passed to ``keep(task, index of the alpha, block)``.
-    """
-    loss = np.zeros((len(problem.alphas), *problem.y.shape))
-    compared, on = np.zeros(problem.y.shape), backend_of(problem.y)
-    for task in range(problem.n_tasks):
-        labels, columns = problem.targets(task), problem.columns(task)
-        task_loss = on.zeros(len(problem.alphas), *labels.shape)
-        task_compared = on.zeros(len(problem.alphas), *labels.shape)
-        for a, block in pair_differences(problem, task, pairs):
-            add_losses(*block, labels, task_loss[a], task_compared[a])
-            if keep is not None:
-                keep(task, a, block)
-        loss[..., columns], compared[:, columns] = to_host(task_loss), to_host(task_compared[0])
-    return loss, compared
-
-
 def pair_differences(
-    problem: HoldOutProblem, task: int, pairs: PairChoice
+    problem: HoldOutProblem, task: int, pairs: Pairs
 ) -> Iterator[tuple[int, PairDifferences]]:
     """(index of the alpha, differences of held-out pairs), block by block."""
     check_pairs(problem, task, pairs)
@@ -67,7 +38,7 @@ def pair_differences(
             yield a, block
 
 
-def check_pairs(problem: HoldOutProblem, task: int, pairs: PairChoice) -> None:
+def check_pairs(problem: HoldOutProblem, task: int, pairs: Pairs) -> None:
     """What remains without a pair must determine a ranking."""
     if pairs.groups is None:
         _check_rest(problem, task, pairs)
@@ -97,7 +68,7 @@ def _check_without_alpha(problem: HoldOutProblem) -> None:
 
 
 def _queries_with_pairs(
-    problem: HoldOutProblem, task: int, pairs: PairChoice
+    problem: HoldOutProblem, task: int, pairs: Pairs
 ) -> Iterator[tuple[int, PairDifferences]]:
     """Pairs of queries with pairs that count, each query conditional on the others."""
     graph, y, loss = problem.graph(task), problem.targets(task), problem.loss
@@ -115,7 +86,7 @@ def _queries_with_pairs(
 
 
 def _queries_without_pairs(
-    problem: HoldOutProblem, task: int, pairs: PairChoice
+    problem: HoldOutProblem, task: int, pairs: Pairs
 ) -> Iterator[tuple[int, PairDifferences]]:
     """Pairs of queries without pairs that count: holding them out does not change the fit."""
     graph, y, loss = problem.graph(task), problem.targets(task), problem.loss
@@ -140,7 +111,7 @@ def _queries_without_pairs(
 
 
 def _one_ranking(
-    problem: HoldOutProblem, task: int, pairs: PairChoice
+    problem: HoldOutProblem, task: int, pairs: Pairs
 ) -> Iterator[tuple[int, PairDifferences]]:
     """Pairs within queries, held out of one ranking of all rows."""
     groups, loss = problem.groups, problem.loss
@@ -177,7 +148,7 @@ def one_ranking(problem: HoldOutProblem, task: int) -> Conditional:
     return Conditional(rows, on.zeros(*y.shape), y, kernel=space.kernel, features=features)
 
 
-def _check_rest(problem: HoldOutProblem, task: int, pairs: PairChoice) -> None:
+def _check_rest(problem: HoldOutProblem, task: int, pairs: Pairs) -> None:
     """After a pair is held out, at least one pair must remain in its query or in another."""
     graph, loss, m = problem.graph(task), problem.loss, len(problem.y)
     if problem.loss.has_intercept:
@@ -214,7 +185,7 @@ def _check_rest(problem: HoldOutProblem, task: int, pairs: PairChoice) -> None:
 def pair_errors(
     loss: Array, compared: Array, groups: QueryGroups, units: QueryGroups | None = None
 ) -> tuple[Array, Array]:
-    """Error and standard error from `pair_losses`, shape (n_alphas, n_outputs).
+    """Error and standard error from `PairHoldOut.losses`, shape (n_alphas, n_outputs).
 
     Rows of the same unit, such as a patient, count as one in the standard error of one ranking.
     """

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
@@ -15,7 +13,7 @@ from rankwise.backends.dispatch import as_given, backend_of, is_sent
 from rankwise.errors import DataError
 from rankwise.graph import QueryGroups
 from rankwise.graph.query_graph import QueryGraph
-from rankwise.holdout.rounding import lost_in_rounding
+from rankwise.holdout.rounding import explained_rounding as explained_rounding
 from rankwise.kernels import Precomputed
 from rankwise.problem import (
     Coordinates,
@@ -47,9 +45,18 @@ class HoldOutProblem:
     kept: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, problem: Problem, alphas: Array) -> HoldOutProblem:
-        """A problem of scored rows, whose values must not overflow in products."""
-        targets = [task.y for task in problem.tasks if task.y is not None]
+    def of(
+        cls,
+        problem: Problem,
+        alphas: Array,
+        scaling: Scaling | None = None,
+        kept: tuple[str, ...] = (),
+    ) -> HoldOutProblem:
+        """A problem of scored rows or of comparisons, whose values must not overflow in products.
+
+        The labels `y` of comparisons are their margins.
+        """
+        targets = [task.graph.margin if task.y is None else task.y for task in problem.tasks]
         columns = backend_of(targets[0]).xp.column_stack(targets)
         n_outputs = None if targets[0].ndim == 1 else columns.shape[1]
         largest, most = largest_size(columns), float(alphas.max(initial=0.0))
@@ -62,7 +69,7 @@ class HoldOutProblem:
                 f"Labels of at most {largest:.0e} divided by an alpha of {most:.0e} "
                 "underflow. Scale the labels, or use a smaller alpha."
             )
-        return cls(problem, alphas, columns, n_outputs)
+        return cls(problem, alphas, columns, n_outputs, scaling, kept)
 
     def shared(self, *, scaling: bool) -> tuple[str, ...]:
         """What was computed from all rows; `scaling` says whether that includes the scaling."""
@@ -130,15 +137,6 @@ def with_scaling(kept: tuple[str, ...]) -> tuple[str, ...]:
 def largest_size(values: Any) -> float:
     """The largest absolute value, without an array of absolute values."""
     return max(float(values.max()), -float(values.min()))
-
-
-@contextmanager
-def explained_rounding() -> Iterator[None]:
-    """Replace the error of a numerically singular system by one that explains it."""
-    try:
-        yield
-    except np.linalg.LinAlgError:
-        raise lost_in_rounding() from None
 
 
 def plain_problem(problem: Problem) -> Problem:

@@ -10,8 +10,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from rankwise.backends.arrays import Array, is_sparse, to_host
-from rankwise.backends.backend import Backend
-from rankwise.backends.dispatch import backend_of
+from rankwise.backends.dispatch import Backend, backend_of
 
 BLOCK_BYTES = 16 * 2**20  # of a kernel matrix computed at a time, to stay in cache
 FAR = 1e8  # exponents of rbf kernels from which products of rows lose more than half of the digits
@@ -289,6 +288,14 @@ KERNELS: dict[str, Callable[[NamedKernel, Any, Any], Array]] = {
     "sigmoid": _sigmoid,
     "cosine": _cosine,
 }
+KERNEL_SETTINGS = {
+    "rbf": ("gamma",),
+    "laplacian": ("gamma",),
+    "polynomial": ("gamma", "degree", "coef0"),
+    "poly": ("gamma", "degree", "coef0"),
+    "sigmoid": ("gamma", "coef0"),
+}
+"""The parameters on which kernels depend; the others depend on none."""
 
 
 def _float(on: Backend, X: Any) -> Array:

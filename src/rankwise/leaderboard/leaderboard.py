@@ -16,8 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array
 from rankwise.backends.threads import blas_threads_for
-from rankwise.data.battle_files import BattleFile, read_battles
-from rankwise.data.battles import Battles
+from rankwise.data.battles import BattleFile, Battles, read_battles
 from rankwise.errors import DataError, ParameterError, warn
 from rankwise.graph.id_arrays import id_array
 from rankwise.leaderboard.battle_problem import (

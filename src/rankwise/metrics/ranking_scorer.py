@@ -11,7 +11,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, to_host
 from rankwise.errors import DataError, ParameterError
-from rankwise.metric_names import get_metric
+from rankwise.metric_names import Metric, get_metric
 from rankwise.routing import predict_with_queries
 
 ROUTED = "routed"
@@ -25,13 +25,13 @@ class RankingScorer:
 
     Attributes
     ----------
-    scoring : str or callable
-        A name of `rankwise.metrics.METRICS`, or the callable itself.
+    scoring : str, Metric or callable
+        A name of `rankwise.metrics.METRICS`, a metric with other options, or a function.
     negated : bool
         Whether the metric is an error, and its value therefore negated.
     """
 
-    scoring: str | Callable[..., Any]
+    scoring: str | Metric | Callable[..., Any]
     negated: bool = False
 
     @classmethod
@@ -41,12 +41,21 @@ class RankingScorer:
             return scoring.scorer
         if isinstance(scoring, str):
             return cls(scoring, not get_metric(scoring).greater_is_better)
+        if isinstance(scoring, Metric):
+            return cls(scoring, not scoring.greater_is_better)
         if not callable(scoring):
             raise ParameterError(
                 "scoring must be the name of a metric in rankwise.metrics, or a function "
                 f"(y, scores, qid) whose value is greater for better scores: got {scoring!r}."
             )
         return cls(scoring)
+
+    @property
+    def metric(self) -> Metric | None:
+        """The metric, which has a value for each query; None for a function."""
+        if isinstance(self.scoring, Metric):
+            return self.scoring
+        return get_metric(self.scoring) if isinstance(self.scoring, str) else None
 
     def __call__(self, y: Any, scores: Any, qid: Any = None) -> float:
         """The mean over queries, and over outputs if y has several columns."""
@@ -57,10 +66,11 @@ class RankingScorer:
 
     def value(self, y: Array, scores: Array, qid: Any) -> float:
         """The mean over queries, for one output."""
-        if isinstance(self.scoring, str):
-            value = float(get_metric(self.scoring).function(y, scores, qid))
+        if self.metric is not None:
+            value = float(self.metric.function(y, scores, qid))
             return 0.0 - value if self.negated else value
-        value = self.scoring(y, scores, qid)
+        function: Any = self.scoring
+        value = function(y, scores, qid)
         if np.ndim(value) or not isinstance(value, Real) or not np.isfinite(float(value)):
             raise ParameterError(
                 f"scoring must return a finite number: {self.scoring!r} returned {value!r} for "

@@ -262,7 +262,8 @@ def plot_scree(ranker: Any, *, scale: str = "linear", ax: Axes | None = None) ->
     'component'
     """
     check_value("scale", scale, Choice("linear", "log"))
-    if getattr(ranker, "selection", None) != "leading":
+    selection = getattr(getattr(ranker, "options", None), "selection", "leading")
+    if not hasattr(ranker, "n_components") or selection != "leading":
         raise DataError(
             'plot_scree draws a KPCRank or KPCR with selection="leading": got '
             f"{type(ranker).__name__}."
@@ -309,11 +310,12 @@ def plot_component_errors(
     Examples
     --------
     >>> import numpy as np
-    >>> from rankwise import KPCRank
+    >>> from rankwise import ComponentOptions, KPCRank
     >>> from rankwise.model_selection import component_errors
     >>> rng = np.random.default_rng(0)
     >>> X, qid = rng.standard_normal((60, 3)), np.arange(60) // 6
-    >>> found = component_errors(KPCRank(max_components=9), X, X[:, 0], qid=qid)
+    >>> options = ComponentOptions(max_components=9)
+    >>> found = component_errors(KPCRank(options=options), X, X[:, 0], qid=qid)
     >>> plot_component_errors(found).get_ylabel()
     'held-out disagreement error (± s.e.)'
     """

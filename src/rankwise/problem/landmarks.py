@@ -13,8 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array
 
 from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
-from rankwise.backends.backend import Backend
-from rankwise.backends.dispatch import as_given, backend_of
+from rankwise.backends.dispatch import Backend, as_given, backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph import QueryGroups
 from rankwise.graph.id_arrays import join_ids

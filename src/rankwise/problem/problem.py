@@ -10,8 +10,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Protocol, cast
 
 from rankwise.backends.arrays import Array, Index, Loader, to_host
-from rankwise.backends.backend import Backend
-from rankwise.backends.dispatch import backend_of
+from rankwise.backends.dispatch import Backend, backend_of
 from rankwise.errors import DataError, KernelSizeError
 from rankwise.graph import PairGraph, PreferenceGraph
 from rankwise.graph.comparison_graph import ComparisonGraph
@@ -225,7 +224,7 @@ class RowMatrix:
 
 
 @dataclass(frozen=True, eq=False)
-class Expansion:
+class KernelSum:
     """f(x) = sum_i a_i k(x, p_i) - offset; `points` is None if the kernel is precomputed."""
 
     kernel: Any
@@ -255,7 +254,7 @@ class Basis(ABC):
     def attributes(self, solution: Any) -> dict[str, Any]:
         """The fitted attributes of an estimator with this basis and solution."""
 
-    def expansion(self, weights: Array) -> Expansion | None:
+    def expansion(self, weights: Array) -> KernelSum | None:
         """The scores as a sum of kernel values, on the host; None if they are not."""
         return None
 

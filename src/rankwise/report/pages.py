@@ -114,8 +114,6 @@ class Page:
         One or two sentences on what was done and what came out.
     sections : sequence of Section
     footer : str
-    remark : str
-        For programs that read the page; readers do not see it.
 
     Examples
     --------
@@ -129,12 +127,10 @@ class Page:
     summary: str
     sections: Sequence[Section] = field(default_factory=tuple)
     footer: str = ""
-    remark: str = ""
 
     def to_html(self) -> str:
         """The whole document."""
         footer = f"<footer>{_inline(self.footer)}</footer>" if self.footer else ""
-        remark = f"<!-- {html.escape(self.remark)} -->\n" if self.remark else ""
         body = "\n".join(self._sections())
         title = html.escape(self.title)
         return (
@@ -142,7 +138,7 @@ class Page:
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             f"<title>{title}</title>\n<style>\n{_style()}</style>\n</head>\n<body>\n<main>\n"
             f'<header><h1>{title}</h1>\n<p class="summary">{_inline(self.summary)}</p></header>\n'
-            f"{body}\n{footer}</main>\n{remark}</body>\n</html>\n"
+            f"{body}\n{footer}</main>\n</body>\n</html>\n"
         )
 
     def write(self, path: str | os.PathLike[str]) -> Path:

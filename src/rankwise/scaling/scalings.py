@@ -12,8 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from rankwise.backends.arrays import Array, Index, is_sparse, to_host
-from rankwise.backends.backend import Backend
-from rankwise.backends.dispatch import as_given, backend_of
+from rankwise.backends.dispatch import Backend, as_given, backend_of
 from rankwise.errors import DataError
 from rankwise.graph.query_groups import QueryGroups
 

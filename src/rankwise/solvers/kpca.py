@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankwise.backends.arrays import EPS, Array, Loader, Rows, to_host
-from rankwise.backends.backend import Backend
-from rankwise.backends.dispatch import NUMPY, backend_of
+from rankwise.backends.dispatch import NUMPY, Backend, backend_of
 from rankwise.errors import DataError, ParameterError, warn
 from rankwise.solvers.landmark_factor import LandmarkFactor
 

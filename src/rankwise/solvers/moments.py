@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import Array, Loader, Rows, is_sparse
-from rankwise.backends.backend import Backend
-from rankwise.backends.dispatch import NUMPY, backend_of
+from rankwise.backends.dispatch import NUMPY, Backend, backend_of
 from rankwise.graph import PairGraph
-from rankwise.graph.pair_graph import row_scale
-from rankwise.graph.query_graph import QueryGraph
+from rankwise.graph.query_graph import QueryGraph, row_scale
 
 BLOCK_BYTES = 8 * 2**20  # of features processed at a time
 STORED_BYTES = 256 * 2**20  # largest features that are stored to avoid recomputing them

@@ -35,8 +35,8 @@ from rankwise.tables import require_pandas
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from rankwise.holdout.alpha_evaluation import AlphaChoice
-    from rankwise.holdout.held_out_scores import HeldOutScores
+    from rankwise.holdout.alpha_choice import AlphaChoice
+    from rankwise.holdout.scores import HeldOutScores
 
 
 class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
@@ -220,7 +220,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         Parameters
         ----------
         alpha : float
-        choice : rankwise.holdout.alpha_evaluation.AlphaChoice, optional
+        choice : rankwise.holdout.alpha_choice.AlphaChoice, optional
         shared : tuple of str
             What was computed from all rows, held-out ones included; see `HeldOutScores`.
 
@@ -380,11 +380,8 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         return tags
 
 
-class RowWeightsMixin:
+class RowWeightsMixin(LeastSquaresRanker):
     """Adds weights of rows to a ranker."""
-
-    make_problem: Any
-    fit_problem: Any
 
     takes_row_weights: ClassVar[bool] = True
 
@@ -439,11 +436,8 @@ class RowWeightsMixin:
         regressions, it holds out up to five parts of the rows (or of the queries), one after the
         other. Held-out rows are scored without weights.
         """
-        problem = self.make_problem(
-            X, y, qid=qid, query_weight=query_weight, sample_weight=sample_weight
-        )
-        fitted: Self = self.fit_problem(problem)
-        return fitted
+        weights = {"query_weight": query_weight, "sample_weight": sample_weight}
+        return self.fit_problem(self.make_problem(X, y, qid=qid, **weights))
 
 
 @dataclass(frozen=True, repr=False, eq=False)

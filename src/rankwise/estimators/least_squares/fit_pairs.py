@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -13,7 +13,7 @@ from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators._scaling import scale_training
 from rankwise.estimators._validation import check_rows
-from rankwise.estimators.least_squares.base import RegularizationPath
+from rankwise.estimators.least_squares.base import LeastSquaresRanker, RegularizationPath
 from rankwise.graph import QueryGroups
 from rankwise.graph.comparison_checks import check_context
 from rankwise.graph.comparison_graph import ComparisonGraph
@@ -27,18 +27,9 @@ SHOWN = 3  # parts, and items of a part, that the warning names
 FREQUENCIES = 4
 
 
-class FitPairsMixin:
+class FitPairsMixin(LeastSquaresRanker):
     """Adds `fit_pairs` to a ranker with a loss on pairs."""
 
-    parameters: ClassVar[Any]
-    make_loss: Any
-    space_of: Any
-    fit_problem: Any
-    exact_search: ClassVar[bool]
-    path_of_problem: Any
-    predict: Any
-    alpha: Any
-    alpha_: float
     n_comparisons_: int
 
     def fit_pairs(
@@ -93,7 +84,7 @@ class FitPairsMixin:
         >>> ranker.predict(answers).argsort()[::-1]
         array([1, 2, 0])
         """
-        from rankwise.holdout.preference_slope import preference_slope  # compiles loops
+        from rankwise.holdout.alpha_choice import preference_slope  # compiles loops
 
         given = {"margin": margin, "weight": weight, "groups": groups, "context": context}
         comparisons, problem = self._check_pairs(X, pairs, given)
@@ -218,7 +209,7 @@ class FitPairsMixin:
         check_is_fitted(self)
         slope = getattr(self, "preference_slope_", None)
         if slope is None:
-            from rankwise.holdout.choice_budget import KERNEL_ROWS
+            from rankwise.holdout.alpha_choice import KERNEL_ROWS
 
             if getattr(self, "n_comparisons_", None) == 1:
                 raise ParameterError(

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from rankwise.errors import ParameterError
-from rankwise.estimators.least_squares.base import LeastSquaresRanker, RowWeightsMixin
-from rankwise.estimators.least_squares.blocks import StepBlocksMixin
+from rankwise.estimators.least_squares.base import RowWeightsMixin
+from rankwise.estimators.least_squares.fit_blocks import StepBlocksMixin
 from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
 from rankwise.estimators.ranker_mixin import (
     ALPHA,
@@ -20,7 +20,7 @@ from rankwise.parameters import Rule
 from rankwise.problem import FeatureSpace, KernelSpace, PairLoss, RowLoss
 
 
-class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin, LeastSquaresRanker):
+class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin):
     """Pairwise regularized least squares.
 
     Fits the differences between predictions to the differences between the scores of all pairs
@@ -228,7 +228,7 @@ class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin, LeastSquaresRanke
         return _make_space(self, n_features)
 
 
-class RLS(RowWeightsMixin, LeastSquaresRanker):
+class RLS(RowWeightsMixin):
     """Regularized least-squares regression: the pointwise baseline.
 
     Fits predictions to the scores themselves,
