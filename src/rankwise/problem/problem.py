@@ -215,6 +215,13 @@ class RowMatrix:
         The basis of the functions on the rows themselves; None: the basis of a fit to the matrix.
     weights : callable
         Maps weights of a fit to the matrix to weights in this basis.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise.problem import FeatureSpace
+    >>> FeatureSpace().row_matrix(np.eye(2), None).space.solver
+    'primal'
     """
 
     matrix: Any
@@ -225,7 +232,16 @@ class RowMatrix:
 
 @dataclass(frozen=True, eq=False)
 class KernelSum:
-    """f(x) = sum_i a_i k(x, p_i) - offset; `points` is None if the kernel is precomputed."""
+    """f(x) = sum_i a_i k(x, p_i) - offset; `points` is None if the kernel is precomputed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise import RankRLS
+    >>> ranker = RankRLS(1.0, kernel="rbf", scale=None).fit([[0.0], [1.0]], [0.0, 1.0])
+    >>> ranker.basis_.expansion(ranker.solution_.weights).points.ravel()
+    array([0., 1.])
+    """
 
     kernel: Any
     points: Any

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
@@ -56,6 +57,10 @@ ONCE = (
 
 class FitBlocksMixin(LeastSquaresRanker):
     """Adds `partial_fit`, `fit_blocks` and `path_blocks` to a ranker on landmarks."""
+
+    @abstractmethod
+    def make_space(self, n_features: int) -> LandmarkSpace:
+        """The space that the parameters describe."""
 
     # Routing, as in `RankerMixin`.
     __metadata_request__partial_fit = {"qid": True}  # noqa: RUF012
