@@ -258,7 +258,7 @@ class ItemModel:
     def _kernel(self) -> Any:
         from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-        from rankwise.gp.process_kernels import OnColumns
+        from rankwise.gp.process import OnColumns
 
         if not self._columns:
             return WhiteKernel(SPREAD, SPREAD_BOUNDS)
