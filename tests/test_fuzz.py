@@ -59,7 +59,7 @@ def test_a_name_that_is_changed_is_found(monkeypatch, tmp_path):
         "rankwise.asking.session_exports.csv_text",
         lambda names, rows, for_spreadsheets=False: csv_text(names, rows, for_spreadsheets=True),
     )
-    with pytest.raises(DataError, match="unknown items"):
+    with pytest.raises(DataError, match="unknown item"):
         TARGETS["names"](
             (CORPUS / "names/formulas").read_bytes(), np.random.default_rng(0), tmp_path
         )

@@ -59,6 +59,13 @@ def test_text_without_header():
     )
 
 
+def test_a_name_with_several_lines_is_one_line_of_a_table():
+    table = Table((Column("item", ""), Column("n")), (("a\nb\u2028c", 7), ("d", 8)))
+    assert table.to_text().splitlines()[2:] == [r"a\nb\u2028c  7", "d            8"]
+    assert len(table.to_markdown().splitlines()) == 4
+    assert json.loads(table.to_json())["rows"][0]["item"] == "a\nb\u2028c"
+
+
 def test_markdown_marks_the_best_and_escapes_bars(table):
     lines = table.to_markdown().splitlines()
     assert lines[0] == "**50% of it**"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
     from rankwise.gp.pairwise_gp import GPOptions as GPOptions
     from rankwise.gp.pairwise_gp import PairwiseGP as PairwiseGP
-    from rankwise.gp.process_kernels import OnColumns as OnColumns
+    from rankwise.gp.process import OnColumns as OnColumns
     from rankwise.leaderboard.leaderboard import Leaderboard as Leaderboard
     from rankwise.model_selection.meta_rankers import MeanRanker as MeanRanker
     from rankwise.model_selection.search import RankingSearchCV as RankingSearchCV
@@ -49,7 +49,7 @@ _HOME = {
     },
     "ComponentOptions": "rankwise.estimators.component_choice",
     "GPOptions": "rankwise.gp.pairwise_gp",
-    "OnColumns": "rankwise.gp.process_kernels",
+    "OnColumns": "rankwise.gp.process",
     "Shrinkage": "rankwise.bilinear.sparse_bilinear",
     "load_model": "rankwise.persistence",
     "save_model": "rankwise.persistence",

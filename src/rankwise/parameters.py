@@ -18,10 +18,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from inspect import Parameter, signature
 from numbers import Integral, Real
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -239,3 +239,86 @@ def default_parameters(cls: type) -> dict[str, Any]:
     """
     found = signature(cls).parameters.items()
     return {name: p.default for name, p in found if p.default is not Parameter.empty}
+
+
+class OptionsMixin:
+    """Nested parameters, such as ``options__tol``, of estimators that hold options objects.
+
+    Options are frozen dataclasses. An estimator declares the class of each parameter that holds
+    options; the value None means the default options::
+
+        option_classes = {"options": GPOptions}
+
+    `get_params`, `set_params` and searches then reach single options. Names under which options
+    were parameters of the estimator in earlier versions are `former_names`, if they differ.
+    """
+
+    option_classes: ClassVar[dict[str, Any]] = {}
+    former_names: ClassVar[dict[str, str]] = {}
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name, and single options as ``parameter__option`` if `deep`."""
+        found: dict[str, Any] = super().get_params(deep=deep)  # type: ignore[misc]
+        for name, options_class in self.option_classes.items():
+            options = options_class() if found[name] is None else found[name]
+            if deep and isinstance(options, options_class):
+                found |= {f"{name}__{f.name}": getattr(options, f.name) for f in fields(options)}
+        return found
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; ``parameter__option`` replaces a single option."""
+        for name, options_class in self.option_classes.items():
+            nested = [key for key in params if key.startswith(f"{name}__")]
+            changes = {key.removeprefix(f"{name}__"): params.pop(key) for key in nested}
+            names = [field.name for field in fields(options_class)]
+            for option in changes:
+                check_value(f"An option of {name}", option, Choice(*names))
+            if changes:
+                options = params.get(name, getattr(self, name))
+                params[name] = replace(options_class() if options is None else options, **changes)
+        return super().set_params(**params)  # type: ignore[misc, no-any-return]
+
+    def options_in(self, name: str) -> Any:
+        """The options that a parameter holds, or the default options."""
+        options = getattr(self, name)
+        options_class = self.option_classes[name]
+        if options is not None and not isinstance(options, options_class):
+            raise ParameterError(
+                f"{name} must be {options_class.__name__}(...) or None: got {options!r}."
+            )
+        return options_class() if options is None else options
+
+    @classmethod
+    def place_of(cls, name: str) -> tuple[str, str] | None:
+        """The parameter and the option that an earlier parameter has become, or None."""
+        option = cls.former_names.get(name, name)
+        for parameter, options_class in cls.option_classes.items():
+            if any(field.name == option for field in fields(options_class)):
+                return parameter, option
+        return None
+
+    @classmethod
+    def advice_for(cls, name: str) -> str:
+        """How to pass an earlier parameter that has become an option, or an empty string."""
+        place = cls.place_of(name)
+        if place is None:
+            return ""
+        parameter, option = place
+        return f"Use {parameter}={cls.option_classes[parameter].__name__}({option}=...)."
+
+    @classmethod
+    def upgraded_parameters(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Parameters of a model file, of which some may have become options since."""
+        now: dict[str, Any] = {}
+        moved: dict[str, dict[str, Any]] = {}
+        current = signature(cls).parameters
+        for name, value in parameters.items():
+            place = None if name in current else cls.place_of(name)
+            if place is None:
+                now[name] = value
+            else:
+                moved.setdefault(place[0], {})[place[1]] = value
+        for name, values in moved.items():
+            options = cls.option_classes[name](**values)
+            now[name] = None if options == cls.option_classes[name]() else options
+        return now

@@ -32,6 +32,8 @@ _LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
     "τ": r"$\tau$",
     "±": r"$\pm$",
 }
+# Characters that would break a line of a table, as Python writes them.
+_BREAKS = {code: ascii(chr(code))[1:-1] for code in (*range(32), 127, 0x85, 0x2028, 0x2029)}
 _SIGN = re.compile(r"^([-+ ]?)")  # at the beginning of a format
 _EXPONENT = re.compile(r"^(-?[\d.]+)e([+-]\d+)$")
 
@@ -46,7 +48,7 @@ class Column:
         The header.
     format : str, default=".4f"
         Format of its numbers, as for Python's `format`. Whole numbers have thousands separators
-        instead; text is shown as it is.
+        instead; text is shown as it is, but for breaks of lines, which are shown as ``\\n``.
 
     Examples
     --------
@@ -62,7 +64,7 @@ class Column:
         if value is None or (isinstance(value, Real) and value != value):
             return MISSING
         if isinstance(value, str | bool):
-            return str(value)
+            return str(value).translate(_BREAKS)
         if isinstance(value, Integral):
             return f"{value:,}"
         if isinstance(value, Real):

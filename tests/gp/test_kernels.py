@@ -19,7 +19,7 @@ from rankwise import (
 )
 from rankwise.errors import ParameterError
 from rankwise.gp import evidence
-from rankwise.gp.process_kernels import (
+from rankwise.gp.process import (
     kernel_gradient,
     kernel_values,
     linear_coordinates,

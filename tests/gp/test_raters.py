@@ -145,15 +145,15 @@ def test_predictions_for_raters(many):
     best, worst = gp.raters_.names[np.argsort(-gp.raters_.slope)[[0, -1]]]
     X1, X2 = X[:6], X[6:12]
     common = gp.predict_outcomes(X1, X2)
-    with pytest.warns(RankwiseWarning, match=r"slope, 1: -5; fit_pairs learns"):
+    with pytest.warns(RankwiseWarning, match=r"slope, 1: -5 .*fit_pairs learns"):
         assert_allclose(gp.predict_outcomes(X1, X2, rater=-5), common)
-    with pytest.warns(RankwiseWarning, match=rf"'{best}'; the fit had {best}, of type int"):
+    with pytest.warns(RankwiseWarning, match=rf"'{best}' .*its raters are of type int"):
         assert_allclose(gp.predict_outcomes(X1, X2, rater=str(best)), common)
     chances = [
         gp.predict_preference(X1, X2, observed=True, rater=rater) for rater in (best, None, worst)
     ]
     assert (np.diff(np.abs(np.array(chances) - 0.5), axis=0) < 0).all()
-    with pytest.warns(RankwiseWarning, match="1: 1000000000;"):
+    with pytest.warns(RankwiseWarning, match="1: 1000000000 "):
         mixed = gp.predict_outcomes(X1, X2, rater=[best, worst, best, worst, 10**9, 10**9])
     assert_allclose(mixed[[1, 3]], gp.predict_outcomes(X1, X2, rater=worst)[[1, 3]])
     assert_allclose(mixed[4:], common[4:])

@@ -1,18 +1,22 @@
-"""When enough has been asked: goals in words, how far they are, how many answers are left."""
+"""Goals: when enough has been asked, how many answers are left, and which pairs to ask next."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtr
 
-from rankwise.asking.item_scores import MANY, Scores
-from rankwise.backends.arrays import Array
+from rankwise.asking.item_model import MANY, Scores
+from rankwise.backends.arrays import Array, Index
 from rankwise.errors import ParameterError
 from rankwise.parameters import Choice, Number, Whole, check_value
 from rankwise.tables import plural
+
+if TYPE_CHECKING:
+    from rankwise.estimators.pair_strategies import PairStrategy
 
 _DRAWS, _FEW_DRAWS = 400, 100  # the second of many items
 _FUTURES, _FUTURE_DRAWS = 9, 60  # possible futures, and draws in each
@@ -20,6 +24,10 @@ _FEW_FUTURES, _FEW_FUTURE_DRAWS = 3, 20  # of many items
 _ROWS = 500  # whose pairs are looked at together
 _MOST_LEFT = 200  # answers left for each item, at most
 KINDS = ("order", "top")
+_NEIGHBOURS = 40  # of many items, only pairs of those that are close in the ranking are candidates
+_ROUNDS = 8  # in which the worth of all pairs is computed
+_SKIPPED = 0.25  # how a skip lowers the worth of a pair
+Pair = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -288,3 +296,126 @@ def discordant(draws: Array) -> Array:
     for i in range(n - 1):
         wrong += (columns[i + 1 :] > columns[i]).sum(axis=0)
     return np.asarray(wrong / (n * (n - 1) / 2))
+
+
+def pair(i: int, j: int) -> Pair:
+    """A pair of items in either order."""
+    return (i, j) if i < j else (j, i)
+
+
+def choose_pairs(
+    scores: Scores,
+    n_pairs: int,
+    *,
+    slips: float,
+    weights: Array | None = None,
+    skips: dict[Pair, int] | None = None,
+    taken: Iterable[Pair] = (),
+    strategy: str | PairStrategy = "goal",
+    rng: np.random.Generator,
+) -> list[Pair]:
+    """The most useful pairs, the best first.
+
+    The worth of a pair is the information that its answer gives about the scores (`bald`), times
+    the weights of its two items, times 1/4 for each time that it was skipped. After each choice
+    the covariance shrinks as it will after an answer, whatever that will be, and so it does for
+    `taken`, the pairs that others are looking at, which are not chosen. Of many pairs, a few are
+    chosen at a time, without an item in common; of many items, all at once.
+
+    Parameters
+    ----------
+    scores : Scores
+    n_pairs : int
+    slips : float
+        The share of answers that are slips.
+    weights : ndarray of shape (n_items,), optional
+        How much each item matters to the goal.
+    skips : dict, optional
+        How often pairs were skipped.
+    taken : iterable of pairs, optional
+    strategy : "goal", or a strategy of `PairwiseGP.suggest_pair`
+        Another strategy than "goal" knows no weights, and a pair that was skipped is a candidate
+        with probability 1/4. Its candidates of many items are all pairs of `MANY` of these: half of
+        them the best, the others at random.
+    rng : Generator
+        Breaks ties.
+
+    Returns
+    -------
+    list of pairs
+        Fewer than `n_pairs` if there are no more.
+    """
+    from rankwise.estimators.pair_strategies import bald, suggest_pairs
+
+    mean, n, taken = scores.mean, len(scores.mean), list(taken)
+    pairs = _candidates(mean, rng, close=strategy == "goal")
+    i, j = pairs.T
+    keys, worth = i * n + j, np.ones(len(pairs))
+    for (a, b), times in (skips or {}).items():
+        worth[keys == a * n + b] *= _SKIPPED**times
+    left = ~np.isin(keys, [a * n + b for a, b in taken])
+    for held in taken:
+        scores = scores.compared(*held)
+    if strategy != "goal":
+
+        def moments(rows: Index) -> tuple[Array, Array]:
+            return mean[rows], scores.covariance_of(rows)[:, rows]
+
+        def sample(rows: Index, count: int) -> Array:
+            return rng.multivariate_normal(*moments(rows), count, method="eigh")
+
+        pairs = pairs[left & (rng.random(len(pairs)) < worth)]
+        most = min(n_pairs, len(pairs))
+        if not most:
+            return []
+        given: Any = {"moments": moments, "sample": sample, "noise": 1.0, "flips": slips}
+        return [pair(*p) for p in suggest_pairs(strategy, most, n, pairs, rng, **given).tolist()]
+    worth *= 1.0 + 1e-6 * rng.random(len(pairs))
+    if weights is not None:
+        worth *= weights[i] + weights[j]
+    chosen: list[Pair] = []
+    at_once = n_pairs if n > MANY else 1 + n_pairs // _ROUNDS
+    while len(chosen) < n_pairs and left.any():
+        information = bald(mean[i] - mean[j], scores.variance(i, j), 1.0, slips)
+        value = np.where(left, (information + 1e-12) * worth, -1.0)
+        for _ in range(min(at_once, n_pairs - len(chosen))):
+            best = int(np.argmax(value))
+            if value[best] < 0.0:
+                break
+            left[best] = False
+            a, b = int(i[best]), int(j[best])
+            chosen.append((a, b))
+            scores = scores.compared(a, b)
+            value[(i == a) | (j == a) | (i == b) | (j == b)] = -1.0
+    return chosen
+
+
+def _candidates(mean: Array, rng: np.random.Generator, *, close: bool) -> Index:
+    """All pairs, or of many items some, the smaller number first.
+
+    These are the pairs that are `close` in the ranking, or else all pairs of some items.
+    """
+    n = len(mean)
+    if n <= MANY:
+        return np.column_stack(np.triu_indices(n, 1))
+    order = np.lexsort((rng.random(n), -mean))
+    if close:
+        steps = [np.column_stack((order[:-k], order[k:])) for k in range(1, _NEIGHBOURS + 1)]
+        return np.sort(np.concatenate(steps), axis=1)
+    half = MANY // 2
+    rows = np.sort(np.append(order[:half], rng.choice(order[half:], half, replace=False)))
+    return rows[np.column_stack(np.triu_indices(MANY, 1))]
+
+
+def close_pair(mean: Array, excluded: Collection[Pair], rng: np.random.Generator) -> Pair | None:
+    """A random pair of those closest in the ranking, for when nothing was chosen ahead.
+
+    None if all pairs are excluded.
+    """
+    order = np.lexsort((rng.random(len(mean)), -mean))
+    for gap in range(1, len(mean)):
+        for start in rng.permutation(len(mean) - gap):
+            found = pair(int(order[start]), int(order[start + gap]))
+            if found not in excluded:
+                return found
+    return None

@@ -290,6 +290,9 @@ def store_vector(W: Weights, rule: StepRule, slot: int, n: int, u: Array, cols: 
 @compiled
 def move_by(u: Array, p: float, step: float, x: Array) -> None:
     """Set the weights soft(u, p) to soft(u, p) + step x."""
+    if p == 0.0:
+        u += step * x
+        return
     for c in range(len(u)):
         u[c] = hard(soft(u[c], p) + step * x[c], p)
 
@@ -298,6 +301,10 @@ def move_by(u: Array, p: float, step: float, x: Array) -> None:
 def soft_dot(u: Array, p: float, x: Array) -> float:
     """soft(u, p)'x, summed in any order."""
     total = 0.0
+    if p == 0.0:
+        for k in range(len(u)):
+            total += u[k] * x[k]
+        return total
     for k in range(len(u)):
         total += soft(u[k], p) * x[k]
     return total
@@ -592,7 +599,7 @@ class BilinearSGD:
             float(lam), float(eta0), SCHEDULES[schedule], int(shrink_every), frozen, dense_from,
             grouped,
         )  # fmt: skip
-        self._prior = prior
+        self._prior = None if prior is None else sp.csr_array(prior)
         self._work: Scratch | None = None
         self.step = 0
         self.totals = np.zeros(2)
@@ -693,30 +700,28 @@ class BilinearSGD:
     def _check(self, state: dict[str, Any]) -> None:
         """Raise an error for a state that no learner like this one can have."""
         n_entries = state["cols"].size
+        sound: dict[str, Any] = {}
         for name, known in self.state().items():
             shape = (n_entries,) if name in ("cols", "vals") else known.shape
-            if state[name].shape != shape or state[name].dtype != known.dtype:
-                raise ModelFileError(
-                    f"The saved state is damaged: {name} must have shape {shape} and type "
-                    f"{known.dtype}, got {state[name].shape} and {state[name].dtype}. Start again."
-                )
-        ends, cols, since = state["indptr"], state["cols"], state["sums"][:, -1]
-        in_order = ends[0] == 0 and ends[-1] == n_entries and (np.diff(ends) >= 0).all()
-        row = np.repeat(np.arange(self.shape[0]), np.diff(ends)) if in_order else cols
-        in_range = (cols >= 0) & (cols < self.shape[1])
-        sound = {
-            "step": state["step"] >= 0,
-            "indptr": in_order,
-            "cols": in_range.all() and len(np.unique(row * self.shape[1] + cols)) == n_entries,
-            "sums": np.isfinite(state["sums"]).all()
-            and ((since >= 0) & (since <= state["step"])).all(),
-            "rates": np.isfinite(state["rates"]).all(),
-        }
+            sound[name] = state[name].shape == shape and state[name].dtype == known.dtype
+        if all(sound.values()):
+            ends, cols, since = state["indptr"], state["cols"], state["sums"][:, -1]
+            in_order = ends[0] == 0 and ends[-1] == n_entries and (np.diff(ends) >= 0).all()
+            row = np.repeat(np.arange(self.shape[0]), np.diff(ends)) if in_order else cols
+            in_range = ((cols >= 0) & (cols < self.shape[1])).all()
+            seen = ((since >= 0) & (since <= state["step"])).all()
+            sound = {
+                "step": state["step"] >= 0,
+                "indptr": in_order,
+                "cols": in_range and len(np.unique(row * self.shape[1] + cols)) == n_entries,
+                "sums": seen and np.isfinite(state["sums"]).all(),
+                "rates": np.isfinite(state["rates"]).all(),
+            }
         for name, holds in sound.items():
             if not holds:
                 raise ModelFileError(
-                    f"The saved state is damaged: {name} has values outside of their range. "
-                    "Start again."
+                    f"The saved state is damaged: {name} has values, a shape or a type that it "
+                    "cannot have. Start again."
                 )
 
     def _row_ends(self, *, as_stored: bool = False) -> Ints:
@@ -824,8 +829,7 @@ class TransposedSGD(BilinearSGD):
     """
 
     def __init__(self, W: Any, *, prior: Any = None, **how: Any) -> None:
-        prior = None if prior is None else sp.csr_array(prior.T)
-        super().__init__(sp.csr_array(W.T), prior=prior, **how)
+        super().__init__(sp.csr_array(W.T), prior=None if prior is None else prior.T, **how)
 
     def advance(self, Q: CSR, D: CSR, triplets: Ints) -> None:
         """Take one step for each triplet, in order."""

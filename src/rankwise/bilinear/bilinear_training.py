@@ -30,7 +30,7 @@ from scipy.optimize import minimize_scalar
 
 from rankwise.backends.arrays import Array
 from rankwise.bilinear.algorithm_1 import CSR, OVERFLOWED, BilinearSGD, Ints, TransposedSGD
-from rankwise.bilinear.triplet_sampling import (
+from rankwise.bilinear.triplets import (
     BLOCK,
     Draw,
     DrawnTriplets,
@@ -107,7 +107,7 @@ def learner_for(
 
     With `refit`, only the entries of that matrix change, and nothing shrinks.
     """
-    how = ranker.shrinkage_options()
+    how = ranker.options_in("shrinkage")
     prior = start if how.to == "init" else None
     steps = {"eta0": eta0, "schedule": ranker.schedule, "shrink_every": how.every, "prior": prior}
     if refit is not None:
@@ -153,19 +153,15 @@ class TrainingRecord:
 def _is_like(value: Any, known: Any) -> bool:
     """Whether a value of a checkpoint is of the kind of a known one."""
     if isinstance(known, dict):
-        return (
-            isinstance(value, dict)
-            and list(value) == list(known)
-            and all(_is_like(value[name], known[name]) for name in known)
-            and len({len(numbers) for numbers in value.values()}) == 1
-        )
+        columns = value if isinstance(value, dict) and list(value) == list(known) else {"": None}
+        same_length = len({len(column or ()) for column in columns.values()}) == 1
+        return same_length and all(_is_like(columns[name], []) for name in columns)
     if isinstance(known, list):
         return isinstance(value, list) and all(type(entry) in (int, float) for entry in value)
     if isinstance(known, str):
         return value in (FIT, REFIT)
-    if isinstance(known, int):
-        return type(value) is int and value >= 0
-    return type(value) in (int, float) and 0 <= value < math.inf
+    kinds = (int,) if isinstance(known, int) else (int, float)
+    return type(value) in kinds and 0 <= value < math.inf
 
 
 def fingerprint(params: dict[str, Any], arrays: list[NDArray[Any]]) -> str:
@@ -187,16 +183,16 @@ class FitCheckpoint:
 
     def check_folder(self) -> None:
         """Raise an error before a long fit if the file cannot be written."""
-        folder = self.path.resolve().parent
-        if not folder.is_dir():
-            raise DataError(f"There is no folder {folder} for the checkpoint: create it first.")
         try:  # permissions alone do not tell
-            with tempfile.TemporaryFile(dir=folder):
+            with tempfile.TemporaryFile(dir=self.path.resolve().parent):
                 writable = not self.path.is_dir()
         except OSError:
             writable = False
         if not writable:
-            raise DataError(f"The checkpoint {self.path} cannot be written: choose another path.")
+            raise DataError(
+                f"The checkpoint {self.path} cannot be written: create its folder, or choose "
+                "another path."
+            )
 
     def save(self, note: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Write a note and arrays, replacing the file."""
@@ -381,9 +377,8 @@ class BilinearTraining:
         if chooses or stops:
             n_queries = len(self.Q.indptr) - 1
             split = split_queries(
-                self.sampler, n_queries, self.shared, self.triplets, self.record.seed,
-                chooses=chooses, stops=stops,
-            )  # fmt: skip
+                self.sampler, n_queries, self.shared, self.triplets, self.record.seed
+            )
             self.sampler, self.aside = split.training, split.held_out
             if isinstance(self.sampler, TripletsInOrder):
                 self.n_steps = len(self.sampler.triplets)
@@ -552,20 +547,13 @@ class BilinearTraining:
             if search.found():
                 return learner
             if search.exhausted() and record.lam == search.nearest():
-                warn(self._nearest_only(search))
+                warn(
+                    f"No alpha gave the density {target:g}: the nearest of {len(search.lams)} fits "
+                    f"has {record.curve['density'][-1]:.3g}, with alpha={record.lam:.6g}, which is "
+                    "used. Take more steps, shrink W more often, or use another target_density."
+                )
                 return learner
             learner = None
-
-    def _nearest_only(self, search: DensitySearch) -> str:
-        if max(search.densities) < search.target:
-            advice = "W has no more entries than that: use more steps, or a lower target_density."
-        else:
-            advice = "The density jumps there: shrink W more often, or use another target_density."
-        return (
-            f"No alpha gave the density {search.target:g}: the nearest of {len(search.lams)} fits "
-            f"has {self.record.curve['density'][-1]:.3g}, with alpha={self.record.lam:.6g}, which "
-            f"is used. {advice}"
-        )
 
 
 @dataclass

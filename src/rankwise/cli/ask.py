@@ -142,6 +142,13 @@ class ServerOptions:
         return [*local, *others]
 
 
+def strategy_words() -> list[str]:
+    """The names of all strategies, for shells that complete words."""
+    from rankwise.estimators.pair_strategies import STRATEGIES
+
+    return ["goal", *STRATEGIES]
+
+
 @grouped
 def ask(
     *,
@@ -150,6 +157,7 @@ def ask(
     question: str | None = None,
     advice: str | None = None,
     both_bad: bool = False,
+    strategy: Annotated[str, typer.Option(autocompletion=strategy_words)] = "goal",
     raters: str | None = None,
     demo: bool = False,
     goal: GoalOptions,
@@ -165,7 +173,8 @@ def ask(
 
     Every answer is on the disk before the page goes on. Start the same command again to continue.
     If ITEMS was edited meanwhile, the command prints what differs: it adds new items and features,
-    and no longer asks about items that are gone. Nothing leaves this machine.
+    and no longer asks about items that are gone. Nothing leaves this machine. Ctrl-C and SIGTERM
+    stop the command with exit code 0.
 
     \b
     Examples:
@@ -186,6 +195,8 @@ def ask(
         Criteria, always on the page, in Markdown.
     both_bad : FLAG
         Let raters answer "both are bad".
+    strategy : NAME
+        What chooses the next pair: goal, bald, eubo, thompson or random.
     raters : NAME,..., default=none
         Print a personal link for each of them.
     demo : FLAG
@@ -196,18 +207,20 @@ def ask(
     hosts = server.hosts()
     wanted = goal.make()
     _check_installed()
-    from rankwise.asking.web.app import make_app
+    from rankwise.asking.web.app import listening_socket, make_app, make_server
     from rankwise.asking.web.guards import Doorkeeper
-    from rankwise.asking.web.server import listening_socket, make_server
 
+    path, people = _path(items, session, demo), split_names(raters) or []
+    asked = {"question": question, "advice": advice, "both_bad": both_bad or None}
+    settings = {"goal": wanted, **asked}
     listening = listening_socket(server.host, server.port)
-    with closing(listening), _open(items, session, columns, demo) as found:
-        found.configure(goal=wanted, question=question, advice=advice, both_bad=both_bad or None)
+    with (
+        closing(listening),
+        _open(items, path, columns, settings, strategy, people) as found,
+    ):
         name = (split_names(server.names) or [server.host])[0]
         address = f"http://{name}:{listening.getsockname()[1]}"
         door = Doorkeeper(found)
-        for rater in split_names(raters) or ():
-            found.add_rater(rater)
         start = f"{address}/start?token="
         print(f"organizer  {start}{door.organizer_key}", flush=True)
         for person in found.raters:
@@ -225,43 +238,56 @@ def ask(
         )
         if server.browser:  # all users of this machine can read its command line
             webbrowser.open(f"{start}{door.one_time_key()}")
+        # SIGTERM is one, too: a server that stops when it is told to has not failed.
         with suppress(KeyboardInterrupt):
             make_server(make_app(found, hosts=hosts, door=door)).run(sockets=[listening])
-        note(f"Stopped. All answers are in {_path(items, session, demo)}.", wrap=False)
+        note(f"Stopped. All answers are in {path}.", wrap=False)
 
 
-def _open(items: Path | None, session: Path | None, columns: ItemColumns, demo: bool) -> Session:
-    """The session of a file, with the items that were given."""
+def _open(
+    items: Path | None,
+    path: Path,
+    columns: ItemColumns,
+    settings: dict[str, Any],
+    strategy: str,
+    raters: list[str],
+) -> Session:
+    """The session of a file, with the items that were given; None: the demo.
+
+    If it is refused, a new file does not stay.
+    """
     from rankwise.asking import Session
-    from rankwise.asking.log import SqliteLog, is_session_file
+    from rankwise.asking.items import demo_items, demo_settings
+    from rankwise.asking.log import Log, is_session_file
 
-    path = _path(items, session, demo)
-    if items is not None and is_session_file(items):
-        for name, value in vars(columns).items():
-            if value is not None:
-                refuse(name, f"{items} is an earlier session: its items are known.")
-        return Session(log=SqliteLog(items))
+    for name, value in vars(columns).items():
+        if items == path and value is not None:
+            refuse(name, f"{items} is an earlier session: its items are known.")
     if path.exists() and path.stat().st_size and not is_session_file(path):
         refuse("session", f"{path} is not a session: give another file.")
-    fresh = not path.exists()
-    log = SqliteLog(path)
+    log = Log(path)
     try:
-        if demo:
-            from rankwise.asking.demo_patterns import demo_items, demo_settings
-
-            return Session(demo_items(log.put_file), log=log, **demo_settings())
-        assert items is not None
-        made = columns.read(items, log.put_file)
-        if not any(entry.kind == "items" for entry in log.entries()):
-            return Session(made, log=log)
-        found = Session(log=log)
-        for sentence in found.set_items(made).sentences():
-            note(f"{items} was edited. {sentence}")
+        made = None
+        if items is None:
+            made = demo_items(log.put_file)
+            given = {name: value for name, value in settings.items() if value is not None}
+            settings = demo_settings() | given
+        elif items != path:
+            made = columns.read(items, log.put_file)
+        started = any(entry.kind == "items" for entry in log.entries())
+        if items is None or not started:
+            found = Session(made, log=log, strategy=strategy, **settings)
+        else:
+            found = Session(log=log, strategy=strategy)
+            if made is not None:
+                for sentence in found.set_items(made).sentences():
+                    note(f"{items} was edited. {sentence}")
+            found.configure(**settings)
+        for rater in raters:
+            found.add_rater(rater)
         return found
     except BaseException:
-        log.close()
-        if fresh:  # nothing half-written stays
-            path.unlink(missing_ok=True)
+        log.discard()
         raise
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from inspect import signature
 from typing import Annotated, Any, Literal
 
 import typer
@@ -11,23 +11,13 @@ from rankwise.cli.data_options import ColumnOptions, read_model, read_names
 from rankwise.cli.options import Force, InputFile, ModelFile, Out, grouped, refuse
 from rankwise.cli.terminal import check_writable, note, progress
 
-
-@dataclass(frozen=True)
-class Target:
-    """Where a model can go: the suffix of its file, and the options that it takes."""
-
-    suffix: str
-    options: tuple[str, ...] = ()
-
-
-ENGINE = ("name", "normalizers", "positive", "complete")
-TARGETS = {
-    "elasticsearch": Target(".elasticsearch.json", ENGINE),
-    "opensearch": Target(".opensearch.json", ENGINE),
-    "solr": Target(".solr.json", (*ENGINE, "store")),
-    "vespa": Target(".vespa.txt"),
-    "onnx": Target(".onnx", ("precision",)),
-    "json": Target(".json"),
+SUFFIXES = {
+    "elasticsearch": ".elasticsearch.json",
+    "opensearch": ".opensearch.json",
+    "solr": ".solr.json",
+    "vespa": ".vespa.txt",
+    "onnx": ".onnx",
+    "json": ".json",
 }
 
 
@@ -114,7 +104,7 @@ def export(
         refuse("distil", "A linear ranker is fitted to the scores of rows: give --rows as well.")
     if rows is None:
         table.refuse_without_rows()
-    out = model.with_suffix(TARGETS[to].suffix) if out is None else out
+    out = model.with_suffix(SUFFIXES[to]) if out is None else out
     check_writable(out, model, features, rows, force=force)
     check_writable(exports.check_path(out), model, features, rows, force=force)
     file = read_model(model)
@@ -140,12 +130,15 @@ def export(
 
 def _options(to: str, **given: Any) -> dict[str, Any]:
     """The options that are given, if the target takes them."""
-    named = {"precision": given["precision"] or ""}
-    for option_name, value in given.items():
-        if value is not None and option_name not in TARGETS[to].options:
-            having = ", ".join(t for t, it in TARGETS.items() if option_name in it.options)
-            refuse(named.get(option_name, option_name), f"This is for {having}: got {to}.")
-    return {key: value for key, value in given.items() if value is not None}
+    import rankwise.export as exports
+
+    takes = {target: signature(getattr(exports, f"to_{target}")).parameters for target in SUFFIXES}
+    options = {name: value for name, value in given.items() if value is not None}
+    for name, value in options.items():
+        if name not in takes[to]:
+            having = ", ".join(target for target, names in takes.items() if name in names)
+            refuse(value if name == "precision" else name, f"This is for {having}: got {to}.")
+    return options
 
 
 def _distilled(model: Any, data: Any) -> tuple[Any, str]:

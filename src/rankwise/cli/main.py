@@ -23,30 +23,6 @@ from rankwise.cli.preferences import preferences
 from rankwise.cli.terminal import Command, Program, as_help
 from rankwise.cli.tune import tune
 
-ABOUT = """Learning to rank, at the price of regression.
-
-Data are tables with names of columns (CSV, TSV, Parquet, Arrow, JSON lines), or LETOR (svmlight)
-text files, one row per line: `label qid:ID index:value index:value ...`
-
-Results go to stdout, everything else to stderr. For invalid input, the exit code is 2, and one line
-describes the problem. Set RANKWISE_TRACEBACK=1 to see the traceback as well.
-
-\b
-Examples:
-  rankwise demo
-  rankwise auto train.txt --out model.rankwise
-  rankwise fit train.txt --valid valid.txt --out model.rankwise
-  rankwise tune train.txt --out model.rankwise
-  rankwise evaluate model.rankwise test.txt
-  rankwise tune train.csv --query search_id --label clicks --out model.rankwise
-  rankwise compare model.rankwise other.rankwise test.txt
-  rankwise export model.rankwise --to onnx
-  rankwise leaderboard battles.csv
-  rankwise ask ideas.csv
-  rankwise preferences items.csv comparisons.csv --report page.html
-  rankwise auc samples.csv --label outcome
-"""
-
 
 @grouped
 def completion(
@@ -93,7 +69,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(invoke_without_command=True, help=as_help(ABOUT))
 def program(
     context: typer.Context,
     version: Annotated[
@@ -103,10 +78,34 @@ def program(
         ),
     ] = False,
 ) -> None:
+    """Learning to rank, at the price of regression.
+
+    Data are tables with names of columns (CSV, TSV, Parquet, Arrow, JSON lines), or LETOR
+    (svmlight) text files, one row per line: `label qid:ID index:value index:value ...`
+
+    Results go to stdout, everything else to stderr. For invalid input, the exit code is 2, and one
+    line describes the problem. Set RANKWISE_TRACEBACK=1 to see the traceback as well.
+
+    \b
+    Examples:
+      rankwise demo
+      rankwise auto train.txt --out model.rankwise
+      rankwise fit train.txt --valid valid.txt --out model.rankwise
+      rankwise tune train.txt --out model.rankwise
+      rankwise evaluate model.rankwise test.txt
+      rankwise tune train.csv --query search_id --label clicks --out model.rankwise
+      rankwise compare model.rankwise other.rankwise test.txt
+      rankwise export model.rankwise --to onnx
+      rankwise leaderboard battles.csv
+      rankwise ask ideas.csv
+      rankwise preferences items.csv comparisons.csv --report page.html
+      rankwise auc samples.csv --label outcome
+    """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help().rstrip())
 
 
+app.callback(invoke_without_command=True, help=as_help(program.__doc__ or ""))(program)
 PROGRAM = typer.main.get_command(app)
 """Made with the imports, which `entry.run` guards: it takes long enough to be interrupted."""
 

@@ -279,7 +279,8 @@ class OutputFiles:
         parts = []
         for paths, was in ((written, "written"), (missing, "not written")):
             if paths:
-                parts.append(f"{_listed(paths)} {'was' if len(paths) == 1 else 'were'} {was}")
+                listed = " and ".join(map(str, paths))
+                parts.append(f"{listed} {'was' if len(paths) == 1 else 'were'} {was}")
         return f"{'; '.join(parts)}." if parts else "Nothing was written."
 
 
@@ -332,8 +333,3 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return (found.st_ino, found.st_mtime_ns) if stat.S_ISREG(found.st_mode) else None
-
-
-def _listed(paths: list[Path]) -> str:
-    *others, last = map(str, paths)
-    return f"{', '.join(others)} and {last}" if others else last

@@ -105,7 +105,10 @@ class Tuned:
     @cached_property
     def values(self) -> NDArray[np.float64]:
         """The metric of each candidate, on its own scale."""
-        scores = self.search.cv_results_["mean_test_score"]
+        return self.on_scale(self.search.cv_results_["mean_test_score"])
+
+    def on_scale(self, scores: Any) -> Any:
+        """Scores without the sign that makes greater ones better."""
         return 0.0 - scores if self.search.scorer_.negated else scores
 
     @cached_property
@@ -149,16 +152,12 @@ class Tuned:
             f"{self.name(best) or 'The ranker'}: {metric} {self.values[best]:.4f}, with a standard "
             f"error of {self.error(best):.4f}{given_words(self.search.shared_)}."
         ]
-        if len(self.values) == 1:
-            return lines
         if self.is_paired:
-            other = self.ranked[1]
-            second = f"the next ({self.name(other)})"
-            lines.append(self.behind(other).words("The best", second, self.metric))
-        return [
-            *lines,
-            f"The best of {len(self.values)} scores is optimistic: expect less on new queries.",
-        ]
+            second = f"the next ({self.name(self.ranked[1])})"
+            lines.append(self.behind(self.ranked[1]).words("The best", second, self.metric))
+        n = len(self.values)
+        optimistic = f"The best of {n} scores is optimistic: expect less on new queries."
+        return [*lines, optimistic] if n > 1 else lines
 
     def table(self, *, top: int | None = None) -> Table:
         """Each setting at its best alpha, best first; of one setting all alphas, ascending."""
@@ -270,8 +269,6 @@ def _drawn(tuned: Tuned) -> tuple[Any, str]:
 
 def _plot_differences(tuned: Tuned, ax: Any) -> None:
     """Settings at their best alpha, or the alphas of a single setting, query by query."""
-    scores, negated = tuned.search.query_scores_, tuned.search.scorer_.negated
-    values = {tuned.name(c): 0.0 - scores[c] if negated else scores[c] for c in tuned.ranked}
-    plot_differences_from_best(
-        values, metric=tuned.metric, greater_is_better=not negated, top=8, ax=ax
-    )
+    scores, gain = tuned.on_scale(tuned.search.query_scores_), not tuned.search.scorer_.negated
+    values = {tuned.name(candidate): scores[candidate] for candidate in tuned.ranked}
+    plot_differences_from_best(values, metric=tuned.metric, greater_is_better=gain, top=8, ax=ax)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from ast import literal_eval
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from json import JSONDecodeError
@@ -186,7 +187,9 @@ class Battles:
                 f"The old battles have the columns of context {names[0]}, the new ones "
                 f"{names[1]}: they need the same columns in the same order."
             )
-        joined = {name: join_ids(both) for name, both in columns.items() if both[0] is not None}
+        joined: dict[str, Any] = {
+            name: join_ids(both) for name, both in columns.items() if both[0] is not None
+        }
         return replace(self, items=id_array(known), **joined)
 
     def comparisons(self, items: Any = None) -> Comparisons:
@@ -235,17 +238,15 @@ def number_labels(labels: NDArray[Any]) -> tuple[NDArray[Any], Index]:
     if labels.dtype.kind in "iu":
         found, codes = np.unique(labels, return_inverse=True)
         return found, np.asarray(codes, dtype=np.intp)
-    number: dict[Any, int] = {}
-    codes = number_more(labels, number)
+    number, codes = number_in_order(labels)
     return id_array(number), codes
 
 
-def number_more(labels: NDArray[Any], number: dict[Any, int]) -> Index:
-    """Numbers of entries; labels that are not in `number` are added to it."""
-    entries = labels.tolist()
-    new = [label for label in dict.fromkeys(entries) if label not in number]
-    number.update(zip(new, range(len(number), len(number) + len(new)), strict=True))
-    return np.fromiter(map(number.__getitem__, entries), np.intp, len(entries))
+def number_in_order(labels: NDArray[Any]) -> tuple[dict[Any, int], Index]:
+    """Distinct labels with their numbers, in the order of their first entries; and all numbers."""
+    number: defaultdict[Any, int] = defaultdict()
+    number.default_factory = number.__len__
+    return number, np.fromiter(map(number.__getitem__, labels.tolist()), np.intp, len(labels))
 
 
 def _weights(weight: Any, n: int) -> Array:
@@ -366,7 +367,7 @@ def read_battles(
         "evaluation_session_id", "session", "session_id", "question_id", "prompt_id" or "prompt",
         if there is one.
     judge : str, optional
-        The column that says who judged; "annotator" for files of PandaLM.
+        The column of judges; "annotator" for files of PandaLM.
 
     Returns
     -------

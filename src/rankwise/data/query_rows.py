@@ -232,7 +232,7 @@ def qid_from_groups(sizes: Any) -> NDArray[np.intp]:
     Returns
     -------
     ndarray of shape (n_rows,)
-        0 for the rows of the first query, 1 for those of the second, and so on.
+        0 for the rows of the first query, 1 for the rows of the second, and so on.
 
     Examples
     --------
@@ -257,7 +257,7 @@ def qid_from_groups(sizes: Any) -> NDArray[np.intp]:
 def group_file_beside(path: str | os.PathLike[str]) -> Path | None:
     """The file of group sizes beside a data file, such as train.txt.query; None if there is none.
 
-    For a gzipped file, the name may be that of the file without ``.gz``.
+    For a gzipped file, the name may lack ``.gz``.
     """
     name = os.fspath(path)
     names = [name, name.removesuffix(".gz")]

@@ -85,10 +85,10 @@ def make_ranking(
     n_features : int, default=20
         Number of features.
     noise : float, default=0.1
-        Standard deviation of the noise; that of the score within a query is 1.
+        Standard deviation of the noise; the score within a query has standard deviation 1.
     n_levels : int, optional
         Replace labels by this many grades, from 0, with equal numbers of rows. The direction of
-        w is then still optimal, but differences of labels are no longer those of scores.
+        w is then still optimal, but differences of labels no longer equal differences of scores.
     grading : {"query", "global"}, default="query"
         Whether grades are assigned within each query or over all rows. Only with `n_levels`.
     query_effect : float, default=1.0
@@ -216,7 +216,7 @@ def make_battles(
 ) -> GeneratedBattles:
     """Make battles between items, as on a page on which visitors compare answers of models.
 
-    Ratings are from ``N(0, spread²)``. The outcome of a battle is that of Davidson's model with
+    Ratings are from ``N(0, spread²)``. The outcome of a battle follows Davidson's model with
     the advantage
 
         eta = rating of the first - rating of the second + style * x + position.

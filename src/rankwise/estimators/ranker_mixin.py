@@ -16,7 +16,15 @@ from rankwise.backends.dispatch import backend_of, is_sent
 from rankwise.errors import DataError, warn
 from rankwise.graph.label_checks import check_row_weights
 from rankwise.kernels import KERNELS, Kernel, NamedKernel, PairFunction, Precomputed
-from rankwise.parameters import AnyOf, Choice, Number, Rule, Whole, default_parameters
+from rankwise.parameters import (
+    AnyOf,
+    Choice,
+    Number,
+    OptionsMixin,
+    Rule,
+    Whole,
+    default_parameters,
+)
 from rankwise.scaling import SCALINGS
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -48,6 +56,9 @@ def explain_calls(function: Function) -> Function:
                 called = of_class if called == "__init__" else f"{of_class}.{called}"
             names = [name for name in accepted.parameters if name != "self"]
             advice = _advice(names, str(error), kwargs)
+            unknown = next((name for name in kwargs if name not in names), "")
+            if function.__name__ == "__init__" and isinstance(args[0], OptionsMixin):
+                advice = args[0].advice_for(unknown) or advice
             raise TypeError(f"{called}: {error}. {advice}") from None
         return function(*args, **kwargs)
 
@@ -130,7 +141,7 @@ class RankerMixin(Skl2onnxMixin):
             metadata routing is enabled. For one ranking of graded rows, pass the same qid for all
             rows.
         """
-        from rankwise.metrics.pairwise import disagreement_error, weighted_concordance
+        from rankwise.metrics.ranking_metrics import disagreement_error, weighted_concordance
 
         if qid is None:
             warn_without_queries(self, y)

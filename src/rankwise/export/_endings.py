@@ -22,9 +22,9 @@ from rankwise.export._stages import (
     standardized,
     uniform,
 )
-from rankwise.gp.process_kernels import OnColumns
+from rankwise.gp.process import OnColumns
 from rankwise.kernels.functions import NamedKernel, PairFunction, Precomputed
-from rankwise.kernels.own_parts import has_own_parts
+from rankwise.kernels.products import has_own_parts
 
 IN_FLOAT32 = ("rbf", "laplacian")
 """Named kernels of differences of rows, which keep their digits in float32."""

@@ -54,9 +54,9 @@ from rankwise.export._stages import (
     lookups,
     text_columns,
 )
+from rankwise.gp.inference import CONSTANT
 from rankwise.gp.pairwise_gp import PairwiseGP
 from rankwise.gp.process import ConditionedProcess
-from rankwise.gp.weights import CONSTANT
 from rankwise.model_selection.meta_rankers import MeanRanker
 from rankwise.preprocessing.query_scalers import QueryScaler
 from rankwise.preprocessing.seen_features import SeenFeatures

@@ -19,7 +19,12 @@ from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError
 from rankwise.gp.inference import (
     Approximation,
+    Differences,
+    LinearBasis,
+    PairObservations,
     Sites,
+    WeightBasis,
+    WeightSpace,
     covariance_gradient,
     expectation_propagation,
     factor_gradient,
@@ -29,26 +34,21 @@ from rankwise.gp.inference import (
     outcome_information,
     precision_gradient,
     slope_gradient,
+    weights_of_columns,
+    weights_of_landmarks,
+    weights_of_pairs,
+    weights_of_rows,
 )
-from rankwise.gp.observations import PairObservations
-from rankwise.gp.process import ConditionedProcess, Hyperparameters, ProcessMixture
-from rankwise.gp.process_kernels import (
+from rankwise.gp.process import (
+    ConditionedProcess,
+    Hyperparameters,
+    ProcessMixture,
     kernel_gradient,
     kernel_values,
     linear_coordinates,
     scale_slopes,
 )
 from rankwise.gp.site_changes import LeftOut, PoolPosterior
-from rankwise.gp.weights import (
-    Differences,
-    LinearBasis,
-    WeightBasis,
-    WeightSpace,
-    weights_of_columns,
-    weights_of_landmarks,
-    weights_of_pairs,
-    weights_of_rows,
-)
 from rankwise.graph import QueryGroups
 
 _THRESHOLD_BOUNDS = (1e-3, 1e2)

@@ -222,21 +222,14 @@ class RaterSlopes(TableMixin):
         given = raters.tolist()
         unknown = list(dict.fromkeys(name for name in given if name not in number))
         if unknown:
-            self._warn_of_unknown(unknown)
-        return np.array([number.get(name, -1) for name in given], dtype=np.intp)
-
-    def _warn_of_unknown(self, unknown: list[Any]) -> None:
-        shown = ", ".join(repr(name) for name in unknown[:_SHOWN])
-        more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
-        known = {str(name): name for name in self.names.tolist()}
-        alike = next((known[str(name)] for name in unknown if str(name) in known), None)
-        hint = "fit_pairs learns their slopes"
-        if alike is not None:
-            hint = (
-                f"the fit had {alike!r}, of type {type(alike).__name__}: convert the ids of the "
-                "raters to this type"
+            shown = ", ".join(repr(name) for name in unknown[:_SHOWN])
+            kinds = ", ".join(sorted({type(name).__name__ for name in number}))
+            warn(
+                f"Raters who were not in the fit have the common slope, 1: {shown} "
+                f"({len(unknown)} in all). fit_pairs learns their slopes; its raters are of type "
+                f"{kinds}."
             )
-        warn(f"Raters who were not in the fit have the common slope, 1: {shown}{more}; {hint}.")
+        return np.array([number.get(name, -1) for name in given], dtype=np.intp)
 
     def slopes_of(self, rater: Any, n_pairs: int) -> Any:
         """The slope of each comparison; 1, with a warning, for a rater who is not known."""

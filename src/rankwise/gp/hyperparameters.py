@@ -380,24 +380,20 @@ def _misfit(
     if evidence.prior_scale is None:
         return (
             "and without a prior, standard deviations may be far too small. Set prior_scale, such "
-            f"as {PRIOR_SCALE}, and let the kernel and the noise start at plausible values"
+            f"as {PRIOR_SCALE}"
         )
+    smaller = f"Set prior_scale ({PRIOR_SCALE} or less), widen the bounds, or use marginalize=None"
     if is_at_bound:
-        return (
-            "and a hyperparameter is at its bound, so that standard deviations may be wrong. Set "
-            f"prior_scale ({PRIOR_SCALE} or less), widen the bounds, or use marginalize=None"
-        )
+        return f"and a hyperparameter is at its bound: standard deviations may be wrong. {smaller}"
     if least_fall < _LEAST_FALL:
         return (
             "but quite different hyperparameters explain the comparisons nearly as well: standard "
-            "deviations may be far too small. Set a smaller prior_scale, or compare with "
-            'marginalize="grid"'
+            f"deviations may be far too small. {smaller}"
         )
     if deviation > _MOST_UNCERTAIN:
         return (
             f"and a hyperparameter is uncertain by a factor of {np.exp(deviation):.1f}: standard "
-            f"deviations may be off by more than 10%. Set prior_scale ({PRIOR_SCALE} or less), or "
-            "use marginalize=None"
+            f"deviations may be off by more than 10%. {smaller}"
         )
     return ""
 

@@ -17,6 +17,7 @@ factor, some of them integrals.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -194,8 +195,7 @@ def _near_mode(
 ) -> tuple[float, float, float, float, float]:  # fmt: skip
     """`tilted` by Gauss-Hermite quadrature around the mode."""
     mode, top, curvature = _mode(m, v, a, b, c, t, e, near)
-    sums = np.zeros(_SUMS)
-    _add_nodes(0.0, 1.0 / math.sqrt(curvature), z, w, mode, top, m, v, a, b, c, t, e, sums)
+    sums = _integrals(0.0, 1.0 / math.sqrt(curvature), z, w, mode, top, m, v, a, b, c, t, e)
     return _moments_of(sums, mode, top, v, e)
 
 
@@ -251,20 +251,14 @@ def _integrated(
                 break
             reach *= 1.5
         low[side], high[side] = min(0.0, sign * reach), max(0.0, sign * reach)
-        _add_nodes(
-            0.5 * sign * reach, 0.5 * reach, _NODES, _NODE_WEIGHTS, mode, top, m, v, a, b, c, t, e,
-            sums[side],
-        )  # fmt: skip
+        sums[side] = _panel(0.5 * sign * reach, 0.5 * reach, mode, top, m, v, a, b, c, t, e)
     while n_open > 0:
         n_open -= 1
         start, stop = low[n_open], high[n_open]
         middle, quarter = 0.5 * (start + stop), 0.25 * (stop - start)
-        halves[:] = 0.0
         for side in range(2):
             centre = middle + (2 * side - 1) * quarter
-            _add_nodes(
-                centre, quarter, _NODES, _NODE_WEIGHTS, mode, top, m, v, a, b, c, t, e, halves[side]
-            )
+            halves[side] = _panel(centre, quarter, mode, top, m, v, a, b, c, t, e)
         both = halves[0] + halves[1]
         mass, spread = total[0] + both[0], total[2] + both[2]
         rough = abs(both[0] - sums[n_open, 0]) > _ACCURACY * max(mass, scale)
@@ -279,33 +273,46 @@ def _integrated(
 
 
 @compiled
-def _add_nodes(
+def _panel(
+    centre: float, scale: float, mode: float, top: float, m: float, v: float, a: float, b: float,
+    c: float, t: float, e: float,
+) -> Array:  # fmt: skip
+    """The integrals from centre - scale to centre + scale."""
+    nodes = _NODES, _NODE_WEIGHTS
+    return np.array(_integrals(centre, scale, *nodes, mode, top, m, v, a, b, c, t, e))
+
+
+@compiled
+def _integrals(
     centre: float, scale: float, z: Array, w: Array, mode: float, top: float, m: float, v: float,
-    a: float, b: float, c: float, t: float, e: float, out: Array,
-) -> None:  # fmt: skip
-    """Add integrals of 1, x, x^2 (x from the mode), l', l'^2, -l'', and slopes in t and e."""
+    a: float, b: float, c: float, t: float, e: float,
+) -> tuple[float, float, float, float, float, float, float, float]:  # fmt: skip
+    """Integrals of 1, x, x^2 (x from the mode), l', l'^2, -l'', and slopes in t and e."""
+    mass = x1 = x2 = slope = slope2 = bend = by_t = by_e = 0.0
     for k in range(len(z)):
         off = centre + scale * z[k]
         x = mode + off
         l0, l1, l2, lt, le = _likelihood(m + x, a, b, c, t, e)
         weight = scale * w[k] * math.exp(l0 - 0.5 * x * x / v - top)
-        out[0] += weight
-        out[1] += weight * off
-        out[2] += weight * off * off
-        out[3] += weight * l1
-        out[4] += weight * l1 * l1
-        out[5] -= weight * l2
-        out[6] += weight * lt
-        out[7] += weight * le
+        mass += weight
+        x1 += weight * off
+        x2 += weight * off * off
+        slope += weight * l1
+        slope2 += weight * l1 * l1
+        bend -= weight * l2
+        by_t += weight * lt
+        by_e += weight * le
+    return mass, x1, x2, slope, slope2, bend, by_t, by_e
 
 
 @compiled
 def _moments_of(
-    sums: Array, mode: float, top: float, v: float, e: float
+    sums: Any, mode: float, top: float, v: float, e: float
 ) -> tuple[float, float, float, float, float]:
-    """`tilted` from the integrals of `_add_nodes`."""
-    mass = sums[0]
-    x1, x2, slope, slope2, bend, by_t, by_e = sums[1:] / mass
+    """`tilted` from the integrals."""
+    mass, x1, x2 = sums[0], sums[1] / sums[0], sums[2] / sums[0]
+    slope, slope2, bend = sums[3] / mass, sums[4] / mass, sums[5] / mass
+    by_t, by_e = sums[6] / mass, sums[7] / mass
     log_z = top + math.log(mass) - _HALF_LOG_2PI - 0.5 * math.log(v)
     shrinkage = (v - (x2 - x1 * x1)) / v
     if abs(shrinkage) < _CANCELS:

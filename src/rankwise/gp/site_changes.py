@@ -18,10 +18,14 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.backends.dispatch import matmul
-from rankwise.gp.inference import Approximation, expectation_propagation
-from rankwise.gp.observations import PairObservations
+from rankwise.gp.inference import (
+    Approximation,
+    Differences,
+    PairObservations,
+    WeightPosterior,
+    expectation_propagation,
+)
 from rankwise.gp.probit import update_sites
-from rankwise.gp.weights import Differences, WeightPosterior
 
 Likelihood = tuple[float, float] | None  # threshold and flips; None is Gaussian
 _ROUNDING = 1e-9  # weights of what is left of a pair that are 0 but for rounding

@@ -33,7 +33,7 @@ def shown(entry: Any) -> str:
 
 
 def is_row_numbers(index: Any) -> bool:
-    """Whether the index of a frame is 0, 1, 2, ..., and says nothing."""
+    """Whether the index of a frame is 0, 1, 2, ..., which names nothing."""
     values = np.asarray(index)
     return values.dtype.kind in "iu" and np.array_equal(values, np.arange(len(values)))
 

@@ -115,7 +115,7 @@ class Comparisons:
             How much each comparison counts. None: 1.
         groups : array-like of shape (n_pairs,), optional
             The prompt, rater or session of each comparison, as integers or text. A group is never
-            split by hold-outs, and standard errors are those of groups.
+            split by hold-outs, and standard errors are computed from groups.
         context : array-like of shape (n_pairs, n_columns), optional
             Features of the comparison itself, such as 1 if the first item was shown on the left
             and -1 otherwise, the difference of lengths, or an indicator of each rater. Their

@@ -15,8 +15,8 @@ from rankwise.errors import DataError, ParameterError
 from rankwise.metric_names import described, find_name, get_metric, is_gain, metric_label
 from rankwise.metrics.ranked_queries import Array
 from rankwise.metrics.ranking_metric import QueryValues
+from rankwise.metrics.ranking_metrics import OPTIONS
 from rankwise.metrics.ranking_scorer import are_grades
-from rankwise.metrics.top_metrics import OPTIONS
 from rankwise.parameters import Choice, Number, Whole, as_generator, check_value
 from rankwise.tables import Column, Table, TableMixin, plural
 

@@ -15,7 +15,7 @@ from rankwise.metric_names import METRICS, Metric, Undefined, described, find_na
 from rankwise.metrics.comparison import PairedTest, paired_test
 from rankwise.metrics.ranked_queries import Array, RankedQueries
 from rankwise.metrics.ranking_metric import UNDEFINED, QueryValues, settle_undefined
-from rankwise.metrics.top_metrics import OPTIONS, Cutoffs
+from rankwise.metrics.ranking_metrics import OPTIONS, Cutoffs
 from rankwise.parameters import AnyOf, Choice, check_value
 from rankwise.tables import Column, Table, plural, require_pandas
 
@@ -249,14 +249,15 @@ over their orders; half an error in pairs.
     n_undefined: dict[str, int] = {}
     refused: dict[str, list[str]] = defaultdict(list)
     skipped: list[str] = []
+    no_relevance = _why_not_relevant(ranked.labels, relevant)
     for metric in METRICS.values():
+        if not metric.evaluated:
+            continue
         options = metric.options_from(OPTIONS, settings)
         names, cutoffs = _shown(metric, np.atleast_1d(k), len(ranked.labels))
-        if not names:
-            continue
         try:
-            if metric.counts_relevant:
-                _check_relevance(ranked.labels, relevant)
+            if metric.counts_relevant and no_relevance:
+                raise DataError(no_relevance)
             values = metric.function.of_ranked(ranked, **options, **cutoffs)
         except DataError as error:
             has_whole = "whole" in metric.evaluated
@@ -293,7 +294,7 @@ def _shown(metric: Metric, ks: NDArray[Any], whole: int) -> tuple[list[str], dic
     No query has more rows than `whole`.
     """
     if not metric.takes_cutoff:
-        return [metric.shown] if metric.evaluated else [], {}
+        return [metric.shown], {}
     names, cutoffs = [], []
     if "whole" in metric.evaluated:
         names, cutoffs = [metric.shown], [whole]
@@ -303,19 +304,20 @@ def _shown(metric: Metric, ks: NDArray[Any], whole: int) -> tuple[list[str], dic
     return names, {"k": np.array(cutoffs)}
 
 
-def _check_relevance(labels: Array, relevant: float) -> None:
-    """Refuse labels that no row can be relevant by."""
+def _why_not_relevant(labels: Array, relevant: float) -> str:
+    """Why no row can be relevant by these labels, or an empty string."""
     smallest, largest = labels.min(), labels.max()
     if smallest < 0:
-        raise DataError(
+        return (
             f"labels go down to {smallest:g}, so they are not grades. Call average_precision with "
             "the label from which a row is relevant."
         )
     if largest < relevant:
-        raise DataError(
+        return (
             f"no label reaches relevant={relevant:g}, the largest is {largest:g}. Give the label "
             "from which a row is relevant."
         )
+    return ""
 
 
 def _joined(words: Sequence[str]) -> str:

@@ -2,7 +2,7 @@
 
 from rankwise.estimators.component_choice import ComponentErrors
 from rankwise.holdout.scores import HeldOutScores
-from rankwise.model_selection.auc import (
+from rankwise.model_selection.auc_intervals import (
     AUCDifference,
     AUCInterval,
     NestedLeavePairOut,

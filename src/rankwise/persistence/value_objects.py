@@ -56,13 +56,13 @@ VALUE_OBJECTS = {
     "gp-process": "rankwise.gp.process.ConditionedProcess",
     "gp-mixture": "rankwise.gp.process.ProcessMixture",
     "gp-approximation": "rankwise.gp.inference.Approximation",
-    "gp-weights": "rankwise.gp.weights.WeightPosterior",
-    "gp-basis": "rankwise.gp.weights.WeightBasis",
-    "gp-linear-basis": "rankwise.gp.weights.LinearBasis",
+    "gp-weights": "rankwise.gp.inference.WeightPosterior",
+    "gp-basis": "rankwise.gp.inference.WeightBasis",
+    "gp-linear-basis": "rankwise.gp.inference.LinearBasis",
     "bilinear-shrinkage": "rankwise.bilinear.sparse_bilinear.Shrinkage",
     "battles": "rankwise.data.battles.Battles",
     "gp-raters": "rankwise.gp.gp_results.RaterSlopes",
-    "on-columns": "rankwise.gp.process_kernels.OnColumns",
+    "on-columns": "rankwise.gp.process.OnColumns",
     **{kernel: f"sklearn.gaussian_process.kernels.{kernel}" for kernel in KERNELS},
 }
 """Where the class of each value object is, by its stable name."""

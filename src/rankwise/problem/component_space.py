@@ -12,8 +12,7 @@ from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import ParameterError
 from rankwise.kernels import Kernel, Precomputed
-from rankwise.kernels.products import finite_kernel_product
-from rankwise.kernels.training import training_kernel
+from rankwise.kernels.products import finite_kernel_product, training_kernel
 from rankwise.parameters import as_generator
 from rankwise.problem import (
     Basis,

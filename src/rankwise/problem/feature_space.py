@@ -12,8 +12,7 @@ from rankwise.backends.arrays import Array, Index, Loader, is_sparse, to_host
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.graph.query_groups import QueryGroups
 from rankwise.kernels import NamedKernel
-from rankwise.kernels.products import feature_product
-from rankwise.kernels.training import training_kernel
+from rankwise.kernels.products import feature_product, training_kernel
 from rankwise.problem.memory import (
     check_kernel_fits,
     check_moments_fit,

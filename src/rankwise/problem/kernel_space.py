@@ -12,8 +12,7 @@ from rankwise.backends.arrays import Array, Index, Loader, to_host
 from rankwise.backends.dispatch import NUMPY, Backend, as_given, backend_of
 from rankwise.errors import DataError
 from rankwise.kernels import Kernel, NamedKernel, Precomputed
-from rankwise.kernels.products import finite_kernel_product, kernel_values
-from rankwise.kernels.training import training_kernel
+from rankwise.kernels.products import finite_kernel_product, kernel_values, training_kernel
 from rankwise.parameters import as_generator
 from rankwise.problem.feature_space import FeatureSpace
 from rankwise.problem.landmarks import LandmarkChoice, Landmarks

@@ -18,14 +18,13 @@ from rankwise.errors import DataError, ParameterError
 from rankwise.graph import QueryGroups
 from rankwise.graph.id_arrays import join_ids
 from rankwise.kernels import Kernel, Precomputed
-from rankwise.kernels.own_parts import has_own_parts
+from rankwise.kernels.products import check_precomputed, has_own_parts, training_kernel
 from rankwise.kernels.sampling import (
     leverage_rows,
     pivoted_cholesky_rows,
     random_rows,
     stratified_rows,
 )
-from rankwise.kernels.training import check_precomputed, training_kernel
 from rankwise.parameters import Choice, Whole, check_value
 
 METHODS = ("random", "stratified", "kmeans", "rpcholesky", "leverage")

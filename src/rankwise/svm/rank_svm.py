@@ -51,11 +51,11 @@ from rankwise.problem.context_space import context_scale, with_units
 from rankwise.problem.landmarks import LandmarkChoice, check_for_landmarks
 from rankwise.problem.memory import check_columns_fit, check_features_fit
 from rankwise.scaling import ColumnStatistics
-from rankwise.svm.hinge import hinge
-from rankwise.svm.squared_hinge import (
+from rankwise.svm.newton import (
     LabelledPairs,
     ListedPairs,
     NewtonFit,
+    hinge,
     least_lam,
     squared_hinge,
 )
@@ -538,7 +538,7 @@ class RankSVMPath:
     alphas : ndarray of shape (n_alphas,)
     template : RankSVM
         The ranker, with all attributes that do not depend on alpha.
-    fits : list of rankwise.svm.squared_hinge.NewtonFit
+    fits : list of rankwise.svm.newton.NewtonFit
         Weights, of the features or of coordinates on landmarks, and Newton steps for each alpha.
     system : rankwise.problem.LandmarkSystem or None
         The landmarks, unless the kernel is linear.

@@ -153,7 +153,7 @@ class TextBlock:
     def check(self, n_features: int | None, dtype: Float, has_qid: bool | None) -> None:
         """Refuse lines that cannot be parsed, large values, and rows that differ in having a qid.
 
-        `has_qid` is that of the previous block.
+        `has_qid` comes from the previous block.
         """
         at = self._fault_at
         if dtype is np.float32:
@@ -713,7 +713,7 @@ class LetorBlocks(QueryBlocks[LetorData]):
     n_features, dtype, fill
         As for `read_letor`.
     block_bytes : int, optional
-        Approximate size of the features in a block, but at least that of 1 MB of text. None:
+        Approximate size of the features in a block; at least 1 MB of text is read. None:
         32 MiB.
     progress : callable, optional
         Called with the bytes of text read so far in this pass, and the number of bytes in all (0

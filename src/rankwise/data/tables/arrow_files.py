@@ -106,7 +106,7 @@ class TableFile(Source):
         separator: str | None = None,
         decimal: str | None = None,
     ) -> TableFile:
-        """A file whose format is given, or that of its suffix."""
+        """A file of a given format, or of the format that its suffix names."""
         found = format or format_of(path)
         if found is None:
             raise DataError(

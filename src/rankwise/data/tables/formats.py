@@ -91,7 +91,7 @@ def compression_of(path: Path) -> str | None:
 
 
 def required(module: str) -> Any:
-    """A module of an optional package, or an error that says how to install it."""
+    """A module of an optional package, or an error that tells how to install it."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -182,7 +182,7 @@ def place_of_row(
 
 
 def row_word(path: Path, format: str | None = None) -> str:
-    """What the rows of a file are: those of JSON and Parquet files are not lines."""
+    """What to call a row: "row" in JSON and Parquet files, otherwise "line"."""
     return "row" if (format or format_of(path)) in ("json", "parquet", "arrow") else "line"
 
 

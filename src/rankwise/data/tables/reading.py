@@ -59,7 +59,7 @@ class Roles:
     ----------
     query, label, id : str or None
     features : list of str
-        In the order of the table, or in that of the model they are for.
+        In the order of the table, or in the order of the features of the model.
     left_out : dict of str to str
         The other columns, and why.
     guessed : frozenset of str
@@ -319,7 +319,7 @@ def read_table(
 
     Columns that are not named are found by their names: queries in ``qid``, ``query_id``, ``query``
     and the like, labels in ``label``, ``relevance``, ``grade``, ids in ``doc_id``, ``id``. All
-    other columns are features, unless `features` or `ignore` says otherwise. The result has the
+    other columns are features, unless `features` or `ignore` is given. The result has the
     roles, and whether they were guessed.
 
     Parameters

@@ -33,7 +33,7 @@ Columns = dict[str, list[Any]]
 
 
 def read_records(path: Path) -> Columns:
-    """The columns of a table by name; the format is that of the suffix, CSV if it is another.
+    """The columns of a table by name; the suffix names the format, CSV if it is unknown.
 
     Files may be compressed. Values of CSV files are text. A row of a JSON file that lacks a key
     has None there.

@@ -1,6 +1,6 @@
-"""Squared hinge loss on pairs, minimized by a truncated Newton method.
+"""The hinge loss on pairs and its square, minimized by a truncated Newton method.
 
-The objective is
+The objective of the squared hinge is
 
     J(w) = sum_{(i, j)} c_ij max(0, 1 - (f_i - f_j))^2 + lam |w|^2,   f = X w,
 
@@ -10,13 +10,17 @@ monotonically from row to row; a binary indexed tree over labels counts and sums
 smaller (larger) label. So the loss, its gradient with respect to f and a product with its Hessian
 take O(m log m) time for m rows, regardless of the number of pairs. If rows have weights u, c_ij has
 the factor u_i u_j: sums over partners are sums of u_j and u_j v_j, and each row has the factor u_i.
+
+The hinge is smoothed near its kink. With q(s) = max(0, s)^2, (q(s) - q(s - delta)) / (2 delta) is
+s^2 / (2 delta) up to delta and s - delta / 2 beyond. This differs from max(0, s) by at most
+delta / 2, and its sums over pairs are differences of the sums of two squared hinges.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -206,11 +210,7 @@ class ActiveLoss(Protocol):
         """The Hessian with respect to the scores times v."""
 
 
-class PairLosses(Protocol):
-    """A convex, piecewise quadratic loss of scores."""
-
-    def at(self, f: Array) -> ActiveLoss:
-        """The loss at these scores."""
+PairLosses: TypeAlias = "LabelledPairs | ListedPairs | SmoothedHinge"
 
 
 def least_lam(X: Any, pairs: LabelledPairs | ListedPairs) -> float:
@@ -254,60 +254,55 @@ def squared_hinge(
     first : ndarray, optional
         Where to begin.
     """
-    w, f = np.zeros(X.shape[1]), np.zeros(X.shape[0])
-    state = pairs.at(f)
-    slope = X.T @ state.gradient
-    start = float(np.linalg.norm(slope))
-    if first is not None:
-        w, f = first, X @ first
-        state = pairs.at(f)
-        slope = X.T @ state.gradient
+    begin = _Point.of(X, pairs, np.zeros(X.shape[1]))
+    start = float(np.linalg.norm(begin.slope))
+    point = begin if first is None else _Point.of(X, pairs, first)
     fits: dict[float, NewtonFit] = {}
     for lam in sorted(set(lams), reverse=True):
-        found, f, state, slope = _descend(
-            X, pairs, lam, w, f, state, slope, start, tol=tol, max_iter=max_iter
-        )
-        fits[lam], w = found, found.w
+        found, point = _descend(X, pairs, lam, point, start, tol, max_iter)
+        fits[lam] = found
         if not np.isfinite(found.residual):
             break
     return [fits.get(lam, found) for lam in lams]
 
 
-def _descend(
-    X: Any,
-    pairs: PairLosses,
-    lam: float,
-    w: Array,
-    f: Array,
-    state: ActiveLoss,
-    slope_of_loss: Array,
-    start: float,
-    *,
-    tol: float,
-    max_iter: int,
-) -> tuple[NewtonFit, Array, ActiveLoss, Array]:
-    """Newton steps from w, where scores are f; returns these and the gradient of the loss as well.
+class _Point(NamedTuple):
+    """Weights w, their scores f, the loss of these, and its gradient in w."""
 
-    `start` is the norm of the gradient at w = 0.
-    """
-    gradient = slope_of_loss + 2.0 * lam * w
-    residual, step = (float(np.linalg.norm(gradient)) / start if start else 0.0), 0
-    while residual > tol and step < max_iter:
+    w: Array
+    f: Array
+    state: ActiveLoss
+    slope: Array
+
+    @classmethod
+    def of(cls, X: Any, pairs: PairLosses, w: Array) -> _Point:
+        f = X @ w
+        state = pairs.at(f)
+        return cls(w, f, state, X.T @ state.gradient)
+
+
+def _descend(
+    X: Any, pairs: PairLosses, lam: float, point: _Point, start: float, tol: float, max_iter: int
+) -> tuple[NewtonFit, _Point]:
+    """Newton steps from a point to the last one; `start` is the norm of the gradient at w = 0."""
+    step = 0
+    while True:
+        gradient = point.slope + 2.0 * lam * point.w
+        residual = float(np.linalg.norm(gradient)) / start if start else 0.0
+        if residual <= tol or step >= max_iter:
+            break
         enough = max(min(_FORCING, residual**0.5), _ENOUGH * tol / residual)
-        direction = _newton_direction(X, state, lam, gradient, enough)
-        along = X @ direction
-        value, slope = _objective(state, lam, w), float(gradient @ direction)
+        direction = _newton_direction(X, point.state, lam, gradient, enough)
+        slope = float(gradient @ direction)
         if not np.isfinite(slope):
-            return NewtonFit(w, step, np.nan, converged=False), f, state, slope_of_loss
-        moved = _search(pairs, lam, w, f, direction, along, value, slope)
+            return NewtonFit(point.w, step, np.nan, converged=False), point
+        moved = _search(pairs, lam, point, direction, X @ direction, slope)
         if moved is None:  # no further descent in floating-point arithmetic
             break
         w, f, state = moved
-        slope_of_loss = X.T @ state.gradient
-        gradient = slope_of_loss + 2.0 * lam * w
-        residual = float(np.linalg.norm(gradient)) / start
+        point = _Point(w, f, state, X.T @ state.gradient)
         step += 1
-    return NewtonFit(w, step, residual, residual <= tol), f, state, slope_of_loss
+    return NewtonFit(point.w, step, residual, residual <= tol), point
 
 
 def _newton_direction(X: Any, state: ActiveLoss, lam: float, gradient: Array, tol: float) -> Array:
@@ -346,26 +341,19 @@ def _dot(u: Array, v: Array) -> float:
 
 
 def _search(
-    pairs: PairLosses,
-    lam: float,
-    w: Array,
-    f: Array,
-    direction: Array,
-    along: Array,
-    value: float,
-    slope: float,
+    pairs: PairLosses, lam: float, point: _Point, direction: Array, along: Array, slope: float
 ) -> tuple[Array, Array, ActiveLoss] | None:
     """Halve the step until J satisfies the Armijo condition.
 
     Near the minimum, changes of J are below rounding errors; a smaller slope is enough there. No
-    step decreases J, which is not negative, by more than `value`: longer ones are not tried. Scores
-    would be so large there that the computed loss is a rounding error, of any sign.
+    step decreases J, which is not negative, by more than its value: longer ones are not tried.
+    Scores would be so large there that the computed loss is a rounding error, of any sign.
     """
-    size = 1.0
+    size, value = 1.0, _objective(point.state, lam, point.w)
     while -_ARMIJO * size * slope > value:
         size *= _SHRINK
     for _ in range(_MAX_HALVINGS):
-        w_new, f_new = w + size * direction, f + size * along
+        w_new, f_new = point.w + size * direction, point.f + size * along
         state = pairs.at(f_new)
         rise = _objective(state, lam, w_new) - value
         slope_new = state.gradient @ along + 2.0 * (lam * w_new) @ direction
@@ -450,3 +438,70 @@ def _active_sums(
                 below[j] += total[at]
                 at -= at & -at
     return better, above, worse, below
+
+
+DELTAS = (0.5, 0.1, 0.02, 0.004, 0.001)
+"""Widths of the smoothed kink, each with the solution for the one before as a start."""
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothedHinge:
+    """The smoothed hinge of pairs; of a tie, the smoothed absolute value."""
+
+    pairs: LabelledPairs | ListedPairs
+    delta: float
+
+    def at(self, f: Array) -> SmoothedLoss:
+        """The loss at these scores."""
+        return SmoothedLoss(self.pairs.at(f), self.pairs.at(f, self.delta), self.delta)
+
+
+class SmoothedLoss:
+    """Loss, gradient and products with the Hessian: differences of those of squared hinges."""
+
+    def __init__(self, whole: ActiveLoss, beyond: ActiveLoss, delta: float) -> None:
+        self._whole, self._beyond, self._factor = whole, beyond, 0.5 / delta
+        self.loss = self._factor * (whole.loss - beyond.loss)
+        self.gradient: Array = self._factor * (whole.gradient - beyond.gradient)
+
+    def hessian_product(self, v: Array) -> Array:
+        """The Hessian with respect to the scores times v."""
+        found = self._whole.hessian_product(v) - self._beyond.hessian_product(v)
+        return np.asarray(self._factor * found)
+
+
+def hinge(
+    X: Any,
+    pairs: LabelledPairs | ListedPairs,
+    lams: Sequence[float],
+    *,
+    tol: float,
+    max_iter: int,
+) -> list[NewtonFit]:
+    """Minimize sum_ij c_ij max(0, 1 - (f_i - f_j)) + lam |w|^2 for each lam.
+
+    The objective of the result is within DELTAS[-1] / 2 times the sum of all c_ij of the minimum.
+
+    Parameters
+    ----------
+    X : array or sparse of shape (n_rows, n_features)
+    pairs : LabelledPairs or ListedPairs
+    lams : sequence of float
+    tol, max_iter
+        As for `squared_hinge`, for the last width; steps count for all widths together.
+    """
+    fits: dict[float, NewtonFit] = {}
+    w = np.zeros(X.shape[1])
+    for lam in sorted(set(lams), reverse=True):
+        n_iter = 0
+        for delta in DELTAS:
+            (found,) = squared_hinge(
+                X, SmoothedHinge(pairs, delta), [lam], first=w, max_iter=max_iter - n_iter,
+                tol=tol if delta == DELTAS[-1] else max(tol, 1e-3),
+            )  # fmt: skip
+            n_iter += found.n_iter
+            if not np.isfinite(found.residual):
+                break
+            w = found.w
+        fits[lam] = replace(found, n_iter=n_iter)
+    return [fits[lam] for lam in lams]
