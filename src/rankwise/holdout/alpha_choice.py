@@ -34,7 +34,7 @@ from rankwise.holdout.alpha_grid import (
 )
 from rankwise.holdout.engine import hold_out
 from rankwise.holdout.hold_out_problem import HoldOutProblem, on_coordinates, plain_problem
-from rankwise.holdout.plans import Comparisons, Pairs, Plan, Queries, QueryFolds, RowFolds, Rows
+from rankwise.holdout.plans import ComparisonFolds, Pairs, Plan, Queries, QueryFolds, RowFolds, Rows
 from rankwise.holdout.scores import HeldOutScores, logistic_slope
 from rankwise.metrics.ranking_scorer import default_metric
 from rankwise.problem import Problem, System
@@ -135,7 +135,7 @@ def _comparison_plan(problem: Problem) -> AlphaPlan | None:
     return AlphaPlan(comparisons_within_budget(problem, N_ALPHAS), "squared_error", False)
 
 
-def comparisons_within_budget(problem: Problem, n_alphas: int) -> Comparisons:
+def comparisons_within_budget(problem: Problem, n_alphas: int) -> ComparisonFolds:
     """At most COMPARISONS of the comparisons with a weight, or of their groups.
 
     If holding out every group would take much longer than a fit, folds of groups leave. With a
@@ -151,9 +151,9 @@ def comparisons_within_budget(problem: Problem, n_alphas: int) -> Comparisons:
             fold[_evenly(numbers, COMPARISONS)[::step]] = 0
         else:
             fold[np.isin(codes, np.unique(codes[counted])[::step])] = 0
-        return Comparisons(fold, refit=True)
+        return ComparisonFolds(fold, refit=True)
     if codes is None:
-        return Comparisons(only=_evenly(numbers, COMPARISONS))
+        return ComparisonFolds(only=_evenly(numbers, COMPARISONS))
     groups = _evenly(np.unique(codes[numbers]), COMPARISONS)
     d = min(len(counted), problem.n_rows if system is None else system.n_coordinates)
     sizes = np.bincount(codes)[groups].astype(float)
@@ -163,7 +163,7 @@ def comparisons_within_budget(problem: Problem, n_alphas: int) -> Comparisons:
     of_group[groups] = groups
     if len(groups) * CALL + flops.sum() / SMALL_FLOPS > max(SECONDS, fit):
         of_group[groups] = np.arange(len(groups)) % min(MOST_FOLDS, len(groups))
-    return Comparisons(of_group[codes])
+    return ComparisonFolds(of_group[codes])
 
 
 def preference_slope(problem: Problem, lam: float, *, kernels: bool) -> float | None:

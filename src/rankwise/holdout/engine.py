@@ -18,7 +18,7 @@ from rankwise.holdout.leave_comparison_out import held_comparisons, without_item
 from rankwise.holdout.leave_pair_out import PairDifferences, pair_differences, pair_errors
 from rankwise.holdout.pair_differences import add_losses, listed_differences
 from rankwise.holdout.plans import (
-    Comparisons,
+    ComparisonFolds,
     Items,
     Pairs,
     Plan,
@@ -241,7 +241,7 @@ def hold_out(problem: HoldOutProblem, plan: Plan) -> Any:
     if isinstance(plan, Pairs):
         return PairHoldOut(problem, plan, shared=problem.shared(scaling=True))
     with explained_rounding():
-        if isinstance(plan, (Comparisons, Items)):
+        if isinstance(plan, (ComparisonFolds, Items)):
             return _comparisons(problem, plan)
         return _rows(problem, plan)
 
@@ -280,11 +280,11 @@ def _rows(problem: HoldOutProblem, plan: Queries | QueryFolds | Rows | RowFolds)
     return HoldOut(problem, alphas, predictions, held, unit, why != REFITTED, why, shared)
 
 
-def _comparisons(problem: HoldOutProblem, plan: Comparisons | Items) -> ComparisonHoldOut:
+def _comparisons(problem: HoldOutProblem, plan: ComparisonFolds | Items) -> ComparisonHoldOut:
     inner, alphas, why = problem.problem, problem.alphas, EXACT
     graph = inner.comparisons
     n, lams = len(graph.first), problem.lams
-    if isinstance(plan, Comparisons) and plan.refit:
+    if isinstance(plan, ComparisonFolds) and plan.refit:
         assert plan.fold is not None
         alphas, held, predictions = _refitted_comparisons(problem, plan.fold)
         why = REFITTED

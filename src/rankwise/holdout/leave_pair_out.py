@@ -192,7 +192,7 @@ def _one_system(
             yield PairDifferences(first, second, _block_differences(system, block, held))
 
 
-def _block_differences(system: PairSystem, block: PairBlock, held: Index) -> Array:
+def _block_differences(system: PairSystem, block: SetPairs, held: Index) -> Array:
     """The update of `_one_system`, and (ii) of pair_systems.py for the pairs of each line."""
     on, (b, s), n = backend_of(system.y), block.rows.shape, system.laplacian.n
     P, a = system.of_lines(block.rows)
@@ -290,7 +290,7 @@ def _check_groups(left: Index, both: Index, groups: QueryGroups) -> None:
         )
 
 
-class PairBlock(NamedTuple):
+class SetPairs(NamedTuple):
     """Lines with the rows of two sets of the same sizes, or of one, and pairs of rows in them.
 
     `first` and `second` are positions in ``rows.ravel()``.
@@ -307,7 +307,7 @@ class PairBlock(NamedTuple):
         return flat[self.first], flat[self.second]
 
 
-def _blocks(sets: QueryGroups, pairs: Index | None) -> Iterator[PairBlock]:
+def _blocks(sets: QueryGroups, pairs: Index | None) -> Iterator[SetPairs]:
     """Listed pairs, or all pairs of different sets, in blocks of sets of the same sizes."""
     if pairs is not None:
         yield from _blocks_of(sets, *_sets_of_pairs(sets, pairs), pairs)
@@ -327,7 +327,7 @@ def _sets_of_pairs(sets: QueryGroups, pairs: Index) -> tuple[Index, Index]:
 
 def _blocks_of(
     sets: QueryGroups, both: Index, of_pair: Index | None, pairs: Index | None
-) -> Iterator[PairBlock]:
+) -> Iterator[SetPairs]:
     position = np.empty(sets.n_rows, np.intp)
     position[sets.order] = np.arange(sets.n_rows) - np.repeat(sets.indptr[:-1], sets.sizes)
     sizes = sets.sizes[both]
@@ -356,7 +356,7 @@ def _blocks_of(
                 second_set = sets.codes[pairs[listed]] != part[line, :1]
                 columns = position[pairs[listed]] + np.where(second_set, n_p, 0)
                 first, second = (line[:, None] * s + columns).T
-            yield PairBlock(rows, (n_p, n_q) if n_q else (n_p,), first, second)
+            yield SetPairs(rows, (n_p, n_q) if n_q else (n_p,), first, second)
 
 
 def pair_differences(

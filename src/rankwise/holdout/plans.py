@@ -113,7 +113,7 @@ class Pairs:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparisons:
+class ComparisonFolds:
     """Comparisons leave, one at a time or in folds.
 
     `fold` has the number of the fold of each comparison, and -1 for a comparison that is always
@@ -138,7 +138,7 @@ class Items:
     both: bool = True
 
 
-Plan: TypeAlias = Queries | QueryFolds | Rows | RowFolds | Pairs | Comparisons | Items
+Plan: TypeAlias = Queries | QueryFolds | Rows | RowFolds | Pairs | ComparisonFolds | Items
 
 
 def choose_pairs(

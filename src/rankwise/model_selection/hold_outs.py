@@ -26,7 +26,7 @@ from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.holdout.leave_pair_out import PairDifferences
 from rankwise.holdout.pair_differences import add_wins
 from rankwise.holdout.plans import (
-    Comparisons,
+    ComparisonFolds,
     Items,
     Pairs,
     Queries,
@@ -938,7 +938,7 @@ def leave_comparison_out(
         codes = np.arange(len(graph.first)) if fold is None else fold
         check_value("n_splits", n_splits, Whole(2, int(codes.max()) + 1))
         fold = codes % n_splits
-    return _scored_comparisons(hold_out(problem, Comparisons(fold)), metric)
+    return _scored_comparisons(hold_out(problem, ComparisonFolds(fold)), metric)
 
 
 def leave_item_out(

@@ -24,7 +24,7 @@ from rankwise.errors import DataError, ParameterError
 from rankwise.graph import QueryGroups
 from rankwise.graph.comparisons import Comparisons
 from rankwise.holdout.engine import hold_out
-from rankwise.holdout.plans import Comparisons as OutOfFolds
+from rankwise.holdout.plans import ComparisonFolds as OutOfFolds
 from rankwise.holdout.plans import Items
 from rankwise.holdout.scores import GREATER_IS_BETTER, ObservedComparisons
 from rankwise.metric_names import COMPARISON_METRICS
