@@ -533,7 +533,7 @@ def primal_conditionals(
                 f = (rotated / divisors) @ (V.T @ b_q)
                 features = on.xp.sqrt(lam / divisors) * rotated
                 weight = query_weight(graph, rows)
-                error = 1.0 + others / size if 0.0 < size and lam < CLOSE * (size + others) else 0.0
+                error = 1.0 + others / size if size > 0.0 and lam < CLOSE * (size + others) else 0.0
                 given = {"features": features, "weight": weight, "error": error}
                 yield k, Conditional(rows, f, labels - f, **given)
 
