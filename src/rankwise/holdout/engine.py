@@ -133,10 +133,11 @@ class PairHoldOut:
         first, second = np.triu_indices(n, 1)
         differ = (labels[first] != labels[second]).any(axis=1)
         first, second = first[differ], second[differ]
+        place, rows = n * first + second, (some[first], some[second])
         for k, (P, a) in enumerate(sampled_rows(problem, some, mus)):
-            entries, diagonal = P.reshape(-1)[n * first + second], on.contiguous(P.diagonal())
+            entries, diagonal = P.reshape(-1)[place], on.contiguous(P.diagonal())
             found = listed_differences(entries, diagonal, y, a, first, second)
-            yield k, PairDifferences(some[first], some[second], found)
+            yield k, PairDifferences(*rows, found)
 
     def losses(self, keep: Keep | None = None) -> tuple[Array, Array]:
         """(loss, compared): errors and numbers of the held-out pairs of each row.

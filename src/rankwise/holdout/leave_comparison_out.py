@@ -406,8 +406,11 @@ def kernel_factor(K: Array) -> Array:
     """F with F F' = K, from a pivoted Cholesky factorization: O(m r^2) time for the rank r."""
     on, largest = backend_of(K), float(abs(K.diagonal()).max())
     order, C, _ = on.pivoted_cholesky(on.copy(K), 8 * len(K) * EPS * largest)
-    kept = order[: len(C)]
-    F = on.contiguous(on.solve_triangular(C, on.contiguous(K[kept])).T)
+    kept, others = order[: len(C)], order[len(C) :]
+    F = on.empty(len(K), len(C))
+    F[kept] = C
+    if len(others):
+        F[others] = on.solve_triangular(C, on.contiguous(K[kept[:, None], others])).T
     probe = on.array(np.random.default_rng(0).standard_normal((len(K), 1)))
     error = abs(on.matmul(K, probe) - on.matmul(F, on.matmul(on.contiguous(F.T), probe))).max()
     if float(error) > INDEFINITE * largest * len(K):

@@ -205,7 +205,8 @@ def feature_sample(
     products = V.T @ moments.b.reshape(len(s), -1)
     for mu in mus:
         shrunk = W / (s + mu)
-        P = on.matmul(-shrunk, W.T) - 1.0 / moments.n_rows
+        P = on.matmul(-shrunk, W.T)
+        P -= 1.0 / moments.n_rows
         yield SampledRows(on_diagonal(P, on.zeros(len(P)) + 1.0), y - shrunk @ products)
 
 
