@@ -6,6 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from rankwise import RankRLS
 from rankwise.errors import RankwiseError
 from rankwise.model_selection import (
     k_fold,
@@ -161,3 +162,47 @@ def test_labels_that_underflow_are_refused():
     X, y = PROBLEMS["labels of 1e-150"]
     with pytest.raises(RankwiseError, match=r"Labels of at most .*e-150 divided by an alpha of 1e"):
         leave_query_out(RANKERS["dual"](1.0), X, y, qid=QID, alphas=[1e300])
+
+
+@pytest.mark.parametrize("ties", ["include", "exclude"])
+@pytest.mark.parametrize("held", ["pair", "pair of a query", "groups", "query"])
+def test_a_feature_of_held_out_rows_only(held, ties):
+    """Without these rows, its weight is 0: refits need no such feature."""
+    rng = np.random.default_rng(1)
+    X, codes = rng.standard_normal((40, 4)), np.arange(40) // 4
+    y = np.digitize(X @ [1.0, -1.0, 0.5, 2.0] + rng.standard_normal(40), [-1.0, 1.0]).astype(float)
+    alone = np.zeros(40)
+    alone[8:10] = 1.0, 2.0
+    wide = np.column_stack((X, alone))
+    qid = {"pair of a query": codes // 3, "query": codes}.get(held)
+    pair = (8, 12) if held == "groups" else (8, 9)
+    out = np.isin(codes, codes[list(pair)]) if held in ("groups", "query") else np.zeros(40, bool)
+    out[list(pair)] = True
+    rest = {} if qid is None else {"qid": qid[~out]}
+    right = 0
+    for alpha in (LEAST, 1e-17, 1e-15, 1e-13, 1e-11, 1e-9, 1e-6):
+        ranker = RankRLS(alpha, scale=None, ties=ties)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            try:
+                if held == "query":
+                    scores = leave_query_out(ranker, wide, y, qid=qid).predictions[0]
+                    found = scores[8] - scores[9]
+                else:
+                    given = {"groups": codes, "strata": np.zeros(40)} if held == "groups" else {}
+                    if held != "groups":
+                        given["pairs"] = np.array([pair])
+                    result = leave_pair_out(
+                        ranker, wide, y, qid=qid, return_differences=True, **given
+                    )
+                    k = np.flatnonzero((np.sort(result.pairs, axis=1) == pair).all(axis=1))[0]
+                    sign = 1.0 if result.pairs[k, 0] == pair[0] else -1.0
+                    found = sign * result.differences[0, k]
+            except RankwiseError:
+                continue
+        if said:
+            continue
+        scores = ranker.fit(X[~out], y[~out], **rest).predict(X[list(pair)])
+        assert found == pytest.approx(scores[0] - scores[1], abs=3e-4), f"alpha {alpha:g}"
+        right += 1
+    assert right  # at the largest alpha
