@@ -5,7 +5,7 @@ For t = 1, 2, ..., in the words of the paper and of this file (`advance`):
 1. draw a triplet (q, d+, d-);
 2. compute the subgradient of the hinge loss max(0, 1 - q'W(d+ - d-)): it is -q(d+ - d-)' if the
    `margin` q'W(d+ - d-) is below 1, and otherwise 0;
-3. `add` eta_t q(d+ - d-)' to W, equation (4);
+3. `add` eta_t q(d+ - d-)' to W: a step against the subgradient, equation (4);
 4. if t is a multiple of T, move every entry of W towards 0 by λ times the sum of the last T rates
    (`soft`, equation (7)).
 
@@ -342,7 +342,7 @@ def margin(W: Weights, rule: StepRule, Q: CSR, q: int, n: int, t: int, work: Scr
 
 @compiled
 def add(W: Weights, rule: StepRule, Q: CSR, q: int, n: int, t: int, work: Scratch) -> None:
-    """W <- W + eta q(d+ - d-)' in step t + 1, equation (4)."""
+    """W <- W + eta q(d+ - d-)' in step t + 1: against the subgradient, equation (4)."""
     u, x, eta, v = work.u, work.x[:n], common_rate(rule, t + 1), 0
     squares = 0.0
     for c in range(n):
@@ -474,10 +474,11 @@ def advance(
     the pool lacks.
     """
     for m in range(len(triplets)):
-        now = t + m + 1
+        now = t + m + 1  # the paper's t
         q, better, worse = triplets[m]  # 1) the triplet
         n = difference(D, better, worse, work)
-        size = margin(W, rule, Q, q, n, now - 1, work)  # 2) a subgradient of 0 from 1 on
+        # 2) The subgradient at W^(t-1); it is 0 if the margin is at least 1.
+        size = margin(W, rule, Q, q, n, now - 1, work)
         code = DONE if np.isfinite(size) else OVERFLOW
         if code == DONE and size < 1.0:
             code = reserve(W, rule, Q, q, n, now - 1)
@@ -488,7 +489,8 @@ def advance(
             return m, code
         W.rates[0] += common_rate(rule, now)
         if now % rule.shrink_every == 0:
-            W.rates[1] = W.rates[0]  # 4) from here on, rows owe this much more
+            # 4) From here on, rows owe lam times the last T rates more.
+            W.rates[1] = W.rates[0]
         totals[0] += max(0.0, 1.0 - size)
         totals[1] += size < 1.0
     return len(triplets), DONE

@@ -1,9 +1,10 @@
 """Differences and losses of held-out pairs, for arrays and tensors: Theorem 2 of leave-pair-out.
 
-Without the rows U = {i, j}, the residuals are e_U = P_UU^-1 a_U with a = P y, and the prediction is
-f_i - f_j - (h_i e_i - h_j e_j): see pair_systems.py, where f = y and h = 1 if all pairs count. For
-NumPy arrays, compiled loops (pair_loops.py) run over pairs. On a device, array expressions handle
-many pairs at once and need a few arrays with an entry for each pair.
+Without the rows U = {i, j}, the residuals are e_U = P_UU^-1 a_U with a = P y (the dual weights
+times lam), and the prediction is f_i - f_j - (h_i e_i - h_j e_j): see pair_systems.py, where f = y
+and h = 1 if all pairs count. For NumPy arrays, compiled loops (pair_loops.py) run over
+pairs. On a device, array expressions handle many pairs at once and need a few arrays with an entry
+for each pair.
 """
 
 from __future__ import annotations

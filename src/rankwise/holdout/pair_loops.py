@@ -1,7 +1,8 @@
 """Compiled loops of the hold-outs: differences and losses of pairs, moments of short folds.
 
-Without the rows U = {i, j}, the residuals are e_U = P_UU^-1 a_U with a = P y, and the prediction is
-f_i - f_j - (h_i e_i - h_j e_j): see pair_systems.py, where f = y and h = 1 if all pairs count.
+Without the rows U = {i, j}, the residuals are e_U = P_UU^-1 a_U with a = P y (the dual weights
+times lam), and the prediction is f_i - f_j - (h_i e_i - h_j e_j): see pair_systems.py, where f = y
+and h = 1 if all pairs count.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ def _pair(
     j: int,
     out: Array,
 ) -> None:
+    """f_i - f_j without the rows i and j, for each output: Theorem 2 of leave-pair-out."""
     g_ii, g_jj, g_ij = _inverse(p_ii, p_jj, p_ij)
     for o in range(f.shape[1]):
         e_i = g_ii * a[i, o] + g_ij * a[j, o]

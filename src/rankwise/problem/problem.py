@@ -86,7 +86,7 @@ class Loss(Protocol):
 class PairLoss:
     """Squared errors of differences, over pairs of rows of the same query.
 
-    1/2 sum_ij W_ij ((y_i - y_j) - (f(x_i) - f(x_j)))^2: equation (4) of the RankRLS paper.
+    1/2 sum_ij W_ij ((y_i - y_j) - (f(x_i) - f(x_j)))^2: equation (7) of the RankRLS paper.
 
     Examples
     --------
