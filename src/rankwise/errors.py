@@ -10,7 +10,7 @@
     ├── ModelFileError (ValueError)      a model file that is damaged or not from rankwise
     ├── ExportError (ValueError)         a model that cannot be written in another form
     ├── KernelSizeError (MemoryError)    a kernel matrix that does not fit in memory
-    ├── DeviceError (RuntimeError)       a device that is missing, or not that of the data
+    ├── DeviceError (RuntimeError)       a device that is missing, or differs from the data's
     └── MissingExtraError (ImportError)  an optional dependency that is not installed
 
     RankwiseWarning (UserWarning)        a result that may not be what was intended

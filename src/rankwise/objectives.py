@@ -84,7 +84,7 @@ class RowObjective:
         return np.asarray(2.0 * (self.graph @ self._error(scores)))
 
     def __call__(self, y_true: Any, y_pred: Any) -> tuple[Array, Array]:
-        """Gradient and Hessian; labels are those of this object."""
+        """Gradient and Hessian for the labels of this object."""
         if len(y_true) != len(self.y):
             raise DataError(
                 f"The objective was made for {len(self.y)} rows: got {len(y_true)}. Make one with "

@@ -417,7 +417,7 @@ def test_a_search_lets_each_fit_choose():
     assert search.cv_results_["split0_test_score"][0] == pytest.approx(want)
     mixed = RankingSearchCV(RankRLS(), {"alpha": ["auto", 1.0, 10.0]}, cv=3).fit(X, y, qid=qid)
     assert mixed.cv_results_["mean_test_score"][0] == search.cv_results_["mean_test_score"][0]
-    with pytest.raises(ParameterError, match='with values of alpha'):
+    with pytest.raises(ParameterError, match="with values of alpha"):
         RankingSearchCV(RankRLS(), {"ties": ["include"]}, cv="leave_pair_out").fit(X, y)
 
 

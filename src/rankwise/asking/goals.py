@@ -136,7 +136,7 @@ class Goal:
         return np.asarray(p * (1.0 - p) + 1e-4)
 
     def errors(self, mean: Array, draws: Array) -> Array:
-        """What would be wrong with the ranking by `mean` if the scores were those of each draw."""
+        """What would be wrong with the ranking by `mean` if each draw were the true scores."""
         order = np.argsort(-mean, kind="stable")
         if self.kind == "order":
             return discordant(draws[:, order])

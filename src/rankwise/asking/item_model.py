@@ -32,7 +32,7 @@ SPREAD_BOUNDS = (0.02, 200.0)
 SLIPS = 0.04  # share of slips to expect
 SPREAD_SCALE, _SLIPS_SCALE = 1.2, 0.5  # of logarithms of hyperparameters
 MARGINS = {"first": "first", "second": "second", "tie": "tie", "both_bad": "tie"}
-_filters = Lock()  # those of warnings belong to all threads
+_filters = Lock()  # warning filters belong to all threads
 _DRAWS, _FEW_DRAWS = 200, 60  # in the end, and in sweeps
 _LANDMARKS = 200  # that a smooth function of features is made of
 _SWEEPS, _FEW_SWEEPS = 40, 4  # at most: of a fit, and after a few more answers
@@ -296,8 +296,8 @@ def _median_distance(X: Array) -> float:
 class ManyItems:
     """Scores of many items, learned from comparisons.
 
-    The model is that of `ItemModel` but for three parts: all raters have the same noise, the share
-    of slips is 4%, and a smooth function of features has one width, the median distance of items.
+    The model differs from `ItemModel` in three parts: all raters have the same noise, the share of
+    slips is 4%, and a smooth function of features has one width, the median distance of items.
 
     A score is ``f = F w + u``, where F has a column for each of at most 200 landmarks. Expectation
     propagation replaces each answer by a normal factor, so that the posterior precision of (w, u)

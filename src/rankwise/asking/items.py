@@ -354,7 +354,7 @@ def _check_different(path: Path, ids: Sequence[str], numbers: Sequence[int]) -> 
 
 
 def _check_kind(path: Path) -> None:
-    """Refuse files that are no tables, in words that lead on."""
+    """Refuse files that are not tables, and name what to use instead."""
     suffix = path.suffix.lower()
     if suffix in SHEETS:
         raise DataError(f"{path} is a spreadsheet: save it as CSV, and give that file.")

@@ -79,7 +79,7 @@ class Log:
     path : Path, optional
         Created if it does not exist. None: the log is in memory, and lasts as long as the program.
     clock : callable
-        Gives the time of entries. Their order is that of their numbers, not of their times.
+        Returns the time of entries. Entries are ordered by their numbers, not by their times.
     """
 
     def __init__(self, path: Path | None = None, clock: Callable[[], float] = time.time) -> None:
@@ -224,7 +224,7 @@ class Log:
         return None if row is None else _entry(row)
 
     def put_file(self, data: bytes, media_type: str) -> str:
-        """Keep a picture; its name is that of its content."""
+        """Keep a picture, named by its content."""
         name = _name_of(data)
         with self._transaction():
             self._db.execute(
@@ -265,7 +265,7 @@ class Log:
 
 
 def is_session_file(path: Path) -> bool:
-    """Whether a file begins as those of sessions do."""
+    """Whether a file begins like a session file."""
     with suppress(OSError), closing(path.open("rb")) as file:
         return file.read(16) == b"SQLite format 3\0"
     return False

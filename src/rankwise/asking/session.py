@@ -506,7 +506,7 @@ class Session:
         return self._background is None and self._compute(exactly=False)
 
     def settle(self) -> bool:
-        """Bring the posterior to that of a fit from scratch; whether there was anything to do."""
+        """Bring the posterior to a fit from scratch; returns whether there was anything to do."""
         if self._background is None:
             return self._compute(exactly=True)
         if self._is_current(exactly=True):

@@ -226,7 +226,7 @@ class RunningFit:
     n_fitted : int
         The number of answers at the last fit from scratch; -1 if there was none.
     exact : bool
-        Whether the posterior is that of a fit from scratch.
+        Whether the posterior comes from a fit from scratch.
     """
 
     def __init__(self) -> None:

@@ -251,7 +251,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
     Linear, additive and Gaussian rankers are tried on several scalings of the features, each at
     9 to 16 values of alpha, and boosted trees if LightGBM is installed. Every query is
     predicted by rankers that were trained without its fold, without refitting where the ranker
-    allows it; landmarks and knots stay those of all rows (`results_.shared`). The best rankers are
+    allows it; landmarks and knots come from all rows (`results_.shared`). The best rankers are
     fitted to all rows, and their scores, standardized within queries, are averaged.
 
     Choosing one of many settings overfits, and means of several good ones rank better. So little

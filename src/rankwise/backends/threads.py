@@ -50,7 +50,7 @@ def _controller() -> ThreadpoolController:
 
 
 class _OneThread:
-    """One thread as long as anyone asks for it: limits are those of the process."""
+    """One thread as long as anyone asks for it: limits apply to the whole process."""
 
     def __init__(self) -> None:
         self.lock = Lock()

@@ -173,7 +173,7 @@ def deal_into_folds(y: Array, groups: QueryGroups, n_folds: int) -> tuple[Index 
     """The fold of each row (-1: never held out), and which held-out rows are compared.
 
     Queries with different labels are dealt in turn. If there is only one, its rows are dealt in the
-    order of their labels, and those of a fold are compared. None if every fold could not have two
+    order of their labels, and the rows of a fold are compared. None if some fold would not have two
     different labels.
     """
     order = np.lexsort((y, groups.codes))
@@ -230,7 +230,7 @@ def read_trees(text: str, n_features: int) -> Any:
 
 
 def check_trees(text: str, n_features: int) -> None:
-    """Refuse a text whose trees are not those of a ranker on rows with this many features."""
+    """Refuse a text unless its trees rank rows with this many features."""
     if not isinstance(text, str) or "\nend of trees\n" not in text:
         raise ModelFileError("the text of the trees has no end")
     trees, _, _ = text.partition("\nend of trees\n")
@@ -324,7 +324,7 @@ class BoostedRanker(RankerMixin, BaseEstimator):
         The number of trees. "auto": the number with the best `metric` on held-out queries, up to
         `max_estimators`. Queries with different labels are dealt into `cv` folds in turn. If there
         is only one such query, its rows are dealt into folds in the order of their labels, and
-        those of a fold are compared. If there are too few rows for that, 100 trees.
+        the rows of a fold are compared. If there are too few rows for that, 100 trees.
     learning_rate : float, default=0.05
         The share of a tree's values that is added to the scores.
     max_leaf_nodes : int, default=15
@@ -529,7 +529,7 @@ class BoostedRanker(RankerMixin, BaseEstimator):
         return Grower(rows, y, in_order, objective, self._settings(X.shape)), metric, X, groups
 
     def _objective(self, y: Array, groups: QueryGroups) -> RankRLSObjective | None:
-        """The objective; None for that of LightGBM, after checks that its errors lack."""
+        """The objective; None for LightGBM's, after checks that its errors lack."""
         if self.loss == "rankrls":
             return RankRLSObjective(self.ties, self.weighting)
         if (self.ties, self.weighting) != ("include", "rows"):

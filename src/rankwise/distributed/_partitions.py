@@ -35,7 +35,7 @@ class Partition:
 
     `where` is the name of the partition (or its file) in error messages, `first_row` is the number
     of its first row there, and `rows` are the rows that were selected from it (None for all).
-    `numbers` are the numbers of its rows among those of all partitions, where they are needed.
+    `numbers` are the numbers of its rows among all partitions' rows, where they are needed.
     """
 
     X: Any
@@ -425,7 +425,7 @@ def surveyed(partitions: Partitions, run: Callable[..., Any]) -> tuple[Partition
 
 
 def with_whole_queries(partitions: Partitions, overview: Overview) -> Partitions:
-    """Partitions of whole queries: the rows of split queries are moved to partitions of their own.
+    """Partitions of whole queries: the rows of split queries are moved to new partitions.
 
     If rows are sorted by query, only queries at the boundaries of partitions are moved, and often
     all of them to a single partition.

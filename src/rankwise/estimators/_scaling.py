@@ -119,8 +119,8 @@ def choose_scale(
 def spread(statistics: ColumnStatistics) -> float:
     """The ratio of the largest to the smallest scale of features that vary.
 
-    It is that of standard deviations, or of ranges if that is smaller: a feature that is 0 in all
-    but a few rows, such as a rare word, has a small deviation but an ordinary range.
+    The ratio of standard deviations, or of ranges if it is smaller: a feature that is 0 in all but
+    a few rows, such as a rare word, has a small deviation but an ordinary range.
     """
     varies = statistics.deviation > 0
     deviations = statistics.deviation[varies]
@@ -151,8 +151,8 @@ def learn_scaling(
     """Store the scaling with this name as fitted attributes.
 
     These are `scale_`, `scaling_`, `feature_range_` and, for gamma="scale", `gamma_`.
-    ``statistics(scaling)`` returns those of all rows after a scaling within queries, or as they
-    are; it is called only if they are needed.
+    ``statistics(scaling)`` returns the statistics of all rows after a scaling within queries, or as
+    they are; it is called only if they are needed.
     """
     scaling: Scaling | None = None if name is None else QUERY_SCALINGS.get(name)
     found: ColumnStatistics | None = None
@@ -180,8 +180,8 @@ def known_range(overview: ColumnStatistics) -> Array | None:
 def kept_of_all_rows(ranker: Any, space: Any) -> tuple[str, ...]:
     """What a ranker computed from all of its training rows, beside the scaling itself.
 
-    Hold-outs keep it, held-out rows included; see `HeldOutScores.shared`. `space`
-    is that of the ranker, or its class.
+    Hold-outs keep it, held-out rows included; see `HeldOutScores.shared`. `space` is the ranker's
+    space, or its class.
     """
     words = [*space.shared]
     if _has_points(ranker) and "landmarks" in words:
@@ -262,7 +262,7 @@ def warn_of_scaled_queries(owner: Any, method: str, groups: QueryGroups, *, name
 def warn_of_queries(
     subject: str, method: str, groups: QueryGroups, trained: tuple[int, int], *, named: bool
 ) -> None:
-    """Warn if rows can hardly be those of whole queries.
+    """Warn if rows can hardly be whole queries.
 
     They are too many for one query, and their queries are not `named`, or each is the only one of
     its query. `subject` says who does what within queries, and `trained` has the number of training
@@ -299,7 +299,7 @@ def speaking_for_parts() -> Iterator[None]:
 
 
 def warn_of_far_values(ranker: Any, X: Any, method: str) -> None:
-    """Warn if values of new rows are far from those of the training rows."""
+    """Warn if values of new rows are far from the values of the training rows."""
     known, given = getattr(ranker, "feature_range_", None), as_given(X)
     if known is None or is_sparse(given):
         return
@@ -318,8 +318,8 @@ def warn_of_far_values(ranker: Any, X: Any, method: str) -> None:
     more = f" and {len(far) - 3} more" if len(far) > 3 else ""
     k = int(far[0])
     warn(
-        f"{type(ranker).__name__}.{method} got values far outside those of the training rows, in "
-        f"{', '.join(named)}{more}: {new_low[k]:g} to {new_high[k]:g} in {named[0]}, where the "
+        f"{type(ranker).__name__}.{method} got values far outside the range of the training rows, "
+        f"in {', '.join(named)}{more}: {new_low[k]:g} to {new_high[k]:g} in {named[0]}, where the "
         f"training rows have {low[k]:g} to {high[k]:g}. Scale new rows as the training rows were "
         "scaled, for example in a pipeline or by the parameter scale.",
     )
@@ -344,7 +344,7 @@ def _is_within_queries(ranker: Any) -> bool:
 
 
 def _has_points(ranker: Any) -> bool:
-    """Whether landmarks are points, which belong to no query and are in units of their own."""
+    """Whether landmarks are points, which belong to no query and have separate units."""
     landmarks = getattr(ranker, "landmarks", None)
     if landmarks is None or isinstance(landmarks, str):
         return False

@@ -88,7 +88,7 @@ def check_rows(estimator: Any, X: Any, *, reset: bool = False, min_rows: int = 1
 def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     """scikit-learn's `validate_data`, for an X that can be converted without a loss.
 
-    Sparse rows are sorted, without duplicates: SciPy would otherwise sort those of the caller.
+    Sparse rows are sorted, without duplicates: SciPy would otherwise sort the caller's rows.
     """
     _check_cells(X)
     try:

@@ -174,7 +174,7 @@ class ComponentErrors(TableMixin):
         return f"nested error {self.nested_error:.4f}"
 
     def plot(self, **options: Any) -> Axes:
-        """Draw the errors; options are those of `rankwise.plots.plot_component_errors`."""
+        """Draw the errors; see `rankwise.plots.plot_component_errors` for the options."""
         from rankwise.plots import plot_component_errors
 
         return plot_component_errors(self, **options)
@@ -460,7 +460,7 @@ def _fold_errors(folds: list[Array], method: str) -> ComponentErrors:
 def _nested_error(losses: Array, counts: Array | None = None) -> float | None:
     """The error of each unit with the number of components that is best for the others.
 
-    `losses` has shape (p, n_units). With `counts`, units are rows, and each loss is that of a pair
+    `losses` has shape (p, n_units). With `counts`, units are rows, and each loss belongs to a pair
     and counts for both of its rows: without a row, all of its pairs are missing.
     """
     n_units = losses.shape[1]
@@ -491,7 +491,7 @@ def _standard_error(values: Array) -> float:
 class ChosenComponentSpace(Space):
     """Functions of kernel components, chosen by held-out pairs.
 
-    If `chooses_number` is false, the number is that of the space, and only alpha is chosen.
+    If `chooses_number` is false, the space defines the number, and only alpha is chosen.
     """
 
     space: ComponentSpace
@@ -515,7 +515,7 @@ class ChosenComponentSpace(Space):
     def errors(self, problem: Problem, alphas: Sequence[float]) -> list[ComponentErrors]:
         """Held-out errors for every number of components, for each alpha.
 
-        The nested error is that of the rule "best", so that another rule has none.
+        The nested error follows the rule "best", so that another rule has none.
         """
         limit = replace(self.limit, strict=False)
         found = held_out_errors(self.space, problem, alphas, self.options.cv, limit)
@@ -525,7 +525,7 @@ class ChosenComponentSpace(Space):
 
     def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
         """Choose the number of components for each alpha, and fit to all rows."""
-        exact = isinstance(self.options.cv, str)  # folds have components of their own
+        exact = isinstance(self.options.cv, str)  # each fold has different components
         settled = self.with_components(problem) if exact else self
         errors = settled.errors(problem, alphas)
         return settled.fit(

@@ -163,7 +163,7 @@ class KPCRank(FitPairsMixin, ComponentMixin):
     Scores with 1, 2, ..., p components come from one triangular factor, whose leading parts are the
     factors for fewer components (`predict_path`).
 
-    A component has weight 0 if its differences over pairs are linearly dependent on those of the
+    A component has weight 0 if its differences over pairs are linearly dependent on differences of
     previous components. Examples are a component that is constant within queries, and all
     components beyond the number of rows minus the number of queries. `idle_components_` lists them.
 
@@ -201,7 +201,7 @@ class KPCRank(FitPairsMixin, ComponentMixin):
         Number of components in use.
     eigenvalues_ : ndarray of shape (n_components,)
         Eigenvalues of the centred kernel, which are the sums of squares of components over training
-        rows. With selection="spectral", those of F'LF.
+        rows. With selection="spectral", eigenvalues of F'LF.
     explained_variance_ratio_ : ndarray of shape (n_components,)
         `eigenvalues_` divided by the sum of all eigenvalues.
     coef_ : ndarray of shape (n_components,) or (n_outputs, n_components)

@@ -29,7 +29,7 @@ from rankwise.scaling import SCALINGS
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-MANY_ROWS = 50  # with fewer, grades may well be those of one ranking
+MANY_ROWS = 50  # with fewer, grades may well belong to one ranking
 # By name, and imported when skl2onnx asks: rankers do not depend on what is made of them.
 CONVERTER = "rankwise.export.skl2onnx_converter"
 # What other libraries call the queries of rows, as sizes or as ids.

@@ -238,7 +238,7 @@ def undo_all(stages: Sequence[Stage], rows: Array) -> Array:
 
 
 def draw_rows(stages: Sequence[Any], n_rows: int, rng: np.random.Generator) -> Array:
-    """Rows like those of training, as far as the stages know them; NaN elsewhere."""
+    """Rows like the training rows, as far as the stages know them; NaN elsewhere."""
     *before, last = stages
     return undo_all(before, last.draw(n_rows, rng))
 

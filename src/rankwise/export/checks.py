@@ -51,7 +51,7 @@ class CheckRows:
 
     def scores(self, model: Any, names: tuple[str, ...] | None) -> Array:
         """The scores of the model itself, of shape (n_rows, n_outputs)."""
-        with warnings.catch_warnings():  # of rows far from those of training, as these may be
+        with warnings.catch_warnings():  # of rows far from the training rows, as these may be
             warnings.simplefilter("ignore")
             X = with_texts(self.X, self.texts, names)
             return _columns(predict_with_queries(model, X, self.qid))
@@ -174,7 +174,7 @@ def compare_scores(
     deviations: tuple[Array, Array] | None = None,
     notes: tuple[str, ...] = (),
 ) -> ExportCheck:
-    """Compare scores of shape (n_rows, n_outputs) with those of an exported model."""
+    """Compare scores of shape (n_rows, n_outputs) with the scores of an exported model."""
     groups = QueryGroups.of(rows.qid, len(ours))
     with np.errstate(all="ignore"):  # what is not finite is refused
         error = ours - (theirs + left_out)
@@ -369,7 +369,7 @@ class Export:
     content : str or bytes
         What the target takes. Of an ONNX model, the bytes of the file.
     check : ExportCheck
-        How its scores compare with those of the model.
+        How its scores compare with the model's.
     """
 
     target: str

@@ -32,7 +32,7 @@ class Distilled:
     agreement : float
         The share of pairs (of the same query) that held-out rows have in the order of the model.
     loss : PairedDifference or None
-        By how much NDCG@10 of the model is higher than that of linear rankers on queries held out
+        By how much NDCG@10 of the model exceeds NDCG@10 of linear rankers on queries held out
         from these; None without graded labels.
     n_rows : int
     """
@@ -59,7 +59,7 @@ class Distilled:
 def distil(model: Any, X: Any, y: Any = None, *, qid: Any = None) -> Distilled:
     """Fit a linear ranker to the scores that a model gives to rows.
 
-    This is for targets that take linear models only. The rows are those of queries that the target
+    This is for targets that take linear models only. Take rows of queries like those the target
     will see; they need no labels. What is lost is measured on held-out queries: five times, a
     linear ranker is fitted to four fifths of them.
 
@@ -139,7 +139,7 @@ def _held_out_scores(data: LabelledRows, scores: Array) -> tuple[Array, Any]:
 
 
 def _queries(data: LabelledRows, folds: Any) -> Any:
-    """Rows that are compared: those of a query, or of a fold in one global ranking."""
+    """Rows that are compared: the rows of a query, or of a fold in one global ranking."""
     return folds if data.qid is None else data.qid
 
 

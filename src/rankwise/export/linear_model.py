@@ -190,7 +190,7 @@ def known_span(stages: ModelStages, rows: Any, weights: Array) -> Array | None:
 
 
 def feature_names(stages: ModelStages, given: Sequence[str] | None) -> tuple[str, ...]:
-    """Names of features: those given, those of the model, or f1, f2, ..."""
+    """Names of features: the given names, the model's names, or f1, f2, ..."""
     if given is None:
         if stages.names is not None:
             return stages.names

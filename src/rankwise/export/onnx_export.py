@@ -68,7 +68,7 @@ def to_onnx(
         numbers; "float32" is refused otherwise. Where
         float32 arithmetic would lose digits, a graph with float32 input computes in float64.
     features : sequence of str, optional
-        Names of the features, for the metadata of the file. None: those of the model.
+        Names of the features, for the metadata of the file. None: the names that the model knows.
     rows : array-like or data frame of shape (n_rows, n_features), optional
         Rows on which the export is checked, in the precision in which you have them. None: drawn
         from the range of the training rows.

@@ -191,7 +191,7 @@ def to_elasticsearch(
         Name of the model.
     normalizers : bool, default=False
         Leave the scaling of features to the normalizers of the engine, in place of folding it into
-        the weights. Weights are then those of scaled features, which can be compared.
+        the weights. The weights then apply to scaled features, so that they can be compared.
     positive : bool or None, default=None
         Whether to shift features such that scores are at least 0. None: if the range is known.
     complete : bool, default=False

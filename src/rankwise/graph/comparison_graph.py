@@ -39,7 +39,7 @@ class ComparisonGraph(PairGraph):
     weight : ndarray of shape (n_pairs,)
     context : ndarray of shape (n_pairs, n_columns) or None
         Features of the comparisons themselves. Each column is a further row of the graph, after
-        those of X, and B has its values there: B F is then the differences of features plus the
+        the rows of X, and B has its values there: B F is then the differences of features plus the
         context, if the features of these rows are unit vectors (see `ContextSpace`).
     group_of_pair : ndarray of shape (n_pairs,) or None
         The group of each comparison, numbered from 0, if whole groups are to be held out.

@@ -127,7 +127,7 @@ class PairGraph(ABC):
         """Every pair once, about `block_size` of them at a time."""
 
     def rhs(self, y: Any = None) -> Array:
-        """The right-hand side: L y, or that of the margins if the graph has them."""
+        """The right-hand side: L y, or B'W times the margins if the graph has them."""
         y = required(y)
         return backend_of(y).array(self @ backend_of(y).array(y))
 
@@ -152,7 +152,7 @@ class PairGraph(ABC):
 def required(y: Any) -> Any:
     """y, which only a graph of comparisons can do without."""
     if y is None:
-        raise DataError("A graph of queries has no margins of its own: pass scores y.")
+        raise DataError("A graph of queries has no margins: pass scores y.")
     return y
 
 
@@ -415,7 +415,7 @@ class QueryGraph(PairGraph):
     def row_weights(self) -> Array | None:
         """The weight of each row, or None.
 
-        If all queries have the same weight, those of a query are divided by the largest of them:
+        If all queries have the same weight, row weights are divided by the largest of their query:
         L is the same, and products of weights are neither too large nor too small.
         """
         weights = self.groups.row_weights
@@ -434,7 +434,7 @@ class QueryGraph(PairGraph):
     @cached_property
     def query_totals(self) -> Array:
         """The sum of the weights of the rows of each query: without weights, their number."""
-        # A sum over levels: the total of a query with a single level is exactly that of the level.
+        # A sum over levels: the total of a query with a single level equals the level's exactly.
         return _sums(self.query_of_level, self.level_totals, len(self.query_sizes))
 
     @cached_property
@@ -450,7 +450,7 @@ class QueryGraph(PairGraph):
 
     @cached_property
     def pair_weight(self) -> Array:
-        """The weight of a pair of each query, in addition to those of its rows."""
+        """The weight of a pair of each query, in addition to the weights of its rows."""
         weight = pair_weight(self.weighting, self.query_totals, self.pair_totals)
         if self.groups.weights is not None:
             weight = weight * self.groups.weights
@@ -728,6 +728,6 @@ def combine_weighted(
     group_means = row_scale(1.0 / of_group, on.group_sums(group_of_level, n_groups, sums))
     X -= means[level]
     combined: Array = row_scale(a[level], X)
-    if n_levels > n_groups:  # otherwise the means of levels are those of groups
+    if n_levels > n_groups:  # otherwise the means of levels are the means of groups
         combined += row_scale(b[group_of_level], means - group_means[group_of_level])[level]
     return combined

@@ -4,7 +4,7 @@ What leaves depends on the problem:
 
 - single comparisons, or their groups, if the problem has comparisons;
 - whole queries, if at least two of them have different labels;
-- pairs of rows, if there is one ranking; single rows, if the loss is that of a regression;
+- pairs of rows, if there is one ranking; single rows, for a regression;
 - parts of the rows in these two cases, if rows have weights;
 - folds of queries, or parts of the rows or of the comparisons, with conjugate gradients.
 
@@ -171,7 +171,7 @@ def preference_slope(problem: Problem, lam: float, *, kernels: bool) -> float | 
 
     None if it costs too much, or if exact hold-outs are not possible.
 
-    Every difference is that of the fit without the comparison or, if there are groups, without its
+    Every difference comes from the fit without the comparison or, with groups, without its
     group or fold of groups, on at most COMPARISONS of them. With features and landmarks, it costs
     about as much as a fit. A kernel matrix needs an eigendecomposition: only with `kernels`, and up
     to KERNEL_ROWS rows.

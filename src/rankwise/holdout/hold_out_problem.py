@@ -126,7 +126,7 @@ class HoldOutProblem:
         return np.asarray(to_host(values)) if is_sent(self.problem.X) else values
 
     def by_output(self, values: Array) -> Array:
-        """Values without their last axis, that of outputs, if y is a vector."""
+        """Values without their last axis, the axis of outputs, if y is a vector."""
         return values[..., 0] if self.n_outputs is None else values
 
 

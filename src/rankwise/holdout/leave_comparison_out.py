@@ -44,7 +44,7 @@ Excess = Callable[[Index], Array]
 class HeldComparisons(ABC):
     """Comparisons that can be held out.
 
-    `excess`, if comparisons have a context, is that of `ContextSpace.without`: without a set of
+    `excess`, if comparisons have a context, comes from `ContextSpace.without`: without a set of
     comparisons, its columns have another scale.
     """
 
@@ -422,7 +422,7 @@ def without_items(
 ) -> Iterator[tuple[Index, Index, Array]]:
     """Predictions for comparisons of items none of whose comparisons are known.
 
-    With `both`, every comparison without those of either of its items; otherwise each item in
+    With `both`, every comparison without all comparisons of its two items; otherwise each item in
     turn. Yields the numbers of comparisons, the side of the item that is held out (0 and 1; 0 for
     both), and predictions of shape (n_lams, n, n_outputs).
     """

@@ -31,7 +31,7 @@ COLUMNS = 128  # permutations at a time in a compiled loop: their rows stay in t
 SHORT_ROUNDING = 2.0**-20  # of differences of two products in single precision: over 10 * 2^-24
 SHORT_SLOPE = 2.0**60  # with larger ones, single precision could overflow
 PADDING = 32  # numbers of single precision in the steps of a compiled loop
-MOST_ROWS = 256  # with more, a matrix is large enough for threads of its own
+MOST_ROWS = 256  # with more, a matrix is large enough for several threads
 MOST_LEVELS = 5  # with more, one system for all pairs of levels is faster
 STACK_BYTES = 4 * 2**20  # of the matrices of a stack
 HUGE = 996  # labels are multiplied by a power of two to about 2^996: products give signs
@@ -64,8 +64,8 @@ def permuted_errors(problem: HoldOutProblem, labels: Array, units: QueryGroups) 
     """Shares of pairs in the wrong order, shape (n_alphas, n_columns of labels).
 
     Pairs are held out within `units`. Every column of `labels` is a permutation of the others
-    within them, so that all have the same number of pairs with different labels. Two labels are
-    those of `standard_labels`.
+    within them, so that all have the same number of pairs with different labels. If there are two
+    labels, they come from `standard_labels`.
     """
     check_pairs(problem, 0, Pairs(None, keep_ties=False))
     compared, ends = compared_pairs(labels[:, 0], units), np.repeat(units.indptr[1:], units.sizes)
@@ -185,7 +185,7 @@ def stacked_errors(problem: HoldOutProblem, labels: Array, units: QueryGroups) -
     """As `permuted_errors`, without tied pairs: shape (n_alphas, n_columns of labels).
 
     P depends on the labels. But permuting the labels is the same as permuting the rows of the
-    kernel matrix under labels that stay in place: levels and pairs are those of the given labels,
+    kernel matrix under labels that stay in place: levels and pairs come from the given labels,
     and the systems of many permutations are one stack of matrices. Raises LinAlgError if rounding
     errors are too large for the inverses.
     """
@@ -381,12 +381,12 @@ def count_wins(
 ) -> None:
     """Twice the wins of rows with the label `chosen` over others, for columns low:high.
 
-    A tie counts as one. There are two labels; `u` and `v` are those of `add_agreement` for all rows
+    A tie counts as one. There are two labels; `u` and `v` are as in `add_agreement`, for all rows
     i and j. Only rows of one label are visited. The others of that label have an infinite score: in
     their place, a branch would keep the loop from being vectorized.
 
-    The signs of a row are those of single precision if all differences are larger than `margin`,
-    its rounding errors; if not, those of double precision. `short_u` and `short_v` may have
+    The signs of a row are computed in single precision if all differences are larger than `margin`,
+    its rounding errors; if not, in double precision. `short_u` and `short_v` may have
     additional columns, with which loops over all rows have no remainder.
     """
     n, padded = len(u), short_u.shape[1]
@@ -394,7 +394,7 @@ def count_wins(
     scores = np.full((8, padded), np.float32(np.inf))
     for start in range(low, high, 8):
         width = min(8, high - start)
-        for j in range(n):  # eight columns at a time are those of a cache line
+        for j in range(n):  # eight columns at a time fill a cache line
             for k in range(width):
                 own[k, j], weights[k, j] = y[j, start + k], a[j, start + k]
                 scores[k, j] = np.inf if y[j, start + k] == chosen else own[k, j]

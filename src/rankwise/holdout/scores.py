@@ -41,7 +41,7 @@ class HeldOutScores(TableMixin):
     shared : tuple of str
         What was computed from all rows, held-out ones included: "scaling", "choice of scaling",
         "gamma", "landmarks", "components", "knots" or "scale of the context". If it is empty,
-        predictions are those of refits, up to rounding.
+        predictions agree with refits, up to rounding.
     """
 
     alphas: Array
@@ -101,7 +101,7 @@ class HeldOutScores(TableMixin):
         )
 
     def plot(self, **options: Any) -> Axes:
-        """Draw the scores against alpha; options are those of `rankwise.plots.plot_hold_out`."""
+        """Draw the scores against alpha; see `rankwise.plots.plot_hold_out` for the options."""
         from rankwise.plots import plot_hold_out
 
         return plot_hold_out(self, **options)

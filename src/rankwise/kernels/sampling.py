@@ -54,7 +54,7 @@ def pivoted_cholesky_rows(kernel: Kernel, X: Any, n: int, rng: np.random.Generat
 
     Each row is drawn with probability proportional to its diagonal entry of the residual, given
     the rows before it. Rows are proposed in batches, and each is accepted with the probability
-    that corrects for the rows accepted before it; the distribution is that of single draws.
+    that corrects for the rows accepted before it; the distribution is the same as for single draws.
     Returns fewer than n rows if the rank of the kernel matrix is lower. O(m n^2) time and O(m n)
     memory for m rows.
 
@@ -62,7 +62,7 @@ def pivoted_cholesky_rows(kernel: Kernel, X: Any, n: int, rng: np.random.Generat
     ----------
     Chen, Epperly, Tropp, Webber: Randomly pivoted Cholesky: practical approximation of a kernel
     matrix with few entry evaluations. Communications on Pure and Applied Mathematics 78, 2025;
-    the batches are those of Epperly, Tropp, Webber: Embrace rejection, 2024.
+    batches as in Epperly, Tropp, Webber: Embrace rejection, 2024.
     """
     on = backend_of(X)
     residual = _diagonal(kernel, X)

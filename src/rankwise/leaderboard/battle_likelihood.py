@@ -131,7 +131,7 @@ def with_slips(terms: Terms, e: Array) -> Terms:
     """The same with a share s = 1 / (1 + exp(-e)) of verdicts given at random.
 
     P = (1 - s) Q + s / K with the outcome model's Q and K outcomes. With r = (1 - s) Q / P, the
-    probability that a verdict was meant, the derivatives of log P are r times those of log Q, and
+    probability that a verdict was meant, log P has r times the derivatives of log Q, and
     (1 - r) - s by e.
     """
     n_outcomes, q, n = terms.gradient.shape

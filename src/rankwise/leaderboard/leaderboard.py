@@ -68,32 +68,32 @@ class Leaderboard(BaseEstimator):
 
     In a battle of items i and j with covariates x, the advantage of the first item is
     ``eta = theta_i - theta_j + x @ coef``, and P(first wins) is ``1 / (1 + exp(-eta))``
-    (Bradley-Terry) or ``Phi(eta)`` (Thurstone). Ties have a model of their own: Davidson's for the
-    logit link, a threshold for the probit link. Ratings are normal with a variance that the
-    evidence chooses: they are shrunk, but the less, the more battles there are. Coefficients are
-    not shrunk.
+    (Bradley-Terry) or ``Phi(eta)`` (Thurstone). Ties have a separate model: Davidson's for the
+    logit link, a threshold for the probit link. Ratings are normal with a variance chosen by the
+    evidence. They are shrunk towards zero, and less so as the number of battles grows. Coefficients
+    are not shrunk.
 
     Standard errors are robust, by the sandwich formula over groups of battles that may depend on
-    each other, such as those of a session. Intervals of ranks, and the probability of being the
-    best, are those of draws from the joint distribution of all ratings.
+    each other, such as the battles of a session. Intervals of ranks, and the probability of being
+    the best, are computed from draws from the joint distribution of all ratings.
 
     O(n_battles log n_battles + n_items^3) time up to 3,000 parameters, O(n_battles) memory and
-    O(n_items^2) for the covariance. Beyond, conjugate gradients on a sparse matrix take the place
-    of factorizations, and O(n_draws n_items) that of the covariance: 20,000 items with 1,000,000
+    O(n_items^2) for the covariance. Beyond, conjugate gradients on a sparse matrix replace the
+    factorizations, and O(n_draws n_items) draws replace the covariance: 20,000 items with 1,000,000
     battles take about a minute, and 1 GB.
 
     Parameters
     ----------
     link : {"logit", "probit"}, default="logit"
-        The model of Bradley and Terry, or that of Thurstone.
+        The model of Bradley and Terry, or Thurstone's.
     ties : {"model", "half"}, default="model"
-        Whether ties have a probability of their own, or count as half a win for both items.
+        Whether ties have a separate probability, or count as half a win for both items.
     penalty : float, "evidence" or "held-out", default="evidence"
         1 / variance of the ratings. "evidence": where the evidence of the normal approximation is
         largest, with a prior that is worth two items of variance 1. "held-out": the best at
         predicting groups of battles that were held out, in five folds. 0: maximum likelihood.
     position : bool, default=False
-        Whether the first place has an effect of its own, as with home advantage.
+        Whether the first place is an advantage, such as playing at home.
     level : float, default=0.95
         Of all intervals.
     n_draws : int, default=2000
@@ -212,9 +212,9 @@ class Leaderboard(BaseEstimator):
         weight : array-like of shape (n_battles,), optional
             How much each battle counts.
         groups : array-like of shape (n_battles,), optional
-            The session, prompt or voter of each battle. Standard errors are those of independent
-            groups. None: all battles are independent; of a table, those of a column of sessions or
-            prompts, if there is one.
+            The session, prompt or voter of each battle. Standard errors assume independent groups.
+            None: the column of sessions or prompts, if a table has one; otherwise, all battles are
+            independent.
         judge : array-like of shape (n_battles,), optional
             Who judged each battle. Each judge gets a share of verdicts at random and a preference
             for the first place, shrunk towards the common values.
@@ -330,7 +330,7 @@ class Leaderboard(BaseEstimator):
         return by_evidence(likelihood, fixed, begin, show=show)
 
     def _warm_start(self, problem: BattleProblem) -> Array:
-        """The present parameters, by item and judge; those of new ones are zero."""
+        """The present parameters, by item and judge; new items and judges start at zero."""
         layout, params = problem.layout, start(problem.layout)
         n = len(self.items_)  # the old items come first
         params[layout.items][:n] = self.params_["items"]
@@ -481,7 +481,7 @@ class Leaderboard(BaseEstimator):
         Parameters
         ----------
         level : float, optional
-            By default that of the leaderboard.
+            By default the level of the leaderboard.
 
         Returns
         -------
@@ -499,7 +499,7 @@ class Leaderboard(BaseEstimator):
         Parameters
         ----------
         level : float, optional
-            By default that of the leaderboard.
+            By default the level of the leaderboard.
 
         Returns
         -------
@@ -571,13 +571,13 @@ class Leaderboard(BaseEstimator):
         return group
 
     def settled(self) -> NDArray[np.int8]:
-        """For each pair of items, whether their order is settled.
+        """For each pair of items, whether one is better at the confidence level.
 
         Returns
         -------
         ndarray of shape (n_items, n_items)
-            1 where the item of the row is better than that of the column, -1 where it is worse, 0
-            where the two cannot be told apart. Wrong for any of the pairs with probability 1 -
+            1 where the item of the row is better than the item of the column, -1 where it is worse,
+            0 where the two cannot be told apart. Wrong for any of the pairs with probability 1 -
             `level`, by the critical value of Tukey and Kramer.
         """
         check_is_fitted(self)

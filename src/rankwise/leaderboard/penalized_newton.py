@@ -283,7 +283,7 @@ def by_held_out(
 ) -> Mode:
     """The maximum with the penalty of ratings that best predicts groups of battles held out.
 
-    Five folds of whole groups. The penalties of judges are those of the evidence of all battles.
+    Five folds of whole groups. The penalties of judges come from the evidence of all battles.
     """
     n_groups = int(group.max()) + 1
     fold = rng.permutation(n_groups) % min(FOLDS, n_groups)

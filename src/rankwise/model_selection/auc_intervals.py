@@ -63,7 +63,7 @@ class PairOutcomes:
 
     `right` has 1 for a pair in the right order, 1/2 for tied predictions, and `compared` 1 for
     every pair with different labels that was held out (or how often it was). Rows of the same unit,
-    such as a patient, are not independent. `effects` are those of `training_effects` for each unit,
+    such as a patient, are not independent. `effects` has `training_effects` for each unit,
     and NaN where they were not computed. `shared` names what was computed from all rows.
     """
 
@@ -129,7 +129,7 @@ class PairOutcomes:
     def spread(self) -> AUCSpread:
         """Of `auc`, from what each unit adds as a test row and as a training row.
 
-        With the share t of a unit in the outcomes of its own pairs (DeLong's), and the effect e of
+        With the share t of a unit in the outcomes of its pairs (DeLong's), and the effect e of
         its rows on the outcomes of others, the variance is the sum of t^2 + t e over units: a row
         that is easy to predict often helps to predict others, which correlates their outcomes.
         Training rows also make rankers better or worse for all pairs, for which e^2 / 20 is added.
@@ -211,7 +211,7 @@ class PairOutcomes:
         return np.arange(len(self.labels)) if self.units is None else self.units
 
     def _row_classes(self) -> Index:
-        """A class for each row: that of its label if there are two, else the same for all."""
+        """A class for each row: the class of its label if there are two, else the same for all."""
         names, codes = np.unique(self.labels, return_inverse=True)
         return np.asarray(codes if len(names) == 2 else np.zeros(len(codes), np.intp))
 
@@ -366,7 +366,7 @@ class AUCInterval(IntervalResult):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AUCDifference(IntervalResult):
-    """The AUC of one ranker less that of another on the same held-out pairs.
+    """The AUC of one ranker minus the AUC of another on the same held-out pairs.
 
     Attributes
     ----------
@@ -456,7 +456,7 @@ def auc_interval(
         Such as patients with several samples: pairs of groups are held out, and a group, not a
         row, counts as one observation.
     alpha : float or sequence of float, optional
-        Of several, the best is used. None: that of the estimator or, if it is "auto", a grid.
+        Of several, the best is used. None: the estimator's alpha or, if it is "auto", a grid.
     level : float, default=0.95
 
     Returns

@@ -233,7 +233,7 @@ def cross_validate(
     Notes
     -----
     Every query counts the same, whatever its split; one that is held out several times counts once,
-    with the mean of its values. Values of one ranking are those of splits. Rankers of different
+    with the mean of its values. One ranking has a value for each split. Rankers of different
     splits share most of their training rows, so that standard errors over splits are rough.
 
     Examples
@@ -427,7 +427,7 @@ class QueryLearningCurve(TableMixin):
         )
 
     def plot(self, **options: Any) -> Axes:
-        """Draw the curve; options are those of `rankwise.plots.plot_training_sizes`."""
+        """Draw the curve; see `rankwise.plots.plot_training_sizes` for the options."""
         from rankwise.plots import plot_training_sizes
 
         return plot_training_sizes(self, **options)

@@ -138,8 +138,8 @@ def leave_query_out(
 ) -> HeldOut:
     """Predict every query by a ranker trained on the others, without refitting.
 
-    Predictions are those of refits, up to rounding, unless `shared` of the result names something
-    that was computed from all rows. One factorization for each alpha (or one for all of them)
+    Predictions agree with refits, up to rounding, unless `shared` of the result names
+    something computed from all rows. One factorization for each alpha (or one for all of them)
     serves all queries. The dual takes O(m^3) time. The primal takes O(m n^2) time and, for each
     query and alpha, the cube of the number of features or of the rows of the query, whichever is
     smaller.
@@ -219,7 +219,7 @@ def k_fold(
 ) -> HeldOut:
     """Hold out folds of rows of one global ranking, without refitting.
 
-    Predictions are those of refits, up to rounding, given what `shared` of the result names. Rows
+    Predictions agree with refits, up to rounding, given what `shared` of the result names. Rows
     that are scaled within queries are one query here, with their held-out rows. The metric compares
     only rows of the same fold: rankers of different folds have different offsets, which would
     distort pooled predictions. Small folds contain few pairs; for small samples, `leave_pair_out`
@@ -267,7 +267,7 @@ def k_fold(
 def leave_one_out(estimator: Any, X: Any, y: Any, *, alphas: Any = None) -> HeldOut:
     """Predict every row by a regression trained on the others, without refitting.
 
-    Predictions are those of refits, up to rounding, given what `shared` of the result names. This
+    Predictions agree with refits, up to rounding, given what `shared` of the result names. This
     is for `RLS`, whose predictions are meaningful for single rows. The score is the mean
     squared error. Rankers only predict differences: use `leave_pair_out` for them.
 
@@ -469,7 +469,7 @@ class LeavePairOut(TableMixin):
         )
 
     def plot(self, **options: Any) -> Axes:
-        """Draw the errors against alpha; options are those of `rankwise.plots.plot_hold_out`."""
+        """Draw the errors against alpha; see `rankwise.plots.plot_hold_out` for the options."""
         from rankwise.plots import plot_hold_out
 
         return plot_hold_out(self, **options)
@@ -491,7 +491,7 @@ def leave_pair_out(
 ) -> LeavePairOut:
     """Hold out every pair of rows, without refitting.
 
-    Predictions are those of refits, up to rounding, given what was computed from all rows: the
+    Predictions agree with refits, up to rounding, given what was computed from all rows: the
     scaling of features, landmarks, components or knots. `LeavePairOut.shared` names it.
     The estimate is almost unbiased, since rankers are trained on all rows but two. Unlike pooled
     folds, it only compares predictions of the same ranker. For labels 0 and 1 it estimates the
@@ -522,7 +522,7 @@ def leave_pair_out(
         stratum are held out. Not together with `qid` or `pairs`.
     groups : array-like of shape (n_rows,), optional
         Such as patients with several samples: pairs of groups are held out, with all of their
-        rows, and the rows of one are compared with those of the other. There is a factorization
+        rows, and rows are compared across the two groups. There is a factorization
         for each total number of rows in two groups if ``weighting="pairs"``, and one for all of
         them otherwise; with ``ties="exclude"``, one for each set of numbers of rows that the labels
         have left. Not together with `qid` or `pairs`.
@@ -594,12 +594,12 @@ def tournament_scores(estimator: Any, X: Any, y: Any, *, qid: Any = None) -> Arr
 
     The scores order the rows by leave-pair-out, so that a ROC curve can be drawn from them. Rows
     are compared within their query. There are O(m^2) pairs. As in `leave_pair_out`, the scaling of
-    features, landmarks and components are those of all rows; so is an alpha that is chosen.
+    features, landmarks and components come from all rows; so does an alpha that is chosen.
 
     Parameters
     ----------
     estimator, X, y, qid
-        As for `leave_pair_out`; the alpha is that of the estimator, chosen if it is "auto".
+        As for `leave_pair_out`. Alpha is the estimator's, and is chosen if it is "auto".
 
     Returns
     -------
@@ -754,8 +754,8 @@ class LeaveComparisonOut(HeldOutScores):
     Attributes
     ----------
     alphas, score, standard_error, metric, greater_is_better, shared
-        As for `HeldOutScores`; nothing is shared. The standard error is that of groups, if there
-        are any.
+        As for `HeldOutScores`; nothing is shared. The standard error is computed over groups, if
+        there are any.
     differences : ndarray of shape (n_alphas, n_predictions)
         f(first) - f(second), plus what the context adds, by a ranker trained without the
         comparison.
@@ -884,7 +884,7 @@ def leave_comparison_out(
 ) -> LeaveComparisonOut:
     """Predict every comparison by a ranker trained without it, without refitting.
 
-    Predictions are those of refits to the same rows X and the other comparisons, up to rounding: a
+    Predictions agree with refits to the same rows X and the other comparisons, up to rounding: a
     column of the context is scaled without the held-out comparisons. With groups, a comparison is
     predicted without its whole group: a prompt, a rater, a session. All single comparisons take
     little more time than the fits. A group of g comparisons takes O(g^2 d + g^3) time for each
@@ -956,7 +956,7 @@ def leave_item_out(
 ) -> LeaveComparisonOut:
     """Predict comparisons of items that nobody has compared yet, without refitting.
 
-    Predictions are those of refits to the same rows X without the comparisons of these items, up to
+    Predictions agree with refits to the same rows X without the comparisons of these items, up to
     rounding. The features of new items are known: their rows have a part in the scaling of features
     and in landmarks.
 
@@ -967,9 +967,9 @@ def leave_item_out(
         As for `leave_comparison_out`.
     new : {"both", "one"}, default="both"
         "both": a comparison is predicted without all comparisons of either item, as a comparison
-        of two new items. "one": without those of its first item, and again without those of its
-        second: a new item against a known one. There are then two predictions for each comparison,
-        first those without the first items.
+        of two new items. "one": without the comparisons of its first item, and again without the
+        comparisons of its second: a new item against a known one. There are then two predictions
+        for each comparison, first the predictions without the first items.
     groups : array-like of shape (n_pairs,), optional
         Groups of comparisons for standard errors. None: each comparison on its own.
 

@@ -331,7 +331,7 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
           items of a comparison with all their comparisons; an integer is the number of folds of
           groups. A splitter gets ``groups``, and a list has numbers of comparisons.
         - `scoring`: "disagreement" (one minus the accuracy, negated), "accuracy", "log_loss",
-          "brier" or "squared_error" (negated). Probabilities are those of the ranker if it is a
+          "brier" or "squared_error" (negated). Probabilities come from the ranker if it is a
           `PairwiseGP`, and otherwise logistic functions of held-out differences.
         - `refit` is True or False.
 

@@ -144,7 +144,7 @@ def renamed_fields(name: str, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_axes(name: str, owner: Any, lengths: dict[str, int]) -> None:
-    """Check the arrays of a ranker or an object, and then those of the objects in it."""
+    """Check the arrays of a ranker or an object, and then the arrays of the objects in it."""
     for rule in ("n_features_in_: features", *AXES.get(name, "").split(", ")):
         attribute, _, axes = rule.partition(": ")
         if getattr(owner, attribute, None) is not None:

@@ -196,8 +196,8 @@ def _rates(counts: NDArray[Any]) -> NDArray[Any]:
 def _delong_interval(raised: NDArray[Any], found: NDArray[Any]) -> tuple[float, float]:
     """DeLong's 95% interval of the area, on the scale of log odds, so that it stays within 0 and 1.
 
-    An area of 1 has a standard error of 0: the lower end is then that of half a pair in the wrong
-    order, and the upper end is 1. Likewise for an area of 0.
+    An area of 1 has a standard error of 0: the lower end is then taken from half a pair in the
+    wrong order, and the upper end is 1. Likewise for an area of 0.
     """
     n, p = raised.sum(), found.sum()
     below = n - np.cumsum(raised) + raised / 2  # negatives that a positive of this score beats

@@ -98,7 +98,7 @@ def plot_importance(importance: Any, *, top: int = 20, ax: Axes | None = None) -
 
 
 def feature_names(names: Sequence[str] | None, n: int, ranker: Any = None) -> list[str]:
-    """Names of features: those given, those of the ranker, or x0, x1, ..."""
+    """Names of features: the given names, the ranker's names, or x0, x1, ..."""
     if names is None:
         names = getattr(ranker, "feature_names_in_", None)
     if names is None:

@@ -109,10 +109,10 @@ def plot_win_matrix(
     top: int | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw how often the item of each row wins against that of each column, as a heat map.
+    """Draw how often the item of each row wins against the item of each column, as a heat map.
 
-    With up to 12 items, cells have percentages. Blue: the item of the row wins more often; red: it
-    loses more often; pairs that never met are empty. Columns have numbers instead of long names.
+    With up to 12 items, cells show percentages. Blue: the item of the row wins more often; red: it
+    loses more often; pairs that never met are empty. Columns show numbers instead of long names.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def plot_comparisons(
     Height is the score; without scores, the share of its comparisons that an item won. Lines are
     wider for pairs that were compared more often. Red dashed lines are surprises: the lower item
     won more often than the higher one. Items that no chain of comparisons connects cannot be
-    compared with each other: each connected group has a colour and marker of its own, and more than
+    compared with each other: each connected group has a separate colour and marker, and more than
     one group is named below the figure.
 
     Parameters
@@ -299,7 +299,7 @@ def _across(
 ) -> NDArray[Any]:
     """Horizontal positions: group beside group, and within a group neighbours near each other.
 
-    Within a group, the order is that of the eigenvector of the Laplacian with the smallest positive
+    Within a group, items follow the eigenvector of the Laplacian with the smallest positive
     eigenvalue, after the heights, which are shown already, are taken out of it.
     """
     across = np.zeros(len(height))

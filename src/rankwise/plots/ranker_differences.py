@@ -137,8 +137,8 @@ def plot_query_values(
 ) -> Axes:
     """Draw the value of a metric on every query, in descending order, with their mean.
 
-    The band is a 95% interval of the mean. Up to 25 queries have their names on the axis; of more,
-    the five with the lowest values are named below it.
+    The band is a 95% interval of the mean. Up to 25 queries are named on the axis; with more
+    queries, the five with the lowest values are named below it.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def _columns(ax: Axes, ranks: NDArray[Any], values: NDArray[Any], color: str, zo
         return
     edges, heights = np.append(ranks - 0.5, ranks[-1] + 0.5), np.append(values, values[-1])
     drawn = ax.fill_between(edges, heights, step="post", color=color, lw=0, zorder=zorder)
-    drawn.sticky_edges.y.append(0)  # as those of bars: no margin below 0
+    drawn.sticky_edges.y.append(0)  # as for bars: no margin below 0
 
 
 def plot_differences_from_best(
@@ -337,7 +337,7 @@ def plot_rank_probabilities(
 ) -> Axes:
     """Draw the probability of every rank of every row as a heat map, the best rows first.
 
-    Rows are ordered by their expected rank. With up to 12 ranks, cells have percentages; those
+    Rows are ordered by their expected rank. With up to 12 ranks, cells show percentages; cells
     below one percent are empty.
 
     Parameters

@@ -184,7 +184,7 @@ class BlockSums:
         return 1 if self.queries is None else len(self.queries)
 
     def with_block(self, loss: Loss, X: Any, y: Array, qid: Any) -> BlockSums:
-        """The sums with those of another block."""
+        """The sums with another block added."""
         if loss != self.loss:
             raise ParameterError(
                 "ties or weighting changed since the first block, but the sums of earlier blocks "

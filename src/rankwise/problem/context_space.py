@@ -22,7 +22,7 @@ SAMPLE = 256  # comparisons whose distances set the scale of the context
 
 @dataclass(frozen=True, eq=False)
 class ContextSolution(Solution):
-    """The weights of a ranker, and those of the context of comparisons."""
+    """The weights of a ranker, and the weights of the context of comparisons."""
 
     context: Array
 
@@ -33,7 +33,7 @@ class ContextSpace(Space):
 
     The predicted margin of a comparison is f(x_i) - f(x_j) + z'g, and alpha penalizes
     |f|^2 + |g / scale|^2. The column k of the context is a further item whose only feature is a
-    column of its own, so that everything that solves the problem of the items solves this one.
+    separate column, so that everything that solves the problem of the items solves this one.
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ def _mean_distance(squared: Array) -> float:
 
 
 def with_units(X: Any, n: int) -> Any:
-    """X with n further rows and columns, which are those of the identity."""
+    """X with n further rows and columns, which form an identity matrix."""
     given = as_given(X)
     if is_sparse(given):
         out: Any = sp.block_diag((given, sp.eye_array(n)), format="csr").astype(given.dtype)

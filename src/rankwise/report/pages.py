@@ -22,7 +22,7 @@ from rankwise.metric_names import described, is_gain
 from rankwise.metrics import RankingEvaluation, paired_test
 from rankwise.tables import Column, Table
 
-ENLARGED = 1.25  # text of 10 points in a figure is then as large as that of the page
+ENLARGED = 1.25  # text of 10 points in a figure is then as large as the text of the page
 _SIZE = re.compile(r'(<svg[^>]*?) width="([\d.]+)pt" height="[\d.]+pt"')
 
 
@@ -177,7 +177,7 @@ def write_markdown(page: Page, path: str | os.PathLike[str]) -> Path:
     ----------
     page : Page
     path : path-like
-        Pictures are written beside it: those of card.md are card-1.svg, card-2.svg, ...
+        Pictures are written beside it: for card.md, they are card-1.svg, card-2.svg, ...
 
     Returns
     -------

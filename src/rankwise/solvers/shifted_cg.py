@@ -101,7 +101,7 @@ def _run(
 ) -> tuple[Array, Array, int]:
     """Solutions from 0 for ascending lams, norms of their residuals, and the number of steps.
 
-    With r, p and the step a those of the smallest lam, r_s = size r are those of lam + shift. The
+    With the residual r of the smallest lam, the residual of lam + shift is r_s = size r. The
     ratios of successive sizes are between 0 and 1, so that nothing overflows.
     """
     on = backend_of(b)

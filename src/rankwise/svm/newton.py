@@ -457,7 +457,7 @@ class SmoothedHinge:
 
 
 class SmoothedLoss:
-    """Loss, gradient and products with the Hessian: differences of those of squared hinges."""
+    """Loss, gradient and products with the Hessian: differences of two squared hinges."""
 
     def __init__(self, whole: ActiveLoss, beyond: ActiveLoss, delta: float) -> None:
         self._whole, self._beyond, self._factor = whole, beyond, 0.5 / delta

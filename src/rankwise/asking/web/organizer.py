@@ -162,7 +162,7 @@ def _number(form: dict[str, Any], name: str) -> int:
 
 
 def _per_hour(times: list[float]) -> list[int]:
-    """Answers in each of the last hours; those of a clock that was set back count as now."""
+    """Answers in each of the last hours; answers from a clock that was set back count as now."""
     now, counts = time.time(), [0] * _HOURS
     for when in times:
         ago = max(0, int((now - when) // 3600))

@@ -772,7 +772,7 @@ class LetorBlocks(QueryBlocks[LetorData]):
         return replace(survey, n_bytes=counts.n_bytes, layout="dense" if is_dense else "sparse")
 
     def _pieces(self) -> Iterator[LetorData]:
-        """The rows of each block of text, in arrays of their own."""
+        """The rows of each block of text, in separate arrays."""
         survey = self.survey
         for block in self._blocks(survey.n_features, survey.n_bytes):
             if block.n_rows:

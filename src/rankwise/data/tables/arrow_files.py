@@ -64,7 +64,7 @@ REMEDIES = {
         "encoder)."
     ),
     "date": "Turn dates into numbers, such as days.",
-    "list or object": "Write the entries of lists and objects to columns of their own.",
+    "list or object": "Write the entries of lists and objects to separate columns.",
 }
 SHORT = 64  # letters of an id, up to which arrays of NumPy's texts are small
 

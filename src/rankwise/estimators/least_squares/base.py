@@ -309,7 +309,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
             With ``kernel="precomputed"``, kernel values with all training rows.
         qid : array-like of shape (n_rows,), optional
             The query of every row, if the ranker scales within queries (see `scale_`). None: the
-            rows are those of one query. It has no effect on other rankers. Pass all rows of a query
+            rows belong to one query. It has no effect on other rankers. Pass all rows of a query
             in one call: such a ranker gives other scores if a query is split over two calls, which
             it cannot notice.
 
@@ -490,7 +490,7 @@ class RegularizationPath:
         return pandas.DataFrame(coefs, index=index, columns=columns)
 
     def plot(self, **options: Any) -> Axes:
-        """Draw the coefficients; options are those of `rankwise.plots.plot_coefficient_path`."""
+        """Draw the coefficients; see `rankwise.plots.plot_coefficient_path` for the options."""
         from rankwise.plots import plot_coefficient_path
 
         return plot_coefficient_path(self, **options)

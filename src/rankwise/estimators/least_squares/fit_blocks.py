@@ -67,7 +67,7 @@ class FitBlocksMixin(LeastSquaresRanker):
 
     @explain_calls
     def partial_fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
-        """Add rows to those of earlier calls, as if `fit` were called with all of them.
+        """Add rows to the rows of earlier calls, as if `fit` were called with all of them.
 
         The first call chooses the landmarks among its rows (unless they are points) and must have
         more rows than landmarks; later calls keep these landmarks. Each call costs as much as `fit`
@@ -125,7 +125,7 @@ class FitBlocksMixin(LeastSquaresRanker):
         Parameters
         ----------
         blocks : iterable
-            Triples (X, y, qid), or objects with these attributes, such as those of
+            Triples (X, y, qid), or objects with these attributes, such as the blocks of
             `rankwise.data.LetorBlocks`. It must allow two passes, like a list; a generator is
             accepted only if `landmarks` are points. All rows of a query must be in the same block.
 
@@ -220,7 +220,7 @@ class StepBlocksMixin(LeastSquaresRanker):
         Parameters
         ----------
         blocks : iterable
-            Triples (X, y, qid), or objects with these attributes, such as those of
+            Triples (X, y, qid), or objects with these attributes, such as the blocks of
             `rankwise.data.LetorBlocks`, in NumPy or SciPy arrays. It must allow any number of
             passes, like a list. All rows of a query must be in the same block.
 

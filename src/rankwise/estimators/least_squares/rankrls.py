@@ -28,8 +28,8 @@ class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin):
 
         min_f  1/2 sum_ij W_ij ((y_i - y_j) - (f(x_i) - f(x_j)))^2 + alpha |f|^2,
 
-    where W_ij > 0 for rows of the same query. Although the number of pairs is quadratic, the cost
-    is that of ridge regression. With the Laplacian L of W, the solution is
+    where W_ij > 0 for rows of the same query. Although the number of pairs is quadratic, a fit
+    costs as much as ridge regression. With the Laplacian L of W, the solution is
     w = (X'LX + alpha I)^-1 X'Ly in the primal, and a = (LK + alpha I)^-1 Ly in the dual.
 
     For m rows and n features, the primal takes O(m n^2 + n^3) time and O(n^2) memory in addition
@@ -46,7 +46,7 @@ class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin):
     kernel : str or callable, default="linear"
         "linear", "rbf", "laplacian", "polynomial" (or "poly"), "sigmoid", "cosine",
         "precomputed", a function of two rows, or a kernel of
-        ``sklearn.gaussian_process.kernels``. `WhiteKernel` gives each item a part of its own; rows
+        ``sklearn.gaussian_process.kernels``. `WhiteKernel` gives each item a separate part; rows
         with equal features are the same item, in training and in prediction.
     gamma : float, "scale" or None, default=None
         For the rbf, laplacian, polynomial and sigmoid kernels. None: 1 / n_features. "scale":
@@ -62,7 +62,7 @@ class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin):
         - "query-standard": each feature of each query to mean 0 and variance 1;
         - "query-ranks": each value of a query by its rank, from -1/2 to 1/2;
         - "standard": each feature to mean 0 and variance 1 over the training rows (sparse rows are
-          only divided). With a linear kernel, `coef_` is then that of the features as they are;
+          only divided). With a linear kernel, `coef_` then applies to the features as they are;
         - None: not at all;
         - "auto": "query-minmax" or "standard" with qid, and "standard" without, if it is needed.
           With ``alpha="auto"``, hold-outs on a sample of the queries choose between the two, or

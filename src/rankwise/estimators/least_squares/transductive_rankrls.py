@@ -71,7 +71,7 @@ class TransductiveRankRLS(LeastSquaresRanker):
     landmarks : str or array-like, default="random"
         How they are chosen, as for `SparseRankRLS`.
     scale : str or None, default="auto"
-        As for `RankRLS`; the statistics are those of all rows, labelled or not.
+        As for `RankRLS`; statistics are computed from all rows, labelled or not.
     ties, weighting
         As for `RankRLS`.
     random_state : int or Generator, optional
