@@ -1,4 +1,4 @@
-"""What AutoRanker tried, and what it made of it: values that print themselves."""
+"""Printable results of AutoRanker: what was tried, and what was chosen."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class Part:
 class AutoResults(TableMixin):
     """Every ranker that was tried, with every setting, and its held-out score.
 
-    Print it or show it in a notebook for each ranker at its best setting; `to_frame` has all.
+    Print it or show it in a notebook to see each ranker at its best setting; `to_frame` returns all
+    trials.
 
     Attributes
     ----------

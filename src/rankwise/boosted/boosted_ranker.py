@@ -1,7 +1,7 @@
 """BoostedRanker: gradient boosted trees with the loss of RankRLS, grown by LightGBM.
 
-Texts of trees are checked before LightGBM reads them. It trusts the numbers in a text: a child that
-does not exist makes it read outside its memory.
+Texts of trees are checked before LightGBM reads them. It does not check the numbers in a text: a
+child that does not exist makes it read outside its memory.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Grower:
             )
 
     def start(self, rows: Index | None = None, held_out: Index | None = None) -> Growth:
-        """No trees yet, for all rows or for some, with others to be predicted on the way."""
+        """No trees yet, for all rows or for some, while other rows are predicted on the way."""
         data = self._data if rows is None else self._data.subset(rows)
         booster = self._lightgbm.Booster(self._settings, data)
         if held_out is not None:
@@ -116,7 +116,7 @@ class Grower:
         return Growth(booster, self._objective.on_rows(self._y[rows], self._groups.codes[rows]))
 
     def held_out_scores(self, metric: str, n_folds: int, most: int) -> tuple[Array, int] | None:
-        """The metric of held-out rows with 1, 2, ... trees, over all folds, and the best number.
+        """The metric on held-out rows with 1, 2, ... trees, over all folds, and the best number.
 
         Folds of whole queries; of rows, if fewer than two queries have different labels. Stops at
         `most` trees, or if `PATIENCE` trees do not help. None if there are too few rows.
@@ -309,8 +309,8 @@ class BoostedRanker(RankerMixin, BaseEstimator):
 
         1/2 sum_ij W_ij ((y_i - y_j) - (f(x_i) - f(x_j)))^2,
 
-    the loss of `RankRLS`, where W_ij > 0 for rows of the same query. Trees find interactions and
-    steps that a linear ranker cannot, and do not depend on the scale of features. The number of
+    the loss of `RankRLS`, where W_ij > 0 for rows of the same query. Trees can model interactions
+    and steps, unlike a linear ranker, and do not depend on the scale of features. The number of
     trees is chosen on held-out queries; the trees are then fitted to all rows.
 
     O(m d) time for a tree on m rows with d features, six times this with
@@ -343,9 +343,9 @@ class BoostedRanker(RankerMixin, BaseEstimator):
         The weight of a pair: 1, one over the number of rows of its query, or one over the number
         of pairs of its query; only for ``loss="rankrls"``.
     metric : str, default="auto"
-        What the number of trees is chosen by: a name of `rankwise.metrics.METRICS`, such as
-        "ndcg@10". "auto": ndcg@10 if there are queries and the labels are grades (whole numbers
-        from 0 to 30), otherwise disagreement.
+        The metric by which the number of trees is chosen: a name of `rankwise.metrics.METRICS`,
+        such as "ndcg@10". "auto": ndcg@10 if there are queries and the labels are grades (whole
+        numbers from 0 to 30), otherwise disagreement.
     max_estimators : int, default=1000
         The largest number of trees that "auto" tries. It stops earlier if 50 further trees do not
         help.

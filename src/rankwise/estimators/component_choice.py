@@ -59,7 +59,7 @@ class ComponentOptions:
     rule : {"best", "one_se"}, default="best"
         "best": the number with the smallest held-out error. "one_se": the smallest number whose
         error is within one standard error of the minimum, which is safer if labels are very noisy,
-        and too few components otherwise.
+        but often too small otherwise.
     max_components : int or None, default=200
         The largest number that "cv" tries. None: no limit.
 
@@ -100,8 +100,7 @@ class ComponentErrors(TableMixin):
         for new rows, since it was chosen: by 0.02 to 0.10 in simulations with 40 to 180 rows. The
         nested error was within 0.04 for queries and folds; for pairs of one ranking, it was still
         0.01 to 0.06 too small. None for several outputs, for a single query or fold, and for
-        ``rule="one_se"``, which chooses another number. The choice of ``alpha="auto"`` is not
-        nested.
+        ``rule="one_se"``. The choice of ``alpha="auto"`` is not nested.
 
     Examples
     --------
@@ -515,7 +514,7 @@ class ChosenComponentSpace(Space):
     def errors(self, problem: Problem, alphas: Sequence[float]) -> list[ComponentErrors]:
         """Held-out errors for every number of components, for each alpha.
 
-        The nested error follows the rule "best", so that another rule has none.
+        The nested error follows the rule "best"; there is none for another rule.
         """
         limit = replace(self.limit, strict=False)
         found = held_out_errors(self.space, problem, alphas, self.options.cv, limit)

@@ -123,7 +123,7 @@ class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSqu
 
     @classmethod
     def upgraded_parameters(cls, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Parameters of a model file, which may be of an earlier version, as they are now."""
+        """Parameters from a model file, possibly of an earlier version, in the present form."""
         now = dict(parameters)
         moved = {name: now.pop(name) for name in OPTIONS if name in now}
         if moved and ComponentOptions(**moved) != ComponentOptions():

@@ -89,9 +89,9 @@ class Leaderboard(BaseEstimator):
     ties : {"model", "half"}, default="model"
         Whether ties have a separate probability, or count as half a win for both items.
     penalty : float, "evidence" or "held-out", default="evidence"
-        1 / variance of the ratings. "evidence": where the evidence of the normal approximation is
-        largest, with a prior that is worth two items of variance 1. "held-out": the best at
-        predicting groups of battles that were held out, in five folds. 0: maximum likelihood.
+        1 / variance of the ratings. "evidence": the value that maximizes the evidence of the normal
+        approximation, with a weak prior, worth two items of variance 1. "held-out": the value that
+        best predicts held-out groups of battles, in five folds. 0: maximum likelihood.
     position : bool, default=False
         Whether the first place is an advantage, such as playing at home.
     level : float, default=0.95
@@ -203,8 +203,8 @@ class Leaderboard(BaseEstimator):
         first : array-like of shape (n_battles,), data frame, path or Battles
             Ids of the items that were shown first. Or a table or file with the columns that
             `rankwise.data.read_battles` knows, in place of `second` and `outcome`; `groups` and
-            `judge` are then names of columns, and `context` is a list of such. Or checked battles,
-            in place of all that follows but `item_features`.
+            `judge` are then names of columns, and `context` is a list of names. Or checked battles,
+            which replace all that follows except `item_features`.
         second : array-like of shape (n_battles,)
             Ids of the items that were shown second.
         outcome : array-like of shape (n_battles,)
@@ -216,12 +216,12 @@ class Leaderboard(BaseEstimator):
             None: the column of sessions or prompts, if a table has one; otherwise, all battles are
             independent.
         judge : array-like of shape (n_battles,), optional
-            Who judged each battle. Each judge gets a share of verdicts at random and a preference
-            for the first place, shrunk towards the common values.
+            Who judged each battle. Each judge gets a share of random verdicts and a preference for
+            the first place, both shrunk towards the common values.
         context : array-like of shape (n_battles, n_columns), optional
-            Covariates of battles, as advantages of the first item.
+            Covariates of battles. Code them so that positive values favour the first item.
         items : array-like of shape (n_items,), optional
-            The ids of all items. None: those that occur.
+            The ids of all items. None: the items that occur.
         item_features : pandas DataFrame or dict, optional
             Features of items: rows by id. Ratings are shrunk towards what the features predict.
 
@@ -250,11 +250,11 @@ class Leaderboard(BaseEstimator):
         context: Any = None,
         item_features: Any = None,
     ) -> Leaderboard:
-        """Add battles, which may be of new items.
+        """Add battles, also between new items.
 
-        The result equals a fit to all battles, to the precision of the solver. The solver begins
-        with the present ratings. Parameters are described in `fit`; `item_features` has the
-        features of all items, if the leaderboard has any.
+        The result equals a fit to all battles, to the precision of the solver, which starts from
+        the present ratings. Parameters are described in `fit`; pass `item_features` for all items,
+        if the leaderboard uses them.
 
         Examples
         --------
@@ -413,12 +413,12 @@ class Leaderboard(BaseEstimator):
 
         Two items can be told apart if their ratings differ by more than the critical value of
         Tukey and Kramer, which holds for all pairs at once. A group begins with the best item that
-        is not in a group yet, and goes on to the last one that cannot be told apart from it.
+        is not in a group yet, and ends with the last item that cannot be told apart from it.
 
         Parameters
         ----------
         elo : bool, default=False
-            Whether ratings are in points of Elo with the mean 1,000: 400 points are odds of 10 to
+            Whether to convert ratings to Elo points with mean 1,000: 400 points are odds of 10 to
             1. With the logit link only.
 
         Returns
@@ -585,7 +585,7 @@ class Leaderboard(BaseEstimator):
         return np.vstack([rows(np.arange(k, min(k + BLOCK, n))) for k in range(0, n, BLOCK)])
 
     def predict(self, items: Any = None) -> Array:
-        """The ratings of items, by their ids; None: of all."""
+        """The ratings of items, by their ids; None: of all items."""
         check_is_fitted(self)
         return self.ratings_ if items is None else self.ratings_[self._numbers(items)]
 
@@ -597,13 +597,13 @@ class Leaderboard(BaseEstimator):
         first, second : array-like of shape (n_battles,)
             Ids of items.
         context : array-like of shape (n_battles, n_columns), optional
-            None: covariates are zero. The first place has its common effect only if the
+            None: covariates are zero. The effect of the first place is included only if the
             leaderboard was fitted with ``position=True``.
 
         Returns
         -------
         ndarray of shape (n_battles, n_outcomes)
-            That the first wins, that the second wins and, if ties have a model, of a tie.
+            Of a win of the first item, a win of the second and, if ties have a model, a tie.
         """
         check_is_fitted(self)
         a, b = self._numbers(first), self._numbers(second)
@@ -681,7 +681,7 @@ class Leaderboard(BaseEstimator):
     def agreement(self) -> BoardTable:
         """How often two judges agree on battles of the same items in the same group.
 
-        A judge beside itself: how often it agrees with itself where it judged a pair twice, for
+        On the diagonal, how often a judge agrees with itself on pairs that it judged twice, for
         example in both orders.
         """
         names, judge = number_labels(self._judge_of_battles())
@@ -716,9 +716,9 @@ class Leaderboard(BaseEstimator):
     def shares(self) -> BoardTable:
         """For each pair of items that met, observed beside predicted shares of outcomes.
 
-        Shares of wins, losses and ties are of the battles in which not both items were bad, and
-        missing if there are none. The share of those in which both were bad is of all battles of
-        the pair.
+        Shares of wins, losses and ties exclude battles in which both items were bad, and are
+        missing if no other battles remain. The share of such battles refers to all battles of the
+        pair.
         """
         check_is_fitted(self)
         counts, predicted, n = self.pair_counts_, self.pair_shares_, len(self.items_)
@@ -766,8 +766,8 @@ class Leaderboard(BaseEstimator):
         ----------
         n_pairs : int, default=1
         strategy : {"bald", "eubo", "thompson", "random"} or object, default="bald"
-            "bald": the pair whose outcome says most about the ratings; "eubo" and "thompson"
-            look for the best item. An object has the method `choose`, as in
+            "bald": the pair whose outcome is most informative about the ratings; "eubo" and
+            "thompson" look for the best item. An object has the method `choose`, as in
             `PairwiseGP.suggest_pair`.
         candidates : array-like of shape (n_candidates, 2), int or None
             Pairs of ids to choose from, the number of pairs to draw, or None for all.

@@ -74,8 +74,7 @@ class FitBlocksMixin(LeastSquaresRanker):
         on its rows, including O(r^3) time for r landmarks, so pass at least as many rows as
         landmarks at a time. After `fit`, which does not store sums, `partial_fit` starts again.
         `alpha` may change between calls, but not from a number to "auto"; other parameters may not
-        change. As long as there are no pairs
-        that count, all scores are 0.
+        change. All scores are 0 until there are pairs that count.
 
         Parameters
         ----------
@@ -363,8 +362,8 @@ class CheckedBlocks:
     """Blocks (X, y, qid) that are validated one by one, and scaled.
 
     The first pass resets the ranker and chooses the scaling by the first block. If that needs
-    statistics of all rows, there is a pass over the blocks to collect them. `repeated` says whether
-    there are several passes in any case, and `host_only` that tensors are refused.
+    statistics of all rows, there is a pass over the blocks to collect them. `repeated`: whether
+    there are several passes in any case. `host_only`: whether to refuse tensors.
     """
 
     def __init__(
