@@ -66,7 +66,7 @@ def hold_out_problem(
 ) -> HoldOutProblem:
     """Validate an estimator, which is cloned, and its training data.
 
-    `unlabelled` says whether some rows may have no label, if the estimator takes them.
+    `unlabelled`: whether rows without labels are allowed, if the estimator supports them.
     """
     ranker, given = least_squares(estimator, alphas)
     weights = {"query_weight": query_weight, "sample_weight": sample_weight}
@@ -145,9 +145,9 @@ def leave_query_out(
     smaller.
 
     Landmarks of `SparseRankRLS`, components of `KPCRank` and knots of `AdditiveRankRLS` are
-    computed from all rows: held-out rows do not affect the weights, but they may affect these. So
-    may they with ``gamma="scale"``, and with the choice of ``scale="auto"``, which stays the same.
-    The graph of `TransductiveRankRLS` has all rows: held-out rows are rows without labels.
+    computed from all rows: held-out rows do not affect the weights, but they may affect these. The
+    same holds for ``gamma="scale"``, and for the choice of ``scale="auto"``. The graph of
+    `TransductiveRankRLS` has all rows: held-out rows are rows without labels.
 
     With ``scale="standard"`` and a linear kernel, features are standardized again without each
     query, from sums: one system of the size of the features for each query and alpha. If that
@@ -372,7 +372,7 @@ class Units(NamedTuple):
 def check_two_rows(labels: Array) -> None:
     """Labels must be single numbers, and each of two labels must have two rows.
 
-    With the only row of one of two labels held out, the others say nothing about the order."""
+    With the only row of one of two labels held out, the other rows define no order."""
     if labels.ndim > 1:
         raise DataError(f"One label per row is needed: got {labels.shape[1]} columns of y.")
     names, counts = np.unique(labels, return_counts=True)
@@ -524,8 +524,8 @@ def leave_pair_out(
         Such as patients with several samples: pairs of groups are held out, with all of their
         rows, and rows are compared across the two groups. There is a factorization
         for each total number of rows in two groups if ``weighting="pairs"``, and one for all of
-        them otherwise; with ``ties="exclude"``, one for each set of numbers of rows that the labels
-        have left. Not together with `qid` or `pairs`.
+        them otherwise; with ``ties="exclude"``, one for each combination of remaining rows per
+        label. Not together with `qid` or `pairs`.
     return_differences : bool, default=False
         Whether to return the pairs and their differences: O(m^2) memory for each alpha.
     random_state : int or Generator, optional
@@ -901,8 +901,8 @@ def leave_comparison_out(
         None: the alpha of the estimator or, if it is "auto", a grid that follows the scale of the
         data.
     metric : {"accuracy", "log_loss", "brier", "squared_error"}, default="squared_error"
-        What `best_alpha` is chosen by. The result has all of them. ``alpha="auto"`` is chosen by
-        the squared error, too. The accuracy is often the same for many alphas.
+        What `best_alpha` is chosen by. The result contains all of them. ``alpha="auto"`` also uses
+        the squared error. The accuracy is often the same for many alphas.
     n_splits : int, optional
         Number of folds of groups (or of single comparisons) to hold out. None: one at a time.
 
@@ -957,8 +957,8 @@ def leave_item_out(
     """Predict comparisons of items that nobody has compared yet, without refitting.
 
     Predictions agree with refits to the same rows X without the comparisons of these items, up to
-    rounding. The features of new items are known: their rows have a part in the scaling of features
-    and in landmarks.
+    rounding. The features of new items are known: their rows contribute to the scaling of features
+    and to landmarks.
 
     Parameters
     ----------
@@ -971,7 +971,7 @@ def leave_item_out(
         comparisons of its second: a new item against a known one. There are then two predictions
         for each comparison, first the predictions without the first items.
     groups : array-like of shape (n_pairs,), optional
-        Groups of comparisons for standard errors. None: each comparison on its own.
+        Groups of comparisons for standard errors. None: every comparison is a group.
 
     Returns
     -------

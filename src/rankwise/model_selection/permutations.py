@@ -1,4 +1,4 @@
-"""Permutations: of labels, to test a held-out score, and of features, to see which matter."""
+"""Permutations of labels, to test a held-out score, and of features, to measure importance."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class PermutationTest(TableMixin):
     ----------
     score : float
         The area under the ROC curve (for more than two labels, the share of pairs in the right
-        order) of held-out pairs, of several alphas the best one; or another held-out score.
+        order) of held-out pairs, at the best of several alphas; or another held-out score.
     null : ndarray of shape (n_permutations,)
         The same for permuted labels, in the order of the permutations.
     metric : str, default="AUC"
@@ -76,7 +76,7 @@ class PermutationTest(TableMixin):
 
     @property
     def p_value(self) -> float:
-        """The share of labellings, the given one included, that are at least as good as `score`."""
+        """The share of labellings, the given one included, whose score is at least as good."""
         return (1 + self.n_as_good) / (1 + len(self.null))
 
     @property
@@ -380,7 +380,7 @@ def permutation_importance(
     may then look important. Within queries its importance is exactly 0.
 
     Rows that the ranker was not fitted to show what it needs; training rows also show what it
-    overfits. Features that say the same may all look unimportant, since one stands in for another.
+    overfits. Redundant features may all look unimportant, since one can replace another.
 
     Takes n_features times n_repeats predictions of all rows. Features of sparse rows without any
     value cost nothing: their importance is 0.
