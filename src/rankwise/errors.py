@@ -113,7 +113,7 @@ class ModelFileError(RankwiseError, ValueError):
 
 
 class ExportError(RankwiseError, ValueError):
-    """A model cannot be written in another form, or that form gives other scores.
+    """A model cannot be exported, or its exported form computes other scores.
 
     Examples
     --------
@@ -140,7 +140,7 @@ class KernelSizeError(RankwiseError, MemoryError):
 
 
 class DeviceError(RankwiseError, RuntimeError):
-    """A device does not exist on this machine, or is not the one that holds the data.
+    """A device does not exist on this machine, or does not hold the data.
 
     Examples
     --------

@@ -165,7 +165,7 @@ class RankRLSObjective:
         return type(self), (self.ties, self.weighting)
 
     def on_rows(self, y: Any, qid: Any = None) -> RowObjective:
-        """The objective of given rows, for estimators that do not know queries.
+        """The objective of given rows, for estimators that do not support queries.
 
         Parameters
         ----------
@@ -281,13 +281,13 @@ class RankRLSObjective:
         return _NAME, self._rows(*_of_dmatrix(dmatrix)).loss(scores)
 
     def catboost_weights(self, qid: Any) -> Array:
-        """Weights with which CatBoost's QueryRMSE is the root of this loss, but for a factor.
+        """Weights with which CatBoost's QueryRMSE is the root of this loss, up to a factor.
 
         Pass them as ``group_weight`` to `CatBoostRanker.fit` or `catboost.Pool`, together with
         ``loss_function="QueryRMSE"``. The rows of a query must be adjacent there.
 
         QueryRMSE compares all rows of a query, and custom objectives of CatBoost see no queries.
-        So tied pairs cannot be excluded in CatBoost.
+        Tied pairs can therefore not be excluded in CatBoost.
 
         Parameters
         ----------

@@ -30,7 +30,7 @@ def quiet(wanted: bool = True) -> Iterator[None]:
 
 
 def is_quiet() -> bool:
-    """Whether progress and remarks are not to be shown."""
+    """Whether progress and remarks are hidden."""
     return _QUIET.get()
 
 

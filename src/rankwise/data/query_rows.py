@@ -266,7 +266,7 @@ def group_file_beside(path: str | os.PathLike[str]) -> Path | None:
 
 
 def read_group_file(path: str | os.PathLike[str], n_rows: int) -> NDArray[np.intp]:
-    """Query ids of `n_rows` rows from a file with the size of a group per line."""
+    """Query ids of `n_rows` rows from a file with one group size per line."""
     sizes = []
     with open(path, encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):

@@ -296,7 +296,7 @@ def _or(value: Any, default: Array) -> Array:
 
 
 def score_stages(model: Any) -> list[Any]:
-    """The stages of a model that gives scores; the last is an ending."""
+    """The stages of a model that predicts scores; the last is an ending."""
     model = getattr(model, "best_estimator_", model)
     if isinstance(model, Pipeline):
         *before, (_, last) = model.steps

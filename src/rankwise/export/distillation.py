@@ -30,7 +30,7 @@ class Distilled:
     ranker : RankRLS
         The linear ranker, fitted to all rows.
     agreement : float
-        The share of pairs (of the same query) that held-out rows have in the order of the model.
+        The share of pairs of held-out rows (of the same query) in the order of the model.
     loss : PairedDifference or None
         By how much NDCG@10 of the model exceeds NDCG@10 of linear rankers on queries held out
         from these; None without graded labels.
@@ -69,8 +69,8 @@ def distil(model: Any, X: Any, y: Any = None, *, qid: Any = None) -> Distilled:
         A fitted ranker, pipeline or search.
     X : array-like, sparse or data frame of shape (n_rows, n_features)
     y : array-like of shape (n_rows,), optional
-        Labels, for the loss in NDCG@10. They are not learned from. If the model was trained on
-        these rows, its own NDCG is too high, and so is the loss.
+        Labels, for the loss in NDCG@10. They are not used for training. If the model was trained on
+        these rows, its NDCG is too high, and so is the loss.
     qid : array-like of shape (n_rows,), optional
         The query of every row. None: one global ranking.
 

@@ -21,7 +21,7 @@ from rankwise.export.onnx_export import append_scores, n_outputs
 
 
 def parser(model: Any) -> Callable[..., list[str]]:
-    """The names of the outputs: variable, or score and, of Gaussian processes, std."""
+    """The names of the outputs: variable, or score and, for Gaussian processes, std."""
 
     def names(scope: Any = None, inputs: Any = None) -> list[str]:
         if not hasattr(model, "predict"):

@@ -19,8 +19,8 @@ def kernel_product(kernel: Kernel, X: Any, Y: Any, V: Array) -> Array:
     """k(X, Y) V, a block of rows of X at a time.
 
     O(n m (d + c)) time for n rows in X, m in Y and c columns in V; 64 MiB of memory besides the
-    result, or one block of the device's size. The product is on the device of X, or on the one
-    that its rows are moved to.
+    result, or one block of the device's size. The product is on the device of X, or on the device
+    to which its rows are moved.
     """
     on = backend_of(X)
     if on.is_host:

@@ -26,7 +26,7 @@ EXHAUSTED = 1e-13  # a smaller share of the trace is rounding error
 
 
 def landmark_points(kernel: Kernel, X: Any, rows: Index) -> Any:
-    """The second argument of the kernel that stands for these rows of X."""
+    """The second argument of the kernel that represents these rows of X."""
     return rows if isinstance(kernel, Precomputed) else X[rows]
 
 

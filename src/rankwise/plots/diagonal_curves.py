@@ -43,11 +43,11 @@ def plot_roc(
     order, where ties count half. For held-out scores of a small sample, use
     `rankwise.model_selection.tournament_scores`. O(m log m).
 
-    The interval of the area is DeLong's, of 95%, on the scale of log odds. The band of a curve has
-    the true positive rates of 95% of 500 bootstrap samples of the positive and of the negative
-    rows, at each false positive rate. Both take the scores as given: they say how much another
-    sample of rows would change the curve, not how much another sample would change the ranker. Only
-    a single curve has a band.
+    The interval of the area is DeLong's, of 95%, on the scale of log odds. The band of a curve
+    covers, at each false positive rate, the true positive rates of 95% of 500 bootstrap samples of
+    the positive and the negative rows. Both treat the scores as fixed: they show how much another
+    sample of rows would change the curve, not how much it would change the ranker. Only a single
+    curve has a band.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def plot_reliability(
 
     Bins hold equally many predictions. Whiskers are 95% Wilson intervals of the observed
     frequency. Probabilities on the diagonal are calibrated. The outcomes must be new to the ranker:
-    on those that it was fitted to, any flexible ranker looks calibrated.
+    on its training outcomes, any flexible ranker looks calibrated.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ def plot_coefficients(
     names : sequence of str, optional
         Names of the features. None: the names that the ranker was fitted with, or x0, x1, ...
     top : int, default=20
-        How many to show, those with the largest absolute values.
+        How many coefficients to show, by decreasing absolute value.
     ax : matplotlib Axes, optional
 
     Examples

@@ -1,4 +1,4 @@
-"""Plots of items: ratings and scores with intervals, who wins against whom, who met whom."""
+"""Plots of items: ratings and scores with intervals, wins, and comparisons."""
 
 from __future__ import annotations
 
@@ -376,11 +376,12 @@ def plot_item_ranking(
     top: int | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Plot rows from best to worst, each score with its 95% interval, and the 95% of its ranks.
+    """Plot rows from best to worst, each score with its 95% interval, and the 95% interval of its
+    rank.
 
     Scores and intervals are relative to the mean score, as in `plot_posterior`. The numbers on the
-    right are the ranks among all rows that 95% of 2,000 draws from the posterior give a row.
-    Intervals of scores that overlap do not say that the order is open: the ranks do.
+    right are the range of ranks in 95% of 2,000 draws from the posterior. To see whether an order
+    is uncertain, compare the ranks: intervals of scores may overlap even if the order is clear.
 
     Parameters
     ----------

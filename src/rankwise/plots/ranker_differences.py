@@ -210,8 +210,8 @@ def plot_differences_from_best(
     The differences are paired: the interval of a candidate comes from its differences from the best
     on the same queries. It is usually much shorter than the intervals of the two means, since an
     easy query is easy for both. A candidate whose interval reaches 0 may be as good as the best.
-    The best of many candidates is partly best by luck, so that the others look a little worse than
-    they are.
+    The best of many candidates is partly best by chance, so that the others look slightly worse
+    than they are.
 
     Parameters
     ----------
@@ -294,7 +294,7 @@ def draw_differences(
 
 
 def plot_null(test: Any, *, ax: Axes | None = None) -> Axes:
-    """Draw how often permuted labels reach which score, and the score of the given labels.
+    """Draw the distribution of scores with permuted labels, and the score of the given labels.
 
     Parameters
     ----------

@@ -73,7 +73,7 @@ class Figure:
     Parameters
     ----------
     svg : str
-        The drawing as SVG, as `rankwise.plots.figure_svg` gives it.
+        The drawing as SVG, as returned by `rankwise.plots.figure_svg`.
     alt : str
         A description, for readers who cannot see it.
     caption : str
@@ -111,7 +111,7 @@ class Page:
     ----------
     title : str
     summary : str
-        One or two sentences on what was done and what came out.
+        One or two sentences on what was done and what was found.
     sections : sequence of Section
     footer : str
 
@@ -246,8 +246,8 @@ def comparison_table(
 ) -> Table:
     """Rankers side by side, the best mean of each metric in bold.
 
-    Every ranker but the first comes with the two-sided p-value of a paired Wilcoxon signed-rank
-    test over queries between it and the first.
+    Every other ranker is compared with the first by the two-sided p-value of a paired Wilcoxon
+    signed-rank test over queries.
 
     Parameters
     ----------

@@ -97,8 +97,8 @@ class ColumnStatistics:
     def without_each(parts: Sequence[ColumnStatistics]) -> Iterator[ColumnStatistics]:
         """The statistics of all parts but one, for each of at least two parts.
 
-        They are sums of what comes before and after. Nothing is subtracted, so a part with
-        outliers takes no digits from the statistics without it.
+        They are sums of what comes before and after. Nothing is subtracted, so the statistics
+        without a part with outliers keep all digits.
 
         Examples
         --------
@@ -254,8 +254,8 @@ class QueryMinMax:
 class QueryStandard:
     """Each feature of each query with mean 0 and variance 1: (x - mean) / standard deviation.
 
-    A feature that is constant within a query becomes 0 there. Of sparse rows, all values of a
-    feature in a query are stored if one of them is: they are the same numbers as for dense rows.
+    A feature that is constant within a query becomes 0 there. In sparse rows, all values of a
+    feature in a query are stored if one of them is: results are the same as for dense rows.
 
     Examples
     --------

@@ -421,7 +421,7 @@ def _kind(value: Any) -> str:
 
 
 def float_column(values: list[Any]) -> Any:
-    """Numbers of any size as floats; those that are too large are infinite, and refused later."""
+    """Numbers of any size as floats; too large numbers become infinite, and are refused later."""
     try:
         return required("pyarrow").array(values, "float64", safe=False)
     except (OverflowError, required("pyarrow").ArrowInvalid):

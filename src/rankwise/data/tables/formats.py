@@ -91,7 +91,7 @@ def compression_of(path: Path) -> str | None:
 
 
 def required(module: str) -> Any:
-    """A module of an optional package, or an error that tells how to install it."""
+    """A module of an optional package, or an error that explains how to install it."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -214,7 +214,7 @@ def check_names_differ(source: Any, names: Sequence[Any]) -> None:
 
 
 def encoding_of(text: bytes) -> str | None:
-    """The encoding that the first bytes of a text name; None if they name none but UTF-8."""
+    """The encoding that the first bytes of a text declare; None for UTF-8 or if there is none."""
     return next((name for mark, name in BYTE_ORDER.items() if text.startswith(mark)), None)
 
 
@@ -248,10 +248,10 @@ def broken_file(path: Path, error: Exception) -> Exception:
 
 
 def parsed_json(text: str) -> Any:
-    """The value of JSON, whose objects have every key once, and whose text can be written.
+    """The value of JSON; duplicate keys, and text that cannot be written, are refused.
 
-    Python alone would take the last of two values, and halves of surrogate pairs. Raises DataError
-    without a place.
+    Python alone would keep the last of two values, and accept halves of surrogate pairs. Raises
+    DataError without a place.
     """
     try:
         value = _DECODER.decode(text)
