@@ -59,9 +59,9 @@ class Item:
     Parameters
     ----------
     id : str
-        What it is called in results.
+        Its name in results.
     text : str
-        What is shown of it; its id if there is nothing else to show.
+        The text that is shown; its id if there is nothing else to show.
     markdown : bool
         Whether the text is Markdown.
     image : str
@@ -102,8 +102,7 @@ class ItemChanges:
     Attributes
     ----------
     added, changed, removed, returned : list of str
-        Ids. A changed item is shown in another way than before; one that returned was removed
-        earlier.
+        Ids. A changed item is displayed differently; a returned item was removed earlier.
     features : list of str
         Ids of items with new features.
     n_answers : int
@@ -133,7 +132,7 @@ class ItemChanges:
         removed: list[str],
         n_answers: int,
     ) -> ItemChanges:
-        """What differs between known items, some of which are present, and the given ones."""
+        """The differences between known items, some of which are present, and the given items."""
         pairs = [(known[item.id], item) for item in given if item.id in known]
         return cls(
             added=[item.id for item in given if item.id not in known],
@@ -145,7 +144,7 @@ class ItemChanges:
         )
 
     def sentences(self) -> list[str]:
-        """What changed, and what becomes of it."""
+        """What changed, and with which consequences."""
         return [
             f"{what}: {_some(names)}. {words}"
             for what, names, words in (
@@ -257,9 +256,9 @@ def read_items(
         file, each line is an item. In a folder, each image or text is an item whose id is the name
         of the file.
     keep_file : callable
-        Keeps the bytes of a picture and gives its name.
+        Stores the bytes of a picture and returns its name.
     id_column, text_column, image_column : str, optional
-        Columns of a table; None: a usual name. Paths of images are those within the folder of the
+        Columns of a table; None: a usual name. Paths of images are relative to the folder of the
         table.
     features : sequence of str
         Columns of numbers that scores may depend on; ("all",) for all columns of numbers.

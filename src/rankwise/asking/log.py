@@ -202,7 +202,7 @@ class Log:
         return [_entry(row) for row in rows]
 
     def append(self, kind: str, body: dict[str, Any], token: str | None = None) -> Entry:
-        """Add an entry, or find the one with this token. It is on the disk at the end."""
+        """Add an entry, or find the entry with this token. It is on the disk at the end."""
         text = json.dumps(body, ensure_ascii=False)
         with self._transaction():
             known = None if token is None else self.find(token)
@@ -241,12 +241,12 @@ class Log:
         return None if row is None else (row[0], row[1])
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with self._lock:
             self._db.close()
 
     def discard(self) -> None:
-        """Let go of the file, and remove it if it is new: no session came of it."""
+        """Close the file, and remove it if it is new: no session was started."""
         self.close()
         if self._created:
             self.path.unlink(missing_ok=True)

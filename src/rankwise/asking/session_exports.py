@@ -1,4 +1,4 @@
-"""What comes out of a session: tables for programs and for spreadsheets, a model, a page."""
+"""The results of a session: tables for programs and for spreadsheets, a model, a page."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ ranking_for_spreadsheets = partial(ranking_csv, for_spreadsheets=True)
 
 
 def ranking_json(session: Session) -> str:
-    """The ranking with intervals, and how it came about."""
+    """The ranking with intervals, and its settings."""
     ranking = exact_ranking(session)
     raters = sum(not rater.dropped for rater in session.raters)
     found = {"raters": raters, "interval": ranking.level, "ranking": ranking.rows()}

@@ -1,4 +1,4 @@
-"""What the answers of a session say: the ranking, reports on raters, and the running fit."""
+"""Results of the answers of a session: the ranking, reports on raters, and the running fit."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Ranking(TableMixin):
     number : ndarray of shape (n_items,)
         The number of each item in the session.
     score, low, high : ndarray of shape (n_items,)
-        Score less the mean score of all items, in units of the noise of an answer, and its
+        Score minus the mean score of all items, in units of the noise of an answer, and its
         interval.
     rank_low, rank_high : ndarray of shape (n_items,)
         Interval of the rank, 1 being the best.
@@ -114,7 +114,7 @@ class Ranking(TableMixin):
         return {name: np.asarray(column).tolist() for name, column in found.items()}
 
     def rows(self, most: int | None = None) -> list[dict[str, Any]]:
-        """One dictionary for each item, the best first, or for so many of the best."""
+        """One dictionary for each item, the best first, or for the best `most` items."""
         columns = self._frame_columns()
         names = ("rank", *(name for name in columns if name != "rank"))
         rows = zip(*(columns[name][:most] for name in names), strict=True)
@@ -152,8 +152,8 @@ class RaterReport:
         The share of answers that are slips, whatever the items, with a 90% interval. Before any
         answer it is 5%, give or take 5%.
     agreement : float
-        How often an answer agrees with the ranking that all other answers give; None if that
-        says nothing about any answer.
+        How often an answer agrees with the ranking by all other answers; None if that cannot
+        predict any answer.
     """
 
     name: str
@@ -210,7 +210,7 @@ class Standing:
 
     @classmethod
     def unknown(cls, ledger: Ledger) -> Standing:
-        """What there is before anything was computed: pairs are chosen at random."""
+        """The result before anything was computed: pairs are chosen at random."""
         n = len(ledger.items)
         return cls(ledger.version, unknown_scores(n), SLIPS, ledger.goal().unknown(n), [])
 

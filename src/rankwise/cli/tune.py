@@ -53,7 +53,7 @@ def tune(
 
     Rankers without exact hold-outs are refitted for each of 5 folds: models whose names do not end
     in rls, and linear models of many sparse features. RankingSearchCV in Python does the same, and
-    has further splits, scores and means of the best rankers.
+    offers further splits, scores and means of the best rankers.
 
     Features are scaled within each query (see --scale). The model file remembers it: predict and
     evaluate scale their data in the same way.

@@ -407,7 +407,7 @@ def leave_query_out(
     predicts its own queries from the sums over all rows and one eigendecomposition. This needs one
     more pass than `fit` and, for each query and alpha, the cube of the number of its rows.
     Landmarks are chosen among all rows, and ``scale="standard"`` uses the means and deviations of
-    all rows; `shared` of the result says so.
+    all rows; `shared` of the result names both.
 
     Parameters
     ----------

@@ -75,9 +75,9 @@ class Partition:
 class Partitions:
     """All rows, as delayed `Partition` objects, and the names of features.
 
-    `shape` is the number of rows and features, or None if it is unknown. `moved` says whether rows
-    are numbered, since they were moved between partitions, and `has_ids`, for LETOR files, whether
-    there are query ids.
+    `shape` is the number of rows and features, or None if it is unknown. `moved`: whether rows are
+    numbered, since they were moved between partitions. `has_ids`, for LETOR files: whether there
+    are query ids.
     """
 
     delayed: Sequence[Delayed]

@@ -67,7 +67,7 @@ class ComparisonGraph(PairGraph):
         return cls(n_rows, first, second, given.margin, given.weight, context, groups)
 
     def with_context_columns(self) -> ComparisonGraph:
-        """With a comparison of weight 0 and margin 0 for each context column, whose unit it is."""
+        """With a comparison of weight 0 and margin 0 as the unit of each context column."""
         assert self.context is not None
         n, none = self.context.shape[1], np.zeros(self.context.shape[1], dtype=np.intp)
         return replace(

@@ -98,7 +98,7 @@ def text_fault(text: str) -> str | None:
 
 
 def join_ids(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Arrays of ids in one, whose ids are what they were.
+    """One array of several arrays of ids, which keeps the ids as they were.
 
     NumPy alone would make floats of signed and unsigned integers, and text of integers beside text.
 
@@ -121,7 +121,7 @@ def entries_of(column: Any) -> list[Any]:
 
 
 def lossless_array(values: Any, name: str) -> NDArray[Any]:
-    """Lists of ids keep them apart; all else is as NumPy has it."""
+    """Lists of ids keep them apart; everything else is converted by NumPy."""
     if isinstance(values, list | tuple) and not any(isinstance(v, list | tuple) for v in values):
         return id_array(values)
     try:

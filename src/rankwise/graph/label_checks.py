@@ -18,7 +18,7 @@ from rankwise.graph.query_groups import QueryGroups
 
 
 def numeric_labels(y: Any) -> Any:
-    """Labels as they are, or, if they are text, the numbers that the text stands for.
+    """Labels as they are, or, if they are text, the numbers that the text represents.
 
     Raises DataError for other text and for numbers beyond float64, with the first row that has
     them, for the name of a column, for masked entries, dates and sparse arrays, and for data frames

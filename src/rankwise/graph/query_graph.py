@@ -34,8 +34,8 @@ class PairGraph(ABC):
         1/2 sum_ij W_ij (p_i - p_j)^2 = p' L p,
 
     so that every pairwise least-squares loss is (y - f)' L (y - f). L is never formed:
-    ``graph @ X`` costs as much as reading X. A root R with L = R'R gives symmetric systems:
-    X' L X = Z'Z with Z = R X, and X' L y = Z't with t = R y.
+    ``graph @ X`` costs as much as reading X. A root R with L = R'R leads to symmetric systems: X' L
+    X = Z'Z with Z = R X, and X' L y = Z't with t = R y.
 
     `QueryGraph` and `ComparisonGraph` implement it.
 
@@ -320,7 +320,7 @@ KERNEL_BYTES = 8 * 2**20  # columns of a kernel matrix that are combined at a ti
 
 @dataclass(frozen=True, eq=False, repr=False)
 class QueryGraph(PairGraph):
-    """Pairs of rows of the same query; if ties are excluded, those with different labels.
+    """Pairs of rows of the same query; if ties are excluded, pairs with different labels.
 
     Rows with equal labels form a level of the query. On a query of n rows whose pairs have weight
     w, the level l of row i having n_l rows,
@@ -329,12 +329,12 @@ class QueryGraph(PairGraph):
 
     with between = w n and within_l = w (n - n_l). If ties count, the query is a single level, and
     within = w n. The two parts are orthogonal projections, so a power of L, such as its square
-    root, has the powers of the two coefficients. This is the low-rank form of sections 2.3 and 3
+    root, takes the powers of the two coefficients. This is the low-rank form of sections 2.3 and 3
     of the RankRLS paper, sorted by eigenvalue.
 
-    If rows have weights v, a pair counts v_i v_j. Sums of weights replace numbers of rows, means
-    are weighted, and (L x)_i is multiplied by v_i. The two parts are then orthogonal in the inner
-    product x' diag(v) y, and the root is
+    If rows have weights v, the weight of a pair is multiplied by v_i v_j. Sums of weights replace
+    numbers of rows, means are weighted, and (L x)_i is multiplied by v_i. The two parts are then
+    orthogonal in the inner product x' diag(v) y, and the root is
 
         (R x)_i = v_i^(1/2) (within_l^(1/2) (x_i - mean_l) + between^(1/2) (mean_l - mean)).
 

@@ -73,7 +73,7 @@ class HoldOutProblem:
         return cls(problem, alphas, columns, n_outputs, scaling, kept)
 
     def shared(self, *, scaling: bool) -> tuple[str, ...]:
-        """What was computed from all rows; `scaling` says whether that includes the scaling."""
+        """What was computed from all rows; `scaling`: whether that includes the scaling."""
         return self.kept if not scaling or self.scaling is None else with_scaling(self.kept)
 
     @property

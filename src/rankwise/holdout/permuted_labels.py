@@ -55,7 +55,7 @@ def permuted(labels: Array, units: QueryGroups, n: int, rng: np.random.Generator
 
 
 def standard_labels(labels: Array) -> Array:
-    """The labels, or, if there are two, numbers with a mean of 0: which ones does not matter."""
+    """The labels, or, if there are two, any two numbers with a mean of 0."""
     names = np.unique(labels)
     return labels if len(names) != 2 else (labels == names[1]) - np.mean(labels == names[1])
 
@@ -312,7 +312,7 @@ def add_agreement(
     high: int,
     agreement: Array,
 ) -> None:
-    """Add pairs in the right order less those in the wrong order, for columns low:high.
+    """Add pairs in the right order minus pairs in the wrong order, for columns low:high.
 
     Row k of `u` and `v` belongs to row i = start + k of the data, and column j - start to a row
     j > i, which is compared with i if j < ends[i]. Without both rows, f_i - f_j is

@@ -68,8 +68,8 @@ class HeldOutScores(TableMixin):
         """Whether the best alpha is the first or last, and clearly better than the next.
 
         Clearly: by more than two standard errors, and by more than 5% of the range of all scores.
-        A squared error is smallest at the last alpha if the features say nothing about the labels,
-        and still larger alphas would not help.
+        If the features are unrelated to the labels, the squared error is smallest at the last
+        alpha, and larger alphas would not help.
         """
         k, n = self.best_index, len(self.alphas)
         if n < 2 or 0 < k < n - 1 or (k > 0 and self.metric == "squared_error"):
@@ -172,7 +172,7 @@ SLOPE_FOLDS = 5
 
 @dataclass(frozen=True, eq=False)
 class ObservedComparisons:
-    """What became of comparisons.
+    """Outcomes of comparisons.
 
     Attributes
     ----------
@@ -220,7 +220,7 @@ class ObservedComparisons:
     def baselines(self) -> dict[str, tuple[Array, Array]]:
         """Differences and probabilities of a random guess, and of "the first one wins".
 
-        The second has the probability with which the first one does win.
+        The second uses the observed share of wins of the first.
         """
         ones = np.ones(len(self.margin))
         total = float(self.weight.sum())

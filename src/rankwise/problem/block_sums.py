@@ -145,7 +145,7 @@ class BlockSums:
     ) -> BlockSums:
         """The sums of a single block, with the sums of folds if alpha will be chosen.
 
-        `one_ranking` says whether all blocks together are one ranking; None: if there is no qid.
+        `one_ranking`: whether all blocks together are one ranking; None: if there is no qid.
         """
         queries: frozenset[Any] | None = None
         if qid is not None or loss.has_intercept:
@@ -221,9 +221,9 @@ class BlockProducts:
     blocks : iterable of (X, y, qid)
         It can be iterated repeatedly.
     loss : Loss
-        One on pairs.
+        A loss on pairs.
     folds : list of sets of query ids
-        With folds, the systems are those without each of them.
+        With folds, there is a system without each of them.
     """
 
     blocks: Iterable[Block]

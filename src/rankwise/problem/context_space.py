@@ -40,7 +40,7 @@ class ContextSpace(Space):
     space : Space
         The space of the items, which takes a context.
     scale : ndarray of shape (n_columns,)
-        By which the context columns of the graph were multiplied.
+        The factors by which the context columns of the graph were multiplied.
     """
 
     space: Space
@@ -55,7 +55,7 @@ class ContextSpace(Space):
     def without_comparisons(self, problem: Problem) -> Callable[[Index], Array]:
         """A function of comparisons to hold out: (scale / scale without them)^2, less 1.
 
-        It is by how much alpha penalizes each column of the context more than with all of them.
+        By this share, alpha penalizes each column of the context more than with all comparisons.
         """
         graph = problem.comparisons
         assert graph.context is not None
@@ -101,7 +101,7 @@ class ContextSpace(Space):
         return Fit(fit.basis if items.basis is None else items.basis, found, fit.residual)
 
     def coordinates(self, problem: Problem) -> Coordinates:
-        """Those of the simplified problem."""
+        """Coordinates of the simplified problem."""
         return self.simplified(problem).coordinates()
 
     def _items(self, problem: Problem) -> RowMatrix:
@@ -116,8 +116,8 @@ class ContextSpace(Space):
 def context_scale(space: Space, X: Any, given: Comparisons) -> Array:
     """Factors that give each context column the mean square of the distance of compared items.
 
-    A column then has the weight of all features together, whatever its unit and theirs, so that
-    alpha shrinks it little. It depends on which items are compared, not on the outcomes.
+    A column then has the weight of all features together, whatever the units, so that alpha shrinks
+    it little. It depends on which items are compared, not on the outcomes.
     """
     assert given.context is not None
     first, second = given.pairs[_sample(len(given))].T

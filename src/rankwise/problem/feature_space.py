@@ -107,8 +107,9 @@ class FeatureSpace(Space):
         """The solver in use: for "auto", the fastest that fits in memory, by a rough estimate.
 
         Primal takes O(m n^2 + n^3) time, dual O(m^2 n + m^3), for m rows and n features;
-        conjugate gradients take O(nnz) time per step. These are not exact. So they are chosen only
-        for sparse rows whose direct solution takes seconds, or if there is no memory for it.
+        conjugate gradients take O(nnz) time per step. Their solutions are not exact, so they are
+        chosen only for sparse rows whose direct solution takes seconds, or if there is no memory
+        for it.
         """
         if self.solver != "auto":
             return self.solver
@@ -169,7 +170,7 @@ class FeatureSpace(Space):
         return problem
 
     def system(self, X: Any, qid: Any) -> FeatureSystem | None:
-        """X'LX and X'Ly, if they are what solves these rows."""
+        """X'LX and X'Ly, if these rows are solved in the primal."""
         return FeatureSystem(X.shape[1]) if self.form(X) == "primal" else None
 
     @property

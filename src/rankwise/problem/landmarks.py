@@ -36,7 +36,7 @@ MOST = 10**6  # landmarks; the kernel matrix of more would need terabytes
 
 
 def check_for_landmarks(kernel: Any) -> None:
-    """Refuse a kernel whose values at all rows do not follow from those at landmarks."""
+    """Refuse a kernel whose values at all rows do not follow from its values at landmarks."""
     if has_own_parts(kernel):
         raise ParameterError(
             "WhiteKernel gives each row a separate part, which does not follow from scores at "

@@ -408,7 +408,7 @@ class Fit:
     """A basis, and a solution in it for each alpha.
 
     `residual` is None unless conjugate gradients stopped before their tolerance was reached: then
-    it is the norm of the gradient, relative to that at 0, for the worst alpha.
+    it is the norm of the gradient, relative to its norm at 0, for the worst alpha.
     """
 
     basis: Any

@@ -125,7 +125,7 @@ class KernelComponents:
     eigenvalues : ndarray of shape (p,)
         Descending.
     total : float
-        Sum of all eigenvalues, including those not in `eigenvalues`.
+        Sum of all eigenvalues, also of those that are not in `eigenvalues`.
     """
 
     A: Array

@@ -249,7 +249,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
 
 
 def make_server(app: Any) -> uvicorn.Server:
-    """A server for an application, which says nothing about itself."""
+    """A server for an application, without a banner."""
     config = uvicorn.Config(
         app,
         log_level="warning",
