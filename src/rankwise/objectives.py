@@ -64,8 +64,8 @@ class RowObjective:
         total = self.graph.degrees.sum() / 2.0
         if total == 0.0:
             raise DataError(
-                f"None of the {self.graph.n_rows} rows has another one to be compared with: the "
-                "loss has no value. Check the labels and the groups."
+                f"None of the {self.graph.n_rows} rows can be compared with another: the loss is "
+                "undefined. Check the labels and the groups."
             )
         error = self._error(scores)
         return float(error @ (self.graph @ error) / total)

@@ -94,7 +94,7 @@ def test_mt_bench_has_two_battles_in_each_row():
     assert b.outcome.tolist() == [0, 0, 2, 1, 0, 2, 0]
     assert b.judge.tolist() == ["g", "g", "h", "g", "g", "h", "h"]
     assert "1 verdict of g1_winner failed" in found.remarks[0]
-    assert "in 1 of them (33%) the verdict turns with the order" in found.remarks[1]
+    assert "in 1 of them (33%) the verdict changes with the order" in found.remarks[1]
 
 
 PANDALM = {

@@ -313,7 +313,7 @@ def test_warnings_say_what_the_battles_lack():
         ({"groups": [1, 2]}, "groups needs one entry"),
         ({"groups": [1, np.nan, 2, 3]}, "groups has no value for battle 1"),
         ({"context": np.zeros((4, 1))}, "'x0' is 0: its coefficient cannot be estimated"),
-        ({"context": np.array([[1.0, 2], [2, 4], [3, 6], [0, 0]])}, "combination of those before"),
+        ({"context": np.array([[1.0, 2], [2, 4], [3, 6], [0, 0]])}, "combination of the columns"),
         ({"context": [[np.nan]] * 4}, "context must be finite"),
         ({"items": ["a", "b"]}, "unknown item 'c'"),
         ({"item_features": {"a": 1}}, "no row for 'b'"),

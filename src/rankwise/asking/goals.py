@@ -235,14 +235,14 @@ class Progress:
 
     def __str__(self) -> str:
         if not self.known:
-            return "How far it is will be known soon."
+            return "The progress will be known soon."
         if self.goal.kind == "order":
             now = (
                 f"{100 * (1 - self.expected_wrong):.0f}% of pairs are expected to be in the right "
                 "order"
             )
         elif self.goal.k == 1:
-            now = f"The first item is the best with {100 * self.certainty:.0f}%"
+            now = f"The first item is the best with probability {100 * self.certainty:.0f}%"
         else:
             now = (
                 f"{self.goal.k - self.expected_wrong:.1f} of the first {self.goal.k} items are "

@@ -296,7 +296,7 @@ def _keep_image(name: str, data: bytes, keep_file: KeepFile) -> str:
     webp = media_type != "image/webp" or data[8:12] == b"WEBP"
     svg = media_type != "image/svg+xml" or b"<svg" in data[:10_000]
     if not (data.startswith(begins) and webp and svg):
-        raise DataError(f"{name} is not what its name says: it does not begin as {media_type}.")
+        raise DataError(f"{name} does not match its name: it does not begin as {media_type}.")
     return keep_file(data, media_type)
 
 

@@ -154,7 +154,7 @@ class Session:
         if features is not None and items is None:
             raise ParameterError("features need items.")
         if path is not None and log is not None:
-            raise ParameterError("Give path or log, not both: each says where answers are kept.")
+            raise ParameterError("Give path or log, not both: each defines where answers are kept.")
         if strategy != "goal":
             from rankwise.estimators.pair_strategies import STRATEGIES
 

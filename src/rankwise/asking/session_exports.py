@@ -116,7 +116,7 @@ def share_page(session: Session) -> str:
     shown = min(len(ranking), _SHOWN)
     caption = (
         f"Scores with {100 * ranking.level:.0f}% intervals, relative to the mean of all items, in "
-        "units of the noise of an answer. Where intervals overlap much, the order is open."
+        "units of the noise of an answer. Where intervals overlap much, the order is uncertain."
     )
     figure = Figure(rank_chart(ranking, shown), f"Scores of {plural(shown, 'item')}", caption)
     blocks: list[Any] = [facts, Text(f"{progress.goal}. {progress}"), figure]

@@ -482,11 +482,11 @@ class BilinearTraining:
         """W before the first step, which is better than anything that was learned."""
         start, *others = self.record.trials["score"]
         warn(
-            "No rate and alpha ranks held-out queries, by more than a standard error, better than "
-            f"W before the first step: {start:.4f} of their triplets are in the right order at the "
-            f"start, and {max(others):.4f} after the best of {len(others)} runs (see trials_). W "
-            "stays as it was. More queries or triplets may help; numbers for alpha and eta0 avoid "
-            "the choice.",
+            "No rate and alpha ranks held-out queries better than the initial W by more than a "
+            f"standard error: {start:.4f} of their triplets are in the right order at the "
+            f"start, and {max(others):.4f} after the best of {len(others)} runs (see trials_). The "
+            "initial W is kept. More queries or triplets may help; numbers for alpha and eta0 "
+            "avoid the choice.",
         )
         self.record = TrainingRecord(trials=self.record.trials, seed=self.record.seed)
         return self.start

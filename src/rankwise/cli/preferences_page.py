@@ -270,5 +270,5 @@ def _ranking(study: PreferenceStudy) -> Figure:
     return Figure(
         figure_svg(ax.figure),
         "Scores of items with intervals, from best to worst",
-        f"At most {SHOWN} items. The numbers on the right are 95% of the ranks of each item.",
+        f"At most {SHOWN} items. The numbers on the right are 95% intervals of the ranks.",
     )

@@ -526,7 +526,7 @@ class _BattleTable(SmallTable):
             turned = int((codes[0] != codes[1])[both].sum())
             remarks.append(
                 f"Both orders were judged in {plural(int(both.sum()), 'row')}; in {turned:,} of "
-                f"them ({turned / both.sum():.0%}) the verdict turns with the order."
+                f"them ({turned / both.sum():.0%}) the verdict changes with the order."
             )
         swapped = np.where(codes[1] < 2, 1 - codes[1], codes[1])
         return [(first, second, codes[0], usable[0]), (second, first, swapped, usable[1])]

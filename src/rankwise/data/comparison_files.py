@@ -129,7 +129,7 @@ def read_comparisons(
     features = [name for name in features if name not in words]
     if words and features:
         warn(
-            f"{table.source}: columns of text are no features, and are left out: "
+            f"{table.source}: columns of text are not features, and are left out: "
             f"{', '.join(words)}."
         )
     if not features:

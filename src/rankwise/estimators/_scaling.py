@@ -282,9 +282,9 @@ def warn_of_queries(
     if max_query_rows > 1 and groups.n_groups == n_rows:
         rows = "one row" if n_rows == 1 else f"{n_rows} rows, each the only one of its query"
         warn(
-            f"{subject} within queries, and a single row says nothing: {method} got {rows}, and "
-            "all such rows get the same values. Pass all rows of a query together, or use a ranker "
-            'with scale="standard".',
+            f"{subject} within queries, and a single row cannot be scaled: {method} got {rows}, "
+            "and all such rows get the same values. Pass all rows of a query together, or use a "
+            'ranker with scale="standard".',
         )
 
 

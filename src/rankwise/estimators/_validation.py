@@ -120,8 +120,8 @@ def query_groups(qid: Any, n_rows: int, query_weight: Any) -> QueryGroups:
         return groups
     if groups.n_groups == 1:
         raise DataError(
-            "query_weight needs at least two queries: got one. It says how much queries count "
-            "relative to each other. Pass qid=, or leave query_weight out."
+            "query_weight needs at least two queries: got one. It weights queries relative "
+            "to each other. Pass qid=, or leave query_weight out."
         )
     return groups.weighted(to_host(query_weight))
 

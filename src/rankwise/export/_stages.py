@@ -355,8 +355,8 @@ class Lookup:
 
     def pull(self, linear: Linear) -> Linear:
         raise ExportError(
-            "a column of categories becomes several features (give each category a feature of its "
-            "own before they reach the model)"
+            "a column of categories becomes several features (make a "
+            "feature for each category before they reach the model)"
         )
 
     def emit(self, graph: Graph, x: Value) -> Value:

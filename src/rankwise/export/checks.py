@@ -191,8 +191,8 @@ def compare_scores(
     if is_finite and not n_pairs:
         if rows.given:
             raise DataError(
-                "The rows give no order to check: the model gives all rows of a query the same "
-                "score, or each query has one row. Give several rows of a query, or no rows."
+                "There is no order to check: all rows of a query have the same score, or each "
+                "query has one row. Give several rows of a query, or no rows."
             )
         notes = (*notes, "The model gives all rows of a query the same score.")
     return ExportCheck(

@@ -150,8 +150,8 @@ def _check_complete(X: Any) -> None:
         values = np.asarray(to_host(X), dtype=np.float64)
     except (TypeError, ValueError):
         raise DataError(
-            "The rows have text, but a linear model needs numbers: give each category a feature of "
-            "its own, and fit to these, or export the model to ONNX."
+            "The rows have text, but a linear model needs numbers: make a feature for each "
+            "category, and fit to these, or export the model to ONNX."
         ) from None
     if np.isnan(values).any():
         column = int(np.argmax(np.isnan(values).any(axis=0)))

@@ -57,8 +57,7 @@ def check_items(items: Any) -> NDArray[Any]:
     for k, name in enumerate(ids.tolist()):
         if seen.setdefault(name, k) != k:
             raise DataError(
-                f"items {seen[name]} and {k} have the same id, {name!r}: every item needs an id of "
-                "its own."
+                f"items {seen[name]} and {k} have the same id, {name!r}: ids of items must differ."
             )
     return ids
 
@@ -238,7 +237,7 @@ def _with_winners(
             return np.where(won >= 0, won, codes)
         if all_ids or (isinstance(entries[k], str) and not is_number(entries[k])):
             raise DataError(
-                f"{place(k)}: the outcome {entries[k]!r} is an item, and also says which side won. "
+                f"{place(k)}: the outcome {entries[k]!r} is both an item and a word for a winner. "
                 'Use "first", "second" and "tie", or give the items other names.'
             )
     return np.where(codes >= 0, codes, won)

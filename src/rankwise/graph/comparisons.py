@@ -131,7 +131,7 @@ class Comparisons:
         Comparisons(2 comparisons of 3 items, 1 tie, 2 groups)
         """
         if outcome is not None and margin is not None:
-            raise ParameterError("Give outcome or margin, not both: they say the same.")
+            raise ParameterError("Give outcome or margin, not both: each is a result.")
         as_side = (lambda side, _: np.asarray(to_host(side))) if items is None else as_ids
         first, second = as_side(first, "first"), as_side(second, "second")
         ids = None if items is None else check_items(items)

@@ -545,7 +545,7 @@ def _scales(x: Array, names: list[str]) -> Array:
     if len(rest) < x.shape[1] or (rest < 1e-10).any():
         k = int(np.argmin(np.append(rest > 1e-10, False)))
         raise DataError(
-            f"The column {names[k]!r} is a combination of those before it "
+            f"The column {names[k]!r} is a combination of the columns before it "
             f"({', '.join(map(repr, names[:k]))}): leave one of them out."
         )
     return np.asarray(scales)

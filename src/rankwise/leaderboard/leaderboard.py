@@ -428,7 +428,7 @@ class Leaderboard(BaseEstimator):
         """
         check_is_fitted(self)
         if elo and self.link != "logit":
-            raise ParameterError('Points of Elo belong to the logit link: use link="logit".')
+            raise ParameterError('Elo points need the logit link: use link="logit".')
         scale, mean = (ELO, ELO_MEAN) if elo else (1.0, 0.0)
         order = np.argsort(-self.ratings_, kind="stable")
         half = self._quantile(self.level) * self.rating_std_
@@ -816,7 +816,7 @@ def _warn_about_maximum(problem: BattleProblem, mode: Mode) -> None:
     elif not mode.converged:
         warn(
             "The ratings did not converge: do not rely on them. Use a larger penalty, or check the "
-            "battles for items that won or lost all of theirs.",
+            "battles for items that won or lost every time.",
             ConvergenceWarning,
         )
 

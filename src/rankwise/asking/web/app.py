@@ -115,7 +115,7 @@ class _AskRoutes(Pages):
             raise HTTPException(
                 403,
                 "This link is not known, or it was for one use. Ask the organizer for a new one; "
-                "the organizer's own stands where rankwise ask was started.",
+                "the organizer's link is in the terminal where rankwise ask was started.",
             )
         organizer = cookie.startswith("organizer.")
         response = RedirectResponse("/organizer" if organizer else "/", status_code=303)

@@ -20,7 +20,7 @@ LARGEST_BODY = 25 * 2**20
 HOST = re.compile(r"(?P<name>[a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.IGNORECASE | re.ASCII)
 FAULT = (
     "This did not work, because of an error in rankwise ask. Answers that were saved are safe. The "
-    "terminal in which it was started has the details."
+    "terminal in which it was started shows the details."
 )
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "

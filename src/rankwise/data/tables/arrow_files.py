@@ -179,8 +179,8 @@ class TableFile(Source):
             reason = str(error).partition("\n")[0].rstrip(".")
             what = {"parquet": "Parquet", "arrow": "Arrow"}.get(self.format, self.format.upper())
             raise DataError(
-                f"{self.path} cannot be read as {what}: {reason}. Is the file whole, and is this "
-                "its format?"
+                f"{self.path} cannot be read as {what}: {reason}. Is the file complete, and is "
+                "this its format?"
             ) from error
         except BROKEN as error:
             raise broken_file(self.path, error) from error

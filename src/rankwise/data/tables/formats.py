@@ -244,7 +244,9 @@ def broken_file(path: Path, error: Exception) -> Exception:
     if isinstance(error, OSError) and error.errno is not None:
         return error  # there is no such file, or it may not be read
     kind = compression_of(path) or "compressed"
-    return DataError(f"{path} is not a whole {kind} file: {str(error).rstrip('.')}. Copy it again.")
+    return DataError(
+        f"{path} is not a complete {kind} file: {str(error).rstrip('.')}. Copy it again."
+    )
 
 
 def parsed_json(text: str) -> Any:

@@ -508,7 +508,7 @@ def from_frame(
     source = Source("The frame")
     names = table.column_names
     if group is not None and qid is not None:
-        raise ParameterError("Give qid or group, not both: they both say which rows are a query.")
+        raise ParameterError("Give qid or group, not both: each defines the queries.")
     roles = Roles.of(
         source.path, names, query=qid, label=label, id=id, features=features, ignore=ignore,
         needs_label=False,
