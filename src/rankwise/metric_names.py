@@ -233,7 +233,7 @@ def is_gain(name: str) -> bool:
 
 
 def _find(name: str, *known: Mapping[str, Metric]) -> tuple[Metric | None, str | None]:
-    """The metric that a name stands for, or None; and the cut-off in the name."""
+    """The metric of a name, or None; and the cut-off in the name."""
     import_module("rankwise.metrics")  # registers the metrics
     match = re.fullmatch(r"([^@]+)(?:@([1-9][0-9]*))?", str(name).lower())
     base, cutoff = match.groups() if match else ("", None)

@@ -370,7 +370,7 @@ def csv_text(
 
 
 def _spreadsheet_cell(cell: Any) -> Any:
-    """Text that a spreadsheet would take for a formula, as text; all else as it is."""
+    """Text that a spreadsheet would take for a formula, as text; everything else as it is."""
     formula = isinstance(cell, str) and cell.lstrip().startswith(("=", "+", "-", "@", "|", "'"))
     return f"'{cell}" if formula else cell
 

@@ -152,7 +152,7 @@ def serve() -> None:
 
 
 def _read(jobs: SimpleQueue[Job]) -> None:
-    """Take jobs; end the process, whatever it is doing, when there is nobody to send any."""
+    """Take jobs; end the process, whatever it is doing, when its parent has ended."""
     while True:
         try:
             jobs.put(pickle.load(sys.stdin.buffer))
@@ -221,7 +221,7 @@ class Background:
         return found.model, found.standing.version
 
     def _run(self) -> None:
-        """Work until the end; whatever that is, nobody is left waiting."""
+        """Work until the end, and let no caller wait after it."""
         try:
             self._work()
         except Exception as error:
@@ -269,7 +269,7 @@ class Background:
             settled = bool(found.error) or exactly or (settled and not new)
 
     def _done(self, job: Job) -> Done:
-        """What the process computed; a process that has ended is forgotten."""
+        """The result of the process; a process that has ended is dropped."""
         found = Done(error="A process to compute with could not be started.")
         if self._worker is not None:
             try:

@@ -24,7 +24,7 @@ _FEW_FUTURES, _FEW_FUTURE_DRAWS = 3, 20  # of many items
 _ROWS = 500  # whose pairs are looked at together
 _MOST_LEFT = 200  # answers left for each item, at most
 KINDS = ("order", "top")
-_NEIGHBOURS = 40  # of many items, only pairs of those that are close in the ranking are candidates
+_NEIGHBOURS = 40  # of many items, only pairs that are close in the ranking are candidates
 _ROUNDS = 8  # in which the worth of all pairs is computed
 _SKIPPED = 0.25  # how a skip lowers the worth of a pair
 Pair = tuple[int, int]
@@ -391,7 +391,7 @@ def choose_pairs(
 
 
 def _candidates(mean: Array, rng: np.random.Generator, *, close: bool) -> Index:
-    """All pairs, or of many items some, the smaller number first.
+    """All pairs, or some pairs of many items, the smaller number first.
 
     These are the pairs that are `close` in the ranking, or else all pairs of some items.
     """

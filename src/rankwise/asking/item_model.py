@@ -140,7 +140,7 @@ def unknown_scores(n_items: int) -> DrawnScores:
 
 @contextmanager
 def _without_warnings() -> Iterator[None]:
-    """Items that were not compared yet, and raters who are new, are nothing to warn about."""
+    """Without warnings about items that were not compared yet, and about new raters."""
     with _filters, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -278,7 +278,7 @@ def _margins(comparisons: Sequence[Comparison]) -> Any:
 
 
 def _standardized(features: Array) -> Array:
-    """Columns with mean 0 and variance 1, without constant ones."""
+    """Columns with mean 0 and variance 1; constant columns are dropped."""
     centred = features - features.mean(axis=0)
     spread = np.sqrt(np.mean(centred**2, axis=0))
     varies = spread > 1e-12 * np.abs(features).max(axis=0, initial=1.0)
@@ -383,7 +383,7 @@ class ManyItems:
         self._scores = self._as_scores(self._coefficients(_DRAWS))
 
     def _proper(self, tau: Array, nu: Array) -> tuple[Array, Array]:
-        """Sites without negative precisions, which surprising answers have: only means match."""
+        """Sites without the negative precisions of surprising answers: only means match."""
         mean, variance = self._without_each()
         left = 1.0 / (1.0 + tau * variance)
         return np.maximum(tau, 0.0), np.where(tau < 0, (nu - mean * tau) * left, nu)
@@ -420,7 +420,7 @@ class ManyItems:
         return DrawnScores(f[0], np.ascontiguousarray(f[1:]))
 
     def _learn(self, y: Array) -> float:
-        """Better variances and a better interval of ties; the largest change of a logarithm."""
+        """Update variances and the interval of ties; returns the largest change of a logarithm."""
         squares = y[:, 0] ** 2 + np.mean(y[:, 1:] ** 2, axis=1)
         compared = self._seen.degree > 0
         counted = np.concatenate((np.full(self._F.shape[1], True), compared))

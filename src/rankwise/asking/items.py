@@ -164,7 +164,7 @@ class ItemChanges:
 
 
 def _some(names: Sequence[str]) -> str:
-    """Names of items, a few of them."""
+    """The names of a few items."""
     shown = ", ".join(name[:40] for name in names[:_NAMED])
     more = len(names) - _NAMED
     return shown if more <= 0 else f"{shown} and {more:,} more"
@@ -286,7 +286,7 @@ def read_items(
 
 
 def _keep_image(name: str, data: bytes, keep_file: KeepFile) -> str:
-    """Keep the bytes of a picture after a look at their first ones, and give their name."""
+    """Keep the bytes of a picture, after a check of the first ones, and return their name."""
     media_type = IMAGE_TYPES.get(Path(name).suffix.lower())
     if media_type is None:
         raise DataError(f"{name} is not an image: use {', '.join(IMAGE_TYPES)}.")
@@ -424,7 +424,7 @@ def _table_items(
 def _name_column(
     path: Path, table: dict[str, list[Any]], text: str | None, image: str | None
 ) -> str:
-    """The column of names where none has a usual name: the first one whose values can be."""
+    """The column of names if none has a usual name: the first one whose values can be names."""
     if len(table) == 1 and text is None:
         (only,) = table
         raise DataError(

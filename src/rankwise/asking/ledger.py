@@ -75,9 +75,9 @@ class Ledger:
         self.version = 0  # number of the last entry
         self.secret = ""
         self.settings = Settings()
-        self.items: list[Item] = []  # without those that were removed
+        self.items: list[Item] = []  # without removed items
         self.number: dict[str, int] = {}  # of each of them, by id
-        self.known: dict[str, Item] = {}  # with those that were removed
+        self.known: dict[str, Item] = {}  # with removed items
         self.of_table: set[str] = set()  # ids that came with a table, not one by one
         self.raters: dict[str, Rater] = {}
         self.answers: dict[int, Answer] = {}  # with skips, by the numbers of their entries

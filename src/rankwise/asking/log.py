@@ -117,7 +117,7 @@ class Log:
             raise SessionFileError(f"{path} cannot be created: {error.strerror}.") from error
 
     def _check(self) -> None:
-        """Refuse a file that is damaged, or not a session; by reading only, so that it stays as is.
+        """Refuse a file that is damaged, or not a session; it is only read, so that it stays as is.
 
         A connection that could write would move the entries of the file "-wal" into a damaged one.
         """
@@ -168,7 +168,7 @@ class Log:
         return db
 
     def _refusal(self, error: sqlite3.DatabaseError) -> SessionFileError:
-        """What to say about a file that SQLite cannot use; a damaged one is copied first."""
+        """The message about a file that SQLite cannot use; a damaged file is copied first."""
         words = " ".join(str(error).split())
         if "locked" in words or "busy" in words:
             return SessionFileError(

@@ -553,7 +553,7 @@ class Session:
             self._background = background
 
     def _choose(self, rater: str, now: float) -> Pair | None:
-        """A pair for a rater: one chosen ahead, or else a random one of those that are close."""
+        """A pair for a rater: a pair that was chosen ahead, or else a random close pair."""
         mine = self._ledger.of_rater(rater)
         n = len(self._ledger.items)
         recent = max(1, min(_RECENT, n * (n - 1) // 6))  # of few pairs, at most a third

@@ -162,7 +162,7 @@ def _pictures(session: Session, ranking: Ranking, items: dict[str, Item]) -> lis
 
 
 def _free_words(session: Session, usual: Sequence[str]) -> dict[str, str]:
-    """Words for outcomes that are no ids: readers take the id of an item for the winner."""
+    """Words for outcomes that are not ids: readers would take the id of an item as the winner."""
     ids = {item.id for item in session.items}
     for words in (usual, *_OTHER_WORDS):
         if ids.isdisjoint(words):

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 _DRAWS = 1000
 _SLIP_PRIOR = (1.0, 19.0)  # a beta distribution with mean 5%
-_UNKNOWN = 1e-6  # a predicted difference below which others do not say who is better
+_UNKNOWN = 1e-6  # a predicted difference that is too small to tell who is better
 _GRID = np.linspace(0.0, 0.5, 201)[1:-1]
 _GROWTH, _FIRST = 1.2, 5  # a new fit after so many more answers
-_LEFT_EVERY = 8  # answers after which those that are left are estimated again
+_LEFT_EVERY = 8  # answers after which the number left is estimated again
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,7 +256,7 @@ class RunningFit:
         model = self._updated(ledger.items, comparisons, exactly=exactly)
         scores = model.scores()
         progress = goal.progress(scores)
-        if progress.met and not self.exact:  # only a fit to all answers says so
+        if progress.met and not self.exact:  # only a fit to all answers decides this
             self._fit(model, comparisons)
             scores = model.scores()
             progress = goal.progress(scores)
@@ -300,7 +300,7 @@ class RunningFit:
         self.n_fitted, self.exact = len(comparisons), True
 
     def _with_answers_left(self, progress: Progress, scores: Scores, slips: float) -> Progress:
-        """With an estimate of the answers left, which is made now and then."""
+        """With an estimate of the answers left, which is updated from time to time."""
         n = len(self.told)
         if progress.met:
             self._left = None

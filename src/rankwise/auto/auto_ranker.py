@@ -466,7 +466,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
     def _try(
         self, data: LabelledRows, folds: Folds, metric: str
     ) -> tuple[list[CandidateTrial], list[str]]:
-        """Trials within the budgets, and which candidates were left out for lack of them."""
+        """Trials within the budgets, and the candidates that exceed them."""
         trials: list[CandidateTrial] = []
         left_out: list[str] = []
         candidates, start = self._candidates(data), perf_counter()

@@ -132,7 +132,7 @@ PLAIN_PIVOT = 1e-6  # relative to the largest pivot: above it, no pivoting is ne
 
 @contextmanager
 def _quiet_about_sparse() -> Iterator[None]:
-    """Without torch's warnings about sparse tensors, which no user can do anything about."""
+    """Without torch's warnings about sparse tensors, which users cannot avoid."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta state")
         warnings.filterwarnings("ignore", "Sparse invariant checks are implicitly disabled")

@@ -698,7 +698,7 @@ class BilinearSGD:
         self._W, self.step, self.totals = W, int(s["step"]), s["totals"]
 
     def _check(self, state: dict[str, Any]) -> None:
-        """Raise an error for a state that no learner like this one can have."""
+        """Raise an error for a state that is not possible for this learner."""
         n_entries = state["cols"].size
         sound: dict[str, Any] = {}
         for name, known in self.state().items():

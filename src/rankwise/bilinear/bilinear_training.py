@@ -467,7 +467,7 @@ class BilinearTraining:
         return min(self.n_steps, max(2000, self.n_steps // 25), max(MIN_STEPS, affordable))
 
     def _order(self, learner: BilinearSGD) -> Order:
-        """How a W orders the held-out triplets; raises DataError if their scores overflow."""
+        """The order of the held-out triplets by a W; raises DataError if their scores overflow."""
         margins = learner.margins(self.Q, self.D, self.aside)
         if not np.isfinite(margins).all():
             raise DataError(SCORES_OVERFLOWED)
@@ -591,7 +591,7 @@ class DensitySearch:
         return len(self.lams) >= MAX_TRIALS or repeated or self._saturated()
 
     def _saturated(self) -> bool:
-        """Whether a much lower λ gave hardly more entries, all trials being too sparse."""
+        """Whether all trials are too sparse, and a much lower λ left hardly more entries."""
         trials = sorted(zip(self.lams, self.densities, strict=True))
         if len(trials) < 2 or max(self.densities) >= self.target:
             return False

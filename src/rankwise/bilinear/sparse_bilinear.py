@@ -69,7 +69,7 @@ class BilinearScorer(BaseEstimator):
     query_names_: NDArray[Any] | None
     document_names_: NDArray[Any] | None
 
-    #: What `predict` takes; rows, if a ranker does not say it.
+    #: What `predict` takes; rows, unless a ranker declares it.
     scored: ClassVar[str] = "pairs of a query and a document"
 
     @property
@@ -262,7 +262,7 @@ class BilinearScorer(BaseEstimator):
             )
 
     def _check_columns(self, D: Any) -> None:
-        """Raise an error if a data frame has other columns than in the fit."""
+        """Raise an error if the columns of a data frame differ from the fit."""
         now = columns_of(D)
         if now is None or self.document_columns_in_ is None:
             return
@@ -781,7 +781,7 @@ class SparseBilinearRanker(OptionsMixin, BilinearScorer):
                 )
 
     def _check_streamable(self, stream: dict[str, Any] | None) -> None:
-        """Check that W does not depend on how a stream is cut, nor its parameters change."""
+        """Check that neither the cuts of a stream nor changed parameters affect W."""
         if stream:
             kept = self.upgraded_parameters(dict(stream.get("parameters", ())))
             kept["shrinkage"] = kept.get("shrinkage") or Shrinkage()

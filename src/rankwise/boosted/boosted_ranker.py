@@ -53,7 +53,7 @@ class Growth:
             self.booster.update(fobj=self._derivatives)
 
     def _derivatives(self, scores: Any, _: Any) -> tuple[Array, Array]:
-        """Gradient and Hessian in units of rows: l2_regularization has the same meaning always."""
+        """Gradient and Hessian in units of rows, so that l2_regularization is comparable."""
         assert self.objective is not None
         unit = 1.0 / self.objective.hessian.mean()
         gradient = unit * self.objective.gradient(scores)

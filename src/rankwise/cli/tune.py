@@ -22,8 +22,8 @@ from rankwise.routing import last_step
 from rankwise.tables import plural
 
 TOP = 10  # settings in the table
-REFITS = 5  # folds of rankers that have to be refitted, unless --folds says otherwise
-SEED = 0  # for folds of rows, so that a command always gives the same result
+REFITS = 5  # folds of rankers that have to be refitted, unless --folds is given
+SEED = 0  # for folds of rows, so that results are reproducible
 PICTURES = (".svg", ".png", ".pdf", ".html")
 
 

@@ -657,7 +657,7 @@ def _winner(value: Any, name: str, place: Callable[[int], str], row: int) -> str
 def _of_completions(table: SmallTable) -> tuple[Columns, list[int]]:
     """The rows of RewardBench 2 as winners and losers, and the row of each battle.
 
-    Each model with a right completion beats each other model with a wrong one. New columns are
+    Each model with a correct completion beats each model with a wrong one. New columns are
     ``chosen_model`` and ``rejected_model``.
     """
     battles = []

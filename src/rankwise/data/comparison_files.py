@@ -323,7 +323,7 @@ def _comparisons(
 
 
 def _answers(one: list[Any], two: list[Any]) -> tuple[list[Any], list[str] | None]:
-    """Answers of both sides; of conversations, the last message, and what was said before it."""
+    """Answers of both sides; for conversations, the last message, and the messages before it."""
     if not (one and _is_conversation(one[0])):
         return [*one, *two], None
     before = []

@@ -250,7 +250,7 @@ def _classes(
 def _feature(
     name: str, values: list[Any], places: list[str], missing: str
 ) -> tuple[str, list[NDArray[np.float64]], list[str]]:
-    """What became of a column, and its features with their names."""
+    """How a column was used, and its features with their names."""
     holes = [k for k, value in enumerate(values) if value is None]
     if {str(value).lower() for value in values if value is not None} <= {"true", "false"}:
         values = [None if value is None else str(value).lower() == "true" for value in values]
@@ -314,7 +314,7 @@ def _refuse_gaps(name: str, values: list[Any], places: list[str]) -> None:
 
 
 def _number(value: Any) -> float | None:
-    """A finite number, None if the value is none."""
+    """A finite number; None for other values."""
     try:
         number = float(value)
     except (OverflowError, TypeError, ValueError):

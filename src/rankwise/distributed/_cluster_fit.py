@@ -650,7 +650,7 @@ def _scores_by_query(parts: Partitions, overview: Overview, ranker: Any) -> list
         return parts.map(_scores, **same)
     whole = with_whole_queries(parts.numbered(overview.n_rows), overview)
     scored = whole.map(_numbered_scores, **same)
-    # The first partitions have the rows that stayed there, the others those that were moved.
+    # The first partitions have the rows that stayed there, the others have the rows that were moved.
     moved = delayed(_pooled, pure=False)(scored[len(parts) :])
     ends = np.cumsum(overview.n_rows).tolist()
     back = delayed(_in_order, pure=False)
@@ -670,7 +670,7 @@ def _pooled(parts: list[tuple[Any, Any]]) -> tuple[Any, Any]:
 
 
 def _in_order(here: tuple[Any, Any], moved: tuple[Any, Any], first: int, end: int) -> Any:
-    """The scores of the rows first:end, from those that stayed and those that were moved."""
+    """The scores of the rows first:end, from rows that stayed and rows that were moved."""
     mine = (moved[0] >= first) & (moved[0] < end)
     numbers, scores = _pooled([here, (moved[0][mine], moved[1][mine])])
     return scores[np.argsort(numbers)]

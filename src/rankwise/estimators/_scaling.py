@@ -30,8 +30,8 @@ from rankwise.scaling import (
 MOST_SPREAD = 1000.0  # between the standard deviations of features, before it matters
 SMALLEST = 1e-140  # of differences between values, whose squares times 1e-12 do not underflow
 SAMPLE_ROWS = 20_000  # of training rows, for ranges and spreads
-NEW_ROWS = 1000  # of new rows, whose values are compared with those ranges
-RANGE_ROWS = 20  # training rows, fewer of which say little about the range
+NEW_ROWS = 1000  # of new rows, whose values are compared with these ranges
+RANGE_ROWS = 20  # training rows; fewer determine a range poorly
 FEW = 0.05  # of the features, which may be far
 FAR = 10.0  # ranges beyond the range of the training rows
 _spoken_for: ContextVar[bool] = ContextVar("spoken_for", default=False)
@@ -41,7 +41,7 @@ CLEARLY = 1.0  # standard errors of a score by which ranks must be better: they 
 TRIAL_ROWS = 1000  # of whole queries, on which scalings are tried
 TRIAL_LANDMARKS = 100
 KERNEL_ROWS = 300  # of training rows, for a look at the kernel matrix
-LEAST_ROWS = 20  # fewer say little about a kernel
+LEAST_ROWS = 20  # fewer do not characterize a kernel
 SHARE = 0.01  # of the pairs of rows, which may be exceptions
 NEAR_ZERO, NEAR_ONE = 1e-3, 1.0 - 1e-4  # similarities of rows, from 0 to 1
 

@@ -361,7 +361,7 @@ def shuffled_folds(n: int, n_folds: int) -> Index:
 
 @contextmanager
 def _explained_for_a_fold(n_folds: int) -> Iterator[None]:
-    """Add to an error of a refit that it refers to the rows outside of a fold."""
+    """Add to an error of a refit that it concerns the rows outside a fold."""
     try:
         yield
     except DataError as error:
@@ -589,7 +589,7 @@ class ChosenComponentSpace(Space):
 def _best(errors: list[ComponentErrors], rule: str, any_number: bool) -> tuple[int, int]:
     """Which alpha, in ascending order, and how many components a rule chooses.
 
-    The fewest components that the rule allows, and the largest alpha with so many.
+    The fewest components that the rule allows, and the largest alpha with this number.
     """
     p = min(len(found.error) for found in errors)
     tried = slice(0, p) if any_number else slice(p - 1, p)

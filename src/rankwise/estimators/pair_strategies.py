@@ -268,8 +268,8 @@ def _most_informative(
 ) -> int:
     """The pair with the largest `bald`.
 
-    Of all pairs with a given variance, those with equal means are most informative, and their
-    information grows with the variance. So a pair is passed over if its variance is too small.
+    Of all pairs with a given variance, pairs with equal means are most informative, and their
+    information grows with the variance. Pairs whose variance is too small are therefore skipped.
     """
     best, value, least_variance = -1, -1.0, -1.0
     for k in range(len(i)):

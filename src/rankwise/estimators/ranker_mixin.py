@@ -179,7 +179,7 @@ class RankerMixin(Skl2onnxMixin):
         super().__setstate__(defaults | state)  # type: ignore[misc]
 
     def _predict_queries(self, X: Any, qid: Any) -> Any:
-        """Scores of rows, by a ranker that need not know their queries."""
+        """Scores of rows, by a ranker that may not need their queries."""
         return self.predict(X)
 
 

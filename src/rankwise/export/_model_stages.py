@@ -443,7 +443,7 @@ def _trees(ranker: BoostedRanker) -> TreeScores:
 
 
 def _expansion(kernel: Any, points: Any, weights: Array, constant: Array) -> KernelScores:
-    if points is None:  # a precomputed kernel: `kernel_values` says that it cannot be exported
+    if points is None:  # a precomputed kernel: `kernel_values` raises the error
         points = np.zeros((len(weights), 1))
     points = to_host(points)
     rows = points.toarray() if is_sparse(points) else points

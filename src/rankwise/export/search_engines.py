@@ -490,7 +490,7 @@ def _export(
 
 
 def _columns(names: Sequence[str], rows: CheckRows) -> dict[str, Array]:
-    """The values of each feature, by the name that the target knows it by."""
+    """The values of each feature, by its name in the target."""
     return dict(zip(names, rows.X.T, strict=True))
 
 

@@ -311,7 +311,7 @@ class Evidence:
         out = LeftOut(a, differences, observed, likelihood)
         mean, variance = out.each() if groups is None else out.groups(groups)
         variance *= unit[observed.pair] ** 2
-        if self.landmarks is not None:  # what the landmarks do not say about the rows of a pair
+        if self.landmarks is not None:  # the part of a pair that landmarks do not explain
             rows = self.X[observed.first], self.X[observed.second]
             rest = process.difference(*rows)[1] - unit**2 * a.variance
             variance += np.maximum(rest, 0.0)[observed.pair]

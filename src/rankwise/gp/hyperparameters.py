@@ -57,9 +57,9 @@ _FAR = 3.0  # a distance at which the log density of a normal distribution has f
 _LEAST_FALL = 2.0  # less than this, and there is much probability there
 _AT = 1e-6  # distance from a bound, in logarithms, that is none
 _WIDEST = 3.0  # standard deviation of a logarithm that comparisons hardly determine
-_MOST_SKEWED = 4.0  # how much wider than the curvature says a half-axis may be
+_MOST_SKEWED = 4.0  # how much wider a half-axis may be than by the curvature
 _FLAT = 1.0 / _MOST_SKEWED**2
-_MOST_UNCERTAIN = np.log(3.0)  # standard deviation of a logarithm; more gives a warning
+_MOST_UNCERTAIN = np.log(3.0)  # standard deviation of a logarithm; more raises a warning
 
 
 def optimize(
@@ -180,8 +180,8 @@ def climb(evidence: Evidence, optimizer: Any, begin: Array) -> tuple[Array, floa
 def _lbfgs(objective: Callable[[Array], Any], theta: Array, bounds: Array) -> tuple[Array, float]:
     """L-BFGS-B in a box around theta that moves with it.
 
-    Far away the evidence is flat, and a long first step would end there. So no step leaves the
-    box, and the box moves and grows as long as theta is on its edge.
+    Far away the evidence is flat, and a long first step would end there. Therefore no step leaves
+    the box, and the box moves and grows as long as theta is on its boundary.
     """
     low, high = bounds.T
     value, reach = np.inf, _REACH
@@ -338,7 +338,7 @@ def composite_design(evidence: Evidence, theta: Array) -> Design:
 
     centre, process = look(np.zeros(d))
     if process is None:
-        evidence.process(theta)  # says why
+        evidence.process(theta)  # raises the error
     axes = _axes(evidence, free, whole)
     scales, least_fall = np.empty((2, d)), np.inf
     for k, axis in enumerate(axes.T):

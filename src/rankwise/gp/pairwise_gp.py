@@ -897,7 +897,7 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         super().__setstate__(without | state)
 
     def __getstate__(self) -> Any:
-        """The state for copies and files: with the posterior, without what it is made of."""
+        """The state for copies and files: with the posterior, without its intermediate results."""
         if vars(self).get("_pool") is not None:
             _ = self.posterior_
         state: Any = super().__getstate__()
@@ -959,7 +959,7 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
 
     @property
     def _matches_sites(self) -> bool:
-        """Whether the posterior is one of expectation propagation."""
+        """Whether the posterior comes from expectation propagation."""
         return self.likelihood == "probit" and self._options.inference == "ep"
 
     def _learn_with_context(

@@ -222,8 +222,8 @@ def _with_winners(
     """Codes of outcomes some of which are ids of the items that won.
 
     If 1 is also an item, for example, all outcomes decide: they are ids if each is an item of its
-    comparison and some have no other meaning, and numbers if some are no items of their comparison.
-    Otherwise, and for words that are items, this is an error.
+    comparison and some have no other meaning, and numbers if some are not items of their
+    comparison. Otherwise, and for words that are items, this is an error.
     """
     n = len(entries)
     first, second = (np.fromiter(map(eq, entries, side), bool, n) for side in sides)

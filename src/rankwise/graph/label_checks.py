@@ -52,7 +52,7 @@ def numeric_labels(y: Any) -> Any:
             f"y must have numbers, higher is better: got {str(array[row])!r} in row {row}. Map "
             'labels to numbers, as in [{"bad": 0, "good": 1}[label] for label in y].'
         ) from None
-    except TypeError:  # scikit-learn says what is wrong
+    except TypeError:  # scikit-learn raises the error
         return y
 
 

@@ -77,7 +77,7 @@ class PairGraph(ABC):
 
     @abstractmethod
     def __matmul__(self, X: Any) -> Any:
-        """L X, in time linear in X; a sparse X gives a sparse product."""
+        """L X, in time linear in X; the product with a sparse X is sparse."""
 
     @property
     @abstractmethod
@@ -221,8 +221,8 @@ class RootBlocks:
     def _long_group(self, group: int) -> Iterator[tuple[Array, Array]]:
         """Blocks of a group that has more rows than a block.
 
-        The scatter of a group is the scatter within its parts plus the scatter of their means. So
-        each part is centred on its own, and a few rows made of the means follow.
+        The scatter of a group is the scatter within its parts plus the scatter of their means. Each
+        part is therefore centred separately, and a few rows made of the means follow.
         """
         nest = self.nest
         begin, end = nest.group_ptr[group], nest.group_ptr[group + 1]
@@ -608,7 +608,7 @@ class QueryGraph(PairGraph):
         return super().rhs(self._from_first(y))
 
     def _from_first(self, y: Any) -> Array:
-        """Labels less the first of each query.
+        """Labels minus the first label of each query.
 
         These are exact for labels far from zero, where means would be rounded.
         """

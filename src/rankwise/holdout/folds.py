@@ -211,7 +211,7 @@ def _by_sums(
 def _by_strength(
     folds: Sequence[Index], m: int, lam: float, strength: Strength
 ) -> list[tuple[float, list[Index]]]:
-    """Folds by mu: those with as many rows left share a factorization."""
+    """Folds by mu: folds that leave the same number of rows share a factorization."""
     groups: dict[float, list[Index]] = {}
     for fold in folds:
         groups.setdefault(strength(lam, m - len(fold)), []).append(fold)

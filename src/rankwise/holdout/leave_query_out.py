@@ -482,7 +482,7 @@ def dual_conditionals(
         z = N.apply(t)
         for rows, part in queries:
             n = len(rows)
-            # One solve gives both N_qq^-1 and N_qq^-1 z_q.
+            # One solve for both N_qq^-1 and N_qq^-1 z_q.
             eye = on.array(np.eye(n))
             both = on.solve(N.block(rows), on.xp.hstack((eye, z[rows])))
             inner = both[:, :n] - N.lam * eye

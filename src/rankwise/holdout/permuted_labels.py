@@ -34,7 +34,7 @@ PADDING = 32  # numbers of single precision in the steps of a compiled loop
 MOST_ROWS = 256  # with more, a matrix is large enough for several threads
 MOST_LEVELS = 5  # with more, one system for all pairs of levels is faster
 STACK_BYTES = 4 * 2**20  # of the matrices of a stack
-HUGE = 996  # labels are multiplied by a power of two to about 2^996: products give signs
+HUGE = 996  # labels are multiplied by a power of two to about 2^996: products become signs
 
 
 def permuted(labels: Array, units: QueryGroups, n: int, rng: np.random.Generator) -> Array:
@@ -134,7 +134,7 @@ def _two_label_agreement(
     a: Array,
     compared: int,
 ) -> Array:
-    """Pairs in the right order less those in the wrong order, from the rows of the rarer label."""
+    """Pairs in the right order minus pairs in the wrong order, from the rows of the rarer label."""
     chosen, sign = (names[1], 1.0) if counts[1] <= counts[0] else (names[0], -1.0)
     starts, wins = np.searchsorted(ends, ends), np.empty(y.shape[1])
     padded = -(-len(u) // PADDING) * PADDING
@@ -353,7 +353,7 @@ def _count_ahead(
 ) -> tuple[Any, Any]:
     """How many rows are behind row i by more than `margin`, and how many by at least -margin.
 
-    All values have single precision. So have counts: wider ones would take twice the time.
+    All values have single precision, and so do counts: wider ones would take twice the time.
     """
     ahead, level = np.int32(0), np.int32(0)
     for j in range(len(u)):

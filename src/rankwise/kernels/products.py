@@ -36,7 +36,7 @@ def feature_product(X: Any, V: Array) -> Array:
 
 
 def _product_by_blocks(X: Any, V: Array, values: Callable[[slice], Array]) -> Array:
-    """M V, where `values(rows)` gives the rows of M that belong to these rows of X."""
+    """M V, where `values(rows)` returns the rows of M that belong to these rows of X."""
     on = backend_of(X)
     columns = on.array(V).reshape(len(V), -1)
     step = max(1, on.block_bytes(PREDICT_BYTES) // (8 * max(len(V), 1)))

@@ -123,7 +123,7 @@ def leverage_rows(kernel: Kernel, X: Any, n: int, rng: np.random.Generator) -> I
 
 def _diagonal(kernel: Kernel, X: Any) -> Array:
     """k(x, x) of each row; negative values, of an indefinite kernel, count as 0."""
-    with np.errstate(over="ignore", invalid="ignore"):  # an error below says what to do
+    with np.errstate(over="ignore", invalid="ignore"):  # see the error below
         diagonal: Array = np.maximum(to_host(kernel_diagonal(kernel, X)), 0.0)
     if not np.isfinite(diagonal).all():
         row = int(np.argmin(np.isfinite(diagonal)))
@@ -140,7 +140,7 @@ def _diagonal(kernel: Kernel, X: Any) -> Array:
 
 
 def _accept(G: Array, rng: np.random.Generator) -> list[int]:
-    """The accepted proposals, each given those before it; G is their residual kernel."""
+    """The accepted proposals, each given the previous ones; G is their residual kernel."""
     G, first = G.copy(), np.diagonal(G).copy()
     accepted = []
     for i, chance in enumerate(rng.random(len(G))):

@@ -159,7 +159,7 @@ class Leaderboard(BaseEstimator):
         "level": Number(0, 1, open_low=True, open_high=True),
         "n_draws": Whole(100, 10**6),
     }
-    #: What `predict` takes; rows, if a ranker does not say it.
+    #: What `predict` takes; rows, unless a ranker declares it.
     scored: ClassVar[str] = "named items"
 
     def __init__(
@@ -537,7 +537,7 @@ class Leaderboard(BaseEstimator):
         return ranks
 
     def _settler(self) -> Callable[[Index], NDArray[np.int8]]:
-        """A function that gives some rows of `settled`."""
+        """A function that returns some rows of `settled`."""
         if self.covariance_ is None:
             about = self.draws_ - self.ratings_.astype(self.draws_.dtype)
             own = np.square(about).mean(axis=0)

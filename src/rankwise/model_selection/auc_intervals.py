@@ -718,7 +718,7 @@ def nested_leave_pair_out(
 def _fitted(estimator: Any, data: LabelledRows, within: Units) -> tuple[Any, DataError | None]:
     """A fitted clone; ``alpha="auto"`` is chosen by pairs within strata and of different groups.
 
-    And why this was not possible, if it was not.
+    Also returns the reason if this was not possible.
     """
     fitted, groups = clone(estimator), {}
     if within.groups is not None and isinstance(fitted, (GridSearchCV, RandomizedSearchCV)):

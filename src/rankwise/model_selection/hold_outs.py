@@ -310,7 +310,7 @@ def hold_out_rows(
 
 
 def _check_weights(problem: HoldOutProblem, estimator: Any, n_rows: int) -> None:
-    """Raise an error for weights of rows that hold-outs cannot have."""
+    """Raise an error for weights of rows that hold-outs do not support."""
     if problem.loss.has_intercept:
         raise ParameterError(
             f"leave_query_out of {type(estimator).__name__} takes no sample_weight: use "

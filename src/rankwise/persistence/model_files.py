@@ -210,7 +210,7 @@ def check_that_it_scores(model: Any) -> None:
 
 
 def _check_widths(steps: list[Any]) -> None:
-    """Each step must take as many features as the step before it gives, where that is known."""
+    """Each step must take as many features as the previous step returns, where that is known."""
     given = None
     for step in steps:
         taken = getattr(step, "n_features_in_", None)
@@ -228,7 +228,7 @@ def _check_widths(steps: list[Any]) -> None:
 
 
 def _n_features_out(step: Any) -> int | None:
-    """The number of columns that a transformer gives; None if it is not known."""
+    """The number of columns that a transformer returns; None if it is not known."""
     if isinstance(step, OneToOneFeatureMixin):
         return getattr(step, "n_features_in_", None)
     if hasattr(step, "n_features_out_"):

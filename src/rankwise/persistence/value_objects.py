@@ -159,7 +159,7 @@ def check_axes(name: str, owner: Any, lengths: dict[str, int]) -> None:
 
 
 def _check_kernel(name: str, kernel: Any) -> None:
-    """Hyperparameters of scikit-learn's kernels are numbers, but for some length scales."""
+    """Hyperparameters of scikit-learn's kernels are numbers, except for some length scales."""
     for attribute, value in vars(kernel).items():
         may_be_array = attribute.endswith(("_bounds", "kernels")) or (
             attribute == "length_scale" and name in ("RBF", "Matern") and np.ndim(value) == 1

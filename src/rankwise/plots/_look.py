@@ -170,7 +170,7 @@ def _in_lines(label: str) -> str:
     return textwrap.fill(label.replace(" = ", "\xa0=\xa0"), 56).replace("\xa0", " ")
 
 
-# No dates and no names of programs: the same figure gives the same bytes.
+# No dates and no names of programs: the same figure is the same bytes.
 _METADATA: dict[str, dict[str, Any]] = {
     "svg": dict.fromkeys(("Date", "Creator", "Format", "Type")),
     "png": {"Software": None},

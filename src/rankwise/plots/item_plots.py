@@ -300,7 +300,7 @@ def _across(
     """Horizontal positions: group beside group, and within a group neighbours near each other.
 
     Within a group, items follow the eigenvector of the Laplacian with the smallest positive
-    eigenvalue, after the heights, which are shown already, are taken out of it.
+    eigenvalue, after removing the heights, which are shown already.
     """
     across = np.zeros(len(height))
     start = 0.0

@@ -188,7 +188,7 @@ def plot_query_values(
 
 
 def _columns(ax: Axes, ranks: NDArray[Any], values: NDArray[Any], color: str, zorder: int) -> None:
-    """Bars from 0 to values; of many, their outline, as narrow bars and gaps make stripes."""
+    """Bars from 0 to values; for many, their outline, since narrow bars and gaps make stripes."""
     if len(ranks) <= MOST_BARS:
         ax.bar(ranks, values, width=0.85, color=color, lw=0, zorder=zorder)
         return

@@ -230,7 +230,7 @@ def _draw(
 
 
 def _digits(value: float) -> str:
-    """Three decimals; of large numbers four digits."""
+    """Three decimals; four digits for large numbers."""
     return f"{value:.3f}" if abs(value) < 10 else f"{value:,.4g}"
 
 

@@ -140,7 +140,7 @@ class SeenFeatures(TransformerMixin, BaseEstimator):
         )
 
     def _places(self, columns: Index) -> tuple[Index, Any]:
-        """Where columns are among those that are kept, and which of them are."""
+        """The positions of columns among the kept columns, and which are kept."""
         place = np.searchsorted(self.columns_, columns).clip(max=len(self.columns_) - 1)
         return place, self.columns_[place] == columns
 

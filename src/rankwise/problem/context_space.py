@@ -77,7 +77,7 @@ class ContextSpace(Space):
             left = total - squares[held].sum(axis=0)
             if (left < CANCELLED * total).any():
                 left = np.delete(squares, held, axis=0).sum(axis=0)
-            some = _sample(n_left)  # of those that are left; next, their numbers among all
+            some = _sample(n_left)  # of the comparisons left; next, their numbers among all
             some = some + np.searchsorted(np.sort(held) - np.arange(len(held)), some, side="right")
             wanted = _mean_distance(distances[some])
             known = (left > 0.0) & (total > 0.0)  # a column of zeros has no weight

@@ -208,9 +208,9 @@ class FeatureSpace(Space):
 
 
 def _linear_coordinates(problem: Problem) -> Coordinates:
-    """The linear kernel of rows less their mean, which avoids cancellation far from zero.
+    """The linear kernel of rows minus their mean, which avoids cancellation far from zero.
 
-    Of sparse rows, only columns far from zero are centred. If comparisons have a context, its rows
+    In sparse rows, only columns far from zero are centred. If comparisons have a context, its rows
     are not compared with others, and constants matter.
     """
     X, graph, linear = problem.X, problem.tasks[0].graph, NamedKernel("linear")

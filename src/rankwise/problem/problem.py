@@ -503,7 +503,7 @@ class Problem:
 
     @contextmanager
     def _explained_memory(self) -> Iterator[None]:
-        """Name the space that needs too much memory, in an error that says what to do."""
+        """Name the space that needs too much memory, and what to do, in an error."""
         try:
             yield
         except KernelSizeError:

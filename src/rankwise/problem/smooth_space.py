@@ -265,7 +265,7 @@ def neighbor_laplacian(X: Any, groups: QueryGroups, n_neighbors: int) -> sp.csr_
 
 
 def centred_rows(X: Any) -> tuple[Any, Array]:
-    """Rows less their mean, so that products keep the digits of differences; and this mean.
+    """Rows minus their mean, so that products keep the digits of differences; and this mean.
 
     Only columns of sparse rows in which no value is missing are centred: the mean of others is 0.
     """

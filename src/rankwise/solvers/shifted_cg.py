@@ -167,7 +167,7 @@ def _run(
 
 
 def _number_open(residuals: Array, goal: Array) -> int:
-    """The number of lams that are not solved; those are the smallest."""
+    """The number of unsolved lams, which are the smallest."""
     unsolved = np.flatnonzero(np.asarray(to_host((residuals > goal).any(axis=1))))
     return int(unsolved[-1]) + 1 if len(unsolved) else 0
 
@@ -203,7 +203,7 @@ def _refine(
     max_iter: int,
     found: tuple[Array, Array, int],
 ) -> tuple[Array, int]:
-    """True residuals, after restarts for those that rounding errors have left too large."""
+    """True residuals, after restarts where rounding errors have left them too large."""
     W, claimed, n_iter = found
     on = backend_of(b)
     residuals = on.zeros(*claimed.shape)

@@ -383,8 +383,8 @@ def _active_sums(
     """Counts of and sums of v over the active partners of each row, below and above its label.
 
     There are two sweeps over each query. The active partners with a smaller label have scores above
-    f_i - 1 and are added as f_i decreases; those with a larger label have scores below f_j + 1 and
-    are added as f_j increases.
+    f_i - 1 and are added as f_i decreases; partners with a larger label have scores below f_j + 1
+    and are added as f_j increases.
     """
     m = len(f)
     better, above = np.zeros(m), np.zeros(m)

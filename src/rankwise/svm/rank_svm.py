@@ -182,7 +182,7 @@ def minimize(
 
 
 def _warn_of_stop(ranker: Any, found: NewtonFit) -> None:
-    """Say where the iteration ended, and what may help."""
+    """Warn where the iteration ended, and name what may help."""
     if found.n_iter < ranker.max_iter:
         why = "where rounding errors hide any further progress"
         advice = "Scale the features, or use a larger alpha or a larger tol."

@@ -217,7 +217,7 @@ class _AskRoutes(Pages):
         return self.page(template, visitor, status, **shown)
 
     def refuse(self, request: Request, error: Exception) -> Response:
-        """An error in words, as JSON or as a page."""
+        """An error message, as JSON or as a page."""
         status, words = 400, str(error)
         if isinstance(error, HTTPException):
             status, words = error.status_code, error.detail

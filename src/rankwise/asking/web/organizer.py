@@ -24,7 +24,7 @@ from rankwise.errors import DataError
 _HOURS = 12
 _PAGE = 50  # answers on a page
 _SHOWN = 200  # items, the best ones: the page is loaded every few seconds
-Act = Callable[[dict[str, Any]], str]  # does something with a form, and gives where to go next
+Act = Callable[[dict[str, Any]], str]  # handles a form, and returns where to go next
 
 
 class OrganizerRoutes(Pages):

@@ -286,7 +286,7 @@ def _csv_batches(file: TableFile, columns: Sequence[str], texts: Sequence[str]) 
 
 
 def _refuse_words(file: TableFile, names: Sequence[str]) -> None:
-    """Raise an error about the first value in columns of numbers that is no number."""
+    """Raise an error about the first value in columns of numbers that is not a number."""
     rows = csv_rows(file.path, file.separator)
     _, known = next(rows)
     places = [(known.index(name), name) for name in names]
@@ -727,7 +727,7 @@ def _encoded(column: Any) -> tuple[NDArray[np.intp], list[str]]:
 
 
 def _as_ids(texts: list[str]) -> NDArray[Any]:
-    """Whole numbers if all texts are such, 1.0 among them; otherwise the texts."""
+    """Whole numbers if all texts are whole numbers, such as 1 or 1.0; otherwise the texts."""
     whole = [text for text in texts if text]
     if all(WHOLE.fullmatch(text) for text in whole):
         return id_array(int(text or 0) for text in texts)

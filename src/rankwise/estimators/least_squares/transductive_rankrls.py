@@ -240,7 +240,7 @@ max_query_rows_, basis_, solution_
 def _split_labels(y: Any) -> tuple[Any, NDArray[np.bool_] | None]:
     """Labels with 0 in place of NaN, and which of them are not NaN.
 
-    The second is None if y has no NaN, or if scikit-learn is to say what is wrong with it.
+    The second is None if y has no NaN, or if scikit-learn will raise the error.
     """
     values = np.asarray(y)
     if values.dtype.kind != "f" or values.ndim not in (1, 2) or not len(values):
