@@ -16,7 +16,7 @@ _QUIET = ContextVar("quiet", default=False)
 
 
 def unseen(done: float, words: str = "", total: float | None = None) -> None:
-    """Progress that nobody sees."""
+    """Progress that is not shown."""
 
 
 @contextmanager

@@ -235,7 +235,7 @@ def test_bad_tables_are_refused(change, options, message):
         (
             "half.csv.gz",
             gzip.compress(b"model_a,model_b\n" * 99, mtime=0)[:30],
-            "not a whole gzip file",
+            "not a complete gzip file",
         ),
         ("not.csv.gz", b"model_a,model_b,winner\n", "has no rows"),
         ("bad.jsonl", b'{"a": 1}\n{"a": \n', "line 2: not JSON"),

@@ -430,7 +430,7 @@ def test_outcomes_may_be_ids_of_winners():
     assert found.outcome.tolist() == [0, 1, 2, 0]
     with pytest.raises(DataError, match="Battle 3: the outcome 'y' is unknown"):
         Battles.of(first, second, ["x", "z", "tie", "y"])
-    with pytest.raises(DataError, match="Battle 1: the outcome 'b' is an item, and also"):
+    with pytest.raises(DataError, match="Battle 1: the outcome 'b' is both an item"):
         Battles.of(["a", "b"], ["b", "c"], ["b", "b"])
     assert Battles.of(["a", "b"], ["b", "c"], ["b", "c"]).outcome.tolist() == [1, 1]
 
@@ -444,7 +444,7 @@ def test_whole_numbers_are_ids_of_winners_where_all_are(tmp_path):
     assert read_battles(tmp_path / "b.csv").battles.outcome.tolist() == [1, 1, 1, 0]
     # Numbers say which side won if some are not items of their battle.
     assert Battles.of([5, 0, 1], [6, 1, 5], [1, 0, 1]).outcome.tolist() == [0, 1, 0]
-    with pytest.raises(DataError, match="Battle 0: the outcome 1 is an item, and also says"):
+    with pytest.raises(DataError, match="Battle 0: the outcome 1 is both an item and the name"):
         Battles.of([0, 1], [1, 0], [1, 0])
 
 

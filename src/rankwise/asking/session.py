@@ -597,7 +597,7 @@ class Session:
             return list(self._ledger.raters)[rater], known[first], known[second]
 
     def sign(self, kind: str, text: str = "") -> str:
-        """A signature that nobody without the key of the session can make; see `signature`."""
+        """A signature that requires the key of the session; see `signature`."""
         return signature(self._ledger.secret, kind, text)
 
     def _pair(self, question: Question) -> Pair:

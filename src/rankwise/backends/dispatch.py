@@ -51,7 +51,7 @@ class Backend:
     """The operations in which array libraries differ, on NumPy arrays in host memory.
 
     `TorchBackend` overrides them for tensors. Arrays are float64 unless stated otherwise. Methods
-    that may overwrite an argument say so; use the array that they return.
+    that may overwrite an argument are documented as such; use the array that they return.
 
     Attributes
     ----------

@@ -4,9 +4,9 @@ Rate and λ are chosen on a fifth of the queries, which are held out with all of
 Short runs with different rates, and then with different λ, learn from the other queries. W before
 the first step is a candidate as well.
 
-Few held-out triplets are in the wrong order where the start is good: their share hardly tells two
-runs apart. So runs are compared by the log loss of the order, log(1 + exp(-s margin)), with the
-scale s that is best for the run: W may have any scale.
+Few held-out triplets are in the wrong order where the start is good: their share hardly
+distinguishes two runs. Runs are therefore compared by the log loss of the order, log(1 + exp(-s
+margin)), with the scale s that is best for the run: W may have any scale.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def fingerprint(params: dict[str, Any], arrays: list[NDArray[Any]]) -> str:
 
 @dataclass(frozen=True)
 class FitCheckpoint:
-    """The file of a fit, written atomically every so many steps, with the fit's `fingerprint`."""
+    """The file of a fit, written atomically at intervals, with the fit's `fingerprint`."""
 
     path: Path
     owner: str

@@ -650,7 +650,7 @@ def _scores_by_query(parts: Partitions, overview: Overview, ranker: Any) -> list
         return parts.map(_scores, **same)
     whole = with_whole_queries(parts.numbered(overview.n_rows), overview)
     scored = whole.map(_numbered_scores, **same)
-    # The first partitions have the rows that stayed there, the others have the rows that were moved.
+    # The first partitions have the rows that stayed there, the others have the moved rows.
     moved = delayed(_pooled, pure=False)(scored[len(parts) :])
     ends = np.cumsum(overview.n_rows).tolist()
     back = delayed(_in_order, pure=False)

@@ -92,7 +92,7 @@ def column_sample(ranker: Any, X: Any) -> ColumnStatistics | None:
 def choose_scale(
     ranker: Any, overview: ColumnStatistics | None, *, has_queries: bool
 ) -> str | None:
-    """The name of the scaling that the parameter `scale` stands for."""
+    """The name of the scaling that follows from the parameter `scale`."""
     given_points = _has_points(ranker)
     if ranker.scale != "auto":
         if ranker.scale is not None and (ranker.kernel == "precomputed" or given_points):
@@ -171,7 +171,7 @@ def learn_scaling(
 
 
 def known_range(overview: ColumnStatistics) -> Array | None:
-    """The range of each feature, of shape (2, n_features); None if rows are too few to say."""
+    """The range of each feature, of shape (2, n_features); None if there are too few rows."""
     if overview.n_rows < RANGE_ROWS:
         return None
     return np.stack([overview.low, overview.high])
@@ -265,8 +265,8 @@ def warn_of_queries(
     """Warn if rows can hardly be whole queries.
 
     They are too many for one query, and their queries are not `named`, or each is the only one of
-    its query. `subject` says who does what within queries, and `trained` has the number of training
-    queries and the rows of the largest.
+    its query. `subject` begins the message, and `trained` is the number of training queries and the
+    rows of the largest.
     """
     if _spoken_for.get():
         return

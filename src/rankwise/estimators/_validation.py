@@ -108,7 +108,7 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
 
 
 def check_new_ids(qid: Any, X: Any) -> None:
-    """Check qid of new rows, for a ranker that need not know them."""
+    """Check qid of new rows, for a ranker that does not need them."""
     if qid is not None:
         check_ids(to_host(qid), X.shape[0])
 
@@ -226,9 +226,9 @@ FAULTS = (
 
 
 def explain_rows(what: str, X: Any, error: Exception, encoder: str = ENCODER) -> None:
-    """Raise an error that says more about rows than scikit-learn's error, if there is more to say.
+    """Raise a more detailed error about rows than scikit-learn's, if possible.
 
-    Messages call the rows `what`; `encoder` makes numbers of text.
+    Messages call the rows `what`; `encoder` turns text into numbers.
     """
     columns: list[tuple[str, NDArray[Any]]] = []  # the name, or the number, and the values
     if not is_sparse(X):

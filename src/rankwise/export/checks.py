@@ -215,8 +215,8 @@ def compare_scores(
 def count_lost(
     ours: Array, theirs: Array, groups: QueryGroups, spread: Array, rounding: Array
 ) -> tuple[int, int, int, int]:
-    """Pairs of the same query with different scores of ours; those that are lost in theirs, and
-    the reversed ones and near-ties among these.
+    """Pairs of the same query with different scores of ours; pairs that are lost in theirs, and the
+    reversed pairs and near-ties among these.
     """
     rows, end = _compared(groups)
     near = NEAR_TIE * spread[groups.codes[rows]]

@@ -7,18 +7,18 @@ average over hyperparameters instead.
 The design is a central composite one. In d standardized coordinates z, in which the posterior of
 the logarithms of the hyperparameters is about standard normal, the points are the mode, corners of
 a cube, and a point on each half-axis. All but the mode have the norm r sqrt(d). Weights of points
-times their densities integrate 1 and z'z of a normal distribution exactly, whatever r > 1 is. So
-few points serve for many hyperparameters, as in integrated nested Laplace approximations (Rue,
-Martino and Chopin, 2009).
+times their densities integrate 1 and z'z of a normal distribution exactly, whatever r > 1 is. A few
+points are therefore enough for many hyperparameters, as in integrated nested Laplace approximations
+(Rue, Martino and Chopin, 2009).
 
 The axes are the principal axes of the curvature at the mode. Each half-axis has its own scale, at
 which the density at a distance of sqrt(2) is as for a normal distribution: the posterior may be
 skewed, and it ends where the bounds of a hyperparameter are.
 
 Variances of scores are about proportional to the variance of the kernel. Their mean over a standard
-deviation of its logarithm of more than 1 depends on values that no point of the design reaches. Few
-comparisons say little about that variance, so there must be a prior. For probit comparisons, whose
-noise is the unit of scores, there is a default one (`PRIOR_SCALE`).
+deviation of its logarithm of more than 1 depends on values that no point of the design reaches. A
+few comparisons hardly determine this variance, so a prior is needed. For probit comparisons, whose
+noise is the unit of scores, there is a default prior (`PRIOR_SCALE`).
 """
 
 from __future__ import annotations
@@ -82,10 +82,10 @@ def optimize(
 
 
 def learn_slopes(evidence: Evidence, theta: Array, optimizer: Any) -> tuple[Evidence, Array, Array]:
-    """Add the slopes of raters, if these differ. Returns standard errors of log slopes, too.
+    """Add the slopes of raters, if these differ; also returns standard errors of log slopes.
 
     The slopes maximize evidence times prior together with all other hyperparameters. The spread of
-    the prior maximizes its own evidence, in which log slopes are integrated out by Laplace's
+    the prior maximizes an evidence in which log slopes are integrated out by Laplace's
     approximation. Both are found in turn. At first all slopes are 1: if raters do not differ, this
     costs a single posterior.
     """

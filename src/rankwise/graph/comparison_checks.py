@@ -237,7 +237,7 @@ def _with_winners(
             return np.where(won >= 0, won, codes)
         if all_ids or (isinstance(entries[k], str) and not is_number(entries[k])):
             raise DataError(
-                f"{place(k)}: the outcome {entries[k]!r} is both an item and a word for a winner. "
+                f"{place(k)}: the outcome {entries[k]!r} is both an item and the name of a side. "
                 'Use "first", "second" and "tie", or give the items other names.'
             )
     return np.where(codes >= 0, codes, won)

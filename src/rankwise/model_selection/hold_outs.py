@@ -954,7 +954,7 @@ def leave_item_out(
     alphas: Any = None,
     metric: str = "squared_error",
 ) -> LeaveComparisonOut:
-    """Predict comparisons of items that nobody has compared yet, without refitting.
+    """Predict comparisons of items that have not been compared yet, without refitting.
 
     Predictions agree with refits to the same rows X without the comparisons of these items, up to
     rounding. The features of new items are known: their rows contribute to the scaling of features

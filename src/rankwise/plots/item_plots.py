@@ -376,8 +376,7 @@ def plot_item_ranking(
     top: int | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Plot rows from best to worst, each score with its 95% interval, and the 95% interval of its
-    rank.
+    """Plot rows from best to worst, with 95% intervals of their scores and of their ranks.
 
     Scores and intervals are relative to the mean score, as in `plot_posterior`. The numbers on the
     right are the range of ranks in 95% of 2,000 draws from the posterior. To see whether an order

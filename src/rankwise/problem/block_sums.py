@@ -27,7 +27,7 @@ def query_hash(name: Any) -> int:
 
 
 def check_new_queries(known: Iterable[Any] | None, names: Iterable[Any] | None) -> None:
-    """Raise an error if queries of a further block are known; None stands for one ranking."""
+    """Raise an error if queries of a further block are known; None means one ranking."""
     if known is None or names is None:
         raise DataError(
             "Without qid all rows form one ranking, which cannot be split into blocks: pass the "

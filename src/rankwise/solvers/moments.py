@@ -181,7 +181,7 @@ class CentredMoments:
         return scatter
 
     def intercept(self, w: Array) -> Array | float:
-        """The intercept of scores F w, which gives them the mean of y."""
+        """The intercept with which scores F w have the mean of y."""
         value = self.y_mean - self.F_mean @ w
         return float(value) if value.ndim == 0 else value
 

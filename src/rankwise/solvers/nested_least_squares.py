@@ -25,8 +25,8 @@ TINY = float(np.finfo(np.float64).tiny)
 class SpectralDirections:
     """Eigenvectors of F'LF on which pairs differ, as columns, with their eigenvalues and weights.
 
-    `eigenvalues` are descending, `total` is the sum of all eigenvalues, including those left out,
-    and `weights` has an array of shape (n_directions, n_outputs) for each lam.
+    `eigenvalues` are descending, `total` is the sum of all eigenvalues, also of the directions left
+    out, and `weights` has an array of shape (n_directions, n_outputs) for each lam.
     """
 
     directions: Array

@@ -50,9 +50,9 @@ def shifted_cg(
     """(A + lam I)^-1 b for each lam, from one Krylov space.
 
     Started at 0, conjugate gradients for the smallest lam and for a larger one search the same
-    spaces, and their residuals are multiples of each other. So each further lam takes two vectors
-    and their updates, but no product with A (Frommer and Maass, 1999). The multiples are at most 1:
-    larger lam are solved earlier.
+    spaces, and their residuals are multiples of each other. Each further lam therefore takes two
+    vectors and their updates, but no product with A (Frommer and Maass, 1999). The multiples are at
+    most 1: larger lam are solved earlier.
 
     In exact arithmetic, residuals are orthogonal. Rounding errors destroy this, which delays
     convergence, and the recurrences drift from the true residuals. These are therefore computed in

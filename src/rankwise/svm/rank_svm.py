@@ -411,13 +411,13 @@ class RankSVM(RankerMixin, BaseEstimator):
             Row numbers of X, the preferred row first. Pairs may be repeated and may contradict
             each other.
         margin : array-like of shape (n_pairs,), optional
-            By how much the first row should be ahead of the second, at least. None: 1. Booleans
-            and words say who won, as for `RankRLS.fit_pairs`.
+            By how much, at least, the first row should be ahead of the second. None: 1. Booleans
+            and words are allowed, as for `RankRLS.fit_pairs`.
         weight : array-like of shape (n_pairs,), optional
             The weight of each comparison. None: 1.
         context : array-like of shape (n_pairs, n_columns), optional
-            Features of the comparisons themselves, as for `RankRLS.fit_pairs`. `context_coef_`
-            has their coefficients.
+            Features of the comparisons themselves, as for `RankRLS.fit_pairs`. Their coefficients
+            are `context_coef_`.
 
         Returns
         -------
