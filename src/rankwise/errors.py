@@ -60,9 +60,9 @@ class DataError(RankwiseError, ValueError):
     Examples
     --------
     >>> from rankwise.data import normalize_per_query
-    >>> normalize_per_query([1.0, 2.0], [7, 7])
+    >>> normalize_per_query([1.0, 2.0], [7, 7])  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    rankwise.errors.DataError: X must have two dimensions, rows and features: got shape (2,).
+    rankwise.errors.DataError: X must contain numbers in two dimensions, rows and features: ...
     """
 
 

@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any
 
 Show = Callable[..., None]  # called with what is done so far, and perhaps a few words
-ROOM = 30  # characters of a bar with its share and time
+ROOM = 25  # characters of a bar with its share and time
 SECONDS = 0.3  # between two updates in a notebook
 _QUIET = ContextVar("quiet", default=False)
 

@@ -34,7 +34,7 @@ def client():
     }
     with (
         dask.config.set(options),
-        connected(workers=2, cluster=None) as client,
+        connected("2") as client,
     ):
         yield client
 

@@ -193,7 +193,7 @@ def test_a_smoothness_beyond_rounding_is_refused():
 
 def test_columns_of_battles_that_overflow_are_refused():
     X, y = PROBLEMS["subnormal features"]
-    with pytest.raises(DataError, match=r"column 'x0' are up to \de-310.* by a constant"):
+    with pytest.raises(DataError, match=r"column 'x0' is \de-310.* by a constant"):
         board(y, context=X[PAIRS[:, 0]])
 
 

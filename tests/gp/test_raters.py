@@ -240,11 +240,11 @@ def test_raters_that_cannot_be_used(many):
     fit = {"X": X, "pairs": pairs, "margin": margin}
     with pytest.raises(ParameterError, match="learned by the optimizer, and there is none"):
         PairwiseGP(ITEMS, optimizer=None).fit_pairs(**fit, rater=rater)
-    with pytest.raises(DataError, match=r"one rater each: got shape \(\)"):
+    with pytest.raises(DataError, match=r"rater needs one entry per comparison: got shape \(\)"):
         PairwiseGP(ITEMS).fit_pairs(**fit, rater="me")
-    with pytest.raises(DataError, match=r"one rater each: got shape \(59,\)"):
+    with pytest.raises(DataError, match=r"rater needs one entry per comparison: got shape \(59,\)"):
         PairwiseGP(ITEMS).fit_pairs(**fit, rater=rater[1:])
-    with pytest.raises(DataError, match="The rater of comparison 1 is missing"):
+    with pytest.raises(DataError, match="rater has no value for comparison 1"):
         PairwiseGP(ITEMS).fit_pairs(**fit, rater=["a", None, "b"] * 20)
     plain = PairwiseGP(ITEMS).fit_pairs(**fit)
     with pytest.raises(ParameterError, match="The fit had no raters"):
@@ -253,7 +253,7 @@ def test_raters_that_cannot_be_used(many):
         plain.tell([0, 1], rater="me")
     with pytest.raises(ParameterError, match="does not depend on the rater"):
         many[0].predict_preference(X[:2], X[2:4], rater=3)
-    with pytest.raises(DataError, match="one rater each"):
+    with pytest.raises(DataError, match="rater needs one entry per comparison"):
         many[0].predict_outcomes(X[:2], X[2:4], rater=[1, 2, 3])
 
 

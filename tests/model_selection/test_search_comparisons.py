@@ -104,7 +104,7 @@ def test_other_rankers_are_refitted(votes, ranker, grid, tmp_path):
     groups = part.pop("groups")
     if isinstance(ranker, RankRLS):
         part["groups"] = groups
-    one = type(ranker)(**{**ranker.get_params(), **{k: v[0] for k, v in grid.items()}})
+    one = type(ranker)(**{**ranker.get_params(deep=False), **{k: v[0] for k, v in grid.items()}})
     one.fit_pairs(X, pairs[train], **part)
     if isinstance(ranker, PairwiseGP):
         first, second = pairs[test].T

@@ -616,8 +616,9 @@ def tournament_scores(estimator: Any, X: Any, y: Any, *, qid: Any = None) -> Arr
     --------
     >>> from rankwise import RankRLS
     >>> from rankwise.model_selection import tournament_scores
-    >>> tournament_scores(RankRLS(), [[0.0], [1.0], [2.0], [3.0], [9.0]], [0, 0, 0, 1, 1])
-    array([0.  , 0.25, 0.5 , 0.75, 1.  ])
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0], [9.0]], [0, 0, 0, 1, 1, 1]
+    >>> tournament_scores(RankRLS(), X, y)
+    array([0. , 0.2, 0.4, 0.6, 0.8, 1. ])
     """
     problem = hold_out_problem(estimator, X, y, qid, None)
     if estimator.alpha == "auto":
