@@ -234,7 +234,7 @@ def find(columns: Any, spot: Any, hits: Any) -> int:
 
 @compiled
 def compact_values(W: Weights, row: Any, n: int, work: Scratch) -> int:
-    """Copy what a compact row has in the columns of the difference to `u[0]`; the number of these."""
+    """Copy what a compact row has in the columns of the difference to `u[0]`; their number."""
     u, spot, begin, end = work.u[0], work.spot, row.start, row.start + row.length
     columns, values = W.cols[begin:end], W.vals[begin:end]
     u[:n] = 0.0
