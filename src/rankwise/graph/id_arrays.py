@@ -26,8 +26,8 @@ def as_ids(values: Any, name: str = "qid", first_row: int = 0) -> NDArray[Any]:
 
     Every id passes through here, whether it names a query, an item, a group or a judge. An id is
     never a float. Whole floats become integers unless rounding may have merged two ids; other
-    floats are refused. NaN stays, for callers to refuse in their own words. Errors
-    call the ids `name`, and count rows from `first_row`.
+    floats are refused. NaN stays, for callers to refuse in their own words. Errors call the ids
+    `name`, and count rows from `first_row`.
 
     Examples
     --------

@@ -70,8 +70,8 @@ class Leaderboard(BaseEstimator):
     ``eta = theta_i - theta_j + x @ coef``, and P(first wins) is ``1 / (1 + exp(-eta))``
     (Bradley-Terry) or ``Phi(eta)`` (Thurstone). Ties have a separate model: Davidson's for the
     logit link, a threshold for the probit link. Ratings are normal with a variance chosen by the
-    evidence. They are shrunk towards zero, and less so as the number of battles grows. Coefficients
-    are not shrunk.
+    evidence. They are shrunk towards their mean, and less so as the number of battles grows.
+    Coefficients are not shrunk.
 
     Standard errors are robust, by the sandwich formula over groups of battles that may depend on
     each other, such as the battles of a session. Intervals of ranks, and the probability of being

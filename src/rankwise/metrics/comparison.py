@@ -474,7 +474,7 @@ def compare_rankings(
 def holm(p_values: Array) -> Array:
     """Holm's adjusted p-values: with k tests, the smallest times k, the next times k - 1, ...
 
-    If tests are rejected at 5%, the probability of any wrong rejection is at most 5%.
+    If hypotheses are rejected at 5%, the probability of any wrong rejection is at most 5%.
     """
     k = len(p_values)
     order = np.argsort(p_values, kind="stable")

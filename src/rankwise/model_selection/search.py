@@ -331,7 +331,7 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
           groups. A splitter is called with ``groups``, and a list contains numbers of comparisons.
         - `scoring`: "disagreement" (one minus the accuracy, negated), "accuracy", "log_loss",
           "brier" or "squared_error" (negated). Probabilities come from the ranker if it is a
-          `PairwiseGP`, and otherwise logistic functions of held-out differences.
+          `PairwiseGP`, and otherwise from logistic functions of held-out differences.
         - `refit` is True or False.
 
         ``std_test_score`` is the standard error of the score over groups, and `baseline_scores_`
