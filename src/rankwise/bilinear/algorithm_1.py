@@ -10,12 +10,12 @@ For t = 1, 2, ..., in the words of the paper and of this file (`advance`):
    (`soft`, equation (7)).
 
 Step 4 would touch all of W. It is not carried out, but counted: soft thresholds compose by adding,
-soft(soft(u, a), b) = soft(u, a + b). So a row of W stores values u, and p (`owed`), the sum of the
-shrinkages since they were written. The weights of the row are
+soft(soft(u, a), b) = soft(u, a + b). A row of W therefore stores values u, and p (`owed`), the sum
+of the shrinkages since they were written. The weights of the row are
 
     w = soft(u, p),    and setting a weight to w means storing    u = w + sign(w) p    (`hard`).
 
-This is exactly what shrinking all of W every T steps gives, up to rounding.
+Up to rounding, the result is the same as shrinking all of W every T steps.
 
 Extensions. With adagrad, each row has its own rates, and its own sum of them. A row can shrink as a
 group: its norm moves towards 0 by p, so that w = (1 - p / |u|) u, or 0. This composes by adding as
@@ -205,7 +205,7 @@ def share_left(W: Weights, i: int, p: float) -> float:
 
 @compiled
 def settle(W: Weights, rule: StepRule, i: int, t: int) -> None:
-    """Shrink row i by what it owes."""
+    """Apply the pending shrinkage to row i."""
     row = W.rows[i]
     p, share = owed(row, rule, W.rates, t), 1.0
     if rule.grouped:
@@ -234,7 +234,7 @@ def find(columns: Any, spot: Any, hits: Any) -> int:
 
 @compiled
 def compact_values(W: Weights, row: Any, n: int, work: Scratch) -> int:
-    """Copy what a compact row has in the columns of the difference to `u[0]`; how many `hits`."""
+    """Copy what a compact row has in the columns of the difference to `u[0]`; their number."""
     u, spot, begin, end = work.u[0], work.spot, row.start, row.start + row.length
     columns, values = W.cols[begin:end], W.vals[begin:end]
     u[:n] = 0.0
@@ -700,7 +700,7 @@ class BilinearSGD:
         self._W, self.step, self.totals = W, int(s["step"]), s["totals"]
 
     def _check(self, state: dict[str, Any]) -> None:
-        """Raise an error for a state that no learner like this one can have."""
+        """Raise an error for a state that is not possible for this learner."""
         n_entries = state["cols"].size
         sound: dict[str, Any] = {}
         for name, known in self.state().items():

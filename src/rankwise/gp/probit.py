@@ -46,7 +46,7 @@ def _hermite_rule(n_nodes: int) -> tuple[Array, Array]:
 # Errors stay below 1e-9 up to these variances, and up to _WIDE for _FEW comparisons.
 _NARROWEST, _NARROW, _MEDIUM, _WIDE, _FEW = 0.02, 0.1, 0.25, 0.5, 10.0
 _SMOOTH = 0.2  # variance times number of comparisons, up to which few nodes are enough
-_ONE_MODE = 0.5  # variance times number of comparisons, up to which flips give no second mode
+_ONE_MODE = 0.5  # variance times number of comparisons, up to which flips cause no second mode
 _NEAR = 0.03  # last step to a mode, in standard deviations: the next would be far smaller
 _Z7, _W7 = _hermite_rule(7)
 _Z11, _W11 = _hermite_rule(11)
@@ -85,7 +85,7 @@ def hazard(z: float) -> tuple[float, float]:
 
 @compiled
 def _win(z: float, e: float) -> tuple[float, float, float, float, float]:
-    """log(e + (1 - 2 e) Phi(z)), its first three derivatives by z, and that by e."""
+    """log(e + (1 - 2 e) Phi(z)), its first three derivatives by z, and the derivative by e."""
     if e == 0.0:
         value = log_normal_cdf(z)
         h, excess = hazard(z)

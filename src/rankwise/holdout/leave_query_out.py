@@ -216,7 +216,7 @@ class Rescaling:
             warn(
                 f"Without one of the folds, a feature varies {1 / smallest:.0e} times less: its "
                 "values were rounded when all rows were standardized, and this hold-out has few "
-                "right digits. Look for an outlier in the features."
+                "correct digits. Look for an outlier in the features."
             )
         found[found == 0.0] = 1.0  # such features have no weight
         return cls(found, scaling.mean / scaling.deviation)
@@ -359,8 +359,8 @@ def sums_without(Z: Array, t: Array, folds: Sequence[Index]) -> Iterator[tuple[i
     """(first, A, b): moments of all folds but one, for folds first, first + 1, ...
 
     Blocks of folds, and folds within a block, have cumulative sums from both ends: the sum without
-    a fold is the sum before it plus the sum after it. The memory is 64 MiB of moments, or those of
-    about the square root of the number of folds if that is more.
+    a fold is the sum before it plus the sum after it. The memory is 64 MiB, or the moments of about
+    the square root of the number of folds if that is more.
     """
     if 8 * len(folds) * Z.shape[1] ** 2 <= backend_of(Z).block_bytes(SOLVE_BYTES):
         A, b = map(_all_but_one, moments_of_folds(Z, t, folds))
@@ -483,7 +483,7 @@ def dual_conditionals(
         z = N.apply(t)
         for rows, part in queries:
             n = len(rows)
-            # One solve gives both N_qq^-1 and N_qq^-1 z_q.
+            # One solve for both N_qq^-1 and N_qq^-1 z_q.
             eye = on.array(np.eye(n))
             both = on.solve(N.block(rows), on.xp.hstack((eye, z[rows])))
             inner = both[:, :n] - N.lam * eye

@@ -117,7 +117,7 @@ def add_wins(first: Index, second: Index, difference: Array, wins: Any, compared
 def pair_inverse(p_ii: Array, p_jj: Array, p_ij: Array) -> tuple[Array, Array, Array]:
     """Entries (i, i), (j, j) and (i, j) of the inverses of symmetric 2 by 2 matrices.
 
-    If a matrix is numerically singular, those of its pseudo-inverse: P / trace^2 for rank one.
+    If a matrix is numerically singular, entries of its pseudo-inverse: P / trace^2 for rank one.
     """
     xp = backend_of(p_ii).xp
     product = p_ii * p_jj

@@ -19,7 +19,7 @@ PIVOT = 2e-15  # of a Cholesky factor, relative to the diagonal: smaller ones ar
 def _inverse(p_ii: float, p_jj: float, p_ij: float) -> tuple[float, float, float]:
     """Entries (i, i), (j, j) and (i, j) of the inverse of a symmetric 2 by 2 matrix.
 
-    If it is numerically singular, those of its pseudo-inverse: P / trace^2 for rank one.
+    If it is numerically singular, entries of its pseudo-inverse: P / trace^2 for rank one.
     """
     det = p_ii * p_jj - p_ij * p_ij
     if abs(det) > 1e-15 * abs(p_ii * p_jj):

@@ -41,7 +41,7 @@ class RampBasis(Basis):
     def of(cls, X: Any, n_ramps: int) -> RampBasis:
         """Ramps between quantiles of each feature; equal quantiles count once.
 
-        Quantiles are those of at most 10,000 evenly spaced rows.
+        Quantiles are computed from at most 10,000 evenly spaced rows.
         """
         if is_sparse(X):
             check_dense_fits(X, "Functions of single features need dense rows: use RankRLS.")

@@ -74,7 +74,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         """The space that the parameters describe, for rows with this many features."""
 
     def space_of(self, X: Any) -> Space:
-        """The space for these rows, or an error that says why it cannot take them.
+        """The space for these rows, or an error that explains why it cannot take them.
 
         Parameters
         ----------
@@ -152,7 +152,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         return Problem(X, tasks, loss, space, qid)
 
     def check_takes(self, sample_weight: Any) -> None:
-        """Refuse weights of rows if the ranker has none."""
+        """Refuse weights of rows if the ranker does not support them."""
         if sample_weight is not None and not self.takes_row_weights:
             raise ParameterError(
                 f"{type(self).__name__} takes no sample_weight: use a ranker whose fit has it, "
@@ -309,9 +309,8 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
             With ``kernel="precomputed"``, kernel values with all training rows.
         qid : array-like of shape (n_rows,), optional
             The query of every row, if the ranker scales within queries (see `scale_`). None: the
-            rows are those of one query. It has no effect on other rankers. Pass all rows of a query
-            in one call: such a ranker gives other scores if a query is split over two calls, which
-            it cannot notice.
+            rows belong to one query. It has no effect on other rankers. Pass all rows of a query
+            in one call: if a query is split over two calls, its scores differ, without an error.
 
         Returns
         -------
@@ -415,9 +414,9 @@ class RowWeightsMixin(LeastSquaresRanker):
             How much the query of every row counts: it multiplies the weights of the query's pairs.
             Above 0, and the same for all rows of a query; not for losses on single rows. None: 1.
         sample_weight : array-like of shape (n_rows,), optional
-            How much every row counts, at least 0. A pair of rows counts the product of the two
-            weights; in a loss on single rows, the squared error of a row counts its weight. Rows of
-            weight 0 are left out. None: 1. See Notes.
+            How much every row counts, at least 0. The weight of a pair is the product of the
+            weights of its rows; in a loss on single rows, the squared error of a row is multiplied
+            by its weight. Rows of weight 0 are left out. None: 1. See Notes.
 
         Returns
         -------
@@ -490,7 +489,7 @@ class RegularizationPath:
         return pandas.DataFrame(coefs, index=index, columns=columns)
 
     def plot(self, **options: Any) -> Axes:
-        """Draw the coefficients; options are those of `rankwise.plots.plot_coefficient_path`."""
+        """Draw the coefficients; see `rankwise.plots.plot_coefficient_path` for the options."""
         from rankwise.plots import plot_coefficient_path
 
         return plot_coefficient_path(self, **options)
