@@ -98,7 +98,8 @@ class ContextSpace(Space):
             g = to_host(solution.weights[-n:])
             scale = self.scale.reshape(-1, *[1] * (g.ndim - 1))
             found.append(ContextSolution(items.weights(solution.weights[:-n]), 0.0, scale * g))
-        return Fit(fit.basis if items.basis is None else items.basis, found, fit.residual)
+        basis = fit.basis if items.basis is None else items.basis
+        return replace(fit, basis=basis, solutions=found)
 
     def coordinates(self, problem: Problem) -> Coordinates:
         """Coordinates of the simplified problem."""

@@ -155,7 +155,8 @@ class FeatureSpace(Space):
         ]
         basis = FeatureBasis("cg", found.n_iter)
         residual = unsolved_residual(found, self.tol)
-        return Fit(basis, solutions_of(problem, basis, weights), residual)
+        solutions = solutions_of(problem, basis, weights)
+        return Fit(basis, solutions, residual, found.n_iter, self.tol)
 
     def products(
         self, X: Any, tasks: Sequence[Task], groups: QueryGroups | None = None

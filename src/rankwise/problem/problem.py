@@ -408,12 +408,16 @@ class Fit:
     """A basis, and a solution in it for each alpha.
 
     `residual` is None unless conjugate gradients stopped before their tolerance was reached: then
-    it is the norm of the gradient, relative to its norm at 0, for the worst alpha.
+    it is the norm of the gradient, relative to its norm at 0, for the worst alpha. `n_iter` and
+    `tol` are the number of steps, and this tolerance. A space that maps rows and lets another space
+    solve returns ``replace(fit, basis=...)``, so that a warning about these steps is not lost.
     """
 
     basis: Any
     solutions: list[Any]
     residual: float | None = None
+    n_iter: int = 0
+    tol: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)

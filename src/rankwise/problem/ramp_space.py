@@ -96,7 +96,7 @@ class RampSpace(Space):
     def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
         """As for linear functions, on ramps in place of the features."""
         basis = RampBasis.of(problem.X, self.n_ramps)
-        return Fit(basis, _on_ramps(problem, basis).solve(alphas).solutions)
+        return replace(_on_ramps(problem, basis).solve(alphas), basis=basis)
 
     def coordinates(self, problem: Problem) -> Coordinates:
         """The ramps, or their products."""

@@ -484,7 +484,8 @@ class RegularizationPath:
         """The `coefficients` as a pandas frame: a row for each alpha, a column for each feature."""
         pandas, coefs = require_pandas("coefficients()"), self.coefficients()
         names = getattr(self.template, "feature_names_in_", None)
-        columns = [f"x{j}" for j in range(coefs.shape[1])] if names is None else names
+        n = coefs.shape[1]  # of functions of the features, there may be more coefficients
+        columns = names if names is not None and len(names) == n else [f"x{j}" for j in range(n)]
         index = pandas.Index(self.alphas, name="alpha")
         return pandas.DataFrame(coefs, index=index, columns=columns)
 
@@ -531,9 +532,9 @@ def warn_of_steps(ranker: Any, fit: Fit) -> None:
     if fit.residual is not None:
         what = "at the smallest alpha, " if len(fit.solutions) > 1 else ""
         warn(
-            f"{type(ranker).__name__} stopped after {fit.basis.n_iter} steps of conjugate "
+            f"{type(ranker).__name__} stopped after {fit.n_iter} steps of conjugate "
             f"gradients. The gradient, relative to the start, is {what}{fit.residual:.1e}, above "
-            f"tol={ranker.tol:g}. Use a larger alpha, scale the features, or increase max_iter or "
+            f"tol={fit.tol:g}. Use a larger alpha, scale the features, or increase max_iter or "
             'tol. If there are few rows or features, use solver="primal" or "dual".',
             ConvergenceWarning,
         )

@@ -311,7 +311,7 @@ def _solve_blocks(ranker: Any, products: BlockProducts, alphas: list[float]) -> 
     weights = [w[:, 0] if y.ndim == 1 else w for w in found.solutions]
     basis = FeatureBasis("cg", found.n_iter)
     solutions = [Solution(w, 0.0) for w in weights]
-    return Fit(basis, solutions, unsolved_residual(found, tol))
+    return Fit(basis, solutions, unsolved_residual(found, tol), found.n_iter, tol)
 
 
 def sum_blocks(
