@@ -10,9 +10,9 @@ that the posterior is Gaussian. `update_sites` in `probit` matches the sites to 
 sites from the curvature at the mode. Margins with Gaussian noise are sites already: the closed
 form.
 
-With Q = C C' the covariance of the rows and (d evidence) = tr(M dQ),
+With K = C C' the covariance of the rows and (d evidence) = tr(M dK),
 
-    M = (a a' - W) / 2,   a = B' slope,   W = B' (T^-1 + B Q B')^-1 B,
+    M = (a a' - W) / 2,   a = B' slope,   W = B' (T^-1 + B K B')^-1 B,
 
 T = diag(tau). For Laplace's approximation the mode moves too: a q' + q a' is added to a a'.
 
