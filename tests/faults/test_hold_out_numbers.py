@@ -1,4 +1,4 @@
-"""Hold-outs at the edges of floating point: refits with 120 digits, or refused in words."""
+"""Hold-outs at the edges of floating point: right to 120-digit refits, warned about or refused."""
 
 import warnings
 
@@ -96,7 +96,7 @@ HOLD_OUTS = {
     comparisons: RANKINGS,
 }
 OF_FOLDS = (queries, folds, single_rows)
-TOLERANCES = {"dual": 1e-3}  # of the largest label, from their mean; 1e-5 for others
+TOLERANCE = 3e-4  # relative to the largest label, from the mean of labels
 
 
 def check(hold_out, problem, name, alphas=ALPHAS, *, may_refuse=True):
@@ -104,8 +104,8 @@ def check(hold_out, problem, name, alphas=ALPHAS, *, may_refuse=True):
     size = np.abs(y - np.mean(y, dtype=np.float64)).max()
     size = 3.0 if hold_out is comparisons else size
     for alpha in alphas:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
             try:
                 found, want = hold_out(
                     RANKERS[name](1.0), X, y, alpha, precise(problem, rbf=name == "rbf")
@@ -116,11 +116,13 @@ def check(hold_out, problem, name, alphas=ALPHAS, *, may_refuse=True):
                 continue
         found = np.asarray(found, dtype=np.float64)
         assert np.isfinite(found).all()
+        if any("hold-outs are unreliable" in str(one.message) for one in said):
+            assert may_refuse
+            continue
         if alpha == LEAST and (hold_out not in OF_FOLDS or name in ("dual", "rbf")):
             continue  # far below the rounding errors of the features
         error = np.abs(found - want).max() / max(size, np.abs(want).max())
-        tolerance = 1e-5 if hold_out is comparisons else TOLERANCES.get(name, 1e-5)
-        assert error <= tolerance, f"alpha {alpha:g}: {error:.1e}"
+        assert error <= TOLERANCE, f"alpha {alpha:g}: {error:.1e}"
 
 
 @pytest.mark.slow
@@ -141,17 +143,18 @@ def test_features_and_labels_far_from_zero(hold_out):
 
 
 def test_comparisons_with_a_singular_kernel():
-    check(comparisons, "plain", "dual", (1e-9, 1e-12), may_refuse=False)
-    with pytest.raises(RankwiseError, match=r'alpha=1 is too small .* RankRLS\(solver="primal"\)'):
-        check(comparisons, "features of 1e150", "dual", (1.0,), may_refuse=False)
-    check(comparisons, "features of 1e150", "primal", (1.0,), may_refuse=False)
+    check(comparisons, "plain", "dual", (1e-9,), may_refuse=False)
+    check(comparisons, "plain", "dual", (1e-12, 1e-15))
+    for name in ("primal", "dual"):
+        with pytest.raises(RankwiseError, match="overflow"):
+            check(comparisons, "features of 1e150", name, (1.0,), may_refuse=False)
 
 
 @pytest.mark.parametrize("hold_out", OF_FOLDS)
 def test_alphas_below_rounding_errors(hold_out):
     name = "regression" if hold_out is single_rows else "primal"
     for problem in ("duplicates", "rank one", "one feature far from zero"):
-        check(hold_out, problem, name, (LEAST, 1e-17, 1e-14))
+        check(hold_out, problem, name, (LEAST, 1e-17, 1e-14, 1e-11))
 
 
 def test_labels_that_underflow_are_refused():

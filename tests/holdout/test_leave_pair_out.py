@@ -111,6 +111,7 @@ def test_several_outputs():
     ids=["include", "two levels", "four levels"],
 )
 @pytest.mark.parametrize("rank", ["full", "deficient"])
+@pytest.mark.filterwarnings("ignore:An alpha is too small")
 def test_the_error_stays_within_the_backward_stable_limit(lam, ties, y, rank):
     """Ten times machine epsilon times the condition of K + lam / (m - 2), with 60 digits.
 

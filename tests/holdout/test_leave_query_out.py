@@ -133,7 +133,8 @@ def test_systems_of_folds_equal_a_general_solver():
     A = np.stack([scale * (Q * [3.0, 2.0, 1.0, 0.5]) @ Q.T for scale in (1.0, 2.0, 5.0)])
     b, strengths = rng.standard_normal((3, 4, 2)), rng.uniform(0.1, 1.0, (3, 5))
     penalty = np.diag([1.0, 1.0, 1.0, 0.0])
-    found = leave_query_out._penalized_solutions(A, b, strengths, penalty)
+    found, pivot = leave_query_out._penalized_solutions(A, b, strengths, penalty)
+    assert 0.1 < pivot <= 1.0
     for f in range(3):
         for k in range(5):
             want = np.linalg.solve(A[f] + strengths[f, k] * penalty, b[f])

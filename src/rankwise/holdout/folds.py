@@ -13,6 +13,7 @@ from rankwise.errors import DataError
 from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.holdout.leave_query_out import Rescaling, dual_folds, primal_folds, solve_without
 from rankwise.holdout.pair_systems import DenseP, Laplacian, LowRankP, centred
+from rankwise.holdout.rounding import CLOSE, check_digits
 from rankwise.kernels import Precomputed
 from rankwise.problem import Coordinates, FeatureSpace, KernelSpace, Loss, Problem, Space
 from rankwise.scaling import ColumnStandard
@@ -157,13 +158,18 @@ def ridge_folds(
     laplacian = Laplacian.of_all_pairs(m, 1)  # lam / 1 is mu
     for f, lam in zip(out, lams, strict=True):
         for mu, same in _by_strength(folds, m, lam, strength):
+            close = False
             if K is None:
                 P: DenseP | LowRankP = LowRankP.of(F, laplacian, mu)
+                close = mu < CLOSE * float((F**2).sum())
             else:
                 P = DenseP.of(centred(on.copy(K)), laplacian, mu)
             a = P.times(t)
             for fold in same:
-                e = on.solve(P.block(fold), a[fold])  # y - f of the fit without the fold
+                block = P.block(fold)
+                if close:
+                    check_digits(1.0, float(on.eigh(on.copy(block))[0][0]))
+                e = on.solve(block, a[fold])  # y - f of the fit without the fold
                 if add_intercept:
                     f[fold] = t[fold] - e + mean
                 else:

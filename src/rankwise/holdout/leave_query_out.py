@@ -25,14 +25,13 @@ from rankwise.backends.threads import THREADS, map_in_threads, threads_for
 from rankwise.errors import warn
 from rankwise.graph.query_graph import QueryGraph, row_scale
 from rankwise.holdout import pair_loops
-from rankwise.holdout.rounding import check_digits, lost_in_rounding, not_definite
+from rankwise.holdout.rounding import CLOSE, check_digits, not_definite
 from rankwise.scaling import ColumnStandard, ColumnStatistics
 
 LEAST_DEVIATION = 1e-13  # without a fold, relative to all rows: below it, few digits are left
 SOLVE_BYTES = 64 * 2**20  # of small systems in memory at a time
 FOLDS_PER_CALL = 32  # whose moments one thread sums at a time
 PADDED_BYTES = 64 * 2**20  # of folds padded to the same length
-CLOSE = 1e4  # times the rounding errors of moments: smaller lams are checked fold by fold
 
 
 def dual_folds(
@@ -295,8 +294,9 @@ def predict_without(
             divisors = spectrum.s + lam
             w = spectrum.rotated / divisors[:, None]
             rest = on.array(np.eye(len(fold))) - (Y_U / divisors) @ Y_U.T
-            if lam < CLOSE * EPS * norm:  # H_UU may have an eigenvalue of 1
-                check_digits(1.0, float(on.eigh(on.copy(rest))[0][0]))
+            if lam < CLOSE * norm:  # H_UU may have an eigenvalue of 1
+                error = norm * float((spectrum.s / divisors**2).max())  # of H, relative to EPS
+                check_digits(error, float(on.eigh(on.copy(rest))[0][0]))
             e = on.solve(rest, t[fold] - Y_U @ w)
             f[fold] = F_U @ (w - (Y_U / divisors).T @ e)
 
@@ -323,16 +323,17 @@ def solve_without(
     penalty[-1, -1] = 0.0 if intercept else 1.0
     penalized, of_fold = on.array(penalty), on.contiguous(on.array(lams))
 
-    def solve(job: tuple[Index, Array, Array]) -> None:
+    def solve(job: tuple[Index, Array, Array]) -> float:
         some, A, b = job
         if scales is not None:
             S = on.array(scales[some])
             A, b = A / (S[:, :, None] * S[:, None]), b / S[:, :, None]
-        w = _penalized_solutions(A, b, of_fold[some], penalized)
+        w, pivot = _penalized_solutions(A, b, of_fold[some], penalized)
         if scales is not None:
             w = w / S[:, None, :, None]
         for k, weights in zip(some, w, strict=True):
             keep(folds[k], weights)
+        return pivot
 
     n_threads = THREADS if on.is_host else 1  # a device is parallel by itself
     in_memory = on.block_bytes(SOLVE_BYTES) // (8 * lams.shape[1] * n**2) // n_threads
@@ -340,19 +341,27 @@ def solve_without(
         some = np.arange(first, first + len(A))
         batch = max(1, min(in_memory, -(-len(A) // n_threads)))
         parts = [slice(k, k + batch) for k in range(0, len(A), batch)]
-        map_in_threads(solve, [(some[part], A[part], b[part]) for part in parts], n_threads)
+        jobs = [(some[part], A[part], b[part]) for part in parts]
+        check_digits(1.0, min(map_in_threads(solve, jobs, n_threads)))
 
 
-def _penalized_solutions(A: Array, b: Array, strengths: Array, penalty: Array) -> Array:
-    """(A + strength penalty)^-1 b for each fold and lam, shape (n_folds, n_lams, n, n_outputs)."""
+def _penalized_solutions(
+    A: Array, b: Array, strengths: Array, penalty: Array
+) -> tuple[Array, float]:
+    """(A + strength penalty)^-1 b for each fold and lam, shape (n_folds, n_lams, n, n_outputs).
+
+    The second result is the smallest pivot of the matrices relative to their diagonals.
+    """
     on = backend_of(A)
     if on.is_host:
         found = on.empty(*strengths.shape, *b.shape[1:])
-        pair_loops.solve_definite(A, b, strengths, penalty, found)
-        return found
-    if float(strengths.min()) <= EPS * float(A.diagonal(0, 1, 2).max()):
-        raise lost_in_rounding()
-    return on.solve(A[:, None] + strengths[:, :, None, None] * penalty, b[:, None])
+        return found, pair_loops.solve_definite(A, b, strengths, penalty, found)
+    M = A[:, None] + strengths[:, :, None, None] * penalty
+    C, failed = on.xp.linalg.cholesky_ex(M)
+    if bool(failed.any()):
+        raise np.linalg.LinAlgError
+    pivots = C.diagonal(0, 2, 3) ** 2 / M.diagonal(0, 2, 3)
+    return on.solve(M, b[:, None]), float(pivots.min())
 
 
 def sums_without(Z: Array, t: Array, folds: Sequence[Index]) -> Iterator[tuple[int, Array, Array]]:
@@ -449,6 +458,9 @@ class Conditional:
         Features whose inner products are the conditional kernel; either these or `kernel` is set.
     weight : float
         The weight of the query.
+    error : float
+        A bound of the rounding errors of `features` relative to EPS and this query, or 0 if alpha
+        is so large that they do not matter.
     """
 
     rows: Index
@@ -457,6 +469,7 @@ class Conditional:
     kernel: Array | None = None
     features: Array | None = None
     weight: float = 1.0
+    error: float = 0.0
 
     def stored_kernel(self) -> Array:
         """A new matrix with the conditional kernel."""
@@ -515,12 +528,15 @@ def primal_conditionals(
             own = on.rows(F, rows)
             # Constants do not matter, and differences are accurate far from zero.
             rotated, labels = (own - own.mean(axis=0)) @ V, y[rows] - y[rows[0]]
+            size, others = float((Z[rows] ** 2).sum()), float(abs(s).sum())
             for k, lam in enumerate(lams):
                 divisors = s.clip(min=0.0) + lam
                 f = (rotated / divisors) @ (V.T @ b_q)
                 features = on.xp.sqrt(lam / divisors) * rotated
                 weight = query_weight(graph, rows)
-                yield k, Conditional(rows, f, labels - f, features=features, weight=weight)
+                error = 1.0 + others / size if size > 0.0 and lam < CLOSE * (size + others) else 0.0
+                given = {"features": features, "weight": weight, "error": error}
+                yield k, Conditional(rows, f, labels - f, **given)
 
 
 def query_weight(graph: QueryGraph, rows: Index) -> float:

@@ -12,8 +12,6 @@ import numpy as np
 from rankwise.backends.arrays import Array, Index
 from rankwise.backends.jit import compiled, inlined
 
-PIVOT = 2e-15  # of a Cholesky factor, relative to the diagonal: smaller ones are rounding errors
-
 
 @inlined
 def _inverse(p_ii: float, p_jj: float, p_ij: float) -> tuple[float, float, float]:
@@ -199,21 +197,20 @@ def fold_moments(Z: Array, t: Array, rows: Index, ptr: Index, A: Array, b: Array
 
 
 @compiled
-def solve_definite(A: Array, b: Array, strengths: Array, penalty: Array, out: Array) -> None:
+def solve_definite(A: Array, b: Array, strengths: Array, penalty: Array, out: Array) -> float:
     """(A[f] + strengths[f, k] penalty)^-1 b[f] for each fold f and lam k, into out[f, k].
 
-    Raises LinAlgError if a matrix is not positive definite, up to rounding errors. For small
-    systems, a Cholesky factor and these loops take less time than a general solver and the matrices
-    of all systems.
+    Returns the smallest pivot relative to the diagonal, and raises LinAlgError if a matrix is not
+    positive definite. For small systems, a Cholesky factor and these loops take less time than a
+    general solver and the matrices of all systems.
     """
-    n = A.shape[1]
+    n, least = A.shape[1], np.inf
     for f in range(len(A)):
         for k in range(strengths.shape[1]):
             M = A[f] + strengths[f, k] * penalty
             C = np.linalg.cholesky(M)
             for i in range(n):
-                if not C[i, i] ** 2 > PIVOT * M[i, i]:
-                    raise np.linalg.LinAlgError("singular up to rounding errors")
+                least = min(least, C[i, i] ** 2 / M[i, i])
             x = out[f, k]
             for i in range(n):
                 for o in range(x.shape[1]):
@@ -226,3 +223,4 @@ def solve_definite(A: Array, b: Array, strengths: Array, penalty: Array, out: Ar
                     x[i, o] /= C[i, i]
                     for j in range(i):
                         x[j, o] -= C[i, j] * x[i, o]
+    return least

@@ -35,11 +35,11 @@ from functools import cached_property
 
 import numpy as np
 
-from rankwise.backends.arrays import EPS, Array, Index
+from rankwise.backends.arrays import EPS, Array, Index, to_host
 from rankwise.backends.dispatch import Backend, backend_of
 from rankwise.holdout.leave_query_out import Conditional
 from rankwise.holdout.pair_differences import listed_differences
-from rankwise.holdout.rounding import check_digits, check_large_alpha, not_definite
+from rankwise.holdout.rounding import CLOSE, check_digits, check_large_alpha, not_definite
 
 BLOCK_BYTES = 8 * 2**20  # of a matrix computed at a time
 
@@ -81,6 +81,11 @@ class Laplacian:
         return self.degrees[self.level]
 
     @property
+    def definite(self) -> bool:
+        """Whether B^-1 is positive definite up to a constant: few rows of a level are held out."""
+        return self.ties or bool(np.bincount(self.level).max() <= self.n + 1)
+
+    @property
     def coupling(self) -> Array:
         """1 / (d_l n) for each level, which B^-1 has with a minus between rows of a level."""
         return 1.0 / (self.degrees * self.n)
@@ -104,7 +109,7 @@ class DenseP:
         K += (trace / n + float(ridge.max())) / n
         G = on.inverse_definite(K, on.array(ridge))
         if G is None:
-            if laplacian.ties or np.bincount(laplacian.level).max() <= laplacian.n + 1:
+            if laplacian.definite:
                 raise not_definite(K, float(ridge.min()))
             K[np.arange(n), np.arange(n)] += on.array(ridge)
             G = on.solve(K, on.array(np.eye(n)))
@@ -173,9 +178,7 @@ class LowRankP:
         inner = on.matmul(on.contiguous(V.T), DV)
         on.diagonal(inner)[:] += on.array(np.concatenate(inverse_S))
         right = on.solve(inner, on.contiguous(DV.T)).T
-        found = cls(d, DV, on.contiguous(right))
-        check_digits(1.0, float((found.diagonal / d).min()))  # 0 for a row that alone has a feature
-        return found
+        return cls(d, DV, on.contiguous(right))
 
     @property
     def diagonal(self) -> Array:
@@ -217,12 +220,17 @@ class LowRankP:
 
 @dataclass(frozen=True, eq=False)
 class PairSystem:
-    """P, the labels y, and P y of the rows of a query: `a` has the dual weights times lam."""
+    """P, the labels y, and P y of the rows of a query: `a` has the dual weights times lam.
+
+    `error` bounds rounding errors of P relative to EPS; 0 if alpha is so large that they do not
+    matter.
+    """
 
     P: DenseP | LowRankP
     laplacian: Laplacian
     y: Array
     a: Array
+    error: float
 
     @classmethod
     def of(cls, query: Conditional, laplacian: Laplacian, lam: float) -> PairSystem | None:
@@ -245,7 +253,33 @@ class PairSystem:
             return None
         check_large_alpha(lam / float(laplacian.degrees.min()), trace)
         P = (LowRankP if low_rank else DenseP).of(rows, laplacian, lam)
-        return cls(P, laplacian, y, P.times(y))
+        error = query.error
+        if low_rank and lam < CLOSE * trace * float(laplacian.degrees.max()):
+            error = max(error, 1.0)
+        system = cls(P, laplacian, y, P.times(y), error)
+        if error:
+            system.check_pairs()
+        return system
+
+    def check_pairs(self) -> None:
+        """Refuse an alpha for which P_UU is singular up to rounding errors for a pair U of rows.
+
+        Only the rows of U have a feature then, and P_ii < d_i / 2 for one of them.
+        """
+        root = np.sqrt(self.laplacian.diagonal)
+        diagonal = to_host(self.diagonal) / root**2
+        found = [diagonal]
+        for i in np.flatnonzero(diagonal < 0.5 + 1e-9):
+            others = np.delete(np.arange(len(root)), i)
+            entries = to_host(self.P.grid(np.array([i]), others))[0] / (root[i] * root[others])
+            mean = (diagonal[i] + diagonal[others]) / 2
+            spread = np.hypot((diagonal[i] - diagonal[others]) / 2, entries)
+            found += [mean - spread, mean + spread]
+        self._check_eigenvalues(np.concatenate(found))
+
+    def _check_eigenvalues(self, found: Array) -> None:
+        found = found if self.laplacian.definite else abs(found)
+        check_digits(self.error, float(found.min()))
 
     @cached_property
     def level_sums(self) -> Array:
@@ -287,6 +321,10 @@ class PairSystem:
     def without(self, rows: Index) -> Array:
         """Predictions (ii) without the rows of each line, shape (n_lines, s, n_outputs)."""
         P, a = self.of_lines(rows)
+        if self.error:
+            root = np.sqrt(self.laplacian.diagonal)[rows]
+            scaled = to_host(P) / (root[:, :, None] * root[:, None])
+            self._check_eigenvalues(np.linalg.eigvalsh(scaled))
         e, f = backend_of(P).solve(P, a), self.f[rows.ravel()].reshape(a.shape)
         if self.laplacian.ties:
             return f - e

@@ -13,7 +13,9 @@ from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, warn
 
 REFUSED = 0.1  # relative error above which a hold-out is refused
-UNRELIABLE = 1e-2  # relative error above which a hold-out has few correct digits
+UNRELIABLE = 1e-4  # relative error above which a hold-out has few correct digits
+CLOSE = EPS / UNRELIABLE  # alphas below CLOSE times the norm of the data need a check
+SAME_SCORES = 1e-2  # relative rounding error above which large alphas are refused
 
 
 def lost_in_rounding() -> DataError:
@@ -42,7 +44,7 @@ def check_digits(norm: float, least: float) -> None:
 
 def check_large_alpha(lam: float, norm: float) -> None:
     """Refuse an alpha beyond which the scores of all rows are equal up to rounding errors."""
-    if EPS * lam > UNRELIABLE * norm:
+    if EPS * lam > SAME_SCORES * norm:
         raise DataError(
             "An alpha is too large relative to the kernel: held-out rows differ by no more than "
             "rounding errors. Use a smaller alpha, or scale the features."
