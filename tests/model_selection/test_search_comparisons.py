@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.sparse import csr_array
-from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.model_selection import GroupKFold, KFold
