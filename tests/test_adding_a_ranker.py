@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from typer.testing import CliRunner
 
 from rankwise import RankingSearchCV, RankRLS, load_model, save_model
@@ -28,7 +29,7 @@ from rankwise.export import to_onnx
 from rankwise.model_selection import leave_comparison_out, leave_pair_out, leave_query_out
 from rankwise.parameters import AnyOf, Choice, Number, Whole
 from rankwise.persistence.value_objects import VALUE_OBJECTS
-from rankwise.problem import Basis, FeatureSpace, Fit, PairLoss, Space
+from rankwise.problem import Basis, FeatureSpace, PairLoss, Space
 from rankwise.rankers import RANKERS
 from rankwise.scaling import SCALINGS
 
@@ -62,7 +63,7 @@ class FourierSpace(Space):
 
     def solve(self, problem, alphas):
         """As for linear functions of the features phi(X)."""
-        return Fit(self.basis, FeatureSpace().solve(self._mapped(problem), alphas).solutions)
+        return replace(FeatureSpace().solve(self._mapped(problem), alphas), basis=self.basis)
 
     def coordinates(self, problem):
         """The features phi(X), or their products."""
@@ -121,6 +122,13 @@ def ranker(monkeypatch):
 @pytest.fixture
 def data():
     return make_ranking(n_queries=12, rows_per_query=6, n_features=3, n_levels=4, random_state=0)
+
+
+def test_steps_that_do_not_converge_are_reported(ranker, data):
+    steps = FeatureSpace("cg", max_iter=2)
+    few_steps = mock.patch(f"{__name__}.FeatureSpace", return_value=steps)
+    with few_steps, pytest.warns(ConvergenceWarning, match="stopped after 2 steps"):
+        ranker.fit(data.X, data.y, qid=data.qid)
 
 
 def test_exact_hold_outs_equal_refits(ranker, data):

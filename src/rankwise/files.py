@@ -116,7 +116,8 @@ def _new_file(target: Path) -> tuple[Path, int]:
 def _remove_abandoned(target: Path) -> None:
     """Remove the temporary files of programs that were killed while they wrote to the target.
 
-    Those of running programs are locked; the system removes the locks of programs that have ended.
+    The files of running programs are locked; the system removes the locks of programs that have
+    ended.
     """
     begin = target.with_name(f".{target.name[:NAME]}.")
     for file in glob.glob(f"{glob.escape(str(begin))}{'[0-9a-f]' * 8}.tmp"):

@@ -206,7 +206,7 @@ def check_float_type(dtype: DTypeLike) -> type[np.float32 | np.float64]:
 
 
 def check_alphas(alphas: Any) -> NDArray[np.float64]:
-    """Regularization strengths as an array; a single number gives an array of one."""
+    """Regularization strengths as an array, of length 1 for a single number."""
     values = np.asarray(alphas) if np.ndim(alphas) else np.asarray([alphas])
     if values.ndim != 1 or len(values) == 0:
         raise ParameterError(f"alphas must be a non-empty list of numbers: got {alphas!r}.")
@@ -308,7 +308,7 @@ class OptionsMixin:
 
     @classmethod
     def upgraded_parameters(cls, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Parameters of a model file, of which some may have become options since."""
+        """Parameters from a model file, some of which may have become options since."""
         now: dict[str, Any] = {}
         moved: dict[str, dict[str, Any]] = {}
         current = signature(cls).parameters

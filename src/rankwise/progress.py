@@ -16,7 +16,7 @@ _QUIET = ContextVar("quiet", default=False)
 
 
 def unseen(done: float, words: str = "", total: float | None = None) -> None:
-    """Progress that nobody sees."""
+    """Progress that is not shown."""
 
 
 @contextmanager
@@ -30,7 +30,7 @@ def quiet(wanted: bool = True) -> Iterator[None]:
 
 
 def is_quiet() -> bool:
-    """Whether progress and remarks are not to be shown."""
+    """Whether progress and remarks are hidden."""
     return _QUIET.get()
 
 

@@ -48,7 +48,7 @@ class Column:
         The header.
     format : str, default=".4f"
         Format of its numbers, as for Python's `format`. Whole numbers have thousands separators
-        instead; text is shown as it is, but for breaks of lines, which are shown as ``\\n``.
+        instead; text is shown as it is, except for line breaks, which are shown as ``\\n``.
 
     Examples
     --------
@@ -77,7 +77,7 @@ class Column:
 class Table:
     """Rows of text and numbers, as text, Markdown, LaTeX, JSON or HTML.
 
-    `print` gives text, a notebook shows HTML, and rich's console a coloured table.
+    `print` shows text, a notebook shows HTML, and rich's console shows a coloured table.
 
     Parameters
     ----------
@@ -332,7 +332,7 @@ class TableMixin(ABC):
 
 
 def in_bytes(count: float) -> str:
-    """A number of bytes in the largest unit of which there is one.
+    """A number of bytes in the largest unit that fits.
 
     Examples
     --------
@@ -370,7 +370,7 @@ def csv_text(
 
 
 def _spreadsheet_cell(cell: Any) -> Any:
-    """Text that a spreadsheet would take for a formula, as text; all else as it is."""
+    """Text that a spreadsheet would take for a formula, as text; everything else as it is."""
     formula = isinstance(cell, str) and cell.lstrip().startswith(("=", "+", "-", "@", "|", "'"))
     return f"'{cell}" if formula else cell
 

@@ -110,7 +110,7 @@ def test_ids_that_no_file_would_keep_are_refused():
 def test_an_outcome_that_is_a_side_and_the_other_item_is_refused():
     items = {"id": ["loss", "x"], "size": [1, 2]}
     votes = {"first": ["loss"], "second": ["x"], "outcome": ["loss"]}
-    with pytest.raises(DataError, match="'loss' is an item, and also says which side won"):
+    with pytest.raises(DataError, match="'loss' is both an item and the name of a side"):
         read_comparisons(items, votes)
     votes["outcome"] = ["x"]
     assert read_comparisons(items, votes).comparisons.margin.tolist() == [-1.0]

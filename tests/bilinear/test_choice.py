@@ -58,7 +58,7 @@ def test_a_good_cosine_is_kept_with_a_warning():
     problem = questions_and_answers(400, 500, 5, 0)
     with pytest.warns(
         RankwiseWarning,
-        match=r"by more than a standard error, better than W before the first step: [\d.]+ of",
+        match=r"better than the initial W by more than a standard error: [\d.]+ of",
     ):
         ranker, ours, cosine = learned(problem, 300)
     assert cosine > 0.9

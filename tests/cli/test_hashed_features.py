@@ -47,7 +47,7 @@ def test_models_are_those_of_numbered_features(files, hashed, run, tmp_path, com
     plain, model = tmp_path / "plain.rankwise", tmp_path / "hashed.rankwise"
     run(command[0], files.train, *command[1:], "-o", plain)
     said = run(command[0], hashed.train, *command[1:], "-o", model).stderr
-    assert "has feature numbers up to 2,147,483,647: the model has the 6 that occur" in said
+    assert "has feature numbers up to 2,147,483,647: the model keeps the 6 that occur" in said
     want = scores(run, plain, files.test)
     assert_allclose(scores(run, model, hashed.test), want, rtol=1e-6, atol=1e-9)
 

@@ -89,7 +89,7 @@ def test_bad_options_give_one_line(battles, run, arguments, message):
         (
             "half.csv.gz",
             gzip.compress(b"model_a,model_b,winner\n" * 9, mtime=0)[:-9],
-            "not a whole gzip",
+            "not a complete gzip",
         ),
         ("ties.csv", b"model_a,model_b,winner\nx,y,tie\n", "No battle has a winner"),
     ],

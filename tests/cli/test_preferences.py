@@ -94,7 +94,7 @@ def test_columns_need_two_files(tables, run):
 def test_columns_of_text_are_left_out():
     items = {"id": ["a", "b", "c"], "title": ["x", "y", "z"], "size": [1, 2, 3]}
     votes = {"first": ["b", "c"], "second": ["a", "b"]}
-    with pytest.warns(UserWarning, match="columns of text are no features.*: title"):
+    with pytest.warns(UserWarning, match="columns of text are not features.*: title"):
         data = read_comparisons(items, votes)
     assert data.X.tolist() == [[1.0], [2.0], [3.0]]
     items["size"] = [1, "big", 3]

@@ -94,7 +94,7 @@ def test_mt_bench_has_two_battles_in_each_row():
     assert b.outcome.tolist() == [0, 0, 2, 1, 0, 2, 0]
     assert b.judge.tolist() == ["g", "g", "h", "g", "g", "h", "h"]
     assert "1 verdict of g1_winner failed" in found.remarks[0]
-    assert "in 1 of them (33%) the verdict turns with the order" in found.remarks[1]
+    assert "in 1 of them (33%) the verdict changes with the order" in found.remarks[1]
 
 
 PANDALM = {
@@ -235,7 +235,7 @@ def test_bad_tables_are_refused(change, options, message):
         (
             "half.csv.gz",
             gzip.compress(b"model_a,model_b\n" * 99, mtime=0)[:30],
-            "not a whole gzip file",
+            "not a complete gzip file",
         ),
         ("not.csv.gz", b"model_a,model_b,winner\n", "has no rows"),
         ("bad.jsonl", b'{"a": 1}\n{"a": \n', "line 2: not JSON"),

@@ -72,7 +72,11 @@ def test_qrels_may_have_tabs_and_empty_lines(tmp_path):
         (read_qrels, b"1 0 \xe9 1\n", "line 1: not UTF-8"),
         (read_run, b"1 Q0 a 1 nan x\n", "line 1: expected a finite number .* got 'nan'"),
         (read_run, b"1 Q0 a 1 0.5\n", "line 1: got 5 fields"),
-        (read_run, gzip.compress(b"1 Q0 a 1 0.5 x\n" * 99, mtime=0)[:20], "not a whole gzip file"),
+        (
+            read_run,
+            gzip.compress(b"1 Q0 a 1 0.5 x\n" * 99, mtime=0)[:20],
+            "not a complete gzip file",
+        ),
     ],
 )
 def test_malformed_files_are_refused(read, content, words, tmp_path):

@@ -67,7 +67,7 @@ def test_outcomes_may_be_ids_of_winners():
     votes = Comparisons.of([2, 1], [1, 2], [True, True], items=[0, 1, 2])
     assert votes.margin.tolist() == [1.0, 1.0]
     assert Comparisons.of([0, 2], [1, 1], [1, 0.5]).margin.tolist() == [1.0, 0.0]
-    with pytest.raises(DataError, match="Comparison 0: the outcome 1 is an item, and also says"):
+    with pytest.raises(DataError, match="Comparison 0: the outcome 1 is both an item and the name"):
         Comparisons.of([2, 1], [1, 2], [1, 1], items=[0, 1, 2])
 
 

@@ -313,7 +313,7 @@ def test_warnings_say_what_the_battles_lack():
         ({"groups": [1, 2]}, "groups needs one entry"),
         ({"groups": [1, np.nan, 2, 3]}, "groups has no value for battle 1"),
         ({"context": np.zeros((4, 1))}, "'x0' is 0: its coefficient cannot be estimated"),
-        ({"context": np.array([[1.0, 2], [2, 4], [3, 6], [0, 0]])}, "combination of those before"),
+        ({"context": np.array([[1.0, 2], [2, 4], [3, 6], [0, 0]])}, "combination of the columns"),
         ({"context": [[np.nan]] * 4}, "context must be finite"),
         ({"items": ["a", "b"]}, "unknown item 'c'"),
         ({"item_features": {"a": 1}}, "no row for 'b'"),
@@ -430,7 +430,7 @@ def test_outcomes_may_be_ids_of_winners():
     assert found.outcome.tolist() == [0, 1, 2, 0]
     with pytest.raises(DataError, match="Battle 3: the outcome 'y' is unknown"):
         Battles.of(first, second, ["x", "z", "tie", "y"])
-    with pytest.raises(DataError, match="Battle 1: the outcome 'b' is an item, and also"):
+    with pytest.raises(DataError, match="Battle 1: the outcome 'b' is both an item"):
         Battles.of(["a", "b"], ["b", "c"], ["b", "b"])
     assert Battles.of(["a", "b"], ["b", "c"], ["b", "c"]).outcome.tolist() == [1, 1]
 
@@ -444,7 +444,7 @@ def test_whole_numbers_are_ids_of_winners_where_all_are(tmp_path):
     assert read_battles(tmp_path / "b.csv").battles.outcome.tolist() == [1, 1, 1, 0]
     # Numbers say which side won if some are not items of their battle.
     assert Battles.of([5, 0, 1], [6, 1, 5], [1, 0, 1]).outcome.tolist() == [0, 1, 0]
-    with pytest.raises(DataError, match="Battle 0: the outcome 1 is an item, and also says"):
+    with pytest.raises(DataError, match="Battle 0: the outcome 1 is both an item and the name"):
         Battles.of([0, 1], [1, 0], [1, 0])
 
 

@@ -217,7 +217,7 @@ def test_what_cannot_be_tested():
             permutation_test(RankRLS(1.0), X, Y, strata=strata)
     with pytest.raises(ParameterError, match="scoring='ndcg' needs another cv"):
         permutation_test(RankRLS(1.0), X, Y, scoring="ndcg")
-    with pytest.raises(ParameterError, match="set that of the estimator"):
+    with pytest.raises(ParameterError, match="set the alpha of the estimator"):
         permutation_test(RankRLS(1.0), X, Y, alpha=1.0, cv=3)
     with pytest.raises(ParameterError, match="with groups, use a number of folds"):
         permutation_test(RankRLS(1.0), X, Y, cv="leave_query_out", groups=Y)

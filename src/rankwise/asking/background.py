@@ -38,13 +38,13 @@ class Job:
     entries : list of Entry
         What was added to the log since the last job.
     held : list of pairs
-        What raters are looking at.
+        Pairs that raters are looking at.
     n_ahead : int
         How many pairs to choose.
     exactly : bool
         Whether to fit from scratch, unless the last fit was to the same answers.
     model : bool
-        Whether the model itself is wanted, too.
+        Whether to return the model as well.
     strategy : str or object
         How pairs are chosen.
     """
@@ -59,7 +59,7 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class Done:
-    """What came out; or the error, and where it was raised."""
+    """The result of a job; or the error, and where it was raised."""
 
     standing: Standing | None = None
     model: Any = None
@@ -88,8 +88,8 @@ class Computing:
 class Worker:
     """The other end of the process.
 
-    It ends with this one, however that ends, as its input does. It computes with one thread, and
-    with low priority: pages come first.
+    It ends when this process ends, since its input ends. It computes with one thread and low
+    priority: pages come first.
     """
 
     def __init__(self) -> None:
@@ -152,7 +152,7 @@ def serve() -> None:
 
 
 def _read(jobs: SimpleQueue[Job]) -> None:
-    """Take jobs; end the process, whatever it is doing, when there is nobody to send any."""
+    """Take jobs; end the process, whatever it is doing, when its parent has ended."""
     while True:
         try:
             jobs.put(pickle.load(sys.stdin.buffer))
@@ -163,13 +163,14 @@ def _read(jobs: SimpleQueue[Job]) -> None:
 class Background:
     """A process that updates a session after every answer, and fits from scratch when it is idle.
 
-    If many answers come at once, an update is for all that came during the one before; what was
-    chosen ahead is asked meanwhile. The process has low priority, and is killed at the end.
+    If many answers come at once, one update includes all that came during the previous update;
+    meanwhile, pairs that were chosen ahead are asked. The process has low priority, and is killed
+    at the end.
 
     Parameters
     ----------
     session : Session
-        It waits for nothing while this computes.
+        It does not wait while this computes.
 
     Examples
     --------
@@ -208,7 +209,7 @@ class Background:
         self.close()
 
     def settle(self) -> tuple[ItemModel, int]:
-        """Wait for a fit from scratch to the present answers: the model, and as of which entry."""
+        """Wait for a fit from scratch to the present answers; the model, and the last entry."""
         wanted: Future[Done] = Future()
         with self.session.changed:
             if self._ended:
@@ -220,7 +221,7 @@ class Background:
         return found.model, found.standing.version
 
     def _run(self) -> None:
-        """Work until the end; whatever that is, nobody is left waiting."""
+        """Work until the end, and let no caller wait after it."""
         try:
             self._work()
         except Exception as error:
@@ -268,7 +269,7 @@ class Background:
             settled = bool(found.error) or exactly or (settled and not new)
 
     def _done(self, job: Job) -> Done:
-        """What the process computed; a process that has ended is forgotten."""
+        """The result of the process; a process that has ended is dropped."""
         found = Done(error="A process to compute with could not be started.")
         if self._worker is not None:
             try:

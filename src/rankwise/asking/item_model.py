@@ -32,7 +32,7 @@ SPREAD_BOUNDS = (0.02, 200.0)
 SLIPS = 0.04  # share of slips to expect
 SPREAD_SCALE, _SLIPS_SCALE = 1.2, 0.5  # of logarithms of hyperparameters
 MARGINS = {"first": "first", "second": "second", "tie": "tie", "both_bad": "tie"}
-_filters = Lock()  # those of warnings belong to all threads
+_filters = Lock()  # warning filters belong to all threads
 _DRAWS, _FEW_DRAWS = 200, 60  # in the end, and in sweeps
 _LANDMARKS = 200  # that a smooth function of features is made of
 _SWEEPS, _FEW_SWEEPS = 40, 4  # at most: of a fit, and after a few more answers
@@ -51,7 +51,7 @@ class DenseScores:
     covariance: Array
 
     def draws(self, most: int) -> Array:
-        """Scores from the distribution, at most so many rows; the same ones every time."""
+        """Draws of the scores, at most `most` rows; the same draws every time."""
         rng = np.random.default_rng(most)
         n, covariance = len(self.mean), self.covariance
         jitter = 1e-9 * float(np.trace(covariance)) / n + 1e-300
@@ -97,7 +97,7 @@ class DenseScores:
 
 @dataclass(frozen=True, eq=False)
 class DrawnScores:
-    """The same of many items, with draws around the mean in place of a covariance."""
+    """The same for many items, with draws around the mean in place of a covariance."""
 
     mean: Array
     around: Array  # of shape (n_draws, n_items)
@@ -125,7 +125,7 @@ class DrawnScores:
         return np.asarray(root**2 * self.spread()), None
 
     def compared(self, i: int, j: int) -> DrawnScores:
-        """As before: of many items, pairs that are chosen together have none in common."""
+        """Unchanged: with many items, pairs that are chosen together have no item in common."""
         return self
 
 
@@ -140,7 +140,7 @@ def unknown_scores(n_items: int) -> DrawnScores:
 
 @contextmanager
 def _without_warnings() -> Iterator[None]:
-    """Items that were not compared yet, and raters who are new, are nothing to warn about."""
+    """Without warnings about items that were not compared yet, and about new raters."""
     with _filters, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -148,7 +148,7 @@ def _without_warnings() -> Iterator[None]:
 
 @dataclass(frozen=True, order=True)
 class Comparison:
-    """An answer that counts: numbers of two items, who was better, who said so."""
+    """An answer that counts: numbers of two items, the outcome, and the rater."""
 
     first: int
     second: int
@@ -165,12 +165,12 @@ class Comparison:
 
 @dataclass(frozen=True, eq=False)
 class HeldOutAnswers:
-    """What all other answers say about each answer.
+    """Predictions of each answer from all others.
 
     Attributes
     ----------
     probability : ndarray of shape (n_answers,)
-        Of the outcome, if it is no slip.
+        Of the outcome, if it is not a slip.
     mean : ndarray of shape (n_answers,)
         By how much the first item is better.
     margin : ndarray of shape (n_answers,)
@@ -186,10 +186,10 @@ class ItemModel:
     """Scores of items, learned from comparisons.
 
     Without features, the scores of items are independent before any comparison. With features, a
-    score is a smooth function of these plus a part of the item's own. How far scores differ in
-    relation to the noise of answers, how smooth the function is, how many answers are slips, and
-    how reliable each rater is, is learned from the answers. Priors keep a few answers from saying
-    too much about this.
+    score is a smooth function of these plus a separate part for each item. The model learns from
+    the answers how far scores differ relative to the noise of answers, how smooth the function is,
+    how many answers are slips, and how reliable each rater is. Priors keep these from following a
+    few answers too closely.
 
     Parameters
     ----------
@@ -278,7 +278,7 @@ def _margins(comparisons: Sequence[Comparison]) -> Any:
 
 
 def _standardized(features: Array) -> Array:
-    """Columns with mean 0 and variance 1, without constant ones."""
+    """Columns with mean 0 and variance 1; constant columns are dropped."""
     centred = features - features.mean(axis=0)
     spread = np.sqrt(np.mean(centred**2, axis=0))
     varies = spread > 1e-12 * np.abs(features).max(axis=0, initial=1.0)
@@ -296,18 +296,18 @@ def _median_distance(X: Array) -> float:
 class ManyItems:
     """Scores of many items, learned from comparisons.
 
-    The model is that of `ItemModel` but for three parts: all raters have the same noise, the share
-    of slips is 4%, and a smooth function of features has one width, the median distance of items.
+    The model differs from `ItemModel` in three parts: all raters have the same noise, the share of
+    slips is 4%, and a smooth function of features has one width, the median distance of items.
 
     A score is ``f = F w + u``, where F has a column for each of at most 200 landmarks. Expectation
     propagation replaces each answer by a normal factor, so that the posterior precision of (w, u)
     is a sparse matrix of comparisons between two products with F. Conjugate gradients find the
-    mean; for random right hand sides they find draws, whose mean squares are the variances that
-    the next sweep needs. The random numbers are the same each time. Where a variance of the prior
-    maximizes the evidence, it is the mean square of its coefficients under the posterior, which is
-    what it becomes after each sweep, but for a log-normal prior.
+    mean; with random right-hand sides they find draws, whose mean squares are the variances that
+    the next sweep needs. The random numbers are the same each time. After each sweep, a variance of
+    the prior becomes the mean square of its coefficients under the posterior, corrected for a
+    log-normal prior: at the maximum of the evidence, the two are equal.
 
-    A sweep over m answers about n items with r landmarks takes some tens of products of O(m + n r)
+    A sweep over m answers about n items with r landmarks takes a few dozen products of O(m + n r)
     with 60 columns. No matrix of n rows and n columns is made.
 
     Parameters
@@ -383,7 +383,7 @@ class ManyItems:
         self._scores = self._as_scores(self._coefficients(_DRAWS))
 
     def _proper(self, tau: Array, nu: Array) -> tuple[Array, Array]:
-        """Sites without negative precisions, which surprising answers have: only means match."""
+        """Sites without the negative precisions of surprising answers: only means match."""
         mean, variance = self._without_each()
         left = 1.0 / (1.0 + tau * variance)
         return np.maximum(tau, 0.0), np.where(tau < 0, (nu - mean * tau) * left, nu)
@@ -420,7 +420,7 @@ class ManyItems:
         return DrawnScores(f[0], np.ascontiguousarray(f[1:]))
 
     def _learn(self, y: Array) -> float:
-        """Better variances and a better interval of ties; the largest change of a logarithm."""
+        """Update variances and the interval of ties; returns the largest change of a logarithm."""
         squares = y[:, 0] ** 2 + np.mean(y[:, 1:] ** 2, axis=1)
         compared = self._seen.degree > 0
         counted = np.concatenate((np.full(self._F.shape[1], True), compared))
@@ -533,6 +533,6 @@ Model = ItemModel | ManyItems
 
 
 def model_of(items: Sequence[Item]) -> Model:
-    """A model of items that knows no answer yet."""
+    """A model of items before any answer."""
     rows = np.array([item.features for item in items]) if items[0].features else None
     return ItemModel(len(items), rows) if len(items) <= MANY else ManyItems(len(items), rows)

@@ -59,9 +59,9 @@ class Item:
     Parameters
     ----------
     id : str
-        What it is called in results.
+        Its name in results.
     text : str
-        What is shown of it; its id if there is nothing else to show.
+        The text that is shown; its id if there is nothing else to show.
     markdown : bool
         Whether the text is Markdown.
     image : str
@@ -102,8 +102,7 @@ class ItemChanges:
     Attributes
     ----------
     added, changed, removed, returned : list of str
-        Ids. A changed item is shown in another way than before; one that returned was removed
-        earlier.
+        Ids. A changed item is displayed differently; a returned item was removed earlier.
     features : list of str
         Ids of items with new features.
     n_answers : int
@@ -133,7 +132,7 @@ class ItemChanges:
         removed: list[str],
         n_answers: int,
     ) -> ItemChanges:
-        """What differs between known items, some of which are present, and the given ones."""
+        """The differences between known items, some of which are present, and the given items."""
         pairs = [(known[item.id], item) for item in given if item.id in known]
         return cls(
             added=[item.id for item in given if item.id not in known],
@@ -145,7 +144,7 @@ class ItemChanges:
         )
 
     def sentences(self) -> list[str]:
-        """What changed, and what becomes of it."""
+        """What changed, and with which consequences."""
         return [
             f"{what}: {_some(names)}. {words}"
             for what, names, words in (
@@ -165,7 +164,7 @@ class ItemChanges:
 
 
 def _some(names: Sequence[str]) -> str:
-    """Names of items, a few of them."""
+    """The names of a few items."""
     shown = ", ".join(name[:40] for name in names[:_NAMED])
     more = len(names) - _NAMED
     return shown if more <= 0 else f"{shown} and {more:,} more"
@@ -257,9 +256,9 @@ def read_items(
         file, each line is an item. In a folder, each image or text is an item whose id is the name
         of the file.
     keep_file : callable
-        Keeps the bytes of a picture and gives its name.
+        Stores the bytes of a picture and returns its name.
     id_column, text_column, image_column : str, optional
-        Columns of a table; None: a usual name. Paths of images are those within the folder of the
+        Columns of a table; None: a usual name. Paths of images are relative to the folder of the
         table.
     features : sequence of str
         Columns of numbers that scores may depend on; ("all",) for all columns of numbers.
@@ -287,7 +286,7 @@ def read_items(
 
 
 def _keep_image(name: str, data: bytes, keep_file: KeepFile) -> str:
-    """Keep the bytes of a picture after a look at their first ones, and give their name."""
+    """Keep the bytes of a picture, after a check of the first ones, and return their name."""
     media_type = IMAGE_TYPES.get(Path(name).suffix.lower())
     if media_type is None:
         raise DataError(f"{name} is not an image: use {', '.join(IMAGE_TYPES)}.")
@@ -297,7 +296,7 @@ def _keep_image(name: str, data: bytes, keep_file: KeepFile) -> str:
     webp = media_type != "image/webp" or data[8:12] == b"WEBP"
     svg = media_type != "image/svg+xml" or b"<svg" in data[:10_000]
     if not (data.startswith(begins) and webp and svg):
-        raise DataError(f"{name} is not what its name says: it does not begin as {media_type}.")
+        raise DataError(f"{name} does not match its name: it does not begin as {media_type}.")
     return keep_file(data, media_type)
 
 
@@ -354,7 +353,7 @@ def _check_different(path: Path, ids: Sequence[str], numbers: Sequence[int]) -> 
 
 
 def _check_kind(path: Path) -> None:
-    """Refuse files that are no tables, in words that lead on."""
+    """Refuse files that are not tables, and name what to use instead."""
     suffix = path.suffix.lower()
     if suffix in SHEETS:
         raise DataError(f"{path} is a spreadsheet: save it as CSV, and give that file.")
@@ -425,7 +424,7 @@ def _table_items(
 def _name_column(
     path: Path, table: dict[str, list[Any]], text: str | None, image: str | None
 ) -> str:
-    """The column of names where none has a usual name: the first one whose values can be."""
+    """The column of names if none has a usual name: the first one whose values can be names."""
     if len(table) == 1 and text is None:
         (only,) = table
         raise DataError(

@@ -1,4 +1,4 @@
-"""What the entries of a log add up to: items, raters, answers that count."""
+"""The state that follows from the entries of a log: items, raters, answers that count."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OUTCOMES = ("first", "second", "tie", "both_bad")
 
 @dataclass(frozen=True)
 class Answer:
-    """What a rater said about two items; `first` was on the left.
+    """A rater's answer about two items; `first` was on the left.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Answer:
     withdrawn : bool
         By an undo, or by the organizer.
     changed : bool
-        Whether the outcome is another than at first.
+        Whether the outcome was changed later.
     """
 
     number: int
@@ -75,9 +75,9 @@ class Ledger:
         self.version = 0  # number of the last entry
         self.secret = ""
         self.settings = Settings()
-        self.items: list[Item] = []  # without those that were removed
+        self.items: list[Item] = []  # without removed items
         self.number: dict[str, int] = {}  # of each of them, by id
-        self.known: dict[str, Item] = {}  # with those that were removed
+        self.known: dict[str, Item] = {}  # with removed items
         self.of_table: set[str] = set()  # ids that came with a table, not one by one
         self.raters: dict[str, Rater] = {}
         self.answers: dict[int, Answer] = {}  # with skips, by the numbers of their entries

@@ -79,7 +79,7 @@ class Log:
     path : Path, optional
         Created if it does not exist. None: the log is in memory, and lasts as long as the program.
     clock : callable
-        Gives the time of entries. Their order is that of their numbers, not of their times.
+        Returns the time of entries. Entries are ordered by their numbers, not by their times.
     """
 
     def __init__(self, path: Path | None = None, clock: Callable[[], float] = time.time) -> None:
@@ -117,7 +117,7 @@ class Log:
             raise SessionFileError(f"{path} cannot be created: {error.strerror}.") from error
 
     def _check(self) -> None:
-        """Refuse a file that is damaged, or not a session; by reading only, so that it stays as is.
+        """Refuse a file that is damaged, or not a session; it is only read, so that it stays as is.
 
         A connection that could write would move the entries of the file "-wal" into a damaged one.
         """
@@ -168,7 +168,7 @@ class Log:
         return db
 
     def _refusal(self, error: sqlite3.DatabaseError) -> SessionFileError:
-        """What to say about a file that SQLite cannot use; a damaged one is copied first."""
+        """The message about a file that SQLite cannot use; a damaged file is copied first."""
         words = " ".join(str(error).split())
         if "locked" in words or "busy" in words:
             return SessionFileError(
@@ -202,7 +202,7 @@ class Log:
         return [_entry(row) for row in rows]
 
     def append(self, kind: str, body: dict[str, Any], token: str | None = None) -> Entry:
-        """Add an entry, or find the one with this token. It is on the disk at the end."""
+        """Add an entry, or find the entry with this token. It is on the disk at the end."""
         text = json.dumps(body, ensure_ascii=False)
         with self._transaction():
             known = None if token is None else self.find(token)
@@ -224,7 +224,7 @@ class Log:
         return None if row is None else _entry(row)
 
     def put_file(self, data: bytes, media_type: str) -> str:
-        """Keep a picture; its name is that of its content."""
+        """Keep a picture, named by its content."""
         name = _name_of(data)
         with self._transaction():
             self._db.execute(
@@ -241,12 +241,12 @@ class Log:
         return None if row is None else (row[0], row[1])
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with self._lock:
             self._db.close()
 
     def discard(self) -> None:
-        """Let go of the file, and remove it if it is new: no session came of it."""
+        """Close the file, and remove it if it is new: no session was started."""
         self.close()
         if self._created:
             self.path.unlink(missing_ok=True)
@@ -265,7 +265,7 @@ class Log:
 
 
 def is_session_file(path: Path) -> bool:
-    """Whether a file begins as those of sessions do."""
+    """Whether a file begins like a session file."""
     with suppress(OSError), closing(path.open("rb")) as file:
         return file.read(16) == b"SQLite format 3\0"
     return False

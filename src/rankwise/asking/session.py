@@ -33,7 +33,7 @@ _QUEUE = 16, 400  # pairs that are chosen ahead: for one rater, and at most
 
 
 class Refused(ParameterError):
-    """What was asked of a session is not possible now; the message says why.
+    """A request to a session is not possible now; the message explains why.
 
     Examples
     --------
@@ -44,13 +44,13 @@ class Refused(ParameterError):
 
 
 class AlreadyAnswered(Refused):
-    """A question has another answer already, which stays as it is."""
+    """A question has a different answer already, which is kept."""
 
 
 def signature(key: str, kind: str, text: str) -> str:
     """A signature that only the owner of the key can make.
 
-    Each kind of signature has a different key: a signature for a cookie says nothing about a
+    Each kind of signature has a different key: a signature for a cookie is never valid for a
     question, whatever the two texts are.
 
     Examples
@@ -64,7 +64,7 @@ def signature(key: str, kind: str, text: str) -> str:
 
 
 def same(one: str, two: str) -> bool:
-    """Whether two texts are equal, in a time that does not tell where they differ."""
+    """Whether two texts are equal, in a time that does not reveal where they differ."""
     return hmac.compare_digest(_bytes(one), _bytes(two))
 
 
@@ -95,17 +95,17 @@ class Question:
 class Session:
     """Ranks items by asking which of two is better, as few times as possible.
 
-    A Gaussian process (`PairwiseGP`) learns the scores of the items. All that happens is an entry
-    of a log which only grows: an undo or a change is a new entry. What is known is a function of
-    the answers that remain; their order does not matter.
+    A Gaussian process (`PairwiseGP`) learns the scores of the items. Everything that happens is an
+    entry of a log that only grows: an undo or a change is a new entry. The ranking is a function of
+    the answers that count; their order does not matter.
 
     Methods may be called from several threads.
 
     Parameters
     ----------
     items : iterable of str or Item, optional
-        What to rank. None: the items of the file at `path`. If that file exists, items that it
-        does not have yet are added, and others are shown as they are given here; see `set_items`.
+        What to rank. None: the items of the file at `path`. If that file exists, new items are
+        added, and known items are shown as given here; see `set_items`.
     features : array-like of shape (n_items, n_features), optional
         What scores may depend on, such as measurements or embeddings. Each score also has a part
         that does not depend on them.
@@ -118,8 +118,8 @@ class Session:
     both_bad : bool, optional
         Whether "both are bad" is an answer; it counts as a tie.
     strategy : {"goal", "bald", "eubo", "thompson", "random"} or object, default="goal"
-        Which pair is next. "goal": the pair whose answer tells most about what the goal needs. The
-        others are the strategies of `PairwiseGP.suggest_pair`, which also takes objects.
+        Which pair is next. "goal": the pair whose answer helps most to reach the goal. The others
+        are the strategies of `PairwiseGP.suggest_pair`, which also accepts objects.
     path : path-like, optional
         A file that keeps the log. None: in memory only.
     log : rankwise.asking.log.Log, optional
@@ -154,7 +154,7 @@ class Session:
         if features is not None and items is None:
             raise ParameterError("features need items.")
         if path is not None and log is not None:
-            raise ParameterError("Give path or log, not both: each says where answers are kept.")
+            raise ParameterError("Give path or log, not both: each defines where answers are kept.")
         if strategy != "goal":
             from rankwise.estimators.pair_strategies import STRATEGIES
 
@@ -201,7 +201,7 @@ class Session:
         advice: str | None = None,
         both_bad: bool | None = None,
     ) -> None:
-        """Change what is asked, and until when; None: as it is."""
+        """Change what is asked, and until when; None: no change."""
         values = {"goal": goal, "question": question, "advice": advice, "both_bad": both_bad}
         given: Any = {name: value for name, value in values.items() if value is not None}
         for name in ("question", "advice"):
@@ -214,7 +214,7 @@ class Session:
                 self._append("settings", asdict(settings))
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with self._lock:
             self.log.close()
 
@@ -239,7 +239,7 @@ class Session:
 
     @property
     def raters(self) -> list[Rater]:
-        """All raters, in the order in which they came."""
+        """All raters, in the order in which they joined."""
         with self._lock:
             return [replace(rater) for rater in self._ledger.raters.values()]
 
@@ -270,12 +270,12 @@ class Session:
             return self._ledger.n_answers(rater)
 
     def progress(self) -> Progress:
-        """How far the goal is, and about how many answers are left."""
+        """The progress towards the goal, and about how many answers are left."""
         self.update()
         return self._standing.progress
 
     def ranking(self, *, level: float = 0.9) -> Ranking:
-        """The ranking; exact, or the last that a background made."""
+        """The ranking; exact, or the last one that a background computed."""
         if self._background is None:
             self.settle()
         with self._lock:
@@ -303,7 +303,7 @@ class Session:
         return self._standing.reports
 
     def fit(self) -> tuple[ItemModel, int]:
-        """A model fitted from scratch to all answers that count, and the entry as of which."""
+        """A model fitted from scratch to all answers that count, and its last entry."""
         if len(self.items) > MANY:
             raise Refused(
                 f"There is a model file for at most {MANY} items. The scores of more are in the "
@@ -386,7 +386,7 @@ class Session:
     # For the organizer
 
     def add_rater(self, name: str) -> Rater:
-        """A new rater with a personal key, or the one of this name."""
+        """A new rater with a personal key, or the existing rater of this name."""
         name = " ".join(str(name).split())
         if not 1 <= len(name) <= 80:
             raise Refused("The name of a rater needs 1 to 80 letters.")
@@ -397,7 +397,7 @@ class Session:
             return self._ledger.raters[name]
 
     def add_items(self, items: Iterable[Any], *, features: Any = None) -> None:
-        """Add items on the way."""
+        """Add items to a running session."""
         made = check_items(items, features)
         with self._lock:
             for item in made:
@@ -409,10 +409,10 @@ class Session:
     def set_items(
         self, items: Iterable[Any], *, features: Any = None, complete: bool = True
     ) -> ItemChanges:
-        """Go on with the items of an edited table.
+        """Continue with the items of an edited table.
 
-        New items are asked about. Known ones are shown as they are given here, and their answers
-        still count.
+        New items are asked about. Known items are shown as given here, and their answers still
+        count.
 
         Parameters
         ----------
@@ -420,13 +420,13 @@ class Session:
         features : array-like of shape (n_items, n_features), optional
             None, and none in `items`: known items keep their features.
         complete : bool, default=True
-            Whether items that are not given are removed, except those that `add_items` added.
-            Answers about removed items stay in the log, and count again when the items are back.
+            Whether to remove items that are not given, except items from `add_items`. Answers about
+            removed items stay in the log, and count again when the items are back.
 
         Returns
         -------
         ItemChanges
-            What differs, for telling the user.
+            What differs, to show to the user.
         """
         made = check_items(items, features)
         with self._lock:
@@ -480,7 +480,7 @@ class Session:
                 self._append("change", {"answer": number, "outcome": outcome, "by": "organizer"})
 
     def drop_rater(self, name: str, *, dropped: bool = True) -> None:
-        """Leave out all answers of a rater, who is not asked any more; or take them in again."""
+        """Leave out all answers of a rater, who is no longer asked; or include them again."""
         with self._lock:
             if name not in self._ledger.raters:
                 raise Refused(f"There is no rater {name!r}.")
@@ -497,7 +497,7 @@ class Session:
     # Computing
 
     def update(self) -> bool:
-        """Bring the posterior and the next questions up to date; whether there was anything to do.
+        """Bring the posterior and the next questions up to date; returns whether anything changed.
 
         A few new answers update the posterior at the present hyperparameters. Withdrawn and
         changed answers, new items, and a fifth more answers need a new fit. A background does all
@@ -506,7 +506,7 @@ class Session:
         return self._background is None and self._compute(exactly=False)
 
     def settle(self) -> bool:
-        """Bring the posterior to that of a fit from scratch; whether there was anything to do."""
+        """Bring the posterior to a fit from scratch; returns whether there was anything to do."""
         if self._background is None:
             return self._compute(exactly=True)
         if self._is_current(exactly=True):
@@ -537,9 +537,9 @@ class Session:
         return held, min(most, max(least, 10 * len(held)))
 
     def publish(self, standing: Standing) -> bool:
-        """Use what was computed, unless it is older than what there is; whether it was used.
+        """Use a result, unless it is older than the present one; returns whether it was used.
 
-        When items were removed meanwhile, the others have other numbers.
+        If items were removed meanwhile, the other items are renumbered.
         """
         with self._lock:
             if standing.version < self._standing.version:
@@ -548,12 +548,12 @@ class Session:
             return True
 
     def hand_over(self, background: Background | None) -> None:
-        """Let a background compute from now on, and wait for nothing; None: compute here."""
+        """Let a background compute from now on, without waiting; None: compute here."""
         with self._lock:
             self._background = background
 
     def _choose(self, rater: str, now: float) -> Pair | None:
-        """A pair for a rater: one chosen ahead, or else a random one of those that are close."""
+        """A pair for a rater: a pair that was chosen ahead, or else a random close pair."""
         mine = self._ledger.of_rater(rater)
         n = len(self._ledger.items)
         recent = max(1, min(_RECENT, n * (n - 1) // 6))  # of few pairs, at most a third
@@ -597,7 +597,7 @@ class Session:
             return list(self._ledger.raters)[rater], known[first], known[second]
 
     def sign(self, kind: str, text: str = "") -> str:
-        """A signature that nobody without the key of the session can make; see `signature`."""
+        """A signature that requires the key of the session; see `signature`."""
         return signature(self._ledger.secret, kind, text)
 
     def _pair(self, question: Question) -> Pair:

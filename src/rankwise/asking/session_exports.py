@@ -1,4 +1,4 @@
-"""What comes out of a session: tables for programs and for spreadsheets, a model, a page."""
+"""The results of a session: tables for programs and for spreadsheets, a model, a page."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ ranking_for_spreadsheets = partial(ranking_csv, for_spreadsheets=True)
 
 
 def ranking_json(session: Session) -> str:
-    """The ranking with intervals, and how it came about."""
+    """The ranking with intervals, and its settings."""
     ranking = exact_ranking(session)
     raters = sum(not rater.dropped for rater in session.raters)
     found = {"raters": raters, "interval": ranking.level, "ranking": ranking.rows()}
@@ -116,7 +116,7 @@ def share_page(session: Session) -> str:
     shown = min(len(ranking), _SHOWN)
     caption = (
         f"Scores with {100 * ranking.level:.0f}% intervals, relative to the mean of all items, in "
-        "units of the noise of an answer. Where intervals overlap much, the order is open."
+        "units of the noise of an answer. Where intervals overlap much, the order is uncertain."
     )
     figure = Figure(rank_chart(ranking, shown), f"Scores of {plural(shown, 'item')}", caption)
     blocks: list[Any] = [facts, Text(f"{progress.goal}. {progress}"), figure]
@@ -162,7 +162,7 @@ def _pictures(session: Session, ranking: Ranking, items: dict[str, Item]) -> lis
 
 
 def _free_words(session: Session, usual: Sequence[str]) -> dict[str, str]:
-    """Words for outcomes that are no ids: readers take the id of an item for the winner."""
+    """Words for outcomes that are not ids: readers would take the id of an item as the winner."""
     ids = {item.id for item in session.items}
     for words in (usual, *_OTHER_WORDS):
         if ids.isdisjoint(words):

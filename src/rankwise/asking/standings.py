@@ -1,4 +1,4 @@
-"""What the answers of a session say: the ranking, reports on raters, and the running fit."""
+"""Results of the answers of a session: the ranking, reports on raters, and the running fit."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 _DRAWS = 1000
 _SLIP_PRIOR = (1.0, 19.0)  # a beta distribution with mean 5%
-_UNKNOWN = 1e-6  # a predicted difference below which others do not say who is better
+_UNKNOWN = 1e-6  # a predicted difference that is too small to tell who is better
 _GRID = np.linspace(0.0, 0.5, 201)[1:-1]
 _GROWTH, _FIRST = 1.2, 5  # a new fit after so many more answers
-_LEFT_EVERY = 8  # answers after which those that are left are estimated again
+_LEFT_EVERY = 8  # answers after which the number left is estimated again
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class Ranking(TableMixin):
     number : ndarray of shape (n_items,)
         The number of each item in the session.
     score, low, high : ndarray of shape (n_items,)
-        Score less the mean score of all items, in units of the noise of an answer, and its
+        Score minus the mean score of all items, in units of the noise of an answer, and its
         interval.
     rank_low, rank_high : ndarray of shape (n_items,)
         Interval of the rank, 1 being the best.
@@ -114,7 +114,7 @@ class Ranking(TableMixin):
         return {name: np.asarray(column).tolist() for name, column in found.items()}
 
     def rows(self, most: int | None = None) -> list[dict[str, Any]]:
-        """One dictionary for each item, the best first, or for so many of the best."""
+        """One dictionary for each item, the best first, or for the best `most` items."""
         columns = self._frame_columns()
         names = ("rank", *(name for name in columns if name != "rank"))
         rows = zip(*(columns[name][:most] for name in names), strict=True)
@@ -152,8 +152,8 @@ class RaterReport:
         The share of answers that are slips, whatever the items, with a 90% interval. Before any
         answer it is 5%, give or take 5%.
     agreement : float
-        How often an answer agrees with the ranking that all other answers give; None if that
-        says nothing about any answer.
+        How often an answer agrees with the ranking by all other answers; None if that cannot
+        predict any answer.
     """
 
     name: str
@@ -210,7 +210,7 @@ class Standing:
 
     @classmethod
     def unknown(cls, ledger: Ledger) -> Standing:
-        """What there is before anything was computed: pairs are chosen at random."""
+        """The result before anything was computed: pairs are chosen at random."""
         n = len(ledger.items)
         return cls(ledger.version, unknown_scores(n), SLIPS, ledger.goal().unknown(n), [])
 
@@ -226,7 +226,7 @@ class RunningFit:
     n_fitted : int
         The number of answers at the last fit from scratch; -1 if there was none.
     exact : bool
-        Whether the posterior is that of a fit from scratch.
+        Whether the posterior comes from a fit from scratch.
     """
 
     def __init__(self) -> None:
@@ -256,7 +256,7 @@ class RunningFit:
         model = self._updated(ledger.items, comparisons, exactly=exactly)
         scores = model.scores()
         progress = goal.progress(scores)
-        if progress.met and not self.exact:  # only a fit to all answers says so
+        if progress.met and not self.exact:  # only a fit to all answers decides this
             self._fit(model, comparisons)
             scores = model.scores()
             progress = goal.progress(scores)
@@ -300,7 +300,7 @@ class RunningFit:
         self.n_fitted, self.exact = len(comparisons), True
 
     def _with_answers_left(self, progress: Progress, scores: Scores, slips: float) -> Progress:
-        """With an estimate of the answers left, which is made now and then."""
+        """With an estimate of the answers left, which is updated from time to time."""
         n = len(self.told)
         if progress.met:
             self._left = None

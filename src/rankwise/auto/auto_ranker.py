@@ -180,8 +180,8 @@ class Folds:
 def make_folds(data: LabelledRows) -> Folds:
     """Folds of whole queries, or of the rows of one global ranking.
 
-    Queries without two different labels teach nothing: they are dealt out after the others, so that
-    every fold leaves something to learn from.
+    Nothing can be learned from queries without two different labels: they are dealt last, so that
+    the rows outside every fold are informative.
     """
     if data.groups.n_groups == 1:
         n_rows = len(data)
@@ -251,21 +251,21 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
     Linear, additive and Gaussian rankers are tried on several scalings of the features, each at
     9 to 16 values of alpha, and boosted trees if LightGBM is installed. Every query is
     predicted by rankers that were trained without its fold, without refitting where the ranker
-    allows it; landmarks and knots stay those of all rows (`results_.shared`). The best rankers are
+    allows it; landmarks and knots come from all rows (`results_.shared`). The best rankers are
     fitted to all rows, and their scores, standardized within queries, are averaged.
 
-    Choosing one of many settings overfits, and means of several good ones rank better. So little
-    is chosen and much is averaged: a ranker, at its best alpha, joins the mean unless a paired t
-    test over the same queries finds that it is worse than the best, by more than 5% of the score
-    (or of its distance from 1, if that is less). With few queries, which cannot tell rankers
-    apart, the mean is of many.
+    Choosing one of many settings overfits, and means of several good ones rank better. Therefore
+    little is chosen and much is averaged: a ranker, at its best alpha, joins the mean unless a
+    paired t test over the same queries finds that it is worse than the best, by more than 5% of the
+    score (or of its distance from 1, if that is less). With few queries, which cannot tell rankers
+    apart, many rankers join the mean.
 
     Parameters
     ----------
     metric : str, default="auto"
-        What to choose by: a name of `rankwise.metrics.METRICS`. "auto": "ndcg@10" if there are
-        queries and the labels are grades (whole numbers from 0 to 30), "disagreement" otherwise.
-        Metrics that only count relevant rows, such as "map" or "precision", cannot tell
+        The metric to choose by: a name of `rankwise.metrics.METRICS`. "auto": "ndcg@10" if there
+        are queries and the labels are grades (whole numbers from 0 to 30), "disagreement"
+        otherwise. Metrics that only count relevant rows, such as "map" or "precision", cannot tell
         grades of 1 and more apart: rankers then learn relevance, 0 or 1.
     n_best : int, default=10
         The mean has at most this many parts. 1: the best ranker alone.
@@ -281,7 +281,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         Seconds. When they have passed, no further ranker is tried; cheap ones come first. The
         fits of the best to all rows are not included. None: no limit.
     memory_budget : float, optional
-        Bytes. Rankers that need about more than this are not tried. None: no limit.
+        Bytes. Rankers estimated to need more are not tried. None: no limit.
     verbose : bool, default=False
         Whether to show progress on stderr, if it is a terminal.
     random_state : int or Generator, optional
@@ -410,8 +410,8 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         X : array-like or sparse of shape (n_rows, n_features)
         qid : array-like of shape (n_rows,), optional
             The query of every row. None: the rows are one query. Unless the ranker was fitted to
-            one global ranking, scores of different queries are not comparable, and a query that is
-            split over two calls gets other scores: pass all its rows in one call.
+            one global ranking, scores of different queries are not comparable, and splitting a
+            query over two calls changes its scores: pass all its rows in one call.
 
         Returns
         -------
@@ -466,7 +466,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
     def _try(
         self, data: LabelledRows, folds: Folds, metric: str
     ) -> tuple[list[CandidateTrial], list[str]]:
-        """Trials within the budgets, and which candidates were left out for lack of them."""
+        """Trials within the budgets, and the candidates that exceed them."""
         trials: list[CandidateTrial] = []
         left_out: list[str] = []
         candidates, start = self._candidates(data), perf_counter()

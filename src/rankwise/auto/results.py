@@ -1,4 +1,4 @@
-"""What AutoRanker tried, and what it made of it: values that print themselves."""
+"""Printable results of AutoRanker: what was tried, and what was chosen."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class Part:
 class AutoResults(TableMixin):
     """Every ranker that was tried, with every setting, and its held-out score.
 
-    Print it or show it in a notebook for each ranker at its best setting; `to_frame` has all.
+    Print it or show it in a notebook to see each ranker at its best setting; `to_frame` returns all
+    trials.
 
     Attributes
     ----------
@@ -106,9 +107,9 @@ class AutoResults(TableMixin):
             scores = self.scores[k], self.behind[k], self.standard_errors[k]
             is_part = "yes" if (self.chosen & same).any() else ""
             rows.append((name, self._setting(k), *scores, self.seconds[same].sum(), is_part))
-        notes = ["The best of many scores is optimistic. What to expect is estimated apart."]
+        notes = ["The best of many scores is optimistic. What to expect is estimated separately."]
         if self.shared:
-            notes.append(f"Of some rankers, scores are{given_words(self.shared)[1:]}.")
+            notes.append(f"Scores of some rankers are{given_words(self.shared)[1:]}.")
         notes += [f"Not tried: {line}" for line in self.left_out]
         columns.append(Column("in the mean", ""))
         note, best = "\n".join(notes), frozenset({(0, 2)})

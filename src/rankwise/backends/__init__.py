@@ -10,7 +10,7 @@ returns the backend of its arrays, and ``on.matmul(M, V)`` runs there. There are
 - `TorchBackend` (_torch.py): tensors on one device, usually a GPU. torch is imported only when
   the first tensor or device is seen.
 
-An operation says what is computed, not how: "combine rows with the means of their groups",
+An operation defines what is computed, not how: "combine rows with the means of their groups",
 "solve with M + lam I, or return None if it is not definite". Each backend then does what is fast
 there: one pass of a compiled loop, or a few passes at the bandwidth of a GPU.
 

@@ -51,7 +51,7 @@ class Backend:
     """The operations in which array libraries differ, on NumPy arrays in host memory.
 
     `TorchBackend` overrides them for tensors. Arrays are float64 unless stated otherwise. Methods
-    that may overwrite an argument say so; use the array that they return.
+    that may overwrite an argument are documented as such; use the array that they return.
 
     Attributes
     ----------
@@ -299,7 +299,7 @@ class Backend:
             return bool(self.xp.isfinite(X.sum())) or bool(self.xp.isfinite(X).all())
 
     def mirror_upper(self, A: Array) -> Array:
-        """The symmetric matrix whose upper triangle is that of A."""
+        """The symmetric matrix with the upper triangle of A."""
         return self.array(self.xp.triu(A) + self.xp.triu(A, 1).T)
 
     def symmetrize(self, A: Array) -> None:
@@ -316,7 +316,7 @@ NUMPY = Backend()
 
 
 def backend_of(X: Any) -> Backend:
-    """The backend of X: that of the device of a tensor or of `HostRows`, otherwise NumPy's."""
+    """The backend for the device of X, a tensor or `HostRows`; otherwise NumPy's."""
     if isinstance(X, np.ndarray):
         return NUMPY
     backend = getattr(X, "backend", None)

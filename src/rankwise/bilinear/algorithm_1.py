@@ -5,17 +5,17 @@ For t = 1, 2, ..., in the words of the paper and of this file (`advance`):
 1. draw a triplet (q, d+, d-);
 2. compute the subgradient of the hinge loss max(0, 1 - q'W(d+ - d-)): it is -q(d+ - d-)' if the
    `margin` q'W(d+ - d-) is below 1, and otherwise 0;
-3. `add` eta_t q(d+ - d-)' to W, equation (4);
+3. `add` eta_t q(d+ - d-)' to W: a step against the subgradient, equation (4);
 4. if t is a multiple of T, move every entry of W towards 0 by λ times the sum of the last T rates
    (`soft`, equation (7)).
 
 Step 4 would touch all of W. It is not carried out, but counted: soft thresholds compose by adding,
-soft(soft(u, a), b) = soft(u, a + b). So a row of W stores values u, and p (`owed`), the sum of the
-shrinkages since they were written. The weights of the row are
+soft(soft(u, a), b) = soft(u, a + b). A row of W therefore stores values u, and p (`owed`), the sum
+of the shrinkages since they were written. The weights of the row are
 
     w = soft(u, p),    and setting a weight to w means storing    u = w + sign(w) p    (`hard`).
 
-This is exactly what shrinking all of W every T steps gives, up to rounding.
+Up to rounding, the result is the same as shrinking all of W every T steps.
 
 Extensions. With adagrad, each row has its own rates, and its own sum of them. A row can shrink as a
 group: its norm moves towards 0 by p, so that w = (1 - p / |u|) u, or 0. This composes by adding as
@@ -205,7 +205,7 @@ def share_left(W: Weights, i: int, p: float) -> float:
 
 @compiled
 def settle(W: Weights, rule: StepRule, i: int, t: int) -> None:
-    """Shrink row i by what it owes."""
+    """Apply the pending shrinkage to row i."""
     row = W.rows[i]
     p, share = owed(row, rule, W.rates, t), 1.0
     if rule.grouped:
@@ -234,7 +234,7 @@ def find(columns: Any, spot: Any, hits: Any) -> int:
 
 @compiled
 def compact_values(W: Weights, row: Any, n: int, work: Scratch) -> int:
-    """Copy what a compact row has in the columns of the difference to `u[0]`; how many `hits`."""
+    """Copy what a compact row has in the columns of the difference to `u[0]`; their number."""
     u, spot, begin, end = work.u[0], work.spot, row.start, row.start + row.length
     columns, values = W.cols[begin:end], W.vals[begin:end]
     u[:n] = 0.0
@@ -342,7 +342,7 @@ def margin(W: Weights, rule: StepRule, Q: CSR, q: int, n: int, t: int, work: Scr
 
 @compiled
 def add(W: Weights, rule: StepRule, Q: CSR, q: int, n: int, t: int, work: Scratch) -> None:
-    """W <- W + eta q(d+ - d-)' in step t + 1, equation (4)."""
+    """W <- W + eta q(d+ - d-)' in step t + 1: against the subgradient, equation (4)."""
     u, x, eta, v = work.u, work.x[:n], common_rate(rule, t + 1), 0
     squares = 0.0
     for c in range(n):
@@ -474,10 +474,11 @@ def advance(
     the pool lacks.
     """
     for m in range(len(triplets)):
-        now = t + m + 1
+        now = t + m + 1  # the paper's t
         q, better, worse = triplets[m]  # 1) the triplet
         n = difference(D, better, worse, work)
-        size = margin(W, rule, Q, q, n, now - 1, work)  # 2) a subgradient of 0 from 1 on
+        # 2) The subgradient at W^(t-1); it is 0 if the margin is at least 1.
+        size = margin(W, rule, Q, q, n, now - 1, work)
         code = DONE if np.isfinite(size) else OVERFLOW
         if code == DONE and size < 1.0:
             code = reserve(W, rule, Q, q, n, now - 1)
@@ -488,7 +489,8 @@ def advance(
             return m, code
         W.rates[0] += common_rate(rule, now)
         if now % rule.shrink_every == 0:
-            W.rates[1] = W.rates[0]  # 4) from here on, rows owe this much more
+            # 4) From here on, rows owe lam times the last T rates more.
+            W.rates[1] = W.rates[0]
         totals[0] += max(0.0, 1.0 - size)
         totals[1] += size < 1.0
     return len(triplets), DONE
@@ -698,7 +700,7 @@ class BilinearSGD:
         self._W, self.step, self.totals = W, int(s["step"]), s["totals"]
 
     def _check(self, state: dict[str, Any]) -> None:
-        """Raise an error for a state that no learner like this one can have."""
+        """Raise an error for a state that is not possible for this learner."""
         n_entries = state["cols"].size
         sound: dict[str, Any] = {}
         for name, known in self.state().items():

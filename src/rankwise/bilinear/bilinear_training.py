@@ -4,9 +4,9 @@ Rate and λ are chosen on a fifth of the queries, which are held out with all of
 Short runs with different rates, and then with different λ, learn from the other queries. W before
 the first step is a candidate as well.
 
-Few held-out triplets are in the wrong order where the start is good: their share hardly tells two
-runs apart. So runs are compared by the log loss of the order, log(1 + exp(-s margin)), with the
-scale s that is best for the run: W may have any scale.
+Few held-out triplets are in the wrong order where the start is good: their share hardly
+distinguishes two runs. Runs are therefore compared by the log loss of the order, log(1 + exp(-s
+margin)), with the scale s that is best for the run: W may have any scale.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def fingerprint(params: dict[str, Any], arrays: list[NDArray[Any]]) -> str:
 
 @dataclass(frozen=True)
 class FitCheckpoint:
-    """The file of a fit, written atomically every so many steps, with the fit's `fingerprint`."""
+    """The file of a fit, written atomically at intervals, with the fit's `fingerprint`."""
 
     path: Path
     owner: str
@@ -467,7 +467,7 @@ class BilinearTraining:
         return min(self.n_steps, max(2000, self.n_steps // 25), max(MIN_STEPS, affordable))
 
     def _order(self, learner: BilinearSGD) -> Order:
-        """How a W orders the held-out triplets; raises DataError if their scores overflow."""
+        """The order of the held-out triplets by a W; raises DataError if their scores overflow."""
         margins = learner.margins(self.Q, self.D, self.aside)
         if not np.isfinite(margins).all():
             raise DataError(SCORES_OVERFLOWED)
@@ -482,11 +482,11 @@ class BilinearTraining:
         """W before the first step, which is better than anything that was learned."""
         start, *others = self.record.trials["score"]
         warn(
-            "No rate and alpha ranks held-out queries, by more than a standard error, better than "
-            f"W before the first step: {start:.4f} of their triplets are in the right order at the "
-            f"start, and {max(others):.4f} after the best of {len(others)} runs (see trials_). W "
-            "stays as it was. More queries or triplets may help; numbers for alpha and eta0 avoid "
-            "the choice.",
+            "No rate and alpha ranks held-out queries better than the initial W by more than a "
+            f"standard error: {start:.4f} of their triplets are in the right order at the "
+            f"start, and {max(others):.4f} after the best of {len(others)} runs (see trials_). The "
+            "initial W is kept. More queries or triplets may help; numbers for alpha and eta0 "
+            "avoid the choice.",
         )
         self.record = TrainingRecord(trials=self.record.trials, seed=self.record.seed)
         return self.start
@@ -591,7 +591,7 @@ class DensitySearch:
         return len(self.lams) >= MAX_TRIALS or repeated or self._saturated()
 
     def _saturated(self) -> bool:
-        """Whether a much lower λ gave hardly more entries, all trials being too sparse."""
+        """Whether all trials are too sparse, and a much lower λ left hardly more entries."""
         trials = sorted(zip(self.lams, self.densities, strict=True))
         if len(trials) < 2 or max(self.densities) >= self.target:
             return False

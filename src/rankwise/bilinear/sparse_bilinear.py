@@ -69,7 +69,7 @@ class BilinearScorer(BaseEstimator):
     query_names_: NDArray[Any] | None
     document_names_: NDArray[Any] | None
 
-    #: What `predict` takes; rows, if a ranker does not say it.
+    #: What `predict` takes; rows, unless a ranker declares it.
     scored: ClassVar[str] = "pairs of a query and a document"
 
     @property
@@ -81,8 +81,8 @@ class BilinearScorer(BaseEstimator):
     def predict(self, Q: Any, D: Any) -> Array:
         """Score of each document for the query in the same row: f_k = q_k'W d_k.
 
-        Each takes O(nnz(q) times the entries of a row of W) time. A query without a feature that
-        W knows has the score 0 for every document; a warning says so.
+        Each takes O(nnz(q) times the entries of a row of W) time. For a query without a feature
+        that W knows, all scores are 0, with a warning.
 
         Parameters
         ----------
@@ -107,8 +107,7 @@ class BilinearScorer(BaseEstimator):
     def score_all(self, Q: Any, D: Any) -> Array:
         """Score of every document for every query: F = Q W D'.
 
-        A query without a feature that W knows has the score 0 for every document; a warning says
-        so.
+        For a query without a feature that W knows, all scores are 0, with a warning.
 
         Parameters
         ----------
@@ -263,7 +262,7 @@ class BilinearScorer(BaseEstimator):
             )
 
     def _check_columns(self, D: Any) -> None:
-        """Raise an error if a data frame has other columns than in the fit."""
+        """Raise an error if the columns of a data frame differ from the fit."""
         now = columns_of(D)
         if now is None or self.document_columns_in_ is None:
             return
@@ -332,7 +331,7 @@ class Shrinkage:
     penalty : {"l1", "rows", "columns"}, default="l1"
         The sum of absolute values, or the sum of the Euclidean norms of rows or columns. With
         "rows", all weights of a query feature become 0 together; with "columns", all weights of a
-        document feature. With "columns", "adagrad" has a rate for each column, and a step takes
+        document feature. With "columns", "adagrad" uses a rate for each column, and a step takes
         O((nnz(d+) + nnz(d-)) (nnz(q) + c)) time, where c is the number of entries in a column.
     to : {"zeros", "init"}, default="zeros"
         What the penalty is measured from. With "init", it is the sum of ``|W_ij - init_ij|``:
@@ -402,10 +401,10 @@ class SparseBilinearRanker(OptionsMixin, BilinearScorer):
     ``structure="dense"`` takes a full matrix.
 
     Unless `alpha` (or `target_density`) and `eta0` are numbers, a fifth of the queries are held
-    out, with the documents that they prefer if most other queries do without these. At most 16
+    out, with the documents that they prefer if most other queries do not use these. At most 16
     short runs choose the rate and alpha, and W is then learned from the other queries. If it does
-    not rank the held-out ones better than W before the first step did, that start is kept, with a
-    warning. To learn from all queries, fit again with the numbers `alpha_` and `eta0_`.
+    not rank the held-out queries better than the initial W, the initial W is kept, with a warning.
+    To learn from all queries, fit again with the numbers `alpha_` and `eta0_`.
 
     Use it where relevance is not a class. If documents belong to known classes, and documents of
     the same class are relevant to each other, a classifier ranks far better; see the guide.
@@ -423,7 +422,7 @@ class SparseBilinearRanker(OptionsMixin, BilinearScorer):
     n_iter : int or None, default=100_000
         Steps, each with a triplet drawn at random. None: one step for each triplet, in order.
     eta0 : float or "auto", default="auto"
-        Rate of the first step, C in the paper, which has 200 with "invsqrt". "auto": chosen on
+        Rate of the first step, C in the paper, where it is 200 with "invsqrt". "auto": chosen on
         held-out queries.
     schedule : {"adagrad", "invsqrt", "constant"}, default="adagrad"
         Rate of step t: for each row of W, eta0 divided by the root of the sum of its squared
@@ -436,8 +435,8 @@ class SparseBilinearRanker(OptionsMixin, BilinearScorer):
         or fixed to the identity, f(q, d) = q'd, the cosine of normalized rows.
     init : {"identity", "zeros"} or matrix, default="identity"
         W before the first step, as an array, a sparse matrix or a data frame with a row for each
-        feature of queries and a column for each feature of documents. Identity needs queries and
-        documents of the same features.
+        feature of queries and a column for each feature of documents. "identity" needs the same
+        features for queries and documents.
     shrinkage : Shrinkage, optional
         How often W shrinks, to what, and whether single weights become 0 or whole rows or columns.
         None: single weights, to 0, every 100 steps. Only for ``structure="sparse"``.
@@ -451,7 +450,7 @@ class SparseBilinearRanker(OptionsMixin, BilinearScorer):
     record_every : int, optional
         Steps between two records of the learning curve. None: a twentieth of all steps.
     random_state : int, Generator or None, default=None
-        Seed for drawing triplets. The same seed gives the same W, bit for bit, on one machine.
+        Seed for drawing triplets. With the same seed, W is the same on one machine, bit for bit.
     verbose : bool, default=False
         Whether to show a progress bar with loss, density and steps per second, on stderr or in a
         notebook.
@@ -462,7 +461,7 @@ class SparseBilinearRanker(OptionsMixin, BilinearScorer):
         W.
     alpha_, eta0_ : float
         The alpha and rate that were used; alpha is 0 for structures without an L1 norm, and both
-        are 0 if W is what it was before the first step.
+        are 0 if the initial W was kept.
     trials_ : dict of ndarray
         If alpha or eta0 was chosen: "eta0", "alpha", "n_iter", "loss" and "score" of W before the
         first step, of the short runs, and of the fit. On triplets of held-out queries, "score" is
@@ -732,7 +731,7 @@ class SparseBilinearRanker(OptionsMixin, BilinearScorer):
 
     @classmethod
     def upgraded_parameters(cls, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Parameters of a model file, which may be of an earlier version, as they are now."""
+        """Parameters from a model file, possibly of an earlier version, in the present form."""
         now = super().upgraded_parameters(parameters)
         now.pop("n_jobs", None)
         patience = now.pop("n_iter_no_change", 5)
@@ -782,7 +781,7 @@ class SparseBilinearRanker(OptionsMixin, BilinearScorer):
                 )
 
     def _check_streamable(self, stream: dict[str, Any] | None) -> None:
-        """Check that W does not depend on how a stream is cut, nor its parameters change."""
+        """Check that neither the cuts of a stream nor changed parameters affect W."""
         if stream:
             kept = self.upgraded_parameters(dict(stream.get("parameters", ())))
             kept["shrinkage"] = kept.get("shrinkage") or Shrinkage()
@@ -964,7 +963,7 @@ def by_frequency(D: sp.csr_array) -> NDArray[np.int32]:
 
 
 def renumbered(X: sp.csr_array, numbers: NDArray[np.int32]) -> sp.csr_array:
-    """The same rows with other numbers of the columns."""
+    """The same rows with renumbered columns."""
     moved = sp.csr_array((X.data.copy(), numbers[X.indices], X.indptr), shape=X.shape)
     moved.sort_indices()
     return moved

@@ -58,8 +58,8 @@ class TripletsInOrder:
 class DrawnTriplets:
     """Random triplets. A block depends only on the seed and on its number.
 
-    So an interrupted run resumes with the triplets that it would have drawn, and a refit sees the
-    same triplets as the fit.
+    An interrupted run therefore resumes with the triplets that it would have drawn, and a refit
+    sees the same triplets as the fit.
     """
 
     draw: Draw
@@ -237,7 +237,7 @@ def unseen_triplets(
     """Held-out triplets between documents that are not learned from.
 
     A document that is preferred in training would look better than one that is not. If most given
-    triplets compare with such a document, others are drawn from those that are held out.
+    triplets compare with such a document, others are drawn from the held-out documents.
     """
     learned = np.zeros(len(documents), np.bool_)
     learned[training[:, 1:]] = True

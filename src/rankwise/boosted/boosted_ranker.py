@@ -1,7 +1,7 @@
 """BoostedRanker: gradient boosted trees with the loss of RankRLS, grown by LightGBM.
 
-Texts of trees are checked before LightGBM reads them. It trusts the numbers in a text: a child that
-does not exist makes it read outside its memory.
+Texts of trees are checked before LightGBM reads them. It does not check the numbers in a text: a
+child that does not exist makes it read outside its memory.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Growth:
             self.booster.update(fobj=self._derivatives)
 
     def _derivatives(self, scores: Any, _: Any) -> tuple[Array, Array]:
-        """Gradient and Hessian in units of rows: l2_regularization has the same meaning always."""
+        """Gradient and Hessian in units of rows, so that l2_regularization is comparable."""
         assert self.objective is not None
         unit = 1.0 / self.objective.hessian.mean()
         gradient = unit * self.objective.gradient(scores)
@@ -105,7 +105,7 @@ class Grower:
             )
 
     def start(self, rows: Index | None = None, held_out: Index | None = None) -> Growth:
-        """No trees yet, for all rows or for some, with others to be predicted on the way."""
+        """No trees yet, for all rows or for some, while other rows are predicted on the way."""
         data = self._data if rows is None else self._data.subset(rows)
         booster = self._lightgbm.Booster(self._settings, data)
         if held_out is not None:
@@ -116,7 +116,7 @@ class Grower:
         return Growth(booster, self._objective.on_rows(self._y[rows], self._groups.codes[rows]))
 
     def held_out_scores(self, metric: str, n_folds: int, most: int) -> tuple[Array, int] | None:
-        """The metric of held-out rows with 1, 2, ... trees, over all folds, and the best number.
+        """The metric on held-out rows with 1, 2, ... trees, over all folds, and the best number.
 
         Folds of whole queries; of rows, if fewer than two queries have different labels. Stops at
         `most` trees, or if `PATIENCE` trees do not help. None if there are too few rows.
@@ -173,7 +173,7 @@ def deal_into_folds(y: Array, groups: QueryGroups, n_folds: int) -> tuple[Index 
     """The fold of each row (-1: never held out), and which held-out rows are compared.
 
     Queries with different labels are dealt in turn. If there is only one, its rows are dealt in the
-    order of their labels, and those of a fold are compared. None if every fold could not have two
+    order of their labels, and the rows of a fold are compared. None if some fold would not have two
     different labels.
     """
     order = np.lexsort((y, groups.codes))
@@ -230,7 +230,7 @@ def read_trees(text: str, n_features: int) -> Any:
 
 
 def check_trees(text: str, n_features: int) -> None:
-    """Refuse a text whose trees are not those of a ranker on rows with this many features."""
+    """Refuse a text unless its trees rank rows with this many features."""
     if not isinstance(text, str) or "\nend of trees\n" not in text:
         raise ModelFileError("the text of the trees has no end")
     trees, _, _ = text.partition("\nend of trees\n")
@@ -309,8 +309,8 @@ class BoostedRanker(RankerMixin, BaseEstimator):
 
         1/2 sum_ij W_ij ((y_i - y_j) - (f(x_i) - f(x_j)))^2,
 
-    the loss of `RankRLS`, where W_ij > 0 for rows of the same query. Trees find interactions and
-    steps that a linear ranker cannot, and do not depend on the scale of features. The number of
+    the loss of `RankRLS`, where W_ij > 0 for rows of the same query. Trees can model interactions
+    and steps, unlike a linear ranker, and do not depend on the scale of features. The number of
     trees is chosen on held-out queries; the trees are then fitted to all rows.
 
     O(m d) time for a tree on m rows with d features, six times this with
@@ -324,7 +324,7 @@ class BoostedRanker(RankerMixin, BaseEstimator):
         The number of trees. "auto": the number with the best `metric` on held-out queries, up to
         `max_estimators`. Queries with different labels are dealt into `cv` folds in turn. If there
         is only one such query, its rows are dealt into folds in the order of their labels, and
-        those of a fold are compared. If there are too few rows for that, 100 trees.
+        the rows of a fold are compared. If there are too few rows for that, 100 trees.
     learning_rate : float, default=0.05
         The share of a tree's values that is added to the scores.
     max_leaf_nodes : int, default=15
@@ -343,9 +343,9 @@ class BoostedRanker(RankerMixin, BaseEstimator):
         The weight of a pair: 1, one over the number of rows of its query, or one over the number
         of pairs of its query; only for ``loss="rankrls"``.
     metric : str, default="auto"
-        What the number of trees is chosen by: a name of `rankwise.metrics.METRICS`, such as
-        "ndcg@10". "auto": ndcg@10 if there are queries and the labels are grades (whole numbers
-        from 0 to 30), otherwise disagreement.
+        The metric by which the number of trees is chosen: a name of `rankwise.metrics.METRICS`,
+        such as "ndcg@10". "auto": ndcg@10 if there are queries and the labels are grades (whole
+        numbers from 0 to 30), otherwise disagreement.
     max_estimators : int, default=1000
         The largest number of trees that "auto" tries. It stops earlier if 50 further trees do not
         help.
@@ -529,7 +529,7 @@ class BoostedRanker(RankerMixin, BaseEstimator):
         return Grower(rows, y, in_order, objective, self._settings(X.shape)), metric, X, groups
 
     def _objective(self, y: Array, groups: QueryGroups) -> RankRLSObjective | None:
-        """The objective; None for that of LightGBM, after checks that its errors lack."""
+        """The objective; None for LightGBM's, after checks that its errors lack."""
         if self.loss == "rankrls":
             return RankRLSObjective(self.ties, self.weighting)
         if (self.ties, self.weighting) != ("include", "rows"):

@@ -33,11 +33,11 @@ class GoalOptions:
     goal : GOAL, default=order
         order: the whole order. top: the best N, with --top. best: the best one.
     top : N, default=10
-        How many are the best.
+        Number of best items.
     wrong : SHARE, default=0.05, or 0
         How much may be wrong: a share of pairs, or a number of the N best.
     sure : P, default=0.95
-        Probability with which the goal is reached.
+        Probability that the goal is reached.
     """
 
     panel: ClassVar = "Goal"
@@ -112,7 +112,7 @@ class ServerOptions:
     host : ADDRESS
         Address to listen at. An address other than the default needs --names.
     names : NAME,..., default=this machine only
-        Names by which other machines call this one.
+        Names under which other machines reach this one.
     browser : FLAG
         Open the page.
     """
@@ -164,17 +164,17 @@ def ask(
     columns: ItemColumns,
     server: ServerOptions,
 ) -> None:
-    """Rank anything by answering which of two is better, in a browser.
+    """Rank anything by answering which of two items is better, in a browser.
 
-    Opens a page on this machine. It asks about the pairs from which the ranking learns most, shows
-    how far the goal is, and stops when enough has been asked. Keys: the arrows left and right for
-    the better one, down for a tie, S to skip, U to undo. The organizer's page shows the ranking
-    with intervals, links for other raters, all answers, and files to save.
+    Opens a page on this machine. It asks about the most informative pairs, shows the progress
+    towards the goal, and stops when the goal is reached. Keys: the arrows left and right for the
+    better one, down for a tie, S to skip, U to undo. The organizer's page shows the ranking with
+    intervals, links for other raters, all answers, and files to save.
 
-    Every answer is on the disk before the page goes on. Start the same command again to continue.
-    If ITEMS was edited meanwhile, the command prints what differs: it adds new items and features,
-    and no longer asks about items that are gone. Nothing leaves this machine. Ctrl-C and SIGTERM
-    stop the command with exit code 0.
+    Every answer is on the disk before the next question appears. Start the same command again to
+    continue. If ITEMS was edited meanwhile, the command prints what differs: it adds new items and
+    features, and no longer asks about items that are gone. Nothing leaves this machine. Ctrl-C and
+    SIGTERM stop the command with exit code 0.
 
     \b
     Examples:

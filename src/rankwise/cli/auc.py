@@ -31,12 +31,12 @@ def auc(
     report: Path | None = None,
     force: Force = False,
 ) -> None:
-    """Rank samples of two classes, and say how sure the AUC is.
+    """Rank samples of two classes, and report the AUC with its uncertainty.
 
     Every pair of samples of different classes is predicted by a ranker that was trained without
     both. Prints the area under the ROC curve with an interval, a p-value from permuted labels, and
-    the nested AUC, for which alpha is chosen without the samples that are compared. The page has
-    the ROC curve, and a paragraph for the methods section of a paper.
+    the nested AUC, for which alpha is chosen without the samples that are compared. The page
+    contains the ROC curve, and a paragraph for the methods section of a paper.
 
     With --stratum, samples are compared, and labels permuted, within hospitals, batches, ... With
     --group, all samples of two patients, ... are held out together, and the labels of patients are

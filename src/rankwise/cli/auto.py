@@ -69,7 +69,7 @@ def auto(
     report : FILE
         Where to write a page with all tables, as .html.
     metric : NAME, default=ndcg@10 for grades in queries, else disagreement
-        What to choose by: ndcg@10, MAP, MRR, precision@5, disagreement, auc, ... A wrong name
+        Metric to choose by: ndcg@10, MAP, MRR, precision@5, disagreement, auc, ... A wrong name
         lists them all.
     time_budget : SECONDS
         Try no further ranker after this time.

@@ -136,7 +136,7 @@ def _scores(model: Any, rows: CardRows | None, evaluation: RankingEvaluation | N
 def _remembered(model: Any) -> list[str]:
     """The results of hold-outs in training that the model file contains."""
     ranker, curve = last_step(model), getattr(last_step(model), "alpha_curve_", None)
-    optimistic = "As it is the best of several, it is a little too good."
+    optimistic = "As the best of several, it is optimistic."
     if isinstance(model, RankingSearchCV) and hasattr(model, "best_score_"):
         scoring = getattr(model.scorer_, "scoring", "score")
         metric = metric_label(scoring) if isinstance(scoring, str) else "score"

@@ -473,8 +473,8 @@ def keep_seen(data: LetorData, path: Path) -> tuple[LetorData, Preparation]:
     X = csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], MAX_INDEX))
     seen = SeenFeatures().fit(X)
     note(
-        f"{path} has feature numbers up to {largest:,}: the model has the {seen.n_features_out_:,} "
-        "that occur, and ignores others in new files."
+        f"{path} has feature numbers up to {largest:,}: the model keeps the "
+        f"{seen.n_features_out_:,} that occur, and ignores others in new files."
     )
     return replace(data, X=seen.transform(X)), Preparation((("seen", seen),))
 

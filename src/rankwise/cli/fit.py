@@ -1,8 +1,8 @@
 """rankwise fit: from a file to a model file.
 
 The rows of the file are in memory, or read block by block, or on workers. The classes for these
-have `n_rows`, `n_features`, `feature_names`, `has_queries`, `preparation`, and
-`fit(ranker, alphas=None)`, which returns the fitted ranker, or a path of rankers with each alpha.
+share `n_rows`, `n_features`, `feature_names`, `has_queries`, `preparation`, and `fit(ranker,
+alphas=None)`, which returns the fitted ranker, or a path of rankers with each alpha.
 """
 
 from __future__ import annotations
@@ -103,7 +103,8 @@ def fit(
     In a LETOR file, the rows of a query have the same qid. If there is none, group sizes are read
     from TRAIN.query or TRAIN.group, one per line, as LightGBM and XGBoost do. If there is no such
     file either, --one-ranking compares all rows with each other. Feature numbers beyond 2^20 are
-    taken for hashes: the model keeps those that occur in TRAIN and ignores others in new files.
+    taken for hashes: the model keeps the features that occur in TRAIN and ignores others in new
+    files.
 
     With --workers, many processes read parts of a LETOR file, and the queries may be in any order.
     This works for linear models and for models named sparse-....
@@ -417,8 +418,8 @@ def open_rows(path: Path, options: DataOptions, ranker: Any, client: Any) -> Tra
     """The rows of a file, on the workers of a client, block by block, or in memory.
 
     Rankers on landmarks read each block once or twice. A file without query ids is one ranking,
-    which no block may split. Encoders and imputers need all rows at once,
-    and of hashed features, the whole file tells which of them occur.
+    which no block may split. Encoders and imputers need all rows at once, and hashed features that
+    occur are known only after the whole file is read.
     """
     from rankwise import SparseRankRLS, SparseRLS
 

@@ -43,7 +43,7 @@ class BattleColumns:
     style : NAME,NAME, default=none
         Covariates: columns of numbers, or NAME for columns NAME_a and NAME_b.
     cluster : COLUMN, default=a column of sessions or prompts, if there is one
-        Session, prompt or voter: battles of one may depend on each other.
+        Session, prompt or voter: battles of the same one may depend on each other.
     judge : COLUMN, default=none
         Who judged: model each judge.
     """
@@ -106,7 +106,7 @@ def leaderboard(
     position : FLAG
         Estimate the advantage of the first place.
     elo : FLAG
-        Ratings in points of Elo, with mean 1,000.
+        Ratings in Elo points, with mean 1,000.
     level : SHARE
         Confidence level of the intervals.
     top : N, default=all

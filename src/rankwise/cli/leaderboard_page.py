@@ -95,7 +95,7 @@ def _matrix(board: Any, standings: Any) -> Figure:
     i, j, share = i[best], j[best], share[best]
     shares[i, j], shares[j, i] = share, 1.0 - share
     ax = plot_win_matrix(shares, names=standings["item"][:shown])
-    alt = f"How often each of {plural(shown, 'item')} won against each other one"
+    alt = f"How often each of {plural(shown, 'item')} won against each other item"
     caption = (
         "Share of battles that the item of the row won against the item of the column. A tie is "
         "half a win. Pairs that never met are empty."

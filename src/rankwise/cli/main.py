@@ -30,7 +30,7 @@ def completion(
         Literal["bash", "zsh", "fish"], typer.Argument(metavar="SHELL", help="bash, zsh or fish.")
     ],
 ) -> None:
-    """Print a script with which a shell completes commands, options and their values.
+    """Print a script that lets a shell complete commands, options and their values.
 
     \b
     Examples:

@@ -119,10 +119,10 @@ _ENTRY = re.compile(r"(\w+) : (.+?)(?:, default=(.+))?")
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """Make the options of a command from its signature and its docstring.
 
-    The section Parameters of the docstring has the help of each option, after a line
-    ``name : METAVAR, default=words``. A parameter may be a group of options, a dataclass with such
-    a docstring: its fields take the place of the parameter, and the command receives the object.
-    Each command also has the option --quiet, and prints at its end how long it took.
+    The section Parameters of the docstring contains the help of each option, after a line ``name :
+    METAVAR, default=words``. A parameter may be a group of options, a dataclass with such a
+    docstring: its fields take the place of the parameter, and the command receives the object. Each
+    command also has the option --quiet, and prints at its end how long it took.
     """
     groups: dict[str, Any] = {}
     texts = option_texts(command)

@@ -77,8 +77,8 @@ class PreferenceStudy:
     def nested(self) -> tuple[ObservedComparisons, Array]:
         """Probabilities by rankers that were chosen without looking at the comparison's fold.
 
-        In each of five folds of groups, kernel and alpha are those with the best log-loss on the
-        other folds.
+        In each of five folds of groups, kernel and alpha are chosen by the log-loss on the other
+        folds.
         """
         observed = self.best.observed
         chances = np.concatenate([trial.probabilities for trial in self.trials.values()])
@@ -270,5 +270,5 @@ def _ranking(study: PreferenceStudy) -> Figure:
     return Figure(
         figure_svg(ax.figure),
         "Scores of items with intervals, from best to worst",
-        f"At most {SHOWN} items. The numbers on the right are 95% of the ranks of each item.",
+        f"At most {SHOWN} items. The numbers on the right are 95% intervals of the ranks.",
     )

@@ -37,7 +37,7 @@ COLORS = {"error": "red", "warning": "yellow", "interrupted": "red"}
 class ReadableHelp:
     """Help without the type of flags and, on narrow terminals, without panels.
 
-    The panels of typer have so many columns that names of options would be cut off there.
+    typer's panels are too wide for them, so that names of options would be cut off.
     """
 
     get_params: Any
@@ -60,7 +60,7 @@ class Command(ReadableHelp, TyperCommand):
 
 
 class Program(ReadableHelp, TyperGroup):
-    """Runs commands; turns what ends them into an exit code, and errors into one line each."""
+    """Runs commands; turns the reason for their end into an exit code, and errors into one line."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         """Read what stands before the command; typer would end an interrupt here in silence."""

@@ -22,8 +22,8 @@ from rankwise.routing import last_step
 from rankwise.tables import plural
 
 TOP = 10  # settings in the table
-REFITS = 5  # folds of rankers that have to be refitted, unless --folds says otherwise
-SEED = 0  # for folds of rows, so that a command always gives the same result
+REFITS = 5  # folds of rankers that have to be refitted, unless --folds is given
+SEED = 0  # for folds of rows, so that results are reproducible
 PICTURES = (".svg", ".png", ".pdf", ".html")
 
 
@@ -53,7 +53,7 @@ def tune(
 
     Rankers without exact hold-outs are refitted for each of 5 folds: models whose names do not end
     in rls, and linear models of many sparse features. RankingSearchCV in Python does the same, and
-    has further splits, scores and means of the best rankers.
+    offers further splits, scores and means of the best rankers.
 
     Features are scaled within each query (see --scale). The model file remembers it: predict and
     evaluate scale their data in the same way.

@@ -146,7 +146,7 @@ class Tuned:
         return ", ".join(filter(None, (self.settings[setting], alpha)))
 
     def words(self) -> list[str]:
-        """The choice, how far it is from the runner-up, and what its score is worth."""
+        """The choice, its distance from the runner-up, and how reliable its score is."""
         best, metric = self.search.best_index_, metric_label(self.metric)
         lines = [
             f"{self.name(best) or 'The ranker'}: {metric} {self.values[best]:.4f}, with a standard "

@@ -66,7 +66,7 @@ class Battles:
     judge : ndarray of shape (n_battles,) or None
         Who judged each battle.
     context : ndarray of shape (n_battles, n_columns) or None
-        Covariates of battles: advantages of the first item.
+        Covariates of battles; positive values favour the first item.
     context_names : list of str or None
         Names of the covariates.
 
@@ -112,10 +112,10 @@ class Battles:
             Which item won: "first" or "second"; "a" or "b"; "left" or "right"; "model_a" or
             "model_b"; "win" or "loss" (of the first). "tie" if neither, "both_bad" or
             "tie (bothbad)" if both are bad. Or a number or boolean: 1 if the first won, 0 if the
-            second won, 0.5 for a tie. Or, where it is none of these, the id of the item that won.
+            second won, 0.5 for a tie. Otherwise, the id of the item that won.
         items : array-like of shape (n_items,), optional
-            The ids of all items. None: those that occur, in the order in which they first appear
-            in `first`, and then in `second`.
+            The ids of all items. None: the items that occur, in the order in which they first
+            appear in `first`, and then in `second`.
         weight : array-like of shape (n_battles,), optional
             How much each battle counts, not negative. None: 1.
         groups : array-like of shape (n_battles,), optional
@@ -124,9 +124,9 @@ class Battles:
         judge : array-like of shape (n_battles,), optional
             Who judged each battle.
         context : array-like of shape (n_battles, n_columns), optional
-            Covariates: by how much the first item exceeds the second, for example in length. A
-            column that is 1 where a property favours the first, and -1 where it favours the second,
-            is one, too.
+            Covariates: by how much the first item exceeds the second, for example in length. Such a
+            column can also be 1 where a property favours the first item, and -1 where it favours
+            the second.
 
         Returns
         -------
@@ -195,12 +195,12 @@ class Battles:
     def comparisons(self, items: Any = None) -> Comparisons:
         """The battles as comparisons between rows of features, for `PairwiseGP` and others.
 
-        Battles in which both items are bad say nothing of who is better, and are left out.
+        Battles in which both items are bad do not show which is better, and are left out.
 
         Parameters
         ----------
         items : array-like of shape (n_items,) or pandas DataFrame, optional
-            The id of each row of X; of a frame, its index. None: `self.items`.
+            The id of each row of X; for a frame, its index. None: `self.items`.
 
         Examples
         --------
@@ -300,7 +300,7 @@ class BattleFile:
     ----------
     battles : Battles
     schema : str
-        What the columns were recognised as.
+        The recognised schema of the columns.
     n_rows : int
         Number of rows of the file.
     dropped : dict of str to int
@@ -342,8 +342,8 @@ def read_battles(
     These columns are recognised: ``model_a, model_b, winner`` (arenas), ``model_1, model_2,
     g1_winner, g2_winner`` (MT-bench: both orders are judged, and make two battles),
     ``left, right, winner`` (Evalica), ``chosen_model, rejected_model`` (RewardBench), ``models,
-    num_correct`` (RewardBench 2: each model with a right completion beats each other one with a
-    wrong one), ``cmp_key, annotator1, annotator2, ...`` (PandaLM: each annotator makes a battle),
+    num_correct`` (RewardBench 2: each model with a correct completion beats each model with a wrong
+    one), ``cmp_key, annotator1, annotator2, ...`` (PandaLM: each annotator makes a battle),
     ``first, second, outcome`` (or ``winner``), ``item_a, item_b, winner`` and ``winner, loser``.
     Winners are words, as for `Battles.of`, or ids of the items.
 
@@ -353,15 +353,15 @@ def read_battles(
         CSV, TSV, JSON lines, JSON, Parquet or Arrow, by the suffix of the file, which may be
         compressed.
     first, second, winner : str, optional
-        The columns with the two items and who won, if they have other names. With `first` and
+        The columns of the two items and of the winner, if they have other names. With `first` and
         `second` only, the first won.
     style : sequence of str
-        Covariates: a column of numbers, as advantages of the first item; or what is left of the
-        names of two columns without ``_a`` and ``_b``, as in "length" for ``length_a`` and
-        ``length_b``, or with a star in their place, as in "sum_assistant_*_tokens". Of two columns,
-        the covariate is (a - b) / (a + b + 1), divided by its standard deviation. "conv_metadata"
-        stands for all counts in that column of newer files of arenas, and "words" for the number
-        of words of PandaLM's responses.
+        Covariates: a column of numbers, where positive values favour the first item; or the common
+        name of two columns without ``_a`` and ``_b``, as in "length" for ``length_a`` and
+        ``length_b``, or with a star in their place, as in "sum_assistant_*_tokens". For two
+        columns, the covariate is (a - b) / (a + b + 1), divided by its standard deviation.
+        "conv_metadata" stands for all counts in that column of newer files of arenas, and "words"
+        for the number of words of PandaLM's responses.
     groups : str, optional
         The column with the session, prompt or voter of each battle. None:
         "evaluation_session_id", "session", "session_id", "question_id", "prompt_id" or "prompt",
@@ -526,7 +526,7 @@ class _BattleTable(SmallTable):
             turned = int((codes[0] != codes[1])[both].sum())
             remarks.append(
                 f"Both orders were judged in {plural(int(both.sum()), 'row')}; in {turned:,} of "
-                f"them ({turned / both.sum():.0%}) the verdict turns with the order."
+                f"them ({turned / both.sum():.0%}) the verdict changes with the order."
             )
         swapped = np.where(codes[1] < 2, 1 - codes[1], codes[1])
         return [(first, second, codes[0], usable[0]), (second, first, swapped, usable[1])]
@@ -657,7 +657,7 @@ def _winner(value: Any, name: str, place: Callable[[int], str], row: int) -> str
 def _of_completions(table: SmallTable) -> tuple[Columns, list[int]]:
     """The rows of RewardBench 2 as winners and losers, and the row of each battle.
 
-    Each model with a right completion beats each other model with a wrong one. New columns are
+    Each model with a correct completion beats each model with a wrong one. New columns are
     ``chosen_model`` and ``rejected_model``.
     """
     battles = []

@@ -101,8 +101,8 @@ def read_comparisons(
         None: "weight", "count" or "votes"; "group", "prompt", "rater", "session", "judge",
         "annotator" or "user", if there is one.
     context : sequence of str, optional
-        Columns with features of the comparison itself; those whose names begin with ``context_``
-        are taken as well.
+        Columns with features of the comparison itself; columns whose names begin with ``context_``
+        are included as well.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def read_comparisons(
     features = [name for name in features if name not in words]
     if words and features:
         warn(
-            f"{table.source}: columns of text are no features, and are left out: "
+            f"{table.source}: columns of text are not features, and are left out: "
             f"{', '.join(words)}."
         )
     if not features:
@@ -231,7 +231,7 @@ def read_chosen_rejected(
     """Make rows and pairs from a frame with a prompt, a chosen and a rejected answer in each row.
 
     The features of an answer are a vector in the column `chosen` (or `rejected`), numbers in
-    columns whose names begin with ``chosen_`` (and ``rejected_``), or what `embed` makes of its
+    columns whose names begin with ``chosen_`` (and ``rejected_``), or what `embed` returns for its
     text. An answer that was compared several times, under the same prompt, is one row of X.
 
     Answers may be conversations, lists of messages with ``role`` and ``content``, as in data sets
@@ -242,9 +242,9 @@ def read_chosen_rejected(
     ----------
     frame : path, DataFrame of pandas or polars, Dataset of Hugging Face, or dictionary of columns
     prompt, chosen, rejected : str
-        Names of columns; of the last two, or what the names of their feature columns begin with.
+        Names of columns; for the last two, also the prefixes of their feature columns.
     embed : callable, optional
-        Gives an array of shape (n_texts, n_features) for a list of texts. It is called once, with
+        Returns an array of shape (n_texts, n_features) for a list of texts. It is called once, with
         each text once.
 
     Returns
@@ -323,7 +323,7 @@ def _comparisons(
 
 
 def _answers(one: list[Any], two: list[Any]) -> tuple[list[Any], list[str] | None]:
-    """Answers of both sides; of conversations, the last message, and what was said before it."""
+    """Answers of both sides; for conversations, the last message, and the messages before it."""
     if not (one and _is_conversation(one[0])):
         return [*one, *two], None
     before = []

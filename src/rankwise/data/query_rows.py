@@ -266,7 +266,7 @@ def group_file_beside(path: str | os.PathLike[str]) -> Path | None:
 
 
 def read_group_file(path: str | os.PathLike[str], n_rows: int) -> NDArray[np.intp]:
-    """Query ids of `n_rows` rows from a file with the size of a group per line."""
+    """Query ids of `n_rows` rows from a file with one group size per line."""
     sizes = []
     with open(path, encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
@@ -275,8 +275,8 @@ def read_group_file(path: str | os.PathLike[str], n_rows: int) -> NDArray[np.int
                 continue
             if not (word.isascii() and word.isdigit()) or int(word) == 0:
                 raise DataError(
-                    f"{path}, line {number}: {word[:40]!r} is not a group size. Such a file "
-                    "has the number of rows of a query per line."
+                    f"{path}, line {number}: {word[:40]!r} is not a group size. Each line "
+                    "must be the number of rows of a query."
                 )
             sizes.append(int(word))
     if sum(sizes) != n_rows:

@@ -1,4 +1,4 @@
-"""Labelled samples in tables, and what became of each column."""
+"""Labelled samples in tables, and how each column was used."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SampleData:
         The names of the other class and of the positive class.
     strata, groups : ndarray of shape (n_rows,) or None
     columns : list of (str, str)
-        Each column of the file, and what became of it.
+        Each column of the file, and how it was used.
     lines : ndarray of shape (n_rows,)
         The line, or row, of each sample in the file.
     missing : str, default=""
@@ -121,15 +121,15 @@ def read_samples(
     label : str
         The column of classes.
     positive : str, optional
-        The class that should be ranked first, against all others. None: with two classes, the
-        larger number or, of words, the last one in alphabetical order.
+        The class that should be ranked first, against all others. None: of two classes, the larger
+        number or the last word in alphabetical order.
     stratum, group : str, optional
         Columns of strata, such as hospitals, and of groups, such as patients.
     ignore : sequence of str, default=()
         Columns to leave out.
     missing : {"refuse", "drop-rows", "drop-columns", "median"}, default="refuse"
-        What to do with missing values: raise an error, leave out the rows or the columns that have
-        some, or replace numbers by the median of their column, and words by the word "missing".
+        What to do with missing values: raise an error, leave out incomplete rows or columns, or
+        replace numbers by the median of their column, and words by the word "missing".
 
     Returns
     -------
@@ -250,7 +250,7 @@ def _classes(
 def _feature(
     name: str, values: list[Any], places: list[str], missing: str
 ) -> tuple[str, list[NDArray[np.float64]], list[str]]:
-    """What became of a column, and its features with their names."""
+    """How a column was used, and its features with their names."""
     holes = [k for k, value in enumerate(values) if value is None]
     if {str(value).lower() for value in values if value is not None} <= {"true", "false"}:
         values = [None if value is None else str(value).lower() == "true" for value in values]
@@ -314,7 +314,7 @@ def _refuse_gaps(name: str, values: list[Any], places: list[str]) -> None:
 
 
 def _number(value: Any) -> float | None:
-    """A finite number, None if the value is none."""
+    """A finite number; None for other values."""
     try:
         number = float(value)
     except (OverflowError, TypeError, ValueError):

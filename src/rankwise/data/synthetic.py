@@ -222,11 +222,11 @@ def make_battles(
         eta = rating of the first - rating of the second + style * x + position.
 
     A visitor votes in a session, and has a taste for each item, from N(0, 1). If t is the
-    difference of the tastes for the two items, divided by its standard deviation, the vote is that
-    of the quantile ``Phi(sqrt(r) t + sqrt(1 - r) e)`` of the outcomes, from "second" to "first",
-    with e from N(0, 1) and the dependence r. So every vote has the probabilities of the model, but
-    the votes of a session agree more than independent ones would.
-    Popular items battle more often: the frequencies of items differ up to tenfold.
+    difference of the tastes for the two items, divided by its standard deviation, the vote is the
+    quantile ``Phi(sqrt(r) t + sqrt(1 - r) e)`` of the outcomes, from "second" to "first", with e
+    from N(0, 1) and the dependence r. Every vote then follows the probabilities of the model, but
+    the votes of a session agree more than independent votes would. Popular items battle more often:
+    the frequencies of items differ up to tenfold.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ def make_battles(
     rematch : float, default=0.5
         Probability that the next battle of a session is between the same items.
     dependence : float, default=0.5
-        Of the votes of a session, from 0 (independent votes) to below 1.
+        Dependence of the votes of a session, from 0 (independent votes) to below 1.
     random_state : int, Generator or None, default=None
 
     Returns

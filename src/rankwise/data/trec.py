@@ -39,7 +39,7 @@ def read_qrels(path: str | PathLike[str]) -> Qrels:
     Returns
     -------
     dict of str to dict of str to int
-        The relevance of documents, by query. Metrics take it in the place of y.
+        The relevance of documents, by query. Pass it to metrics in place of y.
 
     Examples
     --------
@@ -64,8 +64,8 @@ def read_run(path: str | PathLike[str]) -> Run:
     Returns
     -------
     dict of str to dict of str to float
-        The scores of documents, by query. Metrics take it in the place of scores. The ranks in
-        the file are ignored, as by trec_eval.
+        The scores of documents, by query. Pass it to metrics in place of scores. The ranks in the
+        file are ignored, as by trec_eval.
 
     Examples
     --------
@@ -140,7 +140,7 @@ def write_run(
     ----------
     path : str or path-like
     run : mapping of str to mapping of str to float
-        The scores of documents, by query, or whatever `as_run` takes.
+        The scores of documents, by query, or anything that `as_run` accepts.
     tag : str, default="rankwise"
         The name of the run, in the last column.
 
@@ -213,7 +213,7 @@ def as_qrels(source: Any) -> Qrels:
     Returns
     -------
     dict of str to dict of str to int
-        ranx takes it as ``Qrels(...)``, and ir-measures and pytrec_eval as it is.
+        Pass it to ranx as ``Qrels(...)``, and to ir-measures and pytrec_eval as it is.
 
     Examples
     --------
@@ -237,7 +237,7 @@ def as_run(source: Any) -> Run:
     Returns
     -------
     dict of str to dict of str to float
-        ranx takes it as ``Run(...)``, and ir-measures and pytrec_eval as it is.
+        Pass it to ranx as ``Run(...)``, and to ir-measures and pytrec_eval as it is.
 
     Examples
     --------

@@ -83,7 +83,7 @@ def fit(
     For a given alpha and given landmarks, the result equals ``estimator.fit`` on all rows, up to
     rounding errors. With ``alpha="auto"``, alpha is chosen by the squared error of the pairs of
     five folds of queries, from sums of the same pass, and ``scale="auto"`` does not compare
-    scalings by hold-outs. Landmarks are drawn from other random numbers than those of ``fit``.
+    scalings by hold-outs. Landmarks are drawn from other random numbers than in ``fit``.
 
     Each partition is read twice: for an overview of its queries and of some rows, and for the sums.
     Another pass is needed to choose landmarks among rows, one to compute standard deviations, for
@@ -352,7 +352,7 @@ def _choose_landmarks(
     draws = partitions.map(_sample, range(len(partitions)), size=choice.sample_size(), seed=seed)
     (reservoir,) = run([tree(draws, _joined)])
     landmarks: Landmarks = choice.among_sample(reservoir, space.kernel, rng)
-    # The positions of rows that were moved to whole queries are not those of the user's rows.
+    # Rows that were moved to whole queries are no longer at the positions of the user's rows.
     return Landmarks(landmarks.points, None) if partitions.moved else landmarks
 
 
@@ -407,7 +407,7 @@ def leave_query_out(
     predicts its own queries from the sums over all rows and one eigendecomposition. This needs one
     more pass than `fit` and, for each query and alpha, the cube of the number of its rows.
     Landmarks are chosen among all rows, and ``scale="standard"`` uses the means and deviations of
-    all rows; `shared` of the result says so.
+    all rows; `shared` of the result names both.
 
     Parameters
     ----------
@@ -537,7 +537,7 @@ def predict(estimator: Any, data: Any, *, label: str | None = None, qid: str | N
     Returns
     -------
     dask.array.Array
-        Of shape (n_rows,) or (n_rows, n_outputs); chunk sizes are unknown if those of `data` are.
+        Of shape (n_rows,) or (n_rows, n_outputs). Chunk sizes are unknown if `data`'s are unknown.
 
     Examples
     --------
@@ -632,7 +632,7 @@ def _zeros(block: Any) -> Any:
 
 
 def _scores(part: Partition, ranker: Any, names: list[str] | None) -> Any:
-    """Scores of a partition; column names must match those of the fit."""
+    """Scores of a partition; column names must match the names in the fit."""
     if len(part.y) == 0:
         return np.empty((0, *_outputs(ranker)))
     X = part.checked().X
@@ -650,7 +650,7 @@ def _scores_by_query(parts: Partitions, overview: Overview, ranker: Any) -> list
         return parts.map(_scores, **same)
     whole = with_whole_queries(parts.numbered(overview.n_rows), overview)
     scored = whole.map(_numbered_scores, **same)
-    # The first partitions have the rows that stayed there, the others those that were moved.
+    # The first partitions have the rows that stayed there, the others have the moved rows.
     moved = delayed(_pooled, pure=False)(scored[len(parts) :])
     ends = np.cumsum(overview.n_rows).tolist()
     back = delayed(_in_order, pure=False)
@@ -670,7 +670,7 @@ def _pooled(parts: list[tuple[Any, Any]]) -> tuple[Any, Any]:
 
 
 def _in_order(here: tuple[Any, Any], moved: tuple[Any, Any], first: int, end: int) -> Any:
-    """The scores of the rows first:end, from those that stayed and those that were moved."""
+    """The scores of the rows first:end, from rows that stayed and rows that were moved."""
     mine = (moved[0] >= first) & (moved[0] < end)
     numbers, scores = _pooled([here, (moved[0][mine], moved[1][mine])])
     return scores[np.argsort(numbers)]

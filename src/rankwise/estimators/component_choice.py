@@ -59,7 +59,7 @@ class ComponentOptions:
     rule : {"best", "one_se"}, default="best"
         "best": the number with the smallest held-out error. "one_se": the smallest number whose
         error is within one standard error of the minimum, which is safer if labels are very noisy,
-        and too few components otherwise.
+        but often too small otherwise.
     max_components : int or None, default=200
         The largest number that "cv" tries. None: no limit.
 
@@ -100,8 +100,7 @@ class ComponentErrors(TableMixin):
         for new rows, since it was chosen: by 0.02 to 0.10 in simulations with 40 to 180 rows. The
         nested error was within 0.04 for queries and folds; for pairs of one ranking, it was still
         0.01 to 0.06 too small. None for several outputs, for a single query or fold, and for
-        ``rule="one_se"``, which chooses another number. The choice of ``alpha="auto"`` is not
-        nested.
+        ``rule="one_se"``. The choice of ``alpha="auto"`` is not nested.
 
     Examples
     --------
@@ -174,7 +173,7 @@ class ComponentErrors(TableMixin):
         return f"nested error {self.nested_error:.4f}"
 
     def plot(self, **options: Any) -> Axes:
-        """Draw the errors; options are those of `rankwise.plots.plot_component_errors`."""
+        """Draw the errors; see `rankwise.plots.plot_component_errors` for the options."""
         from rankwise.plots import plot_component_errors
 
         return plot_component_errors(self, **options)
@@ -362,7 +361,7 @@ def shuffled_folds(n: int, n_folds: int) -> Index:
 
 @contextmanager
 def _explained_for_a_fold(n_folds: int) -> Iterator[None]:
-    """Add to an error of a refit that it refers to the rows outside of a fold."""
+    """Add to an error of a refit that it concerns the rows outside a fold."""
     try:
         yield
     except DataError as error:
@@ -460,7 +459,7 @@ def _fold_errors(folds: list[Array], method: str) -> ComponentErrors:
 def _nested_error(losses: Array, counts: Array | None = None) -> float | None:
     """The error of each unit with the number of components that is best for the others.
 
-    `losses` has shape (p, n_units). With `counts`, units are rows, and each loss is that of a pair
+    `losses` has shape (p, n_units). With `counts`, units are rows, and each loss belongs to a pair
     and counts for both of its rows: without a row, all of its pairs are missing.
     """
     n_units = losses.shape[1]
@@ -491,7 +490,7 @@ def _standard_error(values: Array) -> float:
 class ChosenComponentSpace(Space):
     """Functions of kernel components, chosen by held-out pairs.
 
-    If `chooses_number` is false, the number is that of the space, and only alpha is chosen.
+    If `chooses_number` is false, the space defines the number, and only alpha is chosen.
     """
 
     space: ComponentSpace
@@ -515,7 +514,7 @@ class ChosenComponentSpace(Space):
     def errors(self, problem: Problem, alphas: Sequence[float]) -> list[ComponentErrors]:
         """Held-out errors for every number of components, for each alpha.
 
-        The nested error is that of the rule "best", so that another rule has none.
+        The nested error follows the rule "best"; there is none for another rule.
         """
         limit = replace(self.limit, strict=False)
         found = held_out_errors(self.space, problem, alphas, self.options.cv, limit)
@@ -525,7 +524,7 @@ class ChosenComponentSpace(Space):
 
     def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
         """Choose the number of components for each alpha, and fit to all rows."""
-        exact = isinstance(self.options.cv, str)  # folds have components of their own
+        exact = isinstance(self.options.cv, str)  # each fold has different components
         settled = self.with_components(problem) if exact else self
         errors = settled.errors(problem, alphas)
         return settled.fit(
@@ -590,7 +589,7 @@ class ChosenComponentSpace(Space):
 def _best(errors: list[ComponentErrors], rule: str, any_number: bool) -> tuple[int, int]:
     """Which alpha, in ascending order, and how many components a rule chooses.
 
-    The fewest components that the rule allows, and the largest alpha with so many.
+    The fewest components that the rule allows, and the largest alpha with this number.
     """
     p = min(len(found.error) for found in errors)
     tried = slice(0, p) if any_number else slice(p - 1, p)

@@ -123,7 +123,7 @@ class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSqu
 
     @classmethod
     def upgraded_parameters(cls, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Parameters of a model file, which may be of an earlier version, as they are now."""
+        """Parameters from a model file, possibly of an earlier version, in the present form."""
         now = dict(parameters)
         moved = {name: now.pop(name) for name in OPTIONS if name in now}
         if moved and ComponentOptions(**moved) != ComponentOptions():
@@ -163,7 +163,7 @@ class KPCRank(FitPairsMixin, ComponentMixin):
     Scores with 1, 2, ..., p components come from one triangular factor, whose leading parts are the
     factors for fewer components (`predict_path`).
 
-    A component has weight 0 if its differences over pairs are linearly dependent on those of the
+    A component has weight 0 if its differences over pairs are linearly dependent on differences of
     previous components. Examples are a component that is constant within queries, and all
     components beyond the number of rows minus the number of queries. `idle_components_` lists them.
 
@@ -201,7 +201,7 @@ class KPCRank(FitPairsMixin, ComponentMixin):
         Number of components in use.
     eigenvalues_ : ndarray of shape (n_components,)
         Eigenvalues of the centred kernel, which are the sums of squares of components over training
-        rows. With selection="spectral", those of F'LF.
+        rows. With selection="spectral", eigenvalues of F'LF.
     explained_variance_ratio_ : ndarray of shape (n_components,)
         `eigenvalues_` divided by the sum of all eigenvalues.
     coef_ : ndarray of shape (n_components,) or (n_outputs, n_components)

@@ -29,7 +29,7 @@ from rankwise.scaling import SCALINGS
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-MANY_ROWS = 50  # with fewer, grades may well be those of one ranking
+MANY_ROWS = 50  # with fewer, grades may well belong to one ranking
 # By name, and imported when skl2onnx asks: rankers do not depend on what is made of them.
 CONVERTER = "rankwise.export.skl2onnx_converter"
 # What other libraries call the queries of rows, as sizes or as ids.
@@ -39,7 +39,7 @@ METRIC = ("metric", "scoring")
 
 
 def explain_calls(function: Function) -> Function:
-    """A function or method that says what to do if it is called with arguments it does not have.
+    """A function or method that explains what to do if it is called with unknown arguments.
 
     Queries are often passed by position, as group sizes, or under another name.
     """
@@ -121,8 +121,8 @@ class RankerMixin(Skl2onnxMixin):
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
             Several outputs are averaged.
         sample_weight : array-like of shape (n_rows,), optional
-            How much every row counts, at least 0: a pair counts the product of the weights of its
-            rows, and queries count the same. None: 1.
+            How much every row counts, at least 0: the weight of a pair is the product of its rows'
+            weights, and all queries count the same. None: 1.
         qid : array-like of shape (n_rows,), optional
             Only rows of the same query are compared. None: all rows are compared.
 
@@ -179,7 +179,7 @@ class RankerMixin(Skl2onnxMixin):
         super().__setstate__(defaults | state)  # type: ignore[misc]
 
     def _predict_queries(self, X: Any, qid: Any) -> Any:
-        """Scores of rows, by a ranker that need not know their queries."""
+        """Scores of rows, by a ranker that may not need their queries."""
         return self.predict(X)
 
 
@@ -279,7 +279,7 @@ LOSS_PARAMETERS: dict[str, Rule] = {
 def make_kernel(ranker: Any, n_features: int) -> Kernel:
     """The kernel of a ranker, whose parameters have the same meaning as in KernelRidge.
 
-    For gamma="scale", `gamma_` has the value, once the training rows are known.
+    For gamma="scale", `gamma_` is the value, once the training rows are known.
     """
     kernel = ranker.kernel
     if callable(kernel):

@@ -53,7 +53,7 @@ def kernel_values(graph: Graph, kernel: Any, x: Value, points: Array) -> Value:
 
 
 def _plain(graph: Graph, kernel: Any, x: Value, points: Array) -> Value:
-    """k(x, points) as scikit-learn computes it: without the own parts of equal rows."""
+    """k(x, points) as scikit-learn computes it: without the separate parts of equal rows."""
     return _found(_VALUES, kernel)(graph, kernel, x, points)
 
 

@@ -51,7 +51,7 @@ class HeldOutComparisons(TableMixin):
         Of a win, a tie and a loss of the first row.
     log_likelihood : ndarray of shape (n_pairs,)
         Logarithm of the probability of what was observed (of its density, if margins have Gaussian
-        noise). A tie that counts as half a win for each row has the mean of both logarithms.
+        noise). For a tie that counts as half a win for each row, the mean of both logarithms.
     """
 
     pairs: Index
@@ -192,9 +192,9 @@ def hold_out(
 class RaterSlopes(TableMixin):
     """How well the raters of a `PairwiseGP` tell rows apart.
 
-    A comparison by a rater with slope s has s times less noise than one by a typical rater. The
-    slopes are shrunk towards 1, the more so the fewer comparisons a rater made: their logarithms
-    are from N(0, spread^2), and the comparisons determine the spread.
+    A comparison by a rater with slope s has s times less noise than a comparison by a typical
+    rater. Slopes are shrunk towards 1, most of all for raters with few comparisons: their
+    logarithms are from N(0, spread^2), and the comparisons determine the spread.
 
     Attributes
     ----------
@@ -217,7 +217,7 @@ class RaterSlopes(TableMixin):
     spread: float
 
     def numbers(self, raters: Any) -> Index:
-        """The number of each rater; -1, with a warning, for one who is not known."""
+        """The number of each rater; -1, with a warning, for an unknown rater."""
         number = {name: k for k, name in enumerate(self.names.tolist())}
         given = raters.tolist()
         unknown = list(dict.fromkeys(name for name in given if name not in number))
@@ -232,7 +232,7 @@ class RaterSlopes(TableMixin):
         return np.array([number.get(name, -1) for name in given], dtype=np.intp)
 
     def slopes_of(self, rater: Any, n_pairs: int) -> Any:
-        """The slope of each comparison; 1, with a warning, for a rater who is not known."""
+        """The slope of each comparison; 1, with a warning, for an unknown rater."""
         rater = np.asarray(rater)
         rater = np.full(n_pairs, rater) if rater.ndim == 0 else rater
         return np.append(self.slope, 1.0)[

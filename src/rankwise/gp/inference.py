@@ -10,9 +10,9 @@ that the posterior is Gaussian. `update_sites` in `probit` matches the sites to 
 sites from the curvature at the mode. Margins with Gaussian noise are sites already: the closed
 form.
 
-With Q = C C' the covariance of the rows and (d evidence) = tr(M dQ),
+With K = C C' the covariance of the rows and (d evidence) = tr(M dK),
 
-    M = (a a' - W) / 2,   a = B' slope,   W = B' (T^-1 + B Q B')^-1 B,
+    M = (a a' - W) / 2,   a = B' slope,   W = B' (T^-1 + B K B')^-1 B,
 
 T = diag(tau). For Laplace's approximation the mode moves too: a q' + q a' is added to a a'.
 
@@ -249,7 +249,7 @@ class LinearBasis:
 
 @dataclass(frozen=True, eq=False)
 class WeightSpace:
-    """Differences as linear functions of the weights, and what the weights stand for.
+    """Differences as linear functions of the weights, and the meaning of the weights.
 
     The rows of C are the compared rows. With fewer comparisons than rows, they are the comparisons,
     each of which is compared with a row of zeros.
@@ -296,7 +296,7 @@ def weights_of_landmarks(K_nm: Array, K_mm: Array, first: Index, second: Index) 
 
 
 def weights_of_columns(basis: LinearBasis, X: Array, first: Index, second: Index) -> WeightSpace:
-    """One weight per coordinate of a linear function: for fewer of them than rows and pairs."""
+    """One weight per coordinate of a linear function: for fewer coordinates than rows and pairs."""
     return _weights_of(basis, basis.features(X).T, first, second)
 
 
@@ -335,9 +335,9 @@ def pivoted_cholesky(K: Array) -> tuple[Array, Index]:
 class PairObservations:
     """Pairs of compared rows, each with what was observed of it.
 
-    Rows and pairs stand in the order of their first appearance: further comparisons change the
-    values of pairs that there are, and append others. If there are raters, a pair that two of them
-    compared counts as two pairs.
+    Rows and pairs are in the order of their first appearance: further comparisons change the values
+    of existing pairs, and append others. If there are raters, a pair that two of them compared
+    counts as two pairs.
     """
 
     rows: Index  # the rows that were compared

@@ -154,13 +154,14 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
     ``weighting="pairs"``. Hyperparameters maximize the evidence, which is the probability of the
     comparisons with all scores integrated out.
 
-    Raters differ. With `rater` in `fit_pairs`, each rater has a slope s, and comparisons by this
-    rater have the noise noise / s. The threshold of ties is in units of that noise. Slopes are
-    hyperparameters with a log-normal prior of median 1. The comparisons determine the width of this
-    prior: a rater with few comparisons has nearly the common slope, 1.
+    Raters can differ. With `rater` in `fit_pairs`, each rater has a slope s, and comparisons by
+    this rater have noise of standard deviation noise / s. The threshold of ties is in units of this
+    noise. Slopes are hyperparameters with a log-normal prior of median 1. The comparisons determine
+    the width of this prior: the slope of a rater with few comparisons is close to the common slope,
+    1.
 
     For N compared pairs of n rows and a kernel matrix of numerical rank r <= min(n, N), a sweep
-    takes O(r^2 min(n, N) + N r) time, and some ten sweeps are needed. Each step of the optimizer
+    takes O(r^2 min(n, N) + N r) time, and about ten sweeps are needed. Each step of the optimizer
     needs as much, plus O(n^2) per hyperparameter. Memory: several n x n matrices. With
     `n_landmarks`, r is the number of landmarks: O(N r^2) time and O((n + N) r) memory. With linear
     kernels (DotProduct, constants, their sums, `OnColumns` of these), r is the number of columns,
@@ -174,21 +175,21 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         contradict each other, it ends at this bound, which then sets the scale of scores. Set
         `prior_scale`, or fix the variance, to choose another scale.
     likelihood : {"probit", "gaussian"}, default="probit"
-        Whether comparisons tell who wins, or by how much.
+        Whether comparisons record who wins, or by how much.
     noise : float, default=1.0
         Standard deviation of the noise of a comparison; the start, if it is learned (see
         ``GPOptions.noise_bounds``).
     tie_model : {"half", "threshold"} or float, default="half"
         "half": a tie in a probit model is half a win for each row. "threshold": a tie is a
         difference, with its noise, between -t and t. The threshold t is learned if there are ties.
-        A float: the same, and the start of t, in units of the noise, instead of 0.5. It is the
-        value of t if there is no optimizer.
+        A float: the same, with this start of t, in units of the noise, instead of 0.5; without an
+        optimizer, t keeps this value.
     flips : "auto" or float, default="auto"
         Share of comparisons that are flipped, whatever the scores, so that a wrong answer has
         little influence: p = flips + (1 - 2 flips) Phi(...). With a tie threshold, each of the two
         wins with this probability, and the probability of a tie is multiplied by 1 - 2 flips.
-        0: none. Between 0 and 0.5: the start of the share, which is learned. "auto": 0, unless a
-        share that is learned raises the log evidence by more than log(n_comparisons) / 2. Only
+        0: none. Between 0 and 0.5: the start of the share, which is learned. "auto": 0, unless
+        learning the share raises the log evidence by more than log(n_comparisons) / 2. Only
         expectation propagation with an optimizer can learn it.
     optimizer : "lbfgs", callable or None, default="lbfgs"
         L-BFGS-B on the logarithms of the hyperparameters, or a function (objective, theta,
@@ -207,10 +208,11 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         standard deviation), or about as probable far from the best. "all" warns of these, and if
         there is no prior. Predictions take as many times longer as there are points.
     n_landmarks : int, optional
-        Let the scores of all rows follow from the scores of this many landmarks: for more than a
-        few thousand rows. None, and no `landmarks`: exact.
+        Compute the scores of all rows from the scores of this many landmarks. Use it for more than
+        a few thousand rows. None, and no `landmarks`: exact.
     landmarks : str or array-like, optional
-        How to choose the landmarks, or which they are, as in `SparseRankRLS`. None: "kmeans".
+        How to choose the landmarks, or the landmarks themselves, as in `SparseRankRLS`. None:
+        "kmeans".
     max_pairs : int, default=100_000
         Largest number of comparisons that `fit` makes from scores. If there are more pairs, this
         many are drawn at random.
@@ -253,9 +255,9 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         Weights of the context of comparisons, and their standard deviations; only after
         `fit_pairs` with context.
     context_scale_ : ndarray of shape (n_columns,)
-        What context columns are multiplied by.
+        The factors by which context columns are multiplied.
     posterior_ : ProcessMixture
-        What predictions are made of.
+        The posterior that makes the predictions.
     n_queries_, n_features_in_, feature_names_in_
         As in `RankRLS`.
 
@@ -383,9 +385,9 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
             Features z of the comparisons themselves, such as the position of the first row: the
             difference of scores is then f(x_i) - f(x_j) + z'g. The weights g have independent
             normal priors with the same variance, in units of the root mean square of each column;
-            the variance is a hyperparameter, after the kernel's. `context_coef_` and
-            `context_std_` have the mean and standard deviation of g. Scores and preferences
-            are for z = 0. Not with landmarks.
+            the variance is a hyperparameter, after the kernel's. `context_coef_` and `context_std_`
+            are the mean and standard deviation of g. Scores and preferences are for z = 0. Not with
+            landmarks.
 
         Returns
         -------
@@ -427,19 +429,19 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         The hyperparameters stay as they are (`fit_pairs` would choose them again). At the first
         tie, a threshold takes its start value (`tie_model`). The sites
         of earlier comparisons are the start. After `suggest_pair` on the training rows, few sites
-        change: O(n^2) for each of them. A few sweeps follow when something else than the next pair
-        is asked.
+        change: O(n^2) for each of them. A few sweeps follow when anything but the next pair is
+        asked for.
 
         Parameters
         ----------
         pair : array-like of shape (2,) or (n_pairs, 2), or rankwise.data.Comparisons
-            Row numbers, the preferred row first. `Comparisons` have item ids, outcomes, weights
+            Row numbers, the preferred row first. `Comparisons` contain item ids, outcomes, weights
             and context; their items are the rows of the fit, or of `X`.
         margin, weight : float or array-like, optional
             As in `fit_pairs`.
         rater : id or array-like of shape (n_pairs,), optional
-            Who made the comparisons, after a fit with raters. None: the common slope, 1. One who
-            is not known has this slope, too, with a warning.
+            Who made the comparisons, after a fit with raters. None: the common slope, 1. An unknown
+            rater also gets this slope, with a warning.
         context : array-like of shape (n_pairs, n_columns), or (n_columns,) for one pair, optional
             Features of the comparisons, after a fit with context. None: 0.
         X : array-like or sparse of shape (n_rows, n_features), optional
@@ -522,12 +524,11 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
     def leave_one_out(self, *, groups: Any = None) -> HeldOutComparisons:
         """Predict every comparison that was learned from as if it had been left out.
 
-        No model is fitted again. A comparison is taken out of the posterior with its site of
-        expectation propagation, and the few sites that this affects most are matched again; the
-        hyperparameters stay as they are. For ``likelihood="gaussian"`` this equals a fit without
-        the comparison. For probit it is close: on five problems, the mean log-loss differs by at
-        most 0.002 from fits without each comparison, in less than a hundredth of their time
-        (`benchmarks/bench_gp_held_out.py`).
+        No model is fitted again. The site of a comparison is taken out of the posterior, and the
+        few sites that this affects most are matched again. The hyperparameters stay as they are.
+        For ``likelihood="gaussian"`` this equals a fit without the comparison. For probit it is
+        close: on five problems, the mean log-loss differs by at most 0.002 from fits without each
+        comparison, in less than a hundredth of their time (`benchmarks/bench_gp_held_out.py`).
 
         A comparison takes O(r^2 + n r + N) time, with the letters of the class, and a group of k
         pairs O(r^2 k + k^3).
@@ -580,8 +581,8 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         """Predict scores of rows, and their uncertainty.
 
         Comparisons do not determine the level of all scores. The uncertainty of a single score
-        includes the uncertainty of the level. So it stays close to the prior uncertainty, however
-        many comparisons there are. For intervals of scores, use ``contrast="mean"``.
+        includes the uncertainty of the level, so that it stays close to the prior uncertainty,
+        however many comparisons there are. For intervals of scores, use ``contrast="mean"``.
 
         Parameters
         ----------
@@ -680,12 +681,12 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         ----------
         X1, X2 : array-like or sparse of shape (n_pairs, n_features)
         observed : bool, default=False
-            False: that its score is higher, whatever a comparison would say. True: that it wins
-            a comparison, with its noise and flips, where a tie counts as half a win;
-            `predict_outcomes` has the ties apart.
+            False: the probability that its score is higher. True: the probability that it wins a
+            comparison, with its noise and flips, where a tie counts as half a win;
+            `predict_outcomes` returns ties separately.
         rater : id or array-like of shape (n_pairs,), optional
-            Who makes the comparisons, if `observed`. None: a rater of the common slope, 1. One
-            who is not in `raters_` has this slope, too, with a warning.
+            Who makes the comparisons, if `observed`. None: a rater with the common slope, 1. A
+            rater who is not in `raters_` also gets this slope, with a warning.
         context : array-like of shape (n_pairs, n_columns), optional
             Features of the comparisons, if the process was fitted with them. None: 0.
 
@@ -816,17 +817,17 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         X : array-like or sparse of shape (n_rows, n_features)
             The rows that can be compared.
         strategy : {"bald", "eubo", "thompson", "random"} or object, default="bald"
-            "bald": the pair whose outcome gives most information about the scores; for a good
-            ranking of all rows. "eubo": the pair whose better row has the highest expected
-            score; for finding the best row. "thompson": the best rows of two draws from the
-            posterior. "random": any pair. An object with a method ``choose(belief, n_pairs)``: it
-            returns the positions of pairs in ``belief.pairs``. The belief has the mean and
-            covariance of the scores, draws of them, and ``best_pairs(worth, n_pairs)``.
+            "bald": the pair whose outcome is most informative about the scores; for a good ranking
+            of all rows. "eubo": the pair whose better row has the highest expected score; for
+            finding the best row. "thompson": the best rows of two draws from the posterior.
+            "random": any pair. An object with a method ``choose(belief, n_pairs)``: it returns the
+            positions of pairs in ``belief.pairs``. The belief provides the mean and covariance of
+            the scores, draws of them, and ``best_pairs(worth, n_pairs)``.
         candidates : int or array-like of shape (n_candidates, 2), optional
-            Pairs to choose from, or how many to draw at random. None: all pairs of rows; of
-            more than 2,000 rows, 2,000 are drawn at random first.
+            Pairs to choose from, or how many to draw at random. None: all pairs of rows. If there
+            are more than 2,000 rows, 2,000 of them are drawn at random first.
         n_pairs : int, default=1
-            How many pairs to choose. The choice of each takes the ones before into account.
+            How many pairs to choose. Each choice takes the previous ones into account.
         random_state : int, Generator or None, default=None
 
         Returns
@@ -881,7 +882,7 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
 
     @classmethod
     def upgraded_parameters(cls, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Parameters of a model file, which may be of an earlier version, as they are now."""
+        """Parameters from a model file, possibly of an earlier version, in the present form."""
         now = super().upgraded_parameters(parameters)
         for gone in ("sweeps", "grid_step"):
             now.pop(gone, None)
@@ -896,7 +897,7 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         super().__setstate__(without | state)
 
     def __getstate__(self) -> Any:
-        """The state for copies and files: with the posterior, without what it is made of."""
+        """The state for copies and files: with the posterior, without its intermediate results."""
         if vars(self).get("_pool") is not None:
             _ = self.posterior_
         state: Any = super().__getstate__()
@@ -958,7 +959,7 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
 
     @property
     def _matches_sites(self) -> bool:
-        """Whether the posterior is one of expectation propagation."""
+        """Whether the posterior comes from expectation propagation."""
         return self.likelihood == "probit" and self._options.inference == "ep"
 
     def _learn_with_context(

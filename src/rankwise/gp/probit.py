@@ -1,8 +1,9 @@
 """The likelihood of a difference d = f_i - f_j, in units of the noise, and the sites that match it.
 
-The first row wins if d + e > t, loses if d + e < -t and ties in between, for noise e from N(0, 1)
-and a threshold t that is 0 if ties are not modelled. A pair that was compared more than once is
-one factor: a wins, b losses and c ties (weights, so not always whole) have
+The first row wins if d + z > t, loses if d + z < -t and ties in between, for noise z from N(0, 1)
+and a threshold t that is 0 if ties are not modelled. Without ties, Phi(d) for w = 1 and Phi(-d) for
+w = -1 are p(w | f) of the KPCRank paper. A pair that was compared more than once is one factor: a
+wins, b losses and c ties (weights, so not always whole) have
 
     l(d) = a log Phi(d - t) + b log Phi(-d - t) + c log(Phi(t - d) - Phi(-t - d)),
 
@@ -45,7 +46,7 @@ def _hermite_rule(n_nodes: int) -> tuple[Array, Array]:
 # Errors stay below 1e-9 up to these variances, and up to _WIDE for _FEW comparisons.
 _NARROWEST, _NARROW, _MEDIUM, _WIDE, _FEW = 0.02, 0.1, 0.25, 0.5, 10.0
 _SMOOTH = 0.2  # variance times number of comparisons, up to which few nodes are enough
-_ONE_MODE = 0.5  # variance times number of comparisons, up to which flips give no second mode
+_ONE_MODE = 0.5  # variance times number of comparisons, up to which flips cause no second mode
 _NEAR = 0.03  # last step to a mode, in standard deviations: the next would be far smaller
 _Z7, _W7 = _hermite_rule(7)
 _Z11, _W11 = _hermite_rule(11)
@@ -84,7 +85,7 @@ def hazard(z: float) -> tuple[float, float]:
 
 @compiled
 def _win(z: float, e: float) -> tuple[float, float, float, float, float]:
-    """log(e + (1 - 2 e) Phi(z)), its first three derivatives by z, and that by e."""
+    """log(e + (1 - 2 e) Phi(z)), its first three derivatives by z, and the derivative by e."""
     if e == 0.0:
         value = log_normal_cdf(z)
         h, excess = hazard(z)
@@ -350,7 +351,8 @@ def _mode(
 def cavity(m: float, v: float, tau: float, nu: float, prior: float) -> tuple[float, float]:
     """Mean and variance of d without the site, if v > 0.
 
-    The variance is at most the prior variance, whatever the rounding.
+    1 / variance = 1 / v - tau and mean / variance = m / v - nu. The variance is at most the prior
+    variance, whatever the rounding.
     """
     if v == 0.0:
         return m, v
@@ -365,6 +367,10 @@ def update_sites(
 ) -> tuple[float, float, float, float]:  # fmt: skip
     """Match every site to its tilted moments, all from the same posterior.
 
+    The paper does not write this update out; section 3.6 of Rasmussen and Williams, Gaussian
+    Processes for Machine Learning, has the same three steps. m and v are the posterior means and
+    variances of the differences d, and `prior` has their prior variances.
+
     Row k of `out` becomes the new tau and nu, and the error of its moments, in units of
     sqrt(1 + v). Returns the largest error, the evidence of the sites, and its slopes in t and e.
     """
@@ -372,12 +378,14 @@ def update_sites(
     for k in range(len(m)):
         # 1. The cavity N(mean, variance): the posterior of d without its site.
         mean, variance = cavity(m[k], v[k], tau[k], nu[k], prior[k])
-        # 2. The tilted distribution: cavity times likelihood.
+        # 2. The tilted distribution: cavity times likelihood. `slope` and `bend` are the first and
+        #    minus the second derivative of log Z by the mean.
         log_z, slope, bend, part_t, part_e = tilted(
             mean, variance, counts[k, 0], counts[k, 1], counts[k, 2], t, e, m[k] - mean
         )
         # 3. The site with which the posterior has the mean and variance of the tilted distribution,
-        #    mean + variance slope and variance - variance^2 bend.
+        #    mean + variance slope and variance - variance^2 bend:
+        #    tau = 1 / new variance - 1 / variance, nu = new mean / new variance - mean / variance.
         left = max(1.0 - bend * variance, 1e-12)
         out[k, 0] = bend / left
         out[k, 1] = (slope + mean * bend) / left

@@ -49,8 +49,8 @@ class OnColumns(Kernel):
     """k(x[columns], y[columns]): a kernel of ``sklearn.gaussian_process.kernels`` on some columns.
 
     In a sum, each group of columns has its own hyperparameters: a scale for what identifies an
-    item, and another for its style. A `WhiteKernel` on columns gives each combination of their
-    values its own part.
+    item, and another for its style. A `WhiteKernel` on columns adds a separate part for each
+    combination of their values.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class OnColumns(Kernel):
 
     @property
     def hyperparameters(self) -> list[Hyperparameter]:
-        """Those of the inner kernel."""
+        """Hyperparameters of the inner kernel."""
         return [
             Hyperparameter(f"kernel__{h.name}", h.value_type, h.bounds, h.n_elements)
             for h in self.kernel.hyperparameters
@@ -116,7 +116,7 @@ class OnColumns(Kernel):
         return np.asarray(self.kernel.diag(self.of(X)))
 
     def is_stationary(self) -> bool:
-        """Whether the inner kernel is."""
+        """Whether the inner kernel is stationary."""
         return bool(self.kernel.is_stationary())
 
     def of(self, X: Any) -> Array:
@@ -334,7 +334,7 @@ class ConditionedProcess:
     approximation: Approximation
 
     def mean(self, X: Array, reference: Array | None = None) -> Array:
-        """E f at rows of X, less its mean over reference rows if there are any: O(r m)."""
+        """E f at rows of X, minus its mean over reference rows if there are any: O(r m)."""
         if reference is not None:
             return self.mean(X) - self.mean(reference).mean()
         basis, u = self.basis, self.approximation.weights.mean
@@ -350,7 +350,7 @@ class ConditionedProcess:
         return out
 
     def variance(self, X: Array, reference: Array | None = None) -> Array:
-        """Var f at rows of X, or of f less its mean over reference rows: O(r^2 m)."""
+        """Var f at rows of X, or of f minus its mean over reference rows: O(r^2 m)."""
         out = np.array(self.hyper.kernel.diag(X), dtype=np.float64)
         level = None if reference is None else self._level(reference)
         for part in self._blocks(len(X)):
@@ -362,7 +362,7 @@ class ConditionedProcess:
         return out
 
     def covariance(self, X: Array, reference: Array | None = None) -> Array:
-        """Cov f of rows of X, or of f less its mean over reference rows: O(r^2 m + r m^2)."""
+        """Cov f of rows of X, or of f minus its mean over reference rows: O(r^2 m + r m^2)."""
         K = kernel_values(self.hyper.kernel, X)
         c = self._features(X)
         if reference is not None:
@@ -479,7 +479,7 @@ class ProcessMixture:
         return np.tensordot(self.weights, [ask(process) for process in self.processes], axes=1)
 
     def mean(self, X: Array, reference: Array | None = None) -> Array:
-        """Scores of rows of X, less their mean over reference rows if there are any."""
+        """Scores of rows of X, minus their mean over reference rows if there are any."""
         return self.average(lambda c: c.mean(X, reference))
 
     def mean_and_std(self, X: Array, reference: Array | None = None) -> tuple[Array, Array]:

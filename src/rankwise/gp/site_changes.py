@@ -1,8 +1,9 @@
 """What follows if a few sites change: comparisons are held out of a posterior, or added to it.
 
-A comparison changes its own site much, and few others by more than a tolerance. So no inference on
-all comparisons is needed. With B the differences of k changed sites, which have the posterior
-N(m, V), S the covariance of all scores and G = B S, changes dtau and dnu of the sites lead to
+A comparison changes its site much, and few others by more than a tolerance. Inference on all
+comparisons is therefore not needed. With B the differences of k changed sites, which have the
+posterior N(m, V), S the covariance of all scores and G = B S, changes dtau and dnu of the sites
+lead to
 
     S <- S - G'M G,   f <- f + G'(I - M V) z,   M = (I + diag(dtau) V)^-1 diag(dtau),
 
@@ -246,7 +247,7 @@ class PoolPosterior:
     log_evidence: float = 0.0
 
     def extended(self, prior: Array) -> PoolPosterior:
-        """With further pairs, whose sites say nothing yet."""
+        """With further pairs, whose sites carry no information yet."""
         more = np.zeros(len(prior))
         return replace(
             self,

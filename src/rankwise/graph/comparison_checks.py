@@ -57,8 +57,7 @@ def check_items(items: Any) -> NDArray[Any]:
     for k, name in enumerate(ids.tolist()):
         if seen.setdefault(name, k) != k:
             raise DataError(
-                f"items {seen[name]} and {k} have the same id, {name!r}: every item needs an id of "
-                "its own."
+                f"items {seen[name]} and {k} have the same id, {name!r}: ids of items must differ."
             )
     return ids
 
@@ -223,8 +222,8 @@ def _with_winners(
     """Codes of outcomes some of which are ids of the items that won.
 
     If 1 is also an item, for example, all outcomes decide: they are ids if each is an item of its
-    comparison and some have no other meaning, and numbers if some are no items of their comparison.
-    Otherwise, and for words that are items, this is an error.
+    comparison and some have no other meaning, and numbers if some are not items of their
+    comparison. Otherwise, and for words that are items, this is an error.
     """
     n = len(entries)
     first, second = (np.fromiter(map(eq, entries, side), bool, n) for side in sides)
@@ -238,7 +237,7 @@ def _with_winners(
             return np.where(won >= 0, won, codes)
         if all_ids or (isinstance(entries[k], str) and not is_number(entries[k])):
             raise DataError(
-                f"{place(k)}: the outcome {entries[k]!r} is an item, and also says which side won. "
+                f"{place(k)}: the outcome {entries[k]!r} is both an item and the name of a side. "
                 'Use "first", "second" and "tie", or give the items other names.'
             )
     return np.where(codes >= 0, codes, won)

@@ -100,16 +100,16 @@ class Comparisons:
         first, second : array-like of shape (n_pairs,)
             The two items of each comparison: ids of `items`, such as text, or row numbers of X.
         outcome : array-like of shape (n_pairs,), optional
-            What became of the first item: "win", "loss" or "tie", or which item won: "first",
+            The outcome for the first item: "win", "loss" or "tie"; or which item won: "first",
             "second" or "tie"; "a", "b" or "tie"; "left", "right" or "tie"; "model_a", "model_b",
             "tie" or "both_bad". True or 1: the first won; False or 0: the second won; 0.5: a tie.
             With `items`, also the id of the item that won. None: the first item won every
             comparison, unless there is a `margin`.
         items : array-like of shape (n_items,) or pandas DataFrame, optional
-            The id of each row of X; of a frame, its index. None: items are row numbers.
+            The id of each row of X; for a frame, its index. None: items are row numbers.
         margin : array-like of shape (n_pairs,), optional
             By how much the first item is better, in place of `outcome`: negative if the second is,
-            and 0 for a tie. If there are only 1s and 0s, integers are refused, and floats give a
+            and 0 for a tie. If there are only 1s and 0s, integers are refused, and floats raise a
             warning: they are often meant as an `outcome`.
         weight : array-like of shape (n_pairs,), optional
             How much each comparison counts. None: 1.
@@ -131,7 +131,7 @@ class Comparisons:
         Comparisons(2 comparisons of 3 items, 1 tie, 2 groups)
         """
         if outcome is not None and margin is not None:
-            raise ParameterError("Give outcome or margin, not both: they say the same.")
+            raise ParameterError("Give outcome or margin, not both: each is a result.")
         as_side = (lambda side, _: np.asarray(to_host(side))) if items is None else as_ids
         first, second = as_side(first, "first"), as_side(second, "second")
         ids = None if items is None else check_items(items)

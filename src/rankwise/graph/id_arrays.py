@@ -24,10 +24,10 @@ LONGEST = 100_000  # letters of an id in a file
 def as_ids(values: Any, name: str = "qid", first_row: int = 0) -> NDArray[Any]:
     """Ids as users give them, in an array in which different ids differ.
 
-    Every id that enters goes through here, whether it is that of a query, an item, a group or a
-    judge. An id is never a float: whole floats of which no two ids can have become one are
-    integers, and others are refused. NaN stays, for callers to refuse in their own words. Errors
-    call the ids `name`, and count rows from `first_row`.
+    Every id passes through here, whether it names a query, an item, a group or a judge. An id is
+    never a float. Whole floats become integers unless rounding may have merged two ids; other
+    floats are refused. NaN stays, for callers to refuse in their own words. Errors call the ids
+    `name`, and count rows from `first_row`.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def text_fault(text: str) -> str | None:
 
 
 def join_ids(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Arrays of ids in one, whose ids are what they were.
+    """One array of several arrays of ids, which keeps the ids as they were.
 
     NumPy alone would make floats of signed and unsigned integers, and text of integers beside text.
 
@@ -121,7 +121,7 @@ def entries_of(column: Any) -> list[Any]:
 
 
 def lossless_array(values: Any, name: str) -> NDArray[Any]:
-    """Lists of ids keep them apart; all else is as NumPy has it."""
+    """Lists of ids keep them apart; everything else is converted by NumPy."""
     if isinstance(values, list | tuple) and not any(isinstance(v, list | tuple) for v in values):
         return id_array(values)
     try:
@@ -268,7 +268,7 @@ def _entry_types(values: Any) -> list[type]:
 
 
 def check_column_names(frame: Any, what: str) -> None:
-    """Raise an error unless a data frame has columns, each with a name of its own."""
+    """Raise an error unless a data frame has columns with distinct names."""
     counts = Counter(frame.columns)
     if not counts:
         raise DataError(f"{what} is a data frame without columns.")

@@ -18,7 +18,7 @@ from rankwise.graph.query_groups import QueryGroups
 
 
 def numeric_labels(y: Any) -> Any:
-    """Labels as they are, or, if they are text, the numbers that the text stands for.
+    """Labels as they are, or, if they are text, the numbers that the text represents.
 
     Raises DataError for other text and for numbers beyond float64, with the first row that has
     them, for the name of a column, for masked entries, dates and sparse arrays, and for data frames
@@ -52,7 +52,7 @@ def numeric_labels(y: Any) -> Any:
             f"y must have numbers, higher is better: got {str(array[row])!r} in row {row}. Map "
             'labels to numbers, as in [{"bad": 0, "good": 1}[label] for label in y].'
         ) from None
-    except TypeError:  # scikit-learn says what is wrong
+    except TypeError:  # scikit-learn raises the error
         return y
 
 

@@ -34,8 +34,8 @@ class PairGraph(ABC):
         1/2 sum_ij W_ij (p_i - p_j)^2 = p' L p,
 
     so that every pairwise least-squares loss is (y - f)' L (y - f). L is never formed:
-    ``graph @ X`` costs as much as reading X. A root R with L = R'R gives symmetric systems:
-    X' L X = Z'Z with Z = R X, and X' L y = Z't with t = R y.
+    ``graph @ X`` costs as much as reading X. A root R with L = R'R leads to symmetric systems: X' L
+    X = Z'Z with Z = R X, and X' L y = Z't with t = R y.
 
     `QueryGraph` and `ComparisonGraph` implement it.
 
@@ -77,7 +77,7 @@ class PairGraph(ABC):
 
     @abstractmethod
     def __matmul__(self, X: Any) -> Any:
-        """L X, in time linear in X; a sparse X gives a sparse product."""
+        """L X, in time linear in X; the product with a sparse X is sparse."""
 
     @property
     @abstractmethod
@@ -127,7 +127,7 @@ class PairGraph(ABC):
         """Every pair once, about `block_size` of them at a time."""
 
     def rhs(self, y: Any = None) -> Array:
-        """The right-hand side: L y, or that of the margins if the graph has them."""
+        """The right-hand side: L y, or B'W times the margins if the graph has them."""
         y = required(y)
         return backend_of(y).array(self @ backend_of(y).array(y))
 
@@ -152,7 +152,7 @@ class PairGraph(ABC):
 def required(y: Any) -> Any:
     """y, which only a graph of comparisons can do without."""
     if y is None:
-        raise DataError("A graph of queries has no margins of its own: pass scores y.")
+        raise DataError("A graph of queries has no margins: pass scores y.")
     return y
 
 
@@ -221,8 +221,8 @@ class RootBlocks:
     def _long_group(self, group: int) -> Iterator[tuple[Array, Array]]:
         """Blocks of a group that has more rows than a block.
 
-        The scatter of a group is the scatter within its parts plus the scatter of their means. So
-        each part is centred on its own, and a few rows made of the means follow.
+        The scatter of a group is the scatter within its parts plus the scatter of their means. Each
+        part is therefore centred separately, and a few rows made of the means follow.
         """
         nest = self.nest
         begin, end = nest.group_ptr[group], nest.group_ptr[group + 1]
@@ -320,7 +320,7 @@ KERNEL_BYTES = 8 * 2**20  # columns of a kernel matrix that are combined at a ti
 
 @dataclass(frozen=True, eq=False, repr=False)
 class QueryGraph(PairGraph):
-    """Pairs of rows of the same query; if ties are excluded, those with different labels.
+    """Pairs of rows of the same query; if ties are excluded, pairs with different labels.
 
     Rows with equal labels form a level of the query. On a query of n rows whose pairs have weight
     w, the level l of row i having n_l rows,
@@ -329,12 +329,12 @@ class QueryGraph(PairGraph):
 
     with between = w n and within_l = w (n - n_l). If ties count, the query is a single level, and
     within = w n. The two parts are orthogonal projections, so a power of L, such as its square
-    root, has the powers of the two coefficients. This is the low-rank form of sections 2.3 and 3
+    root, takes the powers of the two coefficients. This is the low-rank form of sections 2.3 and 3
     of the RankRLS paper, sorted by eigenvalue.
 
-    If rows have weights v, a pair counts v_i v_j. Sums of weights replace numbers of rows, means
-    are weighted, and (L x)_i is multiplied by v_i. The two parts are then orthogonal in the inner
-    product x' diag(v) y, and the root is
+    If rows have weights v, the weight of a pair is multiplied by v_i v_j. Sums of weights replace
+    numbers of rows, means are weighted, and (L x)_i is multiplied by v_i. The two parts are then
+    orthogonal in the inner product x' diag(v) y, and the root is
 
         (R x)_i = v_i^(1/2) (within_l^(1/2) (x_i - mean_l) + between^(1/2) (mean_l - mean)).
 
@@ -415,7 +415,7 @@ class QueryGraph(PairGraph):
     def row_weights(self) -> Array | None:
         """The weight of each row, or None.
 
-        If all queries have the same weight, those of a query are divided by the largest of them:
+        If all queries have the same weight, row weights are divided by the largest of their query:
         L is the same, and products of weights are neither too large nor too small.
         """
         weights = self.groups.row_weights
@@ -434,7 +434,7 @@ class QueryGraph(PairGraph):
     @cached_property
     def query_totals(self) -> Array:
         """The sum of the weights of the rows of each query: without weights, their number."""
-        # A sum over levels: the total of a query with a single level is exactly that of the level.
+        # A sum over levels: the total of a query with a single level equals the level's exactly.
         return _sums(self.query_of_level, self.level_totals, len(self.query_sizes))
 
     @cached_property
@@ -450,7 +450,7 @@ class QueryGraph(PairGraph):
 
     @cached_property
     def pair_weight(self) -> Array:
-        """The weight of a pair of each query, in addition to those of its rows."""
+        """The weight of a pair of each query, in addition to the weights of its rows."""
         weight = pair_weight(self.weighting, self.query_totals, self.pair_totals)
         if self.groups.weights is not None:
             weight = weight * self.groups.weights
@@ -608,7 +608,7 @@ class QueryGraph(PairGraph):
         return super().rhs(self._from_first(y))
 
     def _from_first(self, y: Any) -> Array:
-        """Labels less the first of each query.
+        """Labels minus the first label of each query.
 
         These are exact for labels far from zero, where means would be rounded.
         """
@@ -728,6 +728,6 @@ def combine_weighted(
     group_means = row_scale(1.0 / of_group, on.group_sums(group_of_level, n_groups, sums))
     X -= means[level]
     combined: Array = row_scale(a[level], X)
-    if n_levels > n_groups:  # otherwise the means of levels are those of groups
+    if n_levels > n_groups:  # otherwise the means of levels are the means of groups
         combined += row_scale(b[group_of_level], means - group_means[group_of_level])[level]
     return combined

@@ -29,7 +29,7 @@ class QueryGroups:
     permutation : ndarray of shape (n_rows,) or None
         As `order`. None if the rows of each group are adjacent: `order` is then 0, 1, 2, ...
     weights : ndarray of shape (n_groups,) or None
-        The weight of each query, which multiplies those of its pairs. None: 1.
+        The weight of each query, which multiplies the weights of its pairs. None: 1.
     row_weights : ndarray of shape (n_rows,) or None
         The weight of each row, above 0. A pair of rows has the product of the two. None: 1.
 

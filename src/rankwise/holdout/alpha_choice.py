@@ -1,15 +1,15 @@
 """The choice of alpha: a plan that fits a budget of time, a hold-out, and the best alpha.
 
-What leaves depends on the problem:
+What is held out depends on the problem:
 
 - single comparisons, or their groups, if the problem has comparisons;
 - whole queries, if at least two of them have different labels;
-- pairs of rows, if there is one ranking; single rows, if the loss is that of a regression;
+- pairs of rows, if there is one ranking; single rows, for a regression;
 - parts of the rows in these two cases, if rows have weights;
 - folds of queries, or parts of the rows or of the comparisons, with conjugate gradients.
 
-If this would take longer than one fit and 0.3 seconds, folds of a sample of queries (or rows) leave
-instead. The sample depends on the query ids, not on their order.
+If this would take longer than one fit and 0.3 seconds, folds of a sample of queries (or rows) are
+held out instead. The sample depends on the query ids, not on their order.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class AlphaChoice:
 
 
 class AlphaPlan(NamedTuple):
-    """What leaves, how it is scored, and whether the coordinates of all rows are stored."""
+    """What is held out, how it is scored, and whether the coordinates of all rows are stored."""
 
     plan: Plan
     metric: str
@@ -138,8 +138,9 @@ def _comparison_plan(problem: Problem) -> AlphaPlan | None:
 def comparisons_within_budget(problem: Problem, n_alphas: int) -> ComparisonFolds:
     """At most COMPARISONS of the comparisons with a weight, or of their groups.
 
-    If holding out every group would take much longer than a fit, folds of groups leave. With a
-    large kernel matrix or conjugate gradients, a fifth of the comparisons or groups leaves at once.
+    If holding out every group would take much longer than a fit, folds of groups are held out. With
+    a large kernel matrix or conjugate gradients, a fifth of the comparisons or groups is held out
+    at once.
     """
     graph, system = problem.comparisons, problem.space.system(problem.X, problem.qid)
     codes, counted = graph.group_of_pair, graph.weight > 0
@@ -171,7 +172,7 @@ def preference_slope(problem: Problem, lam: float, *, kernels: bool) -> float | 
 
     None if it costs too much, or if exact hold-outs are not possible.
 
-    Every difference is that of the fit without the comparison or, if there are groups, without its
+    Every difference comes from the fit without the comparison or, with groups, without its
     group or fold of groups, on at most COMPARISONS of them. With features and landmarks, it costs
     about as much as a fit. A kernel matrix needs an eigendecomposition: only with `kernels`, and up
     to KERNEL_ROWS rows.

@@ -94,7 +94,7 @@ def _has_pairs(fold: FoldSum) -> bool:
 def _fold_errors(
     system: System, folds: Folds, k: int, loss: Loss, alphas: Array
 ) -> tuple[Array, Array]:
-    """Squared errors of fold k for each alpha and output, and those of equal scores."""
+    """Squared errors of fold k for each alpha and output, and errors of equal scores."""
     held, rest = folds[k], total_of([*folds[:k], *folds[k + 1 :]])
     assert held is not None
     assert rest is not None
@@ -164,7 +164,7 @@ def choose_in_blocks(
 ) -> AlphaChoice:
     """The alpha with the best scores of folds of queries, by steps that all of them share.
 
-    The rows of the folds are kept in memory: those of at most SAMPLE_ROWS rows of whole queries.
+    The rows of the folds are kept in memory: at most SAMPLE_ROWS rows of whole queries.
     """
     order, wanted = sorted(overview.sizes, key=query_hash), SAMPLE_ROWS
     chosen: list[Any] = []

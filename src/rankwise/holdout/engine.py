@@ -1,4 +1,4 @@
-"""The hold-out engine: this leaves, this is predicted for it, and this is how good it is."""
+"""The hold-out engine: what is held out, its predictions, and their quality."""
 
 from __future__ import annotations
 
@@ -53,17 +53,16 @@ Keep = Callable[[int, int, PairDifferences], None]
 
 @dataclass(frozen=True, eq=False)
 class HoldOut:
-    """What was predicted for rows that left, for each alpha.
+    """Predictions for held-out rows, for each alpha.
 
     Attributes
     ----------
     problem : HoldOutProblem
     alphas : ndarray of shape (n_alphas,)
     predictions : ndarray of shape (n_alphas, n, n_outputs)
-        Scores of the rows that left, up to a constant in each unit unless the loss has an
-        intercept.
+        Scores of the held-out rows, up to a constant in each unit unless the loss has an intercept.
     held : ndarray of shape (n,)
-        The numbers of the rows that left.
+        The numbers of the held-out rows.
     unit : ndarray of shape (n,)
         The query or fold within which each row is compared, as a number.
     exact : bool
@@ -103,7 +102,7 @@ class HoldOut:
 
 @dataclass(frozen=True, eq=False)
 class PairHoldOut:
-    """Pairs of rows that left, block by block: their differences are not stored.
+    """Held-out pairs of rows, block by block: their differences are not stored.
 
     `exact`, `why` and `shared` are as for `HoldOut`.
     """
@@ -177,7 +176,7 @@ class PairHoldOut:
 
 @dataclass(frozen=True, eq=False)
 class ComparisonHoldOut:
-    """What was predicted for comparisons that left, for each alpha.
+    """Predictions for held-out comparisons, for each alpha.
 
     Attributes
     ----------

@@ -129,8 +129,8 @@ def ridge_folds(
     """Folds of rows of a ridge regression with an intercept, shape (n_lams, n_rows, n_outputs).
 
     This covers RLS, and also RankRLS on one global ranking: its loss on the n rows that are left is
-    w n times the squared errors at the optimal intercept. So RankRLS at lam is ridge regression at
-    mu = ``strength(lam, n)`` = lam / (w n), with predictions that omit the intercept.
+    w n times the squared errors at the optimal intercept. Therefore RankRLS at lam is ridge
+    regression at mu = ``strength(lam, n)`` = lam / (w n), with predictions that omit the intercept.
 
     From a kernel matrix, there is one inverse for each lam and each number of rows that are left,
     and a system of the size |U| of each fold. From features, systems have the size of the fold
@@ -217,7 +217,7 @@ def _by_sums(
 def _by_strength(
     folds: Sequence[Index], m: int, lam: float, strength: Strength
 ) -> list[tuple[float, list[Index]]]:
-    """Folds by mu: those with as many rows left share a factorization."""
+    """Folds by mu: folds that leave the same number of rows share a factorization."""
     groups: dict[float, list[Index]] = {}
     for fold in folds:
         groups.setdefault(strength(lam, m - len(fold)), []).append(fold)

@@ -73,7 +73,7 @@ class HoldOutProblem:
         return cls(problem, alphas, columns, n_outputs, scaling, kept)
 
     def shared(self, *, scaling: bool) -> tuple[str, ...]:
-        """What was computed from all rows; `scaling` says whether that includes the scaling."""
+        """What was computed from all rows; `scaling`: whether that includes the scaling."""
         return self.kept if not scaling or self.scaling is None else with_scaling(self.kept)
 
     @property
@@ -126,7 +126,7 @@ class HoldOutProblem:
         return np.asarray(to_host(values)) if is_sent(self.problem.X) else values
 
     def by_output(self, values: Array) -> Array:
-        """Values without their last axis, that of outputs, if y is a vector."""
+        """Values without their last axis, the axis of outputs, if y is a vector."""
         return values[..., 0] if self.n_outputs is None else values
 
 

@@ -44,7 +44,7 @@ Excess = Callable[[Index], Array]
 class HeldComparisons(ABC):
     """Comparisons that can be held out.
 
-    `excess`, if comparisons have a context, is that of `ContextSpace.without`: without a set of
+    `excess`, if comparisons have a context, comes from `ContextSpace.without`: without a set of
     comparisons, its columns have another scale.
     """
 
@@ -192,7 +192,7 @@ class GramComparisons(HeldComparisons):
 
     @cached_property
     def _places(self) -> Index:
-        """The place of each comparison among those with a weight above 0; -1 for the others."""
+        """The place of each comparison among the ones with a weight above 0; else -1."""
         counted = self.graph.weight > 0
         return np.where(counted, np.cumsum(counted) - 1, -1)
 
@@ -279,8 +279,8 @@ class FeatureComparisons(HeldComparisons):
     ) -> Array:
         """Predictions for sets of the same size, shape (n_lams, n, n_outputs).
 
-        A column of the context that is penalized more is a comparison of weight lam * excess that
-        is added: the opposite of one that is left out. Its margin is 0.
+        A column of the context that is penalized more is an additional comparison of weight lam *
+        excess and margin 0: the opposite of a comparison that is left out.
         """
         (n, size), everything = listed.shape, listed
         if excess is not None:
@@ -426,7 +426,7 @@ def without_items(
 ) -> Iterator[tuple[Index, Index, Array]]:
     """Predictions for comparisons of items none of whose comparisons are known.
 
-    With `both`, every comparison without those of either of its items; otherwise each item in
+    With `both`, every comparison without all comparisons of its two items; otherwise each item in
     turn. Yields the numbers of comparisons, the side of the item that is held out (0 and 1; 0 for
     both), and predictions of shape (n_lams, n, n_outputs).
     """

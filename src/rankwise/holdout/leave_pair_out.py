@@ -585,7 +585,7 @@ def training_effects(
 
     If units are rows and all pairs of one ranking count, the system of all rows serves for
     every row, in O(m^2) time each. Otherwise, there is a new system for each unit, on the
-    coordinates of all rows; `pairs_of(problem, rows)` says which pairs of the remaining rows to
+    coordinates of all rows; `pairs_of(problem, rows)` returns the pairs of the remaining rows to
     hold out of it.
     """
     if len(np.unique(units)) == len(units) and shares_system(problem):

@@ -5,7 +5,8 @@ does not mix queries, so that holding out queries U means leaving out their rows
 the leave-pair-out paper: held-out rows only leave the loss).
 
 The dual has M = R K R' and N = (M + lam I)^-1. With z = N t and v = N_UU^-1 z_U, the fit without U
-satisfies R (y - f) = v on U.
+satisfies R (y - f) = v on U: by the block inverse (Lemma 1 of the paper, with V the other rows),
+z_U = N_UU (t_U - M_UV (M_VV + lam I)^-1 t_V), and what is subtracted from t_U is R f on U.
 
 The primal has Z = R F, A = Z'Z and b = Z't, and solves (A - A_U + lam I) w = b - b_U.
 """
@@ -214,7 +215,7 @@ class Rescaling:
             warn(
                 f"Without one of the folds, a feature varies {1 / smallest:.0e} times less: its "
                 "values were rounded when all rows were standardized, and this hold-out has few "
-                "right digits. Look for an outlier in the features."
+                "correct digits. Look for an outlier in the features."
             )
         found[found == 0.0] = 1.0  # such features have no weight
         return cls(found, scaling.mean / scaling.deviation)
@@ -367,8 +368,8 @@ def sums_without(Z: Array, t: Array, folds: Sequence[Index]) -> Iterator[tuple[i
     """(first, A, b): moments of all folds but one, for folds first, first + 1, ...
 
     Blocks of folds, and folds within a block, have cumulative sums from both ends: the sum without
-    a fold is the sum before it plus the sum after it. The memory is 64 MiB of moments, or those of
-    about the square root of the number of folds if that is more.
+    a fold is the sum before it plus the sum after it. The memory is 64 MiB, or the moments of about
+    the square root of the number of folds if that is more.
     """
     if 8 * len(folds) * Z.shape[1] ** 2 <= backend_of(Z).block_bytes(SOLVE_BYTES):
         A, b = map(_all_but_one, moments_of_folds(Z, t, folds))
@@ -495,7 +496,7 @@ def dual_conditionals(
         z = N.apply(t)
         for rows, part in queries:
             n = len(rows)
-            # One solve gives both N_qq^-1 and N_qq^-1 z_q.
+            # One solve for both N_qq^-1 and N_qq^-1 z_q.
             eye = on.array(np.eye(n))
             both = on.solve(N.block(rows), on.xp.hstack((eye, z[rows])))
             inner = both[:, :n] - N.lam * eye

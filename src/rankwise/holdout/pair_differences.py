@@ -1,9 +1,10 @@
 """Differences and losses of held-out pairs, for arrays and tensors: Theorem 2 of leave-pair-out.
 
-Without the rows U = {i, j}, the residuals are e_U = P_UU^-1 a_U with a = P y, and the prediction is
-f_i - f_j - (h_i e_i - h_j e_j): see pair_systems.py, where f = y and h = 1 if all pairs count. For
-NumPy arrays, compiled loops (pair_loops.py) run over pairs. On a device, array expressions handle
-many pairs at once and need a few arrays with an entry for each pair.
+Without the rows U = {i, j}, the residuals are e_U = P_UU^-1 a_U with a = P y (the dual weights
+times lam), and the prediction is f_i - f_j - (h_i e_i - h_j e_j): see pair_systems.py, where f = y
+and h = 1 if all pairs count. For NumPy arrays, compiled loops (pair_loops.py) run over
+pairs. On a device, array expressions handle many pairs at once and need a few arrays with an entry
+for each pair.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ def add_wins(first: Index, second: Index, difference: Array, wins: Any, compared
 def pair_inverse(p_ii: Array, p_jj: Array, p_ij: Array) -> tuple[Array, Array, Array]:
     """Entries (i, i), (j, j) and (i, j) of the inverses of symmetric 2 by 2 matrices.
 
-    If a matrix is numerically singular, those of its pseudo-inverse: P / trace^2 for rank one.
+    If a matrix is numerically singular, entries of its pseudo-inverse: P / trace^2 for rank one.
     """
     xp = backend_of(p_ii).xp
     product = p_ii * p_jj

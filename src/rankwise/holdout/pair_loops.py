@@ -1,7 +1,8 @@
 """Compiled loops of the hold-outs: differences and losses of pairs, moments of short folds.
 
-Without the rows U = {i, j}, the residuals are e_U = P_UU^-1 a_U with a = P y, and the prediction is
-f_i - f_j - (h_i e_i - h_j e_j): see pair_systems.py, where f = y and h = 1 if all pairs count.
+Without the rows U = {i, j}, the residuals are e_U = P_UU^-1 a_U with a = P y (the dual weights
+times lam), and the prediction is f_i - f_j - (h_i e_i - h_j e_j): see pair_systems.py, where f = y
+and h = 1 if all pairs count.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from rankwise.backends.jit import compiled, inlined
 def _inverse(p_ii: float, p_jj: float, p_ij: float) -> tuple[float, float, float]:
     """Entries (i, i), (j, j) and (i, j) of the inverse of a symmetric 2 by 2 matrix.
 
-    If it is numerically singular, those of its pseudo-inverse: P / trace^2 for rank one.
+    If it is numerically singular, entries of its pseudo-inverse: P / trace^2 for rank one.
     """
     det = p_ii * p_jj - p_ij * p_ij
     if abs(det) > 1e-15 * abs(p_ii * p_jj):
@@ -41,6 +42,7 @@ def _pair(
     j: int,
     out: Array,
 ) -> None:
+    """f_i - f_j without the rows i and j, for each output: Theorem 2 of leave-pair-out."""
     g_ii, g_jj, g_ij = _inverse(p_ii, p_jj, p_ij)
     for o in range(f.shape[1]):
         e_i = g_ii * a[i, o] + g_ij * a[j, o]

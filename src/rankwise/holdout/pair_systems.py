@@ -1,7 +1,7 @@
 """The rows of one query as a linear system, of which some rows will be held out.
 
-Let n be the number of rows that are left, and B - 11' the Laplacian of their pairs. RankRLS has a
-free intercept b, and its dual weights solve
+Let n be the number of rows that are left (m - 2 in the leave-pair-out paper), and B - 11' the
+Laplacian of their pairs. RankRLS has a free intercept b, and its dual weights solve
 
     (K + lam B^-1) a + b 1 = y,   1'a = 0.                                                   (i)
 
@@ -12,9 +12,12 @@ The solution is linear in y. It is a = P y / lam with the matrix
 
     P = lam (G - G 1 1'G / 1'G 1),   G = (K + lam B^-1)^-1.
 
-Theorem 2 of the leave-pair-out paper has D = B and Q = (D + lam K^-1)^-1, so that
-lam G = D - D Q D. Held-out rows U have a = 0. P depends on them through n and n_l only: one P of
-all rows serves all hold-outs with the same numbers.
+Theorem 2 of the paper has D = B and Q = (D + lam K^-1)^-1, so that lam G = D - D Q D. Its B is
+another matrix, with three columns: the first is the intercept here, and the two others, which take
+D from the held-out rows, are e_U below. So (28) is solved here by 2 by 2 systems.
+
+Held-out rows U have a = 0. P depends on them through n and n_l only: one P of all rows serves all
+hold-outs with the same numbers.
 
 With the labels y_U - e_U, e_U = P_UU^-1 (P y)_U, the rows U have a = 0, and the fit is the fit
 without them. By (i), it predicts, up to the constant b,
@@ -96,8 +99,8 @@ class DenseP:
 
     @classmethod
     def of(cls, K: Array, laplacian: Laplacian, lam: float) -> DenseP:
-        """From a centred kernel matrix, which is overwritten: n^3 flops."""
-        on, n = backend_of(K), len(K)
+        """From a centred kernel matrix, which is overwritten: n^3 flops for n rows in all."""
+        on, n = backend_of(K), len(K)  # all rows; `laplacian.n` of them are left
         trace, ridge = float(K.diagonal().sum()), lam / laplacian.diagonal
         if not laplacian.ties:
             level, c = laplacian.level, laplacian.coupling
@@ -217,7 +220,7 @@ class LowRankP:
 
 @dataclass(frozen=True, eq=False)
 class PairSystem:
-    """P, the labels y and lam a = P y of the rows of a query.
+    """P, the labels y, and P y of the rows of a query: `a` has the dual weights times lam.
 
     `error` bounds rounding errors of P relative to EPS; 0 if alpha is so large that they do not
     matter.

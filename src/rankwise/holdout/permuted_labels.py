@@ -31,10 +31,10 @@ COLUMNS = 128  # permutations at a time in a compiled loop: their rows stay in t
 SHORT_ROUNDING = 2.0**-20  # of differences of two products in single precision: over 10 * 2^-24
 SHORT_SLOPE = 2.0**60  # with larger ones, single precision could overflow
 PADDING = 32  # numbers of single precision in the steps of a compiled loop
-MOST_ROWS = 256  # with more, a matrix is large enough for threads of its own
+MOST_ROWS = 256  # with more, a matrix is large enough for several threads
 MOST_LEVELS = 5  # with more, one system for all pairs of levels is faster
 STACK_BYTES = 4 * 2**20  # of the matrices of a stack
-HUGE = 996  # labels are multiplied by a power of two to about 2^996: products give signs
+HUGE = 996  # labels are multiplied by a power of two to about 2^996: products become signs
 
 
 def permuted(labels: Array, units: QueryGroups, n: int, rng: np.random.Generator) -> Array:
@@ -55,7 +55,7 @@ def permuted(labels: Array, units: QueryGroups, n: int, rng: np.random.Generator
 
 
 def standard_labels(labels: Array) -> Array:
-    """The labels, or, if there are two, numbers with a mean of 0: which ones does not matter."""
+    """The labels, or, if there are two, any two numbers with a mean of 0."""
     names = np.unique(labels)
     return labels if len(names) != 2 else (labels == names[1]) - np.mean(labels == names[1])
 
@@ -64,8 +64,8 @@ def permuted_errors(problem: HoldOutProblem, labels: Array, units: QueryGroups) 
     """Shares of pairs in the wrong order, shape (n_alphas, n_columns of labels).
 
     Pairs are held out within `units`. Every column of `labels` is a permutation of the others
-    within them, so that all have the same number of pairs with different labels. Two labels are
-    those of `standard_labels`.
+    within them, so that all have the same number of pairs with different labels. If there are two
+    labels, they come from `standard_labels`.
     """
     check_pairs(problem, 0, Pairs(None, keep_ties=False))
     compared, ends = compared_pairs(labels[:, 0], units), np.repeat(units.indptr[1:], units.sizes)
@@ -134,7 +134,7 @@ def _two_label_agreement(
     a: Array,
     compared: int,
 ) -> Array:
-    """Pairs in the right order less those in the wrong order, from the rows of the rarer label."""
+    """Pairs in the right order minus pairs in the wrong order, from the rows of the rarer label."""
     chosen, sign = (names[1], 1.0) if counts[1] <= counts[0] else (names[0], -1.0)
     starts, wins = np.searchsorted(ends, ends), np.empty(y.shape[1])
     padded = -(-len(u) // PADDING) * PADDING
@@ -185,7 +185,7 @@ def stacked_errors(problem: HoldOutProblem, labels: Array, units: QueryGroups) -
     """As `permuted_errors`, without tied pairs: shape (n_alphas, n_columns of labels).
 
     P depends on the labels. But permuting the labels is the same as permuting the rows of the
-    kernel matrix under labels that stay in place: levels and pairs are those of the given labels,
+    kernel matrix under labels that stay in place: levels and pairs come from the given labels,
     and the systems of many permutations are one stack of matrices. Raises LinAlgError if rounding
     errors are too large for the inverses.
     """
@@ -312,7 +312,7 @@ def add_agreement(
     high: int,
     agreement: Array,
 ) -> None:
-    """Add pairs in the right order less those in the wrong order, for columns low:high.
+    """Add pairs in the right order minus pairs in the wrong order, for columns low:high.
 
     Row k of `u` and `v` belongs to row i = start + k of the data, and column j - start to a row
     j > i, which is compared with i if j < ends[i]. Without both rows, f_i - f_j is
@@ -353,7 +353,7 @@ def _count_ahead(
 ) -> tuple[Any, Any]:
     """How many rows are behind row i by more than `margin`, and how many by at least -margin.
 
-    All values have single precision. So have counts: wider ones would take twice the time.
+    All values have single precision, and so do counts: wider ones would take twice the time.
     """
     ahead, level = np.int32(0), np.int32(0)
     for j in range(len(u)):
@@ -381,12 +381,12 @@ def count_wins(
 ) -> None:
     """Twice the wins of rows with the label `chosen` over others, for columns low:high.
 
-    A tie counts as one. There are two labels; `u` and `v` are those of `add_agreement` for all rows
+    A tie counts as one. There are two labels; `u` and `v` are as in `add_agreement`, for all rows
     i and j. Only rows of one label are visited. The others of that label have an infinite score: in
     their place, a branch would keep the loop from being vectorized.
 
-    The signs of a row are those of single precision if all differences are larger than `margin`,
-    its rounding errors; if not, those of double precision. `short_u` and `short_v` may have
+    The signs of a row are computed in single precision if all differences are larger than `margin`,
+    its rounding errors; if not, in double precision. `short_u` and `short_v` may have
     additional columns, with which loops over all rows have no remainder.
     """
     n, padded = len(u), short_u.shape[1]
@@ -394,7 +394,7 @@ def count_wins(
     scores = np.full((8, padded), np.float32(np.inf))
     for start in range(low, high, 8):
         width = min(8, high - start)
-        for j in range(n):  # eight columns at a time are those of a cache line
+        for j in range(n):  # eight columns at a time fill a cache line
             for k in range(width):
                 own[k, j], weights[k, j] = y[j, start + k], a[j, start + k]
                 scores[k, j] = np.inf if y[j, start + k] == chosen else own[k, j]

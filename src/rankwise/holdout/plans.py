@@ -1,7 +1,7 @@
-"""What leaves in a hold-out: one plan for each kind of unit.
+"""What is held out: one plan for each kind of unit.
 
-A plan is a value: it lists what leaves together, and knows nothing of how the rest is fitted. See
-`rankwise.holdout.engine.hold_out`.
+A plan is a value: it lists what is held out together, and does not depend on how the rest is
+fitted. See `rankwise.holdout.engine.hold_out`.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from rankwise.problem import Loss
 
 @dataclass(frozen=True, eq=False)
 class Queries:
-    """Every query leaves by itself.
+    """Every query is held out by itself.
 
-    `only` has the numbers of the queries that leave; None: all queries.
+    `only` has the numbers of the queries that are held out; None: all queries.
     """
 
     only: Index | None = None
 
     def folds(self, groups: QueryGroups) -> list[Index]:
-        """The rows of each query that leaves."""
+        """The rows of each held-out query."""
         every = list(groups)
         return every if self.only is None else [every[q] for q in self.only]
 
 
 @dataclass(frozen=True, eq=False)
 class QueryFolds:
-    """Folds of whole queries leave, one fold after the other.
+    """Folds of whole queries are held out, one fold after the other.
 
     `parts` is a number of folds, or a list with the rows of each fold. Folds of a sample
     (`sampled`) are subtracted from the sums of all rows, or share the steps of conjugate gradients.
@@ -55,9 +55,9 @@ class QueryFolds:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Every row of a regression leaves by itself.
+    """Every row of a regression is held out by itself.
 
-    `only` has the numbers of the rows that leave; None: all rows.
+    `only` has the numbers of the rows that are held out; None: all rows.
     """
 
     only: Index | None = None
@@ -70,7 +70,7 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class RowFolds:
-    """Folds of rows of one ranking leave, one fold after the other.
+    """Folds of rows of one ranking are held out, one fold after the other.
 
     `parts` is a number of folds, or a list with the rows of each fold. For `sampled`, see
     `QueryFolds`.
@@ -91,7 +91,7 @@ class RowFolds:
 class Pairs:
     """Which pairs to hold out: listed pairs, or all pairs of each query.
 
-    If all pairs are held out, `keep_ties` tells whether they include pairs with equal labels. With
+    If all pairs are held out, `keep_ties`: whether they include pairs with equal labels. With
     `groups`, the rows of both groups of a listed pair are held out. `among` has the rows of a
     sample of one ranking, all of whose pairs are held out; all pairs must count.
     """
@@ -114,11 +114,11 @@ class Pairs:
 
 @dataclass(frozen=True, eq=False)
 class ComparisonFolds:
-    """Comparisons leave, one at a time or in folds.
+    """Comparisons are held out, one at a time or in folds.
 
     `fold` has the number of the fold of each comparison, and -1 for a comparison that is always
-    used for training; None: each comparison by itself, or those in `only`. With `refit`, the ranker
-    is refitted without each fold.
+    used for training; None: each comparison by itself, or the comparisons in `only`. With `refit`,
+    the ranker is refitted without each fold.
     """
 
     fold: Index | None = None
@@ -128,11 +128,11 @@ class ComparisonFolds:
 
 @dataclass(frozen=True, eq=False)
 class Items:
-    """Items leave with all of their comparisons.
+    """Items are held out with all of their comparisons.
 
     With `both`, each comparison is predicted without the comparisons of either item. Otherwise,
-    each comparison is predicted twice: without the comparisons of its first item, and without those
-    of its second item.
+    each comparison is predicted twice: without the comparisons of its first item, and without the
+    comparisons of its second item.
     """
 
     both: bool = True

@@ -13,7 +13,7 @@ from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, warn
 
 REFUSED = 0.1  # relative error above which a hold-out is refused
-UNRELIABLE = 1e-4  # relative error above which a hold-out has few right digits
+UNRELIABLE = 1e-4  # relative error above which a hold-out has few correct digits
 CLOSE = EPS / UNRELIABLE  # alphas below CLOSE times the norm of the data need a check
 SAME_SCORES = 1e-2  # relative rounding error above which large alphas are refused
 

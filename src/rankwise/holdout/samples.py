@@ -79,7 +79,7 @@ def queries_of_kernel(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:
 
 
 def folds_by_sums(problem: HoldOutProblem, folds: Sequence[Index], *, one_ranking: bool) -> Array:
-    """Scores of folds without an intercept, by subtracting their moments from those of all rows.
+    """Scores of folds without an intercept, by subtracting their moments from the total.
 
     Pairs of one ranking that all count define a regression on the rows that are left.
     """

@@ -41,7 +41,7 @@ class HeldOutScores(TableMixin):
     shared : tuple of str
         What was computed from all rows, held-out ones included: "scaling", "choice of scaling",
         "gamma", "landmarks", "components", "knots" or "scale of the context". If it is empty,
-        predictions are those of refits, up to rounding.
+        predictions agree with refits, up to rounding.
     """
 
     alphas: Array
@@ -68,8 +68,8 @@ class HeldOutScores(TableMixin):
         """Whether the best alpha is the first or last, and clearly better than the next.
 
         Clearly: by more than two standard errors, and by more than 5% of the range of all scores.
-        A squared error is smallest at the last alpha if the features say nothing about the labels,
-        and still larger alphas would not help.
+        If the features are unrelated to the labels, the squared error is smallest at the last
+        alpha, and larger alphas would not help.
         """
         k, n = self.best_index, len(self.alphas)
         if n < 2 or 0 < k < n - 1 or (k > 0 and self.metric == "squared_error"):
@@ -101,7 +101,7 @@ class HeldOutScores(TableMixin):
         )
 
     def plot(self, **options: Any) -> Axes:
-        """Draw the scores against alpha; options are those of `rankwise.plots.plot_hold_out`."""
+        """Draw the scores against alpha; see `rankwise.plots.plot_hold_out` for the options."""
         from rankwise.plots import plot_hold_out
 
         return plot_hold_out(self, **options)
@@ -172,7 +172,7 @@ SLOPE_FOLDS = 5
 
 @dataclass(frozen=True, eq=False)
 class ObservedComparisons:
-    """What became of comparisons.
+    """Outcomes of comparisons.
 
     Attributes
     ----------
@@ -220,7 +220,7 @@ class ObservedComparisons:
     def baselines(self) -> dict[str, tuple[Array, Array]]:
         """Differences and probabilities of a random guess, and of "the first one wins".
 
-        The second has the probability with which the first one does win.
+        The second uses the observed share of wins of the first.
         """
         ones = np.ones(len(self.margin))
         total = float(self.weight.sum())

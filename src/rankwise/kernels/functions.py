@@ -155,9 +155,9 @@ def _rbf(k: NamedKernel, X: Any, Y: Any) -> Array:
     """exp of -gamma |x - y|^2 = 2 gamma x'y - gamma |x|^2 - gamma |y|^2, block by block.
 
     Dense rows are centred first: distances do not change, and smaller norms cancel less. The
-    norms are appended as columns, so that a single product gives the exponent. Of sparse rows,
-    columns with few zeros are made dense, which takes no more memory. If norms are so large that
-    even then the differences between them are rounding errors, see `_far_rbf`.
+    norms are appended as columns, so that a single product is the exponent. In sparse rows, columns
+    with few zeros are made dense, which takes no more memory. If norms are so large that even then
+    the differences between them are rounding errors, see `_far_rbf`.
     """
     on = backend_of(X)
     if is_sparse(X) and (Y is None or is_sparse(Y)):
@@ -267,7 +267,7 @@ def _laplacian(k: NamedKernel, X: Any, Y: Any) -> Array:
 def _of_distances(
     gamma: float, X: Any, Y: Any, distances: Callable[[Array, Array], Array]
 ) -> Array:
-    """exp of -gamma times distances, which are no products: sparse rows become dense, in blocks."""
+    """exp of -gamma times distances, not products: sparse rows become dense, in blocks."""
     other, on = X if Y is None else Y, backend_of(X)
     K = on.empty(X.shape[0], other.shape[0])
     width = max(X.shape[1], other.shape[0])

@@ -19,8 +19,8 @@ def kernel_product(kernel: Kernel, X: Any, Y: Any, V: Array) -> Array:
     """k(X, Y) V, a block of rows of X at a time.
 
     O(n m (d + c)) time for n rows in X, m in Y and c columns in V; 64 MiB of memory besides the
-    result, or one block of the device's size. The product is on the device of X, or on the one
-    that its rows are moved to.
+    result, or one block of the device's size. The product is on the device of X, or on the device
+    to which its rows are moved.
     """
     on = backend_of(X)
     if on.is_host:
@@ -36,7 +36,7 @@ def feature_product(X: Any, V: Array) -> Array:
 
 
 def _product_by_blocks(X: Any, V: Array, values: Callable[[slice], Array]) -> Array:
-    """M V, where `values(rows)` gives the rows of M that belong to these rows of X."""
+    """M V, where `values(rows)` returns the rows of M that belong to these rows of X."""
     on = backend_of(X)
     columns = on.array(V).reshape(len(V), -1)
     step = max(1, on.block_bytes(PREDICT_BYTES) // (8 * max(len(V), 1)))

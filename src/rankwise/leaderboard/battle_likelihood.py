@@ -131,7 +131,7 @@ def with_slips(terms: Terms, e: Array) -> Terms:
     """The same with a share s = 1 / (1 + exp(-e)) of verdicts given at random.
 
     P = (1 - s) Q + s / K with the outcome model's Q and K outcomes. With r = (1 - s) Q / P, the
-    probability that a verdict was meant, the derivatives of log P are r times those of log Q, and
+    probability that a verdict was meant, log P has r times the derivatives of log Q, and
     (1 - r) - s by e.
     """
     n_outcomes, q, n = terms.gradient.shape
@@ -180,7 +180,7 @@ def tally(
 ) -> tuple[Tally, Index]:
     """Count equal battles; also returns the row of every battle.
 
-    Columns of `x` with many values, such as lengths, leave every battle its own row.
+    With columns of `x` with many values, such as lengths, every battle is a separate row.
     """
     where = row = np.arange(len(first))
     if all(len(np.unique(column[:SAMPLE])) <= DISTINCT for column in x.T):
@@ -417,9 +417,10 @@ class Likelihood:
 class BattleProblem:
     """The likelihood of battles, and where each battle is in it.
 
-    `row`, `outcome`, `weight` and `group` are of the battles that count: not those in which both
-    items are bad, or of no weight. `sign` is -1 where the likelihood has the two items in the other
-    order. Columns are divided by their `scales`. `features` are the centred features of items.
+    `row`, `outcome`, `weight` and `group` are of the battles that count: battles in which both
+    items are bad, or without weight, do not. `sign` is -1 where the likelihood has the two items in
+    the other order. Columns are divided by their `scales`. `features` are the centred features of
+    items.
     """
 
     likelihood: Likelihood
@@ -545,7 +546,7 @@ def _scales(x: Array, names: list[str]) -> Array:
     if len(rest) < x.shape[1] or (rest < 1e-10).any():
         k = int(np.argmin(np.append(rest > 1e-10, False)))
         raise DataError(
-            f"The column {names[k]!r} is a combination of those before it "
+            f"The column {names[k]!r} is a combination of the columns before it "
             f"({', '.join(map(repr, names[:k]))}): leave one of them out."
         )
     return np.asarray(scales)
@@ -596,7 +597,7 @@ def warn_about_graph(problem: BattleProblem, items: NDArray[Any], penalty: Any) 
 def check_order(battles: Battles) -> None:
     """Refuse an effect of the first place if the first item won every battle.
 
-    Then winners are listed before losers, and the order says nothing of what was shown.
+    Then winners are listed before losers, and the order does not show which item came first.
     """
     if (battles.outcome == 0).any() and not (battles.outcome == 1).any():
         raise DataError(
@@ -610,7 +611,8 @@ def warn_about_position(problem: BattleProblem, params: Array) -> None:
     """Warn if the first place wins more often than the ratings explain, and is not modelled.
 
     A score test: the sum of the scores of groups, divided by its standard error. If the first wins
-    all battles, winners are listed before losers, and the order says nothing of what was shown.
+    all battles, winners are listed before losers, and the order does not show which item came
+    first.
     """
     if not np.where(problem.sign > 0, problem.outcome == 1, problem.outcome == 0).any():
         return

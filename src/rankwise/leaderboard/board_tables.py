@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 class BoardTable(TableMixin):
     """Columns of equal length, by name, that print as a table and become a data frame.
 
-    `shown` are the columns of the table, if they differ: both ends of an interval in one, say.
+    `shown` are the columns of the table, if they differ, such as both ends of an interval in one
+    column.
     """
 
     columns: Mapping[str, Any]

@@ -68,32 +68,32 @@ class Leaderboard(BaseEstimator):
 
     In a battle of items i and j with covariates x, the advantage of the first item is
     ``eta = theta_i - theta_j + x @ coef``, and P(first wins) is ``1 / (1 + exp(-eta))``
-    (Bradley-Terry) or ``Phi(eta)`` (Thurstone). Ties have a model of their own: Davidson's for the
-    logit link, a threshold for the probit link. Ratings are normal with a variance that the
-    evidence chooses: they are shrunk, but the less, the more battles there are. Coefficients are
-    not shrunk.
+    (Bradley-Terry) or ``Phi(eta)`` (Thurstone). Ties have a separate model: Davidson's for the
+    logit link, a threshold for the probit link. Ratings are normal with a variance chosen by the
+    evidence. They are shrunk towards their mean, and less so as the number of battles grows.
+    Coefficients are not shrunk.
 
     Standard errors are robust, by the sandwich formula over groups of battles that may depend on
-    each other, such as those of a session. Intervals of ranks, and the probability of being the
-    best, are those of draws from the joint distribution of all ratings.
+    each other, such as the battles of a session. Intervals of ranks, and the probability of being
+    the best, are computed from draws from the joint distribution of all ratings.
 
     O(n_battles log n_battles + n_items^3) time up to 3,000 parameters, O(n_battles) memory and
-    O(n_items^2) for the covariance. Beyond, conjugate gradients on a sparse matrix take the place
-    of factorizations, and O(n_draws n_items) that of the covariance: 20,000 items with 1,000,000
+    O(n_items^2) for the covariance. Beyond, conjugate gradients on a sparse matrix replace the
+    factorizations, and O(n_draws n_items) draws replace the covariance: 20,000 items with 1,000,000
     battles take about a minute, and 1 GB.
 
     Parameters
     ----------
     link : {"logit", "probit"}, default="logit"
-        The model of Bradley and Terry, or that of Thurstone.
+        The model of Bradley and Terry, or Thurstone's.
     ties : {"model", "half"}, default="model"
-        Whether ties have a probability of their own, or count as half a win for both items.
+        Whether ties have a separate probability, or count as half a win for both items.
     penalty : float, "evidence" or "held-out", default="evidence"
-        1 / variance of the ratings. "evidence": where the evidence of the normal approximation is
-        largest, with a prior that is worth two items of variance 1. "held-out": the best at
-        predicting groups of battles that were held out, in five folds. 0: maximum likelihood.
+        1 / variance of the ratings. "evidence": the value that maximizes the evidence of the normal
+        approximation, with a weak prior, worth two items of variance 1. "held-out": the value that
+        best predicts held-out groups of battles, in five folds. 0: maximum likelihood.
     position : bool, default=False
-        Whether the first place has an effect of its own, as with home advantage.
+        Whether the first place is an advantage, such as playing at home.
     level : float, default=0.95
         Of all intervals.
     n_draws : int, default=2000
@@ -159,7 +159,7 @@ class Leaderboard(BaseEstimator):
         "level": Number(0, 1, open_low=True, open_high=True),
         "n_draws": Whole(100, 10**6),
     }
-    #: What `predict` takes; rows, if a ranker does not say it.
+    #: What `predict` takes; rows, unless a ranker declares it.
     scored: ClassVar[str] = "named items"
 
     def __init__(
@@ -203,8 +203,8 @@ class Leaderboard(BaseEstimator):
         first : array-like of shape (n_battles,), data frame, path or Battles
             Ids of the items that were shown first. Or a table or file with the columns that
             `rankwise.data.read_battles` knows, in place of `second` and `outcome`; `groups` and
-            `judge` are then names of columns, and `context` is a list of such. Or checked battles,
-            in place of all that follows but `item_features`.
+            `judge` are then names of columns, and `context` is a list of names. Or checked battles,
+            which replace all that follows except `item_features`.
         second : array-like of shape (n_battles,)
             Ids of the items that were shown second.
         outcome : array-like of shape (n_battles,)
@@ -212,16 +212,16 @@ class Leaderboard(BaseEstimator):
         weight : array-like of shape (n_battles,), optional
             How much each battle counts.
         groups : array-like of shape (n_battles,), optional
-            The session, prompt or voter of each battle. Standard errors are those of independent
-            groups. None: all battles are independent; of a table, those of a column of sessions or
-            prompts, if there is one.
+            The session, prompt or voter of each battle. Standard errors assume independent groups.
+            None: the column of sessions or prompts, if a table has one; otherwise, all battles are
+            independent.
         judge : array-like of shape (n_battles,), optional
-            Who judged each battle. Each judge gets a share of verdicts at random and a preference
-            for the first place, shrunk towards the common values.
+            Who judged each battle. Each judge gets a share of random verdicts and a preference for
+            the first place, both shrunk towards the common values.
         context : array-like of shape (n_battles, n_columns), optional
-            Covariates of battles, as advantages of the first item.
+            Covariates of battles. Code them so that positive values favour the first item.
         items : array-like of shape (n_items,), optional
-            The ids of all items. None: those that occur.
+            The ids of all items. None: the items that occur.
         item_features : pandas DataFrame or dict, optional
             Features of items: rows by id. Ratings are shrunk towards what the features predict.
 
@@ -250,11 +250,11 @@ class Leaderboard(BaseEstimator):
         context: Any = None,
         item_features: Any = None,
     ) -> Leaderboard:
-        """Add battles, which may be of new items.
+        """Add battles, also between new items.
 
-        The result equals a fit to all battles, to the precision of the solver. The solver begins
-        with the present ratings. Parameters are described in `fit`; `item_features` has the
-        features of all items, if the leaderboard has any.
+        The result equals a fit to all battles, to the precision of the solver, which starts from
+        the present ratings. Parameters are described in `fit`; pass `item_features` for all items,
+        if the leaderboard uses them.
 
         Examples
         --------
@@ -330,7 +330,7 @@ class Leaderboard(BaseEstimator):
         return by_evidence(likelihood, fixed, begin, show=show)
 
     def _warm_start(self, problem: BattleProblem) -> Array:
-        """The present parameters, by item and judge; those of new ones are zero."""
+        """The present parameters, by item and judge; new items and judges start at zero."""
         layout, params = problem.layout, start(problem.layout)
         n = len(self.items_)  # the old items come first
         params[layout.items][:n] = self.params_["items"]
@@ -413,12 +413,12 @@ class Leaderboard(BaseEstimator):
 
         Two items can be told apart if their ratings differ by more than the critical value of
         Tukey and Kramer, which holds for all pairs at once. A group begins with the best item that
-        is not in a group yet, and goes on to the last one that cannot be told apart from it.
+        is not in a group yet, and ends with the last item that cannot be told apart from it.
 
         Parameters
         ----------
         elo : bool, default=False
-            Whether ratings are in points of Elo with the mean 1,000: 400 points are odds of 10 to
+            Whether to convert ratings to Elo points with mean 1,000: 400 points are odds of 10 to
             1. With the logit link only.
 
         Returns
@@ -428,7 +428,7 @@ class Leaderboard(BaseEstimator):
         """
         check_is_fitted(self)
         if elo and self.link != "logit":
-            raise ParameterError('Points of Elo belong to the logit link: use link="logit".')
+            raise ParameterError('Elo points need the logit link: use link="logit".')
         scale, mean = (ELO, ELO_MEAN) if elo else (1.0, 0.0)
         order = np.argsort(-self.ratings_, kind="stable")
         half = self._quantile(self.level) * self.rating_std_
@@ -481,7 +481,7 @@ class Leaderboard(BaseEstimator):
         Parameters
         ----------
         level : float, optional
-            By default that of the leaderboard.
+            By default the level of the leaderboard.
 
         Returns
         -------
@@ -499,7 +499,7 @@ class Leaderboard(BaseEstimator):
         Parameters
         ----------
         level : float, optional
-            By default that of the leaderboard.
+            By default the level of the leaderboard.
 
         Returns
         -------
@@ -537,7 +537,7 @@ class Leaderboard(BaseEstimator):
         return ranks
 
     def _settler(self) -> Callable[[Index], NDArray[np.int8]]:
-        """A function that gives some rows of `settled`."""
+        """A function that returns some rows of `settled`."""
         if self.covariance_ is None:
             about = self.draws_ - self.ratings_.astype(self.draws_.dtype)
             own = np.square(about).mean(axis=0)
@@ -571,13 +571,13 @@ class Leaderboard(BaseEstimator):
         return group
 
     def settled(self) -> NDArray[np.int8]:
-        """For each pair of items, whether their order is settled.
+        """For each pair of items, whether one is better at the confidence level.
 
         Returns
         -------
         ndarray of shape (n_items, n_items)
-            1 where the item of the row is better than that of the column, -1 where it is worse, 0
-            where the two cannot be told apart. Wrong for any of the pairs with probability 1 -
+            1 where the item of the row is better than the item of the column, -1 where it is worse,
+            0 where the two cannot be told apart. Wrong for any of the pairs with probability 1 -
             `level`, by the critical value of Tukey and Kramer.
         """
         check_is_fitted(self)
@@ -585,7 +585,7 @@ class Leaderboard(BaseEstimator):
         return np.vstack([rows(np.arange(k, min(k + BLOCK, n))) for k in range(0, n, BLOCK)])
 
     def predict(self, items: Any = None) -> Array:
-        """The ratings of items, by their ids; None: of all."""
+        """The ratings of items, by their ids; None: of all items."""
         check_is_fitted(self)
         return self.ratings_ if items is None else self.ratings_[self._numbers(items)]
 
@@ -597,13 +597,13 @@ class Leaderboard(BaseEstimator):
         first, second : array-like of shape (n_battles,)
             Ids of items.
         context : array-like of shape (n_battles, n_columns), optional
-            None: covariates are zero. The first place has its common effect only if the
+            None: covariates are zero. The effect of the first place is included only if the
             leaderboard was fitted with ``position=True``.
 
         Returns
         -------
         ndarray of shape (n_battles, n_outcomes)
-            That the first wins, that the second wins and, if ties have a model, of a tie.
+            Of a win of the first item, a win of the second and, if ties have a model, a tie.
         """
         check_is_fitted(self)
         a, b = self._numbers(first), self._numbers(second)
@@ -681,7 +681,7 @@ class Leaderboard(BaseEstimator):
     def agreement(self) -> BoardTable:
         """How often two judges agree on battles of the same items in the same group.
 
-        A judge beside itself: how often it agrees with itself where it judged a pair twice, for
+        On the diagonal, how often a judge agrees with itself on pairs that it judged twice, for
         example in both orders.
         """
         names, judge = number_labels(self._judge_of_battles())
@@ -716,9 +716,9 @@ class Leaderboard(BaseEstimator):
     def shares(self) -> BoardTable:
         """For each pair of items that met, observed beside predicted shares of outcomes.
 
-        Shares of wins, losses and ties are of the battles in which not both items were bad, and
-        missing if there are none. The share of those in which both were bad is of all battles of
-        the pair.
+        Shares of wins, losses and ties exclude battles in which both items were bad, and are
+        missing if no other battles remain. The share of such battles refers to all battles of the
+        pair.
         """
         check_is_fitted(self)
         counts, predicted, n = self.pair_counts_, self.pair_shares_, len(self.items_)
@@ -766,8 +766,8 @@ class Leaderboard(BaseEstimator):
         ----------
         n_pairs : int, default=1
         strategy : {"bald", "eubo", "thompson", "random"} or object, default="bald"
-            "bald": the pair whose outcome says most about the ratings; "eubo" and "thompson"
-            look for the best item. An object has the method `choose`, as in
+            "bald": the pair whose outcome is most informative about the ratings; "eubo" and
+            "thompson" look for the best item. An object has the method `choose`, as in
             `PairwiseGP.suggest_pair`.
         candidates : array-like of shape (n_candidates, 2), int or None
             Pairs of ids to choose from, the number of pairs to draw, or None for all.
@@ -816,7 +816,7 @@ def _warn_about_maximum(problem: BattleProblem, mode: Mode) -> None:
     elif not mode.converged:
         warn(
             "The ratings did not converge: do not rely on them. Use a larger penalty, or check the "
-            "battles for items that won or lost all of theirs.",
+            "battles for items that won or lost every time.",
             ConvergenceWarning,
         )
 

@@ -227,11 +227,11 @@ def by_evidence(
     log_penalties: dict[str, float] | None = None,
     show: Show = unseen,
 ) -> Mode:
-    """The maximum with the penalties that the evidence prefers, but for those that are `fixed`.
+    """The maximum with the penalties that maximize the evidence, except the `fixed` ones.
 
     The ratings are normal with variance 1 / penalty. At the maximum of the evidence of the normal
-    approximation (MacKay, 1992), with n parameters u and the covariance S, and a gamma prior of the
-    penalty that is worth m = 2 parameters of variance v,
+    approximation (MacKay, 1992), with n parameters u and the covariance S, and a weak gamma prior
+    of the penalty, worth m = 2 parameters of variance v,
 
         penalty (|u|^2 + m v) = n - penalty trace(S) + m.
 
@@ -283,7 +283,7 @@ def by_held_out(
 ) -> Mode:
     """The maximum with the penalty of ratings that best predicts groups of battles held out.
 
-    Five folds of whole groups. The penalties of judges are those of the evidence of all battles.
+    Five folds of whole groups. The penalties of judges come from the evidence of all battles.
     """
     n_groups = int(group.max()) + 1
     fold = rng.permutation(n_groups) % min(FOLDS, n_groups)

@@ -1,4 +1,4 @@
-"""All metrics of one ranking, in an object that prints itself."""
+"""All metrics of one ranking, as a printable object."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class RankingEvaluation:
     per_query : mapping of str to QueryValues
         The values behind the means, without the queries that were left out.
     n_undefined : mapping of str to int
-        On how many queries a metric was undefined, whatever such queries then counted.
+        On how many queries a metric was undefined, whether or not they were counted.
     n_rows, n_queries : int
         How many rows and queries were evaluated.
     qid : ndarray of shape (n_queries,)
@@ -147,9 +147,9 @@ class RankingEvaluation:
         Parameters
         ----------
         metric : str, optional
-            By default "NDCG@10", or the first metric if there is none of this name.
+            By default "NDCG@10", or the first metric if there is no such metric.
         **options
-            Those of `rankwise.plots.plot_query_values`.
+            Options of `rankwise.plots.plot_query_values`.
         """
         from rankwise.plots import plot_query_values
 
@@ -210,9 +210,9 @@ def evaluate_ranking(
 
     Notes
     -----
-    Metrics that have no meaning for the labels are left out, and a note says so: NDCG if a label
-    is negative or too large; MAP, MRR and P@k if a label is negative or none reaches `relevant`;
-    any metric that would leave out every query.
+    Metrics that are not meaningful for the labels are left out and listed in `notes`: NDCG if a
+    label is negative or too large; MAP, MRR and P@k if a label is negative or none reaches
+    `relevant`; any metric that would leave out every query.
 
     O(n log n) time in the rows of a query, O(n) memory; the rows are sorted once.
 

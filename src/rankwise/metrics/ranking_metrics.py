@@ -99,7 +99,7 @@ def average_precision(
     Parameters
     ----------
     k : int or sequence of int, optional
-        The cut-off. Several give an array, at almost no extra cost. None: the whole ranking.
+        The cut-off. A sequence returns an array, at almost no extra cost. None: the whole ranking.
     relevant : float, default=1
         Rows with at least this label are relevant.
     score_ties : {"average", "order"}, default="average"
@@ -111,8 +111,8 @@ def average_precision(
     -----
     A query without a relevant row counts 0 in LETOR.
 
-    A block of n rows with equal scores and r relevant ones, after s rows with R' relevant ones,
-    adds :math:`\sum_{i=1}^{n} \frac{r}{n} \cdot \frac{R' + 1 + (i-1)(r-1)/(n-1)}{s + i}`.
+    A block of n tied rows, r of them relevant, after s rows, R' of them relevant, adds
+    :math:`\sum_{i=1}^{n} \frac{r}{n} \cdot \frac{R' + 1 + (i-1)(r-1)/(n-1)}{s + i}`.
 
     O(n log n) time in the rows of a query, O(n) memory.
 
@@ -178,7 +178,7 @@ def precision_at_k(
     Parameters
     ----------
     k : int or sequence of int, default=10
-        The cut-off. Several give an array, at almost no extra cost.
+        The cut-off. A sequence returns an array, at almost no extra cost.
     relevant, score_ties : float, str
         As for `average_precision`.
 
@@ -212,7 +212,7 @@ def recall_at_k(
     Parameters
     ----------
     k : int or sequence of int, default=10
-        The cut-off. Several give an array, at almost no extra cost.
+        The cut-off. A sequence returns an array, at almost no extra cost.
     relevant, score_ties : float, str
         As for `average_precision`.
 
@@ -242,7 +242,7 @@ def success_at_k(
     Parameters
     ----------
     k : int or sequence of int, default=10
-        The cut-off. Several give an array, at almost no extra cost.
+        The cut-off. A sequence returns an array, at almost no extra cost.
     relevant, score_ties : float, str
         As for `average_precision`.
 
@@ -270,8 +270,8 @@ def rank_biased_precision(
 
     .. math:: \mathrm{RBP} = (1 - p) \sum_{\text{relevant } i} p^{\,\text{rank of } i - 1}
 
-    for each query, averaged over queries: the rate at which a reader finds relevant rows who goes
-    on to the next row with probability p [1]_. The largest possible value is below 1.
+    for each query, averaged over queries: the rate at which a reader, who goes on to the next row
+    with probability p, finds relevant rows [1]_. The largest possible value is below 1.
 
     Parameters
     ----------
@@ -327,8 +327,8 @@ def expected_reciprocal_rank(
         \mathrm{ERR@}k = \sum_{r \le k} \frac{1}{r} R_r \prod_{s < r} (1 - R_s),
         \quad R_r = \frac{2^{y_{(r)}} - 1}{2^{y_{\max}}}
 
-    for each query, averaged over queries: the expected reciprocal of the rank at which a reader
-    stops who stops at a row of label y with probability R [1]_. Labels must not be negative.
+    for each query, averaged over queries: a reader stops at a row of label y with probability R,
+    and ERR is the expected reciprocal of the rank of this row [1]_. Labels must not be negative.
 
     Parameters
     ----------
@@ -399,7 +399,7 @@ def ndcg(
     Parameters
     ----------
     k : int or sequence of int, optional
-        The cut-off. Several give an array, at almost no extra cost. None: the whole ranking.
+        The cut-off. A sequence returns an array, at almost no extra cost. None: the whole ranking.
     gain : {"exponential", "linear"}, default="exponential"
         :math:`g(y) = 2^y - 1`, or :math:`g(y) = y`.
     discount : {"log2", "letor"}, default="log2"
@@ -740,9 +740,9 @@ def kendall_tau(ranked: RankedQueries) -> Array:
 
     Notes
     -----
-    A query with different labels and equal scores has value 0, since such scores say nothing
-    about the order. (SciPy returns NaN.) Which queries count therefore depends on the labels
-    alone, and two rankers are averaged over the same queries.
+    A query with different labels and equal scores has value 0, since such scores define no order.
+    (SciPy returns NaN.) Which queries count therefore depends on the labels alone, and two rankers
+    are averaged over the same queries.
 
     O(n log n) time in the rows of a query, O(n) memory.
 
@@ -761,7 +761,7 @@ def kendall_tau(ranked: RankedQueries) -> Array:
 
 
 def weighted_concordance(y: Any, scores: Any, qid: Any, weights: Array) -> float:
-    """The concordance index, where a pair counts the product of the weights of its rows.
+    """The concordance index, where a pair is weighted by the product of the weights of its rows.
 
     The share of correct pairs is averaged over the queries that have pairs of different labels, all
     with the same weight; rows of weight 0 are left out.

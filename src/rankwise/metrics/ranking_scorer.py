@@ -152,9 +152,9 @@ def make_ranking_scorer(scoring: Any, *, qid: Any = ROUTED) -> EstimatorScorer:
         Where queries come from:
 
         - "routed": scikit-learn passes them, if metadata routing is enabled and `qid` is among
-          the parameters of the tool. It is an error if none come.
-        - a Series: a query for each entry of the index of X, which must be a data frame. This
-          needs no routing, and works with tools that have none, such as scikit-learn's
+          the parameters of the tool. It is an error if none are passed.
+        - a Series: a query for each entry of the index of X, which must be a data frame. This needs
+          no routing, and works with tools that do not route, such as scikit-learn's
           ``permutation_importance``. Pass qid to `fit` as well.
         - None: all rows are one ranking.
 
@@ -187,8 +187,8 @@ def make_ranking_scorer(scoring: Any, *, qid: Any = ROUTED) -> EstimatorScorer:
     if not (qid is None or is_series or (isinstance(qid, str) and qid == ROUTED)):
         raise ParameterError(
             'qid of make_ranking_scorer must be "routed", a pandas Series with the index of X, or '
-            f"None: got {type(qid).__name__}. A scorer gets parts of X, so an array does not say "
-            "which query a row is of."
+            f"None: got {type(qid).__name__}. A scorer gets parts of X, so an array does not "
+            "show which query a row belongs to."
         )
     if is_series and not qid.index.is_unique:
         raise ParameterError("qid of make_ranking_scorer has repeated entries in its index.")

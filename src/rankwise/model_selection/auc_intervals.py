@@ -1,4 +1,4 @@
-"""How sure is the AUC of held-out pairs? Intervals, differences, and nested hold-outs."""
+"""The AUC of held-out pairs: intervals, differences, and nested hold-outs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class AUCSpread(NamedTuple):
     freedom: float
 
     def quantile(self, level: float) -> float:
-        """How many standard errors an interval of this level reaches to both sides."""
+        """The half-width of an interval of this level, in standard errors."""
         return float(stdtrit(self.freedom, (1 + level) / 2))
 
     def p_value(self, distance: float) -> float:
@@ -63,7 +63,7 @@ class PairOutcomes:
 
     `right` has 1 for a pair in the right order, 1/2 for tied predictions, and `compared` 1 for
     every pair with different labels that was held out (or how often it was). Rows of the same unit,
-    such as a patient, are not independent. `effects` are those of `training_effects` for each unit,
+    such as a patient, are not independent. `effects` has `training_effects` for each unit,
     and NaN where they were not computed. `shared` names what was computed from all rows.
     """
 
@@ -129,7 +129,7 @@ class PairOutcomes:
     def spread(self) -> AUCSpread:
         """Of `auc`, from what each unit adds as a test row and as a training row.
 
-        With the share t of a unit in the outcomes of its own pairs (DeLong's), and the effect e of
+        With the share t of a unit in the outcomes of its pairs (DeLong's), and the effect e of
         its rows on the outcomes of others, the variance is the sum of t^2 + t e over units: a row
         that is easy to predict often helps to predict others, which correlates their outcomes.
         Training rows also make rankers better or worse for all pairs, for which e^2 / 20 is added.
@@ -167,15 +167,15 @@ class PairOutcomes:
         return float(low), float(high)
 
     def certainty(self, level: float) -> tuple[float | None, float | None, float | None, str]:
-        """An interval, the standard error, and why there are none, if there are none."""
+        """An interval and the standard error, or the reason why there are none."""
         why = self.too_few()
         return (None, None, None, why) if why else (*self.interval(level), self.spread().error, "")
 
     def difference_interval(self, level: float) -> tuple[float, float]:
         """Of differences of outcomes, symmetric after the inverse hyperbolic tangent.
 
-        If all outcomes are equal, both rankers differ in at most so many pairs as a perfect ranker
-        may have in the wrong order.
+        If all outcomes are equal, the bound is the share of pairs that a perfect ranker may order
+        wrongly.
         """
         spread, gap = self.spread(), self.auc
         if spread.error == 0.0 or abs(gap) == 1.0:
@@ -211,7 +211,7 @@ class PairOutcomes:
         return np.arange(len(self.labels)) if self.units is None else self.units
 
     def _row_classes(self) -> Index:
-        """A class for each row: that of its label if there are two, else the same for all."""
+        """A class for each row: the class of its label if there are two, else the same for all."""
         names, codes = np.unique(self.labels, return_inverse=True)
         return np.asarray(codes if len(names) == 2 else np.zeros(len(codes), np.intp))
 
@@ -227,7 +227,7 @@ class PairOutcomes:
         return np.array([len(np.unique(self._units[codes == k])) for k in range(n)])
 
     def with_effects(self, problem: HoldOutProblem, within: Units) -> PairOutcomes:
-        """With the effects of units as training rows, of at most MOST_EFFECTS of them."""
+        """With the effects as training rows of at most MOST_EFFECTS units."""
         chosen = _units_of_each_class(self._unit_classes())
 
         def pairs_of(rest: HoldOutProblem, rows: Index) -> Pairs:
@@ -242,9 +242,9 @@ class PairOutcomes:
 def held_out_outcomes(
     ranker: Any, X: Any, y: Any, strata: Any, groups: Any, alpha: Any
 ) -> tuple[PairOutcomes, float]:
-    """The outcomes of all pairs, within strata and of different groups, at the best alpha.
+    """The outcomes of all pairs, within strata and of different groups, and the best alpha.
 
-    And that alpha. Effects of training rows are there if there are enough rows for an interval.
+    Effects of training rows are computed if there are enough rows for an interval.
     """
     problem = hold_out_problem(ranker, X, y, None, alpha)
     labels = problem.by_output(problem.labels)
@@ -366,7 +366,7 @@ class AUCInterval(IntervalResult):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AUCDifference(IntervalResult):
-    """The AUC of one ranker less that of another on the same held-out pairs.
+    """The AUC of one ranker minus the AUC of another on the same held-out pairs.
 
     Attributes
     ----------
@@ -427,7 +427,7 @@ def auc_interval(
     alpha: Any = None,
     level: float = 0.95,
 ) -> AUCInterval:
-    """Hold out every pair of rows, and give the AUC with an interval.
+    """Hold out every pair of rows, and return the AUC with an interval.
 
     The interval is for the mean AUC of rankers that are trained on other samples of the same size.
     Its variance has two parts: which rows are compared, as DeLong's, and which rows rankers are
@@ -437,8 +437,8 @@ def auc_interval(
 
     In simulations with 20 to 60 rows, intervals of 95% contained the truth in 93% to 99% of all
     samples, also without signal; see the guide. With fewer than 15 rows, or fewer than 4 of a
-    label, there is no interval. The choice of `alpha` on the same rows is not included:
-    `nested_leave_pair_out` does this. To test for a signal, use `permutation_test`.
+    label, there is no interval. The choice of `alpha` on the same rows is not included; use
+    `nested_leave_pair_out` for that. To test for a signal, use `permutation_test`.
 
     O(m^3) time with ``ties="include"``, or a hold-out of all pairs for each row with
     ``ties="exclude"`` or groups; with more than 300 rows, this is done for 300 of them. O(m^2)
@@ -456,7 +456,7 @@ def auc_interval(
         Such as patients with several samples: pairs of groups are held out, and a group, not a
         row, counts as one observation.
     alpha : float or sequence of float, optional
-        Of several, the best is used. None: that of the estimator or, if it is "auto", a grid.
+        Of several, the best is used. None: the estimator's alpha or, if it is "auto", a grid.
     level : float, default=0.95
 
     Returns
@@ -502,8 +502,8 @@ def auc_difference(
 
     The test and the interval allow for training rows that held-out pairs share, as `auc_interval`
     does. In simulations of equally good rankers with 20 to 200 rows, p was below 0.05 in at most
-    7.5% of all samples, and often in fewer; see the guide. The interval is rather too long if both
-    rankers are almost the same. If both order all pairs alike, it says how far they may still
+    7.5% of all samples, and often in fewer; see the guide. The interval is conservative if both
+    rankers are almost the same. If both order all pairs alike, it bounds how far they may still
     differ on other rows, from the numbers of rows only.
 
     Parameters
@@ -513,7 +513,7 @@ def auc_difference(
     X : array-like or sparse of shape (n_rows, n_features)
     y : array-like of shape (n_rows,)
     X_second : array-like or sparse of shape (n_rows, n_other_features), optional
-        The features of the same rows for the second ranker, if it has other features.
+        The features of the same rows for the second ranker, if they differ.
     strata, groups, level
         As for `auc_interval`.
 
@@ -555,7 +555,7 @@ class NestedLeavePairOut(IntervalResult):
         The share of pairs with different labels in the right order.
     low, high : float or None
         An interval of 95%, from the U-statistic of these pairs; rows of a group count as one. It
-        takes rankers as given, and is too short if the signal is weak. The interval of
+        treats the rankers as fixed, and is too short if the signal is weak. The interval of
         `auc_interval` is longer, as rankers depend on the rows that train them. None if there are
         too few rows for one.
     standard_error : float or None
@@ -595,7 +595,7 @@ class NestedLeavePairOut(IntervalResult):
 
     @property
     def optimism(self) -> float | None:
-        """`unnested` less `auc`: how much the choice on the same rows flatters."""
+        """`unnested` minus `auc`: the optimism of choosing on the same rows."""
         return None if self.unnested is None else self.unnested - self.auc
 
     def __repr__(self) -> str:
@@ -617,7 +617,7 @@ def nested_leave_pair_out(
 ) -> NestedLeavePairOut:
     """Estimate the AUC with the choice of alpha, kernel and features inside the hold-out.
 
-    The estimator is fitted without some rows, with all that it chooses, and orders them. Only rows
+    The estimator, with all its choices, is fitted without some rows and then orders them. Only rows
     that were held out together are compared, so that all pairs are predicted by one ranker.
     ``RankRLS(alpha="auto")`` and ``RankingSearchCV(cv="leave_pair_out")`` choose by exact
     leave-pair-out within the remaining rows, from one factorization. A Pipeline chooses and scales
@@ -643,7 +643,7 @@ def nested_leave_pair_out(
         pairs of groups, and rows of one are compared with rows of the other. ``alpha="auto"`` is
         chosen by pairs of groups as well, and by pairs of rows, with a warning, if the training
         rows have too few groups. GridSearchCV and RandomizedSearchCV get the groups of the
-        training rows; RankingSearchCV does not know groups, and a warning says so.
+        training rows; RankingSearchCV does not support groups, which raises a warning.
     strata : array-like of shape (n_rows,), optional
         Such as hospitals: only rows of the same stratum are compared, also for the choice of
         ``alpha="auto"``.
@@ -718,7 +718,7 @@ def nested_leave_pair_out(
 def _fitted(estimator: Any, data: LabelledRows, within: Units) -> tuple[Any, DataError | None]:
     """A fitted clone; ``alpha="auto"`` is chosen by pairs within strata and of different groups.
 
-    And why this was not possible, if it was not.
+    Also returns the reason if this was not possible.
     """
     fitted, groups = clone(estimator), {}
     if within.groups is not None and isinstance(fitted, (GridSearchCV, RandomizedSearchCV)):

@@ -158,7 +158,7 @@ class CrossValidation(TableMixin):
         metric : str, optional
             By default the first.
         **options
-            Those of `rankwise.plots.plot_query_values`.
+            Options of `rankwise.plots.plot_query_values`.
         """
         from rankwise.plots import plot_query_values
 
@@ -212,8 +212,8 @@ def cross_validate(
         which rows are held out.
     scoring : str, callable, or list or dict of these, default="auto"
         Names of `rankwise.metrics.METRICS`, such as "ndcg@10", or functions ``(y, scores, qid)``
-        that are called for each split and return a number. A dict has names of your own. "auto":
-        ndcg@10 for queries with grades (whole numbers from 0 to 30), otherwise disagreement.
+        that are called for each split and return a number. A dict assigns names. "auto": ndcg@10
+        for queries with grades (whole numbers from 0 to 30), otherwise disagreement.
     cv : int, "leave_query_out", splitter or iterable, default=5
         The number of folds of whole queries (of rows without `qid`), every query in turn, a
         scikit-learn splitter, which is called with ``groups=qid``, or a list of (train, test) row
@@ -232,8 +232,8 @@ def cross_validate(
 
     Notes
     -----
-    Every query counts the same, whatever its split; one that is held out several times counts once,
-    with the mean of its values. Values of one ranking are those of splits. Rankers of different
+    Every query counts the same, whatever its split. A query that is held out several times counts
+    once, with the mean of its values. One ranking has a value for each split. Rankers of different
     splits share most of their training rows, so that standard errors over splits are rough.
 
     Examples
@@ -281,9 +281,9 @@ def scores_of_columns(
 ) -> tuple[str, bool, Array, tuple[str, ...]]:
     """(name of the metric, whether greater is better, means for each column of Y, what is shared).
 
-    Every column of Y has a label of each row. Those of exact hold-outs are the columns of one
-    product; other estimators are refitted for each of them. Splits in which the metric is not
-    defined for a column, since all of its labels are equal, are left out of its mean.
+    Every column of Y has a label for each row. Exact hold-outs predict all columns in one product;
+    other estimators are refitted for each column. Splits in which the metric is not defined for a
+    column, since all of its labels are equal, are left out of its mean.
     """
     check_fit_and_predict("estimator", estimator)
     cv = cv if isinstance(cv, str | int) or hasattr(cv, "split") else list(cv)
@@ -383,7 +383,7 @@ class QueryLearningCurve(TableMixin):
         The metric, averaged over all queries, each held out once.
     standard_error : ndarray of shape (n_sizes,)
         Standard error of `score` over queries. Scores of different sizes are on the same queries:
-        their differences are more certain than this.
+        their differences have smaller errors.
     metric : str
     greater_is_better : bool
 
@@ -427,7 +427,7 @@ class QueryLearningCurve(TableMixin):
         )
 
     def plot(self, **options: Any) -> Axes:
-        """Draw the curve; options are those of `rankwise.plots.plot_training_sizes`."""
+        """Draw the curve; see `rankwise.plots.plot_training_sizes` for the options."""
         from rankwise.plots import plot_training_sizes
 
         return plot_training_sizes(self, **options)
@@ -447,9 +447,9 @@ def query_learning_curve(
 ) -> QueryLearningCurve:
     """Held-out scores of rankers that are fitted to growing numbers of whole queries.
 
-    Would more labelled queries help? Queries are assigned to folds. For each fold, rankers are
-    fitted to the first n of the other queries, in random order, and ranks the queries of the fold.
-    Takes n_splits fits for each size.
+    Use it to see whether more labelled queries would help. Queries are assigned to folds. For each
+    fold, rankers are fitted to the first n of the other queries, in random order, and rank the
+    queries of the fold. This takes n_splits fits for each size.
 
     Parameters
     ----------
@@ -459,7 +459,7 @@ def query_learning_curve(
     y : array-like of shape (n_rows,)
     qid : array-like of shape (n_rows,)
     sizes : sequence of int, optional
-        Numbers of training queries, at most those outside of the largest fold. None: six numbers,
+        Numbers of training queries, at most the number outside the largest fold. None: six numbers,
         from a twentieth (at least 2) to all.
     metric : str, default="disagreement"
         A name of `rankwise.metrics.METRICS`, such as "ndcg@10" or "map".

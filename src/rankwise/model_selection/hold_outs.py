@@ -66,7 +66,7 @@ def hold_out_problem(
 ) -> HoldOutProblem:
     """Validate an estimator, which is cloned, and its training data.
 
-    `unlabelled` says whether some rows may have no label, if the estimator takes them.
+    `unlabelled`: whether rows without labels are allowed, if the estimator supports them.
     """
     ranker, given = least_squares(estimator, alphas)
     weights = {"query_weight": query_weight, "sample_weight": sample_weight}
@@ -138,16 +138,16 @@ def leave_query_out(
 ) -> HeldOut:
     """Predict every query by a ranker trained on the others, without refitting.
 
-    Predictions are those of refits, up to rounding, unless `shared` of the result names something
-    that was computed from all rows. One factorization for each alpha (or one for all of them)
+    Predictions agree with refits, up to rounding, unless `shared` of the result names
+    something computed from all rows. One factorization for each alpha (or one for all of them)
     serves all queries. The dual takes O(m^3) time. The primal takes O(m n^2) time and, for each
     query and alpha, the cube of the number of features or of the rows of the query, whichever is
     smaller.
 
     Landmarks of `SparseRankRLS`, components of `KPCRank` and knots of `AdditiveRankRLS` are
-    computed from all rows: held-out rows do not affect the weights, but they may affect these. So
-    may they with ``gamma="scale"``, and with the choice of ``scale="auto"``, which stays the same.
-    The graph of `TransductiveRankRLS` has all rows: held-out rows are rows without labels.
+    computed from all rows: held-out rows do not affect the weights, but they may affect these. The
+    same holds for ``gamma="scale"``, and for the choice of ``scale="auto"``. The graph of
+    `TransductiveRankRLS` has all rows: held-out rows are rows without labels.
 
     With ``scale="standard"`` and a linear kernel, features are standardized again without each
     query, from sums: one system of the size of the features for each query and alpha. If that
@@ -219,7 +219,7 @@ def k_fold(
 ) -> HeldOut:
     """Hold out folds of rows of one global ranking, without refitting.
 
-    Predictions are those of refits, up to rounding, given what `shared` of the result names. Rows
+    Predictions agree with refits, up to rounding, given what `shared` of the result names. Rows
     that are scaled within queries are one query here, with their held-out rows. The metric compares
     only rows of the same fold: rankers of different folds have different offsets, which would
     distort pooled predictions. Small folds contain few pairs; for small samples, `leave_pair_out`
@@ -267,7 +267,7 @@ def k_fold(
 def leave_one_out(estimator: Any, X: Any, y: Any, *, alphas: Any = None) -> HeldOut:
     """Predict every row by a regression trained on the others, without refitting.
 
-    Predictions are those of refits, up to rounding, given what `shared` of the result names. This
+    Predictions agree with refits, up to rounding, given what `shared` of the result names. This
     is for `RLS`, whose predictions are meaningful for single rows. The score is the mean
     squared error. Rankers only predict differences: use `leave_pair_out` for them.
 
@@ -310,7 +310,7 @@ def hold_out_rows(
 
 
 def _check_weights(problem: HoldOutProblem, estimator: Any, n_rows: int) -> None:
-    """Raise an error for weights of rows that hold-outs cannot have."""
+    """Raise an error for weights of rows that hold-outs do not support."""
     if problem.loss.has_intercept:
         raise ParameterError(
             f"leave_query_out of {type(estimator).__name__} takes no sample_weight: use "
@@ -372,7 +372,7 @@ class Units(NamedTuple):
 def check_two_rows(labels: Array) -> None:
     """Labels must be single numbers, and each of two labels must have two rows.
 
-    With the only row of one of two labels held out, the others say nothing about the order."""
+    With the only row of one of two labels held out, the other rows define no order."""
     if labels.ndim > 1:
         raise DataError(f"One label per row is needed: got {labels.shape[1]} columns of y.")
     names, counts = np.unique(labels, return_counts=True)
@@ -469,7 +469,7 @@ class LeavePairOut(TableMixin):
         )
 
     def plot(self, **options: Any) -> Axes:
-        """Draw the errors against alpha; options are those of `rankwise.plots.plot_hold_out`."""
+        """Draw the errors against alpha; see `rankwise.plots.plot_hold_out` for the options."""
         from rankwise.plots import plot_hold_out
 
         return plot_hold_out(self, **options)
@@ -491,7 +491,7 @@ def leave_pair_out(
 ) -> LeavePairOut:
     """Hold out every pair of rows, without refitting.
 
-    Predictions are those of refits, up to rounding, given what was computed from all rows: the
+    Predictions agree with refits, up to rounding, given what was computed from all rows: the
     scaling of features, landmarks, components or knots. `LeavePairOut.shared` names it.
     The estimate is almost unbiased, since rankers are trained on all rows but two. Unlike pooled
     folds, it only compares predictions of the same ranker. For labels 0 and 1 it estimates the
@@ -522,10 +522,10 @@ def leave_pair_out(
         stratum are held out. Not together with `qid` or `pairs`.
     groups : array-like of shape (n_rows,), optional
         Such as patients with several samples: pairs of groups are held out, with all of their
-        rows, and the rows of one are compared with those of the other. There is a factorization
+        rows, and rows are compared across the two groups. There is a factorization
         for each total number of rows in two groups if ``weighting="pairs"``, and one for all of
-        them otherwise; with ``ties="exclude"``, one for each set of numbers of rows that the labels
-        have left. Not together with `qid` or `pairs`.
+        them otherwise; with ``ties="exclude"``, one for each combination of remaining rows per
+        label. Not together with `qid` or `pairs`.
     return_differences : bool, default=False
         Whether to return the pairs and their differences: O(m^2) memory for each alpha.
     random_state : int or Generator, optional
@@ -594,12 +594,12 @@ def tournament_scores(estimator: Any, X: Any, y: Any, *, qid: Any = None) -> Arr
 
     The scores order the rows by leave-pair-out, so that a ROC curve can be drawn from them. Rows
     are compared within their query. There are O(m^2) pairs. As in `leave_pair_out`, the scaling of
-    features, landmarks and components are those of all rows; so is an alpha that is chosen.
+    features, landmarks and components come from all rows; so does an alpha that is chosen.
 
     Parameters
     ----------
     estimator, X, y, qid
-        As for `leave_pair_out`; the alpha is that of the estimator, chosen if it is "auto".
+        As for `leave_pair_out`. Alpha is the estimator's, and is chosen if it is "auto".
 
     Returns
     -------
@@ -755,8 +755,8 @@ class LeaveComparisonOut(HeldOutScores):
     Attributes
     ----------
     alphas, score, standard_error, metric, greater_is_better, shared
-        As for `HeldOutScores`; nothing is shared. The standard error is that of groups, if there
-        are any.
+        As for `HeldOutScores`; nothing is shared. The standard error is computed over groups, if
+        there are any.
     differences : ndarray of shape (n_alphas, n_predictions)
         f(first) - f(second), plus what the context adds, by a ranker trained without the
         comparison.
@@ -885,7 +885,7 @@ def leave_comparison_out(
 ) -> LeaveComparisonOut:
     """Predict every comparison by a ranker trained without it, without refitting.
 
-    Predictions are those of refits to the same rows X and the other comparisons, up to rounding: a
+    Predictions agree with refits to the same rows X and the other comparisons, up to rounding: a
     column of the context is scaled without the held-out comparisons. With groups, a comparison is
     predicted without its whole group: a prompt, a rater, a session. All single comparisons take
     little more time than the fits. A group of g comparisons takes O(g^2 d + g^3) time for each
@@ -902,8 +902,8 @@ def leave_comparison_out(
         None: the alpha of the estimator or, if it is "auto", a grid that follows the scale of the
         data.
     metric : {"accuracy", "log_loss", "brier", "squared_error"}, default="squared_error"
-        What `best_alpha` is chosen by. The result has all of them. ``alpha="auto"`` is chosen by
-        the squared error, too. The accuracy is often the same for many alphas.
+        What `best_alpha` is chosen by. The result contains all of them. ``alpha="auto"`` also uses
+        the squared error. The accuracy is often the same for many alphas.
     n_splits : int, optional
         Number of folds of groups (or of single comparisons) to hold out. None: one at a time.
 
@@ -955,11 +955,11 @@ def leave_item_out(
     alphas: Any = None,
     metric: str = "squared_error",
 ) -> LeaveComparisonOut:
-    """Predict comparisons of items that nobody has compared yet, without refitting.
+    """Predict comparisons of items that have not been compared yet, without refitting.
 
-    Predictions are those of refits to the same rows X without the comparisons of these items, up to
-    rounding. The features of new items are known: their rows have a part in the scaling of features
-    and in landmarks.
+    Predictions agree with refits to the same rows X without the comparisons of these items, up to
+    rounding. The features of new items are known: their rows contribute to the scaling of features
+    and to landmarks.
 
     Parameters
     ----------
@@ -968,11 +968,11 @@ def leave_item_out(
         As for `leave_comparison_out`.
     new : {"both", "one"}, default="both"
         "both": a comparison is predicted without all comparisons of either item, as a comparison
-        of two new items. "one": without those of its first item, and again without those of its
-        second: a new item against a known one. There are then two predictions for each comparison,
-        first those without the first items.
+        of two new items. "one": without the comparisons of its first item, and again without the
+        comparisons of its second: a new item against a known one. There are then two predictions
+        for each comparison, first the predictions without the first items.
     groups : array-like of shape (n_pairs,), optional
-        Groups of comparisons for standard errors. None: each comparison on its own.
+        Groups of comparisons for standard errors. None: every comparison is a group.
 
     Returns
     -------

@@ -45,7 +45,7 @@ class MeanRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
     Parameters
     ----------
     rankers : list of estimators
-        They are cloned, not fitted. Pipelines and the rankers of other libraries work, too, as in
+        They are cloned, not fitted. Pipelines and the rankers of other libraries also work, as in
         `RankingSearchCV`.
     weights : array-like of shape (n_rankers,), optional
         Weight of each ranker, 0 or more, with a positive sum. None: all have the same weight.
@@ -123,8 +123,8 @@ class MeanRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         X : array-like, sparse or data frame of shape (n_rows, n_features)
         qid : array-like of shape (n_rows,), optional
             The query of every row. None: the rows are one query. Unless the ranker was fitted to
-            one global ranking, scores of different queries are not comparable, and a query that is
-            split over two calls gets other scores: pass all its rows in one call.
+            one global ranking, scores of different queries are not comparable, and splitting a
+            query over two calls changes its scores: pass all its rows in one call.
 
         Returns
         -------
@@ -133,7 +133,7 @@ class MeanRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         return self.predict_as(type(self).__name__, X, qid)
 
     def predict_as(self, name: str, X: Any, qid: Any) -> Any:
-        """The scores of `predict`, with warnings in the name of a ranker that consists of this one.
+        """The scores of `predict`, with warnings in the name of a ranker that contains this one.
 
         Parameters
         ----------
@@ -234,19 +234,19 @@ ALPHAS = np.geomspace(1e-3, 1e5, 17)
 
 
 class GroupedRanker(MetaEstimatorMixin, BaseEstimator):
-    """A ranker with the call of LightGBM's rankers: ``fit(X, y, group=counts)``.
+    """A ranker that is called like LightGBM's rankers: ``fit(X, y, group=counts)``.
 
     Tools that were written for LightGBM and XGBoost, such as PyTerrier's
-    ``pt.ltr.apply_learned_model(GroupedRanker(RankRLS(scale="standard")), form="ltr")``, give the
-    number of rows of each query, and predict rows of many queries without saying which is which. So
-    the ranker must not scale features within queries.
+    ``pt.ltr.apply_learned_model(GroupedRanker(RankRLS(scale="standard")), form="ltr")``, pass the
+    number of rows of each query to `fit`, and rows of many queries without their ids to `predict`.
+    The ranker must therefore not scale features within queries.
 
     Parameters
     ----------
     ranker : estimator
         A ranker of rankwise, or a pipeline with one.
     metric : str, default="ndcg@10"
-        With `eval_set`: what to choose alpha by.
+        With `eval_set`: the metric by which alpha is chosen.
     alphas : array-like, optional
         With `eval_set`: the values to choose from. None: 17 values from 1e-3 to 1e5.
 
@@ -388,7 +388,7 @@ class ScoreEstimate:
     n_queries : int
         Queries with a score.
     unit : str
-        "queries", or "folds" of the rows of one global ranking, which take their place.
+        "queries", or "folds" of the rows of one global ranking instead.
 
     Examples
     --------
@@ -415,8 +415,8 @@ class ScoreEstimate:
         Returns
         -------
         tuple of two floats
-            NaN if there are fewer than 5 queries (or folds), or if all have the same score: these
-            say nothing about the spread of scores.
+            NaN if there are fewer than 5 queries (or folds), or if all have the same score, which
+            does not show the spread of scores.
         """
         if self.n_queries < FEWEST or not self.standard_error > 0:
             return float("nan"), float("nan")
@@ -578,8 +578,8 @@ class HeldOutPool:
         These are the best candidates by their mean over queries, at most `n_best` of them, and at
         most `per_batch` that differ only in alpha. A candidate is left out if a paired t test over
         the same queries finds it worse than the best, and the difference matters: more than 5% of
-        the best score, or of its distance from 1, if that is less. So few queries, which cannot
-        tell candidates apart, lead to a mean of many.
+        the best score, or of its distance from 1, if that is less. With few queries, which cannot
+        tell candidates apart, the mean has many parts.
         """
         values = self.values[:, queries]
         means, n = values.mean(axis=1), values.shape[1]

@@ -1,4 +1,4 @@
-"""Permutations: of labels, to test a held-out score, and of features, to see which matter."""
+"""Permutations of labels, to test a held-out score, and of features, to measure importance."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ ROUNDING = 1e-12  # difference of equal scores
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PermutationTest(TableMixin):
-    """A held-out score beside those of permuted labels.
+    """A held-out score beside the scores of permuted labels.
 
     Attributes
     ----------
     score : float
         The area under the ROC curve (for more than two labels, the share of pairs in the right
-        order) of held-out pairs, of several alphas the best one; or another held-out score.
+        order) of held-out pairs, at the best of several alphas; or another held-out score.
     null : ndarray of shape (n_permutations,)
         The same for permuted labels, in the order of the permutations.
     metric : str, default="AUC"
@@ -76,7 +76,7 @@ class PermutationTest(TableMixin):
 
     @property
     def p_value(self) -> float:
-        """The share of labellings, the given one included, that are at least as good as `score`."""
+        """The share of labellings, the given one included, whose score is at least as good."""
         return (1 + self.n_as_good) / (1 + len(self.null))
 
     @property
@@ -117,7 +117,7 @@ class PermutationTest(TableMixin):
         )
 
     def plot(self, **options: Any) -> Axes:
-        """Draw the null distribution; options are those of `rankwise.plots.plot_null`."""
+        """Draw the null distribution; see `rankwise.plots.plot_null` for the options."""
         from rankwise.plots import plot_null
 
         return plot_null(self, **options)
@@ -142,9 +142,8 @@ def permutation_test(
 
     If they are not, every order of the labels is as likely as the given one, and the p-value is at
     most p with probability p. All pairs are held out for every permutation, as in
-    `leave_pair_out`. With several
-    alphas, the score is that of the best alpha, for the given labels as for permuted ones: the
-    p-value accounts for the choice.
+    `leave_pair_out`. With several alphas, the best alpha is chosen for the given labels as for
+    permuted labels: the p-value accounts for the choice.
 
     With ``ties="include"``, and for RLS, permutations share the factorization of `leave_pair_out`;
     each then takes O(m^2) time. With ``ties="exclude"``, the system depends on the labels, and each
@@ -168,10 +167,10 @@ def permutation_test(
         permuted (within strata), so that the rows of a group must have the same label. Not together
         with `qid`.
     alpha : float or sequence of float, optional
-        For leave-pair-out only. None: that of the estimator or, if it is "auto", a grid that
+        For leave-pair-out only. None: the estimator's alpha or, if it is "auto", a grid that
         follows the scale of the data.
     cv : "leave_pair_out", "leave_query_out", int, splitter or iterable, default="leave_pair_out"
-        How to hold out rows. All but the first are those of `cross_validate`, whose exact hold-outs
+        How to hold out rows. All but the first are as in `cross_validate`, whose exact hold-outs
         are used for all permutations together; other estimators are refitted for each permutation
         and split. With `groups`, folds consist of whole groups.
     scoring : str or callable, default="auto"
@@ -208,7 +207,7 @@ def permutation_test(
     if not (isinstance(cv, str) and cv == "leave_pair_out"):
         if alpha is not None:
             raise ParameterError(
-                'alpha is for cv="leave_pair_out": set that of the estimator instead.'
+                'alpha is for cv="leave_pair_out": set the alpha of the estimator instead.'
             )
         labels = _single_labels(numeric_labels(to_host(y)))
         units = Units.of(strata, groups, qid, len(labels))
@@ -357,7 +356,7 @@ class PermutationImportance(TableMixin):
         )
 
     def plot(self, **options: Any) -> Axes:
-        """Draw the importance; options are those of `rankwise.plots.plot_importance`."""
+        """Draw the importance; see `rankwise.plots.plot_importance` for the options."""
         from rankwise.plots import plot_importance
 
         return plot_importance(self, **options)
@@ -381,7 +380,7 @@ def permutation_importance(
     may then look important. Within queries its importance is exactly 0.
 
     Rows that the ranker was not fitted to show what it needs; training rows also show what it
-    overfits. Features that say the same may all look unimportant, since one stands in for another.
+    overfits. Redundant features may all look unimportant, since one can replace another.
 
     Takes n_features times n_repeats predictions of all rows. Features of sparse rows without any
     value cost nothing: their importance is 0.

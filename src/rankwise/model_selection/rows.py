@@ -324,7 +324,7 @@ def _dealt(
 
 
 def listed_splits(cv: Any, X: Any, y: Any, groups: Any) -> list[Any]:
-    """The splits of a splitter or a list; whether groups are split is to be checked."""
+    """The splits of a splitter or a list, which the caller checks for split groups."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The groups parameter is ignored", UserWarning)
         listed = list(check_cv(cv).split(X, y, groups=groups))

@@ -127,11 +127,10 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
     Least-squares rankers (`RankRLS`, `RLS`) are not refitted: candidates that differ only in
     alpha share one exact hold-out, which costs about as much as one fit (see `leave_query_out`,
     `leave_pair_out` and `k_fold`). Pipelines that end in such a ranker are refitted for each split,
-    because their transformers must not use held-out rows, but only once for all alphas. A
-    ranker with ``alpha="auto"`` is refitted, too, and chooses its alpha in each split. Any other
-    estimator is refitted for each candidate and split. The rankers of LightGBM, XGBoost
-    and CatBoost get their rows sorted by query, with group sizes, ids or group ids; regressors get
-    no queries.
+    because their transformers must not use held-out rows, but only once for all alphas. A ranker
+    with ``alpha="auto"`` is also refitted, and chooses its alpha in each split. Any other estimator
+    is refitted for each candidate and split. The rankers of LightGBM, XGBoost and CatBoost get
+    their rows sorted by query, with group sizes, ids or group ids; regressors get no queries.
 
     Parameters
     ----------
@@ -329,14 +328,14 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
         - `cv`: "leave_query_out", the default, or "leave_comparison_out" hold out one group of
           comparisons at a time, or one comparison without groups; "leave_item_out" holds out both
           items of a comparison with all their comparisons; an integer is the number of folds of
-          groups. A splitter gets ``groups``, and a list has numbers of comparisons.
+          groups. A splitter is called with ``groups``, and a list contains numbers of comparisons.
         - `scoring`: "disagreement" (one minus the accuracy, negated), "accuracy", "log_loss",
-          "brier" or "squared_error" (negated). Probabilities are those of the ranker if it is a
-          `PairwiseGP`, and otherwise logistic functions of held-out differences.
+          "brier" or "squared_error" (negated). Probabilities come from the ranker if it is a
+          `PairwiseGP`, and otherwise from logistic functions of held-out differences.
         - `refit` is True or False.
 
         ``std_test_score`` is the standard error of the score over groups, and `baseline_scores_`
-        has the scores of a random guess and of "the first one wins".
+        are the scores of a random guess and of "the first one wins".
 
         Parameters
         ----------
@@ -467,7 +466,7 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
         qid : array-like of shape (n_rows,), optional
             The query of every row, for rankers and pipelines that scale within queries. It has no
             effect on others. Pass all rows of a query in one call: if a query is split over two
-            calls, these rankers give other scores.
+            calls, its scores change.
 
         Returns
         -------
@@ -500,7 +499,7 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
         ----------
         X1, X2 : array-like or sparse of shape (n_pairs, n_features)
         **options
-            Those of the ranker's `predict_preference`, such as `context`.
+            Options of the ranker's `predict_preference`, such as `context`.
 
         Returns
         -------
@@ -544,8 +543,8 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
     def to_frame(self) -> Any:
         """A pandas frame with a row for each candidate, the best first.
 
-        It has the parameters, the score, how far it is behind the best, and the standard error of
-        this difference over splits or queries.
+        The columns are the parameters, the score, how far it is behind the best, and the standard
+        error of this difference over splits or queries.
         """
         check_is_fitted(self)
         results, splits = self.cv_results_, self.split_scores_
@@ -565,7 +564,7 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
         Parameters
         ----------
         **options
-            Those of `rankwise.plots.plot_differences_from_best`, such as `top`.
+            Options of `rankwise.plots.plot_differences_from_best`, such as `top`.
 
         Returns
         -------

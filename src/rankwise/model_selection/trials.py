@@ -70,8 +70,8 @@ class Predicted(NamedTuple):
     """Predictions for what is held out, for each alpha (or once), and times in seconds.
 
     `values` are scores of rows, or differences of comparisons, in the order of the splits;
-    `probability` is there for comparisons if the ranker has its own. `shared` names what was
-    computed from all rows; see `HeldOutScores`.
+    `probability` is set for comparisons if the ranker predicts it. `shared` names what was computed
+    from all rows; see `HeldOutScores`.
     """
 
     values: Array
@@ -258,7 +258,7 @@ class UnitValues:
 
 
 def unit_codes(data: LabelledRows, splits: Splits) -> Index:
-    """A number for the query of each of ``splits.rows``; in another split, it has another one."""
+    """A number for the query of each of ``splits.rows``, different in every split."""
     return splits.split_of_row * data.groups.n_groups + data.groups.codes[splits.rows]
 
 

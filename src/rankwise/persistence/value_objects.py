@@ -144,7 +144,7 @@ def renamed_fields(name: str, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_axes(name: str, owner: Any, lengths: dict[str, int]) -> None:
-    """Check the arrays of a ranker or an object, and then those of the objects in it."""
+    """Check the arrays of a ranker or an object, and then the arrays of the objects in it."""
     for rule in ("n_features_in_: features", *AXES.get(name, "").split(", ")):
         attribute, _, axes = rule.partition(": ")
         if getattr(owner, attribute, None) is not None:
@@ -159,7 +159,7 @@ def check_axes(name: str, owner: Any, lengths: dict[str, int]) -> None:
 
 
 def _check_kernel(name: str, kernel: Any) -> None:
-    """Hyperparameters of scikit-learn's kernels are numbers, but for some length scales."""
+    """Hyperparameters of scikit-learn's kernels are numbers, except for some length scales."""
     for attribute, value in vars(kernel).items():
         may_be_array = attribute.endswith(("_bounds", "kernels")) or (
             attribute == "length_scale" and name in ("RBF", "Matern") and np.ndim(value) == 1

@@ -89,7 +89,8 @@ def plot_hold_out(
     """Draw held-out scores against alpha, with a band of one standard error.
 
     An arrow says that the best alpha is the smallest or the largest: a wider grid may be better.
-    With more than two results, only the best has a band; each other has a bar at its best alpha.
+    With more than two results, only the best has a band; each of the others has a bar at its best
+    alpha.
 
     Parameters
     ----------
@@ -229,7 +230,7 @@ def _draw(
 
 
 def _digits(value: float) -> str:
-    """Three decimals; of large numbers four digits."""
+    """Three decimals; four digits for large numbers."""
     return f"{value:.3f}" if abs(value) < 10 else f"{value:,.4g}"
 
 
@@ -366,7 +367,7 @@ def plot_coefficient_path(
     names : sequence of str, optional
         Names of the features. None: the names that the ranker was fitted with, or x0, x1, ...
     top : int, default=8
-        How many features have a name and a colour: those with the largest absolute coefficient at
+        How many features have a name and a colour, by decreasing largest absolute coefficient at
         any alpha. The others are grey.
     ax : matplotlib Axes, optional
 
@@ -441,7 +442,7 @@ def _apart(values: NDArray[Any], gap: float) -> NDArray[Any]:
 def plot_training_sizes(curves: Any, *, ax: Axes | None = None) -> Axes:
     """Draw held-out scores against the number of training queries, with standard errors.
 
-    A curve that still rises at its end asks for more queries; a flat one for other features.
+    If a curve still rises at its end, more queries would help; if it is flat, try other features.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 
 A `Problem` holds training rows and two value objects:
 
-- a `Loss` defines which errors count: those of pairs (`PairLoss`) or of single rows (`RowLoss`);
+- a `Loss` defines which errors count: errors of pairs (`PairLoss`) or of single rows (`RowLoss`);
 - a `Space` defines the ranking functions: linear ones (`FeatureSpace`), sums of piecewise linear
   functions of single features (`RampSpace`), kernel expansions on all rows (`KernelSpace`) or on
   landmarks (`LandmarkSpace`), functions of kernel components, or functions that are smooth on a

@@ -27,7 +27,7 @@ def query_hash(name: Any) -> int:
 
 
 def check_new_queries(known: Iterable[Any] | None, names: Iterable[Any] | None) -> None:
-    """Raise an error if queries of a further block are known; None stands for one ranking."""
+    """Raise an error if queries of a further block are known; None means one ranking."""
     if known is None or names is None:
         raise DataError(
             "Without qid all rows form one ranking, which cannot be split into blocks: pass the "
@@ -145,7 +145,7 @@ class BlockSums:
     ) -> BlockSums:
         """The sums of a single block, with the sums of folds if alpha will be chosen.
 
-        `one_ranking` says whether all blocks together are one ranking; None: if there is no qid.
+        `one_ranking`: whether all blocks together are one ranking; None: if there is no qid.
         """
         queries: frozenset[Any] | None = None
         if qid is not None or loss.has_intercept:
@@ -184,7 +184,7 @@ class BlockSums:
         return 1 if self.queries is None else len(self.queries)
 
     def with_block(self, loss: Loss, X: Any, y: Array, qid: Any) -> BlockSums:
-        """The sums with those of another block."""
+        """The sums with another block added."""
         if loss != self.loss:
             raise ParameterError(
                 "ties or weighting changed since the first block, but the sums of earlier blocks "
@@ -221,9 +221,9 @@ class BlockProducts:
     blocks : iterable of (X, y, qid)
         It can be iterated repeatedly.
     loss : Loss
-        One on pairs.
+        A loss on pairs.
     folds : list of sets of query ids
-        With folds, the systems are those without each of them.
+        With folds, there is a system without each of them.
     """
 
     blocks: Iterable[Block]

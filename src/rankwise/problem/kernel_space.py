@@ -232,7 +232,7 @@ class LandmarkSystem:
         return join_tasks(by_task)
 
     def coordinate_moments(self, moments: Any) -> Any:
-        """Moments of coordinates from those of kernel values."""
+        """Moments of coordinates from moments of kernel values."""
         if self.factor.needs_whitening:  # these are already moments of coordinates
             return replace(moments, A=backend_of(moments.A).copy(moments.A))
         A, b = self.factor.whiten_system(moments.A, moments.b)

@@ -36,10 +36,10 @@ MOST = 10**6  # landmarks; the kernel matrix of more would need terabytes
 
 
 def check_for_landmarks(kernel: Any) -> None:
-    """Refuse a kernel whose values at all rows do not follow from those at landmarks."""
+    """Refuse a kernel whose values at all rows do not follow from its values at landmarks."""
     if has_own_parts(kernel):
         raise ParameterError(
-            "WhiteKernel gives each row a part of its own, which does not follow from scores at "
+            "WhiteKernel gives each row a separate part, which does not follow from scores at "
             "landmarks: use a model without landmarks (RankRLS, or n_landmarks=None and "
             f"landmarks=None), or a kernel without WhiteKernel. The kernel is {kernel}."
         )

@@ -16,7 +16,7 @@ SMALL = 1500  # rows
 FEW = 1 / 6  # of all eigenvectors
 
 WIDTH = 16  # vectors in a block: they share one pass over the matrix
-CONVERGED = 1e-14  # residuals relative to the largest eigenvalue, as those of a dense solver
+CONVERGED = 1e-14  # residuals relative to the largest eigenvalue, as with a dense solver
 RESTARTS = 60
 
 
@@ -125,7 +125,7 @@ class KernelComponents:
     eigenvalues : ndarray of shape (p,)
         Descending.
     total : float
-        Sum of all eigenvalues, including those not in `eigenvalues`.
+        Sum of all eigenvalues, also of those that are not in `eigenvalues`.
     """
 
     A: Array

@@ -25,8 +25,8 @@ TINY = float(np.finfo(np.float64).tiny)
 class SpectralDirections:
     """Eigenvectors of F'LF on which pairs differ, as columns, with their eigenvalues and weights.
 
-    `eigenvalues` are descending, `total` is the sum of all eigenvalues, including those left out,
-    and `weights` has an array of shape (n_directions, n_outputs) for each lam.
+    `eigenvalues` are descending, `total` is the sum of all eigenvalues, also of the directions left
+    out, and `weights` has an array of shape (n_directions, n_outputs) for each lam.
     """
 
     directions: Array
@@ -272,7 +272,7 @@ def triangles_without(Z: Array, t: Array, folds: Sequence[Index]) -> Iterator[tu
 def rounding_noise(eigenvalues: Array, graph: PairGraph) -> Array:
     """The norm of columns of Z = R F that rounding errors alone can cause.
 
-    The error of component l is that of the kernel, eps s_1, over sqrt(s_l), and the norm of R is
+    The error of component l is the kernel's, eps s_1, over sqrt(s_l), and the norm of R is
     at most the square root of twice the largest degree.
     """
     largest = 2.0 * float(graph.degrees.max(initial=0.0))

@@ -6,10 +6,10 @@ The objective of the squared hinge is
 
 over the pairs of rows of the same query with y_i > y_j. A pair is active if f_i - f_j < 1. With
 the rows of a query sorted by score, the active partners of a row end at a position that moves
-monotonically from row to row; a binary indexed tree over labels counts and sums those with a
-smaller (larger) label. So the loss, its gradient with respect to f and a product with its Hessian
-take O(m log m) time for m rows, regardless of the number of pairs. If rows have weights u, c_ij has
-the factor u_i u_j: sums over partners are sums of u_j and u_j v_j, and each row has the factor u_i.
+monotonically from row to row; a binary indexed tree over labels counts and sums the partners with a
+smaller (larger) label. The loss, its gradient with respect to f and a product with its Hessian take
+O(m log m) time for m rows, regardless of the number of pairs. If rows have weights u, c_ij has the
+factor u_i u_j: sums over partners are sums of u_j and u_j v_j, and each row has the factor u_i.
 
 The hinge is smoothed near its kink. With q(s) = max(0, s)^2, (q(s) - q(s - delta)) / (2 delta) is
 s^2 / (2 delta) up to delta and s - delta / 2 beyond. This differs from max(0, s) by at most
@@ -248,7 +248,7 @@ def squared_hinge(
     pairs : LabelledPairs, ListedPairs or SmoothedHinge
     lams : sequence of float
     tol : float
-        Target norm of the gradient, relative to that at w = 0.
+        Target norm of the gradient, relative to w = 0.
     max_iter : int
         Maximum number of Newton steps for each lam.
     first : ndarray, optional
@@ -383,8 +383,8 @@ def _active_sums(
     """Counts of and sums of v over the active partners of each row, below and above its label.
 
     There are two sweeps over each query. The active partners with a smaller label have scores above
-    f_i - 1 and are added as f_i decreases; those with a larger label have scores below f_j + 1 and
-    are added as f_j increases.
+    f_i - 1 and are added as f_i decreases; partners with a larger label have scores below f_j + 1
+    and are added as f_j increases.
     """
     m = len(f)
     better, above = np.zeros(m), np.zeros(m)
@@ -446,7 +446,7 @@ DELTAS = (0.5, 0.1, 0.02, 0.004, 0.001)
 
 @dataclass(frozen=True, eq=False)
 class SmoothedHinge:
-    """The smoothed hinge of pairs; of a tie, the smoothed absolute value."""
+    """The smoothed hinge of pairs; for a tie, the smoothed absolute value."""
 
     pairs: LabelledPairs | ListedPairs
     delta: float
@@ -457,7 +457,7 @@ class SmoothedHinge:
 
 
 class SmoothedLoss:
-    """Loss, gradient and products with the Hessian: differences of those of squared hinges."""
+    """Loss, gradient and products with the Hessian: differences of two squared hinges."""
 
     def __init__(self, whole: ActiveLoss, beyond: ActiveLoss, delta: float) -> None:
         self._whole, self._beyond, self._factor = whole, beyond, 0.5 / delta

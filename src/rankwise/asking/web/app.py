@@ -115,7 +115,7 @@ class _AskRoutes(Pages):
             raise HTTPException(
                 403,
                 "This link is not known, or it was for one use. Ask the organizer for a new one; "
-                "the organizer's own stands where rankwise ask was started.",
+                "the organizer's link is in the terminal where rankwise ask was started.",
             )
         organizer = cookie.startswith("organizer.")
         response = RedirectResponse("/organizer" if organizer else "/", status_code=303)
@@ -217,7 +217,7 @@ class _AskRoutes(Pages):
         return self.page(template, visitor, status, **shown)
 
     def refuse(self, request: Request, error: Exception) -> Response:
-        """An error in words, as JSON or as a page."""
+        """An error message, as JSON or as a page."""
         status, words = 400, str(error)
         if isinstance(error, HTTPException):
             status, words = error.status_code, error.detail
@@ -249,7 +249,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
 
 
 def make_server(app: Any) -> uvicorn.Server:
-    """A server for an application, which says nothing about itself."""
+    """A server for an application, without a banner."""
     config = uvicorn.Config(
         app,
         log_level="warning",

@@ -1,4 +1,4 @@
-"""What stands before the pages: checks of the host and of sizes, headers, keys and signatures."""
+"""Checks before the pages: of the host and of sizes, headers, keys and signatures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LARGEST_BODY = 25 * 2**20
 HOST = re.compile(r"(?P<name>[a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.IGNORECASE | re.ASCII)
 FAULT = (
     "This did not work, because of an error in rankwise ask. Answers that were saved are safe. The "
-    "terminal in which it was started has the details."
+    "terminal in which it was started shows the details."
 )
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -41,8 +41,8 @@ class Guard:
     """ASGI middleware: refuses foreign hosts and large bodies, and adds headers.
 
     The Host header is checked before anything else. A page of another site whose name was made to
-    point to this machine (DNS rebinding) sends that name. An error that nobody expected is logged,
-    and answered in words.
+    point to this machine (DNS rebinding) sends that name. An unexpected error is logged, and
+    answered with a short text.
     """
 
     def __init__(self, app: Any, hosts: Sequence[str], largest: int = LARGEST_BODY) -> None:
@@ -129,7 +129,7 @@ class Doorkeeper:
     def one_time_key(self) -> str:
         """A key of the organizer that opens one page, once.
 
-        It stands in the command of the browser, which all users of a machine can see.
+        It is part of the command that starts the browser, which all users of a machine can see.
         """
         key = secrets.token_urlsafe(24)
         self._one_time.add(key)

@@ -24,7 +24,7 @@ from rankwise.errors import DataError
 _HOURS = 12
 _PAGE = 50  # answers on a page
 _SHOWN = 200  # items, the best ones: the page is loaded every few seconds
-Act = Callable[[dict[str, Any]], str]  # does something with a form, and gives where to go next
+Act = Callable[[dict[str, Any]], str]  # handles a form, and returns where to go next
 
 
 class OrganizerRoutes(Pages):
@@ -162,7 +162,7 @@ def _number(form: dict[str, Any], name: str) -> int:
 
 
 def _per_hour(times: list[float]) -> list[int]:
-    """Answers in each of the last hours; those of a clock that was set back count as now."""
+    """Answers in each of the last hours; answers from a clock that was set back count as now."""
     now, counts = time.time(), [0] * _HOURS
     for when in times:
         ago = max(0, int((now - when) // 3600))

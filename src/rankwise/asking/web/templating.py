@@ -70,7 +70,7 @@ def markdown(text: str) -> Markup:
         return Markup(f"<pre>{html.escape(text)}</pre>")
     parser = _parser()
     tokens = parser.parse(text)
-    for token in tokens:  # no tag has an attribute, and headings are below those of the page
+    for token in tokens:  # no tag has an attribute, and headings are below the page's headings
         token.attrs, token.info = {}, ""
         if token.type.startswith("heading"):
             token.tag = f"h{min(6, 2 + int(token.tag[1:]))}"

@@ -419,17 +419,17 @@ def read_letor(
     ``float(text)``.
 
     Time is linear in the size of the file: all processors parse blocks of whole lines, at some
-    hundred MB/s each. Memory: the result and 2 to 10 MB per processor; for a moment up to twice
-    the rows so far, if these have fewer features than later ones or suggest another layout. From
-    NumPy 2.5 on also if the first megabyte of text has fewer values than others, and for pipes.
+    hundred MB/s each. Memory: the result and 2 to 10 MB per processor; briefly up to twice the rows
+    so far, if these have fewer features than later rows or suggest another layout. From NumPy 2.5
+    on also if the first megabyte of text has fewer values than others, and for pipes.
 
     Parameters
     ----------
     path : str or path-like
         The file, or a pipe. Gzip is recognized by its first bytes, not by its name.
     n_features : int, optional
-        Number of columns of X. By default the largest index in the file: give it for a part of
-        a data set in which the last features may be missing. A larger index is an error.
+        Number of columns of X. By default the largest index in the file: pass it for a part of a
+        data set in which the last features may be missing. A larger index is an error.
     layout : {"auto", "dense", "sparse"}, default="auto"
         "auto" is dense if at least a third of the cells are written, and CSR otherwise: a dense
         X then takes at most twice the memory of CSR and is several times as fast to work with.
@@ -772,7 +772,7 @@ class LetorBlocks(QueryBlocks[LetorData]):
         return replace(survey, n_bytes=counts.n_bytes, layout="dense" if is_dense else "sparse")
 
     def _pieces(self) -> Iterator[LetorData]:
-        """The rows of each block of text, in arrays of their own."""
+        """The rows of each block of text, in separate arrays."""
         survey = self.survey
         for block in self._blocks(survey.n_features, survey.n_bytes):
             if block.n_rows:

@@ -79,7 +79,7 @@ def write_letor(
     tails = _row_tails(comments, n_rows)
     with ExitStack() as stack:
         file: Any = stack.enter_context(open(stack.enter_context(replacing(path)), "wb"))
-        if Path(path).suffix == ".gz":  # without a name and a time: equal rows give equal bytes
+        if Path(path).suffix == ".gz":  # without a name and a time: equal rows are equal bytes
             file = stack.enter_context(gzip.GzipFile("", "wb", 6, file, mtime=0))
         for start in range(0, n_rows, _ROWS_AT_A_TIME):
             stop = min(start + _ROWS_AT_A_TIME, n_rows)

@@ -64,7 +64,7 @@ REMEDIES = {
         "encoder)."
     ),
     "date": "Turn dates into numbers, such as days.",
-    "list or object": "Write the entries of lists and objects to columns of their own.",
+    "list or object": "Write the entries of lists and objects to separate columns.",
 }
 SHORT = 64  # letters of an id, up to which arrays of NumPy's texts are small
 
@@ -179,8 +179,8 @@ class TableFile(Source):
             reason = str(error).partition("\n")[0].rstrip(".")
             what = {"parquet": "Parquet", "arrow": "Arrow"}.get(self.format, self.format.upper())
             raise DataError(
-                f"{self.path} cannot be read as {what}: {reason}. Is the file whole, and is this "
-                "its format?"
+                f"{self.path} cannot be read as {what}: {reason}. Is the file complete, and is "
+                "this its format?"
             ) from error
         except BROKEN as error:
             raise broken_file(self.path, error) from error
@@ -286,7 +286,7 @@ def _csv_batches(file: TableFile, columns: Sequence[str], texts: Sequence[str]) 
 
 
 def _refuse_words(file: TableFile, names: Sequence[str]) -> None:
-    """Raise an error about the first value in columns of numbers that is no number."""
+    """Raise an error about the first value in columns of numbers that is not a number."""
     rows = csv_rows(file.path, file.separator)
     _, known = next(rows)
     places = [(known.index(name), name) for name in names]
@@ -421,7 +421,7 @@ def _kind(value: Any) -> str:
 
 
 def float_column(values: list[Any]) -> Any:
-    """Numbers of any size as floats; those that are too large are infinite, and refused later."""
+    """Numbers of any size as floats; too large numbers become infinite, and are refused later."""
     try:
         return required("pyarrow").array(values, "float64", safe=False)
     except (OverflowError, required("pyarrow").ArrowInvalid):
@@ -727,7 +727,7 @@ def _encoded(column: Any) -> tuple[NDArray[np.intp], list[str]]:
 
 
 def _as_ids(texts: list[str]) -> NDArray[Any]:
-    """Whole numbers if all texts are such, 1.0 among them; otherwise the texts."""
+    """Whole numbers if all texts are whole numbers, such as 1 or 1.0; otherwise the texts."""
     whole = [text for text in texts if text]
     if all(WHOLE.fullmatch(text) for text in whole):
         return id_array(int(text or 0) for text in texts)

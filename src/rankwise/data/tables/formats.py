@@ -91,7 +91,7 @@ def compression_of(path: Path) -> str | None:
 
 
 def required(module: str) -> Any:
-    """A module of an optional package, or an error that tells how to install it."""
+    """A module of an optional package, or an error that explains how to install it."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -214,7 +214,7 @@ def check_names_differ(source: Any, names: Sequence[Any]) -> None:
 
 
 def encoding_of(text: bytes) -> str | None:
-    """The encoding that the first bytes of a text name; None if they name none but UTF-8."""
+    """The encoding that the first bytes of a text declare; None for UTF-8 or if there is none."""
     return next((name for mark, name in BYTE_ORDER.items() if text.startswith(mark)), None)
 
 
@@ -244,14 +244,16 @@ def broken_file(path: Path, error: Exception) -> Exception:
     if isinstance(error, OSError) and error.errno is not None:
         return error  # there is no such file, or it may not be read
     kind = compression_of(path) or "compressed"
-    return DataError(f"{path} is not a whole {kind} file: {str(error).rstrip('.')}. Copy it again.")
+    return DataError(
+        f"{path} is not a complete {kind} file: {str(error).rstrip('.')}. Copy it again."
+    )
 
 
 def parsed_json(text: str) -> Any:
-    """The value of JSON, whose objects have every key once, and whose text can be written.
+    """The value of JSON; duplicate keys, and text that cannot be written, are refused.
 
-    Python alone would take the last of two values, and halves of surrogate pairs. Raises DataError
-    without a place.
+    Python alone would keep the last of two values, and accept halves of surrogate pairs. Raises
+    DataError without a place.
     """
     try:
         value = _DECODER.decode(text)

@@ -53,7 +53,7 @@ INDEX_NAMES = ("", "__index_level_0__", "Unnamed: 0")  # of pandas, in the files
 
 @dataclass(frozen=True)
 class Roles:
-    """The columns of a table by what they are for.
+    """The columns of a table by role.
 
     Attributes
     ----------
@@ -88,9 +88,9 @@ class Roles:
         needs_label: bool = True,
         needs_features: bool = True,
     ) -> Roles:
-        """The roles that are asked for; others are guessed by the names of columns.
+        """The requested roles; other roles are guessed from the names of columns.
 
-        `features` and `ignore` have names and patterns such as ``price_*``. `like` has the features
+        `features` and `ignore` are names and patterns such as ``price_*``. `like` are the features
         of a model. `where` is the table, for messages.
         """
         for name in (query, label, id):
@@ -169,7 +169,7 @@ class Roles:
 
     @property
     def looking_like_ids(self) -> list[str]:
-        """Features that are named like identifiers, which say little about relevance."""
+        """Features that are named like identifiers, which are hardly related to relevance."""
         known = (*QUERY_NAMES, *ID_NAMES)
         return [
             name
@@ -254,8 +254,8 @@ class TableData(DescribedRows):
     y : ndarray of shape (n_rows,) or None
         Labels, float64; None if the table has none.
     qid : ndarray of shape (n_rows,) or None
-        Query ids: whole numbers if all ids are such, with all their digits, otherwise text; None
-        if there are none.
+        Query ids: whole numbers, with all their digits, if all ids are whole numbers, otherwise
+        text; None if there are none.
     ids : ndarray of shape (n_rows,) or None
         Ids of rows, such as document ids.
     roles : Roles
@@ -317,10 +317,10 @@ def read_table(
     Files may be compressed (gzip, bzip2, Zstandard, LZ4). They are read by pyarrow, in parallel:
     ``pip install 'rankwise[tables]'``. Memory: the columns that are used, twice for a moment.
 
-    Columns that are not named are found by their names: queries in ``qid``, ``query_id``, ``query``
-    and the like, labels in ``label``, ``relevance``, ``grade``, ids in ``doc_id``, ``id``. All
-    other columns are features, unless `features` or `ignore` is given. The result has the
-    roles, and whether they were guessed.
+    Columns that you do not specify are recognized by their names: queries in ``qid``, ``query_id``,
+    ``query`` and the like, labels in ``label``, ``relevance``, ``grade``, ids in ``doc_id``,
+    ``id``. All other columns are features, unless `features` or `ignore` is given. The roles, and
+    whether they were guessed, are part of the result.
 
     Parameters
     ----------
@@ -352,7 +352,7 @@ def read_table(
     Raises
     ------
     DataError
-        If the table cannot be read or used: the message has the file, the line or the column, and
+        If the table cannot be read or used: the message names the file, the line or the column, and
         what to do.
 
     Examples
@@ -464,9 +464,9 @@ def from_frame(
     """Features, labels and queries of a data frame, by the names of its columns.
 
     Takes frames of pandas, polars and pyarrow, and others that Arrow reads by its PyCapsule
-    interface: ``pip install 'rankwise[tables]'``. Columns that are not named are guessed by their
-    names, as in `read_table`. An index of pandas with such a name is taken for a column. Prints in
-    one line which column is what.
+    interface: ``pip install 'rankwise[tables]'``. Columns that you do not specify are guessed by
+    their names, as in `read_table`. An index of pandas with such a name counts as a column. Prints
+    in one line which column is what.
 
     Parameters
     ----------
@@ -508,7 +508,7 @@ def from_frame(
     source = Source("The frame")
     names = table.column_names
     if group is not None and qid is not None:
-        raise ParameterError("Give qid or group, not both: they both say which rows are a query.")
+        raise ParameterError("Give qid or group, not both: each defines the queries.")
     roles = Roles.of(
         source.path, names, query=qid, label=label, id=id, features=features, ignore=ignore,
         needs_label=False,

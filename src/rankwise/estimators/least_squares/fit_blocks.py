@@ -67,15 +67,14 @@ class FitBlocksMixin(LeastSquaresRanker):
 
     @explain_calls
     def partial_fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
-        """Add rows to those of earlier calls, as if `fit` were called with all of them.
+        """Add rows to the rows of earlier calls, as if `fit` were called with all of them.
 
         The first call chooses the landmarks among its rows (unless they are points) and must have
         more rows than landmarks; later calls keep these landmarks. Each call costs as much as `fit`
         on its rows, including O(r^3) time for r landmarks, so pass at least as many rows as
         landmarks at a time. After `fit`, which does not store sums, `partial_fit` starts again.
         `alpha` may change between calls, but not from a number to "auto"; other parameters may not
-        change. As long as there are no pairs
-        that count, all scores are 0.
+        change. All scores are 0 until there are pairs that count.
 
         Parameters
         ----------
@@ -125,7 +124,7 @@ class FitBlocksMixin(LeastSquaresRanker):
         Parameters
         ----------
         blocks : iterable
-            Triples (X, y, qid), or objects with these attributes, such as those of
+            Triples (X, y, qid), or objects with these attributes, such as the blocks of
             `rankwise.data.LetorBlocks`. It must allow two passes, like a list; a generator is
             accepted only if `landmarks` are points. All rows of a query must be in the same block.
 
@@ -220,7 +219,7 @@ class StepBlocksMixin(LeastSquaresRanker):
         Parameters
         ----------
         blocks : iterable
-            Triples (X, y, qid), or objects with these attributes, such as those of
+            Triples (X, y, qid), or objects with these attributes, such as the blocks of
             `rankwise.data.LetorBlocks`, in NumPy or SciPy arrays. It must allow any number of
             passes, like a list. All rows of a query must be in the same block.
 
@@ -312,7 +311,7 @@ def _solve_blocks(ranker: Any, products: BlockProducts, alphas: list[float]) -> 
     weights = [w[:, 0] if y.ndim == 1 else w for w in found.solutions]
     basis = FeatureBasis("cg", found.n_iter)
     solutions = [Solution(w, 0.0) for w in weights]
-    return Fit(basis, solutions, unsolved_residual(found, tol))
+    return Fit(basis, solutions, unsolved_residual(found, tol), found.n_iter, tol)
 
 
 def sum_blocks(
@@ -363,8 +362,8 @@ class CheckedBlocks:
     """Blocks (X, y, qid) that are validated one by one, and scaled.
 
     The first pass resets the ranker and chooses the scaling by the first block. If that needs
-    statistics of all rows, there is a pass over the blocks to collect them. `repeated` says whether
-    there are several passes in any case, and `host_only` that tensors are refused.
+    statistics of all rows, there is a pass over the blocks to collect them. `repeated`: whether
+    there are several passes in any case. `host_only`: whether to refuse tensors.
     """
 
     def __init__(

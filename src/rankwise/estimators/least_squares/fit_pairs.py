@@ -54,7 +54,7 @@ class FitPairsMixin(LeastSquaresRanker):
         X : array-like or sparse of shape (n_rows, n_features)
         pairs : array-like of shape (n_pairs, 2), or rankwise.data.Comparisons
             Row numbers of X, the preferred row first. Pairs may be repeated and may contradict
-            each other. `Comparisons` have item ids, outcomes and everything below.
+            each other. `Comparisons` contain item ids, outcomes and everything below.
         margin : array-like of shape (n_pairs,) or (n_pairs, n_outputs), optional
             The difference between the scores of the first and the second row. None: 1. Booleans
             (True: the first row won) and the words "first", "tie" and "second" mean 1, 0 and -1.
@@ -183,9 +183,9 @@ class FitPairsMixin(LeastSquaresRanker):
     def predict_preference(self, X1: Any, X2: Any, *, context: Any = None) -> Any:
         """Probability that a row of X1 is preferred to the row of X2, row by row.
 
-        Only after `fit_pairs`.
-        It is 1 / (1 + exp(-a (f(x1) - f(x2)))). The slope a, `preference_slope_`, was fitted to the
-        differences that fits without each comparison, or its group, predict for it (Platt, 1999).
+        Only after `fit_pairs`. The probability is 1 / (1 + exp(-a (f(x1) - f(x2)))). The slope a,
+        `preference_slope_`, is fitted to held-out differences: each comparison is predicted without
+        it or its group (Platt, 1999).
 
         Parameters
         ----------
@@ -235,7 +235,7 @@ class FitPairsMixin(LeastSquaresRanker):
 
 
 def warn_of_parts(ranker: Any, X: Any, comparisons: Comparisons, n_rows: int) -> None:
-    """Warn if parts of the comparisons are not linked, so that their order means nothing.
+    """Warn if parts of the comparisons are not linked, so that their relative order is undefined.
 
     Comparisons fall into parts with no chain of comparisons between them. Features that items of
     different parts share may still rank them. Where they share none, as indicators of items do, a
