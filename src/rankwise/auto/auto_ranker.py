@@ -24,6 +24,7 @@ from rankwise.estimators.least_squares.sparse_rankrls import SparseRankRLS
 from rankwise.estimators.ranker_mixin import RankerMixin, explain_calls
 from rankwise.graph import QueryGroups
 from rankwise.graph.label_checks import numeric_labels
+from rankwise.holdout.rounding import alphas_compared
 from rankwise.metrics import get_metric
 from rankwise.metrics.ranking_scorer import RankingScorer, are_grades, default_metric
 from rankwise.model_selection.meta_rankers import HeldOutPool, MeanRanker, PairedDifference
@@ -387,7 +388,8 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         if get_metric(metric).counts_relevant and are_grades(data.y):
             data = _by_relevance(data)
         folds = make_folds(data)
-        trials, left_out = self._try(data, folds, metric)
+        with alphas_compared():
+            trials, left_out = self._try(data, folds, metric)
         pool = _pool(trials, data, folds, metric)
         chosen = pool.choose(self.n_best)
         places = [(trial, k) for trial in trials for k in range(len(trial))]

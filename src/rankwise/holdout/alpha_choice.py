@@ -35,6 +35,7 @@ from rankwise.holdout.alpha_grid import (
 from rankwise.holdout.engine import hold_out
 from rankwise.holdout.hold_out_problem import HoldOutProblem, on_coordinates, plain_problem
 from rankwise.holdout.plans import ComparisonFolds, Pairs, Plan, Queries, QueryFolds, RowFolds, Rows
+from rankwise.holdout.rounding import alphas_compared
 from rankwise.holdout.scores import HeldOutScores, logistic_slope
 from rankwise.metrics.ranking_scorer import default_metric
 from rankwise.problem import Problem, System
@@ -80,7 +81,8 @@ def choose_alpha(problem: Problem) -> AlphaChoice:
 
     The landmarks of the problem must be chosen; see `Problem.settled`.
     """
-    with np.errstate(over="ignore", invalid="ignore"):  # the solver checks for overflow
+    overflow = np.errstate(over="ignore", invalid="ignore")  # the solver checks for it
+    with alphas_compared(), overflow:
         try:
             problem = plain_problem(problem)
             chosen = alpha_plan(problem)

@@ -25,7 +25,7 @@ from rankwise.backends.threads import THREADS, map_in_threads, threads_for
 from rankwise.errors import warn
 from rankwise.graph.query_graph import QueryGraph, row_scale
 from rankwise.holdout import pair_loops
-from rankwise.holdout.rounding import CLOSE, check_digits, not_definite
+from rankwise.holdout.rounding import CLOSE, check_digits, check_fold, not_definite
 from rankwise.scaling import ColumnStandard, ColumnStatistics
 
 LEAST_DEVIATION = 1e-13  # without a fold, relative to all rows: below it, few digits are left
@@ -296,7 +296,7 @@ def predict_without(
             rest = on.array(np.eye(len(fold))) - (Y_U / divisors) @ Y_U.T
             if lam < CLOSE * norm:  # H_UU may have an eigenvalue of 1
                 error = norm * float((spectrum.s / divisors**2).max())  # of H, relative to EPS
-                check_digits(error, float(on.eigh(on.copy(rest))[0][0]))
+                check_fold(error, float(on.eigh(on.copy(rest))[0][0]))
             e = on.solve(rest, t[fold] - Y_U @ w)
             f[fold] = F_U @ (w - (Y_U / divisors).T @ e)
 

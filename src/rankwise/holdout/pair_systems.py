@@ -39,7 +39,13 @@ from rankwise.backends.arrays import EPS, Array, Index, to_host
 from rankwise.backends.dispatch import Backend, backend_of
 from rankwise.holdout.leave_query_out import Conditional
 from rankwise.holdout.pair_differences import listed_differences
-from rankwise.holdout.rounding import CLOSE, check_digits, check_large_alpha, not_definite
+from rankwise.holdout.rounding import (
+    CLOSE,
+    check_digits,
+    check_fold,
+    check_large_alpha,
+    not_definite,
+)
 
 BLOCK_BYTES = 8 * 2**20  # of a matrix computed at a time
 
@@ -279,7 +285,7 @@ class PairSystem:
 
     def _check_eigenvalues(self, found: Array) -> None:
         found = found if self.laplacian.definite else abs(found)
-        check_digits(self.error, float(found.min()))
+        check_fold(self.error, float(found.min()))
 
     @cached_property
     def level_sums(self) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ REFUSED = 0.1  # relative error above which a hold-out is refused
 UNRELIABLE = 1e-4  # relative error above which a hold-out has few correct digits
 CLOSE = EPS / UNRELIABLE  # alphas below CLOSE times the norm of the data need a check
 SAME_SCORES = 1e-2  # relative rounding error above which large alphas are refused
+COMPARED = 1e-2  # relative error that does not matter for which of many alphas is best
+_WARNED_FROM = ContextVar("warned_from", default=UNRELIABLE)
 
 
 def lost_in_rounding() -> DataError:
@@ -35,11 +38,30 @@ def check_digits(norm: float, least: float) -> None:
     error = EPS * norm / least if least > 0.0 else np.inf
     if not error < REFUSED:  # also if it is NaN
         raise lost_in_rounding()
-    if error > UNRELIABLE:
+    if error > _WARNED_FROM.get():
         warn(
             "An alpha is too small relative to the rounding errors of the kernel: its hold-outs "
             f"are unreliable (relative error up to {error:.0e}). Use larger alphas.",
         )
+
+
+def check_fold(error: float, least: float) -> None:
+    """The same for the matrix of a fold, whose entries have errors of up to `error` times EPS.
+
+    This is a bound, and can be far from the errors of features on very different scales. While
+    alphas are compared, a fold is refused only if its matrix is singular itself.
+    """
+    check_digits(1.0 if _WARNED_FROM.get() == COMPARED else error, least)
+
+
+@contextmanager
+def alphas_compared() -> Iterator[None]:
+    """Alphas of a grid of ours are compared: warn only of errors that could change the choice."""
+    token = _WARNED_FROM.set(COMPARED)
+    try:
+        yield
+    finally:
+        _WARNED_FROM.reset(token)
 
 
 def check_large_alpha(lam: float, norm: float) -> None:
