@@ -106,6 +106,13 @@ def test_html_escapes_and_marks(table):
     assert table._repr_html_() == text
 
 
+def test_names_that_look_like_numbers_stay_as_they_are():
+    table = Table((Column("item", ""), Column("p", ".1g")), (("1e-320", 1e-7),))
+    assert '<th scope="row" class="text">1e-320</th>' in table.to_html()
+    assert "1 × 10<sup>−7</sup>" in table.to_html()
+    assert r"1e-320 & $1 \times 10^{-7}$ \\" in table.to_latex()
+
+
 def test_rich_shows_the_same_cells(table):
     from io import StringIO
 

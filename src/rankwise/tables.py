@@ -145,14 +145,24 @@ class Table:
         columns = zip([column.name for column in self.columns], *self.cells, strict=True)
         return [max(map(len, cells)) for cells in columns]
 
-    def _styled(self, escape: Callable[[str], str], bold: str) -> list[list[str]]:
-        """The text of every cell, escaped, and the best ones within the format `bold`."""
+    def _styled(
+        self, escape: Callable[[str], str], bold: str, power: str = "", minus: str = "-"
+    ) -> list[list[str]]:
+        """All cells, the best of them in bold; `power` is the form of numbers such as 3.1e-05.
+
+        Texts stay as they are, also a name that looks like such a number.
+        """
+
+        def shown(r: int, c: int, cell: str) -> str:
+            is_text = isinstance(self.rows[r][c], str)
+            found = None if is_text or not power else _EXPONENT.match(cell)
+            text = escape(cell)
+            if found:
+                text = power.format(found[1], str(int(found[2])).replace("-", minus))
+            return bold.format(text) if (r, c) in self.best else text
+
         return [
-            [
-                bold.format(escape(cell)) if (r, c) in self.best else escape(cell)
-                for c, cell in enumerate(row)
-            ]
-            for r, row in enumerate(self.cells)
+            [shown(r, c, cell) for c, cell in enumerate(row)] for r, row in enumerate(self.cells)
         ]
 
     def __str__(self) -> str:
@@ -209,7 +219,10 @@ class Table:
             r"\toprule",
             " & ".join(_latex(column.name) for column in self.columns) + r" \\",
             r"\midrule",
-            *(" & ".join(row) + r" \\" for row in self._styled(_latex, r"\textbf{{{}}}")),
+            *(
+                " & ".join(row) + r" \\"
+                for row in self._styled(_latex, r"\textbf{{{}}}", r"${} \times 10^{{{}}}$")
+            ),
             r"\bottomrule",
             r"\end{tabular}",
         ]
@@ -249,7 +262,7 @@ class Table:
             for column, kind in zip(self.columns, kinds, strict=True)
         )
         body = ""
-        for row in self._styled(_html, "<strong>{}</strong>"):
+        for row in self._styled(html.escape, "<strong>{}</strong>", "{} × 10<sup>{}</sup>", "−"):
             first, *others = (
                 f' class="{kind}">{cell}' for kind, cell in zip(kinds, row, strict=True)
             )
@@ -398,18 +411,7 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def _html(cell: str) -> str:
-    """Escaped, with 3.1e-05 as a power of ten."""
-    power = _EXPONENT.match(cell)
-    if power:
-        return f"{power[1]} × 10<sup>{str(int(power[2])).replace('-', '−')}</sup>"
-    return html.escape(cell)
-
-
 def _latex(text: str) -> str:
-    power = _EXPONENT.match(text)
-    if power:
-        return f"${power[1]} \\times 10^{{{int(power[2])}}}$"
     if re.fullmatch(r"[+-][\d.,]+", text):
         return f"${text}$"
     return "".join(_LATEX.get(character, character) for character in text)

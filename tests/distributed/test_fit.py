@@ -1,5 +1,6 @@
 """Rankers fitted to partitions, compared with the same rankers fitted to all rows."""
 
+import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
@@ -44,6 +45,13 @@ RANKERS = {
     "SparseRankRLS, whitened": SparseRankRLS(1.0, landmarks=POINTS, gamma=1e-5),
     "SparseRLS": SparseRLS(1.0, landmarks=POINTS, scale=None),
 }
+
+
+@pytest.fixture(autouse=True)
+def threads():
+    """Compute in this process, also if a test before this one has left a scheduler behind."""
+    with dask.config.set(scheduler="threads"):
+        yield
 
 
 def in_chunks(*arrays, size=45):
