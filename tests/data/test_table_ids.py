@@ -230,6 +230,14 @@ def test_ids_with_an_exponent_have_lost_digits(tmp_path):
         read_table(path)
 
 
+def test_whole_numbers_written_in_two_ways_are_refused():
+    frame = pd.DataFrame({"qid": ["1", "1.0", "2"], "label": [0, 1, 2], "price": [1.0, 2.0, 3.0]})
+    with pytest.raises(DataError, match=r"'1.0' beside '1': are they the same id"):
+        from_frame(frame)
+    frame["qid"] = ["1.0", "2.0", "2.0"]  # as pandas writes floats
+    assert from_frame(frame).qid.tolist() == [1, 2, 2]
+
+
 @pytest.mark.parametrize("as_categories", [False, True])
 @pytest.mark.parametrize(
     "ids", [[date(2020, 1, 2), Decimal("1.5")], [timedelta(days=1), 0.5], [date(2020, 1, 2), 3]]

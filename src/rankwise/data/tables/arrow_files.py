@@ -684,6 +684,9 @@ class TableRows:
                 what = f"has {text!r}, a number with an exponent, whose digits may be lost"
                 remedy = "Write ids as whole numbers or text; in pandas, as Int64 or str."
                 raise self.fault(name, codes == k, what, remedy)
+            if numbers and text and text.endswith(".0") and text.removesuffix(".0") in texts:
+                what = f"has {text!r} beside {text.removesuffix('.0')!r}: are they the same id?"
+                raise self.fault(name, codes == k, what, "Write equal ids in the same way.")
         return _as_ids(texts)[codes]
 
     def _whole_numbers(self, name: str) -> NDArray[Any]:
