@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from rankwise.backends.arrays import to_host
-from rankwise.backends.dispatch import NUMPY, as_given, backend_of
+from rankwise.backends.arrays import NUMPY, as_given, backend_of, to_host
 
 pytest.importorskip("torch", reason="needs the extra gpu")
 

@@ -11,8 +11,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 import torch
 
-from rankwise.backends.arrays import Index, Rows, is_sparse, is_tensor
-from rankwise.backends.dispatch import Backend
+from rankwise.backends.arrays import Backend, Index, Rows, is_sparse, is_tensor
 
 FEW_GROUPS = 64  # up to this many are summed by a product with their indicator
 

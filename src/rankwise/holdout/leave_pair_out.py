@@ -13,9 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index, to_host
-from rankwise.backends.dispatch import backend_of
-from rankwise.backends.threads import map_in_threads, threads_for
+from rankwise.backends.arrays import Array, Index, backend_of, map_in_threads, threads_for, to_host
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph import QueryGroups
 from rankwise.holdout.hold_out_problem import HoldOutProblem, on_coordinates

@@ -19,11 +19,18 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rankwise.backends.arrays import EPS, Array, Index, is_sparse
-from rankwise.backends.dispatch import backend_of
-from rankwise.backends.threads import THREADS, map_in_threads, threads_for
+from rankwise.backends.arrays import (
+    EPS,
+    THREADS,
+    Array,
+    Index,
+    backend_of,
+    is_sparse,
+    map_in_threads,
+    threads_for,
+)
 from rankwise.errors import warn
-from rankwise.graph.query_graph import QueryGraph, row_scale
+from rankwise.graph.preference_graph import QueryGraph, row_scale
 from rankwise.holdout import pair_loops
 from rankwise.holdout.rounding import CLOSE, check_digits, check_fold, not_definite
 from rankwise.scaling import ColumnStandard, ColumnStatistics

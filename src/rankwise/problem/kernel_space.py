@@ -8,20 +8,28 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index, Loader, to_host
-from rankwise.backends.dispatch import NUMPY, Backend, as_given, backend_of
+from rankwise.backends.arrays import (
+    NUMPY,
+    Array,
+    Backend,
+    Index,
+    Loader,
+    as_given,
+    backend_of,
+    to_host,
+)
 from rankwise.errors import DataError
-from rankwise.kernels import Kernel, NamedKernel, Precomputed
-from rankwise.kernels.products import finite_kernel_product, kernel_values, training_kernel
+from rankwise.kernels import (
+    Kernel,
+    NamedKernel,
+    Precomputed,
+    finite_kernel_product,
+    kernel_values,
+    training_kernel,
+)
 from rankwise.parameters import as_generator
 from rankwise.problem.feature_space import FeatureSpace
 from rankwise.problem.landmarks import LandmarkChoice, Landmarks
-from rankwise.problem.memory import (
-    check_features_fit,
-    check_kernel_fits,
-    check_landmarks_fit,
-    kernel_copies,
-)
 from rankwise.problem.problem import (
     Basis,
     Coordinates,
@@ -33,12 +41,14 @@ from rankwise.problem.problem import (
     Solution,
     Space,
     Task,
+    check_features_fit,
+    check_kernel_fits,
+    check_landmarks_fit,
     join_tasks,
+    kernel_copies,
     with_intercepts,
 )
-from rankwise.solvers.landmark_factor import LandmarkFactor
-from rankwise.solvers.moments import CentredMoments, Moments
-from rankwise.solvers.ridge_path import dual
+from rankwise.solvers.ridge_path import CentredMoments, LandmarkFactor, Moments, dual
 
 
 @dataclass(frozen=True, eq=False)

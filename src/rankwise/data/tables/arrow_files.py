@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.backends.threads import map_in_threads, threads_for
+from rankwise.backends.arrays import map_in_threads, threads_for
 from rankwise.data.tables.formats import (
     BROKEN,
     FORMATS,
@@ -37,7 +37,7 @@ from rankwise.data.tables.formats import (
     required,
 )
 from rankwise.errors import DataError, ParameterError
-from rankwise.graph.id_arrays import EXACT, float_fault, id_array, is_number, text_fault
+from rankwise.graph.query_groups import EXACT, float_fault, id_array, is_number, text_fault
 from rankwise.tables import plural
 
 BLOCK = 1 << 20  # bytes of CSV that are parsed at a time: larger blocks leave the cache

@@ -21,7 +21,7 @@ import numpy as np
 
 from rankwise.errors import DataError, MissingExtraError, ParameterError
 from rankwise.files import check_regular, replacing
-from rankwise.graph.id_arrays import is_number
+from rankwise.graph.query_groups import is_number
 
 SUFFIXES = {
     ".csv": "csv",

@@ -34,7 +34,7 @@ from rankwise.data.tables.arrow_files import (
 )
 from rankwise.data.tables.formats import check_names_differ, listed, required
 from rankwise.errors import DataError, ParameterError
-from rankwise.graph.id_arrays import entries_of, join_ids
+from rankwise.graph.query_groups import entries_of, join_ids
 from rankwise.parameters import check_float_type
 from rankwise.tables import Column, Table, plural
 
