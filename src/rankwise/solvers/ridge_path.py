@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -170,21 +170,9 @@ class CentredMoments:
             self.y_mean + share * y_gap,
         )
 
-    @np.errstate(over="ignore", invalid="ignore")  # solvers check for overflow
     def __sub__(self, other: CentredMoments) -> CentredMoments:
         """The moments without some of the rows."""
-        n = self.n_rows - other.n_rows
-        share = other.n_rows / n
-        F_gap, y_gap = other.F_mean - self.F_mean, other.y_mean - self.y_mean
-        between = self.n_rows * share
-        F_gaps = F_gap.reshape(-1, *[1] * y_gap.ndim)
-        return CentredMoments(
-            self.A - other.A - between * (F_gap[:, None] * F_gap),
-            self.b - other.b - between * (F_gaps * y_gap),
-            n,
-            self.F_mean - share * F_gap,
-            self.y_mean - share * y_gap,
-        )
+        return self + replace(other, A=-other.A, b=-other.b, n_rows=-other.n_rows)
 
     def label_scatter(self, other: CentredMoments) -> Array:
         """The scatter between the means of y of two parts, which y'Cy of their sum includes."""
