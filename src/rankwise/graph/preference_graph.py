@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,7 +30,7 @@ class PairBlock(NamedTuple):
     weight: Array
 
 
-class PairGraph(ABC):
+class PreferenceGraph(ABC):
     """A graph whose nodes are rows and whose edges are the pairs of rows that count.
 
     With W the weights of the pairs and L = D - W the Laplacian,
@@ -41,11 +41,20 @@ class PairGraph(ABC):
     ``graph @ X`` costs as much as reading X. A root R with L = R'R leads to symmetric systems: X' L
     X = Z'Z with Z = R X, and X' L y = Z't with t = R y.
 
-    `QueryGraph` and `ComparisonGraph` implement it.
+    Call `from_groups`, `from_scores` or `from_pairs`, which return a `QueryGraph` or a
+    `ComparisonGraph`.
 
     References
     ----------
     RankRLS paper, section 2.1 and proof of Theorem 1.
+
+    Examples
+    --------
+    >>> graph = PreferenceGraph.from_groups(["a", "a", "b", "a", "b"])
+    >>> graph.n_pairs
+    4
+    >>> graph @ [1.0, 0.0, 3.0, 0.0, 1.0]
+    array([ 2., -1.,  2., -1., -2.])
     """
 
     n_rows: int
@@ -54,6 +63,80 @@ class PairGraph(ABC):
     #: The margins of listed pairs, and the features of the pairs themselves, if there are any.
     margin: Array | None
     context: Array | None
+
+    @staticmethod
+    def from_groups(
+        qid: Any, *, n_rows: int | None = None, weighting: str = "pairs"
+    ) -> PreferenceGraph:
+        """All pairs of rows with the same query id.
+
+        Parameters
+        ----------
+        qid : array-like of shape (n_rows,), QueryGroups or None
+            Query ids: integers or text, in any order. None: all `n_rows` rows are one query. Groups
+            may have weights of queries (`QueryGroups.weighted`).
+        n_rows : int, optional
+            Number of rows; needed if `qid` is None, and compared with it otherwise.
+        weighting : {"pairs", "rows", "queries"}, default="pairs"
+            The weight of a pair: 1, one over the number of rows of its query, or one over the
+            number of pairs of its query (so that all queries have the same weight).
+        """
+        return PreferenceGraph.from_scores(None, qid, n_rows=n_rows, weighting=weighting)
+
+    @staticmethod
+    def from_scores(
+        y: Any,
+        qid: Any = None,
+        *,
+        n_rows: int | None = None,
+        ties: str = "include",
+        weighting: str = "pairs",
+    ) -> PreferenceGraph:
+        """All pairs of rows with the same query id, with or without pairs of equal scores.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_rows,)
+            Scores or labels; used only to find tied rows.
+        qid, n_rows, weighting
+            As for `from_groups`.
+        ties : {"include", "exclude"}, default="include"
+            Whether pairs of equal score count. To exclude them, the Laplacians of the tied rows
+            are subtracted; no pair is listed, and the cost stays linear.
+
+        Examples
+        --------
+        >>> PreferenceGraph.from_scores([2, 1, 1], ties="exclude")
+        QueryGraph(n_rows=3, n_pairs=2)
+        """
+        return QueryGraph.build(y, qid, n_rows=n_rows, ties=ties, weighting=weighting)
+
+    @staticmethod
+    def from_pairs(
+        n_rows: int, pairs: Any, margin: Any = None, weight: Any = None
+    ) -> PreferenceGraph:
+        """Explicit comparisons.
+
+        Parameters
+        ----------
+        n_rows : int
+            Number of rows.
+        pairs : array-like of shape (n_pairs, 2)
+            Row numbers, the preferred row first. A pair may be repeated or reversed.
+        margin : array-like of shape (n_pairs,) or (n_pairs, n_outputs), optional
+            By how much the score of the first row should exceed the score of the second. None: 1.
+        weight : array-like of shape (n_pairs,), optional
+            The weights of the pairs, not negative. None: 1.
+
+        Examples
+        --------
+        >>> graph = PreferenceGraph.from_pairs(3, [[0, 1], [0, 2]], weight=[1, 2])
+        >>> graph.to_dense()
+        array([[ 3., -1., -2.],
+               [-1.,  1.,  0.],
+               [-2.,  0.,  2.]])
+        """
+        return ComparisonGraph.of(n_rows, Comparisons.check(n_rows, pairs, margin, weight))
 
     @property
     @abstractmethod
@@ -123,7 +206,7 @@ class PairGraph(ABC):
         """The diagonal of X'LX for a sparse X."""
 
     @abstractmethod
-    def take(self, rows: Any) -> PairGraph:
+    def take(self, rows: Any) -> PreferenceGraph:
         """The graph of these rows alone, with the weights that it would have on its own."""
 
     @abstractmethod
@@ -151,6 +234,9 @@ class PairGraph(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(n_rows={self.n_rows}, n_pairs={self.n_pairs})"
+
+
+PairGraph = PreferenceGraph
 
 
 def required(y: Any) -> Any:
@@ -323,7 +409,7 @@ KERNEL_BYTES = 8 * 2**20  # columns of a kernel matrix that are combined at a ti
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class QueryGraph(PairGraph):
+class QueryGraph(PreferenceGraph):
     """Pairs of rows of the same query; if ties are excluded, pairs with different labels.
 
     Rows with equal labels form a level of the query. On a query of n rows whose pairs have weight
@@ -741,7 +827,7 @@ PAIRS_TOGETHER = 2**14  # whose differences of sparse rows are in memory
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ComparisonGraph(PairGraph):
+class ComparisonGraph(PreferenceGraph):
     """Comparisons between rows, each with a weight w and a margin.
 
     With B the incidence matrix (1 at the preferred row of a pair, -1 at the other),
@@ -773,10 +859,6 @@ class ComparisonGraph(PairGraph):
     context: Array | None = None
     group_of_pair: Index | None = None
     groups = None
-
-    @classmethod
-    def build(cls, n_rows: int, pairs: Any, margin: Any, weight: Any) -> ComparisonGraph:
-        return cls.of(n_rows, Comparisons.check(n_rows, pairs, margin, weight))
 
     @classmethod
     def of(cls, n_rows: int, given: Comparisons, context: Array | None = None) -> ComparisonGraph:
@@ -983,98 +1065,3 @@ def _subtract_rows(F: Array, first: Index, second: Index) -> Array:
     with np.errstate(over="ignore"):  # the solver checks for overflow
         D -= F.take(second, axis=0, mode="clip")
     return D
-
-
-class PreferenceGraph(PairGraph):
-    """A graph of preferences: rows are nodes, and a pair of rows that counts is an edge.
-
-    Call `from_groups`, `from_scores` or `from_pairs`; see `PairGraph` for what a graph can do.
-    Every `QueryGraph` and `ComparisonGraph` is an instance of this class.
-
-    Examples
-    --------
-    >>> graph = PreferenceGraph.from_groups(["a", "a", "b", "a", "b"])
-    >>> graph.n_pairs
-    4
-    >>> graph @ [1.0, 0.0, 3.0, 0.0, 1.0]
-    array([ 2., -1.,  2., -1., -2.])
-    """
-
-    @staticmethod
-    def from_groups(
-        qid: Any, *, n_rows: int | None = None, weighting: str = "pairs"
-    ) -> PreferenceGraph:
-        """All pairs of rows with the same query id.
-
-        Parameters
-        ----------
-        qid : array-like of shape (n_rows,), QueryGroups or None
-            Query ids: integers or text, in any order. None: all `n_rows` rows are one query. Groups
-            may have weights of queries (`QueryGroups.weighted`).
-        n_rows : int, optional
-            Number of rows; needed if `qid` is None, and compared with it otherwise.
-        weighting : {"pairs", "rows", "queries"}, default="pairs"
-            The weight of a pair: 1, one over the number of rows of its query, or one over the
-            number of pairs of its query (so that all queries have the same weight).
-        """
-        return PreferenceGraph.from_scores(None, qid, n_rows=n_rows, weighting=weighting)
-
-    @staticmethod
-    def from_scores(
-        y: Any,
-        qid: Any = None,
-        *,
-        n_rows: int | None = None,
-        ties: str = "include",
-        weighting: str = "pairs",
-    ) -> PreferenceGraph:
-        """All pairs of rows with the same query id, with or without pairs of equal scores.
-
-        Parameters
-        ----------
-        y : array-like of shape (n_rows,)
-            Scores or labels; used only to find tied rows.
-        qid, n_rows, weighting
-            As for `from_groups`.
-        ties : {"include", "exclude"}, default="include"
-            Whether pairs of equal score count. To exclude them, the Laplacians of the tied rows
-            are subtracted; no pair is listed, and the cost stays linear.
-
-        Examples
-        --------
-        >>> PreferenceGraph.from_scores([2, 1, 1], ties="exclude")
-        QueryGraph(n_rows=3, n_pairs=2)
-        """
-        graph = QueryGraph.build(y, qid, n_rows=n_rows, ties=ties, weighting=weighting)
-        return cast(PreferenceGraph, graph)
-
-    @staticmethod
-    def from_pairs(
-        n_rows: int, pairs: Any, margin: Any = None, weight: Any = None
-    ) -> PreferenceGraph:
-        """Explicit comparisons.
-
-        Parameters
-        ----------
-        n_rows : int
-            Number of rows.
-        pairs : array-like of shape (n_pairs, 2)
-            Row numbers, the preferred row first. A pair may be repeated or reversed.
-        margin : array-like of shape (n_pairs,) or (n_pairs, n_outputs), optional
-            By how much the score of the first row should exceed the score of the second. None: 1.
-        weight : array-like of shape (n_pairs,), optional
-            The weights of the pairs, not negative. None: 1.
-
-        Examples
-        --------
-        >>> graph = PreferenceGraph.from_pairs(3, [[0, 1], [0, 2]], weight=[1, 2])
-        >>> graph.to_dense()
-        array([[ 3., -1., -2.],
-               [-1.,  1.,  0.],
-               [-2.,  0.,  2.]])
-        """
-        return cast(PreferenceGraph, ComparisonGraph.build(n_rows, pairs, margin, weight))
-
-
-PreferenceGraph.register(QueryGraph)
-PreferenceGraph.register(ComparisonGraph)

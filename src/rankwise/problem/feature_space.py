@@ -23,12 +23,12 @@ from rankwise.problem.problem import (
     Space,
     Task,
     check_dense_fits,
+    check_fits,
     check_kernel_fits,
-    check_moments_fit,
+    fits,
     join_tasks,
     kernel_copies,
     plain,
-    square_fits,
     with_intercepts,
 )
 from rankwise.solvers.ridge_path import (
@@ -116,7 +116,7 @@ class FeatureSpace(Space):
         if self.solver != "auto":
             return self.solver
         d = min(X.shape)
-        if not square_fits(d, backend_of(X)):
+        if not fits(d**2, backend_of(X)):
             return "cg"
         given = as_given(X)
         if is_sparse(given) and d**3 / 3 / FLOPS > max(
@@ -140,7 +140,7 @@ class FeatureSpace(Space):
             copies = kernel_copies(X, alphas)
             check_kernel_fits(problem.n_rows, on, advice, n_matrices=copies)
         else:
-            check_moments_fit(X.shape[1], on, advice)
+            check_fits(_moments_of(X), X.shape[1] ** 2, advice, on)
         basis = FeatureBasis(form)
         find = primal if form == "primal" else linear_dual
         found = [find(X, task.graph, task.y, alphas) for task in problem.tasks]
@@ -203,7 +203,7 @@ class FeatureSpace(Space):
             "conjugate gradients, or cross_validate or RankingSearchCV with cv=5, which refit."
         )
         if self.direct_form(X) == "primal":
-            check_moments_fit(X.shape[1], on, advice)
+            check_fits(_moments_of(X), X.shape[1] ** 2, advice, on)
             return Coordinates(features=X)
         copies = 1 if on.is_host else 3
         check_kernel_fits(problem.n_rows, on, advice, n_matrices=copies)
@@ -255,6 +255,11 @@ def solutions_of(
         for of_task, task in zip(weights, problem.tasks, strict=True)
     ]
     return join_tasks(by_task)
+
+
+def _moments_of(X: Any) -> str:
+    """The matrix of the primal form, in an error."""
+    return f"The matrix X'LX of {X.shape[1]} features"
 
 
 def _step_memory(X: Any) -> str:

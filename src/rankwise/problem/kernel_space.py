@@ -42,8 +42,8 @@ from rankwise.problem.problem import (
     Space,
     Task,
     check_features_fit,
+    check_fits,
     check_kernel_fits,
-    check_landmarks_fit,
     join_tasks,
     kernel_copies,
     with_intercepts,
@@ -141,6 +141,7 @@ def kernel_distances(kernel: Kernel, X: Any, first: Index, second: Index) -> Arr
 
 
 COORDINATE_ROWS = 4096  # rows whose coordinates are computed at a time
+DEVICE_MATRICES = 7  # of landmarks by landmarks, at most, in a fit on a device
 LEAST_SPREAD = 1e-10  # of squares of landmarks, which have a relative error of 1e-16
 
 
@@ -193,7 +194,11 @@ class LandmarkSystem:
         cls, kernel: Kernel, landmarks: Landmarks, precision: str = "float64", on: Backend = NUMPY
     ) -> LandmarkSystem:
         """Factor the kernel matrix of the landmarks: O(r^3) time."""
-        check_landmarks_fit(landmarks.points.shape[0], on)
+        n = landmarks.points.shape[0]
+        if not on.is_host:
+            # The kernel matrix, its factor, the moments, their factors, and blocks of rows.
+            n_numbers = DEVICE_MATRICES * n**2 + 256 * n
+            check_fits(f"A fit on {n} landmarks", n_numbers, "Use fewer landmarks.", on)
         check_spread(kernel, landmarks.points, "landmarks")
         factor = LandmarkFactor.of(landmarks.kernel_matrix(kernel, on))
         points = None if isinstance(kernel, Precomputed) else landmarks.points
