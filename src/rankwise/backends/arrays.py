@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from functools import cache
 from threading import Lock
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -103,6 +103,27 @@ def mirror_lower(A: Array) -> Array:
     return A
 
 
+class NestedLevels(NamedTuple):
+    """x_i <- a_l (x_i - mean_l) + b_g (mean_l - mean_g): rows in levels, levels in groups.
+
+    Level l holds the positions level_ptr[l]:level_ptr[l + 1] of `rows`, group g the levels
+    group_ptr[g]:group_ptr[g + 1].
+    """
+
+    rows: Index
+    level_ptr: Index
+    group_ptr: Index
+    a: Array
+    b: Array
+
+
+def _loops() -> Any:
+    """The compiled loops, imported late: Numba takes a while."""
+    from rankwise.backends import group_loops
+
+    return group_loops
+
+
 class Backend:
     """The operations in which array libraries differ, on NumPy arrays in host memory.
 
@@ -175,32 +196,17 @@ class Backend:
         """|x - y|_1 for all rows of X and Y."""
         return np.asarray(cdist(X, Y, "cityblock"))
 
-    def combine_rows(
-        self,
-        X: Array,
-        out: Array,
-        rows: Index,
-        target: Index,
-        level_ptr: Index,
-        group_ptr: Index,
-        a: Array,
-        b: Array,
-    ) -> None:
-        """Combine row ``rows[k]`` of X with the means of its groups; write row ``target[k]``.
+    def combine_rows(self, X: Array, out: Array, target: Index, nest: NestedLevels) -> None:
+        """Combine row ``nest.rows[k]`` of X with the means of its groups; write row ``target[k]``.
 
-        With ``target is rows``, `out` may be X itself.
+        With ``target is nest.rows``, `out` may be X itself.
         """
-        from rankwise.backends import group_loops  # imported late: Numba takes a while
+        rows, *levels = nest
+        _loops().combine_rows(X, out, rows, target, *levels)
 
-        group_loops.combine_rows(X, out, rows, target, level_ptr, group_ptr, a, b)
-
-    def combine_columns(
-        self, X: Array, rows: Index, level_ptr: Index, group_ptr: Index, a: Array, b: Array
-    ) -> None:
+    def combine_columns(self, X: Array, nest: NestedLevels) -> None:
         """The same along axis 1, in place."""
-        from rankwise.backends import group_loops
-
-        group_loops.combine_columns(X, rows, level_ptr, group_ptr, a, b)
+        _loops().combine_columns(X, *nest)
 
     def group_sums(self, codes: Index, n_groups: int, X: Array) -> Array:
         """Sums of the rows of X by their group, shape (n_groups, ...)."""
@@ -214,22 +220,16 @@ class Backend:
         Group g holds the positions ptr[g]:ptr[g + 1] of `rows`, which lists each row once. A
         constant column becomes 0. Returns False if a range overflows.
         """
-        from rankwise.backends import group_loops
-
         with np.errstate(over="ignore", invalid="ignore"):
-            return bool(group_loops.minmax_groups(X, rows, ptr))
+            return bool(_loops().minmax_groups(X, rows, ptr))
 
     def standardize_groups(self, X: Any, rows: Index, ptr: Index) -> None:
         """Give each column of each group mean 0 and variance 1, in place, after `minmax_groups`."""
-        from rankwise.backends import group_loops
-
-        group_loops.standardize_groups(X, rows, ptr)
+        _loops().standardize_groups(X, rows, ptr)
 
     def rank_groups(self, X: Any, rows: Index, ptr: Index) -> None:
         """Replace each column of each group by its ranks from -1/2 to 1/2; ties share theirs."""
-        from rankwise.backends import group_loops
-
-        group_loops.rank_groups(X, rows, ptr)
+        _loops().rank_groups(X, rows, ptr)
 
     def sparse_product(self, S: Any, X: Array) -> Array:
         """S X for a scipy.sparse S and a dense vector or matrix X."""

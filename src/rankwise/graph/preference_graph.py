@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import lapack, solve_triangular
 
-from rankwise.backends.arrays import Array, Index, Loader, Rows, backend_of, is_sparse
+from rankwise.backends.arrays import Array, Index, Loader, NestedLevels, Rows, backend_of, is_sparse
 from rankwise.errors import DataError
 from rankwise.graph.comparisons import Comparisons
 from rankwise.graph.query_groups import QueryGroups
@@ -254,20 +254,6 @@ def row_scale(weights: Array, X: Any) -> Any:
         return backend_of(X).array(weights).reshape(-1, *[1] * (X.ndim - 1)) * X
 
 
-class NestedLevels(NamedTuple):
-    """x_i <- a_l (x_i - mean_l) + b_g (mean_l - mean_g): rows in levels, levels in groups.
-
-    Level l holds the positions level_ptr[l]:level_ptr[l + 1] of `rows`, group g the levels
-    group_ptr[g]:group_ptr[g + 1].
-    """
-
-    rows: Index
-    level_ptr: Index
-    group_ptr: Index
-    a: Array
-    b: Array
-
-
 class RootBlock(NamedTuple):
     """Features F and targets t of some rows, R F and R t, and the weights of the rows."""
 
@@ -361,9 +347,9 @@ class RootBlocks:
         if self._buffer is None or len(self._buffer) < size:
             self._buffer = on.empty(size)
         root_F, root_t = self._buffer[:size].reshape(F.shape), on.empty(*t.shape)
-        in_order, level_ptr = np.arange(len(rows)), level_ptr - level_ptr[0]
-        on.combine_rows(F, root_F, local, in_order, level_ptr, group_ptr, a, b)
-        on.combine_rows(t, root_t, local, in_order, level_ptr, group_ptr, a, b)
+        nest = NestedLevels(local, level_ptr - level_ptr[0], group_ptr, a, b)
+        on.combine_rows(F, root_F, np.arange(len(rows)), nest)
+        on.combine_rows(t, root_t, np.arange(len(rows)), nest)
         return RootBlock(F, t, root_F, root_t)
 
 
@@ -481,11 +467,6 @@ class QueryGraph(PreferenceGraph):
         """The number of rows of each level."""
         return np.diff(self.level_ptr)
 
-    @property
-    def query_sizes(self) -> Index:
-        """The number of rows of each query."""
-        return self.groups.sizes
-
     @cached_property
     def query_of_level(self) -> Index:
         return np.repeat(np.arange(len(self.query_ptr) - 1), np.diff(self.query_ptr))
@@ -493,7 +474,7 @@ class QueryGraph(PreferenceGraph):
     @cached_property
     def pairs_of_query(self) -> Index:
         """The number of pairs of each query that count."""
-        n_pairs = self.query_sizes * (self.query_sizes - 1) // 2
+        n_pairs = self.groups.sizes * (self.groups.sizes - 1) // 2
         if self.ties == "exclude":
             tied = self.level_sizes * (self.level_sizes - 1) // 2
             n_pairs = n_pairs - np.bincount(
@@ -512,7 +493,7 @@ class QueryGraph(PreferenceGraph):
         if weights is None or self.weighting != "queries":
             return weights
         largest = np.maximum.reduceat(weights[self.groups.order], self.groups.indptr[:-1])
-        return weights / largest[self.query_of_row]
+        return weights / largest[self.groups.codes]
 
     @cached_property
     def level_totals(self) -> Array:
@@ -525,7 +506,7 @@ class QueryGraph(PreferenceGraph):
     def query_totals(self) -> Array:
         """The sum of the weights of the rows of each query: without weights, their number."""
         # A sum over levels: the total of a query with a single level equals the level's exactly.
-        return _sums(self.query_of_level, self.level_totals, len(self.query_sizes))
+        return _sums(self.query_of_level, self.level_totals, len(self.groups.sizes))
 
     @cached_property
     def pair_totals(self) -> Array:
@@ -533,9 +514,9 @@ class QueryGraph(PreferenceGraph):
         if self.row_weights is None:
             return self.pairs_of_query.astype(np.float64)
         if self.ties == "include":
-            tied = _sums(self.query_of_row, self.row_weights**2, len(self.query_sizes))
+            tied = _sums(self.groups.codes, self.row_weights**2, len(self.groups.sizes))
         else:
-            tied = _sums(self.query_of_level, self.level_totals**2, len(self.query_sizes))
+            tied = _sums(self.query_of_level, self.level_totals**2, len(self.groups.sizes))
         return np.where(self.pairs_of_query > 0, self.query_totals**2 - tied, 0.0) / 2
 
     @cached_property
@@ -575,11 +556,6 @@ class QueryGraph(PreferenceGraph):
         return level
 
     @property
-    def query_of_row(self) -> Index:
-        """The query of each row, as an index into `groups.names`."""
-        return self.groups.codes
-
-    @property
     def compared(self) -> QueryGroups:
         """The rows by query."""
         return self.groups
@@ -590,8 +566,8 @@ class QueryGraph(PreferenceGraph):
             own = self.level_totals[self.level_of_row]
         else:
             own = np.ones(self.n_rows) if self.row_weights is None else self.row_weights
-        partners = self.query_totals[self.query_of_row] - own
-        return self._scaled(self.pair_weight[self.query_of_row] * partners, 1.0)
+        partners = self.query_totals[self.groups.codes] - own
+        return self._scaled(self.pair_weight[self.groups.codes] * partners, 1.0)
 
     def _combine(self, X: Any, within: Array, between: Array) -> Array:
         on = backend_of(X)
@@ -602,9 +578,8 @@ class QueryGraph(PreferenceGraph):
             nest = (self.level_of_row, self.query_of_level, within, between)
             return combine_weighted(flat, self.row_weights, *nest).reshape(X.shape)
         out = on.empty(*flat.shape)
-        on.combine_rows(
-            flat, out, self.rows, self.rows, self.level_ptr, self.query_ptr, within, between
-        )
+        nested = NestedLevels(self.rows, self.level_ptr, self.query_ptr, within, between)
+        on.combine_rows(flat, out, self.rows, nested)
         return out.reshape(X.shape)
 
     def __matmul__(self, X: Any) -> Any:
@@ -634,7 +609,7 @@ class QueryGraph(PreferenceGraph):
         of_level = (self.between[self.query_of_level] - self.within) / self.level_totals
         return [
             (indicator(level, len(self.level_sizes), weights), of_level),
-            (indicator(self.query_of_row, len(self.query_sizes), weights), -of_query),
+            (indicator(self.groups.codes, len(self.groups.sizes), weights), -of_query),
         ]
 
     def root(self, X: Any) -> Array:
@@ -664,8 +639,8 @@ class QueryGraph(PreferenceGraph):
                     columns = slice(start, start + step)
                     M[:, columns] = self.root(M[:, columns])
             return K
-        on.combine_rows(K, K, self.rows, *self._root)
-        on.combine_columns(K, *self._root)
+        on.combine_rows(K, K, self.rows, self._root)
+        on.combine_columns(K, self._root)
         return K
 
     def root_target(self, y: Array | None) -> Array:
@@ -737,7 +712,7 @@ class QueryGraph(PreferenceGraph):
         )
 
     def pairs(self, block_size: int = 65536) -> Iterator[PairBlock]:
-        for q in range(len(self.query_sizes)):
+        for q in range(len(self.groups.sizes)):
             levels = self.level_ptr[self.query_ptr[q] : self.query_ptr[q + 1] + 1]
             rows = self.rows[levels[0] : levels[-1]]
             level = np.repeat(np.arange(len(levels) - 1), np.diff(levels))

@@ -428,7 +428,7 @@ def _queries_without_pairs(
 ) -> Iterator[tuple[int, PairDifferences]]:
     """Pairs of queries without pairs that count: holding them out does not change the fit."""
     graph, y, loss = problem.graph(task), problem.targets(task), problem.loss
-    without_pairs = graph.pairs_of_query[graph.query_of_row] == 0
+    without_pairs = graph.pairs_of_query[graph.groups.codes] == 0
     chosen = []
     for rows in problem.groups:
         if without_pairs[rows[0]] and len(rows) > 1:

@@ -435,9 +435,9 @@ def moments_of_folds(Z: Array, t: Array, folds: Sequence[Index]) -> tuple[Array,
 def _mean_groups(graph: QueryGraph) -> Index:
     """Group codes: one for each query with pairs, and one for each row of the other queries."""
     query = np.empty(graph.n_rows, dtype=np.intp)
-    query[graph.rows] = np.repeat(np.arange(len(graph.query_sizes)), graph.query_sizes)
+    query[graph.rows] = np.repeat(np.arange(len(graph.groups.sizes)), graph.groups.sizes)
     alone = graph.pairs_of_query[query] == 0
-    query[alone] = len(graph.query_sizes) + np.flatnonzero(alone)
+    query[alone] = len(graph.groups.sizes) + np.flatnonzero(alone)
     return np.unique(query, return_inverse=True)[1].astype(np.intp)
 
 
