@@ -1,30 +1,20 @@
-"""Arrays: their types, the operations in which NumPy and torch differ, and threads.
-
-NumPy and SciPy each bring a BLAS with its own threads, which stay busy for a while after each
-call: code that alternates between the two runs at half its speed. LAPACK is SciPy's, so large
-products use SciPy's BLAS too.
-"""
+"""Arrays: their types, and the operations in which NumPy and torch differ."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from contextvars import copy_context
-from functools import cache
-from threading import Lock
-from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import eigh, lapack, solve_triangular
 from scipy.linalg import qr as qr_factor
-from scipy.linalg.blas import dgemm, dsyrk
 from scipy.spatial.distance import cdist
-from threadpoolctl import ThreadpoolController
 
+from rankwise.backends import group_arrays
+from rankwise.backends.blas import add_gram, matmul
 from rankwise.errors import ParameterError
 
 Array: TypeAlias = NDArray[np.float64]  # or a torch tensor
@@ -77,21 +67,6 @@ def as_slice(rows: Index) -> Rows:
     return rows
 
 
-def matmul(A: Array, B: Array) -> Array:
-    """A B for matrices of float64, as a C-ordered array."""
-    # BLAS expects column-major arrays, so it computes (A B)' = B'A'.
-    transpose_b, transpose_a = not B.flags.c_contiguous, not A.flags.c_contiguous
-    b = B if transpose_b else B.T
-    a = A if transpose_a else A.T
-    return np.asarray(dgemm(1.0, b, a, trans_a=transpose_b, trans_b=transpose_a).T)
-
-
-def add_gram(A: Array, Z: Array) -> Array:
-    """A + Z'Z on the upper triangle of a C-ordered A, which is overwritten."""
-    # BLAS sees A' and fills its lower triangle.
-    return np.asarray(dsyrk(1.0, Z.T, beta=1.0, c=A.T, lower=1, overwrite_c=1).T)
-
-
 def mirror_lower(A: Array) -> Array:
     """Copy the lower triangle of a C-ordered A to the upper one, in place, block by block."""
     n, step = len(A), 256
@@ -117,8 +92,13 @@ class NestedLevels(NamedTuple):
     b: Array
 
 
-def _loops() -> Any:
-    """The compiled loops, imported late: Numba takes a while."""
+FEW = 2**18  # numbers up to which array expressions are fast enough
+
+
+def _loops(X: Any) -> Any:
+    """Loops over groups of rows: compiled ones, imported late, only for many numbers."""
+    if X.size <= FEW:
+        return group_arrays
     from rankwise.backends import group_loops
 
     return group_loops
@@ -202,11 +182,11 @@ class Backend:
         With ``target is nest.rows``, `out` may be X itself.
         """
         rows, *levels = nest
-        _loops().combine_rows(X, out, rows, target, *levels)
+        _loops(X).combine_rows(X, out, rows, target, *levels)
 
     def combine_columns(self, X: Array, nest: NestedLevels) -> None:
         """The same along axis 1, in place."""
-        _loops().combine_columns(X, *nest)
+        _loops(X).combine_columns(X, *nest)
 
     def group_sums(self, codes: Index, n_groups: int, X: Array) -> Array:
         """Sums of the rows of X by their group, shape (n_groups, ...)."""
@@ -221,15 +201,15 @@ class Backend:
         constant column becomes 0. Returns False if a range overflows.
         """
         with np.errstate(over="ignore", invalid="ignore"):
-            return bool(_loops().minmax_groups(X, rows, ptr))
+            return bool(_loops(X).minmax_groups(X, rows, ptr))
 
     def standardize_groups(self, X: Any, rows: Index, ptr: Index) -> None:
         """Give each column of each group mean 0 and variance 1, in place, after `minmax_groups`."""
-        _loops().standardize_groups(X, rows, ptr)
+        _loops(X).standardize_groups(X, rows, ptr)
 
     def rank_groups(self, X: Any, rows: Index, ptr: Index) -> None:
         """Replace each column of each group by its ranks from -1/2 to 1/2; ties share theirs."""
-        _loops().rank_groups(X, rows, ptr)
+        _loops(X).rank_groups(X, rows, ptr)
 
     def sparse_product(self, S: Any, X: Array) -> Array:
         """S X for a scipy.sparse S and a dense vector or matrix X."""
@@ -393,77 +373,3 @@ def as_given(X: Any) -> Any:
 def is_sent(X: Any) -> bool:
     """Whether rows are in host memory but processed on a device: results are then copied back."""
     return not is_tensor(X) and not backend_of(X).is_host
-
-
-THREADS = 2
-MANY = 100_000  # numbers to work on, from which a second thread is worth its start
-
-Part = TypeVar("Part")
-Result = TypeVar("Result")
-
-
-def threads_for(n_numbers: int) -> int:
-    """The number of threads for work on this many numbers."""
-    return THREADS if n_numbers >= MANY else 1
-
-
-def map_in_threads(
-    function: Callable[[Part], Result], parts: Sequence[Part], n_threads: int
-) -> list[Result]:
-    """``[function(part) for part in parts]``, on some parts at a time.
-
-    The threads have the context of the caller, such as ``np.errstate``.
-    """
-    if n_threads == 1 or len(parts) == 1:
-        return [function(part) for part in parts]
-    contexts = [copy_context() for _ in parts]  # a context is for one thread at a time
-    with ThreadPoolExecutor(n_threads) as pool:
-        calls = [pool.submit(c.run, function, p) for c, p in zip(contexts, parts, strict=True)]
-        return [call.result() for call in calls]
-
-
-# Rows up to which one thread is as fast as several on an idle machine. On a busy one, several
-# wait for each other: the factorization of 150 rows then takes a quarter of a second.
-SMALL = 400
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController().select(user_api="blas")
-
-
-class _OneThread:
-    """One thread as long as anyone asks for it: limits apply to the whole process."""
-
-    def __init__(self) -> None:
-        self.lock = Lock()
-        self.users = 0
-        self.limit: Any = None
-
-    def __enter__(self) -> None:
-        with self.lock:
-            if not self.users:
-                self.limit = _controller().limit(limits=1)
-            self.users += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self.lock:
-            self.users -= 1
-            if not self.users:
-                self.limit.restore_original_limits()
-
-
-_one_thread = _OneThread()
-
-
-@contextmanager
-def blas_threads_for(n_rows: int) -> Iterator[None]:
-    """Limit BLAS to one thread if square matrices have at most `SMALL` rows.
-
-    The limit holds for the process, until all callers are done.
-    """
-    if n_rows > SMALL:
-        yield
-    else:
-        with _one_thread:
-            yield

@@ -1,4 +1,12 @@
-"""BLAS on submatrices, which SciPy's own wrappers would copy."""
+"""SciPy's BLAS, without the interpreter lock and on submatrices.
+
+SciPy's own wrappers hold the lock, so that products in several threads would wait for each other,
+and they copy submatrices.
+
+NumPy and SciPy each bring a BLAS with its own threads, which stay busy for a while after each
+call: code that alternates between the two runs at half its speed. LAPACK is SciPy's, so large
+products use SciPy's BLAS too.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +15,38 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cython_blas
 
-from rankwise.backends.arrays import Array
+Array = NDArray[np.float64]
+
+
+def matmul(A: Array, B: Array) -> Array:
+    """A B for matrices of float64, as a C-ordered array."""
+    # BLAS expects column-major arrays, so it computes (A B)' = B'A'.
+    (m, k), n = A.shape, B.shape[1]
+    out = np.empty((m, n))
+    (a, of_a), (b, of_b) = _column_major(A.T), _column_major(B.T)
+    if out.size:
+        ab = (b, _stride(b), a, _stride(a))
+        _call("dgemm", of_b, of_a, n, m, k, 1.0, *ab, 0.0, out.T, n)
+    return out
+
+
+def add_gram(A: Array, Z: Array) -> Array:
+    """A + Z'Z on the upper triangle of a C-ordered A, which is overwritten."""
+    # BLAS sees A' and fills its lower triangle.
+    n, (z, of_z) = len(A), _column_major(Z.T)
+    if n:
+        _call("dsyrk", b"L", of_z, n, len(Z), 1.0, z, _stride(z), 1.0, A.T, n)
+    return A
+
+
+def _column_major(A: Array) -> tuple[Array, bytes]:
+    """A, or its transpose, in column-major order, and whether BLAS is to transpose it."""
+    if A.flags.f_contiguous:
+        return A, b"N"
+    return (A.T if A.flags.c_contiguous else np.ascontiguousarray(A).T), b"T"
 
 
 def symmetric_product(A: Array, V: Array) -> Array:
@@ -51,9 +89,12 @@ def _stride(A: Array) -> int:
 
 @cache
 def _function(name: str) -> Any:
-    from numba.extending import get_cython_function_address  # imported late, as in `_numpy`
-
-    return ctypes.CFUNCTYPE(None)(get_cython_function_address("scipy.linalg.cython_blas", name))
+    capsule = cython_blas.__pyx_capi__[name]
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    signature = ctypes.pythonapi.PyCapsule_GetName
+    signature.restype, signature.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    return ctypes.CFUNCTYPE(None)(pointer(capsule, signature(capsule)))
 
 
 def _call(name: str, *arguments: bytes | int | float | Array) -> None:

@@ -19,16 +19,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rankwise.backends.arrays import (
-    EPS,
-    THREADS,
-    Array,
-    Index,
-    backend_of,
-    is_sparse,
-    map_in_threads,
-    threads_for,
-)
+from rankwise.backends.arrays import EPS, Array, Index, backend_of, is_sparse
+from rankwise.backends.threads import map_in_threads, n_threads, threads_for
 from rankwise.errors import warn
 from rankwise.graph.preference_graph import QueryGraph, row_scale
 from rankwise.holdout import pair_loops
@@ -342,14 +334,14 @@ def solve_without(
             keep(folds[k], weights)
         return pivot
 
-    n_threads = THREADS if on.is_host else 1  # a device is parallel by itself
-    in_memory = on.block_bytes(SOLVE_BYTES) // (8 * lams.shape[1] * n**2) // n_threads
+    threads = n_threads() if on.is_host else 1  # a device is parallel by itself
+    in_memory = on.block_bytes(SOLVE_BYTES) // (8 * lams.shape[1] * n**2) // threads
     for first, A, b in sums_without(Z, t, folds):
         some = np.arange(first, first + len(A))
-        batch = max(1, min(in_memory, -(-len(A) // n_threads)))
+        batch = max(1, min(in_memory, -(-len(A) // threads)))
         parts = [slice(k, k + batch) for k in range(0, len(A), batch)]
         jobs = [(some[part], A[part], b[part]) for part in parts]
-        check_digits(1.0, min(map_in_threads(solve, jobs, n_threads)))
+        check_digits(1.0, min(map_in_threads(solve, jobs, threads)))
 
 
 def _penalized_solutions(

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.backends.arrays import map_in_threads, threads_for
+from rankwise.backends.threads import map_in_threads, threads_for
 from rankwise.data.tables.formats import (
     BROKEN,
     FORMATS,
