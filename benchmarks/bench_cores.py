@@ -93,7 +93,7 @@ def large() -> list[Result]:
     held_out = Times.of(
         lambda: leave_query_out(RankRLS(scale=None), X, y, qid=qid, alphas=ALPHAS), repeats=2
     )
-    svm = Times.of(lambda: RankSVM(1.0, scale=None).fit(X, y, qid=qid), repeats=2)
+    svm = Times.of(lambda: RankSVM(1.0).fit(X, y, qid=qid), repeats=2)
     sparse = Times.of(
         lambda: SparseRankRLS(1.0, n_landmarks=LANDMARKS, scale=None, random_state=0).fit(
             X, y, qid=qid

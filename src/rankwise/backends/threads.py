@@ -46,7 +46,7 @@ def n_threads() -> int:
     """The number of threads that may work now."""
     if _in_a_thread.get():
         return 1
-    found = [library.num_threads or 1 for library in _libraries()] or [_n_processors()]
+    found = _blas.threads() or [_n_processors()]
     limit = _limit()
     return min(found) if limit is None else min(*found, limit)
 
@@ -138,11 +138,20 @@ class _BlasLimits:
         self.limits: list[int] = []
         self.found: list[int] = []
 
+    def threads(self) -> list[int]:
+        """The number of threads of each library without our own limits."""
+        with self.lock:
+            return self.found if self.limits else self._counts()
+
+    @staticmethod
+    def _counts() -> list[int]:
+        return [library.num_threads or 1 for library in _libraries()]
+
     @contextmanager
     def limited(self, limit: int) -> Iterator[None]:
         with self.lock:
             if not self.limits:
-                self.found = [library.num_threads or 1 for library in _libraries()]
+                self.found = self._counts()
             self.limits.append(limit)
             self._set()
         try:
