@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import secrets
@@ -179,6 +180,20 @@ class Doorkeeper:
             file = form.get("file")
             if file is not None and not isinstance(file, str):
                 values["file"], values["name"] = await file.read(), file.filename or ""
+        return visitor, values
+
+    async def read_json(self, request: Request) -> tuple[Visitor, dict[str, Any]]:
+        """Who sent a body of JSON, and the object in it."""
+        visitor = self.visitor(request)
+        self.check_write(request, visitor, request.headers.get("x-csrf-token", ""))
+        body = await request.body()
+        try:
+            values = json.loads(body) if body else {}
+        except (ValueError, RecursionError) as error:
+            why = "it is nested too deeply" if isinstance(error, RecursionError) else error
+            raise HTTPException(400, f"The body is not JSON: {why}.") from error
+        if not isinstance(values, dict):
+            raise HTTPException(400, "The body must be an object.")
         return visitor, values
 
     def csrf(self, visitor: Visitor) -> str:
