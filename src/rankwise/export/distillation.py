@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, is_sparse, to_host
+from rankwise.backends.arrays import is_sparse, to_host
 from rankwise.errors import DataError, RankwiseWarning
 from rankwise.estimators.least_squares.rankrls import RankRLS
 from rankwise.metrics import disagreement_error, ndcg
 from rankwise.metrics.ranking_scorer import are_grades
+from rankwise.model_selection.hold_outs import k_fold, leave_query_out
 from rankwise.model_selection.meta_rankers import PairedDifference
-from rankwise.model_selection.rows import LabelledRows, make_splits, take
 from rankwise.routing import predict_with_queries
 
-FOLDS = 5
+FOLDS = 5  # of the rows of one global ranking
 CUTOFF = 10  # of NDCG
 
 
@@ -32,8 +32,8 @@ class Distilled:
     agreement : float
         The share of pairs of held-out rows (of the same query) in the order of the model.
     loss : PairedDifference or None
-        By how much NDCG@10 of the model exceeds NDCG@10 of linear rankers on queries held out
-        from these; None without graded labels.
+        By how much NDCG@10 of the model exceeds NDCG@10 of linear rankers on held-out rows; None
+        without graded labels.
     n_rows : int
     """
 
@@ -60,8 +60,9 @@ def distil(model: Any, X: Any, y: Any = None, *, qid: Any = None) -> Distilled:
     """Fit a linear ranker to the scores that a model gives to rows.
 
     This is for targets that take linear models only. Take rows of queries like those the target
-    will see; they need no labels. What is lost is measured on held-out queries: five times, a
-    linear ranker is fitted to four fifths of them.
+    will see; they need no labels. What is lost is measured on held-out rows: each query is
+    predicted by a linear ranker that was fitted to all others (`leave_query_out`). The rows of one
+    global ranking are held out in five folds (`k_fold`).
 
     Parameters
     ----------
@@ -102,45 +103,23 @@ def distil(model: Any, X: Any, y: Any = None, *, qid: Any = None) -> Distilled:
     if np.ptp(scores) == 0:
         raise DataError("The model gives all rows the same score: there is nothing to distil.")
     _check_complete(X)
-    data = LabelledRows.of(X, scores, qid)
-    ranker = _linear().fit(X, scores, qid=qid)
-    held_out, folds = _held_out_scores(data, scores)
-    agreement = 1.0 - float(disagreement_error(scores, held_out, _queries(data, folds)))
+    linear = RankRLS(scale="standard")
+    by = qid
+    if qid is None:  # only rows of the same fold can be compared
+        n_splits = max(2, min(FOLDS, len(scores) // 2))
+        by = np.arange(len(scores)) % n_splits
+        held_out = k_fold(linear, X, scores, n_splits=n_splits).predictions[0]
+    else:
+        held_out = leave_query_out(linear, X, scores, qid=qid).predictions[0]
+    agreement = 1.0 - float(disagreement_error(scores, held_out, by))
     labels = None if y is None else np.asarray(to_host(y))
     loss = None
     if labels is not None and are_grades(labels) and len(np.unique(labels)) > 1:
-        by = _queries(data, folds)
         ours, theirs = (
             ndcg(labels, f, by, k=CUTOFF, per_query=True).values for f in (scores, held_out)
         )
         loss = PairedDifference.of(np.asarray(ours) - np.asarray(theirs))
-    return Distilled(ranker, agreement, loss, len(scores))
-
-
-def _linear() -> RankRLS:
-    return RankRLS(scale="standard")
-
-
-def _held_out_scores(data: LabelledRows, scores: Array) -> tuple[Array, Any]:
-    """Scores of linear rankers that were fitted without the query of the row, and the folds."""
-    n_units = data.groups.n_groups if data.qid is not None else len(data) // 2
-    if n_units < 2:
-        raise DataError(
-            "To measure the loss, whole queries are held out: at least two are needed, or, "
-            "without qid, four rows."
-        )
-    splits = make_splits(min(FOLDS, n_units), data, None)
-    out, folds = np.empty(len(scores)), np.empty(len(scores), dtype=np.intp)
-    for k, test in enumerate(splits.tests):
-        train = splits.train(k, len(data))
-        ranker = _linear().fit(take(data.X, train), scores[train], qid=data.queries(train))
-        out[test], folds[test] = ranker.predict(take(data.X, test)), k
-    return out, folds
-
-
-def _queries(data: LabelledRows, folds: Any) -> Any:
-    """Rows that are compared: the rows of a query, or of a fold in one global ranking."""
-    return folds if data.qid is None else data.qid
+    return Distilled(linear.fit(X, scores, qid=qid), agreement, loss, len(scores))
 
 
 def _check_complete(X: Any) -> None:
