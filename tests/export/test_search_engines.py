@@ -36,7 +36,7 @@ from rankwise.export import (
     to_solr,
     to_vespa,
 )
-from rankwise.export._model_stages import ModelStages
+from rankwise.export._endings import ModelStages
 
 NAMES = ["title", "body", "year", "votes"]
 ENGINES = (to_elasticsearch, to_opensearch, to_solr, to_vespa, to_json)

@@ -18,9 +18,8 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, Index, is_sparse, to_host
 from rankwise.errors import DataError, ExportError
-from rankwise.export._endings import TreeScores, is_within_queries
-from rankwise.export._model_stages import ModelStages
-from rankwise.export._stages import OTHER, Lookup, draw_rows, first_uses, with_texts
+from rankwise.export._endings import ModelStages, TreeScores
+from rankwise.export._stages import OTHER, Lookup, draw_rows, with_texts
 from rankwise.files import replacing
 from rankwise.graph import QueryGroups
 from rankwise.routing import predict_with_queries
@@ -301,7 +300,7 @@ def check_rows(
     for k, text in model.texts.items():
         other = (rng.random(n_rows) < MISSING) & text.takes_others
         X[:, k] = np.where(other, OTHER, rng.integers(len(text.categories), size=n_rows))
-    first = first_uses(model.stages, model.n_features)
+    first = model.uses
     unknown = np.isnan(X)
     X = np.where(unknown, rng.standard_normal(X.shape), X)
     n_unknown = int((unknown.any(axis=0) & first.read).sum())
@@ -321,8 +320,7 @@ def check_rows(
         may_lack = ~np.isnan(first.value) | isinstance(model.stages[0], TreeScores)
         missing = (rng.random(X.shape) < MISSING) & may_lack
         X = np.where(missing, first.missing, X)
-    within = is_within_queries(model.stages)
-    qid = np.arange(n_rows) // PER_QUERY if within else None
+    qid = np.arange(n_rows) // PER_QUERY if model.within_queries else None
     return CheckRows(X, qid, words, False, model.texts, doubt)
 
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ExportError
-from rankwise.export._model_stages import ModelStages, read_stages
-from rankwise.export._stages import WithinQuery, draw_rows, first_uses, linear_of
+from rankwise.export._endings import ModelStages, read_stages
+from rankwise.export._stages import WithinQuery, draw_rows, linear_of
 from rankwise.routing import last_step
 from rankwise.tables import plural
 
@@ -155,10 +155,8 @@ def fold(stages: ModelStages, names: tuple[str, ...], whose: str, model: Any) ->
             f"{whose} takes a model with one score per row: this one has {linear.weights.shape[1]} "
             "outputs. Fit a model to each column of y, or export it to ONNX."
         )
-    uses = first_uses(stages.stages, stages.n_features)
-    missing = {
-        name: float(value) for name, value in zip(names, uses.value, strict=True) if value == value
-    }
+    filled = zip(names, stages.uses.value.tolist(), strict=True)
+    missing = {name: value for name, value in filled if value == value}
     weights = linear.weights[:, 0]
     if not np.isfinite(weights).all():
         raise ExportError("The model has weights that are not finite numbers.")
