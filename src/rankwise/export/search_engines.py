@@ -152,8 +152,8 @@ PLUGIN_NORMALIZERS = {
     "min_max": ("minimum", "maximum"),
 }
 SOLR_NORMALIZERS = {
-    "standard": ("StandardNormalizer", "avg", "std"),
-    "min_max": ("MinMaxNormalizer", "min", "max"),
+    "standard": ("org.apache.solr.ltr.norm.StandardNormalizer", ("avg", "std")),
+    "min_max": ("org.apache.solr.ltr.norm.MinMaxNormalizer", ("min", "max")),
 }
 _RANK_FEATURE = re.compile(r"[A-Za-z_]\w*\([^()]*\)(\.\w+)*|[A-Za-z_]\w*(\.\w+)+")
 
@@ -310,10 +310,10 @@ def to_solr(
         norms = terms.normalizers
         for entry in listed:
             if entry["name"] in norms:
-                kind, first, second = norms[entry["name"]]
-                title, *keys = SOLR_NORMALIZERS[kind]
-                params = dict(zip(keys, (repr(first), repr(second)), strict=True))
-                entry["norm"] = {"class": f"org.apache.solr.ltr.norm.{title}", "params": params}
+                kind, *numbers = norms[entry["name"]]
+                title, keys = SOLR_NORMALIZERS[kind]
+                params = dict(zip(keys, map(repr, numbers), strict=True))
+                entry["norm"] = {"class": title, "params": params}
         body: dict[str, Any] = {"class": "org.apache.solr.ltr.model.LinearModel", "name": name}
         if store is not None:
             body["store"] = store
@@ -557,10 +557,14 @@ def elasticsearch_scores(text: str, features: Features) -> Array:
     definition = model["definition"]
     weights = json.loads(definition) if isinstance(definition, str) else definition
     norms = model.get("feature_normalizers", {})
-    unknown = [name for name in norms if name not in weights]
-    if unknown:
-        raise ExportError(f"feature_normalizers has {unknown[0]!r}, which has no weight.")
-    scale = {name: _elasticsearch_normalizer(norm) for name, norm in norms.items()}
+    scale = {}
+    for name, norm in norms.items():
+        if name not in weights:
+            raise ExportError(f"feature_normalizers has {name!r}, which has no weight.")
+        ((kind, params),) = norm.items()
+        if kind not in PLUGIN_NORMALIZERS:
+            raise ExportError(f"Normalizers are standard and min_max: got {kind!r}.")
+        scale[name] = _scale(kind, *(params[key] for key in PLUGIN_NORMALIZERS[kind]))
     return _float32_sum(weights, scale, features)
 
 
@@ -598,14 +602,11 @@ def solr_scores(text: str, features: Features) -> Array:
     for feature in model["features"]:
         if "norm" in feature:
             params = feature["norm"]["params"]
-            kind = feature["norm"]["class"].rpartition(".")[2]
             if not all(isinstance(value, str) for value in params.values()):
                 raise ExportError("Solr takes the parameters of normalizers as text.")
-            if kind == "StandardNormalizer":
-                scale[feature["name"]] = float(params["avg"]), float(params["std"])
-            else:
-                low, high = float(params["min"]), float(params["max"])
-                scale[feature["name"]] = low, high - low
+            kind = "standard" if "avg" in params else "min_max"
+            _, keys = SOLR_NORMALIZERS[kind]
+            scale[feature["name"]] = _scale(kind, *(float(params[key]) for key in keys))
     return _float32_sum({name: weights[name] for name in listed}, scale, features)
 
 
@@ -674,17 +675,15 @@ def json_scores(text: str, features: Features) -> Array:
     return np.asarray(weights @ filled + float(model["constant"]))
 
 
-def _elasticsearch_normalizer(norm: Any) -> tuple[float, float]:
-    ((kind, params),) = norm.items()
-    if kind == "standard":
-        if not params["standard_deviation"] > 0:
-            raise ExportError("The standard deviation of a normalizer must be above 0.")
-        return params["mean"], params["standard_deviation"]
-    if kind == "min_max":
-        if not params["maximum"] > params["minimum"]:
-            raise ExportError("The maximum of a normalizer must be above its minimum.")
-        return params["minimum"], params["maximum"] - params["minimum"]
-    raise ExportError(f"Normalizers are standard and min_max: got {kind!r}.")
+def _scale(kind: str, first: float, second: float) -> tuple[float, float]:
+    """What a normalizer subtracts, and what it divides by."""
+    width = second - first if kind == "min_max" else second
+    if not width > 0:
+        raise ExportError(
+            "The standard deviation of a normalizer must be above 0, and its maximum above its "
+            "minimum."
+        )
+    return first, width
 
 
 def _body(text: Any) -> Any:

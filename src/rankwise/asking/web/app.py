@@ -69,7 +69,9 @@ _HOURS = 12
 _PAGE = 50  # answers on a page
 _SHOWN = 200  # items, the best ones: the page is loaded every few seconds
 Fields = dict[str, Any]
+Show = Callable[[Request, Visitor], Response]
 Read = Callable[[Request], Awaitable[tuple[Visitor, Fields]]]
+Act = Callable[[Request, Visitor, Fields], Response]
 
 
 def make_app(
@@ -125,13 +127,13 @@ class Pages:
         self.session, self.door = session, door
 
     def routes(self) -> list[Route]:
-        for_all = {
+        for_all: dict[str, Show] = {
             "/": self.ask,
             "/image/{name}": self.image,
             "/api/schema": lambda request, visitor: JSONResponse(schema()),
             "/api/progress": self.api_progress,
         }
-        for_organizer = {
+        for_organizer: dict[str, Show] = {
             "/share": self.share,
             "/export/{name}": self.download,
             "/organizer": partial(self.overview, "organizer.html"),
@@ -140,19 +142,21 @@ class Pages:
             "/api/ranking": self.api_ranking,
             "/api/answers": self.api_answers,
         }
-        forms = {"/answer": self.save, "/undo": self.undo}
-        acts = (self.rater, self.drop, self.item, self.upload)
-        acts += (self.pause, self.withdraw, self.change)
-        bodies = {
-            "/api/question": self.api_question,
-            "/api/answer": self.api_answer,
-            "/api/undo": self.api_undo,
+        of_raters, of_organizer = self.door.read_form, partial(self.door.read_form, organizer=True)
+        writes: dict[str, tuple[Read, Act]] = {
+            "/answer": (of_raters, self.save),
+            "/undo": (of_raters, self.undo),
+            "/organizer/rater": (of_organizer, self.rater),
+            "/organizer/drop": (of_organizer, self.drop),
+            "/organizer/item": (of_organizer, self.item),
+            "/organizer/upload": (of_organizer, self.upload),
+            "/organizer/pause": (of_organizer, self.pause),
+            "/organizer/withdraw": (of_organizer, self.withdraw),
+            "/organizer/change": (of_organizer, self.change),
+            "/api/question": (self.door.read_json, self.api_question),
+            "/api/answer": (self.door.read_json, self.api_answer),
+            "/api/undo": (self.door.read_json, self.api_undo),
         }
-        read, read_json = self.door.read_form, self.door.read_json
-        organizer: Read = partial(read, organizer=True)
-        writes = [(path, read, act) for path, act in forms.items()]
-        writes += [(f"/organizer/{act.__name__}", organizer, act) for act in acts]
-        writes += [(path, read_json, act) for path, act in bodies.items()]
         return [
             Route("/start", self.start),
             Route("/static/{name}", self.static),
@@ -161,20 +165,16 @@ class Pages:
                 Route(path, self._reading(act, organizer=True))
                 for path, act in for_organizer.items()
             ),
-            *(Route(path, self._writing(*how), methods=["POST"]) for path, *how in writes),
+            *(Route(path, self._writing(*how), methods=["POST"]) for path, how in writes.items()),
         ]
 
-    def _reading(
-        self, act: Callable[[Request, Visitor], Response], *, organizer: bool = False
-    ) -> Callable[[Request], Response]:
+    def _reading(self, act: Show, *, organizer: bool = False) -> Callable[[Request], Response]:
         def route(request: Request) -> Response:
             return act(request, self.door.visitor(request, organizer=organizer))
 
         return route
 
-    def _writing(
-        self, read: Read, act: Callable[[Request, Visitor, Fields], Response]
-    ) -> Callable[[Request], Awaitable[Response]]:
+    def _writing(self, read: Read, act: Act) -> Callable[[Request], Awaitable[Response]]:
         async def route(request: Request) -> Response:
             return await run_in_threadpool(act, request, *await read(request))
 

@@ -146,28 +146,25 @@ class Doorkeeper:
 
     def visitor(self, request: Request, *, organizer: bool = False) -> Visitor:
         """Who sends a request, by its cookie or its Authorization header."""
-        found = self._visitor(*self._sender(request))
-        if organizer and not found.is_organizer:
-            raise HTTPException(403, "This page is for the organizer.")
-        return found
-
-    def _sender(self, request: Request) -> tuple[str, str]:
-        """The organizer or the number of a rater, and the cookie."""
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
-            who = self._who(key.strip())
+            cookie, who = "", self._who(key.strip())
             if who is None:
                 raise HTTPException(403, "This key is not known.")
-            return who, ""
-        cookie = request.cookies.get(self.cookie_name, "")
-        who = cookie.rpartition(".")[0]
-        if not cookie or not same(cookie, self._cookie(who)):
-            raise HTTPException(
-                403,
-                "Open the link that rankwise ask printed when it started, or the personal link "
-                "that you were sent.",
-            )
-        return who, cookie
+        else:
+            cookie = request.cookies.get(self.cookie_name, "")
+            who = cookie.rpartition(".")[0]
+            if not cookie or not same(cookie, self._cookie(who)):
+                raise HTTPException(
+                    403,
+                    "Open the link that rankwise ask printed when it started, or the personal link "
+                    "that you were sent.",
+                )
+        if who == "organizer":
+            return Visitor(self.ORGANIZER, True, cookie)
+        if organizer:
+            raise HTTPException(403, "This page is for the organizer.")
+        return Visitor(self.session.raters[int(who.removeprefix("rater"))].name, False, cookie)
 
     async def read_form(
         self, request: Request, *, organizer: bool = False
@@ -219,11 +216,6 @@ class Doorkeeper:
             if same(key, rater.key):
                 return f"rater{number}"
         return None
-
-    def _visitor(self, who: str, cookie: str) -> Visitor:
-        if who == "organizer":
-            return Visitor(self.ORGANIZER, True, cookie)
-        return Visitor(self.session.raters[int(who.removeprefix("rater"))].name, False, cookie)
 
     def _cookie(self, who: str) -> str:
         return f"{who}.{self.session.sign('cookie', who)}"
