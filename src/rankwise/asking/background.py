@@ -19,8 +19,7 @@ from typing import Any
 
 from rankwise.asking.goals import Pair
 from rankwise.asking.item_model import ItemModel
-from rankwise.asking.ledger import Ledger
-from rankwise.asking.log import Entry
+from rankwise.asking.log import Entry, Ledger
 from rankwise.asking.session import Refused, Session
 from rankwise.asking.standings import RunningFit, Standing
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rankwise.asking.items import Item
-from rankwise.asking.ledger import OUTCOMES, Answer
+from rankwise.asking.log import OUTCOMES, Answer
 from rankwise.asking.session import Session
 from rankwise.asking.standings import Ranking
 from rankwise.errors import DataError

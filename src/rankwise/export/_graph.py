@@ -16,11 +16,8 @@ from rankwise.gp.process import OnColumns
 from rankwise.kernels.functions import NamedKernel, PairFunction, Precomputed
 from rankwise.kernels.products import has_own_parts
 
-OPSET = 18  # from which on all reductions take their axes as an input
-ML, ML_OPSET = "ai.onnx.ml", 5  # trees with float64 outputs, and texts
+ML = "ai.onnx.ml"  # operators for trees and texts
 KINDS = {"float32": 1, "float64": 11}  # numbers of ONNX
-IR_VERSION = 8  # the oldest with this operator set
-LARGEST = 2**31 - 2**20  # bytes of a protobuf message
 IN_FLOAT32 = ("rbf", "laplacian")
 """Named kernels of differences of rows, which keep their digits in float32."""
 
@@ -176,57 +173,6 @@ class Value:
         )
         start, columns = self.zeros(n_points), self.apply("Transpose", perm=[1, 0])
         return start.apply("Scan", columns, points.T, body=body, num_scan_inputs=2)
-
-
-def onnx_model(
-    graph: Graph,
-    outputs: dict[str, Value],
-    *,
-    n_numbers: int,
-    n_texts: int,
-    n_outputs: int,
-    dtype: Any,
-    properties: Any,
-) -> Any:
-    """An ONNX model of a graph with the inputs X and text and these outputs, as `onnx.ModelProto`.
-
-    Inputs without columns are left out. A value of the outputs has the shape (rows,), or (rows,
-    n_outputs) for several.
-    """
-    onnx = require_onnx()
-    n_bytes = sum(array.nbytes for array in graph.constants.values())
-    if n_bytes > LARGEST:
-        raise ExportError(
-            f"An ONNX file holds at most 2 GiB, and this model has {n_bytes / 2**30:.1f} GiB of "
-            "numbers. Use a ranker on landmarks, such as SparseRankRLS."
-        )
-    helper = onnx.helper
-    kind = KINDS[np.dtype(dtype).name]
-    shape = ["rows"] if n_outputs == 1 else ["rows", n_outputs]
-    inputs = [("X", kind, ["rows", n_numbers])] if n_numbers else []
-    if n_texts:
-        inputs.append(("text", onnx.TensorProto.STRING, ["rows", n_texts]))
-    nodes = [
-        helper.make_node(node.op, node.inputs, [node.output], domain=node.domain, **node.attributes)
-        for node in graph.nodes
-    ]
-    nodes += [helper.make_node("Identity", [value.name], [name]) for name, value in outputs.items()]
-    made = helper.make_graph(
-        nodes,
-        "rankwise",
-        [helper.make_tensor_value_info(*given) for given in inputs],
-        [helper.make_tensor_value_info(name, kind, shape) for name in outputs],
-        [onnx.numpy_helper.from_array(array, name) for name, array in graph.constants.items()],
-    )
-    opsets = [helper.make_opsetid("", OPSET)]
-    if graph.has_ml:
-        opsets.append(helper.make_opsetid(ML, ML_OPSET))
-    model = helper.make_model(
-        made, producer_name="rankwise", opset_imports=opsets, ir_version=IR_VERSION
-    )
-    helper.set_model_props(model, properties)
-    onnx.checker.check_model(model)
-    return model
 
 
 def require_onnx(package: str = "onnx") -> Any:

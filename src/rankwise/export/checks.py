@@ -68,12 +68,10 @@ class CheckRows:
         if self.qid is None:
             return score(self.X)
         groups = QueryGroups.of(self.qid, len(self.X))
-        parts = [
-            (rows, score(self.X[rows])) for rows in np.split(groups.order, groups.indptr[1:-1])
-        ]
-        out = np.empty((len(self.X), parts[0][1].shape[1]))
-        for rows, values in parts:
-            out[rows] = values
+        queries = np.split(groups.order, groups.indptr[1:-1])
+        found = np.concatenate([score(self.X[rows]) for rows in queries])
+        out = np.empty_like(found)
+        out[groups.order] = found
         return out
 
 

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.backends.arrays import Array
 from rankwise.errors import ExportError
 from rankwise.export._endings import ModelStages, read_stages, score_stages
-from rankwise.export._graph import KINDS, OPSET, Graph, Value, onnx_model, require_onnx
+from rankwise.export._graph import KINDS, ML, Graph, Value, require_onnx
 from rankwise.export._stages import emit_all, emit_numbers, transformer_stages
 from rankwise.export.checks import (
     TOLERANCE,
@@ -28,6 +28,10 @@ from rankwise.export.checks import (
 from rankwise.export.linear_model import feature_names
 from rankwise.parameters import Choice, check_value
 
+OPSET = 18  # from which on all reductions take their axes as an input
+ML_OPSET = 5  # trees with float64 outputs, and texts
+IR_VERSION = 8  # the oldest with this operator set
+LARGEST = 2**31 - 2**20  # bytes of a protobuf message
 WANTED = 1e-5  # the relative difference above which float32 is not good enough, where we choose
 FORMS = [("float32", "float32"), ("float32", "float64"), ("float64", "float64")]
 """Precision of input and output, and of the arithmetic in between: the smallest first."""
@@ -177,26 +181,50 @@ def append_scores(
 
 
 def _made(stages: ModelStages, names: tuple[str, ...], precision: str, arithmetic: str) -> bytes:
-    graph, texts = Graph(np.dtype(arithmetic)), stages.texts
-    x = emit_numbers(graph, texts, stages.n_features, KINDS[precision])
+    """An ONNX file with the inputs X and text, if there are columns for them."""
+    onnx = require_onnx()
+    graph, texts, kind = Graph(np.dtype(arithmetic)), stages.texts, KINDS[precision]
+    x = emit_numbers(graph, texts, stages.n_features, kind)
     outputs = append_scores(stages.stages, x, precision, flat=True)
+    n_bytes = sum(array.nbytes for array in graph.constants.values())
+    if n_bytes > LARGEST:
+        raise ExportError(
+            f"An ONNX file holds at most 2 GiB, and this model has {n_bytes / 2**30:.1f} GiB of "
+            "numbers. Use a ranker on landmarks, such as SparseRankRLS."
+        )
     numbers = [name for k, name in enumerate(names) if k not in texts]
     properties = {
         "features": json.dumps(numbers, ensure_ascii=False),
         "rankwise": version("rankwise"),
         "rows": "all rows of one query" if stages.within_queries else "any rows",
     }
+    inputs = [("X", kind, ["rows", len(numbers)])] if numbers else []
     if texts:
         properties["text"] = json.dumps([names[k] for k in texts], ensure_ascii=False)
-    model = onnx_model(
-        graph,
-        outputs,
-        n_numbers=len(numbers),
-        n_texts=len(texts),
-        n_outputs=stages.stages[-1].n_outputs,
-        dtype=precision,
-        properties=properties,
+        inputs.append(("text", onnx.TensorProto.STRING, ["rows", len(texts)]))
+    n_outputs = stages.stages[-1].n_outputs
+    shape = ["rows"] if n_outputs == 1 else ["rows", n_outputs]
+    make, info = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    nodes = [
+        make(node.op, node.inputs, [node.output], domain=node.domain, **node.attributes)
+        for node in graph.nodes
+    ]
+    made = onnx.helper.make_graph(
+        nodes + [make("Identity", [value.name], [name]) for name, value in outputs.items()],
+        "rankwise",
+        [info(*given) for given in inputs],
+        [info(name, kind, shape) for name in outputs],
+        [onnx.numpy_helper.from_array(array, name) for name, array in graph.constants.items()],
     )
+    opsets = {"": OPSET, ML: ML_OPSET} if graph.has_ml else {"": OPSET}
+    model = onnx.helper.make_model(
+        made,
+        producer_name="rankwise",
+        opset_imports=[onnx.helper.make_opsetid(*opset) for opset in opsets.items()],
+        ir_version=IR_VERSION,
+    )
+    onnx.helper.set_model_props(model, properties)
+    onnx.checker.check_model(model)
     return bytes(model.SerializeToString())
 
 

@@ -32,8 +32,7 @@ from rankwise import __version__
 from rankwise.asking import session_exports
 from rankwise.asking.background import Background
 from rankwise.asking.items import IMAGE_TYPES, TEXT_TYPES, Item, file_item, read_items
-from rankwise.asking.ledger import OUTCOMES
-from rankwise.asking.log import NotSavedError
+from rankwise.asking.log import OUTCOMES, NotSavedError
 from rankwise.asking.session import AlreadyAnswered, Question, Refused, Session
 from rankwise.asking.web.guards import LARGEST_BODY, Doorkeeper, Guard, Visitor, as_number
 from rankwise.errors import DataError, ParameterError, RankwiseError
