@@ -17,7 +17,7 @@ from rankwise.auto.auto_ranker import AutoRanker
 from rankwise.backends.arrays import Array, Index, is_sparse, to_host
 from rankwise.boosted.boosted_ranker import BoostedRanker
 from rankwise.errors import DataError, ExportError
-from rankwise.estimators.least_squares.base import LeastSquaresRanker
+from rankwise.estimators.base import LeastSquaresRanker
 from rankwise.export._graph import IN_FLOAT32, ML, Value, kernel_values
 from rankwise.export._stages import (
     Affine,
@@ -42,7 +42,7 @@ from rankwise.export._stages import (
 from rankwise.gp.inference import CONSTANT
 from rankwise.gp.pairwise_gp import PairwiseGP
 from rankwise.gp.process import ConditionedProcess
-from rankwise.kernels.functions import NamedKernel
+from rankwise.kernels import NamedKernel
 from rankwise.model_selection.meta_rankers import MeanRanker
 from rankwise.scaling import ColumnStandard
 from rankwise.svm.rank_svm import RankSVM

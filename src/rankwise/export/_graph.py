@@ -13,8 +13,7 @@ from sklearn.gaussian_process import kernels as gp
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import ExportError, MissingExtraError
 from rankwise.gp.process import OnColumns
-from rankwise.kernels.functions import NamedKernel, PairFunction, Precomputed
-from rankwise.kernels.products import has_own_parts
+from rankwise.kernels import NamedKernel, PairFunction, Precomputed, has_own_parts
 
 ML = "ai.onnx.ml"  # operators for trees and texts
 KINDS = {"float32": 1, "float64": 11}  # numbers of ONNX

@@ -12,7 +12,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, is_sparse, to_host
 from rankwise.errors import DataError, ExportError, RankwiseWarning
-from rankwise.estimators.least_squares.rankrls import RankRLS
+from rankwise.estimators.rankrls import RankRLS
 from rankwise.export._endings import ModelStages, read_stages
 from rankwise.export._stages import WithinQuery, draw_rows, linear_of
 from rankwise.metrics import disagreement_error, ndcg
