@@ -715,21 +715,15 @@ def _column_numbers(step: ColumnTransformer) -> dict[str, Any]:
     """Which columns each transformer of a ColumnTransformer gets."""
     every = np.arange(step.n_features_in_)
     names = {name: k for k, name in enumerate(getattr(step, "feature_names_in_", ()))}
-
-    def number(column: Any) -> int:
-        return names[column] if isinstance(column, str) else int(every[column])
-
     found = {}
     for name, _, columns in step.transformers_:
         if isinstance(columns, slice):
-            start, stop = columns.start, columns.stop
-            start = names[start] if isinstance(start, str) else start
-            stop = names[stop] + 1 if isinstance(stop, str) else stop  # included, as in pandas
-            found[name] = every[slice(start, stop, columns.step)]
+            start, stop = (names.get(end, end) for end in (columns.start, columns.stop))
+            stop = stop + 1 if columns.stop in names else stop  # included, as in pandas
+            found[name] = every[start : stop : columns.step]
             continue
-        listed = [columns] if isinstance(columns, str | int) else np.asarray(columns).tolist()
-        if listed and isinstance(listed[0], bool):
-            found[name] = np.flatnonzero(listed)
-        else:
-            found[name] = np.array([number(column) for column in listed], dtype=np.intp)
+        listed = np.atleast_1d(columns)
+        if listed.dtype.kind in "OU":
+            listed = np.array([names[column] for column in listed.tolist()])
+        found[name] = every[listed] if len(listed) else every[:0]
     return found

@@ -50,18 +50,18 @@ class CheckRows:
 
     def scores(self, model: Any, names: tuple[str, ...] | None) -> Array:
         """The scores of the model itself, of shape (n_rows, n_outputs)."""
-        with warnings.catch_warnings():  # of rows far from the training rows, as these may be
-            warnings.simplefilter("ignore")
-            X = with_texts(self.X, self.texts, names)
-            return _columns(predict_with_queries(model, X, self.qid))
+        return self._predicted(names, lambda X: predict_with_queries(model, X, self.qid))
 
     def deviations(self, model: Any, names: tuple[str, ...] | None) -> Array:
         """The standard deviations of a Gaussian process, or of a pipeline that ends in one."""
         model = getattr(model, "best_estimator_", model)
-        with warnings.catch_warnings():
+        return self._predicted(names, lambda X: model.predict(X, return_std=True)[1])
+
+    def _predicted(self, names: tuple[str, ...] | None, predict: Callable[[Any], Any]) -> Array:
+        with warnings.catch_warnings():  # of rows far from the training rows, as these may be
             warnings.simplefilter("ignore")
-            X = with_texts(self.X, self.texts, names)
-            return _columns(model.predict(X, return_std=True)[1])
+            found = predict(with_texts(self.X, self.texts, names))
+        return np.asarray(to_host(found), dtype=np.float64).reshape(len(self.X), -1)
 
     def by_query(self, score: Callable[[Array], Array]) -> Array:
         """The scores of a function that takes the rows of one query at a time."""
@@ -347,11 +347,6 @@ def _given_rows(rows: Any, model: ModelStages, names: tuple[str, ...]) -> Array:
             f"{X.shape}."
         )
     return X
-
-
-def _columns(values: Any) -> Array:
-    array = np.asarray(to_host(values), dtype=np.float64)
-    return array.reshape(len(array), -1)
 
 
 @dataclass(frozen=True, repr=False)

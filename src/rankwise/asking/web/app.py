@@ -464,12 +464,8 @@ def _number(form: Fields, name: str) -> int:
 
 def _per_hour(times: list[float]) -> list[int]:
     """Answers in each of the last hours; answers from a clock that was set back count as now."""
-    now, counts = time.time(), [0] * _HOURS
-    for when in times:
-        ago = max(0, int((now - when) // 3600))
-        if ago < _HOURS:
-            counts[_HOURS - 1 - ago] += 1
-    return counts
+    ago = [max(0, int((time.time() - when) // 3600)) for when in times]
+    return [ago.count(hours) for hours in reversed(range(_HOURS))]
 
 
 def _when(seconds: float) -> str:
