@@ -94,7 +94,7 @@ class Worker:
     def __init__(self) -> None:
         one = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         path = os.pathsep.join(part for part in sys.path if part)
-        self._process = subprocess.Popen(
+        self._process: Any = subprocess.Popen(
             [sys.executable, "-P", "-c", _PROGRAM],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -109,8 +109,6 @@ class Worker:
         OSError or EOFError
             If the process has ended.
         """
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         pickle.dump(job, self._process.stdin)
         self._process.stdin.flush()
         try:
@@ -128,11 +126,8 @@ class Worker:
         """Kill the process, and close the pipes, which nobody may be using."""
         self.kill()
         for pipe in (self._process.stdin, self._process.stdout):
-            assert pipe is not None
-            try:
+            with suppress(OSError):  # what was not sent
                 pipe.close()
-            except OSError:  # what was not sent
-                continue
 
 
 def serve() -> None:

@@ -197,6 +197,8 @@ class ItemModel:
     features : ndarray of shape (n_items, n_features), optional
     """
 
+    gp: PairwiseGP  # after a fit
+
     def __init__(self, n_items: int, features: Array | None = None) -> None:
         self.n_items = n_items
         self.X = np.arange(float(n_items))[:, None]
@@ -205,7 +207,6 @@ class ItemModel:
             scaled = _standardized(features)
             self._columns = scaled.shape[1]
             self.X = np.hstack((self.X, scaled))
-        self.gp: PairwiseGP | None = None
 
     def fit(self, comparisons: Sequence[Comparison]) -> ItemModel:
         """Learn from comparisons; their order does not matter."""
@@ -225,7 +226,6 @@ class ItemModel:
 
     def tell(self, comparisons: Sequence[Comparison]) -> None:
         """Learn from further comparisons, without a new choice of hyperparameters."""
-        assert self.gp is not None
         if not comparisons:
             return
         rater = None if self.gp.raters_ is None else [c.rater for c in comparisons]
@@ -234,13 +234,11 @@ class ItemModel:
 
     def scores(self) -> DenseScores:
         """Mean and covariance of scores, in units of the noise of an answer."""
-        assert self.gp is not None
         mean, covariance = self.gp.training_moments()
         return DenseScores(mean.copy(), covariance.copy())
 
     def held_out(self) -> HeldOutAnswers:
         """What all other answers say about each answer, in the order of the fit."""
-        assert self.gp is not None
         if not len(self.gp.pairs_):
             return HeldOutAnswers(np.zeros(0), np.zeros(0), np.zeros(0))
         held_out, margin, slips = self.gp.leave_one_out(), self.gp.margin_, self.gp.flips_
@@ -252,7 +250,6 @@ class ItemModel:
     @property
     def slips(self) -> float:
         """The share of slips among answers."""
-        assert self.gp is not None
         return float(self.gp.flips_)
 
     def _kernel(self) -> Any:

@@ -149,6 +149,9 @@ class _Gallery:
             for caption, source in self.pictures
         )
 
+    def to_markdown(self) -> str:
+        return "\n".join(f"- {caption}" for caption, _ in self.pictures)
+
 
 def _pictures(session: Session, ranking: Ranking, items: dict[str, Item]) -> list[tuple[str, str]]:
     found = []

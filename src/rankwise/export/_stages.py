@@ -714,7 +714,7 @@ def _(step: QueryScaler, n_columns: int) -> list[Stage]:
 def _column_numbers(step: ColumnTransformer) -> dict[str, Any]:
     """Which columns each transformer of a ColumnTransformer gets."""
     every = np.arange(step.n_features_in_)
-    names = {name: k for k, name in enumerate(getattr(step, "feature_names_in_", ()))}
+    names: Any = {name: k for k, name in enumerate(getattr(step, "feature_names_in_", ()))}
     found = {}
     for name, _, columns in step.transformers_:
         if isinstance(columns, slice):
