@@ -410,29 +410,20 @@ def _scaling_stages(ranker: LeastSquaresRanker) -> list[Any]:
 
 def _trees(ranker: BoostedRanker) -> TreeScores:
     """The trees of LightGBM, in one list of nodes."""
-    nodes: list[list[float]] = []  # feature, threshold, missing, first and second child
+    nodes: list[list[float]] = []  # feature, missing, first and second child, threshold
     leaves: list[float] = []
     roots = []
-
-    def number(tree: dict[str, Any], waiting: list[Any]) -> int:
-        """The number of a node, which is described later, or -1 - k for leaf k."""
-        if "leaf_value" in tree:
-            leaves.append(tree["leaf_value"])
-            return -len(leaves)
-        nodes.append([])
-        waiting.append((len(nodes) - 1, tree))
-        return len(nodes) - 1
-
     for info in ranker.booster_.dump_model()["tree_info"]:
-        waiting: list[Any] = []
-        root = number(info["tree_structure"], waiting)
-        if root < 0:  # a tree without a split: both sides lead to its leaf
-            roots.append(len(nodes))
-            nodes.append([0, 0.0, 1, root, root])
-            continue
+        root, leaf, waiting = len(nodes), len(leaves), [info["tree_structure"]]
         roots.append(root)
+        leaves += [0.0] * info["num_leaves"]
+        # A tree without a split has a node, and both sides lead to its leaf.
+        nodes += [[0, 1, -1 - leaf, -1 - leaf, 0.0]] * max(1, info["num_leaves"] - 1)
         while waiting:
-            k, tree = waiting.pop()
+            tree = waiting.pop()
+            if "leaf_value" in tree:
+                leaves[leaf + tree.get("leaf_index", 0)] = tree["leaf_value"]
+                continue
             if tree["decision_type"] != "<=" or tree["missing_type"] not in ("None", "NaN"):
                 raise ExportError(
                     "Trees with splits of categories or with zeros as missing values cannot be "
@@ -441,19 +432,18 @@ def _trees(ranker: BoostedRanker) -> TreeScores:
             at = float(tree["threshold"])
             is_filled = tree["missing_type"] == "None"  # a missing value is read as 0
             goes_first = at >= 0.0 if is_filled else bool(tree["default_left"])
-            children = [number(tree[side], waiting) for side in ("left_child", "right_child")]
-            nodes[k] = [tree["split_feature"], at, goes_first, *children]
-    feature, threshold, missing, first, second = np.array(nodes, dtype=np.float64).T
-    return TreeScores(
-        feature.astype(np.int64),
-        threshold,
-        missing.astype(np.int64),
-        first.astype(np.int64),
-        second.astype(np.int64),
-        np.array(roots),
-        np.array(leaves, dtype=np.float64),
-        ranker.n_features_in_,
-    )
+            children = [tree["left_child"], tree["right_child"]]
+            numbers = [
+                -1 - leaf - child["leaf_index"] if "leaf_value" in child
+                else root + child["split_index"]
+                for child in children
+            ]  # fmt: skip
+            nodes[root + tree["split_index"]] = [tree["split_feature"], goes_first, *numbers, at]
+            waiting += children
+    *whole, threshold = np.array(nodes, dtype=np.float64).T
+    feature, missing, first, second = np.array(whole).astype(np.int64)
+    found = (feature, threshold, missing, first, second, np.array(roots))
+    return TreeScores(*found, np.array(leaves, dtype=np.float64), ranker.n_features_in_)
 
 
 def _expansion(kernel: Any, points: Any, weights: Array, constant: Array) -> KernelScores:
