@@ -309,7 +309,8 @@ def _ranks(x: Value) -> Value:
     """The mean sign of the differences from other rows, halved: O(rows^2 columns) memory."""
     one, two = (x.apply("Unsqueeze", np.array([axis])) for axis in (1, 0))
     total = (one - two).apply("Sign").apply("ReduceSum", np.array([1]), keepdims=0)
-    others = (x.zeros(1) + 1.0).reduced("ReduceSum", 0) - 1.0
+    ones = x.columns(np.array([0])) * 0.0 + 1.0
+    others = ones.reduced("ReduceSum", 0) - 1.0
     return total / (others.apply("Max", 1.0) * 2.0)
 
 
