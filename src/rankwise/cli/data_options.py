@@ -367,11 +367,10 @@ def check_width(X: Any, path: Path, whose: str) -> None:
     n_features, found = X.shape[1], int(used.max(initial=-1)) + 1
     if found == n_features:
         return
-    words = f"{path} has no values beyond feature {found:,}, but {whose} has {n_features:,}"
+    words = f"{path} has only zeros beyond feature {found:,}, but {whose} has {n_features:,}"
     if 2 * found < n_features:
         raise DataError(
-            f"{words}: do they belong together? If the others are 0 in all rows, confirm it by "
-            f"--features {n_features}."
+            f"{words}: do they belong together? If they do, confirm it by --features {n_features}."
         )
     complain("warning", f"{words}: the missing ones are read as 0.")
 

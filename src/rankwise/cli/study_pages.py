@@ -41,7 +41,7 @@ from rankwise.plots import (
     plot_roc,
     plot_win_matrix,
 )
-from rankwise.plots.item_plots import rank_intervals
+from rankwise.plots.items import rank_intervals
 from rankwise.report import Facts, Figure, Section, Text
 from rankwise.tables import Column, Table, plural
 
