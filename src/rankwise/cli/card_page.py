@@ -12,7 +12,7 @@ from rankwise import AutoRanker, PairwiseGP, RankingSearchCV, __version__
 from rankwise.cli.contents import data_facts, model_facts
 from rankwise.cli.data_options import in_one_line, scores_of
 from rankwise.errors import ExportError
-from rankwise.estimators._scaling import scales_within_queries
+from rankwise.estimators.ranker_rows import scales_within_queries
 from rankwise.export import feature_weights
 from rankwise.graph import QueryGroups
 from rankwise.metric_names import described, metric_label
