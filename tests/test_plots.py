@@ -92,15 +92,6 @@ def test_the_axis_includes_an_alpha_of_zero(alphas, scale):
     ax.figure.canvas.draw()
 
 
-@pytest.mark.parametrize(
-    ("alpha", "text"),
-    [(1e3, "1000"), (21544.3, "21500"), (0.0316228, "0.0316"), (1e7, "1e7"), (1.234e-5, "1.23e-5")],
-)
-def test_alphas_in_labels_are_short(alpha, text):
-    ax = plot_alpha_path([alpha], {"a": [1.0]})
-    assert labels(ax) == [f"a: best 1.000 at α = {text}"]
-
-
 def test_hold_out_of_pairs_is_an_error_or_an_auc():
     result = pairs_held_out(0.3, 0.2, 0.4)
     ax = plot_hold_out(result)

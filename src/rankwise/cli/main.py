@@ -75,12 +75,12 @@ def demo(
         model = save_model(experiment.rankers[0].ranker, out / "model.rankwise")
         for name, part in experiment.parts.items():
             write_letor(out / f"{name}.txt", part.X, part.y, part.qid)
-        report = write_report(experiment, real, out / "report.html")
     show(comparison(experiment))
     for tuned in experiment.rankers:
         say(f"{tuned.name}: alpha = {tuned.alpha:.4g}, chosen on the validation queries")
+    report = out / "report.html"
     print(f"\nreport  {report}\nmodel   {model}\ndata    {out}/train.txt, valid.txt, test.txt")
-    note(f"\nOpen {report.resolve().as_uri()}")
+    write_report(experiment, real, report)
     note(f"Next: rankwise evaluate {model} {out / 'test.txt'}", wrap=False)
 
 

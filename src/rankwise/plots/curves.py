@@ -215,7 +215,7 @@ def _draw(
             )
     draw_curve(ax, i, *at, "_best", ms=10, mew=1.8, mfc="none", zorder=4)
     ax.axvline(alphas[best], color=color, lw=1, ls=(0, (2, 3)), alpha=0.6, zorder=1)
-    text += f" at α = {_short(alphas[best])}"
+    text += f" at α = {alphas[best]:.4g}"
     if len(x) > 1 and alphas[best] in (x[0], x[-1]):
         largest = alphas[best] == x[-1]
         ax.margins(x=0.1)  # room for the arrow
@@ -231,15 +231,6 @@ def _draw(
 def _digits(value: float) -> str:
     """Three decimals; four digits for large numbers."""
     return f"{value:.3f}" if abs(value) < 10 else f"{value:,.4g}"
-
-
-def _short(alpha: float) -> str:
-    """Three digits, without an exponent where that is short."""
-    rounded = float(f"{alpha:.3g}")
-    if 1e-3 <= alpha < 1e5:
-        return np.format_float_positional(rounded, trim="-")
-    digits, _, exponent = f"{alpha:.3g}".partition("e")
-    return f"{digits}e{int(exponent)}" if exponent else digits
 
 
 def plot_scree(ranker: Any, *, scale: str = "linear", ax: Axes | None = None) -> Axes:

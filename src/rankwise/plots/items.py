@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse.csgraph import connected_components, laplacian
 
 from rankwise.errors import DataError
 from rankwise.parameters import AnyOf, Whole, check_value
@@ -316,21 +316,16 @@ def _across(
     Within a group, items follow the eigenvector of the Laplacian with the smallest positive
     eigenvalue, after removing the heights, which are shown already.
     """
-    across = np.zeros(len(height))
-    start = 0.0
-    links = (counts + counts.T).toarray()
+    across, items_before = np.zeros(len(height)), 0
     for g in range(group.max() + 1):
         items = used[group == g]
-        W = np.minimum(links[np.ix_(items, items)], 1.0)
-        np.fill_diagonal(W, 0.0)
-        L = np.diag(W.sum(axis=1)) - W
-        known = np.column_stack((np.ones(len(items)), height[items]))
-        Q = np.linalg.qr(known)[0]
+        W = np.sign((counts + counts.T).toarray()[np.ix_(items, items)])
+        Q = np.linalg.qr(np.column_stack((np.ones(len(items)), height[items])))[0]
         P = np.eye(len(items)) - Q @ Q.T
-        _, vectors = np.linalg.eigh(P @ L @ P + 1e3 * len(items) * (Q @ Q.T))
-        order = np.argsort(np.argsort(vectors[:, 0], kind="stable"))
-        across[items] = start + order
-        start += len(items) + 1.0
+        _, vectors = np.linalg.eigh(P @ laplacian(W) @ P + 1e3 * len(items) * (Q @ Q.T))
+        across[items[np.argsort(vectors[:, 0], kind="stable")]] = np.arange(len(items))
+        across[items] += items_before + g
+        items_before += len(items)
     return across
 
 
