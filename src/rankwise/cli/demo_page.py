@@ -34,6 +34,7 @@ from rankwise.report import (
 )
 
 ALPHAS = np.logspace(-1, 6, 29)
+BOLD = Text("The best value in each row is bold.")
 N_QUERIES = {"train": 40, "valid": 60, "test": 120}
 
 
@@ -123,7 +124,7 @@ def comparison(experiment: Experiment) -> Table:
         {tuned.name: tuned.evaluation for tuned in experiment.rankers},
         metrics=("NDCG@1", "NDCG@5", "NDCG@10", "NDCG", "disagreement", "Kendall tau_b"),
         title=f"{experiment.n_queries('test')} test queries, {len(test.y):,} rows",
-        note="p: two-sided paired Wilcoxon signed-rank test over queries. Bold: the best values.",
+        note="p: two-sided paired Wilcoxon signed-rank test over queries.",
     )
 
 
@@ -139,7 +140,7 @@ def write_report(experiment: Experiment, real: Experiment, path: Path) -> None:
         Section("", [_results(experiment)]),
         Section("The problem", _problem(experiment)),
         Section("Choosing the regularization", _tuning(experiment)),
-        Section("On new queries", [comparison(experiment), *_test(experiment)]),
+        Section("On new queries", [comparison(experiment), BOLD, *_test(experiment)]),
         Section("Where there is only one query, nothing is lost", _real(real)),
         Section("Next steps", _commands(path.parent)),
     ]

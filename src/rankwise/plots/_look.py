@@ -169,7 +169,7 @@ def draw_curve(
     """Draw curve number i, from the fifth on dashed, and a band that is `half` as wide each way."""
     color, marker = look(i)
     dashes = "-" if i < len(COLORS) else (0, (4, 2))
-    looks = {"marker": marker, "ms": 4, "lw": 1.8, "ls": dashes, "zorder": 3}
+    looks: dict[str, Any] = {"marker": marker, "ms": 4, "lw": 1.8, "ls": dashes, "zorder": 3}
     ax.plot(x, y, color=color, label=label, **looks | style)
     if half is not None and np.isfinite(half).any():
         ax.fill_between(x, y - half, y + half, color=color, alpha=0.14, lw=0, zorder=2)
