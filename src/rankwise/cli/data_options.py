@@ -140,7 +140,7 @@ class ColumnOptions:
     def _read_letor(
         self, path: Path, n_features: int | None, whose: str, steps: Any = ()
     ) -> LetorData:
-        """The rows of a LETOR file, whose unknown features are ignored if they are hashes."""
+        """The rows of a LETOR file; prints how many features the steps of a model ignore."""
         rows = read_letor_file(path, n_features=n_features, whose=whose, fill=self.fill)
         seen = seen_by(steps)
         if seen is not None:
@@ -310,7 +310,7 @@ class DataOptions(TableOptions):
         self.check_one_ranking(path, rows.X.shape[0], has_queries=rows.qid is not None)
 
     def check_one_ranking(self, path: Path, n_rows: int, *, has_queries: bool) -> None:
-        """The same for rows that are elsewhere."""
+        """Check whether a file has queries, if its rows are not in memory."""
         if self.one_ranking and has_queries:
             raise DataError(f"{path} has queries: leave --one-ranking out.")
         if not self.one_ranking and not has_queries:

@@ -166,7 +166,7 @@ def feature_names(names: Sequence[str] | None, n: int, ranker: Any = None) -> li
 def draw_curve(
     ax: Axes, i: int, x: Any, y: Any, label: str, half: Any = None, **style: Any
 ) -> None:
-    """Draw curve number i, from the fifth on dashed, and a band that is `half` as wide each way."""
+    """Draw curve number i, dashed from the fifth on, and a band of `half` above and below it."""
     color, marker = look(i)
     dashes = "-" if i < len(COLORS) else (0, (4, 2))
     looks: dict[str, Any] = {"marker": marker, "ms": 4, "lw": 1.8, "ls": dashes, "zorder": 3}
