@@ -235,8 +235,8 @@ def _best(path: Any, valid: LetorData, selection: SelectionOptions) -> Any:
     with progress(f"Scoring {len(valid.y):,} rows"):
         scored = path.predict(valid.X, qid=valid.qid)
         values = [metric(valid.y, scores, valid.qid, per_query=True).values for scores in scored]
-    means = np.transpose([mean_and_error([of_queries]) for of_queries in values])
-    found = HeldOutScores(np.array(selection.grid), *means, name, greater_is_better)
+    score, error = np.transpose([mean_and_error([of_queries]) for of_queries in values])
+    found = HeldOutScores(np.array(selection.grid), score, error, name, greater_is_better)
     show(found.to_table())
     note(*selection.remarks_on(found.best_alpha))
     return path.estimator(found.best_index)

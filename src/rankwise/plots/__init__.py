@@ -34,7 +34,7 @@ from rankwise.plots.curves import (
     plot_scree,
     plot_training_sizes,
 )
-from rankwise.plots.items import (
+from rankwise.plots.item_plots import (
     plot_comparisons,
     plot_item_ranking,
     plot_posterior,
