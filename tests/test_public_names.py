@@ -59,7 +59,7 @@ def test_public_names_are_documented(module):
         assert name in PARTS or ">>>" in text, f"{module}.{name} has no doctest"
 
 
-# The same of another format, as a command, or on another layer (of arrays, and of estimators).
+# The same of another format.
 SAME_THING = {"reading"}
 
 
