@@ -21,7 +21,7 @@ from rankwise.estimators._validation import check_new_ids, validated
 from rankwise.estimators.least_squares.fit_pairs import fitted_context, warn_of_parts
 from rankwise.estimators.pair_strategies import POOL, PairStrategy, suggest_pairs
 from rankwise.estimators.ranker_mixin import RankerMixin, explain_calls, in_dtype
-from rankwise.gp.evidence import Evidence, InferenceSettings
+from rankwise.gp.evidence import Evidence, InferenceSettings, PoolPosterior
 from rankwise.gp.gp_results import HeldOutComparisons, RaterSlopes, hold_out
 from rankwise.gp.hyperparameters import (
     PRIOR_SCALE,
@@ -44,7 +44,6 @@ from rankwise.gp.process import (
     rows_in_context,
     with_context,
 )
-from rankwise.gp.site_changes import PoolPosterior
 from rankwise.graph import QueryGroups
 from rankwise.graph.comparison_checks import check_comparison_ids
 from rankwise.graph.comparisons import Comparisons
