@@ -15,7 +15,7 @@ where z = dnu - dtau m.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
@@ -61,6 +61,7 @@ from rankwise.gp.process import (
     scale_slopes,
 )
 from rankwise.graph import QueryGroups
+from rankwise.progress import Show, unseen
 
 Likelihood = tuple[float, float] | None  # threshold and flips; None is Gaussian
 _ROUNDING = 1e-9  # weights of what is left of a pair that are 0 but for rounding
@@ -381,7 +382,7 @@ class Evidence:
     `start`, one or one for each free hyperparameter but the slopes. `spread` is the standard
     deviation of log slopes, whose median is 0; with 0, they are fixed. With `must_converge`, a
     posterior that does not converge raises `NotConverged`. `n_sweeps` counts the sweeps of all
-    posteriors, and `watch` is called with the log evidence of each.
+    posteriors. `show` gets the number of posteriors so far, and the log evidence of the last.
 
     One value costs a posterior (`gp.inference`). A gradient also needs the derivatives of the
     kernel: O(n^2) per hyperparameter, or O(n r) with r landmarks, or with r coordinates of a linear
@@ -398,7 +399,8 @@ class Evidence:
     prior_scale: Any = None
     spread: float = 0.0
     must_converge: bool = False
-    watch: Callable[[float], None] | None = None
+    show: Show = unseen
+    n_posteriors: int = 0
     n_sweeps: int = 0
     _best: tuple[Array, Approximation] | None = None
     _best_value: float = -np.inf
@@ -688,8 +690,8 @@ class Evidence:
         if not np.isfinite(found.log_evidence):
             raise _not_finite(hyper)
         self.n_sweeps += found.n_sweeps + 1
-        if self.watch is not None:
-            self.watch(found.log_evidence)
+        self.n_posteriors += 1
+        self.show(self.n_posteriors, f"log evidence {found.log_evidence:.4g}")
         if self.must_converge and not found.converged:
             raise NotConverged
         return differences, found
