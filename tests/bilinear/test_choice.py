@@ -168,7 +168,7 @@ def test_no_query_is_in_both_parts():
 
 def test_comparisons_of_own_documents_are_kept_as_they_are():
     rows = np.column_stack([np.arange(50), 2 * np.arange(50), 2 * np.arange(50) + 1])
-    kept, aside = split_queries(TripletsInOrder(rows), 50, False, rows, 0)
+    _, aside = split_queries(TripletsInOrder(rows), 50, False, rows, 0)
     assert {tuple(row) for row in aside} <= {tuple(row) for row in rows}
     assert len(aside) == 10
 

@@ -18,10 +18,9 @@ from scipy.sparse import coo_array
 
 from rankwise.backends.arrays import Array, Index, as_slice, is_sparse
 from rankwise.errors import DataError, LetorFormatError
-from rankwise.estimators._scaling import SAMPLE_ROWS, evenly_spaced
+from rankwise.estimators.ranker_rows import SAMPLE_ROWS, evenly_spaced
 from rankwise.graph import QueryGroups
-from rankwise.graph.id_arrays import join_ids
-from rankwise.graph.query_groups import check_ids
+from rankwise.graph.query_groups import check_ids, join_ids
 from rankwise.problem import Loss, System
 from rankwise.problem.block_sums import BlockSums, total_of
 from rankwise.problem.landmarks import stacked

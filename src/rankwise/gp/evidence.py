@@ -24,8 +24,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import ndtri
 
-from rankwise.backends.arrays import Array, Index
-from rankwise.backends.dispatch import matmul
+from rankwise.backends.arrays import Array, Index, matmul
 from rankwise.errors import DataError, ParameterError
 from rankwise.gp.inference import (
     Approximation,
