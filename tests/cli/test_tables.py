@@ -79,7 +79,7 @@ def test_encoding_and_imputation_are_part_of_the_model(encode, tables, run, tmp_
     assert_allclose(found["score"], predict_with_queries(fitted, data.X, data.qid))
     run("evaluate", model, test)
     line = run("evaluate", model, tables / "test.csv", ok=False)
-    assert "lacks a feature of the model: brand" in line
+    assert "lacks 1 feature of the model: brand" in line
 
 
 @pytest.mark.parametrize("encode", ["onehot", "hashing"])
