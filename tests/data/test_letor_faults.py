@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rankwise.data import letor as reading
 from rankwise.data import read_letor
-from rankwise.data.letor import reading
 from rankwise.errors import LetorFormatError, ParameterError
 from tests.oracles.letor import parse_letor
 

@@ -16,7 +16,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from rankwise.data import LetorBlocks, qid_from_groups, read_letor
-from rankwise.data.letor import reading
+from rankwise.data import letor as reading
 from rankwise.data.query_rows import group_file_beside
 from rankwise.errors import DataError, LetorFormatError, ParameterError
 from tests.oracles.letor import parse_letor

@@ -52,7 +52,7 @@ def predict(
         Write scores here instead of to stdout: a table if the name ends with .csv, .tsv, .parquet,
         .arrow or .jsonl.
     """
-    from rankwise.data.tables.formats import COMPRESSED, SPREADSHEETS, format_of
+    from rankwise.data.table_files import COMPRESSED, SPREADSHEETS, format_of
     from rankwise.files import replacing
 
     if out is not None:
@@ -66,7 +66,7 @@ def predict(
     scores = scores_of(file, rows)
     as_table = "csv" if out is None and table.is_table(data) else out and format_of(out)
     if as_table:
-        from rankwise.data.tables.formats import write_columns
+        from rankwise.data.table_files import write_columns
 
         write_columns(_columns(rows, scores), out, as_table)
     elif out is None:

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array, Index
-from rankwise.data.tables.formats import parsed_json
-from rankwise.data.tables.records import Columns, SmallTable
+from rankwise.data.table_files import Columns, SmallTable, parsed_json
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph.comparison_checks import (
     OUTCOME_OF_CODE,

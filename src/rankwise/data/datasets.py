@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rankwise.data.letor.reading import read_letor
+from rankwise.data.letor import read_letor
 from rankwise.data.query_rows import DescribedRows
 from rankwise.errors import DataError, ParameterError
 from rankwise.parameters import Choice, check_value

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.data.tables.formats import MISSING_WORDS, listed, row_numbers, row_word
-from rankwise.data.tables.records import SmallTable
+from rankwise.data.table_files import MISSING_WORDS, SmallTable, listed, row_numbers, row_word
 from rankwise.errors import DataError
 from rankwise.graph.id_arrays import as_ids, id_array
 from rankwise.parameters import Choice, check_value

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.data.tables.formats import BROKEN, broken_file, encoding_fault, opened_text
-from rankwise.data.tables.records import SmallTable
+from rankwise.data.table_files import BROKEN, SmallTable, broken_file, encoding_fault, opened_text
 from rankwise.errors import DataError, ParameterError
 from rankwise.files import replacing
 from rankwise.graph.comparison_checks import check_hashable
