@@ -1,4 +1,4 @@
-"""Read LETOR (svmlight) text: a whole file in memory, blocks of whole queries, spans of bytes.
+"""LETOR (svmlight) text, read whole, in blocks of queries or in spans of bytes, and written.
 
 `parsed_blocks` is the one iterator over a file: checked blocks of whole lines, parsed by a few
 threads, in file order. The fast parser only finds a line that cannot be read; `explain`, a slow

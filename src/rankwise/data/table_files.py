@@ -1,4 +1,4 @@
-"""The formats of table files, their text, and how columns are written."""
+"""Table files: their formats, their text, their rows by Arrow, and small tables as lists."""
 
 from __future__ import annotations
 
@@ -241,16 +241,11 @@ def encoding_fault(path: Path) -> DataError:
             try:
                 line.decode("utf-8")
             except UnicodeDecodeError as error:
-                name = encoding_of(line) if number == 1 else None
-                guess = "If it is Latin-1, convert it by 'iconv -f LATIN1 -t UTF-8'."
-                if name is not None:
-                    guess = (
-                        f"It is {name}: convert it, for example with 'iconv -f {name} -t UTF-8'."
-                    )
+                name = encoding_of(line) or "LATIN1"
                 begin = line[max(error.start - 15, 0) : error.start + 5]
                 return DataError(
                     f"{path}, line {number}: not UTF-8 text, at byte {error.start + 1} of the "
-                    f"line, near {begin!r}. {guess}"
+                    f"line, near {begin!r}. Convert it, for example by 'iconv -f {name} -t UTF-8'."
                 )
     return DataError(f"{path} is not UTF-8 text.")
 
@@ -311,27 +306,24 @@ def _half_of_pair(value: Any) -> str | None:
 
 def json_records(path: Path, format: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """The objects of a file of JSON (a list) or of JSON lines, each with its place."""
+    is_list = format == "json"
     try:
         with opened_text(path) as file:
-            for line, text in enumerate([file.read()] if format == "json" else file, 1):
-                if format != "json" and not text.strip():
+            for line, text in enumerate([file.read()] if is_list else file, 1):
+                if not is_list and not text.strip():
                     continue
                 try:
                     value = parsed_json(text)
                 except DataError as error:
-                    at = f"line {line}" if format != "json" else _place(text, error)
+                    at = _place(text, error) if is_list else f"line {line}"
                     raise DataError(f"{path}, {at}: {error}.") from error
-                if format == "json" and not isinstance(value, list):
+                if is_list and not isinstance(value, list):
                     raise DataError(f"{path} must hold a list of objects, one for each row.")
-                found = [(f"line {line}", value)]
-                if format == "json":
-                    found = [(f"row {k}", entry) for k, entry in enumerate(value, 1)]
-                for place, record in found:
+                for row, record in enumerate(value if is_list else [value], 1):
+                    place = f"{path}, row {row}" if is_list else f"{path}, line {line}"
                     if not isinstance(record, dict):
-                        raise DataError(
-                            f"{path}, {place}: expected an object with names and values."
-                        )
-                    yield f"{path}, {place}", record
+                        raise DataError(f"{place}: expected an object with names and values.")
+                    yield place, record
     except UnicodeDecodeError as error:
         raise encoding_fault(path) from error
 
@@ -386,6 +378,8 @@ def _write_text(columns: dict[str, Any], file: TextIO, format: str) -> None:
     else:
         file.writelines(f"{json.dumps(record)}\n" for record in records)
 
+
+# Rows by Arrow.
 
 arrow_csv, arrow_json = OptionalModule("pyarrow.csv"), OptionalModule("pyarrow.json")
 BLOCK = 1 << 20  # bytes of CSV that are parsed at a time: larger blocks leave the cache
@@ -773,6 +767,8 @@ _BATCHES: dict[str, Callable[[TableFile, Sequence[str], Sequence[str]], Iterator
     "arrow": _arrow_batches,
 }
 
+
+# Small tables.
 
 Columns = dict[str, list[Any]]
 

@@ -1,4 +1,4 @@
-"""Labelled rows of tables: what each column is, and the rows of a file or a data frame."""
+"""Labelled rows of tables: columns as checked arrays, what each column is, files and frames."""
 
 from __future__ import annotations
 
