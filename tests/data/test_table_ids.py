@@ -22,7 +22,7 @@ from rankwise.data import (
     write_letor,
 )
 from rankwise.data.table_files import TableFile
-from rankwise.data.tables import Roles
+from rankwise.data.table_rows import Roles
 from rankwise.errors import DataError
 
 LARGE = [1234567890123456789 + k for k in (0, 0, 1, 2, 3)]

@@ -14,7 +14,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from rankwise.data import TableBlocks, read_table
-from rankwise.data.tables import Roles, matrix
+from rankwise.data.table_rows import Roles, matrix
 from rankwise.errors import DataError, MissingExtraError, ParameterError
 
 

@@ -118,7 +118,7 @@ class ColumnOptions:
 
         With `keep_all`, columns may contain anything.
         """
-        from rankwise.data.tables import Roles, read_roles
+        from rankwise.data.table_rows import Roles, read_roles
 
         with progress(f"Reading {path} ({path.stat().st_size / 1e6:,.1f} MB)"):
             file = self.table_file(path)

@@ -18,7 +18,7 @@ from rankwise.data.synthetic import (
     make_battles,
     make_ranking,
 )
-from rankwise.data.tables import TableBlocks, TableData, from_frame, read_table
+from rankwise.data.table_rows import TableBlocks, TableData, from_frame, read_table
 from rankwise.data.trec import as_qrels, as_run, read_qrels, read_run, trec_order, write_run
 from rankwise.graph.comparisons import Comparisons
 
