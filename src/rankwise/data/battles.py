@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from rankwise.backends.arrays import Array, Index
 from rankwise.data.table_files import Columns, SmallTable, parsed_json
 from rankwise.errors import DataError, ParameterError
-from rankwise.graph.comparison_checks import (
+from rankwise.graph.comparisons import (
     OUTCOME_OF_CODE,
+    Comparisons,
     check_comparison_ids,
     check_context,
     check_items,
@@ -27,9 +28,7 @@ from rankwise.graph.comparison_checks import (
     outcome_codes,
     positions_of,
 )
-from rankwise.graph.comparisons import Comparisons
-from rankwise.graph.id_arrays import id_array, join_ids
-from rankwise.graph.query_groups import missing_entries
+from rankwise.graph.query_groups import id_array, join_ids, missing_entries
 from rankwise.tables import plural
 
 # Of the battle that counts most; outside this range, standard errors are lost in rounding.

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rankwise.data.table_files import MISSING_WORDS, SmallTable, listed, row_numbers, row_word
 from rankwise.errors import DataError
-from rankwise.graph.id_arrays import as_ids, id_array
+from rankwise.graph.query_groups import as_ids, id_array
 from rankwise.parameters import Choice, check_value
 from rankwise.tables import plural
 

@@ -28,8 +28,14 @@ from numpy.typing import NDArray
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, MissingExtraError, ParameterError
 from rankwise.files import check_regular, replacing
-from rankwise.graph.id_arrays import EXACT, entries_of, float_fault, is_number, text_fault
-from rankwise.graph.query_groups import missing_entries
+from rankwise.graph.query_groups import (
+    EXACT,
+    entries_of,
+    float_fault,
+    is_number,
+    missing_entries,
+    text_fault,
+)
 from rankwise.parameters import Choice, check_value
 
 SUFFIXES = {

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from rankwise.backends.threads import map_in_threads, threads_for
+from rankwise.backends.arrays import map_in_threads, threads_for
 from rankwise.data.query_rows import (
     DescribedRows,
     FileSurvey,
@@ -38,7 +38,7 @@ from rankwise.data.table_files import (
     refuse_floats,
 )
 from rankwise.errors import DataError, ParameterError
-from rankwise.graph.id_arrays import entries_of, id_array, join_ids, text_fault
+from rankwise.graph.query_groups import entries_of, id_array, join_ids, text_fault
 from rankwise.parameters import check_float_type
 from rankwise.tables import Column, Table, plural
 

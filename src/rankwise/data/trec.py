@@ -13,9 +13,8 @@ import numpy as np
 from rankwise.data.table_files import BROKEN, SmallTable, broken_file, encoding_fault, opened_text
 from rankwise.errors import DataError, ParameterError
 from rankwise.files import replacing
-from rankwise.graph.comparison_checks import check_hashable
-from rankwise.graph.id_arrays import as_ids
-from rankwise.graph.query_groups import missing_entries
+from rankwise.graph.comparisons import check_hashable
+from rankwise.graph.query_groups import as_ids, missing_entries
 
 Qrels = dict[str, dict[str, int]]
 Run = dict[str, dict[str, float]]
