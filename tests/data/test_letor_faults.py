@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankwise.data import letor
-from rankwise.data import read_letor
+from rankwise.data import letor, read_letor
 from rankwise.errors import LetorFormatError, ParameterError
 from tests.oracles.letor import parse_letor
 

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from rankwise.data import LetorBlocks, qid_from_groups, read_letor
-from rankwise.data import letor
+from rankwise.data import LetorBlocks, letor, qid_from_groups, read_letor
 from rankwise.data.query_rows import group_file_beside
 from rankwise.errors import DataError, LetorFormatError, ParameterError
 from tests.oracles.letor import parse_letor

@@ -34,7 +34,6 @@ from scipy import sparse
 from rankwise.data.letor_parsing import (
     MAX_INDEX,
     NO_QID,
-    PADDING,
     TEXT_QID,
     Null,
     ParsedRows,
@@ -82,7 +81,7 @@ class TextBlock:
 
     def __init__(self, path: str, n_bytes: int, span_start: int = 0) -> None:
         self._path, self._span_start, self._room = path, span_start, n_bytes
-        self.text = bytearray(n_bytes + n_bytes // 8 + PADDING + 1)  # for the end of a line
+        self.text = bytearray(n_bytes + n_bytes // 8 + 1)  # for the end of a line
         self._scratch = ParsedRows.allocate(len(self.text), n_lines=n_bytes // 256)
 
     @property
@@ -127,7 +126,7 @@ class TextBlock:
         with memoryview(self.text) as view:
             n: int = file.readinto(view[:room])
         line = file.readline() if n == room < left else b""  # the end of the last line
-        if n + len(line) >= len(self.text) - PADDING:
+        if n + len(line) >= len(self.text):
             self.text.extend(bytes(len(line)))
             self._scratch = ParsedRows.allocate(len(self.text), 0)
         self.text[n : n + len(line)] = line

@@ -207,7 +207,7 @@ def _classes(
     known = sorted(counts, key=lambda word: (_number(word) is None, _number(word) or 0.0, word))
     if positive is None and len(known) == 2:
         positive = known[-1]
-    if positive not in counts or len(known) == 1:
+    if positive is None or positive not in counts or len(known) == 1:
         raise DataError(
             f"{file}: the label {label!r} has {plural(len(known), 'different value')}, such as "
             f"{listed(known)}. An AUC compares two classes: name one of these values with "
