@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -76,7 +79,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> Path:
     if isinstance(model, type) or not hasattr(model, "predict"):
         raise ModelFileError(f"Only a fitted ranker or pipeline can be saved: got {model!r}.")
     check_is_fitted(model)
-    with replacing(path) as temporary, open(temporary, "wb") as file, ZipFile(file, "w") as archive:
+    with replacing(path) as temporary, _new_archive(temporary) as archive:
         tree = {
             "format": FORMAT,
             "rankwise": version("rankwise"),
@@ -84,6 +87,19 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> Path:
         }
         archive.writestr(ZipInfo("model.json"), json.dumps(tree, allow_nan=False))
     return Path(path)
+
+
+@contextmanager
+def _new_archive(path: Path) -> Iterator[ZipFile]:
+    """A zip archive; one for a device or a pipe, which have no positions, is made in memory."""
+    if path.is_file():
+        with ZipFile(path, "w") as archive:
+            yield archive
+        return
+    content = io.BytesIO()
+    with ZipFile(content, "w") as archive:
+        yield archive
+    path.write_bytes(content.getbuffer())
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
