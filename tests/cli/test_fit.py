@@ -435,7 +435,7 @@ def test_validation_data_with_more_features(files, run, tmp_path):
 @pytest.mark.parametrize("valid", [False, True])
 def test_a_sparse_model_is_fitted_block_by_block(files, run, tmp_path, monkeypatch, valid):
     monkeypatch.setattr("rankwise.data.query_rows.BLOCK_BYTES", 1)
-    monkeypatch.setattr("rankwise.data.letor.reading.BLOCK_BYTES", 256)
+    monkeypatch.setattr("rankwise.data.letor.BLOCK_BYTES", 256)
     assert len(list(LetorBlocks(files.train))) > 3
     out = tmp_path / "model.rankwise"
     method = ["--set", "landmarks=rpcholesky", "--set", "random_state=3", "--set", "n_landmarks=8"]

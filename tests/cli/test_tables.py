@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from rankwise import load_model
 from rankwise.cli import data_options
 from rankwise.data import read_letor, read_table
-from rankwise.data.tables import formats
+from rankwise.data import table_files as formats
 from rankwise.metrics import evaluate_ranking
 from rankwise.routing import predict_with_queries
 

@@ -15,8 +15,7 @@ import numpy as np
 from rankwise.asking.goals import Goal
 from rankwise.backends.arrays import Array
 from rankwise.data.comparison_files import ITEM_COLUMNS
-from rankwise.data.tables.formats import place_of_row, row_numbers, row_word
-from rankwise.data.tables.records import read_records
+from rankwise.data.table_files import place_of_row, read_records, row_numbers, row_word
 from rankwise.errors import DataError
 from rankwise.tables import plural
 

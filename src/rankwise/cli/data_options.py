@@ -17,7 +17,7 @@ from rankwise.tables import plural
 
 if TYPE_CHECKING:
     from rankwise.data import LetorData, TableData
-    from rankwise.data.tables.arrow_files import TableFile
+    from rankwise.data.table_files import TableFile
     from rankwise.persistence import ModelFile
     from rankwise.preprocessing import SeenFeatures
 
@@ -78,7 +78,7 @@ class ColumnOptions:
 
     def is_table(self, path: Path) -> bool:
         """Whether a file is a table, not a LETOR file; refuses options for the other kind."""
-        from rankwise.data.tables.formats import format_of
+        from rankwise.data.table_files import format_of
 
         given = getattr(self, "format", None)
         found = given != "letor" and (given or format_of(path)) is not None
@@ -96,7 +96,7 @@ class ColumnOptions:
 
     def table_file(self, path: Path) -> TableFile:
         """A table file."""
-        from rankwise.data.tables.arrow_files import TableFile
+        from rankwise.data.table_files import TableFile
 
         separator = "\t" if self.separator == "\\t" else self.separator
         return TableFile.of(path, getattr(self, "format", None), separator, self.decimal)
@@ -118,7 +118,7 @@ class ColumnOptions:
 
         With `keep_all`, columns may contain anything. `steps` are the steps of a model.
         """
-        from rankwise.data.tables.reading import Roles, read_roles
+        from rankwise.data.table_rows import Roles, read_roles
 
         with progress(f"Reading {path} ({path.stat().st_size / 1e6:,.1f} MB)"):
             file = self.table_file(path)
@@ -438,7 +438,7 @@ def keep_seen(data: LetorData, path: Path) -> tuple[LetorData, Preparation]:
     """
     from scipy.sparse import csr_array
 
-    from rankwise.data.letor.parsing import MAX_INDEX
+    from rankwise.data.letor_parsing import MAX_INDEX
     from rankwise.preprocessing import SeenFeatures
 
     X: Any = data.X

@@ -78,7 +78,7 @@ def predict(
         Write scores here instead of to stdout: a table if the name ends with .csv, .tsv, .parquet,
         .arrow or .jsonl.
     """
-    from rankwise.data.tables.formats import COMPRESSED, SPREADSHEETS, format_of, write_columns
+    from rankwise.data.table_files import COMPRESSED, SPREADSHEETS, format_of, write_columns
 
     if out is not None:
         if out.suffix.lower() in COMPRESSED:

@@ -225,7 +225,7 @@ class Run:
     ) -> Partitions:
         """The partitions of the user's data."""
         if n_features is not None:
-            from rankwise.data.letor.parsing import MAX_INDEX
+            from rankwise.data.letor_parsing import MAX_INDEX
 
             check_value("n_features", n_features, Whole(1, MAX_INDEX))
         with nullcontext() if self._client is None else self._client.as_current():

@@ -271,7 +271,7 @@ def _read_parquet(
 
 
 def _of_letor(files: list[str], n_features: int | None, run: Any) -> Partitions:
-    from rankwise.data.letor.reading import DENSE_FILL, count_lines, letor_spans, survey_span
+    from rankwise.data.letor import DENSE_FILL, count_lines, letor_spans, survey_span
 
     spans = [(file, span) for file in files for span in letor_spans(file, SPAN_BYTES)]
     look = delayed(survey_span, pure=False)
@@ -300,7 +300,7 @@ def _of_letor(files: list[str], n_features: int | None, run: Any) -> Partitions:
 
 
 def _read_letor(file: str, span: Any, n_features: int, layout: Any, text_ids: bool) -> Partition:
-    from rankwise.data.letor.reading import read_lines
+    from rankwise.data.letor import read_lines
 
     data = read_lines(file, n_features, layout, np.float64, span=span, text_ids=text_ids)
     return Partition(data.X, data.y, data.qid, file)
