@@ -11,8 +11,8 @@ import numpy as np
 from rankwise.backends.arrays import Array, is_sparse, to_host
 from rankwise.errors import DataError, RankwiseWarning
 from rankwise.estimators.rankrls import RankRLS
+from rankwise.metric_names import are_grades
 from rankwise.metrics import disagreement_error, ndcg
-from rankwise.metrics.ranking_scorer import are_grades
 from rankwise.model_selection.meta_rankers import PairedDifference
 from rankwise.model_selection.rows import LabelledRows, make_splits, take
 from rankwise.routing import predict_with_queries
