@@ -185,7 +185,7 @@ def check_lossless(what: str, values: Any, *, numbers: bool = True) -> None:
         check_real(what, values)
 
 
-def refuse_where(wrong: NDArray[np.bool_], message: Callable[[int], str]) -> None:
+def refuse_where(wrong: Any, message: Callable[[int], str]) -> None:
     """Raise an error about the first entry that is wrong, if there is one."""
     if wrong.any():
         raise DataError(message(int(np.argmax(wrong))))
