@@ -130,7 +130,8 @@ def check_pairs(
             ~whole.all(axis=1),
             lambda k: (
                 f"pairs must hold row numbers of X (integers): pairs[{k}] = {pairs[k].tolist()}. "
-                "To compare items by name, use rankwise.data.Comparisons.of."
+                "To compare items by name, use rankwise.data.Comparisons.of(first, second, "
+                "items=names)."
             ),
         )
     check_range(pairs, n_rows)
