@@ -300,7 +300,7 @@ def check_per_pair(name: str, values: Any, n_pairs: int, max_ndim: int) -> Array
         raise DataError(
             f"{name} needs one entry per pair: got shape {array.shape} for {n_pairs} pairs."
         )
-    wrong = ~np.isfinite(array).reshape(n_pairs, -1).all(axis=1)
+    wrong = ~np.isfinite(array).all(axis=tuple(range(1, array.ndim)))
     refuse_where(wrong, lambda k: f"{name} must be finite: entry {k} is {array[k]}.")
     return array
 
