@@ -217,7 +217,7 @@ def warn_without_queries(ranker: Any, y: Any) -> None:
     if n_queries > 1:
         seen = f"{name} was fitted on {n_queries} queries, but no qid reached score"
     else:
-        from rankwise.metrics.ranking_scorer import are_grades
+        from rankwise.metric_names import are_grades
 
         labels = np.asarray(to_host(y))
         if len(labels) < MANY_ROWS or not are_grades(labels) or len(np.unique(labels)) <= 2:
