@@ -299,7 +299,7 @@ def test_blocks_of_one_ranking_and_a_change_of_alpha():
     ranker = SparseRankRLS(1.0, landmarks=X[:8], gamma=0.3, scale=None).partial_fit(
         X[:70], y[:70], qid=qid[:70]
     )
-    with pytest.raises(ParameterError, match="alpha .* changed since the first block"):
+    with pytest.raises(ParameterError, match=r"alpha .* changed since the first block"):
         ranker.set_params(alpha="auto").partial_fit(X[70:], y[70:], qid=qid[70:])
 
 

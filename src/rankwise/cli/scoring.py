@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, Literal
 
 from rankwise.cli.data_options import (
     ColumnOptions,
@@ -36,7 +36,6 @@ from rankwise.files import replacing, write_text
 from rankwise.routing import last_step
 from rankwise.tables import csv_text, plural
 
-BLOCK = 10_000  # scores written at a time
 CUTOFFS = [1, 3, 5, 10]
 
 
@@ -79,7 +78,7 @@ def predict(
         Write scores here instead of to stdout: a table if the name ends with .csv, .tsv, .parquet,
         .arrow or .jsonl.
     """
-    from rankwise.data.tables.formats import COMPRESSED, SPREADSHEETS, format_of, write_columns
+    from rankwise.data.table_files import COMPRESSED, SPREADSHEETS, format_of, write_columns
 
     if out is not None:
         if out.suffix.lower() in COMPRESSED:
@@ -90,14 +89,15 @@ def predict(
     file = read_model(model)
     rows = table.read_for(file, model, data, features, needs_label=False)
     scores = scores_of(file, rows)
+    lines = (f"{float(score)!r}\n" for score in scores)
     as_table = "csv" if out is None and table.is_table(data) else out and format_of(out)
     if as_table:
         write_columns(_columns(rows, scores), out, as_table)
     elif out is None:
-        _write(scores, sys.stdout)
+        sys.stdout.writelines(lines)
     else:
-        with replacing(out) as beside, beside.open("w", encoding="ascii") as lines:
-            _write(scores, lines)
+        with replacing(out) as beside, beside.open("w", encoding="ascii") as opened:
+            opened.writelines(lines)
     note_scaling(file.model)
     if out is not None:
         note(f"Wrote {out}: scores of {plural(len(scores), 'row')}.")
@@ -112,13 +112,6 @@ def _columns(rows: Any, scores: Any) -> dict[str, Any]:
         "score": scores,
     }
     return {name: values for name, values in named.items() if values is not None}
-
-
-def _write(scores: Any, file: TextIO) -> None:
-    """Write block by block: one huge write may be cut short, and needs more memory."""
-    for start in range(0, len(scores), BLOCK):
-        block = scores[start : start + BLOCK].tolist()
-        file.write("".join(f"{score!r}\n" for score in block))
 
 
 @grouped

@@ -59,7 +59,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 MANY_ROWS = 50  # with fewer, grades may well belong to one ranking
 # By name, and imported when skl2onnx asks: rankers do not depend on what is made of them.
-CONVERTER = "rankwise.export.skl2onnx_converter"
+CONVERTER = "rankwise.export.onnx_export"
 # What other libraries call the queries of rows, as sizes or as ids.
 SIZES = ("group", "group_sizes", "query_sizes")
 IDS = ("groups", "group_id", "group_ids", "qids", "query", "query_id", "query_ids", "queries")
@@ -217,7 +217,7 @@ def warn_without_queries(ranker: Any, y: Any) -> None:
     if n_queries > 1:
         seen = f"{name} was fitted on {n_queries} queries, but no qid reached score"
     else:
-        from rankwise.metrics.ranking_scorer import are_grades
+        from rankwise.metric_names import are_grades
 
         labels = np.asarray(to_host(y))
         if len(labels) < MANY_ROWS or not are_grades(labels) or len(np.unique(labels)) <= 2:

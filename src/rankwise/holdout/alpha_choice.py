@@ -37,7 +37,7 @@ from rankwise.holdout.hold_out_problem import HoldOutProblem, on_coordinates, pl
 from rankwise.holdout.plans import ComparisonFolds, Pairs, Plan, Queries, QueryFolds, RowFolds, Rows
 from rankwise.holdout.rounding import alphas_compared
 from rankwise.holdout.scores import HeldOutScores, logistic_slope
-from rankwise.metrics.ranking_scorer import default_metric
+from rankwise.metric_names import default_metric
 from rankwise.problem import Problem, System
 from rankwise.problem.block_sums import query_hash
 

@@ -20,7 +20,7 @@ from rankwise.holdout.alpha_grid import alpha_by_rule, alpha_grid, moment_square
 from rankwise.holdout.folds import strength
 from rankwise.holdout.samples import CHOICE_STEPS, CHOICE_TOL
 from rankwise.holdout.scores import HeldOutScores, score_predictions
-from rankwise.metrics.ranking_scorer import default_metric
+from rankwise.metric_names import default_metric
 from rankwise.problem import Loss, System
 from rankwise.problem.block_sums import (
     BlockProducts,
