@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -73,59 +73,28 @@ def dual_folds(
     return out
 
 
-class Resolvent(Protocol):
-    """N = (M + lam I)^-1."""
-
-    @property
-    def lam(self) -> float: ...
-
-    def apply(self, t: Array) -> Array:
-        """N t."""
-
-    def block(self, rows: Index) -> Array:
-        """N[rows][:, rows]."""
-
-    def cross(self, rows: Index, columns: Index) -> Array:
-        """``N[rows] @ C[:, columns]`` for the C given to `resolvents`."""
-
-
 @dataclass(frozen=True)
-class InverseResolvent:
-    """N as a matrix."""
-
-    lam: float
-    N: Array
-    C: Array
-
-    def apply(self, t: Array) -> Array:
-        return backend_of(t).matmul(self.N, t)
-
-    def block(self, rows: Index) -> Array:
-        return self.N[rows[:, None], rows]
-
-    def cross(self, rows: Index, columns: Index) -> Array:
-        return self.N[rows] @ self.C[:, columns]
-
-
-@dataclass(frozen=True)
-class SpectralResolvent:
-    """N = V diag(1 / (s + lam)) V'."""
+class Resolvent:
+    """N = (M + lam I)^-1 = V diag(shares) V', and products V'C."""
 
     lam: float
     V: Array
-    s: Array
+    shares: Array
     rotated_C: Array
 
     def apply(self, t: Array) -> Array:
+        """N t."""
         on = backend_of(t)
-        return on.matmul(self.V, on.matmul(self.V.T, t) / (self.s + self.lam)[:, None])
+        return on.matmul(self.V, self.shares[:, None] * on.matmul(self.V.T, t))
 
     def block(self, rows: Index) -> Array:
+        """N[rows][:, rows]."""
         part = self.V[rows]
-        return (part / (self.s + self.lam)) @ part.T
+        return (part * self.shares) @ part.T
 
     def cross(self, rows: Index, columns: Index) -> Array:
-        return (self.V[rows] / (self.s + self.lam)) @ self.rotated_C[:, columns]
+        """``N[rows] @ C[:, columns]``."""
+        return (self.V[rows] * self.shares) @ self.rotated_C[:, columns]
 
 
 def lifted_root_kernel(K: Array, graph: QueryGraph) -> Array:
@@ -156,30 +125,29 @@ def lifted_root_kernel(K: Array, graph: QueryGraph) -> Array:
 def resolvents(M: Array, lams: Sequence[float], C: Array) -> Iterator[Resolvent]:
     """N for each lam in turn, ready for products with C.
 
+    V has the eigenvectors of M or, for few lams, the inverse of a triangular factor of M + lam I.
     M is not overwritten; memory for one or two further matrices of its size.
     """
-    on = backend_of(M)
+    on, trace = backend_of(M), float(abs(M.diagonal()).sum())
     if len(lams) > on.inverse_cost:
-        yield from _spectral(M, lams, C)
+        s, V = on.eigh(on.copy(M))
+        V, least = on.contiguous(V), float(s[0]) + min(lams)
+        if least <= EPS * trace:
+            raise not_definite(on.copy(M), min(lams))
+        check_digits(trace, least)
+        rotated = on.matmul(V.T, on.contiguous(C))
+        yield from (Resolvent(lam, V, 1.0 / (s + lam), rotated) for lam in lams)
         return
     for lam in lams:
-        N = on.inverse_definite(on.copy(M), lam)
-        if N is None:
+        shifted = on.copy(M)
+        on.diagonal(shifted)[:] += lam
+        factor = on.cholesky(shifted)
+        if factor is None:
             raise not_definite(on.copy(M), lam)
-        check_digits(float(M.diagonal().sum()), 1.0 / float(N.diagonal().max()))
-        yield InverseResolvent(lam, N, C)
-
-
-def _spectral(M: Array, lams: Sequence[float], C: Array) -> Iterator[Resolvent]:
-    on, least = backend_of(M), min(lams)
-    s, V = on.eigh(on.copy(M))
-    V, lowest, trace = on.contiguous(V), float(s[0]), float(abs(s).sum())
-    rotated = on.matmul(V.T, on.contiguous(C))
-    if lowest + least <= EPS * trace:
-        raise not_definite(on.copy(M), least)
-    check_digits(trace, lowest + least)
-    for lam in lams:
-        yield SpectralResolvent(lam, V, s, rotated)
+        V = on.contiguous(on.solve_triangular(factor, on.array(np.eye(len(M)))).T)
+        shares = on.zeros(len(M)) + 1.0
+        check_digits(trace, 1.0 / float((V**2).sum(axis=1).max()))
+        yield Resolvent(lam, V, shares, on.matmul(V.T, on.contiguous(C)))
 
 
 @dataclass(frozen=True, eq=False)
