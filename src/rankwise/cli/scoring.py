@@ -1,12 +1,13 @@
-"""rankwise evaluate: every metric of a ranking."""
+"""rankwise predict, evaluate and compare: models on the rows of a file."""
 
 from __future__ import annotations
 
-import json
+import sys
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 from rankwise.cli.data_options import (
+    ColumnOptions,
     Features,
     TableOptions,
     distinct_names,
@@ -17,20 +18,107 @@ from rankwise.cli.data_options import (
 )
 from rankwise.cli.options import (
     Force,
+    InputArgument,
     InputArguments,
     InputFile,
     Json,
+    ModelFile,
+    Out,
+    Positive,
     grouped,
     refuse,
+    split_names,
     values_of,
 )
-from rankwise.cli.terminal import check_writable, note, progress, show
+from rankwise.cli.terminal import check_writable, note, progress, show, show_json
 from rankwise.errors import DataError, ParameterError
-from rankwise.files import write_text
+from rankwise.files import replacing, write_text
 from rankwise.routing import last_step
 from rankwise.tables import csv_text, plural
 
+BLOCK = 10_000  # scores written at a time
 CUTOFFS = [1, 3, 5, 10]
+
+
+@grouped
+def predict(
+    *,
+    model: ModelFile,
+    data: InputArgument,
+    out: Out = None,
+    force: Force = False,
+    features: Features = None,
+    table: TableOptions,
+) -> None:
+    """Score the rows of a file: higher is better.
+
+    Scores order the rows of the same query. They are written with all their digits. If the model
+    scales features within queries, all rows of a query in DATA are scaled together: do not split a
+    query over two files.
+
+    For a LETOR file, the result is one number per line. For a table, it is a table with the columns
+    of ids and queries, and the column score, in the order of the rows. The columns of DATA may be
+    in any order: the model finds them by their names.
+
+    LETOR files may leave out features that are 0. If DATA ends before the last feature of the
+    model, the rest is read as 0, with a warning. If it has fewer than half of the features,
+    --features must confirm the number.
+
+    \b
+    Examples:
+      rankwise predict model.rankwise test.txt --out scores.txt
+      rankwise predict model.rankwise test.txt.gz | head
+      rankwise predict model.rankwise new.csv --out scores.csv
+      rankwise predict model.rankwise new.parquet --id product --out scores.parquet
+
+    Parameters
+    ----------
+    data : DATA
+        LETOR file or table; it needs no labels.
+    out : FILE
+        Write scores here instead of to stdout: a table if the name ends with .csv, .tsv, .parquet,
+        .arrow or .jsonl.
+    """
+    from rankwise.data.tables.formats import COMPRESSED, SPREADSHEETS, format_of, write_columns
+
+    if out is not None:
+        if out.suffix.lower() in COMPRESSED:
+            refuse("out", f"Scores are written without compression: leave {out.suffix} out.")
+        if out.suffix.lower() in SPREADSHEETS:
+            refuse("out", f"Spreadsheets are not written: name it {out.stem}.csv, which they open.")
+        check_writable(out, model, data, force=force)
+    file = read_model(model)
+    rows = table.read_for(file, model, data, features, needs_label=False)
+    scores = scores_of(file, rows)
+    as_table = "csv" if out is None and table.is_table(data) else out and format_of(out)
+    if as_table:
+        write_columns(_columns(rows, scores), out, as_table)
+    elif out is None:
+        _write(scores, sys.stdout)
+    else:
+        with replacing(out) as beside, beside.open("w", encoding="ascii") as lines:
+            _write(scores, lines)
+    note_scaling(file.model)
+    if out is not None:
+        note(f"Wrote {out}: scores of {plural(len(scores), 'row')}.")
+
+
+def _columns(rows: Any, scores: Any) -> dict[str, Any]:
+    """The ids and queries of rows under their own names, and the scores."""
+    roles = getattr(rows, "roles", None)
+    named = {
+        getattr(roles, "id", None) or "id": getattr(rows, "ids", None),
+        getattr(roles, "query", None) or "qid": rows.qid,
+        "score": scores,
+    }
+    return {name: values for name, values in named.items() if values is not None}
+
+
+def _write(scores: Any, file: TextIO) -> None:
+    """Write block by block: one huge write may be cut short, and needs more memory."""
+    for start in range(0, len(scores), BLOCK):
+        block = scores[start : start + BLOCK].tolist()
+        file.write("".join(f"{score!r}\n" for score in block))
 
 
 @grouped
@@ -108,24 +196,26 @@ def evaluate(
         options = {"relevant": relevant, "gain": gain or "linear", "discount": discount}
         _evaluate_runs(qrels, files, cutoffs, options, per_query, as_json)
         return
-    if len(files) != (2 if scores is None else 1):
+    *models, path = files
+    if len(models) != (scores is None):
         wanted = "a model and a data file" if scores is None else "only the data file with --scores"
         got = ", ".join(map(str, files))
         raise ParameterError(f"Give {wanted}: got {got}. Try 'rankwise evaluate --help'.")
     if scores is not None and features is not None:
         refuse("features", "This is the number of features of a model: leave it out with --scores.")
+    together = f"{path} has no query ids: its rows are ranked together"
     if scores is None:
-        file = read_model(files[0])
-        data = table.read_for(file, files[0], files[1], features)
+        file = read_model(models[0])
+        data = table.read_for(file, models[0], path, features)
         values = scores_of(file, data)
         fitted = getattr(last_step(file.model), "n_queries_", 1)
-        if data.qid is None and fitted > 1 and not table.is_table(files[1]):
-            note(f"{files[1]} has no query ids: its rows are ranked together, unlike in training.")
+        if data.qid is None and fitted > 1 and not table.is_table(path):
+            note(f"{together}, unlike in training.")
     else:
-        data = table.read_rows(files[0])
+        data = table.read_rows(path)
         if data.qid is None:
-            note(f"{files[0]} has no query ids: its rows are ranked together.")
-        values = read_scores(scores, len(data.y), files[0])
+            note(f"{together}.")
+        values = read_scores(scores, len(data.y), path)
     evaluation = evaluate_ranking(
         data.y, values, data.qid, k=cutoffs or CUTOFFS, relevant=relevant,
         gain=gain or "exponential", discount=discount,
@@ -134,9 +224,6 @@ def evaluate(
         note_scaling(file.model)
     queries = "one query" if evaluation.n_queries == 1 else f"{evaluation.n_queries:,} queries"
     _report(evaluation, f"{evaluation.n_rows:,} rows in {queries}", per_query, as_json)
-    if not as_json:
-        for remark in evaluation.notes:
-            note(remark)
 
 
 def _report(evaluation: Any, title: str, per_query: Path | None, as_json: bool) -> None:
@@ -152,9 +239,10 @@ def _report(evaluation: Any, title: str, per_query: Path | None, as_json: bool) 
         ]
         write_text(per_query, csv_text(["qid", *evaluation.per_query], rows))
     if as_json:
-        print(json.dumps(evaluation.to_dict(), indent=2))
+        show_json(evaluation.to_dict())
     else:
         show(evaluation.to_table(title=title))
+        note(*evaluation.notes)
 
 
 def _evaluate_runs(
@@ -193,10 +281,7 @@ def _evaluate_runs(
         metrics += [f"{name}@{k}" for name in ("ndcg", "precision") for k in cutoffs or [10]]
         with progress("Comparing"):
             comparison = compare_rankings(qrels, runs, metrics=metrics, **options)
-        if as_json:
-            print(json.dumps(comparison.to_dict(), indent=2))
-        else:
-            show(comparison.means_table(), comparison.to_table())
+        _show_comparison(comparison, "json" if as_json else "text")
     if not as_json:
         note(
             "As trec_eval -c: ties in the descending order of document ids; documents without a "
@@ -216,3 +301,86 @@ def _note_queries(qrels: Any, run: Any, path: Path, qrels_path: Path) -> None:
         note(f"{path} lacks {plural(missing, 'query')} of {qrels_path}, counted as 0.")
     if extra:
         note(f"{path}: {plural(extra, 'query')} without judgements left out.")
+
+
+@grouped
+def compare(
+    *,
+    files: InputArguments,
+    metrics: str | None = None,
+    relevant: float = 1.0,
+    level: float = 0.95,
+    permutations: Positive = 10_000,
+    format: Literal["text", "markdown", "latex", "json"] = "text",
+    features: Features = None,
+    table: ColumnOptions,
+) -> None:
+    """Compare models on a LETOR file or a table: which is better, and is it more than chance?
+
+    Prints the mean of each metric for each model, and the difference of each pair of models on the
+    same queries, with an interval by Student's t distribution. The p-value comes from a
+    randomization (permutation) test, which exchanges the two models at random on each query. It is
+    adjusted by Holm's method for the number of tests: with more models and metrics, only larger
+    differences are significant.
+
+    Use queries that no model was trained or chosen on.
+
+    \b
+    Examples:
+      rankwise compare linear.rankwise rbf.rankwise test.txt
+      rankwise compare a.rankwise b.rankwise c.rankwise test.txt --metrics ndcg@5,MRR
+      rankwise compare a.rankwise b.rankwise test.txt --format latex > table.tex
+
+    Parameters
+    ----------
+    files : MODEL MODEL... DATA
+        Two or more model files, and a LETOR file or table.
+    metrics : NAME,NAME, default=ndcg@10,map,disagreement, or disagreement if labels are not grades
+        Metrics to compare: ndcg@10, MAP, MRR, precision@5, disagreement, auc, ... A wrong name
+        lists them all.
+    relevant : LABEL
+        Rows with at least this label are relevant (MAP, MRR, ...).
+    level : SHARE
+        Confidence level of the intervals.
+    permutations : N
+        Number of permutations of each test.
+    format : NAME
+        Format of the result: text, markdown, latex or json.
+    """
+    *models, path = files
+    if len(models) < 2:
+        got = ", ".join(map(str, files))
+        raise ParameterError(
+            f"Give at least two models and a data file: got {got}. Try 'rankwise compare --help'."
+        )
+    by_features: dict[Any, Any] = {}
+    scores: dict[str, Any] = {}
+    for name, model in zip(distinct_names(models), models, strict=True):
+        file = read_model(model)
+        width = getattr(file.model, "n_features_in_", None)
+        key = width, tuple(getattr(file.model, "feature_names_in_", ()))
+        if key not in by_features:
+            by_features[key] = table.read_for(file, model, path, features)
+        scores[name] = scores_of(file, by_features[key])
+    data = by_features[key]
+    if data.qid is None:
+        raise DataError(f"{path} has no query ids, and models are compared over queries.")
+    from rankwise.metrics import compare_rankings
+
+    with progress("Comparing"):
+        found = compare_rankings(
+            data.y, scores, data.qid, metrics=split_names(metrics), relevant=relevant, level=level,
+            n_permutations=permutations,
+        )  # fmt: skip
+    _show_comparison(found, format)
+
+
+def _show_comparison(found: Any, format: str) -> None:
+    """Print the means of rankings, and their differences."""
+    tables = found.means_table(), found.to_table()
+    if format == "text":
+        show(*tables)
+    elif format == "json":
+        show_json(found.to_dict())
+    else:
+        print(*(getattr(table, f"to_{format}")() for table in tables), sep="\n\n")
