@@ -15,10 +15,15 @@ import scipy.sparse as sp
 from rankwise.backends.arrays import NUMPY, Array, is_sparse, to_host
 from rankwise.errors import DataError
 from rankwise.graph.query_groups import QueryGroups
-from rankwise.holdout.alpha_choice import FEWEST_FOLDS, SAMPLE_ROWS, AlphaChoice
-from rankwise.holdout.alpha_grid import alpha_by_rule, alpha_grid, moment_squares
-from rankwise.holdout.folds import strength
-from rankwise.holdout.samples import CHOICE_STEPS, CHOICE_TOL
+from rankwise.holdout.alpha_choice import (
+    FEWEST_FOLDS,
+    SAMPLE_ROWS,
+    AlphaChoice,
+    alpha_by_rule,
+    alpha_grid,
+    moment_squares,
+)
+from rankwise.holdout.folds import CHOICE_STEPS, CHOICE_TOL, strength
 from rankwise.holdout.scores import HeldOutScores, score_predictions
 from rankwise.metrics.ranking_scorer import default_metric
 from rankwise.problem import Loss, System

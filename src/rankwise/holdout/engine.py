@@ -11,13 +11,21 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, Index, backend_of, to_host
 from rankwise.graph import QueryGroups
-from rankwise.holdout.folds import check_folds, predict_queries, predict_rows, rescales, strength
-from rankwise.holdout.hold_out_problem import HoldOutProblem, plain_problem
-from rankwise.holdout.leave_comparison_out import held_comparisons, without_items
-from rankwise.holdout.leave_pair_out import PairDifferences, pair_differences, pair_errors
-from rankwise.holdout.pair_differences import add_losses, listed_differences
-from rankwise.holdout.plans import (
+from rankwise.holdout.folds import (
+    check_folds,
+    folds_by_sums,
+    predict_queries,
+    predict_rows,
+    queries_of_kernel,
+    refitted_folds,
+    refitted_scores,
+    rescales,
+    sampled_rows,
+    strength,
+)
+from rankwise.holdout.hold_out_problem import (
     ComparisonFolds,
+    HoldOutProblem,
     Items,
     Pairs,
     Plan,
@@ -25,15 +33,12 @@ from rankwise.holdout.plans import (
     QueryFolds,
     RowFolds,
     Rows,
+    explained_rounding,
+    plain_problem,
 )
-from rankwise.holdout.rounding import explained_rounding
-from rankwise.holdout.samples import (
-    folds_by_sums,
-    queries_of_kernel,
-    refitted_folds,
-    refitted_scores,
-    sampled_rows,
-)
+from rankwise.holdout.leave_comparison_out import held_comparisons, without_items
+from rankwise.holdout.leave_pair_out import PairDifferences, pair_differences, pair_errors
+from rankwise.holdout.pair_differences import add_losses, listed_differences
 from rankwise.holdout.scores import (
     GREATER_IS_BETTER,
     HeldOutScores,

@@ -26,7 +26,7 @@ from rankwise.backends.arrays import (
 )
 from rankwise.errors import DataError
 from rankwise.graph.preference_graph import ComparisonGraph
-from rankwise.holdout.rounding import CLOSE, check_digits
+from rankwise.holdout.hold_out_problem import CLOSE, check_digits
 from rankwise.problem import FeatureSystem, Problem
 from rankwise.solvers.ridge_path import SMALL, solve_ridge_path
 

@@ -29,10 +29,10 @@ from rankwise.backends.arrays import (
     map_in_threads,
     threads_for,
 )
+from rankwise.backends.jit import compiled
 from rankwise.errors import warn
 from rankwise.graph.preference_graph import QueryGraph, row_scale
-from rankwise.holdout import pair_loops
-from rankwise.holdout.rounding import CLOSE, check_digits, check_fold, not_definite
+from rankwise.holdout.hold_out_problem import CLOSE, check_digits, check_fold, not_definite
 from rankwise.scaling import ColumnStandard, ColumnStatistics
 
 LEAST_DEVIATION = 1e-13  # without a fold, relative to all rows: below it, few digits are left
@@ -330,7 +330,7 @@ def _penalized_solutions(
     on = backend_of(A)
     if on.is_host:
         found = on.empty(*strengths.shape, *b.shape[1:])
-        return found, pair_loops.solve_definite(A, b, strengths, penalty, found)
+        return found, solve_definite(A, b, strengths, penalty, found)
     M = A[:, None] + strengths[:, :, None, None] * penalty
     C, failed = on.xp.linalg.cholesky_ex(M)
     if bool(failed.any()):
@@ -383,7 +383,7 @@ def moments_of_folds(Z: Array, t: Array, folds: Sequence[Index]) -> tuple[Array,
         def fill(start: int) -> None:
             stop = start + FOLDS_PER_CALL
             part, ends = slice(start, stop), ptr[start : stop + 1]
-            pair_loops.fold_moments(Z, t, rows, ends, A[part], b[part])
+            fold_moments(Z, t, rows, ends, A[part], b[part])
 
         map_in_threads(fill, range(0, len(folds), FOLDS_PER_CALL), threads_for(Z.size))
         return A, b
@@ -525,3 +525,57 @@ def query_rows(graph: QueryGraph) -> Iterator[Index]:
     ends = graph.level_ptr[graph.query_ptr]
     for q in np.flatnonzero(graph.pairs_of_query):
         yield np.sort(graph.rows[ends[q] : ends[q + 1]])
+
+
+# Compiled loops.
+
+
+@compiled
+def fold_moments(Z: Array, t: Array, rows: Index, ptr: Index, A: Array, b: Array) -> None:
+    """Add Z'Z and Z't over the rows ptr[f]:ptr[f + 1] of `rows` to A[f] and b[f].
+
+    For short folds, BLAS calls would spend more time starting threads than on the products.
+    """
+    n = Z.shape[1]
+    for f in range(len(ptr) - 1):
+        for k in range(ptr[f], ptr[f + 1]):
+            z, target = Z[rows[k]], t[rows[k]]
+            for i in range(n):
+                line, z_i = A[f, i], z[i]
+                for j in range(i + 1):
+                    line[j] += z_i * z[j]
+                for o in range(len(target)):
+                    b[f, i, o] += z_i * target[o]
+        for i in range(n):
+            for j in range(i):
+                A[f, j, i] = A[f, i, j]
+
+
+@compiled
+def solve_definite(A: Array, b: Array, strengths: Array, penalty: Array, out: Array) -> float:
+    """(A[f] + strengths[f, k] penalty)^-1 b[f] for each fold f and lam k, into out[f, k].
+
+    Returns the smallest pivot relative to the diagonal, and raises LinAlgError if a matrix is not
+    positive definite. For small systems, a Cholesky factor and these loops take less time than a
+    general solver and the matrices of all systems.
+    """
+    n, least = A.shape[1], np.inf
+    for f in range(len(A)):
+        for k in range(strengths.shape[1]):
+            M = A[f] + strengths[f, k] * penalty
+            C = np.linalg.cholesky(M)
+            for i in range(n):
+                least = min(least, C[i, i] ** 2 / M[i, i])
+            x = out[f, k]
+            for i in range(n):
+                for o in range(x.shape[1]):
+                    total = b[f, i, o]
+                    for j in range(i):
+                        total -= C[i, j] * x[j, o]
+                    x[i, o] = total / C[i, i]
+            for i in range(n - 1, -1, -1):
+                for o in range(x.shape[1]):
+                    x[i, o] /= C[i, i]
+                    for j in range(i):
+                        x[j, o] -= C[i, j] * x[i, o]
+    return least

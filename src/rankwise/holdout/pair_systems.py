@@ -36,15 +36,15 @@ from functools import cached_property
 import numpy as np
 
 from rankwise.backends.arrays import EPS, Array, Backend, Index, backend_of, to_host
-from rankwise.holdout.leave_query_out import Conditional
-from rankwise.holdout.pair_differences import listed_differences
-from rankwise.holdout.rounding import (
+from rankwise.holdout.hold_out_problem import (
     CLOSE,
     check_digits,
     check_fold,
     check_large_alpha,
     not_definite,
 )
+from rankwise.holdout.leave_query_out import Conditional
+from rankwise.holdout.pair_differences import listed_differences
 
 BLOCK_BYTES = 8 * 2**20  # of a matrix computed at a time
 

@@ -15,13 +15,17 @@ from rankwise.backends.arrays import EPS, Array, Index, backend_of, map_in_threa
 from rankwise.backends.jit import compiled, inlined
 from rankwise.errors import DataError
 from rankwise.graph import QueryGroups
-from rankwise.holdout.hold_out_problem import HoldOutProblem
+from rankwise.holdout.hold_out_problem import (
+    UNRELIABLE,
+    HoldOutProblem,
+    Pairs,
+    explained_rounding,
+    lost_in_rounding,
+)
 from rankwise.holdout.leave_pair_out import check_pairs, one_ranking, ranking_system
 from rankwise.holdout.leave_query_out import Conditional
 from rankwise.holdout.pair_differences import block_slopes, listed_differences
 from rankwise.holdout.pair_systems import Laplacian, centred
-from rankwise.holdout.plans import Pairs
-from rankwise.holdout.rounding import UNRELIABLE, explained_rounding, lost_in_rounding
 
 BLOCK_VALUES = 2**17  # differences computed at a time on a device
 KEYS = 2**14  # random numbers drawn at a time

@@ -16,14 +16,11 @@ from rankwise.estimators.base import LeastSquaresRanker, explain_calls
 from rankwise.estimators.kpcrank import ComponentErrors, ComponentMixin
 from rankwise.estimators.ranker_rows import kept_of_all_rows
 from rankwise.graph import QueryGroups
-from rankwise.holdout.alpha_choice import choose_alpha
-from rankwise.holdout.alpha_grid import data_alphas
+from rankwise.holdout.alpha_choice import choose_alpha, data_alphas
 from rankwise.holdout.engine import ComparisonHoldOut, HoldOut, hold_out
-from rankwise.holdout.hold_out_problem import HoldOutProblem
-from rankwise.holdout.leave_pair_out import PairDifferences
-from rankwise.holdout.pair_differences import add_wins
-from rankwise.holdout.plans import (
+from rankwise.holdout.hold_out_problem import (
     ComparisonFolds,
+    HoldOutProblem,
     Items,
     Pairs,
     Queries,
@@ -34,6 +31,8 @@ from rankwise.holdout.plans import (
     pairs_of_groups,
     pairs_within,
 )
+from rankwise.holdout.leave_pair_out import PairDifferences
+from rankwise.holdout.pair_differences import add_wins
 from rankwise.holdout.scores import (
     GREATER_IS_BETTER,
     HeldOutScores,
