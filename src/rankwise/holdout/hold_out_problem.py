@@ -387,6 +387,7 @@ REFUSED = 0.1  # relative error above which a hold-out is refused
 UNRELIABLE = 1e-4  # relative error above which a hold-out has few correct digits
 CLOSE = EPS / UNRELIABLE  # alphas below CLOSE times the norm of the data need a check
 SAME_SCORES = 1e-2  # relative rounding error above which large alphas are refused
+OF_FOLD = 10.0  # error of the matrix of a fold, whose norm is about 1, relative to EPS
 COMPARED = 1e-2  # relative error that does not matter for which of many alphas is best
 _WARNED_FROM = ContextVar("warned_from", default=UNRELIABLE)
 
@@ -413,15 +414,6 @@ def check_digits(norm: float, least: float) -> None:
             "An alpha is too small relative to the rounding errors of the kernel: its hold-outs "
             f"are unreliable (relative error up to {error:.0e}). Use larger alphas.",
         )
-
-
-def check_fold(error: float, least: float) -> None:
-    """The same for the matrix of a fold, whose entries have errors of up to `error` times EPS.
-
-    This is a bound, and can be far from the errors of features on very different scales. While
-    alphas are compared, a fold is refused only if its matrix is singular itself.
-    """
-    check_digits(1.0 if _WARNED_FROM.get() == COMPARED else error, least)
 
 
 @contextmanager

@@ -32,7 +32,7 @@ from rankwise.backends.arrays import (
 from rankwise.backends.jit import compiled
 from rankwise.errors import warn
 from rankwise.graph.preference_graph import QueryGraph, row_scale
-from rankwise.holdout.hold_out_problem import CLOSE, check_digits, check_fold, not_definite
+from rankwise.holdout.hold_out_problem import CLOSE, OF_FOLD, check_digits, not_definite
 from rankwise.scaling import ColumnStandard, ColumnStatistics
 
 LEAST_DEVIATION = 1e-13  # without a fold, relative to all rows: below it, few digits are left
@@ -270,8 +270,7 @@ def predict_without(
             w = spectrum.rotated / divisors[:, None]
             rest = on.array(np.eye(len(fold))) - (Y_U / divisors) @ Y_U.T
             if lam < CLOSE * norm:  # H_UU may have an eigenvalue of 1
-                error = norm * float((spectrum.s / divisors**2).max())  # of H, relative to EPS
-                check_fold(error, float(on.eigh(on.copy(rest))[0][0]))
+                check_digits(OF_FOLD, float(on.eigh(on.copy(rest))[0][0]))
             e = on.solve(rest, t[fold] - Y_U @ w)
             f[fold] = F_U @ (w - (Y_U / divisors).T @ e)
 
@@ -433,9 +432,8 @@ class Conditional:
         Features whose inner products are the conditional kernel; either these or `kernel` is set.
     weight : float
         The weight of the query.
-    error : float
-        A bound of the rounding errors of `features` relative to EPS and this query, or 0 if alpha
-        is so large that they do not matter.
+    close : bool
+        Whether alpha is so small that rounding errors of `features` matter.
     """
 
     rows: Index
@@ -444,7 +442,7 @@ class Conditional:
     kernel: Array | None = None
     features: Array | None = None
     weight: float = 1.0
-    error: float = 0.0
+    close: bool = False
 
     def stored_kernel(self) -> Array:
         """A new matrix with the conditional kernel."""
@@ -509,9 +507,8 @@ def primal_conditionals(
                 f = (rotated / divisors) @ (V.T @ b_q)
                 features = on.xp.sqrt(lam / divisors) * rotated
                 weight = query_weight(graph, rows)
-                error = 1.0 + others / size if size > 0.0 and lam < CLOSE * (size + others) else 0.0
-                given = {"features": features, "weight": weight, "error": error}
-                yield k, Conditional(rows, f, labels - f, **given)
+                close = lam < CLOSE * (size + others)
+                yield k, Conditional(rows, f, labels - f, None, features, weight, close)
 
 
 def query_weight(graph: QueryGraph, rows: Index) -> float:

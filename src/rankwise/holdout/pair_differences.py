@@ -2,8 +2,8 @@
 
 Without the rows U = {i, j}, the residuals are e_U = P_UU^-1 a_U with a = P y (the dual weights
 times lam), and the prediction is f_i - f_j - (h_i e_i - h_j e_j): see pair_systems.py, where f = y
-and h = 1 if all pairs count. For NumPy arrays, the compiled loops at the end run
-over pairs. On a device, array expressions handle many pairs at once and need a few arrays with an entry
+and h = 1 if all pairs count. For NumPy arrays, the compiled loops at the end run over
+pairs. On a device, array expressions handle many pairs at once and need a few arrays with an entry
 for each pair.
 """
 
