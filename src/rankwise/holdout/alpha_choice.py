@@ -31,8 +31,6 @@ from rankwise.holdout.hold_out_problem import (
     Pairs,
     Plan,
     Queries,
-    QueryFolds,
-    RowFolds,
     Rows,
     alphas_compared,
     on_coordinates,
@@ -220,19 +218,19 @@ class RowBudget:
         is_kernel = self.system is None
         if self.by_steps:
             folds = self._query_folds(usable, FEWEST_FOLDS)
-            return AlphaPlan(QueryFolds(folds, sampled=True), metric, False)
+            return AlphaPlan(Queries(folds, sampled=True), metric, False)
         if self.problem.row_weights is not None and self.problem.loss.has_intercept:
             folds = self._query_folds(usable, round(1 / PART))[: self.n_parts]
-            return AlphaPlan(QueryFolds(folds), metric, is_kernel)
+            return AlphaPlan(Queries(folds), metric, is_kernel)
         if self.system is None:
             if self.problem.n_rows <= KERNEL_ROWS:
                 return AlphaPlan(Queries(), metric, True)
             order, sizes = self._query_order(usable), self.problem.groups.sizes
             wanted = KERNEL_SHARE * self.problem.n_rows
-            return AlphaPlan(Queries(_leading(order, sizes[order], wanted)), metric, True)
+            return AlphaPlan(Queries(only=_leading(order, sizes[order], wanted)), metric, True)
         if self._leave_query_out_seconds() > max(SECONDS, self.fit_seconds):
             folds = self._query_folds(usable, self.n_folds)
-            return AlphaPlan(QueryFolds(folds, sampled=True), metric, False)
+            return AlphaPlan(Queries(folds, sampled=True), metric, False)
         return AlphaPlan(Queries(), metric, True)
 
     def _row_plan(self) -> AlphaPlan | None:
@@ -241,7 +239,7 @@ class RowBudget:
             if self._is_constant:
                 return None
             folds = row_parts(self.labels)[:FEWEST_FOLDS]
-            return AlphaPlan(RowFolds(folds, sampled=True), "squared_error", False)
+            return AlphaPlan(Rows(folds, sampled=True), "squared_error", False)
         if self.problem.row_weights is not None:
             return self._part_plan("squared_error")
         return self._in_one_ranking("squared_error")
@@ -257,7 +255,7 @@ class RowBudget:
             return AlphaPlan(Pairs(None, keep_ties=False), "disagreement", True)
         if self.by_steps:
             folds = row_parts(self.labels)[:FEWEST_FOLDS]
-            return AlphaPlan(RowFolds(folds, sampled=True), "disagreement", False)
+            return AlphaPlan(Rows(folds, sampled=True), "disagreement", False)
         if weighted:
             return self._part_plan("disagreement")
         n_levels = max(len(np.unique(column)) for column in self.labels.T)
@@ -275,7 +273,7 @@ class RowBudget:
     def _part_plan(self, metric: str) -> AlphaPlan:
         """Parts of the rows, with a fit to the others for each."""
         parts = row_parts(self.labels)[: self.n_parts]
-        return AlphaPlan(RowFolds(parts), metric, self.system is None)
+        return AlphaPlan(Rows(parts), metric, self.system is None)
 
     def _in_one_ranking(self, metric: str) -> AlphaPlan:
         """Pairs or rows of one ranking of all rows, all of whose pairs count."""
@@ -283,12 +281,12 @@ class RowBudget:
         if self.system is not None and m * n > STORED:
             sample = spread_rows(self.labels, int(max(SAMPLE_ROWS, SAMPLE_SHARE * m)))
             folds = [sample[k :: self.n_folds] for k in range(self.n_folds)]
-            return AlphaPlan(RowFolds(folds, sampled=True), metric, False)
+            return AlphaPlan(Rows(folds, sampled=True), metric, False)
         number = PAIR_ROWS
         if self.system is None and m > KERNEL_ROWS:
             number = min(PAIR_ROWS, int(KERNEL_SHARE * m))
         some = spread_rows(self.labels, number)
-        plan = Rows(some) if metric == "squared_error" else Pairs(None, False, among=some)
+        plan = Rows(only=some) if metric == "squared_error" else Pairs(None, False, among=some)
         return AlphaPlan(plan, metric, self.system is None)
 
     @cached_property

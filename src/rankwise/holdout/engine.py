@@ -30,9 +30,6 @@ from rankwise.holdout.hold_out_problem import (
     Pairs,
     Plan,
     Queries,
-    QueryFolds,
-    RowFolds,
-    Rows,
     explained_rounding,
     plain_problem,
 )
@@ -250,18 +247,18 @@ def hold_out(problem: HoldOutProblem, plan: Plan) -> Any:
         return _rows(problem, plan)
 
 
-def _rows(problem: HoldOutProblem, plan: Queries | QueryFolds | Rows | RowFolds) -> HoldOut:
-    folds, queries = plan.folds(problem.groups), isinstance(plan, (Queries, QueryFolds))
+def _rows(problem: HoldOutProblem, plan: Queries) -> HoldOut:
+    folds, queries, sampled = plan.folds(problem.groups), plan.whole_queries, plan.sampled
     inner, alphas, why = problem.problem, problem.alphas, EXACT
-    held, sampled = np.concatenate(folds), isinstance(plan, (QueryFolds, RowFolds)) and plan.sampled
+    held = np.concatenate(folds)
     everything = len(held) == len(problem.y)
     weighted = inner.row_weights is not None and (problem.loss.has_intercept or not queries)
     if sampled and inner.space.form(inner.X) != "cg":
         predictions, why = folds_by_sums(problem, folds, one_ranking=not queries), SUMS
-    elif sampled or weighted or (isinstance(plan, RowFolds) and not everything):
+    elif sampled or weighted or not (queries or everything or plan.only is not None):
         alphas, predictions = refitted_folds(problem, folds, one_ranking=not queries)
         why = REFITTED
-    elif isinstance(plan, Rows) and plan.only is not None:
+    elif plan.only is not None and not queries:
         errors = [a / P.diagonal()[:, None] for P, a in sampled_rows(problem, held, problem.lams)]
         predictions = problem.y[held] - backend_of(problem.y).xp.stack(errors)
     elif not everything:
@@ -297,9 +294,7 @@ def _comparisons(problem: HoldOutProblem, plan: ComparisonFolds | Items) -> Comp
         comparisons = held_comparisons(plain_problem(inner), excess)
         if isinstance(plan, Items):
             held = np.arange(n) if plan.both else np.tile(np.arange(n), 2)
-            predictions = np.empty((len(lams), len(held), comparisons.margin.shape[1]))
-            for members, side, found in without_items(comparisons, lams, both=plan.both):
-                predictions[:, members + n * side] = found
+            predictions = without_items(comparisons, lams, both=plan.both)
         elif plan.fold is None:
             held = np.arange(n) if plan.only is None else plan.only
             predictions = comparisons.single(held, lams)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias, cast
+from typing import Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 
@@ -165,69 +165,36 @@ def on_coordinates(problem: Problem, rows: Coordinates) -> Problem:
 
 @dataclass(frozen=True, eq=False)
 class Queries:
-    """Every query is held out by itself.
+    """Whole queries are held out, one at a time or in folds.
 
-    `only` has the numbers of the queries that are held out; None: all queries.
+    `parts` is a number of folds, or a list with the rows of each fold. None: every query by itself,
+    or the queries whose numbers are in `only`. Folds of a sample (`sampled`) are subtracted from
+    the sums of all rows, or share the steps of conjugate gradients.
     """
 
+    parts: int | Sequence[Index] | None = None
     only: Index | None = None
-
-    def folds(self, groups: QueryGroups) -> list[Index]:
-        """The rows of each held-out query."""
-        every = list(groups)
-        return every if self.only is None else [every[q] for q in self.only]
-
-
-@dataclass(frozen=True, eq=False)
-class QueryFolds:
-    """Folds of whole queries are held out, one fold after the other.
-
-    `parts` is a number of folds, or a list with the rows of each fold. Folds of a sample
-    (`sampled`) are subtracted from the sums of all rows, or share the steps of conjugate gradients.
-    """
-
-    parts: int | Sequence[Index]
     sampled: bool = False
+    whole_queries: ClassVar[bool] = True
 
     def folds(self, groups: QueryGroups) -> list[Index]:
         """The rows of each fold."""
+        if self.parts is None:
+            every = list(groups)
+            return every if self.only is None else [every[q] for q in self.only]
         if isinstance(self.parts, int):
             return [np.flatnonzero(groups.codes % self.parts == k) for k in range(self.parts)]
         return list(self.parts)
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Every row of a regression is held out by itself.
+class Rows(Queries):
+    """Rows of one ranking or regression are held out, in the same ways as `Queries`."""
 
-    `only` has the numbers of the rows that are held out; None: all rows.
-    """
-
-    only: Index | None = None
-
-    def folds(self, groups: QueryGroups) -> list[Index]:
-        """Single rows."""
-        rows = np.arange(len(groups.codes)) if self.only is None else self.only
-        return list(rows[:, None])
-
-
-@dataclass(frozen=True, eq=False)
-class RowFolds:
-    """Folds of rows of one ranking are held out, one fold after the other.
-
-    `parts` is a number of folds, or a list with the rows of each fold. For `sampled`, see
-    `QueryFolds`.
-    """
-
-    parts: int | Sequence[Index]
-    sampled: bool = False
+    whole_queries: ClassVar[bool] = False
 
     def folds(self, groups: QueryGroups) -> list[Index]:
         """The rows of each fold."""
-        if isinstance(self.parts, int):
-            rows = np.arange(len(groups.codes))
-            return [rows[k :: self.parts] for k in range(self.parts)]
-        return list(self.parts)
+        return super().folds(QueryGroups.of(np.arange(groups.n_rows)))
 
 
 @dataclass(frozen=True)
@@ -281,7 +248,7 @@ class Items:
     both: bool = True
 
 
-Plan: TypeAlias = Queries | QueryFolds | Rows | RowFolds | Pairs | ComparisonFolds | Items
+Plan: TypeAlias = Queries | Pairs | ComparisonFolds | Items
 
 
 def choose_pairs(

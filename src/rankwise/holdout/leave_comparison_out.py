@@ -314,52 +314,33 @@ def kernel_factor(K: Array) -> Array:
     return F
 
 
-def without_items(
-    comparisons: HeldComparisons, lams: Sequence[float], *, both: bool
-) -> Iterator[tuple[Index, Index, Array]]:
+def without_items(comparisons: HeldComparisons, lams: Sequence[float], *, both: bool) -> Array:
     """Predictions for comparisons of items none of whose comparisons are known.
 
-    With `both`, every comparison without all comparisons of its two items; otherwise each item in
-    turn. Yields the numbers of comparisons, the side of the item that is held out (0 and 1; 0 for
-    both), and predictions of shape (n_lams, n, n_outputs).
+    With `both`, every comparison without all comparisons of its two items. Otherwise, every
+    comparison without the comparisons of its first item and, after these, of its second item.
     """
     graph = comparisons.graph
-    n = len(graph.first)
-    rows = np.concatenate((graph.first, graph.second))
-    order = np.argsort(rows, kind="stable")
-    starts = np.flatnonzero(np.diff(rows[order], prepend=-1))
+    n, ends = len(graph.first), np.column_stack((graph.first, graph.second))
+    order = np.argsort(ends.ravel(), kind="stable")
+    starts = np.flatnonzero(np.diff(ends.ravel()[order], prepend=-1))
     of_item = {
-        int(rows[part[0]]): np.sort(part % n) for part in np.split(order, starts[1:]) if len(part)
+        int(ends.ravel()[part[0]]): np.sort(part // 2) for part in np.split(order, starts[1:])
     }
-    low, high = np.minimum(graph.first, graph.second), np.maximum(graph.first, graph.second)
-    if both:
-        pairs = np.unique(np.column_stack((low, high)), axis=0).tolist()
-        sets = (np.union1d(of_item[i], of_item[j]) for i, j in pairs)
-    else:
-        pairs = [(i, i) for i in of_item]
-        sets = (of_item[i] for i, _ in pairs)
-    listed: list[tuple[Index, Index]] = []
-    waiting = 0
-
-    def found() -> tuple[Index, Index, Array]:
-        predictions = comparisons.sets([members for members, _ in listed], lams)
-        members = np.concatenate([members for members, _ in listed])
-        owner = np.repeat(
-            np.array([items for _, items in listed]), [len(m) for m, _ in listed], axis=0
-        )
-        if both:
-            asked = (low[members] == owner[:, 0]) & (high[members] == owner[:, 1])
-            side = np.zeros(len(members), dtype=np.intp)
-        else:
-            asked = np.ones(len(members), dtype=bool)
-            side = np.where(graph.first[members] == owner[:, 0], 0, 1)
-        return members[asked], side[asked], predictions[:, asked]
-
-    for items, members in zip(pairs, sets, strict=True):
-        listed.append((members, np.asarray(items)))
-        waiting += len(members)
-        if waiting * len(lams) > STACKED:
-            yield found()
-            listed, waiting = [], 0
-    if listed:
-        yield found()
+    pairs = np.unique(np.sort(ends, axis=1), axis=0).tolist()
+    units = pairs if both else [(i, i) for i in of_item]
+    out = np.empty((len(lams), n if both else 2 * n, comparisons.margin.shape[1]))
+    most = 2 * max(len(members) for members in of_item.values())
+    step = max(1, STACKED // (most * len(lams)))
+    for start in range(0, len(units), step):
+        some = units[start : start + step]
+        sets = [np.union1d(of_item[i], of_item[j]) for i, j in some]
+        places = np.cumsum([len(members) for members in sets])
+        found = np.split(comparisons.sets(sets, lams), places[:-1], axis=1)
+        for (i, j), members, part in zip(some, sets, found, strict=True):
+            if both:
+                asked = np.isin(ends[members], (i, j)).all(axis=1)
+                out[:, members[asked]] = part[:, asked]
+            else:
+                out[:, members + n * (graph.first[members] != i)] = part
+    return out
