@@ -14,8 +14,7 @@ from rankwise.graph import QueryGroups
 from rankwise.holdout.folds import (
     check_folds,
     folds_by_sums,
-    predict_queries,
-    predict_rows,
+    predict_folds,
     queries_of_kernel,
     refitted_folds,
     refitted_scores,
@@ -268,7 +267,7 @@ def _rows(problem: HoldOutProblem, plan: Queries) -> HoldOut:
             check_folds(problem, folds)
             predictions = inner.space.hold_out_queries(inner, problem.lams, folds)
         else:
-            predictions = (predict_queries if queries else predict_rows)(problem, folds)
+            predictions = predict_folds(problem, folds, whole_queries=queries)
         why = EXACT if queries or problem.loss.ties == "include" else REFITTED
     fold_of = np.repeat(np.arange(len(folds)), [len(fold) for fold in folds])
     if everything and why in (EXACT, REFITTED) and not (sampled or weighted):

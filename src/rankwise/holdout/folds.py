@@ -72,31 +72,31 @@ def rescales(problem: HoldOutProblem, n_folds: int) -> bool:
     return bool(n_folds * problem.n_tasks * flops <= RESCALED_FLOPS)
 
 
-def predict_queries(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:
-    """Predictions for folds of whole queries, shape (n_alphas, n_rows, n_outputs)."""
-    rescaling = _rescaling(problem, folds)
-    if rescaling is not None and _is_dual(problem):
-        return _refits(problem, folds, rescaling)
-    if problem.loss.has_intercept:
-        return _ridge_folds(problem, folds, rescaling, _same, add_intercept=True)
-    check_folds(problem, folds)
-    by_task = [_pairwise_folds(problem, k, folds, rescaling) for k in range(problem.n_tasks)]
-    predictions: Array = backend_of(problem.y).xp.concatenate(by_task, axis=2)
-    return predictions
+def predict_folds(problem: HoldOutProblem, folds: Sequence[Index], *, whole_queries: bool) -> Array:
+    """Predictions for folds of whole queries, or of rows of one ranking.
 
-
-def predict_rows(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:
-    """Predictions for folds of rows of one ranking, shape (n_alphas, n_rows, n_outputs)."""
+    Shape (n_alphas, n_rows, n_outputs).
+    """
     rescaling, loss = _rescaling(problem, folds), problem.loss
-    if rescaling is not None and _is_dual(problem):
+    is_refitted = loss.ties == "exclude" and not (whole_queries or loss.has_intercept)
+    if is_refitted or (rescaling is not None and _is_dual(problem)):
         return _refits(problem, folds, rescaling)
-    if loss.has_intercept:
-        return _ridge_folds(problem, folds, rescaling, _same, add_intercept=True)
-    if loss.ties == "exclude":
-        return _refits(problem, folds, rescaling)
-    return _ridge_folds(
-        problem, folds, rescaling, lambda lam, n: strength(loss, lam, n), add_intercept=False
-    )
+    if whole_queries and not loss.has_intercept:
+        check_folds(problem, folds)
+        by_task = [_pairwise_folds(problem, k, folds, rescaling) for k in range(problem.n_tasks)]
+        predictions: Array = backend_of(problem.y).xp.concatenate(by_task, axis=2)
+        return predictions
+
+    def mu(lam: float, n_left: int) -> float:
+        return lam if loss.has_intercept else strength(loss, lam, n_left)
+
+    given = problem.coordinates, problem.y, folds, problem.lams, mu
+    out = ridge_folds(*given, add_intercept=loss.has_intercept, rescaling=rescaling)
+    if rescaling is not None:
+        # Far from the mean of the others, the sums of their squares and of the intercept cancel.
+        far = np.flatnonzero(rescaling.deviations.min(axis=1) < OUTLIER)
+        _refit_folds(problem, folds, rescaling, far, out)
+    return out
 
 
 def strength(loss: Loss, lam: float, n_rows: int) -> float:
@@ -140,10 +140,6 @@ def _rescaling(problem: HoldOutProblem, folds: Sequence[Index]) -> Rescaling | N
 def _is_dual(problem: HoldOutProblem) -> bool:
     """Whether there are fewer rows than features: rescaled rows have another kernel matrix."""
     return problem.problem.space.direct_form(problem.problem.X) == "dual"
-
-
-def _same(lam: float, n_left: int) -> float:
-    return lam
 
 
 def ridge_folds(
@@ -252,30 +248,6 @@ def _by_strength(
     for fold in folds:
         groups.setdefault(strength(lam, m - len(fold)), []).append(fold)
     return list(groups.items())
-
-
-def _ridge_folds(
-    problem: HoldOutProblem,
-    folds: Sequence[Index],
-    rescaling: Rescaling | None,
-    strength: Strength,
-    *,
-    add_intercept: bool,
-) -> Array:
-    out = ridge_folds(
-        problem.coordinates,
-        problem.y,
-        folds,
-        problem.lams,
-        strength,
-        add_intercept=add_intercept,
-        rescaling=rescaling,
-    )
-    if rescaling is not None:
-        # Far from the mean of the others, the sums of their squares and of the intercept cancel.
-        far = np.flatnonzero(rescaling.deviations.min(axis=1) < OUTLIER)
-        _refit_folds(problem, folds, rescaling, far, out)
-    return out
 
 
 def _refits(problem: HoldOutProblem, folds: Sequence[Index], rescaling: Rescaling | None) -> Array:
