@@ -14,7 +14,7 @@ from sklearn.base import clone
 from rankwise import RLS, RankingSearchCV, RankRLS, SparseRankRLS, SparseRLS, load_model, save_model
 from rankwise.data import make_ranking
 from rankwise.errors import ParameterError, RankwiseWarning
-from rankwise.holdout import alpha_choice, alpha_grid
+from rankwise.holdout import alpha_choice
 from rankwise.metrics import disagreement_error, ndcg
 from rankwise.model_selection import k_fold, leave_one_out, leave_pair_out, leave_query_out
 from rankwise.problem import LandmarkSystem
@@ -388,7 +388,7 @@ def test_data_without_noise_do_not_warn_but_an_end_of_the_grid_does(monkeypatch)
     # The labels come from a feature of small values, and a feature of large values is noise.
     y = X[:, 0] + 0.1 * rng.standard_normal(200)
     X[:, 1] *= 200
-    monkeypatch.setattr(alpha_grid, "LOWEST", 1e-3)
+    monkeypatch.setattr(alpha_choice, "LOWEST", 1e-3)
     with pytest.warns(RankwiseWarning, match="is the smallest of the .* values that were tried"):
         RankRLS(scale=None).fit(X[:, :2], y, qid=qid)
 

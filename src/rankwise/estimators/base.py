@@ -578,7 +578,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         """
         given = None if alphas is None else check_alphas(alphas)
         if given is None:
-            from rankwise.holdout.alpha_grid import data_alphas  # compiles loops
+            from rankwise.holdout.alpha_choice import data_alphas  # compiles loops
 
             problem = problem.settled()
         values = data_alphas(problem) if given is None else given

@@ -182,7 +182,7 @@ def fit_sums(ranker: Any, sums: BlockSums, X: Any, n_queries: int) -> None:
     """
     choice = None
     if ranker.alpha == "auto":
-        from rankwise.holdout.block_alphas import choose_from_folds  # compiles loops
+        from rankwise.holdout.alpha_choice import choose_from_folds  # compiles loops
 
         choice = choose_from_folds(sums.system, sums.moments, sums.folds, sums.loss, sums.n_rows)
     alpha = float(ranker.alpha) if choice is None else choice.alpha
@@ -194,7 +194,7 @@ def fit_sums(ranker: Any, sums: BlockSums, X: Any, n_queries: int) -> None:
 
 def alphas_of_sums(sums: BlockSums) -> Array:
     """The grid that follows the scale of the data."""
-    from rankwise.holdout.block_alphas import summed_alphas  # compiles loops
+    from rankwise.holdout.alpha_choice import summed_alphas  # compiles loops
 
     return summed_alphas(sums.system, sums.moments, sums.n_rows)
 
@@ -244,7 +244,7 @@ class StepBlocksMixin(LeastSquaresRanker):
         >>> bool(np.allclose(ranker.coef_, RankRLS(alpha=1.0).fit(X, y, qid=qid).coef_, rtol=1e-4))
         True
         """
-        from rankwise.holdout.block_alphas import choose_in_blocks  # compiles loops
+        from rankwise.holdout.alpha_choice import choose_in_blocks  # compiles loops
 
         products, overview = _overview(self, blocks, with_squares=self.alpha == "auto")
         choice = None
@@ -283,7 +283,7 @@ def _overview(
     ranker: Any, blocks: Iterable[Any], *, with_squares: bool
 ) -> tuple[BlockProducts, Any]:
     """The products of checked blocks, and what a first pass over them finds."""
-    from rankwise.holdout.block_alphas import BlockOverview  # compiles loops
+    from rankwise.holdout.alpha_choice import BlockOverview  # compiles loops
 
     check_parameters(ranker, ranker.parameters)
     if ranker.kernel != "linear" or ranker.device is not None:
