@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, as_given, backend_of, is_sent, is_sparse, to_host
-from rankwise.backends.threads import blas_threads_for
+from rankwise.backends.parallel import blas_threads_for
 from rankwise.errors import DataError, KernelSizeError, ParameterError, warn
 from rankwise.estimators.ranker_rows import (
     KeptRows,

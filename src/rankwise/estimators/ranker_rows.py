@@ -34,7 +34,7 @@ from rankwise.backends.arrays import (
     is_tensor,
     to_host,
 )
-from rankwise.backends.threads import map_in_threads, threads_for
+from rankwise.backends.parallel import map_in_threads, threads_for
 from rankwise.errors import DataError, DeviceError, MissingExtraError, ParameterError, warn
 from rankwise.graph import QueryGroups
 from rankwise.graph.query_groups import (
