@@ -28,15 +28,18 @@ if TYPE_CHECKING:
     from rankwise.gp.pairwise_gp import GPOptions as GPOptions
     from rankwise.gp.pairwise_gp import PairwiseGP as PairwiseGP
     from rankwise.gp.process import OnColumns as OnColumns
+    from rankwise.kernels.walks import WalkKernel as WalkKernel
     from rankwise.leaderboard.leaderboard import Leaderboard as Leaderboard
     from rankwise.model_selection.meta_rankers import MeanRanker as MeanRanker
     from rankwise.model_selection.search import RankingSearchCV as RankingSearchCV
     from rankwise.persistence import load_model as load_model
     from rankwise.persistence import save_model as save_model
+    from rankwise.preprocessing import GraphWalks as GraphWalks
     from rankwise.preprocessing import QueryMinMaxScaler as QueryMinMaxScaler
     from rankwise.preprocessing import QueryRanks as QueryRanks
     from rankwise.preprocessing import QueryStandardScaler as QueryStandardScaler
     from rankwise.preprocessing import SeenFeatures as SeenFeatures
+    from rankwise.preprocessing import WeisfeilerLehman as WeisfeilerLehman
     from rankwise.svm.rank_svm import RankSVM as RankSVM
 
 __version__ = "0.1.0"
@@ -50,6 +53,7 @@ _HOME = {
     "ComponentOptions": "rankwise.estimators.component_choice",
     "GPOptions": "rankwise.gp.pairwise_gp",
     "OnColumns": "rankwise.gp.process",
+    "WalkKernel": "rankwise.kernels.walks",
     "Shrinkage": "rankwise.bilinear.sparse_bilinear",
     "load_model": "rankwise.persistence",
     "save_model": "rankwise.persistence",
@@ -77,6 +81,7 @@ __all__ = [
     "BoostedRanker",
     "ComponentOptions",
     "GPOptions",
+    "GraphWalks",
     "KPCRank",
     "Leaderboard",
     "MeanRanker",
@@ -94,6 +99,8 @@ __all__ = [
     "SparseRLS",
     "SparseRankRLS",
     "TransductiveRankRLS",
+    "WalkKernel",
+    "WeisfeilerLehman",
     "__version__",
     "load_model",
     "save_model",

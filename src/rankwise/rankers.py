@@ -36,6 +36,8 @@ TRANSFORMERS = {
     "query-standard-scaler": "rankwise.preprocessing.query_scalers.QueryStandardScaler",
     "query-ranks": "rankwise.preprocessing.query_scalers.QueryRanks",
     "seen-features": "rankwise.preprocessing.seen_features.SeenFeatures",
+    "graph-walks": "rankwise.preprocessing.graph_counts.GraphWalks",
+    "weisfeiler-lehman": "rankwise.preprocessing.graph_counts.WeisfeilerLehman",
 }
 """The same for transformers, which are steps of pipelines."""
 

@@ -16,7 +16,7 @@ from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators._validation import check_new_ids, check_rows, send_rows
 from rankwise.graph import QueryGroups
 from rankwise.holdout.hold_out_problem import with_scaling
-from rankwise.kernels import NamedKernel
+from rankwise.kernels import NamedKernel, has_features
 from rankwise.problem.block_sums import query_hash
 from rankwise.scaling import (
     QUERY_SCALINGS,
@@ -84,7 +84,7 @@ def scale_training(
 
 def column_sample(ranker: Any, X: Any) -> ColumnStatistics | None:
     """Statistics of some rows, evenly spaced; None if the columns of X are not features."""
-    if ranker.kernel == "precomputed":
+    if not has_features(ranker.kernel):
         return None
     return ColumnStatistics.of(evenly_spaced(X, SAMPLE_ROWS))
 
@@ -95,8 +95,8 @@ def choose_scale(
     """The name of the scaling that follows from the parameter `scale`."""
     given_points = _has_points(ranker)
     if ranker.scale != "auto":
-        if ranker.scale is not None and (ranker.kernel == "precomputed" or given_points):
-            what = "landmarks are points" if given_points else 'kernel="precomputed"'
+        if ranker.scale is not None and (given_points or not has_features(ranker.kernel)):
+            what = "landmarks are points" if given_points else f"kernel={ranker.kernel!r}"
             raise ParameterError(
                 f"scale={ranker.scale!r} scales the features of rows in queries, but {what}: scale "
                 "the rows first, for example with rankwise.QueryMinMaxScaler, and use scale=None."
@@ -411,7 +411,7 @@ def warn_of_scales(ranker: Any, X: Any) -> None:
     The features may have very different scales, or the kernel may be nearly constant or nearly
     the identity on these rows.
     """
-    if ranker.kernel != "precomputed" and warn_of_constants(ranker, X):
+    if has_features(ranker.kernel) and warn_of_constants(ranker, X):
         return
     kernel = getattr(ranker.basis_, "kernel", None)
     is_linear = ranker.basis_.linear

@@ -88,8 +88,11 @@ def check_rows(estimator: Any, X: Any, *, reset: bool = False, min_rows: int = 1
 def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     """scikit-learn's `validate_data`, for an X that can be converted without a loss.
 
-    Sparse rows are sorted, without duplicates: SciPy would otherwise sort the caller's rows.
+    Sparse rows are sorted, without duplicates: SciPy would otherwise sort the caller's rows. If
+    the kernel of the estimator takes other things, such as graphs, X has these as rows of numbers.
     """
+    if hasattr(getattr(estimator, "kernel", None), "as_rows"):
+        X = estimator.kernel.as_rows(X)
     _check_cells(X)
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # of a sum that looks for NaN

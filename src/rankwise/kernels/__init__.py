@@ -7,6 +7,7 @@ from rankwise.kernels.functions import (
     NamedKernel,
     PairFunction,
     Precomputed,
+    has_features,
 )
 from rankwise.kernels.products import kernel_product
 
@@ -17,5 +18,6 @@ __all__ = [
     "NamedKernel",
     "PairFunction",
     "Precomputed",
+    "has_features",
     "kernel_product",
 ]

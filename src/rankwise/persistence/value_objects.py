@@ -22,6 +22,7 @@ KERNELS = (
 VALUE_OBJECTS = {
     "named-kernel": "rankwise.kernels.functions.NamedKernel",
     "precomputed-kernel": "rankwise.kernels.functions.Precomputed",
+    "walk-kernel": "rankwise.kernels.walks.WalkKernel",
     "feature-basis": "rankwise.problem.feature_space.FeatureBasis",
     "kernel-basis": "rankwise.problem.kernel_space.KernelBasis",
     "landmark-basis": "rankwise.problem.kernel_space.LandmarkBasis",

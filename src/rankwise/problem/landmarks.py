@@ -17,7 +17,7 @@ from rankwise.backends.dispatch import Backend, as_given, backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph import QueryGroups
 from rankwise.graph.id_arrays import join_ids
-from rankwise.kernels import Kernel, Precomputed
+from rankwise.kernels import Kernel, Precomputed, has_features
 from rankwise.kernels.products import check_precomputed, has_own_parts, training_kernel
 from rankwise.kernels.sampling import (
     leverage_rows,
@@ -294,10 +294,10 @@ def _candidates(n_rows: int, n: int, rng: np.random.Generator) -> Index | None:
 
 
 def _cluster_centres(X: Any, n: int, kernel: Kernel, rng: np.random.Generator) -> Array:
-    if isinstance(kernel, Precomputed):
+    if not has_features(kernel):
         raise ParameterError(
-            'landmarks="kmeans" needs features, but kernel="precomputed" has none. Use '
-            '"rpcholesky" or "leverage".'
+            'landmarks="kmeans" needs features, but kernel="precomputed" and kernels of graphs '
+            'have none. Use "rpcholesky" or "leverage".'
         )
     from sklearn.cluster import MiniBatchKMeans  # imported late: it takes a while
 

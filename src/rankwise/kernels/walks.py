@@ -1,0 +1,494 @@
+"""Kernels of labelled graphs: walks with the same labels, of any length.
+
+Two walks of the same labels are one walk in the product graph, whose nodes are the pairs of nodes
+with the same label, and whose arcs are the pairs of arcs with the same label. With its adjacency
+matrix A, there are 1'A^n 1 pairs of walks with n arcs.
+
+If only the labels of the ends must agree, the pairs of walks are <L A^n L', M B^n M'>, where
+L A^n L' has the number of walks with n arcs between each two labels. L has a row for each label and
+a column for each node of a graph with adjacency matrix A; M and B belong to the other graph.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from rankwise.backends.arrays import Array, Index, Sparse
+from rankwise.backends.jit import compiled
+from rankwise.backends.threads import map_in_threads, threads_for
+from rankwise.errors import DataError
+from rankwise.kernels.labelled_graphs import Codes, GraphReader, LabelledGraphs
+from rankwise.parameters import AnyOf, Choice, Flag, Number, Rule, Whole, check_parameters
+
+GraphArrays: TypeAlias = tuple[Index, Codes, Index, Index, Codes]
+
+TOL = 1e-16  # of a kernel value, by which longer walks may change it
+MOST_STEPS = 1000  # after which the terms of a sum that converges are below TOL
+BLOCK_BYTES = 16 * 2**20  # of counts between labels in memory at a time
+PARAMETERS: dict[str, Rule] = {
+    "decay": Number(0, open_low=True),
+    "labels": Choice("all", "ends"),
+    "max_length": AnyOf(None, Whole(0)),
+    "directed": Flag(),
+    "normalize": Flag(),
+}
+
+
+@dataclass(frozen=True)
+class WalkKernel:
+    """The number of pairs of walks with the same labels, in two labelled graphs.
+
+        k(G, H) = sum over n of decay^n w_n(G, H)
+
+    w_n is the number of pairs of walks with n arcs. With ``labels="all"``, the labels of all nodes
+    and arcs of the two walks agree, in their order. With ``labels="ends"``, the labels of their
+    first and last nodes agree (Gärtner). Walks may visit a node several times, and an edge without
+    direction is followed both ways.
+
+    Pass it as `kernel` to a ranker, with a list of graphs in place of X, or compute a matrix for
+    ``kernel="precomputed"``. Sums are exact to rounding errors. `GraphWalks` computes features
+    with the same products, for walks up to a length.
+
+    A value takes O(nodes x nodes' + steps x arcs of the product graph) time with ``labels="all"``,
+    and O(steps x shared labels^2) with ``labels="ends"``. A matrix needs little memory besides
+    itself.
+
+    Parameters
+    ----------
+    decay : float, default=0.1
+        The weight of each further arc. The sum over all lengths is finite only if decay is small
+        enough for the graphs; an error tells the limit.
+    labels : {"all", "ends"}, default="all"
+        Which labels of two walks agree.
+    max_length : int, optional
+        The number of arcs of the longest walks. None: walks of all lengths.
+    directed : bool, default=False
+        Whether the edges of lists have a direction: (i, j) leads from i to j only. networkx graphs
+        know, and a matrix is directed unless it is symmetric.
+    normalize : bool, default=True
+        Divide by the square root of k(G, G) k(H, H), so that large graphs are not similar to all
+        others.
+
+    References
+    ----------
+    T. Gärtner, P. Flach, S. Wrobel: On graph kernels: hardness results and efficient alternatives.
+    COLT 2003. T. Pahikkala, E. Tsivtsivadze, J. Boberg, T. Salakoski: Graph kernels versus graph
+    representations: a case study in parse ranking. MLG 2006.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS, WalkKernel
+    >>> ethanol = ("CCO", [(0, 1), (1, 2)])
+    >>> propane = ("CCC", [(0, 1), (1, 2)])
+    >>> ether = ("COC", [(0, 1), (1, 2)])
+    >>> WalkKernel(normalize=False, max_length=1)([ethanol, propane])
+    array([[5.6, 6.8],
+           [6.8, 10.6]])
+    >>> ranker = RankRLS(0.1, kernel=WalkKernel()).fit([ethanol, propane, ether], [2, 0, 1])
+    >>> ranker.predict([ethanol, propane, ether]).argsort()
+    array([1, 2, 0])
+    """
+
+    decay: float = 0.1
+    labels: str = "all"
+    max_length: int | None = None
+    directed: bool = False
+    normalize: bool = True
+
+    def as_rows(self, graphs: Any) -> Sparse:
+        """Graphs as sparse rows of numbers, which rankers, hold-outs and model files can hold.
+
+        Parameters
+        ----------
+        graphs : list of graphs, or rows that this method returned
+            Each graph is (labels, edges), (labels, adjacency matrix) or a networkx graph.
+
+        Returns
+        -------
+        csr_array
+            Indexing its rows is the same as indexing graphs.
+        """
+        return self._read(graphs).to_rows()
+
+    def __call__(self, X: Any, Y: Any = None) -> Array:
+        check_parameters(self, PARAMETERS)
+        first = self._read(X)
+        second = first if Y is None else self._read(Y)
+        own, steps = self._own(first)
+        others, other_steps = (own, steps) if Y is None else self._own(second)
+        n_steps = max(steps, other_steps)
+        count = _whole_walks if self.labels == "all" else _walk_ends
+        K = count(first, second, self.decay, n_steps, Y is None)
+        if self.normalize:
+            K /= np.sqrt(own)[:, None]
+            K /= np.sqrt(others)
+        return K
+
+    def diag(self, X: Any) -> Array:
+        """k(G, G) for each graph."""
+        own = self._own(self._read(X))[0]
+        return np.ones(len(own)) if self.normalize else own
+
+    def _read(self, graphs: Any) -> LabelledGraphs:
+        return GraphReader(directed=self.directed).read(graphs)
+
+    def _own(self, graphs: LabelledGraphs) -> tuple[Array, int]:
+        """k(G, G) of each graph without normalization, and the lengths of walks that matter.
+
+        For pairs of different graphs, the same lengths are enough, by Cauchy and Schwarz.
+        """
+        values, steps = np.empty(len(graphs)), np.zeros(len(graphs), np.intp)
+        most = MOST_STEPS if self.max_length is None else self.max_length
+        terms = np.zeros((len(graphs), 2))
+        loop = _own_walks if self.labels == "all" else _own_ends
+        loop(graphs.arrays, float(self.decay), most, values, steps, terms)
+        diverges = ~(terms[:, 1] <= TOL)
+        if self.max_length is None and diverges.any():
+            graph = int(np.argmax(diverges))
+            with np.errstate(invalid="ignore"):
+                limit = self.decay * float(terms[graph, 0] / terms[graph, 1])
+            below = f"below {limit:.2g}" if limit > 0 else "much smaller"
+            raise DataError(
+                f"decay={self.decay:g} is too large for walks of all lengths in graph {graph}, "
+                f"whose walks grow faster than they are discounted: use a decay {below}, or a "
+                "max_length."
+            )
+        if not np.isfinite(values).all():
+            raise DataError(
+                f"The number of walks overflows for max_length={self.max_length} and "
+                f"decay={self.decay:g}: use smaller ones."
+            )
+        return values, int(steps.max())
+
+
+def _row_parts(n_rows: int, n_columns: int) -> tuple[list[Index], int]:
+    """Rows for each thread; every second row, as the first rows of a triangle are long."""
+    n_threads = min(threads_for(100 * n_rows * n_columns), n_rows)
+    return [np.arange(k, n_rows, n_threads) for k in range(n_threads)], n_threads
+
+
+def _mirror(K: Array) -> None:
+    """Copy the upper triangle to the lower one, in blocks."""
+    for start in range(0, len(K), 256):
+        rows = slice(start, start + 256)
+        K[start + 256 :, rows] = K[rows, start + 256 :].T
+        square = K[rows, rows]
+        square[:] = np.triu(square) + np.triu(square, 1).T
+
+
+def _whole_walks(
+    first: LabelledGraphs, second: LabelledGraphs, decay: float, n_steps: int, upper: bool
+) -> Array:
+    """Kernel values by the product graphs."""
+    K = np.zeros((len(first), len(second)))
+    parts, n_threads = _row_parts(*K.shape)
+
+    def compute(rows: Index) -> None:
+        _product_walks(first.arrays, second.arrays, rows, decay, n_steps, upper, K)
+
+    map_in_threads(compute, parts, n_threads)
+    if upper:
+        _mirror(K)
+    return K
+
+
+@compiled
+def _most(starts: Index) -> int:
+    most = 1
+    for k in range(len(starts) - 1):
+        most = max(most, starts[k + 1] - starts[k])
+    return most
+
+
+@compiled
+def _walk_sum(
+    graph: GraphArrays,
+    other: GraphArrays,
+    g: int,
+    h: int,
+    decay: float,
+    n_steps: int,
+    start: Index,
+    targets: Index,
+    place: Index,
+    x: Array,
+    z: Array,
+    terms: Array,
+) -> tuple[float, int, Index]:
+    """Sum over n of decay^n 1'A^n 1 for the product of two graphs; the number of steps."""
+    node_start, labels, arc_start, heads, arc_labels = graph
+    other_start, other_labels, other_arc_start, other_heads, other_arc_labels = other
+    u0, v0 = node_start[g], other_start[h]
+    width = other_start[h + 1] - v0
+    n_nodes = 0
+    for u in range(u0, node_start[g + 1]):
+        for v in range(v0, other_start[h + 1]):
+            if labels[u] == other_labels[v]:
+                place[(u - u0) * width + v - v0] = n_nodes
+                n_nodes += 1
+    n_arcs, k = 0, 0
+    for u in range(u0, node_start[g + 1]):
+        for v in range(v0, other_start[h + 1]):
+            if labels[u] != other_labels[v]:
+                continue
+            start[k] = n_arcs
+            k += 1
+            for a in range(arc_start[u], arc_start[u + 1]):
+                for b in range(other_arc_start[v], other_arc_start[v + 1]):
+                    to, other_to = heads[a], other_heads[b]
+                    if arc_labels[a] != other_arc_labels[b] or labels[to] != other_labels[other_to]:
+                        continue
+                    if n_arcs == len(targets):
+                        targets = np.concatenate((targets, targets))
+                    targets[n_arcs] = place[(to - u0) * width + other_to - v0]
+                    n_arcs += 1
+    start[n_nodes] = n_arcs
+    total, steps = float(n_nodes), 0
+    terms[0], terms[1] = 0.0, 0.0
+    x[:n_nodes] = 1.0
+    while steps < n_steps and n_arcs:
+        steps += 1
+        term = 0.0
+        for k in range(n_nodes):
+            value = 0.0
+            for arc in range(start[k], start[k + 1]):
+                value += x[targets[arc]]
+            z[k] = decay * value
+            term += z[k]
+        x, z = z, x
+        total += term
+        terms[0], terms[1] = terms[1], term
+        if term <= TOL:
+            break
+    return total, steps, targets
+
+
+@compiled
+def _own_walks(
+    graphs: GraphArrays, decay: float, n_steps: int, values: Array, steps: Index, terms: Array
+) -> None:
+    size = _most(graphs[0])
+    start, place = np.empty(size * size + 1, np.intp), np.empty(size * size, np.intp)
+    x, z = np.empty(size * size), np.empty(size * size)
+    targets = np.empty(4 * size, np.intp)
+    for g in range(len(values)):
+        values[g], steps[g], targets = _walk_sum(
+            graphs, graphs, g, g, decay, n_steps, start, targets, place, x, z, terms[g]
+        )
+
+
+@compiled
+def _product_walks(
+    graphs: GraphArrays,
+    others: GraphArrays,
+    rows: Index,
+    decay: float,
+    n_steps: int,
+    upper: bool,
+    K: Array,
+) -> None:
+    size = _most(graphs[0]) * _most(others[0])
+    start, place = np.empty(size + 1, np.intp), np.empty(size, np.intp)
+    x, z = np.empty(size), np.empty(size)
+    targets, terms = np.empty(64, np.intp), np.empty(2)
+    for g in rows:
+        for h in range(g if upper else 0, K.shape[1]):
+            K[g, h], _, targets = _walk_sum(
+                graphs, others, g, h, decay, n_steps, start, targets, place, x, z, terms
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class EndCounts:
+    """decay^(n/2) L A^n L' of some graphs, for n = 0, 1, ...: counts between their labels.
+
+    Graph k has the labels ``labels[label_start[k]:label_start[k + 1]]``, in ascending order, and
+    counts from ``start[k]`` on, of shape (labels, labels, lengths).
+    """
+
+    label_start: Index
+    labels: Codes
+    start: Index
+    counts: Array
+
+
+def _walk_ends(
+    first: LabelledGraphs, second: LabelledGraphs, decay: float, n_steps: int, upper: bool
+) -> Array:
+    """Kernel values as products of counts between labels, a block of graphs at a time."""
+    K = np.zeros((len(first), len(second)))
+    for rows in _blocks_of_graphs(first, n_steps):
+        left = _end_counts(first, rows, decay, n_steps)
+        for columns in _blocks_of_graphs(second, n_steps):
+            if upper and columns.stop <= rows.start:
+                continue
+            same = upper and columns == rows
+            right = left if same else _end_counts(second, columns, decay, n_steps)
+            _add_products(left, right, n_steps + 1, upper, rows.start, columns.start, K)
+    if upper:
+        _mirror(K)
+    return K
+
+
+def _blocks_of_graphs(graphs: LabelledGraphs, n_steps: int) -> list[slice]:
+    """Consecutive graphs whose counts fit into a block, or single ones."""
+    sizes = 8 * (n_steps + 1) * np.diff(graphs.node_start) ** 2
+    block = np.cumsum(sizes) // BLOCK_BYTES
+    starts = np.concatenate(([0], 1 + np.flatnonzero(np.diff(block)), [len(graphs)]))
+    return [slice(int(a), int(b)) for a, b in zip(starts[:-1], starts[1:], strict=True)]
+
+
+def _end_counts(graphs: LabelledGraphs, rows: slice, decay: float, n_steps: int) -> EndCounts:
+    parts = [
+        np.unique(graphs.labels[graphs.node_start[g] : graphs.node_start[g + 1]])
+        for g in range(rows.start, rows.stop)
+    ]
+    sizes = np.array([len(part) for part in parts])
+    label_start = np.concatenate(([0], np.cumsum(sizes)))
+    start = np.concatenate(([0], np.cumsum(sizes**2 * (n_steps + 1))))
+    found = EndCounts(label_start, np.concatenate(parts), start, np.zeros(start[-1]))
+    _count_ends(
+        graphs.arrays, rows.start, found.label_start, found.labels, found.start, np.sqrt(decay),
+        n_steps, found.counts,
+    )  # fmt: skip
+    return found
+
+
+def _add_products(
+    left: EndCounts,
+    right: EndCounts,
+    n_lengths: int,
+    upper: bool,
+    top: int,
+    first_column: int,
+    K: Array,
+) -> None:
+    n_rows, n_columns = len(left.start) - 1, len(right.start) - 1
+    parts, n_threads = _row_parts(n_rows, n_columns)
+
+    def compute(rows: Index) -> None:
+        _end_products(
+            left.label_start, left.labels, left.start, left.counts,
+            right.label_start, right.labels, right.start, right.counts,
+            rows, n_lengths, upper, K[top : top + n_rows, first_column : first_column + n_columns],
+            first_column - top,
+        )  # fmt: skip
+
+    map_in_threads(compute, parts, n_threads)
+
+
+@compiled
+def _count_ends(
+    graphs: GraphArrays,
+    first: int,
+    label_start: Index,
+    labels: Codes,
+    start: Index,
+    root: float,
+    n_steps: int,
+    counts: Array,
+) -> None:
+    """The numbers of walks from the nodes of each label to each label, times root^n."""
+    node_start, node_labels, arc_start, heads, _ = graphs
+    size = _most(node_start)
+    x, z, own = np.empty(size), np.empty(size), np.empty(size, np.intp)
+    for k in range(len(start) - 1):
+        u0, n = node_start[first + k], node_start[first + k + 1] - node_start[first + k]
+        known = labels[label_start[k] : label_start[k + 1]]
+        q = len(known)
+        for u in range(n):
+            own[u] = np.searchsorted(known, node_labels[u0 + u])
+        for end in range(q):
+            for u in range(n):
+                x[u] = 1.0 if own[u] == end else 0.0
+            for length in range(n_steps + 1):
+                for u in range(n):
+                    counts[start[k] + (own[u] * q + end) * (n_steps + 1) + length] += x[u]
+                if length == n_steps:
+                    break
+                for u in range(n):
+                    value = 0.0
+                    for arc in range(arc_start[u0 + u], arc_start[u0 + u + 1]):
+                        value += x[heads[arc] - u0]
+                    z[u] = root * value
+                x, z = z, x
+
+
+@compiled
+def _own_ends(
+    graphs: GraphArrays, decay: float, n_steps: int, values: Array, steps: Index, terms: Array
+) -> None:
+    """Sum over n of decay^n |L A^n L'|^2 for each graph, until the terms are below TOL."""
+    node_start, labels, arc_start, heads, _ = graphs
+    size = _most(node_start)
+    root, own = np.sqrt(decay), np.empty(size, np.intp)
+    for g in range(len(values)):
+        u0, n = node_start[g], node_start[g + 1] - node_start[g]
+        known = np.unique(labels[u0 : u0 + n])
+        for u in range(n):
+            own[u] = np.searchsorted(known, labels[u0 + u])
+        X, Z = np.zeros((n, len(known))), np.zeros((n, len(known)))
+        for u in range(n):
+            X[u, own[u]] = 1.0
+        values[g], steps[g] = 0.0, -1
+        while steps[g] < n_steps:
+            steps[g] += 1
+            F = np.zeros((len(known), len(known)))
+            for u in range(n):
+                F[own[u]] += X[u]
+            terms[g, 0], terms[g, 1] = terms[g, 1], (F * F).sum()
+            values[g] += terms[g, 1]
+            if terms[g, 1] <= TOL:
+                break
+            Z[:] = 0.0
+            for u in range(n):
+                for arc in range(arc_start[u0 + u], arc_start[u0 + u + 1]):
+                    Z[u] += root * X[heads[arc] - u0]
+            X, Z = Z, X
+
+
+@compiled
+def _end_products(
+    label_start: Index,
+    labels: Codes,
+    start: Index,
+    counts: Array,
+    other_label_start: Index,
+    other_labels: Codes,
+    other_start: Index,
+    other_counts: Array,
+    rows: Index,
+    n_lengths: int,
+    upper: bool,
+    K: Array,
+    shift: int,
+) -> None:
+    """Products of the counts of each two graphs, over the labels that both have."""
+    size = _most(label_start)
+    mine, theirs = np.empty(size, np.intp), np.empty(size, np.intp)
+    for g in rows:
+        a0, p = label_start[g], label_start[g + 1] - label_start[g]
+        for h in range(max(0, g - shift) if upper else 0, K.shape[1]):
+            b0, q = other_label_start[h], other_label_start[h + 1] - other_label_start[h]
+            a, b, shared = 0, 0, 0
+            while a < p and b < q:
+                if labels[a0 + a] == other_labels[b0 + b]:
+                    mine[shared], theirs[shared] = a, b
+                    shared += 1
+                    a += 1
+                    b += 1
+                elif labels[a0 + a] < other_labels[b0 + b]:
+                    a += 1
+                else:
+                    b += 1
+            total = 0.0
+            for i in range(shared):
+                for j in range(shared):
+                    s = start[g] + (mine[i] * p + mine[j]) * n_lengths
+                    t = other_start[h] + (theirs[i] * q + theirs[j]) * n_lengths
+                    for length in range(n_lengths):
+                        total += counts[s + length] * other_counts[t + length]
+            K[g, h] = total
