@@ -63,15 +63,24 @@ class LabelledGraphs:
         """The graph of each node."""
         return np.repeat(np.arange(len(self)), np.diff(self.node_start))
 
-    @cached_property
-    def tails(self) -> Index:
-        """The node from which each arc leads."""
-        return np.repeat(np.arange(len(self.labels)), np.diff(self.arc_start))
-
     @property
     def arrays(self) -> tuple[Index, Codes, Index, Index, Codes]:
         """The arrays, for compiled loops."""
         return self.node_start, self.labels, self.arc_start, self.heads, self.arc_labels
+
+    def take(self, graphs: slice) -> LabelledGraphs:
+        """Consecutive graphs."""
+        node_start = self.node_start[graphs.start : graphs.stop + 1]
+        nodes = slice(node_start[0], node_start[-1])
+        arc_start = self.arc_start[nodes.start : nodes.stop + 1]
+        arcs = slice(arc_start[0], arc_start[-1])
+        return LabelledGraphs(
+            node_start - nodes.start,
+            self.labels[nodes],
+            arc_start - arcs.start,
+            self.heads[arcs] - nodes.start,
+            self.arc_labels[arcs],
+        )
 
     def to_rows(self) -> Sparse:
         """The rows that `from_rows` reads."""

@@ -12,6 +12,7 @@ a column for each node of a graph with adjacency matrix A; M and B belong to the
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,10 +25,12 @@ from rankwise.kernels.labelled_graphs import Codes, GraphReader, LabelledGraphs
 from rankwise.parameters import AnyOf, Choice, Flag, Number, Rule, Whole, check_parameters
 
 GraphArrays: TypeAlias = tuple[Index, Codes, Index, Index, Codes]
+CountArrays: TypeAlias = tuple[Index, Index, Index, Codes, Index, Array]
 
 TOL = 1e-16  # of a kernel value, by which longer walks may change it
 MOST_STEPS = 1000  # after which the terms of a sum that converges are below TOL
-BLOCK_BYTES = 16 * 2**20  # of counts between labels in memory at a time
+BLOCK_BYTES = 32 * 2**20  # of counts between labels in memory at a time
+LEAST_GRAPHS = 64  # of a block: counting takes longer than a few products
 PARAMETERS: dict[str, Rule] = {
     "decay": Number(0, open_low=True),
     "labels": Choice("all", "ends"),
@@ -119,9 +122,8 @@ class WalkKernel:
         second = first if Y is None else self._read(Y)
         own, steps = self._own(first)
         others, other_steps = (own, steps) if Y is None else self._own(second)
-        n_steps = max(steps, other_steps)
         count = _whole_walks if self.labels == "all" else _walk_ends
-        K = count(first, second, self.decay, n_steps, Y is None)
+        K = count((first, steps), (second, other_steps), self.decay, Y is None)
         if self.normalize:
             K /= np.sqrt(own)[:, None]
             K /= np.sqrt(others)
@@ -135,10 +137,11 @@ class WalkKernel:
     def _read(self, graphs: Any) -> LabelledGraphs:
         return GraphReader(directed=self.directed).read(graphs)
 
-    def _own(self, graphs: LabelledGraphs) -> tuple[Array, int]:
-        """k(G, G) of each graph without normalization, and the lengths of walks that matter.
+    def _own(self, graphs: LabelledGraphs) -> tuple[Array, Index]:
+        """k(G, G) of each graph without normalization, and the length of walks that matters.
 
-        For pairs of different graphs, the same lengths are enough, by Cauchy and Schwarz.
+        Let t_n be the terms of k(G, G). Longer walks than n add at most t_n k(G, G), since
+        w_{m+n} <= w_m w_n. For pairs of different graphs, see `_lengths`.
         """
         values, steps = np.empty(len(graphs)), np.zeros(len(graphs), np.intp)
         most = MOST_STEPS if self.max_length is None else self.max_length
@@ -161,7 +164,7 @@ class WalkKernel:
                 f"The number of walks overflows for max_length={self.max_length} and "
                 f"decay={self.decay:g}: use smaller ones."
             )
-        return values, int(steps.max())
+        return values, steps
 
 
 def _row_parts(n_rows: int, n_columns: int) -> tuple[list[Index], int]:
@@ -180,10 +183,15 @@ def _mirror(K: Array) -> None:
 
 
 def _whole_walks(
-    first: LabelledGraphs, second: LabelledGraphs, decay: float, n_steps: int, upper: bool
+    left: tuple[LabelledGraphs, Index],
+    right: tuple[LabelledGraphs, Index],
+    decay: float,
+    upper: bool,
 ) -> Array:
     """Kernel values by the product graphs."""
+    (first, steps), (second, other_steps) = left, right
     K = np.zeros((len(first), len(second)))
+    n_steps = int(max(steps.max(), other_steps.max()))
     parts, n_threads = _row_parts(*K.shape)
 
     def compute(rows: Index) -> None:
@@ -306,115 +314,140 @@ class EndCounts:
     """decay^(n/2) L A^n L' of some graphs, for n = 0, 1, ...: counts between their labels.
 
     Graph k has the labels ``labels[label_start[k]:label_start[k + 1]]``, in ascending order, and
-    counts from ``start[k]`` on, of shape (labels, labels, lengths).
+    counts from ``start[k]`` on, of shape (labels, labels, lengths[k]). Walks of up to ``steps[k]``
+    arcs matter for the graph itself, and up to twice as many for pairs with other graphs: by
+    Cauchy and Schwarz, and since t_{2n} <= t_n^2, longer ones are rounding errors.
     """
 
+    steps: Index
+    lengths: Index
     label_start: Index
     labels: Codes
     start: Index
     counts: Array
 
+    @classmethod
+    def of(cls, graphs: LabelledGraphs, steps: Index, most: int, decay: float) -> EndCounts:
+        """Count the walks of graphs, with up to `most` arcs."""
+        lengths = np.minimum(2 * steps, most) + 1
+        nodes = zip(graphs.node_start[:-1], graphs.node_start[1:], strict=True)
+        parts = [np.unique(graphs.labels[a:b]) for a, b in nodes]
+        sizes = np.array([len(part) for part in parts])
+        label_start = np.concatenate(([0], np.cumsum(sizes)))
+        start = np.concatenate(([0], np.cumsum(sizes**2 * lengths)))
+        labels, counts = np.concatenate(parts), np.zeros(start[-1])
+        _count_ends(graphs.arrays, start, lengths, np.sqrt(decay), counts)
+        return cls(steps, lengths, label_start, labels, start, counts)
+
+    @property
+    def arrays(self) -> CountArrays:
+        """The arrays, for compiled loops."""
+        return self.steps, self.lengths, self.label_start, self.labels, self.start, self.counts
+
 
 def _walk_ends(
-    first: LabelledGraphs, second: LabelledGraphs, decay: float, n_steps: int, upper: bool
+    left: tuple[LabelledGraphs, Index],
+    right: tuple[LabelledGraphs, Index],
+    decay: float,
+    upper: bool,
 ) -> Array:
     """Kernel values as products of counts between labels, a block of graphs at a time."""
-    K = np.zeros((len(first), len(second)))
-    for rows in _blocks_of_graphs(first, n_steps):
-        left = _end_counts(first, rows, decay, n_steps)
-        for columns in _blocks_of_graphs(second, n_steps):
-            if upper and columns.stop <= rows.start:
+    K = np.zeros((len(left[0]), len(right[0])))
+    most = int(max(left[1].max(), right[1].max()))
+    for rows in _blocks_of_graphs(*left):
+        first = EndCounts.of(left[0].take(rows), left[1][rows], most, decay)
+        for columns in _blocks_of_graphs(*right):
+            if upper and columns.start < rows.start:
                 continue
-            same = upper and columns == rows
-            right = left if same else _end_counts(second, columns, decay, n_steps)
-            _add_products(left, right, n_steps + 1, upper, rows.start, columns.start, K)
+            own = upper and columns == rows
+            second = first
+            if not own:
+                second = EndCounts.of(right[0].take(columns), right[1][columns], most, decay)
+            _set_products(first, second, own, K[rows, columns])
     if upper:
         _mirror(K)
     return K
 
 
-def _blocks_of_graphs(graphs: LabelledGraphs, n_steps: int) -> list[slice]:
-    """Consecutive graphs whose counts fit into a block, or single ones."""
-    sizes = 8 * (n_steps + 1) * np.diff(graphs.node_start) ** 2
-    block = np.cumsum(sizes) // BLOCK_BYTES
-    starts = np.concatenate(([0], 1 + np.flatnonzero(np.diff(block)), [len(graphs)]))
-    return [slice(int(a), int(b)) for a, b in zip(starts[:-1], starts[1:], strict=True)]
+def _blocks_of_graphs(graphs: LabelledGraphs, steps: Index) -> list[slice]:
+    """Consecutive graphs whose counts fit into a block, or a few larger ones."""
+    sizes = 16 * (steps + 1) * np.diff(graphs.node_start) ** 2
+    starts, n_bytes = [0], 0
+    for graph, size in enumerate(sizes.tolist()):
+        if n_bytes + size > BLOCK_BYTES and graph - starts[-1] >= LEAST_GRAPHS:
+            starts.append(graph)
+            n_bytes = 0
+        n_bytes += size
+    return [slice(a, b) for a, b in zip(starts, [*starts[1:], len(graphs)], strict=True)]
 
 
-def _end_counts(graphs: LabelledGraphs, rows: slice, decay: float, n_steps: int) -> EndCounts:
-    parts = [
-        np.unique(graphs.labels[graphs.node_start[g] : graphs.node_start[g + 1]])
-        for g in range(rows.start, rows.stop)
-    ]
-    sizes = np.array([len(part) for part in parts])
-    label_start = np.concatenate(([0], np.cumsum(sizes)))
-    start = np.concatenate(([0], np.cumsum(sizes**2 * (n_steps + 1))))
-    found = EndCounts(label_start, np.concatenate(parts), start, np.zeros(start[-1]))
-    _count_ends(
-        graphs.arrays, rows.start, found.label_start, found.labels, found.start, np.sqrt(decay),
-        n_steps, found.counts,
-    )  # fmt: skip
-    return found
-
-
-def _add_products(
-    left: EndCounts,
-    right: EndCounts,
-    n_lengths: int,
-    upper: bool,
-    top: int,
-    first_column: int,
-    K: Array,
-) -> None:
-    n_rows, n_columns = len(left.start) - 1, len(right.start) - 1
-    parts, n_threads = _row_parts(n_rows, n_columns)
+def _set_products(first: EndCounts, second: EndCounts, upper: bool, K: Array) -> None:
+    parts, n_threads = _row_parts(*K.shape)
 
     def compute(rows: Index) -> None:
-        _end_products(
-            left.label_start, left.labels, left.start, left.counts,
-            right.label_start, right.labels, right.start, right.counts,
-            rows, n_lengths, upper, K[top : top + n_rows, first_column : first_column + n_columns],
-            first_column - top,
-        )  # fmt: skip
+        _end_products(first.arrays, second.arrays, rows, upper, K)
 
     map_in_threads(compute, parts, n_threads)
 
 
 @compiled
+def _known_labels(graphs: GraphArrays, g: int, own: Index, X: Array) -> Codes:
+    """The labels of a graph; sets the label of each node, and X = L'."""
+    u0, n = graphs[0][g], graphs[0][g + 1] - graphs[0][g]
+    known = np.unique(graphs[1][u0 : u0 + n])
+    X[:n, : len(known)] = 0.0
+    for u in range(n):
+        own[u] = np.searchsorted(known, graphs[1][u0 + u])
+        X[u, own[u]] = 1.0
+    return known
+
+
+@compiled
+def _step(graphs: GraphArrays, g: int, q: int, root: float, X: Array, Z: Array) -> None:
+    """Z = root A X, in q columns."""
+    node_start, _, arc_start, heads, _ = graphs
+    u0 = node_start[g]
+    for u in range(node_start[g + 1] - u0):
+        for column in range(q):
+            Z[u, column] = 0.0
+        for arc in range(arc_start[u0 + u], arc_start[u0 + u + 1]):
+            head = heads[arc] - u0
+            for column in range(q):
+                Z[u, column] += root * X[head, column]
+
+
+@compiled
+def _between_labels(n: int, q: int, own: Index, X: Array, F: Array) -> None:
+    """F = L X, in q rows and columns."""
+    for row in range(q):
+        for column in range(q):
+            F[row, column] = 0.0
+    for u in range(n):
+        for column in range(q):
+            F[own[u], column] += X[u, column]
+
+
+@compiled
 def _count_ends(
-    graphs: GraphArrays,
-    first: int,
-    label_start: Index,
-    labels: Codes,
-    start: Index,
-    root: float,
-    n_steps: int,
-    counts: Array,
+    graphs: GraphArrays, start: Index, lengths: Index, root: float, counts: Array
 ) -> None:
-    """The numbers of walks from the nodes of each label to each label, times root^n."""
-    node_start, node_labels, arc_start, heads, _ = graphs
-    size = _most(node_start)
-    x, z, own = np.empty(size), np.empty(size), np.empty(size, np.intp)
-    for k in range(len(start) - 1):
-        u0, n = node_start[first + k], node_start[first + k + 1] - node_start[first + k]
-        known = labels[label_start[k] : label_start[k + 1]]
-        q = len(known)
-        for u in range(n):
-            own[u] = np.searchsorted(known, node_labels[u0 + u])
-        for end in range(q):
-            for u in range(n):
-                x[u] = 1.0 if own[u] == end else 0.0
-            for length in range(n_steps + 1):
-                for u in range(n):
-                    counts[start[k] + (own[u] * q + end) * (n_steps + 1) + length] += x[u]
-                if length == n_steps:
-                    break
-                for u in range(n):
-                    value = 0.0
-                    for arc in range(arc_start[u0 + u], arc_start[u0 + u + 1]):
-                        value += x[heads[arc] - u0]
-                    z[u] = root * value
-                x, z = z, x
+    """root^n L A^n L' of each graph, for each of its lengths n."""
+    size = _most(graphs[0])
+    own = np.empty(size, np.intp)
+    X, Z, F = np.empty((size, size)), np.empty((size, size)), np.empty((size, size))
+    for g in range(len(lengths)):
+        n = graphs[0][g + 1] - graphs[0][g]
+        q = len(_known_labels(graphs, g, own, X))
+        for length in range(lengths[g]):
+            if length:
+                _step(graphs, g, q, root, X, Z)
+                X, Z = Z, X
+            _between_labels(n, q, own, X, F)
+            at = start[g] + length
+            for row in range(q):
+                for column in range(q):
+                    counts[at] = F[row, column]
+                    at += lengths[g]
 
 
 @compiled
@@ -422,73 +455,58 @@ def _own_ends(
     graphs: GraphArrays, decay: float, n_steps: int, values: Array, steps: Index, terms: Array
 ) -> None:
     """Sum over n of decay^n |L A^n L'|^2 for each graph, until the terms are below TOL."""
-    node_start, labels, arc_start, heads, _ = graphs
-    size = _most(node_start)
-    root, own = np.sqrt(decay), np.empty(size, np.intp)
+    size, root = _most(graphs[0]), np.sqrt(decay)
+    own = np.empty(size, np.intp)
+    X, Z, F = np.empty((size, size)), np.empty((size, size)), np.empty((size, size))
     for g in range(len(values)):
-        u0, n = node_start[g], node_start[g + 1] - node_start[g]
-        known = np.unique(labels[u0 : u0 + n])
-        for u in range(n):
-            own[u] = np.searchsorted(known, labels[u0 + u])
-        X, Z = np.zeros((n, len(known))), np.zeros((n, len(known)))
-        for u in range(n):
-            X[u, own[u]] = 1.0
+        n = graphs[0][g + 1] - graphs[0][g]
+        q = len(_known_labels(graphs, g, own, X))
         values[g], steps[g] = 0.0, -1
         while steps[g] < n_steps:
             steps[g] += 1
-            F = np.zeros((len(known), len(known)))
-            for u in range(n):
-                F[own[u]] += X[u]
-            terms[g, 0], terms[g, 1] = terms[g, 1], (F * F).sum()
-            values[g] += terms[g, 1]
-            if terms[g, 1] <= TOL:
+            _between_labels(n, q, own, X, F)
+            term = 0.0
+            for row in range(q):
+                for column in range(q):
+                    term += F[row, column] * F[row, column]
+            terms[g, 0], terms[g, 1] = terms[g, 1], term
+            values[g] += term
+            if term <= TOL:
                 break
-            Z[:] = 0.0
-            for u in range(n):
-                for arc in range(arc_start[u0 + u], arc_start[u0 + u + 1]):
-                    Z[u] += root * X[heads[arc] - u0]
+            _step(graphs, g, q, root, X, Z)
             X, Z = Z, X
 
 
-@compiled
+@partial(compiled, fastmath={"reassoc", "contract"})  # sums over lengths in parallel
 def _end_products(
-    label_start: Index,
-    labels: Codes,
-    start: Index,
-    counts: Array,
-    other_label_start: Index,
-    other_labels: Codes,
-    other_start: Index,
-    other_counts: Array,
-    rows: Index,
-    n_lengths: int,
-    upper: bool,
-    K: Array,
-    shift: int,
+    graphs: CountArrays, others: CountArrays, rows: Index, upper: bool, K: Array
 ) -> None:
     """Products of the counts of each two graphs, over the labels that both have."""
+    steps, lengths, label_start, labels, start, counts = graphs
+    their_steps, their_lengths, their_label_start, their_labels, their_start, their_counts = others
     size = _most(label_start)
     mine, theirs = np.empty(size, np.intp), np.empty(size, np.intp)
     for g in rows:
         a0, p = label_start[g], label_start[g + 1] - label_start[g]
-        for h in range(max(0, g - shift) if upper else 0, K.shape[1]):
-            b0, q = other_label_start[h], other_label_start[h + 1] - other_label_start[h]
+        for h in range(g if upper else 0, K.shape[1]):
+            b0, q = their_label_start[h], their_label_start[h + 1] - their_label_start[h]
+            n_lengths = min(lengths[g], their_lengths[h], max(steps[g], their_steps[h]) + 1)
             a, b, shared = 0, 0, 0
             while a < p and b < q:
-                if labels[a0 + a] == other_labels[b0 + b]:
+                if labels[a0 + a] == their_labels[b0 + b]:
                     mine[shared], theirs[shared] = a, b
                     shared += 1
                     a += 1
                     b += 1
-                elif labels[a0 + a] < other_labels[b0 + b]:
+                elif labels[a0 + a] < their_labels[b0 + b]:
                     a += 1
                 else:
                     b += 1
             total = 0.0
             for i in range(shared):
                 for j in range(shared):
-                    s = start[g] + (mine[i] * p + mine[j]) * n_lengths
-                    t = other_start[h] + (theirs[i] * q + theirs[j]) * n_lengths
+                    s = start[g] + (mine[i] * p + mine[j]) * lengths[g]
+                    t = their_start[h] + (theirs[i] * q + theirs[j]) * their_lengths[h]
                     for length in range(n_lengths):
-                        total += counts[s + length] * other_counts[t + length]
+                        total += counts[s + length] * their_counts[t + length]
             K[g, h] = total
