@@ -93,10 +93,12 @@ PAPERS = (
         "Table 8 of the RankRLS paper and Table 1 of the sparse RankRLS paper.",
         "The papers' gold parses and kernel are not available. The sentences are from GENIA "
         "instead of BioInfer, the candidates are those of a newer Link Grammar, the gold arcs are "
-        "dependencies converted to its style, and the kernel counts walks. So the order of the "
-        "rankers can be compared with the papers, but the values only roughly.",
+        "dependencies converted to its style, and the kernels count walks, between labels as the "
+        "papers' kernel does, or of all labels. So the order of the rankers can be compared with "
+        "the papers, but the values only roughly.",
         (
             Part("parses/tables", _module("parses", "tables"), ("tables",), ("genia",)),
+            Part("parses/kernels", _module("parses", "kernels"), ("kernels",), ("genia",)),
             Part("parses/tried", _module("parses", "tried"), ("tried",), ("genia",)),
             Part("parses/draws", _module("parses", "draws"), ("draws",), ("genia",)),
             Part("parses/ties", _module("parses", "ties"), ("ties",), ("genia",)),

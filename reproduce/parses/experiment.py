@@ -148,17 +148,20 @@ def choose(
     return best
 
 
-def chosen_of(method: Method, X: Any, rows: Rows, kernel: dict) -> dict[str, Chosen]:
+def chosen_of(
+    method: Method, X: Any, rows: Rows, kernel: dict, alphas: np.ndarray | None = None
+) -> dict[str, Chosen]:
     """The best alpha for each metric, with one kernel."""
+    alphas = method.alphas if alphas is None else alphas
     held_out = leave_query_out(
-        method.ranker(rows), X, rows.y, qid=rows.qid, alphas=method.alphas, n_splits=FOLDS
+        method.ranker(rows), X, rows.y, qid=rows.qid, alphas=alphas, n_splits=FOLDS
     )
     best = {}
     for metric, function in METRICS.items():
         values = [function(rows.y, scores, rows.qid) for scores in held_out.predictions]
         larger = get_metric(metric).greater_is_better
         at = int(np.argmax(values) if larger else np.argmin(values))
-        best[metric] = Chosen(kernel, float(method.alphas[at]), float(values[at]))
+        best[metric] = Chosen(kernel, float(alphas[at]), float(values[at]))
     return best
 
 

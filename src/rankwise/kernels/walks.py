@@ -28,7 +28,9 @@ GraphArrays: TypeAlias = tuple[Index, Codes, Index, Index, Codes]
 CountArrays: TypeAlias = tuple[Index, Index, Index, Codes, Index, Array]
 
 TOL = 1e-16  # of a kernel value, by which longer walks may change it
+HUGE = 1e250  # a term of a sum that does not converge
 MOST_STEPS = 1000  # after which the terms of a sum that converges are below TOL
+SLOW = 0.95  # of the largest decay, for which terms fall too slowly
 BLOCK_BYTES = 32 * 2**20  # of counts between labels in memory at a time
 LEAST_GRAPHS = 64  # of a block: counting takes longer than a few products
 PARAMETERS: dict[str, Rule] = {
@@ -114,6 +116,7 @@ class WalkKernel:
         csr_array
             Indexing its rows is the same as indexing graphs.
         """
+        check_parameters(self, PARAMETERS)
         return self._read(graphs).to_rows()
 
     def __call__(self, X: Any, Y: Any = None) -> Array:
@@ -145,21 +148,20 @@ class WalkKernel:
         """
         values, steps = np.empty(len(graphs)), np.zeros(len(graphs), np.intp)
         most = MOST_STEPS if self.max_length is None else self.max_length
-        terms = np.zeros((len(graphs), 2))
+        terms = np.zeros((len(graphs), 3))  # the last three
         loop = _own_walks if self.labels == "all" else _own_ends
         loop(graphs.arrays, float(self.decay), most, values, steps, terms)
-        diverges = ~(terms[:, 1] <= TOL)
+        diverges = terms[:, 2] > TOL
         if self.max_length is None and diverges.any():
             graph = int(np.argmax(diverges))
-            with np.errstate(invalid="ignore"):
-                limit = self.decay * float(terms[graph, 0] / terms[graph, 1])
-            below = f"below {limit:.2g}" if limit > 0 else "much smaller"
+            # Over two steps: in a tree, walks of odd and of even lengths grow in turn.
+            limit = SLOW * self.decay * np.sqrt(terms[graph, 0] / terms[graph, 2])
             raise DataError(
                 f"decay={self.decay:g} is too large for walks of all lengths in graph {graph}, "
-                f"whose walks grow faster than they are discounted: use a decay {below}, or a "
-                "max_length."
+                f"whose walks grow faster than they are discounted: use a decay below {limit:.2g}, or "
+                "a max_length."
             )
-        if not np.isfinite(values).all():
+        if values.max() > HUGE:
             raise DataError(
                 f"The number of walks overflows for max_length={self.max_length} and "
                 f"decay={self.decay:g}: use smaller ones."
@@ -255,7 +257,7 @@ def _walk_sum(
                     n_arcs += 1
     start[n_nodes] = n_arcs
     total, steps = float(n_nodes), 0
-    terms[0], terms[1] = 0.0, 0.0
+    terms[:] = 0.0
     x[:n_nodes] = 1.0
     while steps < n_steps and n_arcs:
         steps += 1
@@ -268,8 +270,8 @@ def _walk_sum(
             term += z[k]
         x, z = z, x
         total += term
-        terms[0], terms[1] = terms[1], term
-        if term <= TOL:
+        terms[0], terms[1], terms[2] = terms[1], terms[2], term
+        if term <= TOL or term > HUGE:
             break
     return total, steps, targets
 
@@ -301,7 +303,7 @@ def _product_walks(
     size = _most(graphs[0]) * _most(others[0])
     start, place = np.empty(size + 1, np.intp), np.empty(size, np.intp)
     x, z = np.empty(size), np.empty(size)
-    targets, terms = np.empty(64, np.intp), np.empty(2)
+    targets, terms = np.empty(64, np.intp), np.empty(3)
     for g in rows:
         for h in range(g if upper else 0, K.shape[1]):
             K[g, h], _, targets = _walk_sum(
@@ -469,9 +471,9 @@ def _own_ends(
             for row in range(q):
                 for column in range(q):
                     term += F[row, column] * F[row, column]
-            terms[g, 0], terms[g, 1] = terms[g, 1], term
+            terms[g, 0], terms[g, 1], terms[g, 2] = terms[g, 1], terms[g, 2], term
             values[g] += term
-            if term <= TOL:
+            if term <= TOL or term > HUGE:
                 break
             _step(graphs, g, q, root, X, Z)
             X, Z = Z, X
