@@ -2,8 +2,8 @@
 
 Usage: RANKWISE_DATA=folder python -m reproduce.parses.run [--write] [--kept] [steps ...]
 
-Steps are "tables", "kernels", "tried", "draws", "ties" and "bioinfer"; all by default. Link Grammar is
-unpacked into the cache (the folder .cache, or RANKWISE_CACHE) by install.sh, unless the variable
+Steps are "tables", "kernels", "tried", "draws", "ties" and "bioinfer"; all by default. Link Grammar
+is unpacked into the cache (the folder .cache, or RANKWISE_CACHE) by install.sh, unless the variable
 LINK_GRAMMAR names its folder. The sentences are parsed once, and their linkages are stored in the
 cache. Results are stored in results.json; ``--write`` writes the tables to the README, ``--kept``
 runs nothing.

@@ -12,23 +12,22 @@ if TYPE_CHECKING:
     from rankwise.bilinear.sparse_bilinear import Shrinkage as Shrinkage
     from rankwise.bilinear.sparse_bilinear import SparseBilinearRanker as SparseBilinearRanker
     from rankwise.boosted.boosted_ranker import BoostedRanker as BoostedRanker
-    from rankwise.estimators.component_choice import ComponentOptions as ComponentOptions
     from rankwise.estimators.kpcrank import KPCR as KPCR
+    from rankwise.estimators.kpcrank import ComponentOptions as ComponentOptions
     from rankwise.estimators.kpcrank import KPCRank as KPCRank
-    from rankwise.estimators.least_squares.additive_rankrls import (
+    from rankwise.estimators.rankrls import RLS as RLS
+    from rankwise.estimators.rankrls import (
         AdditiveRankRLS as AdditiveRankRLS,
     )
-    from rankwise.estimators.least_squares.rankrls import RLS as RLS
-    from rankwise.estimators.least_squares.rankrls import RankRLS as RankRLS
-    from rankwise.estimators.least_squares.sparse_rankrls import SparseRankRLS as SparseRankRLS
-    from rankwise.estimators.least_squares.sparse_rankrls import SparseRLS as SparseRLS
-    from rankwise.estimators.least_squares.transductive_rankrls import (
+    from rankwise.estimators.rankrls import RankRLS as RankRLS
+    from rankwise.estimators.rankrls import SparseRankRLS as SparseRankRLS
+    from rankwise.estimators.rankrls import SparseRLS as SparseRLS
+    from rankwise.estimators.transductive_rankrls import (
         TransductiveRankRLS as TransductiveRankRLS,
     )
     from rankwise.gp.pairwise_gp import GPOptions as GPOptions
     from rankwise.gp.pairwise_gp import PairwiseGP as PairwiseGP
     from rankwise.gp.process import OnColumns as OnColumns
-    from rankwise.kernels.walks import WalkKernel as WalkKernel
     from rankwise.leaderboard.leaderboard import Leaderboard as Leaderboard
     from rankwise.model_selection.meta_rankers import MeanRanker as MeanRanker
     from rankwise.model_selection.search import RankingSearchCV as RankingSearchCV
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from rankwise.preprocessing import SeenFeatures as SeenFeatures
     from rankwise.preprocessing import WeisfeilerLehman as WeisfeilerLehman
     from rankwise.svm.rank_svm import RankSVM as RankSVM
+    from rankwise.walks import WalkKernel as WalkKernel
 
 __version__ = "0.1.0"
 
@@ -50,11 +50,11 @@ _HOME = {
         path.rpartition(".")[2]: path.rpartition(".")[0]
         for path in (*RANKERS.values(), *TRANSFORMERS.values())
     },
-    "ComponentOptions": "rankwise.estimators.component_choice",
+    "ComponentOptions": "rankwise.estimators.kpcrank",
     "GPOptions": "rankwise.gp.pairwise_gp",
     "OnColumns": "rankwise.gp.process",
-    "WalkKernel": "rankwise.kernels.walks",
     "Shrinkage": "rankwise.bilinear.sparse_bilinear",
+    "WalkKernel": "rankwise.walks",
     "load_model": "rankwise.persistence",
     "save_model": "rankwise.persistence",
 }
@@ -73,38 +73,7 @@ _SUBMODULES = (
     "report",
 )
 
-__all__ = [
-    "KPCR",
-    "RLS",
-    "AdditiveRankRLS",
-    "AutoRanker",
-    "BoostedRanker",
-    "ComponentOptions",
-    "GPOptions",
-    "GraphWalks",
-    "KPCRank",
-    "Leaderboard",
-    "MeanRanker",
-    "OnColumns",
-    "PairwiseGP",
-    "QueryMinMaxScaler",
-    "QueryRanks",
-    "QueryStandardScaler",
-    "RankRLS",
-    "RankSVM",
-    "RankingSearchCV",
-    "SeenFeatures",
-    "Shrinkage",
-    "SparseBilinearRanker",
-    "SparseRLS",
-    "SparseRankRLS",
-    "TransductiveRankRLS",
-    "WalkKernel",
-    "WeisfeilerLehman",
-    "__version__",
-    "load_model",
-    "save_model",
-]
+__all__ = ["__version__", *_HOME]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> object:

@@ -184,7 +184,7 @@ def test_updates_give_the_numbers_of_a_fit_to_all(board):
     kept = clone(grown).fit(early)
     kept.set_params(ties="half").update(b.take(slice(300, None)))
     assert_allclose(kept.ratings_, Leaderboard(ties="half").fit(grown.battles_).ratings_, atol=1e-7)
-    with pytest.raises(DataError, match="have groups, the new ones have not"):
+    with pytest.raises(DataError, match="have groups, style, and the new ones style"):
         grown.update(["item 1"], ["item 2"], [1], context=pd.DataFrame({"style": [0.0]}))
     with pytest.raises(DataError, match="without item_features"):
         grown.update(b, item_features={})
@@ -351,12 +351,12 @@ def test_parameters_are_checked():
 
 
 def test_many_items_need_no_matrix(monkeypatch, board):
-    from rankwise.leaderboard import penalized_newton
+    from rankwise.leaderboard import battle_likelihood
 
     monkeypatch.setattr(
-        penalized_newton.maximize, "__kwdefaults__", {"tolerance": 1e-7, "dense": 0}
+        battle_likelihood.maximize, "__kwdefaults__", {"tolerance": 1e-7, "dense": 0}
     )
-    monkeypatch.setattr(penalized_newton, "PROBES", 400)
+    monkeypatch.setattr(battle_likelihood, "PROBES", 400)
     large = Leaderboard(penalty=board.penalty_).fit(BATTLES)
     assert large.covariance_ is None
     assert_allclose(large.ratings_, board.ratings_, atol=1e-7)

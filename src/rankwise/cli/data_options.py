@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 
-from rankwise.cli.options import refuse
+from rankwise.cli.options import refuse, split_names
 from rankwise.cli.terminal import complain, note, progress
-from rankwise.errors import DataError, ParameterError
+from rankwise.errors import DataError, LetorFormatError, ParameterError
 from rankwise.routing import last_step, predict_with_queries
 from rankwise.tables import plural
 
 if TYPE_CHECKING:
     from rankwise.data import LetorData, TableData
-    from rankwise.data.tables.arrow_files import TableFile
+    from rankwise.data.table_files import TableFile
     from rankwise.persistence import ModelFile
     from rankwise.preprocessing import SeenFeatures
 
@@ -32,7 +31,7 @@ Features = Annotated[
         rich_help_panel="Data",
     ),
 ]
-IMPUTERS = ("mean", "median", "most_frequent", "constant")
+IMPUTERS = ("mean", "median", "most_frequent")
 MOST_CATEGORIES = 1000  # of a column, for one-hot features
 HASHED = 1024  # features of a hashed column
 MOST_NUMBERED = 2**20
@@ -79,7 +78,7 @@ class ColumnOptions:
 
     def is_table(self, path: Path) -> bool:
         """Whether a file is a table, not a LETOR file; refuses options for the other kind."""
-        from rankwise.data.tables.formats import format_of
+        from rankwise.data.table_files import format_of
 
         given = getattr(self, "format", None)
         found = given != "letor" and (given or format_of(path)) is not None
@@ -97,7 +96,7 @@ class ColumnOptions:
 
     def table_file(self, path: Path) -> TableFile:
         """A table file."""
-        from rankwise.data.tables.arrow_files import TableFile
+        from rankwise.data.table_files import TableFile
 
         separator = "\t" if self.separator == "\\t" else self.separator
         return TableFile.of(path, getattr(self, "format", None), separator, self.decimal)
@@ -113,12 +112,13 @@ class ColumnOptions:
         keep_text: bool = False,
         keep_missing: bool = False,
         keep_all: bool = False,
+        steps: Any = (),
     ) -> TableData:
         """The rows of a table; prints on stderr how its columns are understood.
 
-        With `keep_all`, columns may contain anything.
+        With `keep_all`, columns may contain anything. `steps` are the steps of a model.
         """
-        from rankwise.data.tables.reading import Roles, read_roles
+        from rankwise.data.table_rows import Roles, read_roles
 
         with progress(f"Reading {path} ({path.stat().st_size / 1e6:,.1f} MB)"):
             file = self.table_file(path)
@@ -134,7 +134,18 @@ class ColumnOptions:
         note(f"{path}: {data.roles.words()}.")
         if like is None:
             note_ids(data.roles)
+        check_text_columns(steps, data.X, path)
         return data
+
+    def _read_letor(
+        self, path: Path, n_features: int | None, whose: str, steps: Any = ()
+    ) -> LetorData:
+        """The rows of a LETOR file; prints how many features the steps of a model ignore."""
+        rows = read_letor_file(path, n_features=n_features, whose=whose, fill=self.fill)
+        seen = seen_by(steps)
+        if seen is not None:
+            note_unseen(seen, rows, path)
+        return rows
 
     def refuse_without_rows(self) -> None:
         """Refuse all options, if no rows are read."""
@@ -158,27 +169,23 @@ class ColumnOptions:
         needs_label: bool = True,
     ) -> Any:
         """The rows of a file for a model; the option --features confirms `n_features`."""
-        model = file.model
+        model, steps = file.model, getattr(file.model, "steps", ())
         wanted = getattr(model, "n_features_in_", None)
         whose = f"the model {model_path}"
         if not self.is_table(path):
             if n_features not in (None, wanted):
                 raise DataError(f"--features is {n_features}, but {whose} has {wanted} features.")
-            rows = read_letor_file(path, n_features=wanted, whose=whose, fill=self.fill)
-            seen = seen_by(getattr(model, "steps", ()))
-            if seen is not None:
-                note_unseen(seen, rows, path)
-            elif wanted is not None and n_features is None:
-                check_width(rows, path, wanted, whose, self.fill)
+            rows = self._read_letor(path, wanted, whose, steps)
+            if wanted is not None and n_features is None and seen_by(steps) is None:
+                check_width(rows.X, path, whose)
             return rows
         if n_features is not None:
             refuse("features", "This is for LETOR files: the columns of a table have names.")
         names = getattr(model, "feature_names_in_", None)
         data = self.read_table(
-            path, like=None if names is None else list(names), needs_label=needs_label,
+            path, like=None if names is None else list(names), needs_label=needs_label, steps=steps,
             keep_text=_takes_text(model), keep_missing=_takes_missing(model),
         )  # fmt: skip
-        check_text_columns(getattr(model, "steps", ()), data.X, path)
         if data.qid is None and getattr(last_step(model), "n_queries_", 1) > 1:
             complain(
                 "warning",
@@ -252,7 +259,9 @@ class DataOptions(TableOptions):
     def read_training(self, path: Path, ranker: Any = None) -> tuple[Any, Preparation]:
         """All rows of a training file, prepared for a ranker, and the preparation."""
         if not self.is_table(path):
-            return keep_seen(self._read_letor(path, self.n_features, "--features"), path)
+            rows = self._read_letor(path, self.n_features, "--features")
+            self.check_queries(path, rows)
+            return keep_seen(rows, path)
         imputer = self.imputer()
         data = self.read_table(
             path,
@@ -260,7 +269,7 @@ class DataOptions(TableOptions):
             keep_text=self.encode is not None,
             keep_missing=imputer is not None or _takes_missing(ranker),
         )
-        self.check_queries(path, len(data.X), has_queries=data.qid is not None)
+        self.check_queries(path, data)
         return prepare(data, self.encode, imputer, path)
 
     def imputer(self) -> Any:
@@ -272,51 +281,36 @@ class DataOptions(TableOptions):
         from rankwise.parameters import AnyOf, Choice, Number, parse_parameter
 
         value = parse_parameter("--impute", self.impute, AnyOf(Choice(*IMPUTERS), Number()))
-        if value == "constant":
-            value = 0.0
-        given = {"strategy": value}
-        if not isinstance(value, str):
-            given = {"strategy": "constant", "fill_value": float(value)}
-        return SimpleImputer(**given, keep_empty_features=True)
+        if isinstance(value, str):
+            return SimpleImputer(strategy=value, keep_empty_features=True)
+        return SimpleImputer(strategy="constant", fill_value=float(value), keep_empty_features=True)
 
-    def read_like(
-        self,
-        path: Path,
-        preparation: Preparation,
-        names: Sequence[str] | None,
-        n_features: int,
-        whose: Path,
-        *,
-        needs_label: bool = True,
-    ) -> Any:
-        """All rows of another file, with the features of the training file `whose`, prepared."""
+    def read_like(self, path: Path, training: Any, *, needs_label: bool = True) -> Any:
+        """All rows of another file, with the features of the training file, prepared alike."""
+        names, steps = training.feature_names, training.preparation.steps
         if (names is not None) != self.is_table(path):
             raise DataError(
-                f"{path} and {whose} must both be tables, or both be LETOR files: columns of LETOR "
-                "files have no names."
+                f"{path} and {training.path} must both be tables, or both be LETOR files: columns "
+                "of LETOR files have no names."
             )
         if names is None:
-            seen = seen_by(preparation.steps)
-            width = n_features if seen is None else seen.n_features_in_
-            rows = self._read_letor(path, width, str(whose))
-            if seen is not None:
-                note_unseen(seen, rows, path)
-            return preparation.transformed(rows)
-        data = self.read_table(
-            path, like=names, needs_label=needs_label, keep_text=self.encode is not None,
-            keep_missing=True,
-        )  # fmt: skip
-        check_text_columns(preparation.steps, data.X, path)
-        self.check_queries(path, len(data.X), has_queries=data.qid is not None)
-        return preparation.transformed(data)
+            seen = seen_by(steps)
+            width = training.n_features if seen is None else seen.n_features_in_
+            rows: Any = self._read_letor(path, width, str(training.path), steps)
+        else:
+            rows = self.read_table(
+                path, like=names, needs_label=needs_label, keep_text=self.encode is not None,
+                keep_missing=True, steps=steps,
+            )  # fmt: skip
+        self.check_queries(path, rows)
+        return training.preparation.transformed(rows)
 
-    def _read_letor(self, path: Path, n_features: int | None, whose: str) -> LetorData:
-        data = read_letor_file(path, n_features=n_features, whose=whose, fill=self.fill)
-        self.check_queries(path, len(data.y), has_queries=data.qid is not None)
-        return data
-
-    def check_queries(self, path: Path, n_rows: int, *, has_queries: bool) -> None:
+    def check_queries(self, path: Path, rows: Any) -> None:
         """One ranking of all rows of a file must be asked for, and is not possible with queries."""
+        self.check_one_ranking(path, rows.X.shape[0], has_queries=rows.qid is not None)
+
+    def check_one_ranking(self, path: Path, n_rows: int, *, has_queries: bool) -> None:
+        """Check whether a file has queries, if its rows are not in memory."""
         if self.one_ranking and has_queries:
             raise DataError(f"{path} has queries: leave --one-ranking out.")
         if not self.one_ranking and not has_queries:
@@ -342,11 +336,16 @@ def read_letor_file(
     from rankwise.data import read_letor
     from rankwise.data.query_rows import group_file_beside, read_group_file
 
-    with (
-        progress(f"Reading {path} ({path.stat().st_size / 1e6:,.1f} MB)"),
-        explaining_width(n_features, whose),
-    ):
-        data = read_letor(path, n_features=n_features, fill=fill)
+    with progress(f"Reading {path} ({path.stat().st_size / 1e6:,.1f} MB)"):
+        try:
+            data = read_letor(path, n_features=n_features, fill=fill)
+        except LetorFormatError as error:
+            feature, exceeds, _ = str(error).partition(" exceeds n_features")
+            if not exceeds:
+                raise
+            raise DataError(
+                f"{feature}, but {whose} has {n_features} features: they do not belong together."
+            ) from None
     file = group_file_beside(path) if data.qid is None else None
     if file is None:
         return data
@@ -355,42 +354,18 @@ def read_letor_file(
     return replace(data, qid=qid)
 
 
-@contextmanager
-def explaining_width(n_features: int | None, whose: str) -> Iterator[None]:
-    """Name in an error where a number of features comes from that a LETOR file exceeds."""
-    from rankwise.errors import LetorFormatError
+def check_width(X: Any, path: Path, whose: str) -> None:
+    """Warn if a file lacks the last features of a model; refuse it if it lacks more than half."""
+    import numpy as np
 
-    try:
-        yield
-    except LetorFormatError as error:
-        feature, exceeds, _ = str(error).partition(" exceeds n_features")
-        if not exceeds:
-            raise
-        raise DataError(
-            f"{feature}, but {whose} has {n_features} features: they do not belong together."
-        ) from None
-
-
-def check_width(
-    data: LetorData, path: Path, n_features: int, whose: str, fill: float | None
-) -> None:
-    """Warn if a file lacks the last features of a model; refuse it if it lacks more than half.
-
-    A file is read again to find its last feature, but only if no row has the last of the model.
-    """
-    from rankwise.data.letor.reading import survey_span
-
-    last: Any = data.X[:, [n_features - 1]]
-    if abs(last).sum() > 0:
-        return
-    found = survey_span(str(path), None, None, fill).largest_index
+    used = X.indices if hasattr(X, "indices") else np.flatnonzero(X.any(axis=0))
+    n_features, found = X.shape[1], int(used.max(initial=-1)) + 1
     if found == n_features:
         return
-    words = f"{path} has {plural(found, 'feature')}, but {whose} has {n_features:,}"
+    words = f"{path} has only zeros beyond feature {found:,}, but {whose} has {n_features:,}"
     if 2 * found < n_features:
         raise DataError(
-            f"{words}: do they belong together? If the others are 0 in all rows, confirm it by "
-            f"--features {n_features}."
+            f"{words}: do they belong together? If they do, confirm it by --features {n_features}."
         )
     complain("warning", f"{words}: the missing ones are read as 0.")
 
@@ -463,7 +438,7 @@ def keep_seen(data: LetorData, path: Path) -> tuple[LetorData, Preparation]:
     """
     from scipy.sparse import csr_array
 
-    from rankwise.data.letor.parsing import MAX_INDEX
+    from rankwise.data.letor_parsing import MAX_INDEX
     from rankwise.preprocessing import SeenFeatures
 
     X: Any = data.X
@@ -511,13 +486,6 @@ def note_ids(roles: Any) -> None:
         if names:
             listed = ", ".join(names)
             note(f"These features look like {what}: {listed}. Leave them out by --ignore if so.")
-
-
-def split_names(text: str | None) -> list[str] | None:
-    """Names with commas between them."""
-    if text is None:
-        return None
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _takes_missing(model: Any) -> bool:
@@ -610,6 +578,13 @@ def note_scaling(model: Any) -> None:
             note(f"Features: {SCALE_NOTES[scaler]}.")
 
 
+def note_model(out: Path, model: Any, n_rows: int, n_features: int) -> None:
+    """Print what was written to a model file, and how the model scales features."""
+    note_scaling(model)
+    shape = f"{plural(n_rows, 'row')}, {plural(n_features, 'feature')}"
+    note(f"Wrote {out}: {in_one_line(model)} fitted to {shape}.")
+
+
 def distinct_names(files: list[Path]) -> list[str]:
     """The names of files, or their paths if names are not different."""
     for names in ([f.stem for f in files], [f.name for f in files], [str(f) for f in files]):
@@ -623,14 +598,12 @@ def read_names(path: Path | None) -> list[str] | None:
     if path is None:
         return None
     try:
-        names = path.read_text(encoding="utf-8-sig").rstrip().splitlines()
-    except UnicodeDecodeError as error:
-        number = error.object[: error.start].count(b"\n") + 1
-        raise DataError(f"{path}, line {number}: this is not UTF-8 text.") from None
-    for number, name in enumerate(names or [""], 1):
-        if not name.strip():
-            raise DataError(f"{path}, line {number} is empty: write one name per line.")
-    return [name.strip() for name in names]
+        names = [name.strip() for name in path.read_text(encoding="utf-8-sig").splitlines()]
+    except UnicodeDecodeError:
+        raise DataError(f"{path} is not UTF-8 text: write one name per line.") from None
+    if "" in (names := names or [""]):
+        raise DataError(f"{path}, line {names.index('') + 1} is empty: write one name per line.")
+    return names
 
 
 def read_scores(path: Path, n_rows: int, data_path: Path) -> Any:

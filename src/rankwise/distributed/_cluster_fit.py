@@ -19,7 +19,6 @@ from rankwise.distributed._partitions import (
     Overview,
     Partition,
     Partitions,
-    computed,
     open_partitions,
     partition_statistics,
     partition_sums,
@@ -29,19 +28,18 @@ from rankwise.distributed._partitions import (
     with_whole_queries,
 )
 from rankwise.errors import DataError, ParameterError, UndefinedMetricError
-from rankwise.estimators._scaling import (
+from rankwise.estimators.base import LeastSquaresRanker, RegularizationPath
+from rankwise.estimators.fit_blocks import alphas_of_sums, fit_sums, path_of_sums
+from rankwise.estimators.ranker_rows import (
     check_not_tiny,
     choose_scale,
+    forget,
     learn_scaling,
     scales_within_queries,
     shared_by_choice,
 )
-from rankwise.estimators._validation import forget
-from rankwise.estimators.least_squares.base import LeastSquaresRanker, RegularizationPath
-from rankwise.estimators.least_squares.fit_blocks import alphas_of_sums, fit_sums, path_of_sums
 from rankwise.graph import QueryGroups
-from rankwise.graph.id_arrays import join_ids
-from rankwise.graph.label_checks import nothing_to_rank
+from rankwise.graph.query_groups import join_ids, nothing_to_rank
 from rankwise.holdout.leave_query_out import MomentSpectrum, predict_without
 from rankwise.holdout.scores import mean_and_error
 from rankwise.metrics import evaluate_ranking, get_metric
@@ -58,7 +56,7 @@ from rankwise.problem.block_sums import BlockSums, total_of
 from rankwise.problem.landmarks import Reservoir, check_in_range, stacked
 from rankwise.routing import predict_with_queries
 from rankwise.scaling import QUERY_SCALINGS, ColumnStatistics
-from rankwise.solvers.moments import Moments
+from rankwise.solvers.ridge_path import Moments
 
 Ranker = TypeVar("Ranker", bound=Any)
 Progress = Callable[[int, int], None]
@@ -227,7 +225,7 @@ class Run:
     ) -> Partitions:
         """The partitions of the user's data."""
         if n_features is not None:
-            from rankwise.data.letor.parsing import MAX_INDEX
+            from rankwise.data.letor_parsing import MAX_INDEX
 
             check_value("n_features", n_features, Whole(1, MAX_INDEX))
         with nullcontext() if self._client is None else self._client.as_current():
@@ -554,12 +552,13 @@ def predict(estimator: Any, data: Any, *, label: str | None = None, qid: str | N
 
     if isinstance(data, da.Array):
         data = (data, _no_labels(data))
-    parts = open_partitions(data, label, qid, getattr(estimator, "n_features_in_", None))
+    run = Run(None)
+    parts = open_partitions(data, label, qid, getattr(estimator, "n_features_in_", None), run)
     lengths = data[0].chunks[0] if isinstance(data, tuple) else [np.nan] * len(parts)
     ranker = delayed(estimator, pure=False)
     outputs = _outputs(estimator)
     if scales_within_queries(estimator):
-        parts, overview = surveyed(parts, computed)
+        parts, overview = surveyed(parts, run)
         if not overview.has_ids:
             name = type(estimator).__name__
             raise DataError(f"{name} scales features within queries: the rows need query ids.")
@@ -605,9 +604,10 @@ def evaluate(
     >>> evaluate(RankRLS().fit(X, y, qid=qid), rows).compute().n_rows
     60
     """
-    parts = open_partitions(data, label, qid, getattr(estimator, "n_features_in_", None))
+    run = Run(None)
+    parts = open_partitions(data, label, qid, getattr(estimator, "n_features_in_", None), run)
     if scales_within_queries(estimator):
-        parts, overview = surveyed(parts, computed)
+        parts, overview = surveyed(parts, run)
         parts = with_whole_queries(parts, overview)
     ranker = delayed(estimator, pure=False)
     columns = parts.map(_columns, ranker=ranker, names=parts.feature_names)

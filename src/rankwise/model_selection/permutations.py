@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_consistent_length
 
 from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
 from rankwise.errors import DataError, ParameterError, warn
-from rankwise.estimators.ranker_mixin import explain_calls
+from rankwise.estimators.base import explain_calls
 from rankwise.graph import QueryGroups
-from rankwise.graph.label_checks import numeric_labels
+from rankwise.graph.query_groups import numeric_labels
 from rankwise.holdout.engine import hold_out
 from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.holdout.leave_pair_out import shares_system
@@ -23,7 +23,6 @@ from rankwise.holdout.permuted_labels import (
     permuted_errors,
     stacked_errors,
     stacks,
-    standard_labels,
 )
 from rankwise.holdout.scores import given_note, given_words
 from rankwise.metric_names import metric_label
@@ -225,7 +224,6 @@ def permutation_test(
     units = Units.of(strata, groups, qid, len(given.labels))
     labels = given.by_output(given.labels)
     check_two_rows(labels)
-    labels = standard_labels(labels)
     Y = _permuted_labels(labels, units, given.groups, n_permutations, rng)
     score = 1.0 - _errors(estimator, X, given, Y, units, qid).min(axis=0)
     shared = given.shared(scaling=True)

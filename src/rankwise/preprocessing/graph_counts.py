@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, Index, Sparse
 from rankwise.errors import DataError
-from rankwise.estimators._validation import forget
-from rankwise.kernels.labelled_graphs import GraphReader, LabelledGraphs
+from rankwise.estimators.ranker_rows import forget
 from rankwise.parameters import Choice, Flag, Number, Rule, Whole, check_parameters
+from rankwise.walks import GraphReader, LabelledGraphs
 
 Hashes: TypeAlias = NDArray[np.uint64]
 Names: TypeAlias = dict[int, str]
