@@ -181,7 +181,8 @@ class GraphReader:
             raise DataError(f"Graphs must be a list: got {type(graphs).__name__}. {GIVEN}")
         if hasattr(graphs, "nodes"):
             raise DataError("Got one graph in place of a list of graphs: pass [graph].")
-        sizes, labels, edges = [0], [], []
+        sizes, labels = [0], []
+        edges: list[tuple[int, int, int]] = []
         for number, graph in enumerate(graphs):
             own, found = self._read_one(graph, f"graph {number}")
             offset = sizes[-1]
@@ -290,7 +291,7 @@ def _of_matrix(matrix: Any, n_nodes: int, where: str) -> tuple[list[Any], bool]:
             f"The adjacency matrix of {where} has values that are not whole numbers: values are "
             "labels of edges, and 1 stands for an edge without a label."
         )
-    directed = bool((found != found.T).nnz)
+    directed = bool(abs(found - found.T).max())
     edges = [
         (int(i), int(j), None if value == 1 else int(value))
         for i, j, value in zip(found.row, found.col, found.data, strict=True)
@@ -365,8 +366,8 @@ class WalkKernel:
     >>> propane = ("CCC", [(0, 1), (1, 2)])
     >>> ether = ("COC", [(0, 1), (1, 2)])
     >>> WalkKernel(normalize=False, max_length=1)([ethanol, propane])
-    array([[5.6, 6.8],
-           [6.8, 10.6]])
+    array([[ 5.6,  6.8],
+           [ 6.8, 10.6]])
     >>> ranker = RankRLS(0.1, kernel=WalkKernel()).fit([ethanol, propane, ether], [2, 0, 1])
     >>> ranker.predict([ethanol, propane, ether]).argsort()
     array([1, 2, 0])
