@@ -241,8 +241,8 @@ def bioinfer_text(found: dict, paper: dict) -> str:
     words = (
         f"The sample has about twenty sentences in each part; the paper has hundreds. On the "
         f"{p['sentences']} test sentences that have different scores, the two rankers do not "
-        f"differ significantly (Wilcoxon p = {p['p_value']:.2g}; sparse forms with two landmarks of "
-        f"each sentence, p = {sparse_p:.2g})."
+        f"differ significantly (Wilcoxon p = {p['p_value']:.2g}; sparse forms with two landmarks "
+        f"of each sentence, p = {sparse_p:.2g})."
         if p["p_value"] > 0.05
         else f"On {p['sentences']} test sentences the rankers differ (Wilcoxon p = "
         f"{p['p_value']:.2g})."
