@@ -1,0 +1,252 @@
+"""Least squares on the cells of a complete table, with a kernel for its rows and one for its columns.
+
+For kernel matrices K of the rows and G of the columns, scores F = K A G minimize
+
+    1/2 |C(Y - F)|^2 + alpha/2 tr(A'K A G),
+
+where C takes from each cell the mean of the cells that it competes with: the cells of its row, of
+its column, or all cells. This is the pairwise loss of RankRLS with pairs weighted by one over the
+number of competing cells. A satisfies C(K A G) + alpha A = C Y.
+
+Let P be an orthonormal basis of the rows in which P'KP = diag(s), and Q one of the columns in which
+Q'GQ = diag(t). If the cells of a row compete, Q spans the vectors that sum to 0; if the cells of a
+column compete, P does. Then A = P Z Q' with Z_kl = (P'YQ)_kl / (s_k t_l + alpha): two
+eigendecompositions serve every alpha. If all cells compete, both bases are complete, and Y is taken
+relative to an offset that is not penalized.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rankwise.backends.arrays import Array, Index
+from rankwise.backends.dispatch import backend_of
+from rankwise.errors import DataError, ParameterError
+
+NEGATIVE = 1e-9  # of the largest eigenvalue: below minus this, a kernel is not positive semidefinite
+ROUNDING = 1e-14  # of the largest product of eigenvalues: an alpha below it is lost in rounding
+BLOCK_BYTES = 64 * 2**20  # of the systems of a fold that are solved at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One side of a table, in a basis in which its kernel is diagonal.
+
+    Attributes
+    ----------
+    basis : array of shape (n, r)
+        P, with orthonormal columns. Outside of it the kernel is 0.
+    values : array of shape (r,)
+        s, the diagonal of P'KP.
+    scores : array of shape (n, r)
+        K P.
+    centred : bool
+        Whether P spans vectors that sum to 0.
+    """
+
+    basis: Array
+    values: Array
+    scores: Array
+    centred: bool
+
+    @classmethod
+    def of_kernel(cls, K: Array, *, centred: bool) -> Side:
+        """From a kernel matrix: O(n^3) time, and two matrices of its size."""
+        on = backend_of(K)
+        if centred:
+            H = _reflection(len(K), on)
+            inner = on.copy(_reflected(K, H, on)[1:, 1:])
+            s, V = on.eigh(inner)
+            V = on.xp.concatenate((on.zeros(1, V.shape[1]), V))
+            P = on.contiguous(V - 2.0 * H[:, None] * (H @ V)[None])
+        else:
+            s, P = on.eigh(on.copy(K))
+            P = on.contiguous(P)
+        largest = float(abs(s).max()) if len(s) else 0.0
+        if len(s) and float(s.min()) < -NEGATIVE * largest:
+            raise DataError(
+                "The kernel matrix is not positive semidefinite: its smallest eigenvalue is "
+                f"{float(s.min()):.2g}, and its largest {largest:.2g}. Check that it is symmetric "
+                "and holds similarities, or use another kernel."
+            )
+        return cls(P, s.clip(min=0.0), on.matmul(K, P), centred)
+
+    @classmethod
+    def of_features(cls, F: Array, *, centred: bool) -> Side:
+        """From features with K = FF': O(n r^2) time for r features, r at most n."""
+        on = backend_of(F)
+        middle = F - F.mean(axis=0) if centred else F
+        P, roots, V = on.svd(middle)
+        kept = roots > ROUNDING * (float(roots.max()) if len(roots) else 0.0)
+        P, roots, V = on.contiguous(P[:, kept]), roots[kept], V[kept]
+        return cls(P, roots**2, on.matmul(F, on.contiguous(V.T)) * roots, centred)
+
+    def __len__(self) -> int:
+        return len(self.basis)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no vector (that sums to 0, if centred) is outside of the basis."""
+        return self.basis.shape[1] == len(self) - self.centred
+
+    def centre(self, Y: Array) -> Array:
+        """Columns of Y without their means, if the side is centred."""
+        return Y - Y.mean(axis=0) if self.centred else Y
+
+    def outside(self, Y: Array) -> Array:
+        """The part of columns of Y that is outside of the basis."""
+        return self.centre(Y) - self.basis @ (self.basis.T @ Y)
+
+    def outside_block(self, rows: Index) -> Array:
+        """Rows and columns of the projection on what is outside of the basis."""
+        on, P = backend_of(self.basis), self.basis[rows]
+        whole = on.array(np.eye(len(rows)) - self.centred / len(self))
+        return whole - P @ P.T
+
+    @property
+    def outside_diagonal(self) -> Array:
+        """The diagonal of the same projection."""
+        on = backend_of(self.basis)
+        if self.is_complete:
+            return on.zeros(len(self))
+        inside = (self.basis**2).sum(axis=1)
+        return (1.0 - self.centred / len(self) - inside).clip(min=0.0)
+
+
+def _reflection(n: int, on: Any) -> Array:
+    """The unit vector u of the reflection I - 2uu' that maps (1, 0, ..., 0) to a constant."""
+    u = np.full(n, -1.0 / np.sqrt(n))
+    u[0] += 1.0
+    length = float(np.linalg.norm(u))
+    return on.array(u / length if length else u)
+
+
+def _reflected(K: Array, u: Array, on: Any) -> Array:
+    """(I - 2uu') K (I - 2uu') for a symmetric K."""
+    Ku = K @ u
+    v = 2.0 * Ku - 2.0 * float(u @ Ku) * u
+    return on.array(K - u[:, None] * v[None] - v[:, None] * u[None])
+
+
+@dataclass(frozen=True, eq=False)
+class TableSystem:
+    """The system S = K o G + alpha I of all cells of a table, on tables that are centred as needed.
+
+    Each method takes a table Y of shape (n_rows, n_columns). Its cost is a few products of
+    matrices of this size for each alpha; nothing of the size of cells times cells is formed.
+
+    Attributes
+    ----------
+    rows, columns : Side
+    """
+
+    rows: Side
+    columns: Side
+
+    @property
+    def transposed(self) -> TableSystem:
+        """The system of the table with rows and columns exchanged."""
+        return TableSystem(self.columns, self.rows)
+
+    @property
+    def scale(self) -> float:
+        """The largest eigenvalue of K o G."""
+        sizes = [float(s.max()) if len(s) else 0.0 for s in (self.rows.values, self.columns.values)]
+        return sizes[0] * sizes[1]
+
+    def rotated(self, Y: Array) -> Array:
+        """P'YQ."""
+        on = backend_of(Y)
+        return on.matmul(on.matmul(on.contiguous(self.rows.basis.T), Y), self.columns.basis)
+
+    def factors(self, alpha: float) -> Array:
+        """W_kl = 1 / (s_k t_l + alpha)."""
+        if alpha <= ROUNDING * self.scale:
+            raise ParameterError(
+                f"alpha={alpha:g} is below the rounding errors of these kernels: use an alpha above "
+                f"{ROUNDING * self.scale:.1g}."
+            )
+        return 1.0 / (self.rows.values[:, None] * self.columns.values[None] + alpha)
+
+    def coefficients(self, Y: Array, alpha: float) -> Array:
+        """A = S^-1 Y."""
+        on, P, Q = backend_of(Y), self.rows.basis, self.columns.basis
+        inside = self.rotated(Y)
+        A = on.matmul(on.matmul(P, self.factors(alpha) * inside), on.contiguous(Q.T))
+        if self.rows.is_complete and self.columns.is_complete:
+            return A
+        centred = self.columns.centre(self.rows.centre(Y).T).T
+        return A + (centred - on.matmul(on.matmul(P, inside), on.contiguous(Q.T))) / alpha
+
+    def hold_out_cells(self, Y: Array, alpha: float) -> Array:
+        """Scores of each cell by the fit to all other cells.
+
+        With D, the diagonal of S^-1, the fit without cell c has the coefficients
+        A - (A_c / D_c) S^-1[:, c].
+        """
+        on, (P, Q) = backend_of(Y), (self.rows.basis, self.columns.basis)
+        R, T, W = self.rows.scores, self.columns.scores, self.factors(alpha)
+        D = on.matmul(on.matmul(P**2, W), on.contiguous((Q**2).T))
+        if not (self.rows.is_complete and self.columns.is_complete):
+            inside, outside = (P**2).sum(axis=1), self.rows.outside_diagonal
+            beside = self.columns.outside_diagonal
+            D += outside[:, None] * (Q**2).sum(axis=1)[None] / alpha
+            D += (inside + outside)[:, None] * beside[None] / alpha
+        change = on.matmul(on.matmul(P * R, W), on.contiguous((Q * T).T))
+        fitted = on.matmul(on.matmul(R, W * self.rotated(Y)), on.contiguous(T.T))
+        return on.array(fitted - self.coefficients(Y, alpha) / D * change)
+
+    def hold_out_rows(
+        self,
+        Y: Array,
+        alpha: float,
+        folds: Sequence[Index] | None = None,
+        at: Array | None = None,
+    ) -> Array:
+        """Scores of each row by the fit to the other rows, or to the rows of other folds.
+
+        In the basis Q, S^-1 has a block P diag(W_l) P' for each column l of it. Without the rows U,
+        the coefficients (A Q)_l change by -P diag(W_l) P_U' e_l, where
+        P_U diag(W_l) P_U' e_l = (A Q)_Ul.
+
+        Parameters
+        ----------
+        Y : array of shape (n_rows, n_columns)
+        alpha : float
+        folds : sequence of arrays of row numbers, optional
+            None: each row by itself.
+        at : array of shape (n_new, r), optional
+            G Q of the columns to be scored. None: the columns of the table.
+        """
+        on, P, R, W = backend_of(Y), self.rows.basis, self.rows.scores, self.factors(alpha)
+        T = self.columns.scores if at is None else at
+        targets = on.matmul(Y, self.columns.basis)  # Y Q
+        Z = W * on.matmul(on.contiguous(P.T), targets)
+        a = on.matmul(P, Z)  # A Q
+        if not self.rows.is_complete:
+            a = a + self.rows.outside(targets) / alpha
+        if folds is None:
+            D = on.matmul(P**2, W) + self.rows.outside_diagonal[:, None] / alpha
+            change = a / D * on.matmul(P * R, W)
+        else:
+            change = on.empty(*a.shape)
+            for fold in folds:
+                e = self._solve_fold(a[fold], fold, W, alpha)
+                change[fold] = on.matmul(R[fold], W * (P[fold].T @ e))
+        return on.matmul(on.matmul(R, Z) - change, on.contiguous(T.T))
+
+    def _solve_fold(self, a: Array, fold: Index, W: Array, alpha: float) -> Array:
+        """e with (P_U diag(W_l) P_U') e_l = a_l, for each column l of the basis Q."""
+        on, P = backend_of(a), self.rows.basis[fold]
+        e = on.empty(*a.shape)
+        outside = 0.0 if self.rows.is_complete else self.rows.outside_block(fold) / alpha
+        step = max(1, on.block_bytes(BLOCK_BYTES) // (8 * len(fold) * (P.shape[1] + len(fold))))
+        for start in range(0, a.shape[1], step):
+            part = slice(start, min(start + step, a.shape[1]))
+            blocks = (P[None] * W.T[part, None, :]) @ P.T + outside
+            e[:, part] = on.solve(blocks, a.T[part, :, None])[:, :, 0].T
+        return e
