@@ -22,13 +22,13 @@ from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
 from rankwise.model_selection import leave_comparison_out, leave_pair_out, leave_query_out
 from rankwise.parameters import AnyOf, Choice, Number, Whole
 from rankwise.persistence.value_objects import VALUE_OBJECTS
-from rankwise.problem import FeatureSpace, Fit, PairLoss
+from rankwise.problem import Basis, FeatureSpace, Fit, PairLoss, Space
 from rankwise.rankers import RANKERS
 from rankwise.scaling import SCALINGS
 
 
 @dataclass(frozen=True, eq=False)
-class FourierBasis:
+class FourierBasis(Basis):
     """f(x) = w'phi(x) with random Fourier features phi of the rbf kernel."""
 
     frequencies: np.ndarray
@@ -48,7 +48,7 @@ class FourierBasis:
 
 
 @dataclass(frozen=True)
-class FourierSpace:
+class FourierSpace(Space):
     """Linear functions of random Fourier features."""
 
     basis: FourierBasis

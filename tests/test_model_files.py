@@ -188,11 +188,12 @@ def test_arrays_as_constants_of_kernels_are_refused(tmp_path):
     with zipfile.ZipFile(path) as archive:
         text = archive.read("model.json").decode()
         name = next(name for name in archive.namelist() if name.endswith(".npy"))
-    given, array = json.dumps({"constant_value": 2.0})[1:-1], {"array": name}
+    given = json.dumps({"constant_value": 2.0})[1:-1]
     assert given in text
-    rewrite(copy, {"model.json": text.replace(given, f'"constant_value": {json.dumps(array)}')})
-    with pytest.raises(ModelFileError, match="constant_value"):
-        load_model(copy)
+    for array in ({"array": name}, [0, 1], {"tuple": [0, 1]}):
+        rewrite(copy, {"model.json": text.replace(given, f'"constant_value": {json.dumps(array)}')})
+        with pytest.raises(ModelFileError, match="constant_value"):
+            load_model(copy)
 
 
 def changed(folder, stem, old, new):

@@ -48,7 +48,7 @@ def test_rows_are_sorted_from_best_to_worst(gp):
     inside = np.flatnonzero((np.cumsum(chance) > 0.025) & (np.cumsum(chance) - chance < 0.975)) + 1
     assert ranks[0] == f"{inside[0]}\u2013{inside[-1]}"
     assert len(plot_item_ranking(gp, X[:2]).get_yticklabels()) == 2
-    with pytest.raises(DataError, match="one entry per row"):
+    with pytest.raises(DataError, match="Each item needs a name"):
         plot_item_ranking(gp, X, names=["a"])
     with pytest.raises(ParameterError, match="top must be"):
         plot_item_ranking(gp, X, top=0)

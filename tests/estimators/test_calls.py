@@ -50,20 +50,15 @@ OF_ROWS = set(RANKERS) - {"sparse-bilinear", "leaderboard"}
 @pytest.mark.parametrize(
     ("arguments", "named", "message"),
     [
-        (
-            (),
-            {"group": [16] * 16},
-            r"has no group=: use qid=.*qid_from_groups\(group\)",
-        ),
-        ((), {"groups": QID}, "has no groups=: use qid=, one id per row"),
-        ((), {"query_id": QID}, "has no query_id=: use qid=, one id per row"),
-        ((QID,), {}, "takes X and y by position. Use qid=, one id per row"),
-        ((), {"epochs": 3}, "has no epochs=. Its parameters are X, y, qid"),
+        ((), {"group": [16] * 16}, r"'group'. Use qid=.*qid_from_groups\(group\)"),
+        ((), {"query_id": QID}, "'query_id'. Use qid=, one id per row"),
+        ((QID,), {}, "too many positional arguments. Use qid=, one id per row"),
+        ((), {"epochs": 3}, "'epochs'. Its parameters are X, y, qid"),
     ],
 )
 def test_other_forms_of_queries(name, arguments, named, message):
     ranker = ranker_class(name)(*ARGUMENTS.get(name, ()))
-    with pytest.raises(TypeError, match=f"^{type(ranker).__name__}.fit {message}"):
+    with pytest.raises(TypeError, match=f"^{type(ranker).__name__}.fit: .*{message}"):
         ranker.fit(X, Y, *arguments, **named)
 
 
@@ -73,18 +68,16 @@ WEIGHTED = {"rankrls", "rls", "sparse-rankrls", "sparse-rls", "ranksvm"}
 @pytest.mark.parametrize("name", sorted(OF_ROWS - WEIGHTED))
 def test_weights_of_rows_where_there_are_none(name):
     ranker = ranker_class(name)(*ARGUMENTS.get(name, ()))
-    expected = f"^{type(ranker).__name__}.fit has no sample_weight=: fit of RankRLS"
+    expected = "'sample_weight'. Some rankers, such as RankRLS"
     with pytest.raises(TypeError, match=expected):
         ranker.fit(X, Y, sample_weight=np.ones(len(Y)))
 
 
 def test_signatures_are_those_of_the_methods():
     assert list(inspect.signature(KPCRank().fit).parameters) == ["X", "y", "qid", "query_weight"]
-    with pytest.raises(TypeError, match=r"RankRLS.fit needs X and y"):
+    with pytest.raises(TypeError, match=r"RankRLS.fit: missing a required argument: 'y'"):
         RankRLS().fit(X)
-    with pytest.raises(TypeError, match=r"SparseBilinearRanker.fit needs Q and D and triplets"):
-        SparseBilinearRanker().fit(X, X)
-    with pytest.raises(TypeError, match=r"SparseRankRLS.partial_fit has no group="):
+    with pytest.raises(TypeError, match=r"SparseRankRLS.partial_fit: .* 'group'. Use qid="):
         SparseRankRLS().partial_fit(X, Y, group=[3])
 
 
@@ -95,16 +88,6 @@ def test_warnings_point_at_the_call():
 
 
 class TestQueriesThatGetLost:
-    @pytest.mark.parametrize("labels", [Y, DATA.score, Y > 1], ids=["grades", "real", "0/1"])
-    def test_groups_of_a_splitter(self, labels):
-        for call in (cross_val_score, learning_curve):
-            with pytest.warns(RankwiseWarning, match="groups are held out, but no qid .* RankRLS"):
-                call(RankRLS(1.0), X, labels, groups=QID, cv=GroupKFold(2))
-        pipeline = make_pipeline(StandardScaler(), RankRLS())
-        search = GridSearchCV(pipeline, {"rankrls__alpha": [1.0]}, cv=GroupKFold(2))
-        with pytest.warns(RankwiseWarning, match="Groups of a splitter"):
-            search.fit(X, labels, groups=QID)
-
     def test_grades_without_groups(self):
         with pytest.warns(RankwiseWarning, match="y has grades: all rows are compared"):
             cross_val_score(RankRLS(1.0), X, Y, cv=2)
@@ -187,18 +170,18 @@ def test_all_rankers_predict_with_queries(ranker):
     [permutation_importance, query_learning_curve, leave_query_out, AutoRanker],
 )
 def test_functions_that_call_it_metric(call):
-    with pytest.raises(TypeError, match=f"^{call.__name__} has no scoring=: use metric=, as in"):
+    with pytest.raises(TypeError, match=f"^{call.__name__}: .*. Use metric=, as in"):
         call(*(() if call is AutoRanker else (RankRLS(), X, Y)), scoring="map")
 
 
 @pytest.mark.parametrize("call", [cross_validate, RankingSearchCV])
 def test_functions_that_call_it_scoring(call):
-    with pytest.raises(TypeError, match=f"^{call.__name__} has no metric=: use scoring=, as in"):
+    with pytest.raises(TypeError, match=f"^{call.__name__}: .*. Use scoring=, as in"):
         call(RankRLS(), X, Y, metric="map")
 
 
 def test_functions_name_what_is_missing():
-    with pytest.raises(TypeError, match=r"^leave_query_out needs qid="):
+    with pytest.raises(TypeError, match="^leave_query_out: missing .*'qid'"):
         leave_query_out(RankRLS(), X, Y)
 
 

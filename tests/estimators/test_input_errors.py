@@ -43,7 +43,7 @@ def with_cell(value, dtype=None):
         ([{"a": 1, "b": 2}] * 4, r"got dictionaries\. Make a data frame"),
         ([[1, 2], [3, 4], [5], [6, 7]], r"same length: got 2 values in row 0, and 1 in row 2"),
         ({"a": [1, 2], "b": [3, 4]}, r"got a dict\. Make a data frame of it, as in pandas"),
-        ({1, 2, 3, 4}, r"got a set\. Pass a list, an array or a data frame"),
+        ({1, 2, 3, 4}, r"got a set\. Pass a list of rows"),
         ("train.csv", r"rows of numbers: got 'train.csv'\. Read a file first"),
         (b"1 1:0.5" * 99, r"rows of numbers: got .{1,99}\. Read a file first"),
         (None, r"rows of numbers: got None\. Pass a list of rows, an array or a data frame"),

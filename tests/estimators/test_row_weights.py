@@ -318,11 +318,11 @@ def test_rows_that_are_left_out_leave_nothing_to_rank():
 
 def test_rankers_without_weights_of_rows():
     for ranker in (KPCRank(), AdditiveRankRLS()):
-        with pytest.raises(TypeError, match="has no sample_weight=: fit of RankRLS, RLS"):
+        with pytest.raises(TypeError, match="Some rankers, such as RankRLS, take weights"):
             ranker.fit(X, Y, sample_weight=WEIGHT)
-        with pytest.raises(ParameterError, match="takes no sample_weight: RankRLS, RLS"):
+        with pytest.raises(ParameterError, match="takes no sample_weight: use a ranker whose fit"):
             ranker.make_problem(X, Y, sample_weight=WEIGHT)
-    with pytest.raises(TypeError, match=r"SparseRankRLS.partial_fit has no sample_weight="):
+    with pytest.raises(TypeError, match="SparseRankRLS.partial_fit: .*sample_weight"):
         SparseRankRLS().partial_fit(X, Y, sample_weight=WEIGHT)
     with pytest.raises(ParameterError, match="leave_query_out of RLS takes no sample_weight"):
         leave_query_out(RLS(1.0), X, Y, qid=QID, sample_weight=WEIGHT)

@@ -27,9 +27,8 @@ from rankwise.auto.results import AutoResults, Explanation, Part
 from rankwise.backends.arrays import Array, Index
 from rankwise.boosted.boosted_ranker import BoostedRanker
 from rankwise.errors import KernelSizeError, ParameterError
-from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._validation import DTYPES, forget, validated
-from rankwise.estimators.ranker_mixin import RankerMixin
+from rankwise.estimators.ranker_mixin import RankerMixin, explain_calls
 from rankwise.graph.label_checks import numeric_labels
 from rankwise.metrics import get_metric
 from rankwise.metrics.ranking_scorer import are_grades, default_metric

@@ -39,7 +39,7 @@ from rankwise.bilinear.triplet_checks import (
 )
 from rankwise.bilinear.triplet_sampling import Draw, from_classes, from_grades, from_triplets
 from rankwise.errors import DataError, ModelFileError, ParameterError
-from rankwise.estimators._call_errors import explain_calls
+from rankwise.estimators.ranker_mixin import explain_calls
 from rankwise.parameters import (
     AnyOf,
     Choice,

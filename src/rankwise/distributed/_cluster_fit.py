@@ -40,12 +40,9 @@ from rankwise.holdout.alpha_evaluation import AlphaChoice
 from rankwise.holdout.fold_choice import choose_from_folds, summed_alphas
 from rankwise.parameters import Whole, as_generator, check_alphas, check_parameters, check_value
 from rankwise.problem import (
-    FeatureSpace,
-    FeatureSystem,
     Fit,
     Landmarks,
     LandmarkSpace,
-    LandmarkSystem,
     Loss,
     RowLoss,
 )
@@ -302,16 +299,18 @@ class Summed:
             )
         space = ranker.make_space(overview.n_features)
         # Not delayed: Dask would move the rows of other workers to the one that holds it.
-        system: Any = FeatureSystem(overview.n_features)
-        if isinstance(space, LandmarkSpace):
+        system: Any
+        if space.has_landmarks:
             rows = partitions if within_queries else given
             landmarks = _choose_landmarks(space, rows, overview, run)
-            system = delayed(LandmarkSystem.of, pure=False)(space.kernel, landmarks)
+            system = delayed(space.sums, pure=False)(overview.n_features, landmarks)
+        else:
+            system = space.sums(overview.n_features)
         summed_loss = RowLoss() if one_ranking else loss
         one = overview.n_queries == 1
         options = {"loss": summed_loss, "with_folds": with_folds, "one_ranking": one}
         sums = partitions.map(partition_totals, system=system, **options)
-        if isinstance(space, LandmarkSpace):
+        if space.has_landmarks:
             totals, system = run([tree(sums, added), system])
         else:
             (totals,) = run([tree(sums, added)])
@@ -355,10 +354,7 @@ def check_summable(ranker: Any) -> None:
         )
     if isinstance(ranker, LeastSquaresRanker):
         check_parameters(ranker, ranker.parameters)
-        space = clone(ranker).make_space(1)
-        if isinstance(space, LandmarkSpace) and ranker.kernel != "precomputed":
-            return
-        if isinstance(space, FeatureSpace) and space.solver != "dual":
+        if clone(ranker).make_space(1).is_summable:
             return
     raise ParameterError(
         "On a cluster, the ranker must be RankRLS or RLS with the linear kernel, or SparseRankRLS "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,6 @@ from rankwise.kernels.sampling import (
 from rankwise.kernels.training import check_precomputed
 from rankwise.parameters import Choice, Whole, check_value
 from rankwise.problem import Landmarks
-from rankwise.problem.landmark_space import LandmarkChooser
 
 METHODS = ("random", "stratified", "kmeans", "rpcholesky", "leverage")
 DEFAULT_NUMBER = 1000
@@ -56,6 +55,7 @@ class LandmarkChoice:
     number: int | None
     rows: Index | None
     points: Any
+    kept: Index | None = None  # numbers of the rows, if some of the user's rows are left out
 
     @classmethod
     def of(cls, landmarks: Any, n_landmarks: Any, names: Any = None) -> LandmarkChoice:
@@ -96,7 +96,7 @@ class LandmarkChoice:
         n_rows = X.shape[0]
         if self.rows is not None:
             check_in_range(self.rows, n_rows)
-            return Landmarks(as_given(X)[self.rows], self.rows)
+            return self._numbered(X, self.rows)
         n = self._number(n_rows)
         if self.method == "random":
             rows = random_rows(n_rows, n, rng)
@@ -118,7 +118,10 @@ class LandmarkChoice:
             choose = pivoted_cholesky_rows if self.method == "rpcholesky" else leverage_rows
             rows = choose(kernel, sample, n, rng)
             rows = rows if candidates is None else candidates[rows]
-        return Landmarks(as_given(X)[rows], rows)
+        return self._numbered(X, rows)
+
+    def _numbered(self, X: Any, rows: Index) -> Landmarks:
+        return Landmarks(as_given(X)[rows], rows if self.kept is None else self.kept[rows])
 
     def for_part(self, part: Index, n_rows: int) -> LandmarkChoice:
         """The same choice among a part of the rows, given by ascending row numbers."""
@@ -131,6 +134,23 @@ class LandmarkChoice:
         if self.points is not None or self.number is None:
             return self
         return LandmarkChoice(self.method, min(self._number(n_rows), len(part)), None, None)
+
+    def for_rows(self, rows: Index, n_rows: int) -> LandmarkChoice:
+        """The same choice among some of n_rows rows, with ascending numbers, which it reports."""
+        if len(rows) == n_rows:
+            return self
+        chosen = self.rows
+        if chosen is not None:
+            check_in_range(chosen, n_rows)
+            left_out = ~np.isin(chosen, rows)
+            if left_out.any():
+                k = int(np.argmax(left_out))
+                raise DataError(
+                    f"landmarks[{k}] = {chosen[k]} is a row with sample_weight 0, which is left "
+                    "out: choose landmarks among the other rows, or pass them as points."
+                )
+            chosen = np.searchsorted(rows, chosen)
+        return replace(self, rows=chosen, kept=rows)
 
     def among_blocks(
         self, blocks: Iterable[tuple[Any, Any]], kernel: Kernel, rng: np.random.Generator
@@ -183,47 +203,6 @@ class LandmarkChoice:
                 "the first call)."
             )
         return self.number
-
-
-@dataclass(frozen=True)
-class KeptLandmarks:
-    """A choice among some of the rows; landmarks have the numbers of all rows."""
-
-    choice: LandmarkChooser
-    kept: Index
-
-    @classmethod
-    def of(cls, choice: LandmarkChooser, kept: Index, n_rows: int) -> KeptLandmarks:
-        """From a choice among all rows, and the ascending numbers of the rows that are kept."""
-        if choice.rows is not None:
-            check_in_range(choice.rows, n_rows)
-            left_out = ~np.isin(choice.rows, kept)
-            if left_out.any():
-                k = int(np.argmax(left_out))
-                raise DataError(
-                    f"landmarks[{k}] = {choice.rows[k]} is a row with sample_weight 0, which is "
-                    "left out: choose landmarks among the other rows, or pass them as points."
-                )
-            rows = np.searchsorted(kept, choice.rows)
-            choice = LandmarkChoice(None, choice.number, rows, None)
-        return cls(choice, kept)
-
-    @property
-    def number(self) -> int | None:
-        return self.choice.number
-
-    @property
-    def rows(self) -> Index | None:
-        return self.choice.rows
-
-    @property
-    def points(self) -> Any:
-        return self.choice.points
-
-    def among(self, X: Any, qid: Any, kernel: Kernel, rng: np.random.Generator) -> Landmarks:
-        """Landmarks for the rows that are kept."""
-        chosen = self.choice.among(X, qid, kernel, rng)
-        return Landmarks(chosen.points, None if chosen.rows is None else self.kept[chosen.rows])
 
 
 class Reservoir:

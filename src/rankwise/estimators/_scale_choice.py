@@ -43,7 +43,7 @@ def _held_out_gain(
     ranker: Any, name: str, X: Any, y: Array, groups: QueryGroups, rows: Index
 ) -> tuple[float, float]:
     """The best held-out score, such that larger is better, and its standard error."""
-    from rankwise.holdout.alpha_choice import choose_alpha, settled  # compiles loops
+    from rankwise.holdout.alpha_choice import choose_alpha  # compiles loops
 
     trial = clone(ranker).set_params(scale=name)
     if hasattr(trial, "n_landmarks"):
@@ -55,7 +55,7 @@ def _held_out_gain(
     of_rows = None if groups.row_weights is None else groups.row_weights[rows]
     try:
         problem = trial.make_problem(X, y, qid=codes, query_weight=weight, sample_weight=of_rows)
-        curve = choose_alpha(settled(problem)).curve
+        curve = choose_alpha(problem.settled()).curve
     except DataError:  # nothing to learn from in the sample
         curve = None
     if curve is None:

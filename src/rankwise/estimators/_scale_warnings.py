@@ -11,7 +11,6 @@ from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import warn
 from rankwise.estimators._scaling import MOST_SPREAD, SAMPLE_ROWS, evenly_spaced, spread
 from rankwise.kernels import NamedKernel
-from rankwise.problem import FeatureBasis
 from rankwise.scaling import QUERY_SCALINGS, ColumnStatistics, shown_feature
 
 KERNEL_ROWS = 300  # of training rows, for a look at the kernel matrix
@@ -29,8 +28,8 @@ def warn_of_scales(ranker: Any, X: Any) -> None:
     if ranker.kernel != "precomputed" and warn_of_constants(ranker, X):
         return
     kernel = getattr(ranker.basis_, "kernel", None)
-    is_linear = isinstance(ranker.basis_, FeatureBasis)
-    own_space = ranker.kernel is None and not getattr(ranker.basis_, "scale_free", False)
+    is_linear = ranker.basis_.linear
+    own_space = ranker.kernel is None and not ranker.basis_.scale_free
     if not (is_linear or own_space or isinstance(kernel, NamedKernel)):
         return
     message = None

@@ -12,9 +12,8 @@ import numpy as np
 from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError, ParameterError, warn
-from rankwise.estimators._device import send_rows
 from rankwise.estimators._scale_choice import WITHIN_QUERIES, better_scale
-from rankwise.estimators._validation import check_new_ids, check_rows
+from rankwise.estimators._validation import check_new_ids, check_rows, send_rows
 from rankwise.graph import QueryGroups
 from rankwise.holdout.hold_out_problem import with_scaling
 from rankwise.scaling import (
@@ -173,7 +172,7 @@ def kept_of_all_rows(ranker: Any, space: Any) -> tuple[str, ...]:
     Hold-outs keep it, held-out rows included; see `HeldOutScores.shared`. `space`
     is that of the ranker, or its class.
     """
-    words = [*getattr(space, "shared", ())]
+    words = [*space.shared]
     if _has_points(ranker) and "landmarks" in words:
         words.remove("landmarks")
     if ranker.scale == "auto" and ranker.scale_ is not None:
@@ -185,7 +184,7 @@ def kept_of_all_rows(ranker: Any, space: Any) -> tuple[str, ...]:
 
 def shared_by_choice(ranker: Any, space: Any) -> tuple[str, ...]:
     """What was computed from all rows, held-out ones included, to choose alpha by labels."""
-    if getattr(space, "keeps_rows", False):
+    if space.keeps_rows:
         return ()
     kept = kept_of_all_rows(ranker, space)
     own = ranker.scale_ in QUERY_SCALINGS and ranker.n_queries_ > 1  # a query is scaled by itself

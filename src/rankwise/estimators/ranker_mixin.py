@@ -1,19 +1,90 @@
-"""The base class of all rankers."""
+"""The base class of all rankers, their scores, and errors about how they are called."""
 
 from __future__ import annotations
 
-from inspect import currentframe
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from importlib import import_module
+from inspect import signature
+from typing import Any, TypeVar
 
 import numpy as np
 
-from rankwise.backends.arrays import to_host
+from rankwise.backends.arrays import Array, to_host
+from rankwise.backends.dispatch import backend_of, is_sent
 from rankwise.errors import DataError, warn
-from rankwise.estimators._skl2onnx import Skl2onnxMixin
 from rankwise.graph.label_checks import check_row_weights
 from rankwise.parameters import default_parameters
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
 MANY_ROWS = 50  # with fewer, grades may well be those of one ranking
+# By name, and imported when skl2onnx asks: rankers do not depend on what is made of them.
+CONVERTER = "rankwise.export.skl2onnx_converter"
+# What other libraries call the queries of rows, as sizes or as ids.
+SIZES = ("group", "group_sizes", "query_sizes")
+IDS = ("groups", "group_id", "group_ids", "qids", "query", "query_id", "query_ids", "queries")
+METRIC = ("metric", "scoring")
+
+
+def explain_calls(function: Function) -> Function:
+    """A function or method that says what to do if it is called with arguments it does not have.
+
+    Queries are often passed by position, as group sizes, or under another name.
+    """
+    accepted = signature(function)
+
+    @wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        try:
+            accepted.bind(*args, **kwargs)
+        except TypeError as error:
+            called = function.__name__
+            if "self" in accepted.parameters:
+                of_class = type(args[0]).__name__
+                called = of_class if called == "__init__" else f"{of_class}.{called}"
+            names = [name for name in accepted.parameters if name != "self"]
+            advice = _advice(names, str(error), kwargs)
+            raise TypeError(f"{called}: {error}. {advice}") from None
+        return function(*args, **kwargs)
+
+    return checked  # type: ignore[return-value]
+
+
+def _advice(names: list[str], error: str, kwargs: dict[str, Any]) -> str:
+    unknown = next((name for name in kwargs if name not in names), "")
+    metric = next((name for name in METRIC if name in names), None)
+    if unknown in METRIC and metric is not None:
+        return f'Use {metric}=, as in {metric}="ndcg@10".'
+    if "qid" not in names:
+        return f"Its parameters are {', '.join(names)}."
+    queries = "Use qid=, one id per row, for the queries of rows."
+    if unknown in SIZES:
+        return f"{queries} From sizes: qid=rankwise.data.qid_from_groups({unknown})."
+    if unknown in IDS or "too many positional" in error:
+        return queries
+    if unknown == "sample_weight":
+        return (
+            "Some rankers, such as RankRLS, take weights of rows in fit. To weight queries, use "
+            f"query_weight= where fit has it. {queries}"
+        )
+    return f"Its parameters are {', '.join(names)}."
+
+
+class Skl2onnxMixin:
+    """Lets ``skl2onnx.to_onnx`` convert an estimator, alone or in a pipeline."""
+
+    def onnx_parser(self) -> Any:
+        """For skl2onnx: a function that names the outputs."""
+        return import_module(CONVERTER).parser(self)
+
+    def onnx_shape_calculator(self) -> Any:
+        """For skl2onnx: a function that sets the types and shapes of the outputs."""
+        return import_module(CONVERTER).shape_calculator(self)
+
+    def onnx_converter(self) -> Any:
+        """For skl2onnx: a function that adds the operators."""
+        return import_module(CONVERTER).converter(self)
 
 
 class RankerMixin(Skl2onnxMixin):
@@ -103,8 +174,6 @@ def warn_without_queries(ranker: Any, y: Any) -> None:
     name, n_queries = type(ranker).__name__, getattr(ranker, "n_queries_", 1)
     if n_queries > 1:
         seen = f"{name} was fitted on {n_queries} queries, but no qid reached score"
-    elif _groups_are_held_out():
-        seen = f"Whole groups are held out, but no qid reached {name}"
     else:
         from rankwise.metrics.ranking_scorer import are_grades
 
@@ -121,22 +190,37 @@ def warn_without_queries(ranker: Any, y: Any) -> None:
     )
 
 
-def _groups_are_held_out() -> bool:
-    """Whether this is called by scikit-learn's tools with groups=, in this process.
-
-    The groups get to the splitter alone: the calling functions are the only trace of them.
-    """
-    frame = currentframe()
-    while frame is not None:
-        if str(frame.f_globals.get("__name__")).startswith("sklearn.model_selection"):
-            given = frame.f_locals
-            if any(named.get("groups") is not None for named in (given, given.get("params") or {})):
-                return True
-        frame = frame.f_back
-    return False
-
-
 def _columns(values: Any) -> Any:
     """Values with a second axis for outputs."""
     array = np.asarray(values)
     return array.reshape(len(array), -1)
+
+
+def predicted_scores(basis: Any, X: Any, weights: Array, intercept: Array | float) -> Any:
+    """Scores of validated rows, on the device of the rows and in their dtype."""
+    with np.errstate(over="ignore", invalid="ignore"):  # `in_dtype` checks for overflow
+        scores = basis.products(X, weights)
+        if not isinstance(intercept, float):
+            intercept = backend_of(X).array(intercept)
+        return returned_scores(X, scores + intercept)
+
+
+def returned_scores(X: Any, scores: Array) -> Any:
+    """Scores on the device of the rows X and in their dtype."""
+    return in_dtype(to_host(scores) if is_sent(X) else scores, X.dtype)
+
+
+def in_dtype(scores: Array, dtype: Any) -> Any:
+    """Scores in another dtype; raise an error if they are not finite."""
+    on = backend_of(scores)
+    with np.errstate(over="ignore", invalid="ignore"):  # checked below
+        cast = on.cast(scores, dtype)
+    if not on.is_finite(cast):
+        if cast.dtype == on.xp.float32:
+            raise DataError("The scores overflow float32: pass X as float64.")
+        raise DataError(
+            "The scores are not finite: scale the rows as the training rows were scaled, for "
+            "example in a pipeline with a scaler. If that does not help, the weights of the model "
+            "are not finite: fit it again."
+        )
+    return cast

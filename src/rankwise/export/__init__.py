@@ -7,7 +7,7 @@ Each function scores rows by the model and by the exported form, and returns an 
 result of this comparison. A form that scores differently is refused.
 """
 
-from rankwise.export.checks import ExportCheck
+from rankwise.export.checks import Export, ExportCheck, check_path
 from rankwise.export.distillation import Distilled, distil
 from rankwise.export.engine_rules import (
     elasticsearch_scores,
@@ -15,7 +15,6 @@ from rankwise.export.engine_rules import (
     solr_scores,
     vespa_scores,
 )
-from rankwise.export.exports import Export, check_path
 from rankwise.export.linear_model import LinearModel, feature_weights, linear_model
 from rankwise.export.onnx_export import to_onnx
 from rankwise.export.search_engines import (

@@ -7,20 +7,21 @@ them, which may be float32.
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index, is_sparse, to_host
 from rankwise.errors import DataError, ExportError
-from rankwise.export._categories import OTHER, Lookup, with_texts
 from rankwise.export._endings import TreeScores, is_within_queries
 from rankwise.export._model_stages import ModelStages
-from rankwise.export._stages import draw_rows
-from rankwise.export._uses import first_uses
+from rankwise.export._stages import OTHER, Lookup, draw_rows, first_uses, with_texts
+from rankwise.files import replacing
 from rankwise.graph import QueryGroups
 from rankwise.routing import predict_with_queries
 from rankwise.tables import plural
@@ -355,3 +356,79 @@ def _given_rows(rows: Any, model: ModelStages, names: tuple[str, ...]) -> Array:
 def _columns(values: Any) -> Array:
     array = np.asarray(to_host(values), dtype=np.float64)
     return array.reshape(len(array), -1)
+
+
+@dataclass(frozen=True, repr=False)
+class Export:
+    """A model in the form that a target takes; made by `to_onnx`, `to_elasticsearch` and others.
+
+    Attributes
+    ----------
+    target : str
+        "onnx", "elasticsearch", "opensearch", "solr", "vespa" or "json".
+    content : str or bytes
+        What the target takes. Of an ONNX model, the bytes of the file.
+    check : ExportCheck
+        How its scores compare with those of the model.
+    """
+
+    target: str
+    content: str | bytes
+    check: ExportCheck
+
+    def __repr__(self) -> str:
+        unit = "bytes" if isinstance(self.content, bytes) else "characters"
+        return f"<Export to {self.target}, {len(self.content):,} {unit}. {self.check}>"
+
+    def with_notes(self, *notes: str) -> Export:
+        """The same with further notes in its check.
+
+        Parameters
+        ----------
+        *notes : str
+
+        Returns
+        -------
+        Export
+        """
+        check = replace(self.check, notes=(*notes, *self.check.notes))
+        return replace(self, check=check)
+
+    def write(self, path: str | os.PathLike[str]) -> Path:
+        """Write the model to a file, and the check beside it.
+
+        Parameters
+        ----------
+        path : path-like
+            The check is written to the same name with ``.check.json`` behind it.
+
+        Returns
+        -------
+        Path
+        """
+        path = Path(path)
+        data = self.content.encode("utf-8") if isinstance(self.content, str) else self.content
+        with replacing(path) as model, replacing(check_path(path)) as check:
+            model.write_bytes(data)
+            check.write_text(self.check.to_json(), encoding="utf-8")
+        return path
+
+
+def check_path(path: str | os.PathLike[str]) -> Path:
+    """Where the check of an exported file is written.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    Path
+
+    Examples
+    --------
+    >>> from rankwise.export import check_path
+    >>> check_path("model.onnx").name
+    'model.onnx.check.json'
+    """
+    return Path(f"{os.fspath(path)}.check.json")

@@ -12,8 +12,7 @@ import numpy as np
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ExportError
 from rankwise.export._model_stages import ModelStages, read_stages
-from rankwise.export._stages import WithinQuery, draw_rows, linear_of
-from rankwise.export._uses import first_uses
+from rankwise.export._stages import WithinQuery, draw_rows, first_uses, linear_of
 from rankwise.routing import last_step
 from rankwise.tables import plural
 

@@ -11,21 +11,20 @@ import numpy as np
 
 from rankwise.backends.arrays import Array
 from rankwise.errors import ExportError
-from rankwise.export._categories import emit_numbers
 from rankwise.export._endings import ProcessScores, TreeScores, is_within_queries
 from rankwise.export._graph import KINDS, Graph, Value, onnx_model, require_onnx
 from rankwise.export._model_stages import ModelStages, read_stages
-from rankwise.export._stages import emit_all
+from rankwise.export._stages import emit_all, emit_numbers
 from rankwise.export.checks import (
     TOLERANCE,
     CheckRows,
+    Export,
     ExportCheck,
     check_rows,
     compare_scores,
     refuse_in_doubt,
     refuse_unless_passed,
 )
-from rankwise.export.exports import Export
 from rankwise.export.linear_model import feature_names
 from rankwise.parameters import Choice, check_value
 

@@ -13,9 +13,10 @@ import numpy as np
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ExportError, ParameterError
 from rankwise.export._model_stages import ModelStages, read_stages
-from rankwise.export._uses import first_uses
+from rankwise.export._stages import first_uses
 from rankwise.export.checks import (
     CheckRows,
+    Export,
     check_rows,
     compare_scores,
     refuse_in_doubt,
@@ -27,7 +28,6 @@ from rankwise.export.engine_rules import (
     solr_scores,
     vespa_scores,
 )
-from rankwise.export.exports import Export
 from rankwise.export.linear_model import (
     LinearModel,
     check_any_weight,

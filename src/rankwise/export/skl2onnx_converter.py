@@ -15,9 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.errors import ExportError
 from rankwise.export._endings import ProcessScores
 from rankwise.export._graph import OPSET, Graph, require_onnx
-from rankwise.export._ranker_stages import score_stages
+from rankwise.export._model_stages import score_stages, transformer_stages
 from rankwise.export._stages import emit_all
-from rankwise.export._transformer_stages import transformer_stages
 from rankwise.export.onnx_export import append_scores, n_outputs
 
 

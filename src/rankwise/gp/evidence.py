@@ -243,7 +243,7 @@ class Evidence:
         space = self._space(hyper.kernel)
         _, approximation = self._infer(space, hyper, start)
         points = self.X if self.landmarks is None else self.landmarks
-        if isinstance(space.basis, LinearBasis):
+        if space.basis.is_linear:
             points = points[:0]
         return ConditionedProcess(hyper, points, space.basis, approximation)
 

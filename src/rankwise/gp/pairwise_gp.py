@@ -16,14 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.backends.arrays import Array, Index
 from rankwise.backends.blas_threads import blas_threads_for
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._compared_parts import warn_of_parts
 from rankwise.estimators._context import fitted_context
 from rankwise.estimators._landmark_choice import LandmarkChoice, check_for_landmarks
 from rankwise.estimators._scale_warnings import warn_of_constants, warn_of_spread
 from rankwise.estimators._validation import validated
 from rankwise.estimators.pair_strategies import POOL
-from rankwise.estimators.ranker_mixin import RankerMixin
+from rankwise.estimators.ranker_mixin import RankerMixin, explain_calls
 from rankwise.gp.evidence import Evidence, InferenceSettings
 from rankwise.gp.gp_results import HeldOutComparisons, RaterSlopes, hold_out
 from rankwise.gp.hyperparameters import (

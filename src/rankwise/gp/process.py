@@ -64,7 +64,7 @@ class ConditionedProcess:
         basis, u = self.basis, self.approximation.weights.mean
         if not len(basis):
             return np.zeros(len(X))
-        if isinstance(basis, LinearBasis):
+        if basis.is_linear:
             return np.asarray(u @ basis.features(X))
         w = solve_triangular(basis.root, u, trans="T", lower=True, check_finite=False)
         out = np.empty(len(X))
@@ -103,7 +103,7 @@ class ConditionedProcess:
         """Mean and variance of f(x1) - f(x2), row by row: O(r^2 m)."""
         mean, variance = np.empty(len(X1)), np.empty(len(X1))
         kernel = self.hyper.kernel
-        if isinstance(self.basis, LinearBasis):
+        if self.basis.is_linear:
             c = self.basis.features(X1) - self.basis.features(X2)
             return self.approximation.weights.mean @ c, self._conditioned(np.zeros(len(X1)), c)
         for start in range(0, len(X1), _PAIR_BLOCK):
@@ -138,7 +138,7 @@ class ConditionedProcess:
         """c with f(X) = c'u + a part independent of the comparisons, of shape (r, m)."""
         if not len(self.basis):
             return np.zeros((0, len(X)))
-        if isinstance(self.basis, LinearBasis):
+        if self.basis.is_linear:
             return self.basis.features(X)
         return self.basis.project(kernel_values(self.hyper.kernel, self.points, X))
 

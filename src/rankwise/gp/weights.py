@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -187,6 +187,7 @@ class WeightBasis:
     root: Array  # Cholesky factor of the prior covariance of g, lower triangular
     first: Index  # numbers of points, of shape (r,)
     second: Index  # -1 stands for a value
+    is_linear: ClassVar[Literal[False]] = False
 
     def __len__(self) -> int:
         return len(self.first)
@@ -212,6 +213,7 @@ class LinearBasis:
 
     columns: Index  # -1 stands for a constant
     scales: Array
+    is_linear: ClassVar[Literal[True]] = True
 
     def __len__(self) -> int:
         return len(self.columns)

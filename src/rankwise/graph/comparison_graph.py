@@ -52,6 +52,7 @@ class ComparisonGraph(PairGraph):
     weight: Array
     context: Array | None = None
     group_of_pair: Index | None = None
+    groups = None
 
     @classmethod
     def build(cls, n_rows: int, pairs: Any, margin: Any, weight: Any) -> ComparisonGraph:
@@ -86,6 +87,14 @@ class ComparisonGraph(PairGraph):
     @property
     def n_root_rows(self) -> int:
         return len(self.first)
+
+    @property
+    def compared(self) -> QueryGroups:
+        """One group of all rows of X; each context column is alone."""
+        n_columns = 0 if self.context is None else self.context.shape[1]
+        codes = np.zeros(self.n_rows, dtype=np.intp)
+        codes[self.n_rows - n_columns :] = 1 + np.arange(n_columns)
+        return QueryGroups.of(codes)
 
     @property
     def degrees(self) -> Array:

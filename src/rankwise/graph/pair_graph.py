@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from rankwise.backends.arrays import Array, Index, Loader, is_sparse
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError
+from rankwise.graph.query_groups import QueryGroups
 
 
 class PairBlock(NamedTuple):
@@ -41,6 +42,11 @@ class PairGraph(ABC):
     """
 
     n_rows: int
+    #: The rows by query; None if the pairs are listed.
+    groups: QueryGroups | None
+    #: The margins of listed pairs, and the features of the pairs themselves, if there are any.
+    margin: Array | None
+    context: Array | None
 
     @property
     @abstractmethod
@@ -51,6 +57,20 @@ class PairGraph(ABC):
     @abstractmethod
     def degrees(self) -> Array:
         """The diagonal of L: the total weight of the pairs of each row, shape (n_rows,)."""
+
+    @property
+    @abstractmethod
+    def compared(self) -> QueryGroups:
+        """Groups of rows such that only rows of the same group are compared."""
+
+    @property
+    def row_weights(self) -> Array | None:
+        """The weight of each row; None if rows have no weights."""
+        return None
+
+    def offset_columns(self, X: Any) -> Index:
+        """Columns of a sparse X that are to be centred before products; none by default."""
+        return np.empty(0, dtype=np.intp)
 
     @abstractmethod
     def __matmul__(self, X: Any) -> Any:

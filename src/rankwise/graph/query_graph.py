@@ -226,6 +226,8 @@ class QueryGraph(PairGraph):
     query_ptr: Index
     ties: str
     weighting: str
+    margin = None
+    context = None
 
     @classmethod
     def build(
@@ -352,6 +354,11 @@ class QueryGraph(PairGraph):
     def query_of_row(self) -> Index:
         """The query of each row, as an index into `groups.names`."""
         return self.groups.codes
+
+    @property
+    def compared(self) -> QueryGroups:
+        """The rows by query."""
+        return self.groups
 
     @property
     def degrees(self) -> Array:

@@ -14,12 +14,9 @@ instead. The sample depends on the query ids, not on their order.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from rankwise.errors import DataError
-from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.holdout import choice_budget as budget
 from rankwise.holdout.alpha_evaluation import (
     AlphaChoice,
@@ -33,19 +30,7 @@ from rankwise.holdout.comparison_choice import by_comparisons
 from rankwise.holdout.hold_out_problem import plain_problem
 from rankwise.holdout.query_choice import by_queries, query_folds
 from rankwise.holdout.ranking_choice import by_pairs, by_rows, row_parts
-from rankwise.problem import LandmarkSpace, Problem
-from rankwise.problem.context_space import ContextSpace
-
-
-def settled(problem: Problem) -> Problem:
-    """A problem whose landmarks are chosen, so that every solution uses the same ones."""
-    space = problem.space
-    inner = space.space if isinstance(space, ContextSpace) else space
-    if not isinstance(inner, LandmarkSpace):
-        return problem
-    inner = replace(inner, chosen=inner.system(problem.X, problem.qid))
-    whole = replace(space, space=inner) if isinstance(space, ContextSpace) else inner
-    return replace(problem, space=whole)
+from rankwise.problem import Problem
 
 
 def choose_alpha(problem: Problem) -> AlphaChoice:
@@ -56,7 +41,7 @@ def choose_alpha(problem: Problem) -> AlphaChoice:
     with np.errstate(over="ignore", invalid="ignore"):  # the solver checks for overflow
         try:
             problem = plain_problem(problem)
-            if isinstance(problem.tasks[0].graph, ComparisonGraph):
+            if problem.has_comparisons:
                 return by_comparisons(problem)
             return _by_scores(problem)
         except (DataError, np.linalg.LinAlgError):  # nothing to learn from, or overflow

@@ -29,7 +29,6 @@ from rankwise.holdout.held_out_scores import HeldOutScores, score_predictions
 from rankwise.holdout.hold_out_problem import HoldOutProblem, on_coordinates
 from rankwise.metrics.ranking_scorer import default_metric
 from rankwise.problem import (
-    FeatureSpace,
     Loss,
     PairLoss,
     Problem,
@@ -40,7 +39,6 @@ from rankwise.problem import (
 from rankwise.problem.block_products import without_rows
 from rankwise.problem.problem import side_by_side
 from rankwise.solvers.moments import CentredMoments
-from rankwise.solvers.pair_products import PairProducts, compared_rows
 from rankwise.solvers.ridge_path import solve_ridge_path
 from rankwise.solvers.shifted_cg import is_solved, shifted_cg
 
@@ -230,7 +228,7 @@ def part_scores(
 
 def by_steps(problem: Problem) -> bool:
     """Whether a problem is solved by conjugate gradients."""
-    return isinstance(problem.space, FeatureSpace) and problem.space.form(problem.X) == "cg"
+    return problem.space.form(problem.X) == "cg"
 
 
 def _step_scores(
@@ -242,14 +240,9 @@ def _step_scores(
     unless there is only one.
     """
     space, on = problem.space, backend_of(problem.X)
-    assert isinstance(space, FeatureSpace)
     tasks = [task for rest in rests for task in rest.tasks]
-    products = PairProducts.of(
-        problem.X,
-        [task.graph for task in tasks],
-        [task.y for task in tasks],
-        compared_rows(problem.tasks[0].graph),
-    )
+    products = space.products(problem.X, tasks, problem.tasks[0].graph.compared)
+    assert products is not None  # its form is "cg"
     held = np.concatenate(parts)
     observe, _ = on.products(as_given(problem.X)[held])
     tol, max_iter = max(budget.CHOICE_TOL, space.tol), space.max_iter

@@ -9,7 +9,7 @@ import numpy as np
 from rankwise.backends.arrays import Array, is_sparse, to_host
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError
-from rankwise.problem import Coordinates, FeatureSpace, LandmarkSpace, Problem, System, Task
+from rankwise.problem import Coordinates, Problem, System, Task
 from rankwise.solvers.moments import CentredMoments, Moments
 from rankwise.solvers.pair_products import pair_squares
 
@@ -61,17 +61,16 @@ def mean_square(squares: Array, n_rows: int) -> float:
 
 def data_alphas(problem: Problem) -> Array:
     """The grid for a problem; that of a kernel matrix has larger steps."""
-    features = isinstance(problem.space, FeatureSpace) and problem.space.form(problem.X) != "dual"
-    primal = features or isinstance(problem.space, LandmarkSpace)
-    return alpha_grid(data_squares(problem), problem.n_rows, STEP if primal else KERNEL_STEP)
+    dual = problem.space.form(problem.X) == "dual"
+    return alpha_grid(data_squares(problem), problem.n_rows, KERNEL_STEP if dual else STEP)
 
 
 def data_squares(problem: Problem) -> Array:
     """The diagonal of A or of R K R', averaged over tasks, in the coordinates of a problem."""
-    if isinstance(problem.space, LandmarkSpace):  # without the coordinates of all rows
-        system = problem.space.system(problem.X, problem.qid)
+    system = problem.space.system(problem.X, problem.qid)
+    if system is not None and not problem.space.linear:  # without the coordinates of all rows
         return moment_squares(system, problem.moments(system))
-    if isinstance(problem.space, FeatureSpace) and problem.space.form(problem.X) == "cg":
+    if problem.space.form(problem.X) == "cg":
         if is_sparse(as_given(problem.X)):
             found = [pair_squares(problem.X, task.graph) for task in problem.tasks]
             return np.asarray(np.mean(found, axis=0))

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index
-from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.holdout import choice_budget as budget
 from rankwise.holdout.alpha_evaluation import (
     AlphaChoice,
@@ -37,8 +36,7 @@ def by_comparisons(problem: Problem) -> AlphaChoice:
 
     The problem must be plain; see `plain_problem`.
     """
-    graph = problem.tasks[0].graph
-    assert isinstance(graph, ComparisonGraph)
+    graph = problem.comparisons
     margin = graph.margin.reshape(len(graph.margin), -1)
     counted = graph.weight > 0
     if np.count_nonzero(counted & (margin != 0).all(axis=1)) < budget.FEWEST_ROWS:

@@ -27,9 +27,7 @@ from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.holdout.gram_edges import GramEdges, gram_of
 from rankwise.holdout.held_out_edges import BLOCK, STACKED, Edges, LeverageEdges
 from rankwise.problem import (
-    FeatureSpace,
     FeatureSystem,
-    LandmarkSpace,
     Problem,
     System,
 )
@@ -49,8 +47,7 @@ def edges_of(problem: Problem, n_lams: int) -> Edges:
     without the coordinates of all rows. A kernel matrix takes O(m^3) time. No more comparisons than
     coordinates take O(N^3) time.
     """
-    graph = problem.tasks[0].graph
-    assert isinstance(graph, ComparisonGraph)
+    graph = problem.comparisons
     X, system = problem.X, system_of(problem)
     if system is None:
         K = problem.coordinates().kernel
@@ -307,12 +304,7 @@ class KernelView:
 
 def system_of(problem: Problem) -> System | None:
     """The system that solves a problem from sums over rows; None if it needs a kernel matrix."""
-    space = problem.space
-    if isinstance(space, LandmarkSpace):
-        return space.system(problem.X, problem.qid)
-    if isinstance(space, FeatureSpace) and space.form(problem.X) == "primal":
-        return FeatureSystem(problem.X.shape[1])
-    return None
+    return problem.space.system(problem.X, problem.qid)
 
 
 def well_conditioned_inverse(K: Array) -> Array | None:

@@ -27,7 +27,7 @@ def rescales(problem: HoldOutProblem, n_folds: int) -> bool:
     This needs linear functions, and a system for each fold, which must not take too long.
     """
     space, X = problem.problem.space, problem.problem.X
-    if not isinstance(problem.scaling, ColumnStandard) or not isinstance(space, FeatureSpace):
+    if not isinstance(problem.scaling, ColumnStandard) or not space.linear:
         return False
     (m, d), n_lams = X.shape, len(problem.alphas)
     if space.direct_form(X) == "primal":
@@ -106,8 +106,7 @@ def _rescaling(problem: HoldOutProblem, folds: Sequence[Index]) -> Rescaling | N
 
 def _is_dual(problem: HoldOutProblem) -> bool:
     """Whether there are fewer rows than features: rescaled rows have another kernel matrix."""
-    space = problem.problem.space
-    return isinstance(space, FeatureSpace) and space.direct_form(problem.problem.X) == "dual"
+    return problem.problem.space.direct_form(problem.problem.X) == "dual"
 
 
 def _same(lam: float, n_left: int) -> float:

@@ -21,11 +21,9 @@ from rankwise.problem import (
     Coordinates,
     FeatureSpace,
     KernelSpace,
-    LandmarkSpace,
     Loss,
     Problem,
 )
-from rankwise.problem.context_space import ContextSpace
 from rankwise.scaling import Scaling
 
 LARGEST = 1e70  # its fourth power does not overflow
@@ -148,12 +146,8 @@ def plain_problem(problem: Problem) -> Problem:
 
     Hold-outs have fast ways for these three spaces. All others have coordinates of their rows.
     """
-    space = problem.space
-    if isinstance(space, FeatureSpace | KernelSpace | LandmarkSpace):
-        return problem
-    if isinstance(space, ContextSpace):
-        return space.plain(problem)
-    return on_coordinates(problem, problem.coordinates())
+    found = problem.space.simplified(problem)
+    return on_coordinates(problem, problem.coordinates()) if found is None else found
 
 
 def on_coordinates(problem: Problem, rows: Coordinates) -> Problem:

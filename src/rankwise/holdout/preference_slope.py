@@ -8,7 +8,6 @@ from scipy.special import expit
 
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError
-from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.holdout import choice_budget as budget
 from rankwise.holdout.alpha_evaluation import by_steps
 from rankwise.holdout.comparison_choice import held_out_part, held_out_sample
@@ -27,8 +26,7 @@ def preference_slope(problem: Problem, lam: float, *, kernels: bool) -> float | 
     about as much as a fit. A kernel matrix needs an eigendecomposition: only with `kernels`, and up
     to KERNEL_ROWS rows.
     """
-    graph = problem.tasks[0].graph
-    assert isinstance(graph, ComparisonGraph)
+    graph = problem.comparisons
     if graph.margin.ndim > 1 or np.count_nonzero(graph.weight > 0) < 2:
         return None
     problem = plain_problem(problem)

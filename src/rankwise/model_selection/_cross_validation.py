@@ -11,7 +11,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError, UndefinedMetricError
-from rankwise.estimators._call_errors import explain_calls
+from rankwise.estimators.ranker_mixin import explain_calls
 from rankwise.holdout.held_out_scores import given_note, given_words
 from rankwise.metric_names import find_name, look_up, metric_label
 from rankwise.metrics import QueryValues, get_metric

@@ -14,16 +14,13 @@ from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
-from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.holdout.alpha_grid import data_alphas
 from rankwise.holdout.comparison_hold_out import edges_of, without_items
 from rankwise.holdout.comparison_scores import GREATER_IS_BETTER, ObservedComparisons
 from rankwise.holdout.held_out_edges import Edges
 from rankwise.holdout.held_out_scores import HeldOutScores
 from rankwise.holdout.hold_out_problem import explained_rounding, plain_problem
-from rankwise.model_selection._hold_outs import is_on_components
 from rankwise.parameters import Choice, Whole, check_alphas, check_value
-from rankwise.problem.context_space import ContextSpace
 from rankwise.tables import Column, Table
 
 METRIC = Choice(*GREATER_IS_BETTER)
@@ -306,21 +303,19 @@ def edge_system(
                 "Exact hold-outs need alphas above 0: got 0. Use a small alpha instead."
             )
     problem = ranker.make_pairs_problem(X, pairs, **given)
-    if is_on_components(problem):
+    if problem.space.has_own_hold_outs:
         raise ParameterError(
             f"Components of {type(ranker).__name__} are not linear in the comparisons: use RankRLS "
             "or SparseRankRLS, or RankingSearchCV.fit_pairs, which refits."
         )
-    graph = problem.tasks[0].graph
-    assert isinstance(graph, ComparisonGraph)
+    graph = problem.comparisons
     if graph.margin.ndim > 1:
         raise DataError(
             f"Hold-outs of comparisons need one margin per pair: got shape {graph.margin.shape}."
         )
     if len(graph.first) < 2:
         raise DataError("Holding out a comparison needs at least two: got one.")
-    space = problem.space
-    excess = space.without(problem) if isinstance(space, ContextSpace) else None
+    excess = problem.space.without_comparisons(problem)
     problem = plain_problem(problem)
     edges = edges_of(problem, 1 if values is None else len(values))  # which checks for overflow
     edges = replace(edges, excess=excess)

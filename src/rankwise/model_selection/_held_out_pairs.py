@@ -16,7 +16,7 @@ from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.holdout.leave_pair_out import PairDifferences
 from rankwise.holdout.pair_choice import choose_pairs
 from rankwise.holdout.pair_differences import add_wins
-from rankwise.model_selection._hold_outs import hold_out_problem, labelled_rows, with_one_alpha
+from rankwise.model_selection._hold_outs import hold_out_problem, with_one_alpha
 from rankwise.model_selection._strata import Units, check_two_rows
 from rankwise.tables import Table, TableMixin, plural
 
@@ -195,7 +195,7 @@ def leave_pair_out(
     (10.0, array([0.993, 0.994, 0.99 ]))
     """
     problem = hold_out_problem(estimator, X, y, qid, alphas, query_weight, unlabelled=True)
-    labelled = labelled_rows(problem.problem)
+    labelled = problem.problem.space.labelled
     given = strata is not None or groups is not None or np.ndim(pairs) > 0
     if labelled is not None and given:
         raise DataError(

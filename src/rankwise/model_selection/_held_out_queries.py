@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,17 +9,13 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._call_errors import explain_calls
-from rankwise.estimators.components.chosen_space import ChosenComponentSpace
-from rankwise.estimators.components.component_space import ComponentSpace
-from rankwise.estimators.components.held_out_errors import predict_held_out_queries
+from rankwise.estimators.ranker_mixin import explain_calls
 from rankwise.holdout.held_out_folds import check_folds, predict_queries, predict_rows, rescales
 from rankwise.holdout.held_out_scores import HeldOutScores, score_predictions
 from rankwise.holdout.hold_out_problem import HoldOutProblem, explained_rounding
 from rankwise.metrics import get_metric
-from rankwise.model_selection._hold_outs import hold_out_problem, is_on_components
+from rankwise.model_selection._hold_outs import hold_out_problem
 from rankwise.parameters import Whole, as_generator, check_value
-from rankwise.problem import SmoothSpace
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -129,9 +124,11 @@ def leave_query_out(
         raise DataError("leave_query_out needs at least two queries: got one.")
     folds = _query_folds(problem, n_splits)
     with explained_rounding():
-        if is_on_components(problem.problem):
+        if problem.problem.space.has_own_hold_outs:
             check_folds(problem, folds)
-            predictions = _component_folds(problem, folds)
+            predictions = problem.problem.space.hold_out_queries(
+                problem.problem, problem.lams, folds
+            )
         else:
             predictions = predict_queries(problem, folds)
     shared = _shared(problem, len(folds), whole_queries=True)
@@ -266,16 +263,6 @@ def _check_weights(problem: HoldOutProblem, estimator: Any, n_rows: int) -> None
         )
 
 
-def _component_folds(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:
-    """Folds held out of the weights, on the components of all rows."""
-    space = problem.problem.space
-    if isinstance(space, ChosenComponentSpace):
-        space = space.fixed()
-    assert isinstance(space, ComponentSpace)
-    found = predict_held_out_queries(space, problem.problem, problem.lams, space.count, folds)
-    return found[:, :, -1]
-
-
 def _shared(problem: HoldOutProblem, n_folds: int, *, whole_queries: bool) -> tuple[str, ...]:
     """What was computed from all rows; a query is scaled by itself, as a new one will be."""
     scaling = problem.scaling
@@ -293,7 +280,5 @@ def _scored(
     """Evaluate predictions by a metric, query by query."""
     found = score_predictions(problem.alphas, problem.labels, to_host(predictions), metric, qid)
     outputs = problem.by_output(problem.returned(predictions))
-    space = problem.problem.space
-    if isinstance(space, SmoothSpace) and space.chosen is not None:
-        outputs = space.chosen.for_all_rows(outputs)
+    outputs = problem.problem.space.for_all_rows(outputs)
     return HeldOut(**{**vars(found), "shared": shared}, predictions=outputs)

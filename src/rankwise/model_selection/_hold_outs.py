@@ -8,17 +8,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from rankwise.backends.arrays import Index
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._scaling import kept_of_all_rows
-from rankwise.estimators.components.chosen_space import ChosenComponentSpace
-from rankwise.estimators.components.component_space import ComponentSpace
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
-from rankwise.holdout.alpha_choice import choose_alpha, settled
+from rankwise.holdout.alpha_choice import choose_alpha
 from rankwise.holdout.alpha_grid import data_alphas
 from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.parameters import check_alphas
-from rankwise.problem import Problem, SmoothSpace
 
 
 def hold_out_problem(
@@ -46,17 +42,17 @@ def hold_out_problem(
     if alphas is not None or ranker.alpha != "auto":
         given = check_alphas(ranker.alpha if alphas is None else alphas)
     weights = {"query_weight": query_weight, "sample_weight": sample_weight}
-    problem = settled(ranker.make_problem(X, y, qid=qid, **weights))
-    if labelled_rows(problem) is not None and not unlabelled:
+    problem = ranker.make_problem(X, y, qid=qid, **weights).settled()
+    if problem.space.labelled is not None and not unlabelled:
         raise DataError("This hold-out needs a label for every row: y has NaN.")
     values = data_alphas(problem) if given is None else given
-    if values.min() == 0 and not is_on_components(problem):
+    if values.min() == 0 and not problem.space.has_own_hold_outs:
         raise ParameterError(
             "Exact hold-outs need alphas above 0, except for KPCRank and KPCR: got 0. Use a "
             "small alpha instead."
         )
     held = HoldOutProblem.of(problem, values)
-    if getattr(problem.space, "keeps_rows", False):
+    if problem.space.keeps_rows:
         return held
     kept = kept_of_all_rows(ranker, problem.space)
     return replace(held, scaling=ranker.scaling_, kept=kept)
@@ -67,14 +63,3 @@ def with_one_alpha(estimator: Any, problem: HoldOutProblem) -> HoldOutProblem:
     if estimator.alpha != "auto":
         return problem
     return replace(problem, alphas=np.array([choose_alpha(problem.problem).alpha]))
-
-
-def labelled_rows(problem: Problem) -> Index | None:
-    """The numbers of the rows of a problem, if the user passed unlabelled rows as well."""
-    found = problem.space.chosen if isinstance(problem.space, SmoothSpace) else None
-    return None if found is None or len(found.rows) == found.n_rows else found.rows
-
-
-def is_on_components(problem: Problem) -> bool:
-    """Whether the ranker is KPCRank or KPCR."""
-    return isinstance(problem.space, (ComponentSpace, ChosenComponentSpace))

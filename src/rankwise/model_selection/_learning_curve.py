@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._call_errors import explain_calls
+from rankwise.estimators.ranker_mixin import explain_calls
 from rankwise.metric_names import metric_label
 from rankwise.metrics import QueryValues, get_metric
 from rankwise.model_selection.search.labelled_rows import LabelledRows, take

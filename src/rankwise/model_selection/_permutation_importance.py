@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
 from rankwise.errors import DataError, warn
-from rankwise.estimators._call_errors import explain_calls
+from rankwise.estimators.ranker_mixin import explain_calls
 from rankwise.graph import QueryGroups
 from rankwise.metric_names import metric_label
 from rankwise.metrics import QueryValues, get_metric

@@ -11,11 +11,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.backends.arrays import Array, to_host
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._scaling import speaking_for_parts, warn_of_queries
-from rankwise.estimators._scores import in_dtype
 from rankwise.estimators._validation import forget
-from rankwise.estimators.ranker_mixin import RankerMixin
+from rankwise.estimators.ranker_mixin import RankerMixin, explain_calls, in_dtype
 from rankwise.graph import QueryGroups
 from rankwise.model_selection.search.labelled_rows import LabelledRows
 from rankwise.model_selection.search.refits import check_fit_and_predict, fit_with_queries

@@ -160,10 +160,10 @@ def check_axes(name: str, owner: Any, lengths: dict[str, int]) -> None:
 def _check_kernel(name: str, kernel: Any) -> None:
     """Hyperparameters of scikit-learn's kernels are numbers, but for some length scales."""
     for attribute, value in vars(kernel).items():
-        may_be_array = attribute.endswith("_bounds") or (
+        may_be_array = attribute.endswith(("_bounds", "kernels")) or (
             attribute == "length_scale" and name in ("RBF", "Matern") and np.ndim(value) == 1
         )
-        if isinstance(value, np.ndarray) and not may_be_array:
+        if isinstance(value, (np.ndarray, list, tuple)) and not may_be_array:
             raise ModelFileError(f"{attribute} of {name} is {describe(value)}, not a number")
 
 

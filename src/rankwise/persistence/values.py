@@ -4,6 +4,8 @@ None, booleans, whole and finite numbers, texts and lists stand for themselves. 
 object with one key, which says what the value is: ``{"tuple": [...]}``, ``{"array": "12ab.npy"}``,
 ``{"ranker": {"name": "rankrls", "parameters": {...}, "fitted": {...}}}``. NumPy's scalars become
 Python's, tensors and data frames become arrays, and sparse matrices CSR arrays.
+
+Members of a model file are never compressed, never larger than the file, and never pickled.
 """
 
 from __future__ import annotations
@@ -13,18 +15,19 @@ import math
 from collections.abc import Callable
 from copy import copy
 from dataclasses import fields, is_dataclass
+from hashlib import sha256
 from typing import Any, NoReturn
-from zipfile import ZipFile
+from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn import config_context
 from sklearn.base import BaseEstimator
 
 from rankwise.backends.arrays import check_compressed, is_sparse, is_tensor, to_host
 from rankwise.errors import ModelFileError
 from rankwise.parameters import AnyOf, Whole, check_parameters
-from rankwise.persistence.archive import add_array, add_member, check_members, read_array
 from rankwise.persistence.value_objects import (
     check_axes,
     check_complete,
@@ -34,6 +37,36 @@ from rankwise.persistence.value_objects import (
     value_object_name,
 )
 from rankwise.rankers import RANKERS, TRANSFORMERS, ranker_class, ranker_name
+
+
+def add_member(archive: ZipFile, content: Any, suffix: str) -> str:
+    """Write bytes, unless they are there already, and return the name of their member."""
+    name = f"{sha256(content).hexdigest()[:16]}.{suffix}"
+    if name not in archive.namelist():
+        archive.writestr(ZipInfo(name), content)  # without the time: files are reproducible
+    return name
+
+
+def add_array(archive: ZipFile, array: NDArray[Any]) -> str:
+    """Write an array in NumPy's own format, and return the name of its member."""
+    content = io.BytesIO()
+    np.save(content, array, allow_pickle=False)
+    return add_member(archive, content.getbuffer(), "npy")
+
+
+def read_array(archive: ZipFile, name: str) -> NDArray[Any]:
+    """Read an array; objects, which would need pickle, are refused."""
+    return np.asarray(np.load(io.BytesIO(archive.read(name)), allow_pickle=False))
+
+
+def check_members(archive: ZipFile, n_bytes: int) -> None:
+    """Members are not compressed, so that a small file cannot ask for much memory."""
+    members = archive.infolist()
+    if any(member.compress_type != ZIP_STORED for member in members):
+        raise ModelFileError("it has compressed members, which rankwise does not write")
+    if sum(member.file_size for member in members) > n_bytes:
+        raise ModelFileError("its members are larger than the file")
+
 
 CSR_PARTS = ("data", "indices", "indptr")
 TRUSTED = (

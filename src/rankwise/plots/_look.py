@@ -134,6 +134,25 @@ def axis_names(names: Iterable[Any]) -> list[str]:
     return short if len(set(short)) == len(set(labels)) else labels
 
 
+def heat_map(ax: Axes, colors: NDArray[Any], percent: NDArray[Any] | None) -> None:
+    """Draw cells at (column, row) = (0, 0), (1, 0), ... from the top left.
+
+    Cells have `colors` of shape (n_rows, n_columns, 4), and whole numbers where `percent` is given
+    and not NaN.
+    """
+    n_rows, n_columns, _ = colors.shape
+    ax.pcolormesh(
+        np.arange(n_columns + 1) - 0.5, np.arange(n_rows + 1) - 0.5, colors, linewidth=0, zorder=1
+    )
+    written = np.zeros((0, 0)) if percent is None else percent
+    for i, j in zip(*np.nonzero(np.isfinite(written)), strict=True):
+        ax.text(
+            j, i, f"{written[i, j]:.0f}", ha="center", va="center", fontsize=9, color=INK, zorder=2
+        )
+    ax.grid(visible=False)
+    ax.set(xlim=(-0.5, n_columns - 0.5), ylim=(n_rows - 0.5, -0.5))
+
+
 def name_curves(ax: Axes, labels: Sequence[str]) -> None:
     """Add a legend above the plot; none for a single curve without a name."""
     if not any(labels):

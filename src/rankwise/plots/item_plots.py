@@ -21,6 +21,7 @@ from rankwise.plots._look import (
     STRONGEST,
     axes_or_new,
     axis_names,
+    heat_map,
 )
 
 if TYPE_CHECKING:
@@ -69,8 +70,8 @@ def plot_ratings(
     rating, lower, upper = (np.asarray(v, dtype=np.float64) for v in (ratings, low, high))
     if not (rating.ndim == 1 and rating.shape == lower.shape == upper.shape == (len(names),)):
         raise DataError(
-            "ratings, low, high and names need one entry per item: got shapes "
-            f"{rating.shape}, {lower.shape}, {upper.shape} and {(len(names),)}."
+            f"Each item needs a name, a score and both ends of its interval: got {len(names)} "
+            f"names for arrays of shapes {rating.shape}, {lower.shape} and {upper.shape}."
         )
     order = np.argsort(-rating, kind="stable")[:top]
     labels = axis_names(names[k] for k in order)
@@ -152,15 +153,8 @@ def plot_win_matrix(
         colors[chosen] = to_rgba(color)
     lead = np.minimum(2 * abs(np.nan_to_num(cells, nan=0.5) - 0.5), 1)
     colors[..., 3] = np.where(met, STRONGEST * lead, 0)
-    edges = np.arange(n + 1) - 0.5
-    ax.pcolormesh(edges, edges, colors, linewidth=0, zorder=1)
-    if n <= MOST_NUMBERS:
-        for i, j in zip(*np.nonzero(met), strict=True):
-            ax.text(
-                j, i, f"{100 * cells[i, j]:.0f}", ha="center", va="center", fontsize=9,
-                color=INK, zorder=2,
-            )  # fmt: skip
-    ax.grid(visible=False)
+    percent = np.where(met, 100 * cells, np.nan) if n <= MOST_NUMBERS else None
+    heat_map(ax, colors, percent)
     labels = axis_names(names[:n])
     if max(map(len, labels), default=0) > MOST_LETTERS:
         labels = [f"{label}  {k}" for k, label in enumerate(labels, 1)]
@@ -172,7 +166,6 @@ def plot_win_matrix(
         ax.set_xticks(np.arange(n), labels, rotation=90)
     ax.set_yticks(np.arange(n), labels)
     ax.tick_params(labelsize=min(10, 250 / n))  # names do not overlap
-    ax.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5))
     ax.set_xlabel("against; in percent" if n <= MOST_NUMBERS else "against")
     return ax
 
@@ -408,28 +401,11 @@ def plot_item_ranking(
     >>> [tick.get_text() for tick in ax.get_yticklabels()]
     ['c', 'b', 'a']
     """
-    check_value("top", top, AnyOf(Whole(1), None))
     score, half = _relative_to_mean(gp, X)
-    n = len(score)
-    labels = axis_names(range(n) if names is None else names)
-    if len(labels) != n:
-        raise DataError(f"names needs one entry per row of X: got {len(labels)} for {n} rows.")
-    order = np.argsort(-score, kind="stable")[:top]
-    ax = axes_or_new(ax, size=(5.0, max(2.4, 0.26 * len(order) + 1.0)))
-    heights = np.arange(len(order))
-    ax.errorbar(
-        score[order], heights, xerr=half[order], fmt="o", color=COLORS[0], ms=4.5, lw=1.4,
-        capsize=0, zorder=3,
-    )  # fmt: skip
+    labels = range(len(score)) if names is None else names
+    ranks = rank_intervals(gp.rank_probabilities(X, random_state=0))
+    ax = plot_ratings(score, score - half, score + half, names=labels, ranks=ranks, top=top, ax=ax)
     ax.axvline(0, color=INK, lw=1, alpha=0.4)
-    ax.set_yticks(heights, [labels[k] for k in order])
-    low, high = rank_intervals(gp.rank_probabilities(X, random_state=0))
-    beside: dict[str, Any] = {"xycoords": ax.get_yaxis_transform(), "va": "center", "color": INK}
-    ax.annotate("rank", (1.02, -0.85), fontsize=10, annotation_clip=False, **beside)
-    for height, k in enumerate(order):
-        text = f"{low[k]}" if low[k] == high[k] else f"{low[k]}\u2013{high[k]}"
-        ax.annotate(text, (1.02, height), fontsize=10, **beside)
-    ax.set_ylim(len(order) - 0.4, -0.6)
     ax.set_xlabel("score relative to the mean")
     return ax
 

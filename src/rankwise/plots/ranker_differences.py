@@ -23,6 +23,7 @@ from rankwise.plots._look import (
     axes_or_new,
     axis_names,
     checked_curves,
+    heat_map,
     look,
     name_curves,
 )
@@ -380,20 +381,16 @@ def plot_rank_probabilities(
     # One colour, more or less opaque: it fits a light and a dark page.
     colors = np.tile(to_rgba(COLORS[0]), (n_rows, n_ranks, 1))
     colors[..., 3] = STRONGEST * cells / (cells.max() or 1.0)
-    edges = np.arange(n_ranks + 1) + 0.5, np.arange(n_rows + 1) - 0.5
-    ax.pcolormesh(*edges, colors, linewidth=0, zorder=1)
+    percent = None
     if n_ranks <= MOST_NUMBERS:
-        for i, k in zip(*np.nonzero(cells >= 0.01), strict=True):
-            ax.text(
-                k + 1, i, f"{100 * cells[i, k]:.0f}", ha="center", va="center", fontsize=9,
-                color=INK, zorder=2,
-            )  # fmt: skip
-    ax.grid(visible=False)
+        percent = np.where(cells >= 0.01, 100 * cells, np.nan)
+    heat_map(ax, colors, percent)
     ax.set_yticks(np.arange(n_rows), [labels[k] for k in order])
-    ax.set(ylim=(n_rows - 0.5, -0.5), xlim=(0.5, n_ranks + 0.5))
     from matplotlib.ticker import MaxNLocator
 
-    ax.xaxis.set_major_locator(MaxNLocator(nbins=12, integer=True, min_n_ticks=1))
+    places = MaxNLocator(nbins=12, integer=True, min_n_ticks=1).tick_values(1, n_ranks)
+    ranks = [int(rank) for rank in places if 1 <= rank <= n_ranks]
+    ax.set_xticks([rank - 1 for rank in ranks], [str(rank) for rank in ranks])
     unit = (
         ", in percent" if n_ranks <= MOST_NUMBERS else ": the stronger the colour, the more likely"
     )

@@ -20,7 +20,17 @@ from rankwise.problem.feature_space import FeatureBasis, FeatureSpace, FeatureSy
 from rankwise.problem.kernel_space import KernelBasis, KernelSpace
 from rankwise.problem.landmark_space import LandmarkBasis, Landmarks, LandmarkSpace, LandmarkSystem
 from rankwise.problem.loss import Loss, PairLoss, RowLoss, Task
-from rankwise.problem.problem import Basis, Coordinates, Fit, Problem, Solution, Space, System
+from rankwise.problem.problem import (
+    Basis,
+    Coordinates,
+    Expansion,
+    Fit,
+    Problem,
+    RowMatrix,
+    Solution,
+    Space,
+    System,
+)
 from rankwise.problem.ramp_space import RampBasis, RampSpace
 from rankwise.problem.smooth_space import SmoothSpace
 
@@ -28,6 +38,7 @@ __all__ = [
     "Basis",
     "BlockSums",
     "Coordinates",
+    "Expansion",
     "FeatureBasis",
     "FeatureSpace",
     "FeatureSystem",
@@ -44,6 +55,7 @@ __all__ = [
     "RampBasis",
     "RampSpace",
     "RowLoss",
+    "RowMatrix",
     "SmoothSpace",
     "Solution",
     "Space",

@@ -12,7 +12,7 @@ from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError
 from rankwise.graph.query_groups import QueryGroups
 from rankwise.problem.loss import Loss, Task
-from rankwise.solvers.pair_products import PairProducts, compared_rows
+from rankwise.solvers.pair_products import PairProducts
 
 Block = tuple[Any, Array, Any]  # rows, labels and query ids
 
@@ -59,7 +59,7 @@ class BlockProducts:
     def _of_block(self, X: Any, y: Array, qid: Any) -> PairProducts:
         groups = QueryGroups.of(qid, len(y))
         tasks = self.loss.tasks(y, groups)
-        shared = compared_rows(tasks[0].graph)
+        shared = tasks[0].graph.compared
         if self.folds:
             tasks = [task for fold in self.folds for task in self._without(y, groups, fold, tasks)]
         graphs, targets = [task.graph for task in tasks], [task.y for task in tasks]

@@ -11,18 +11,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
-from rankwise.backends.dispatch import as_given, backend_of
+from rankwise.backends.dispatch import as_given
 from rankwise.graph.comparison_checks import context_factors
-from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.graph.comparisons import Comparisons
-from rankwise.kernels import Kernel, Precomputed
-from rankwise.kernels.products import kernel_values
-from rankwise.kernels.training import training_kernel
-from rankwise.problem.feature_space import FeatureSpace
-from rankwise.problem.kernel_space import KernelBasis, KernelSpace
-from rankwise.problem.landmark_space import LandmarkSpace
-from rankwise.problem.memory import check_kernel_fits
-from rankwise.problem.problem import Coordinates, Fit, Problem, Solution
+from rankwise.problem.problem import Coordinates, Fit, Problem, RowMatrix, Solution, Space
 
 CANCELLED = 1e-3  # share of a sum of squares, of which a difference keeps too few digits
 SAMPLE = 256  # comparisons whose distances set the scale of the context
@@ -36,7 +28,7 @@ class ContextSolution(Solution):
 
 
 @dataclass(frozen=True, eq=False)
-class ContextSpace:
+class ContextSpace(Space):
     """A space of functions f of items, and weights g of the context z of a comparison.
 
     The predicted margin of a comparison is f(x_i) - f(x_j) + z'g, and alpha penalizes
@@ -45,31 +37,36 @@ class ContextSpace:
 
     Attributes
     ----------
-    space : FeatureSpace, KernelSpace or LandmarkSpace
-        That of the items.
+    space : Space
+        The space of the items, which takes a context.
     scale : ndarray of shape (n_columns,)
         By which the context columns of the graph were multiplied.
     """
 
-    space: FeatureSpace | KernelSpace | LandmarkSpace
+    space: Space
     scale: Array
     shared: ClassVar[tuple[str, ...]] = ("scale of the context",)
+    shared_by_comparisons: ClassVar[tuple[str, ...]] = shared
 
-    def without(self, problem: Problem) -> Callable[[Index], Array]:
+    def settled(self, problem: Problem) -> ContextSpace:
+        """The same with the landmarks of the items, if there are any, chosen."""
+        return replace(self, space=self.space.settled(problem))
+
+    def without_comparisons(self, problem: Problem) -> Callable[[Index], Array]:
         """A function of comparisons to hold out: (scale / scale without them)^2, less 1.
 
         It is by how much alpha penalizes each column of the context more than with all of them.
         """
-        graph = problem.tasks[0].graph
-        assert isinstance(graph, ComparisonGraph)
+        graph = problem.comparisons
         assert graph.context is not None
         n, blocks = len(graph.first), range(0, len(graph.first), SAMPLE)
-        distances = np.concatenate(
-            [
-                _squared_distances(self.space, problem.X, graph.first[part], graph.second[part])
-                for part in (slice(start, start + SAMPLE) for start in blocks)
-            ]
-        )
+        with np.errstate(over="ignore", invalid="ignore"):  # the solver checks for overflow
+            distances = np.concatenate(
+                [
+                    self.space.squared_distances(problem.X, graph.first[part], graph.second[part])
+                    for part in (slice(start, start + SAMPLE) for start in blocks)
+                ]
+            )
         squares = graph.context**2
         total = squares.sum(axis=0)
 
@@ -88,44 +85,35 @@ class ContextSpace:
 
         return excess
 
-    def plain(self, problem: Problem) -> Problem:
+    def simplified(self, problem: Problem) -> Problem:
         """The same problem, with the context columns as further rows of features or a kernel."""
-        n, X, space = len(self.scale), problem.X, self.space
-        if isinstance(space, FeatureSpace):
-            return replace(problem, X=with_units(X, n), space=replace(space, solver=space.form(X)))
-        if isinstance(space, KernelSpace):
-            check_kernel_fits(problem.n_rows + n, backend_of(X), n_matrices=2)
-            K = with_units(training_kernel(space.kernel, X), n)
-            return replace(problem, X=K, space=KernelSpace(Precomputed()))
-        features = space.coordinates(problem).features
-        return replace(problem, X=with_units(features, n), space=FeatureSpace("primal"))
+        return self._with_columns(problem, self._items(problem))
 
     def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
-        """Solve the plain problem, and take its solutions apart."""
-        fit = self.plain(problem).solve(alphas)
-        solutions = fit.solutions
-        n, X, space = len(self.scale), problem.X, self.space
-        parts = [(s.weights[:-n], to_host(s.weights[-n:])) for s in solutions]
-        basis: Any
-        if isinstance(space, FeatureSpace):
-            basis = fit.basis
-        elif isinstance(space, KernelSpace):
-            precomputed = isinstance(space.kernel, Precomputed)
-            basis = KernelBasis(space.kernel, None if precomputed else as_given(X))
-        else:
-            system = space.system(X, problem.qid)
-            basis = system.basis
-            parts = [(system.factor.coefficients(z), g) for z, g in parts]
-        scale = self.scale.reshape(-1, *[1] * (parts[0][1].ndim - 1))
-        found = [ContextSolution(w, 0.0, scale * g) for w, g in parts]
-        return Fit(basis, found, fit.residual)
+        """Solve the simplified problem, and take its solutions apart."""
+        items, n = self._items(problem), len(self.scale)
+        fit = self._with_columns(problem, items).solve(alphas)
+        found = []
+        for solution in fit.solutions:
+            g = to_host(solution.weights[-n:])
+            scale = self.scale.reshape(-1, *[1] * (g.ndim - 1))
+            found.append(ContextSolution(items.weights(solution.weights[:-n]), 0.0, scale * g))
+        return Fit(fit.basis if items.basis is None else items.basis, found, fit.residual)
 
     def coordinates(self, problem: Problem) -> Coordinates:
-        """Those of the plain problem."""
-        return self.plain(problem).coordinates()
+        """Those of the simplified problem."""
+        return self.simplified(problem).coordinates()
+
+    def _items(self, problem: Problem) -> RowMatrix:
+        found = self.space.row_matrix(problem.X, problem.qid)
+        assert found is not None  # as the space takes a context
+        return found
+
+    def _with_columns(self, problem: Problem, items: RowMatrix) -> Problem:
+        return replace(problem, X=with_units(items.matrix, len(self.scale)), space=items.space)
 
 
-def context_scale(space: Any, X: Any, given: Comparisons) -> Array:
+def context_scale(space: Space, X: Any, given: Comparisons) -> Array:
     """Factors that give each context column the mean square of the distance of compared items.
 
     A column then has the weight of all features together, whatever its unit and theirs, so that
@@ -133,7 +121,8 @@ def context_scale(space: Any, X: Any, given: Comparisons) -> Array:
     """
     assert given.context is not None
     first, second = given.pairs[_sample(len(given))].T
-    distance = _mean_distance(_squared_distances(space, X, first, second))
+    with np.errstate(over="ignore", invalid="ignore"):  # the solver checks for overflow
+        distance = _mean_distance(space.squared_distances(X, first, second))
     return context_factors(given.context, np.sqrt(distance))
 
 
@@ -146,26 +135,6 @@ def _sample(n: int) -> Index:
 def _mean_distance(squared: Array) -> float:
     distance = float(np.mean(squared))
     return distance if 0.0 < distance < np.inf else 1.0
-
-
-def _squared_distances(space: Any, X: Any, first: Any, second: Any) -> Array:
-    with np.errstate(over="ignore", invalid="ignore"):  # the solver checks for overflow
-        if isinstance(space, FeatureSpace):
-            on = backend_of(X)
-            gaps = on.rows(X, first) - on.rows(X, second)
-            return np.asarray(to_host((gaps**2).sum(axis=1)))
-        kernel: Kernel = space.kernel
-        if isinstance(kernel, Precomputed):
-            given = as_given(X)
-            K = np.asarray(to_host(backend_of(given).rows(given, np.append(first, second))))
-            n = len(first)
-            own, crossed = K[np.arange(n), first], K[np.arange(n), second]
-            return np.asarray(own + K[n + np.arange(n), second] - 2.0 * crossed)
-        rows = np.append(first, second)
-        K = np.asarray(to_host(kernel_values(kernel, X[rows])))
-        n = len(first)
-        diagonal = K.diagonal()
-        return np.asarray(diagonal[:n] + diagonal[n:] - 2.0 * K[np.arange(n), n + np.arange(n)])
 
 
 def with_units(X: Any, n: int) -> Any:

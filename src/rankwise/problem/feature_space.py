@@ -8,10 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Loader, is_sparse, to_host
+from rankwise.backends.arrays import Array, Index, Loader, is_sparse, to_host
 from rankwise.backends.dispatch import as_given, backend_of
-from rankwise.graph.comparison_graph import ComparisonGraph
-from rankwise.graph.query_graph import QueryGraph
+from rankwise.graph.query_groups import QueryGroups
 from rankwise.kernels import NamedKernel
 from rankwise.kernels.products import feature_product
 from rankwise.kernels.training import training_kernel
@@ -23,10 +22,13 @@ from rankwise.problem.memory import (
     square_fits,
 )
 from rankwise.problem.problem import (
+    Basis,
     Coordinates,
     Fit,
     Problem,
+    RowMatrix,
     Solution,
+    Space,
     join_tasks,
     plain,
     with_intercepts,
@@ -44,11 +46,12 @@ ENTRY, VALUE = 6e-9, 1e-8  # seconds of a step for a stored value of X, and for 
 
 
 @dataclass(frozen=True)
-class FeatureBasis:
+class FeatureBasis(Basis):
     """f(x) = x'w; `solver` is "primal", "dual" or "cg", which took `n_iter` steps."""
 
     solver: str
     n_iter: int | None = None
+    linear: ClassVar[bool] = True
 
     def products(self, X: Any, weights: Array) -> Any:
         """X weights, in the precision of X."""
@@ -78,7 +81,7 @@ def unscaled_solution(solution: Solution, mean: Array, deviation: Array) -> Solu
 
 
 @dataclass(frozen=True)
-class FeatureSpace:
+class FeatureSpace(Space):
     """Linear functions: n weights from an n by n matrix, an m by m matrix, or products with X.
 
     Attributes
@@ -98,6 +101,8 @@ class FeatureSpace:
     tol: float = 1e-6
     max_iter: int = 1000
     takes_sparse: ClassVar[bool] = True
+    linear: ClassVar[bool] = True
+    takes_context: ClassVar[bool] = True
 
     def form(self, X: Any) -> str:
         """The solver in use: for "auto", the fastest that fits in memory, by a rough estimate.
@@ -142,9 +147,7 @@ class FeatureSpace:
     def _by_steps(self, problem: Problem, alphas: Sequence[float]) -> Fit:
         """All tasks and alphas by conjugate gradients."""
         tasks = problem.tasks
-        products = PairProducts.of(
-            problem.X, [task.graph for task in tasks], [task.y for task in tasks]
-        )
+        products = self.products(problem.X, tasks)
         found = shifted_cg(products, products.b, alphas, tol=self.tol, max_iter=self.max_iter)
         weights = [
             [w[:, part].reshape(len(w), *[-1] * (task.n_axes - 1)) for w in found.solutions]
@@ -153,6 +156,41 @@ class FeatureSpace:
         basis = FeatureBasis("cg", found.n_iter)
         residual = unsolved_residual(found, self.tol)
         return Fit(basis, solutions_of(problem, basis, weights), residual)
+
+    def products(
+        self, X: Any, tasks: Sequence[Task], groups: QueryGroups | None = None
+    ) -> PairProducts:
+        """Products with X'LX of the graphs of all tasks."""
+        return PairProducts.of(
+            X, [task.graph for task in tasks], [task.y for task in tasks], groups
+        )
+
+    def simplified(self, problem: Problem) -> Problem:
+        """The problem itself."""
+        return problem
+
+    def system(self, X: Any, qid: Any) -> FeatureSystem | None:
+        """X'LX and X'Ly, if they are what solves these rows."""
+        return FeatureSystem(X.shape[1]) if self.form(X) == "primal" else None
+
+    @property
+    def is_summable(self) -> bool:
+        """Unless the dual form is wanted."""
+        return self.solver != "dual"
+
+    def sums(self, n_features: int, landmarks: Any = None) -> FeatureSystem:
+        """X'LX and X'Ly."""
+        return FeatureSystem(n_features)
+
+    def row_matrix(self, X: Any, qid: Any) -> RowMatrix:
+        """The features themselves."""
+        return RowMatrix(X, replace(self, solver=self.form(X)), None, lambda w: w)
+
+    def squared_distances(self, X: Any, first: Index, second: Index) -> Array:
+        """Sums of squared differences of features."""
+        on = backend_of(X)
+        gaps = on.rows(X, first) - on.rows(X, second)
+        return np.asarray(to_host((gaps**2).sum(axis=1)))
 
     def coordinates(self, problem: Problem) -> Coordinates:
         """The features themselves, or their linear kernel."""
@@ -176,10 +214,10 @@ def _linear_coordinates(problem: Problem) -> Coordinates:
     are not compared with others, and constants matter.
     """
     X, graph, linear = problem.X, problem.tasks[0].graph, NamedKernel("linear")
-    if isinstance(graph, ComparisonGraph) and graph.context is not None:
+    if graph.context is not None:
         return Coordinates(kernel=training_kernel(linear, X))
     if is_sparse(X):
-        offset = graph.offset_columns(X) if isinstance(graph, QueryGraph) else np.empty(0, np.intp)
+        offset = graph.offset_columns(X)
         if not len(offset):
             return Coordinates(kernel=training_kernel(linear, X))
         rest = X[:, np.setdiff1d(np.arange(X.shape[1]), offset)]

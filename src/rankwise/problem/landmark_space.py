@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index, Loader
+from rankwise.backends.arrays import Array, Index, Loader, to_host
 from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import NUMPY, backend_of
 from rankwise.errors import DataError
@@ -16,9 +16,21 @@ from rankwise.kernels import Kernel, NamedKernel, Precomputed
 from rankwise.kernels.products import finite_kernel_product, kernel_values
 from rankwise.kernels.training import training_kernel
 from rankwise.parameters import as_generator
+from rankwise.problem.feature_space import FeatureSpace
+from rankwise.problem.kernel_space import kernel_distances
 from rankwise.problem.loss import Loss, Task
 from rankwise.problem.memory import check_features_fit, check_landmarks_fit
-from rankwise.problem.problem import Coordinates, Fit, Problem, Solution, join_tasks
+from rankwise.problem.problem import (
+    Basis,
+    Coordinates,
+    Expansion,
+    Fit,
+    Problem,
+    RowMatrix,
+    Solution,
+    Space,
+    join_tasks,
+)
 from rankwise.solvers.landmark_factor import LandmarkFactor
 from rankwise.solvers.moments import CentredMoments, Moments
 
@@ -57,9 +69,12 @@ class LandmarkChooser(Protocol):
     def among(self, X: Any, qid: Any, kernel: Kernel, rng: np.random.Generator) -> Landmarks:
         """Landmarks for training rows X."""
 
+    def for_rows(self, rows: Index, n_rows: int) -> LandmarkChooser:
+        """The same choice for some of n_rows rows; landmarks keep their numbers."""
+
 
 @dataclass(frozen=True, eq=False)
-class LandmarkBasis:
+class LandmarkBasis(Basis):
     """f(x) = sum_r a_r k(x, r) over landmarks r.
 
     `points` is None for a precomputed kernel, `rows` is None if landmarks are not training rows,
@@ -88,6 +103,10 @@ class LandmarkBasis:
         if self.rows is not None:
             found["landmark_indices_"] = self.rows
         return found
+
+    def expansion(self, weights: Array) -> Expansion:
+        """The scores as a sum of kernel values, on the host."""
+        return Expansion(self.kernel, to_host(self.points), weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +197,7 @@ def check_spread(kernel: Kernel, points: Any, what: str) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class LandmarkSpace:
+class LandmarkSpace(Space):
     """Expansions on landmarks R, with the squared norm a'K_RR a.
 
     `chosen` is the system on landmarks that were chosen before; None: they are chosen among the
@@ -192,6 +211,37 @@ class LandmarkSpace:
     chosen: LandmarkSystem | None = None
     shared: ClassVar[tuple[str, ...]] = ("landmarks",)
     takes_sparse: ClassVar[bool] = True
+    takes_context: ClassVar[bool] = True
+    has_landmarks: ClassVar[bool] = True
+
+    def form(self, X: Any) -> str:
+        """Sums over rows."""
+        return "primal"
+
+    def direct_form(self, X: Any) -> str:
+        """Sums over rows."""
+        return "primal"
+
+    def settled(self, problem: Problem) -> LandmarkSpace:
+        """The same space with landmarks chosen among the rows of a problem."""
+        return replace(self, chosen=self.system(problem.X, problem.qid))
+
+    def for_rows(self, rows: Index, n_rows: int) -> LandmarkSpace:
+        """The same space for some of the user's rows; landmarks keep their numbers."""
+        return replace(self, choice=self.choice.for_rows(rows, n_rows))
+
+    def simplified(self, problem: Problem) -> Problem:
+        """The problem itself."""
+        return problem
+
+    @property
+    def is_summable(self) -> bool:
+        """Unless the kernel is precomputed, which has no rows in blocks."""
+        return not isinstance(self.kernel, Precomputed)
+
+    def sums(self, n_features: int, landmarks: Any = None) -> LandmarkSystem:
+        """Sums of kernel values."""
+        return LandmarkSystem.of(self.kernel, landmarks)
 
     def system(self, X: Any, qid: Any) -> LandmarkSystem:
         """Choose landmarks among the rows."""
@@ -207,11 +257,19 @@ class LandmarkSpace:
 
     def coordinates(self, problem: Problem) -> Coordinates:
         """Coordinates on landmarks, which are chosen among all rows."""
-        X, on = problem.X, backend_of(problem.X)
-        system = self.system(X, problem.qid)
-        check_features_fit(problem.n_rows, system.factor.rank, on)
-        features, load = on.empty(problem.n_rows, system.factor.rank), system.coordinates(X)
+        return Coordinates(features=self.row_matrix(problem.X, problem.qid).matrix)
+
+    def row_matrix(self, X: Any, qid: Any) -> RowMatrix:
+        """Coordinates on landmarks."""
+        on, system = backend_of(X), self.system(X, qid)
+        check_features_fit(X.shape[0], system.factor.rank, on)
+        features, load = on.empty(X.shape[0], system.factor.rank), system.coordinates(X)
         for start in range(0, len(features), COORDINATE_ROWS):
             rows = slice(start, min(start + COORDINATE_ROWS, len(features)))
             features[rows] = load(rows)
-        return Coordinates(features=features)
+        space = FeatureSpace("primal")
+        return RowMatrix(features, space, system.basis, system.factor.coefficients)
+
+    def squared_distances(self, X: Any, first: Index, second: Index) -> Array:
+        """k(x, x) + k(z, z) - 2 k(x, z)."""
+        return kernel_distances(self.kernel, X, first, second)

@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Protocol, cast
 from rankwise.backends.arrays import Array, Loader, to_host
 from rankwise.backends.backend import Backend
 from rankwise.errors import DataError
-from rankwise.graph import PreferenceGraph
-from rankwise.graph.comparison_graph import ComparisonGraph
+from rankwise.graph import PairGraph, PreferenceGraph
 from rankwise.graph.label_checks import labels_differ, nothing_to_rank
 from rankwise.graph.query_graph import QueryGraph, pair_weight
 from rankwise.graph.query_groups import QueryGroups
@@ -24,27 +23,27 @@ class Task:
     `y` is None if the graph holds comparisons, which have margins instead.
     """
 
-    graph: PreferenceGraph
+    graph: PairGraph
     y: Array | None
 
     @property
     def row_weights(self) -> Array | None:
         """The weights of rows; None if they have none."""
-        return self.graph.row_weights if isinstance(self.graph, QueryGraph) else None
+        return self.graph.row_weights
 
     @property
     def n_axes(self) -> int:
         """Number of axes of the scores or margins: 2 if there are several outputs, otherwise 1."""
-        values = self.graph.margin if isinstance(self.graph, ComparisonGraph) else self.y
+        values = self.y if self.graph.margin is None else self.graph.margin
         return 0 if values is None else values.ndim
 
     @property
     def n_learnable(self) -> int:
         """The number of pairs that count; 0 if no query has two different labels."""
-        graph = self.graph
-        if isinstance(graph, QueryGraph) and not labels_differ(to_host(self.y), graph.groups):
+        groups = self.graph.groups
+        if groups is not None and not labels_differ(to_host(self.y), groups):
             return 0
-        return graph.n_pairs
+        return self.graph.n_pairs
 
 
 class Loss(Protocol):

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol, cast
 
-from rankwise.backends.arrays import Array, Loader
+from rankwise.backends.arrays import Array, Index, Loader
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import KernelSizeError
-from rankwise.graph.query_graph import QueryGraph
+from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.graph.query_groups import QueryGroups
 from rankwise.problem.loss import Loss, Task
 from rankwise.solvers.moments import CentredMoments, Moments, row_mean
+from rankwise.solvers.pair_products import PairProducts
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,31 +41,163 @@ class Coordinates:
     shift: Array | None = None
 
 
-class Basis(Protocol):
-    """The part of a fitted ranker that maps weights to scores."""
+@dataclass(frozen=True, eq=False)
+class RowMatrix:
+    """Rows as a matrix, and the space in which the same functions have the same norm on it.
 
+    Attributes
+    ----------
+    matrix : array, sparse or tensor
+        Features or a kernel matrix.
+    space : Space
+    basis : Basis or None
+        The basis of the functions on the rows themselves; None: the basis of a fit to the matrix.
+    weights : callable
+        Maps weights of a fit to the matrix to weights in this basis.
+    """
+
+    matrix: Any
+    space: Space
+    basis: Basis | None
+    weights: Callable[[Array], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    """f(x) = sum_i a_i k(x, p_i) - offset; `points` is None if the kernel is precomputed."""
+
+    kernel: Any
+    points: Any
+    weights: Array
+    offset: Array | float = 0.0
+
+
+class Basis(ABC):
+    """The part of a fitted ranker that maps weights to scores.
+
+    Class attributes declare what is true of all its functions.
+    """
+
+    #: Whether scores are products of the features, as they are, and the weights.
+    linear: ClassVar[bool] = False
+    #: Whether scores do not depend on the units of the features.
+    scale_free: ClassVar[bool] = False
+    #: Whether `feature`, `low` and `high` describe ramps of single features, on which it is linear.
+    on_ramps: ClassVar[bool] = False
+
+    @abstractmethod
     def products(self, X: Any, weights: Array) -> Any:
         """Scores of rows without the intercept, one column for each column of weights."""
 
+    @abstractmethod
     def attributes(self, solution: Any) -> dict[str, Any]:
         """The fitted attributes of an estimator with this basis and solution."""
 
+    def expansion(self, weights: Array) -> Expansion | None:
+        """The scores as a sum of kernel values, on the host; None if they are not."""
+        return None
 
-class Space(Protocol):
+
+class Space(ABC):
     """A space of ranking functions, which solves a problem and prepares its rows for hold-outs.
 
-    Class attributes say more about it:
-
-    - ``takes_sparse = True`` if rows may be sparse; otherwise these are refused.
-    - ``shared = ("landmarks",)`` names what is computed from all rows and kept in hold-outs;
-      results show it.
+    `solve` and `coordinates` are sufficient for fits, searches and exact hold-outs. Everything else
+    declares a capability that the default does not have; what needs it refuses the space by name.
     """
 
+    #: Whether rows may be sparse; otherwise these are refused.
+    takes_sparse: ClassVar[bool] = False
+    #: Whether functions are linear in the features, as they are.
+    linear: ClassVar[bool] = False
+    #: Whether comparisons may have a context; needs `row_matrix` and `squared_distances`.
+    takes_context: ClassVar[bool] = False
+    #: Whether functions are expansions on landmarks, which its `choice` chooses among rows.
+    has_landmarks: ClassVar[bool] = False
+    #: What is computed from all rows and kept in hold-outs, as ("landmarks",); results show it.
+    shared: ClassVar[tuple[str, ...]] = ()
+    #: What is computed from all comparisons and kept if comparisons are held out.
+    shared_by_comparisons: ClassVar[tuple[str, ...]] = ()
+    #: Whether held-out rows stay, without labels: what all rows share is then theirs, too.
+    keeps_rows: ClassVar[bool] = False
+    #: Whether `hold_out_queries` replaces the general formulas, and alpha may be 0.
+    has_own_hold_outs: ClassVar[bool] = False
+    #: When conjugate gradients stop, for a space whose `form` may be "cg".
+    tol: float = 1e-6
+    max_iter: int = 1000
+
+    @abstractmethod
     def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
         """Solve every task for every alpha."""
 
+    @abstractmethod
     def coordinates(self, problem: Problem) -> Coordinates:
         """The rows in the form that exact hold-outs need."""
+
+    def form(self, X: Any) -> str:
+        """What solves rows: an n by n matrix ("primal"), an m by m one ("dual"), or "cg"."""
+        return "dual"
+
+    def direct_form(self, X: Any) -> str:
+        """The form for what needs a matrix, such as hold-outs: "primal" or "dual"."""
+        return "dual"
+
+    def settled(self, problem: Problem) -> Space:
+        """The same space with landmarks, if it has any, chosen: all solutions share them."""
+        return self
+
+    def for_rows(self, rows: Index, n_rows: int) -> Space:
+        """The same space for some of the user's rows; landmarks keep their numbers."""
+        return self
+
+    def simplified(self, problem: Problem) -> Problem | None:
+        """An equal problem on features, landmarks or a kernel; None: `coordinates` are needed."""
+        return None
+
+    def system(self, X: Any, qid: Any) -> System | None:
+        """The system that solves these rows from sums over them; None if there is none."""
+        return None
+
+    @property
+    def is_summable(self) -> bool:
+        """Whether rows may come in blocks or be on several machines; needs `sums`."""
+        return False
+
+    def sums(self, n_features: int, landmarks: Any = None) -> System:
+        """The system for rows that come in blocks, on these landmarks if it has any."""
+        raise NotImplementedError(f"{type(self).__name__} has no sums over blocks of rows.")
+
+    def products(
+        self, X: Any, tasks: Sequence[Task], groups: QueryGroups | None = None
+    ) -> PairProducts | None:
+        """Products with X'LX for conjugate gradients, or None; see `PairProducts.of`."""
+        return None
+
+    def row_matrix(self, X: Any, qid: Any) -> RowMatrix | None:
+        """Rows as features or a kernel matrix, in which functions keep their norm; or None."""
+        return None
+
+    def squared_distances(self, X: Any, first: Index, second: Index) -> Array:
+        """Squared distances of pairs of rows, in the norm of the space."""
+        raise NotImplementedError(f"{type(self).__name__} has no distances of rows.")
+
+    def without_comparisons(self, problem: Problem) -> Callable[[Index], Array] | None:
+        """How much more alpha penalizes each context column if comparisons are held out."""
+        return None
+
+    def hold_out_queries(
+        self, problem: Problem, alphas: Sequence[float], folds: Sequence[Index]
+    ) -> Array:
+        """Predictions for folds of queries, shape (n_alphas, n_rows, n_outputs)."""
+        raise NotImplementedError(f"{type(self).__name__} has no hold-outs of its own.")
+
+    @property
+    def labelled(self) -> Index | None:
+        """The numbers of the problem's rows, if the user passed unlabelled rows as well."""
+        return None
+
+    def for_all_rows(self, values: Array) -> Array:
+        """Values for the rows of the problem, which are the second axis, for all rows."""
+        return values
 
 
 class System(Protocol):
@@ -143,10 +277,26 @@ class Problem:
     @cached_property
     def groups(self) -> QueryGroups:
         """The rows by query."""
-        graph = self.tasks[0].graph
-        if isinstance(graph, QueryGraph) and not self.loss.has_intercept:
-            return graph.groups
+        groups = self.tasks[0].graph.groups
+        if groups is not None and not self.loss.has_intercept:
+            return groups
         return QueryGroups.of(self.qid, self.n_rows)
+
+    @property
+    def has_comparisons(self) -> bool:
+        """Whether the problem has comparisons in place of scores."""
+        return self.tasks[0].y is None
+
+    @property
+    def comparisons(self) -> ComparisonGraph:
+        """The graph of a problem with comparisons."""
+        assert self.has_comparisons
+        return cast(ComparisonGraph, self.tasks[0].graph)
+
+    def settled(self) -> Problem:
+        """The problem with landmarks, if it has any, chosen: all solutions share them."""
+        space = self.space.settled(self)
+        return self if space is self.space else replace(self, space=space)
 
     @property
     def row_weights(self) -> Array | None:

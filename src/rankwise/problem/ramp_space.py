@@ -13,13 +13,13 @@ from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError
 from rankwise.problem.feature_space import FeatureBasis, FeatureSpace, direct_form
 from rankwise.problem.memory import check_dense_fits
-from rankwise.problem.problem import Coordinates, Fit, Problem, Solution
+from rankwise.problem.problem import Basis, Coordinates, Fit, Problem, Solution, Space
 
 SAMPLE = 10_000  # rows for the quantiles
 
 
 @dataclass(frozen=True, eq=False)
-class RampBasis:
+class RampBasis(Basis):
     """f(x) = sum_c w_c r_c(x), where ramp c rises from 0 to 1 as one feature goes from low to high.
 
     Attributes
@@ -35,6 +35,7 @@ class RampBasis:
     low: Array
     high: Array
     scale_free: ClassVar[bool] = True
+    on_ramps: ClassVar[bool] = True
 
     @classmethod
     def of(cls, X: Any, n_ramps: int) -> RampBasis:
@@ -73,7 +74,7 @@ class RampBasis:
 
 
 @dataclass(frozen=True)
-class RampSpace:
+class RampSpace(Space):
     """Sums of piecewise linear functions, with `n_ramps` ramps for each feature.
 
     The regularizer is the sum of the squared rises of the functions between knots.

@@ -22,9 +22,8 @@ from rankwise.problem.feature_space import (
     direct_form,
     solutions_of,
 )
-from rankwise.problem.landmark_space import LandmarkSpace
-from rankwise.problem.memory import check_features_fit, check_kernel_fits
-from rankwise.problem.problem import Basis, Coordinates, Fit, Problem
+from rankwise.problem.memory import check_kernel_fits
+from rankwise.problem.problem import Basis, Coordinates, Fit, Problem, Space
 from rankwise.solvers.landmark_factor import LandmarkFactor
 from rankwise.solvers.primal_dual import primal
 
@@ -67,19 +66,13 @@ class SmoothRows:
         found = solve_triangular(self.C, turned, lower=True, overwrite_b=True, check_finite=False)
         return np.ascontiguousarray(found.T)
 
-    def for_all_rows(self, values: Array) -> Array:
-        """Values for labelled rows, which are the second axis, and NaN for the others."""
-        whole = np.full((len(values), self.n_rows, *values.shape[2:]), np.nan)
-        whole[:, self.rows] = values
-        return whole
-
     def weights_of(self, z: Array) -> Array:
         """Weights in the basis, given those of the coordinates."""
         return self.weights(solve_triangular(self.C, z, lower=True, trans="T"))
 
 
 @dataclass(frozen=True, eq=False)
-class SmoothSpace:
+class SmoothSpace(Space):
     """The functions of another space, with a penalty for slopes between neighbouring rows.
 
     The regularizer is ``|f|^2 + s f'Mf / t``, where f has the values at all rows, labelled or not,
@@ -92,7 +85,8 @@ class SmoothSpace:
 
     Attributes
     ----------
-    space : FeatureSpace or LandmarkSpace
+    space : Space
+        With a `row_matrix` of features.
     smoothness : float
         s above.
     n_neighbors : int
@@ -116,13 +110,12 @@ class SmoothSpace:
            [1.414]])
     """
 
-    space: FeatureSpace | LandmarkSpace
+    space: Space
     smoothness: float
     n_neighbors: int = 10
     within_queries: bool = True
     chosen: SmoothRows | None = None
     takes_sparse: ClassVar[bool] = True
-    #: Whether held-out rows stay, without labels: what all rows share is then theirs, too.
     keeps_rows: ClassVar[bool] = True
 
     def on_rows(self, X: Any, qid: Any, groups: QueryGroups, labelled: Index) -> SmoothSpace:
@@ -169,6 +162,20 @@ class SmoothSpace:
         """Features with the identity as regularizer, or their products."""
         return _on_features(problem, self._chosen(problem)).coordinates()
 
+    @property
+    def labelled(self) -> Index | None:
+        """The numbers of the labelled rows, if others are unlabelled."""
+        found = self.chosen
+        return None if found is None or len(found.rows) == found.n_rows else found.rows
+
+    def for_all_rows(self, values: Array) -> Array:
+        """Values for labelled rows, which are the second axis, and NaN for the others."""
+        if self.chosen is None:
+            return values
+        whole = np.full((len(values), self.chosen.n_rows, *values.shape[2:]), np.nan)
+        whole[:, self.chosen.rows] = values
+        return whole
+
     def _chosen(self, problem: Problem) -> SmoothRows:
         if self.chosen is not None:
             return self.chosen
@@ -211,24 +218,21 @@ def _dense(A: Any) -> Array:
     return np.asarray(A.toarray() if is_sparse(A) else A, dtype=np.float64)
 
 
-def _explicit(
-    space: FeatureSpace | LandmarkSpace, X: Any, qid: Any
-) -> tuple[Any, Basis, Callable[[Array], Array]]:
+def _explicit(space: Space, X: Any, qid: Any) -> tuple[Any, Basis, Callable[[Array], Array]]:
     """Features of rows in which the squared norm of a function is that of its weights."""
-    if isinstance(space, LandmarkSpace):
-        system = space.system(X, qid)
-        check_features_fit(X.shape[0], system.n_coordinates, NUMPY)
-        F = system.coordinates(X)(slice(None))
-        return F, system.basis, system.factor.coefficients
-    if X.shape[1] <= X.shape[0]:
-        return X, FeatureBasis("primal"), lambda w: w
-    check_kernel_fits(X.shape[0], NUMPY, n_matrices=3)
-    G, mean = centred_rows(X)  # differences of rows span the same solutions
+    rows = space.row_matrix(X, qid)
+    assert rows is not None
+    F = rows.matrix
+    if F.shape[1] <= F.shape[0]:
+        return F, rows.basis or FeatureBasis("primal"), rows.weights
+    check_kernel_fits(F.shape[0], NUMPY, n_matrices=3)
+    G, mean = centred_rows(F)  # differences of rows span the same solutions
     K = _dense(G @ G.T)
     if not K.any():  # all rows are equal
-        G, mean = X, np.zeros_like(mean)
+        G, mean = F, np.zeros_like(mean)
         K = _dense(G @ G.T)
     factor = LandmarkFactor.of(K.copy())
     K += G @ mean
-    F = factor.whiten(K[:, factor.kept])
-    return F, FeatureBasis("dual"), lambda w: np.asarray(G.T @ factor.coefficients(w))
+    whitened = factor.whiten(K[:, factor.kept])
+    basis = rows.basis or FeatureBasis("dual")
+    return whitened, basis, lambda w: rows.weights(np.asarray(G.T @ factor.coefficients(w)))

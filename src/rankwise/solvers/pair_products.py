@@ -12,8 +12,6 @@ import scipy.sparse as sp
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.graph import PairGraph, QueryGroups
-from rankwise.graph.comparison_graph import ComparisonGraph
-from rankwise.graph.query_graph import QueryGraph
 from rankwise.solvers.shifted_cg import Apply
 
 CHUNK = 2**21  # stored values of sparse rows that are looked at together
@@ -58,7 +56,7 @@ class PairProducts:
         compares rows of different `groups`, which are those of the first graph unless given.
         """
         on = backend_of(X)
-        groups = compared_rows(graphs[0]) if groups is None else groups
+        groups = graphs[0].compared if groups is None else groups
         forward, transpose = on.products(within_queries(as_given(X), groups))
         rhs, columns, end = [], [], 0
         for graph, y in zip(graphs, targets, strict=True):
@@ -80,17 +78,6 @@ class PairProducts:
                 some = slice(start + part.start, start + part.stop)
                 Q[:, some] = graph @ on.contiguous(Q[:, some])
         return self.transpose(Q)
-
-
-def compared_rows(graph: PairGraph) -> QueryGroups:
-    """Groups of rows such that only rows of the same group are compared."""
-    if isinstance(graph, QueryGraph):
-        return graph.groups
-    context = graph.context if isinstance(graph, ComparisonGraph) else None
-    n_further = 0 if context is None else context.shape[1]
-    codes = np.zeros(graph.n_rows, dtype=np.intp)
-    codes[graph.n_rows - n_further :] = 1 + np.arange(n_further)
-    return QueryGroups.of(codes)
 
 
 def within_queries(X: Any, groups: QueryGroups) -> Any:
@@ -169,9 +156,9 @@ def row_chunks(X: Any) -> Iterator[slice]:
 
 def pair_squares(X: Any, graph: PairGraph) -> Array:
     """The diagonal of X'LX for sparse rows, from some queries at a time."""
-    groups = compared_rows(graph)
+    groups = graph.compared
     X = within_queries(as_given(X), groups)
-    if groups.n_groups == 1 or not isinstance(graph, QueryGraph):
+    if groups.n_groups == 1 or graph.groups is None:
         return graph.squares(X)
     total = np.zeros(X.shape[1])
     before = np.concatenate(([0], np.cumsum(np.diff(X.indptr)[groups.order])))[groups.indptr]

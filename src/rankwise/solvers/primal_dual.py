@@ -11,7 +11,6 @@ from scipy.linalg import solve_triangular
 from rankwise.backends.arrays import Array, is_sparse
 from rankwise.backends.dispatch import backend_of
 from rankwise.graph import PairGraph
-from rankwise.graph.query_graph import QueryGraph
 from rankwise.solvers.moments import Moments
 from rankwise.solvers.ridge_path import solve_ridge_path
 
@@ -47,7 +46,7 @@ def linear_dual(F: Any, graph: PairGraph, y: Array | None, lams: Sequence[float]
     if not is_sparse(F):
         Z = on.contiguous(graph.root(on.rows(F, slice(None))))
         return [Z.T @ z for z in solve_ridge_path(on.matmul(Z, Z.T), t, lams)]
-    offset = graph.offset_columns(F) if isinstance(graph, QueryGraph) else np.empty(0, np.intp)
+    offset = graph.offset_columns(F)
     near = np.setdiff1d(np.arange(F.shape[1]), offset)
     rest, Z = F[:, near], graph.root(F[:, offset].toarray())
     M = graph.root_kernel(np.ascontiguousarray((rest @ rest.T).toarray(), dtype=np.float64))

@@ -15,11 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.backends.arrays import Array, is_sparse
 from rankwise.backends.dispatch import NUMPY
 from rankwise.errors import DataError, ParameterError, warn
-from rankwise.estimators._call_errors import explain_calls
 from rankwise.estimators._compared_parts import warn_of_parts
 from rankwise.estimators._landmark_choice import LandmarkChoice, check_for_landmarks
 from rankwise.estimators._ranker_parameters import KERNEL_PARAMETERS, LOSS_PARAMETERS, make_kernel
-from rankwise.estimators._row_weights import KeptRows
 from rankwise.estimators._scale_warnings import warn_of_constants
 from rankwise.estimators._scaling import (
     SAMPLE_ROWS,
@@ -30,9 +28,15 @@ from rankwise.estimators._scaling import (
     scaled_gamma,
     warn_of_far_values,
 )
-from rankwise.estimators._scores import in_dtype
-from rankwise.estimators._validation import DTYPES, check_new_ids, forget, query_groups, validated
-from rankwise.estimators.ranker_mixin import RankerMixin
+from rankwise.estimators._validation import (
+    DTYPES,
+    KeptRows,
+    check_new_ids,
+    forget,
+    query_groups,
+    validated,
+)
+from rankwise.estimators.ranker_mixin import RankerMixin, explain_calls, in_dtype
 from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.graph.comparisons import Comparisons
 from rankwise.graph.label_checks import check_labels_differ, numeric_labels
@@ -98,7 +102,8 @@ class TrainingRows:
         names = getattr(ranker, "feature_names_in_", None)
         choice = LandmarkChoice.of(method, ranker.n_landmarks, names)
         space: Any = LandmarkSpace(kernel, choice, ranker.random_state)
-        space = space if kept is None else kept.of_space(space)
+        if kept is not None:
+            space = space.for_rows(kept.rows, kept.n_rows)
         system = space.system(X, qid)
         check_features_fit(X.shape[0], system.n_coordinates, NUMPY)
         return cls(X, system.coordinates(X)(slice(None)), system)

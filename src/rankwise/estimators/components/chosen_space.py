@@ -8,15 +8,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from rankwise.backends.arrays import Array, Index
 from rankwise.errors import ParameterError
 from rankwise.estimators.components.component_space import ComponentSpace
 from rankwise.estimators.components.held_out_errors import ComponentErrors, held_out_errors
-from rankwise.problem import Coordinates, Fit, Problem
+from rankwise.problem import Coordinates, Fit, Problem, Space
 from rankwise.solvers.kpca import Count
 
 
 @dataclass(frozen=True, eq=False)
-class ChosenComponentSpace:
+class ChosenComponentSpace(Space):
     """Functions of kernel components, chosen by held-out pairs.
 
     `cv`, `rule` and `max_components` are the parameters of `KPCRank`. If `chooses_number` is false,
@@ -30,6 +31,7 @@ class ChosenComponentSpace:
     chooses_number: bool = True
     shared: ClassVar[tuple[str, ...]] = ("components",)
     takes_sparse: ClassVar[bool] = True
+    has_own_hold_outs: ClassVar[bool] = True
 
     @property
     def limit(self) -> Count:
@@ -38,9 +40,9 @@ class ChosenComponentSpace:
             return Count(self.max_components, strict=False)
         return self.space.count
 
-    def settled(self, problem: Problem) -> ChosenComponentSpace:
+    def with_components(self, problem: Problem) -> ChosenComponentSpace:
         """The same with the components of all rows, which are then computed only once."""
-        return replace(self, space=self.space.settled(problem, self.limit))
+        return replace(self, space=self.space.with_components(problem, self.limit))
 
     def errors(self, problem: Problem, alphas: Sequence[float]) -> list[ComponentErrors]:
         """Held-out errors for every number of components, for each alpha.
@@ -56,7 +58,7 @@ class ChosenComponentSpace:
     def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
         """Choose the number of components for each alpha, and fit to all rows."""
         exact = isinstance(self.cv, str)  # folds have components of their own
-        settled = self.settled(problem) if exact else self
+        settled = self.with_components(problem) if exact else self
         errors = settled.errors(problem, alphas)
         return settled.fit(problem, alphas, errors, [one.chosen(self.rule) for one in errors])
 
@@ -66,7 +68,7 @@ class ChosenComponentSpace:
         The alphas are 0 and `ComponentSpace.alphas`. With the rule "one_se", the fewest components
         within one standard error of the smallest error are used, with the largest such alpha.
         """
-        settled = self.settled(problem)
+        settled = self.with_components(problem)
         alphas = [0.0, *settled.space.alphas(problem, self.limit)]
         errors = settled.errors(problem, alphas)
         a, p = _best(errors, self.rule, self.chooses_number)
@@ -100,6 +102,12 @@ class ChosenComponentSpace:
             "Exact hold-outs keep the components fixed and need a fixed n_components: got "
             'n_components="cv". Use RankingSearchCV with a number of folds, which refits.'
         )
+
+    def hold_out_queries(
+        self, problem: Problem, alphas: Sequence[float], folds: Sequence[Index]
+    ) -> Array:
+        """As for the space of a fixed number of components."""
+        return self.fixed().hold_out_queries(problem, alphas, folds)
 
     def coordinates(self, problem: Problem) -> Coordinates:
         """Coordinates on the components of all rows."""

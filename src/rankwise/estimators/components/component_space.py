@@ -8,19 +8,29 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index
+from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import ParameterError
 from rankwise.estimators._landmark_choice import LandmarkChoice
 from rankwise.holdout.alpha_grid import alpha_grid, coordinate_squares
+from rankwise.holdout.component_folds import component_folds
 from rankwise.kernels import Kernel, Precomputed
 from rankwise.kernels.products import finite_kernel_product
 from rankwise.kernels.training import training_kernel
 from rankwise.parameters import as_generator
-from rankwise.problem import Coordinates, Fit, LandmarkSystem, Problem, Solution, Task
+from rankwise.problem import (
+    Basis,
+    Coordinates,
+    Fit,
+    LandmarkSystem,
+    Problem,
+    Solution,
+    Space,
+    Task,
+)
 from rankwise.problem.landmark_space import check_spread
 from rankwise.problem.memory import check_kernel_fits
-from rankwise.problem.problem import plain
+from rankwise.problem.problem import Expansion, plain
 from rankwise.solvers.kpca import (
     Count,
     KernelComponents,
@@ -73,7 +83,7 @@ class ComponentSolution(Solution):
 
 
 @dataclass(frozen=True, eq=False)
-class ComponentBasis:
+class ComponentBasis(Basis):
     """Coordinates F(x) = k(x, points) A - means on principal components.
 
     `points` are the training rows or the landmarks (None for a precomputed kernel), and `rows` are
@@ -112,6 +122,11 @@ class ComponentBasis:
         weights = on.array(weights)
         a, offset = on.array(self.A) @ weights, on.array(self.means) @ weights
         return finite_kernel_product(self.kernel, X, self.columns, a) - offset
+
+    def expansion(self, weights: Array) -> Expansion:
+        """The scores as a sum of kernel values, on the host."""
+        A, means = to_host(self.A), to_host(self.means)
+        return Expansion(self.kernel, to_host(self.points), A @ weights, means @ weights)
 
     def attributes(self, solution: ComponentSolution) -> dict[str, Any]:
         """The fitted attributes of `KPCRank`."""
@@ -157,7 +172,7 @@ class Projection:
 
 
 @dataclass(frozen=True, eq=False)
-class ComponentSpace:
+class ComponentSpace(Space):
     """Functions of kernel components, whose number is given by `count`.
 
     Attributes
@@ -182,8 +197,9 @@ class ComponentSpace:
     learned: Projection | None = None
     shared: ClassVar[tuple[str, ...]] = ("components",)
     takes_sparse: ClassVar[bool] = True
+    has_own_hold_outs: ClassVar[bool] = True
 
-    def settled(self, problem: Problem, count: Count) -> ComponentSpace:
+    def with_components(self, problem: Problem, count: Count) -> ComponentSpace:
         """The same space with the components of the rows of a problem."""
         count = Count() if self.selection == "spectral" else count
         return replace(self, learned=self.learn(problem.X, problem.qid, count))
@@ -264,6 +280,34 @@ class ComponentSpace:
         """Coordinates on the components of all rows."""
         features, _ = self.fixed_components(problem.X, problem.qid, self.count)
         return Coordinates(features=features)
+
+    def hold_out_queries(
+        self, problem: Problem, alphas: Sequence[float], folds: Sequence[Index]
+    ) -> Array:
+        """Folds held out of the weights, exactly, on the components of all rows."""
+        return self.path_without_queries(problem, alphas, self.count, folds)[:, :, -1]
+
+    def path_without_queries(
+        self, problem: Problem, alphas: Sequence[float], limit: Count, folds: Sequence[Index]
+    ) -> Array:
+        """Predictions for folds of queries, shape (n_alphas, n_rows, p, n_outputs).
+
+        Folds are held out of the weights, exactly; the components are computed from all rows.
+        """
+        F, eigenvalues = self.fixed_components(problem.X, problem.qid, limit)
+        on, by_task = backend_of(F), []
+        for task in problem.tasks:
+            y = on.array(task.y).reshape(len(F), -1)
+            noise = rounding_noise(eigenvalues, task.graph)
+            if problem.loss.has_intercept:
+                with_ones = on.xp.column_stack((on.zeros(len(F)) + 1.0, F))
+                noise = np.concatenate(([0.0], noise))
+                found = component_folds(with_ones, with_ones, y, folds, alphas, noise, free=1)
+            else:
+                Z, t = task.graph.root(F), task.graph.root_target(y)
+                found = component_folds(F, Z, t, folds, alphas, noise)
+            by_task.append(found)
+        return on.array(on.xp.concatenate(by_task, axis=3))
 
     def for_part(self, part: Index, n_rows: int) -> ComponentSpace:
         """The same space for a part of the rows, given by ascending row numbers."""

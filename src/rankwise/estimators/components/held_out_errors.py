@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,13 +14,11 @@ from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError
 from rankwise.estimators.components.component_space import ComponentSpace
 from rankwise.graph import PreferenceGraph, QueryGroups
-from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.graph.query_graph import pair_weight
-from rankwise.holdout.component_folds import component_folds, component_pair_losses
+from rankwise.holdout.component_folds import component_pair_losses
 from rankwise.kernels import Precomputed
 from rankwise.problem import Problem, Task
 from rankwise.solvers.kpca import Count
-from rankwise.solvers.nested_least_squares import rounding_noise
 from rankwise.tables import Column, Table, TableMixin
 
 if TYPE_CHECKING:
@@ -145,33 +143,6 @@ def held_out_errors(
     return _errors_by_row_pairs(space, problem, alphas, limit)
 
 
-def predict_held_out_queries(
-    space: ComponentSpace,
-    problem: Problem,
-    alphas: Sequence[float],
-    limit: Count,
-    folds: Sequence[Index],
-) -> Array:
-    """Predictions for folds of queries, shape (n_alphas, n_rows, p, n_outputs).
-
-    Folds are held out of the weights, exactly; the components are computed from all rows.
-    """
-    F, eigenvalues = space.fixed_components(problem.X, problem.qid, limit)
-    on, by_task = backend_of(F), []
-    for task in problem.tasks:
-        y = on.array(task.y).reshape(len(F), -1)
-        noise = rounding_noise(eigenvalues, task.graph)
-        if problem.loss.has_intercept:
-            with_ones = on.xp.column_stack((on.zeros(len(F)) + 1.0, F))
-            noise = np.concatenate(([0.0], noise))
-            found = component_folds(with_ones, with_ones, y, folds, alphas, noise, free=1)
-        else:
-            Z, t = task.graph.root(F), task.graph.root_target(y)
-            found = component_folds(F, Z, t, folds, alphas, noise)
-        by_task.append(found)
-    return on.array(on.xp.concatenate(by_task, axis=3))
-
-
 def _errors_by_queries(
     space: ComponentSpace, problem: Problem, alphas: Sequence[float], limit: Count
 ) -> list[ComponentErrors]:
@@ -183,7 +154,7 @@ def _errors_by_queries(
         )
     y = _labels(problem.tasks)
     _check_comparable(y, groups)
-    found = to_host(predict_held_out_queries(space, problem, alphas, limit, list(groups)))
+    found = to_host(space.path_without_queries(problem, alphas, limit, list(groups)))
     return [_query_errors(y, f, groups.codes, "leave-query-out") for f in found]
 
 
@@ -259,7 +230,7 @@ def _errors_by_comparisons(
 
     Rows that occur only in a held-out fold are held out as well.
     """
-    graph = cast(ComparisonGraph, problem.tasks[0].graph)
+    graph = problem.comparisons
     n, codes = len(graph.first), graph.group_of_pair
     if codes is None:
         n_folds = _at_most(n_folds, n, "comparisons")

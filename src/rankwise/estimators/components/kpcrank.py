@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
@@ -17,11 +17,11 @@ from rankwise.estimators._ranker_parameters import (
 )
 from rankwise.estimators._scale_warnings import warn_of_scales
 from rankwise.estimators._scaling import prepare_rows
-from rankwise.estimators._scores import returned_scores
 from rankwise.estimators.components.chosen_space import ChosenComponentSpace
 from rankwise.estimators.components.component_space import ComponentSpace
 from rankwise.estimators.least_squares.base import LeastSquaresRanker, only_solution
 from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
+from rankwise.estimators.ranker_mixin import returned_scores
 from rankwise.parameters import AnyOf, Choice, Number, Rule, Whole
 from rankwise.problem import PairLoss, Problem, RowLoss
 from rankwise.solvers.kpca import Count
@@ -118,8 +118,7 @@ class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
         if self.alpha != "auto":
             return super().fit_problem(problem)
-        assert isinstance(problem.space, ChosenComponentSpace)
-        alpha, fit = problem.space.solve_best(problem)
+        alpha, fit = cast(ChosenComponentSpace, problem.space).solve_best(problem)
         self.set_fitted(*only_solution(fit, problem.X))
         warn_of_scales(self, problem.X)
         return self.set_alpha(alpha)

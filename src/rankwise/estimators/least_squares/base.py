@@ -16,18 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.backends.arrays import Array, is_sparse, to_host
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError, KernelSizeError, ParameterError, warn
-from rankwise.estimators._call_errors import explain_calls
-from rankwise.estimators._device import returned
-from rankwise.estimators._row_weights import KeptRows, refuse_row_weights
 from rankwise.estimators._scale_warnings import warn_of_scales
 from rankwise.estimators._scaling import prepare_rows, scale_training, shared_by_choice
-from rankwise.estimators._scores import predicted_scores
-from rankwise.estimators._validation import check_training, query_groups
-from rankwise.estimators.ranker_mixin import RankerMixin
+from rankwise.estimators._validation import KeptRows, check_training, query_groups, returned
+from rankwise.estimators.ranker_mixin import RankerMixin, explain_calls, predicted_scores
 from rankwise.metric_names import metric_label
 from rankwise.parameters import Rule, check_alphas, check_parameters
-from rankwise.problem import FeatureBasis, Fit, Loss, Problem, Space
-from rankwise.problem.context_space import ContextSpace
+from rankwise.problem import Fit, Loss, Problem, Space
 from rankwise.problem.feature_space import unscaled_solution
 from rankwise.problem.problem import side_by_side
 from rankwise.scaling import ColumnStandard
@@ -94,7 +89,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
                 f"{name} needs more memory than there is for {X.shape[1]:,} features: {error}. "
                 "Keep fewer features, or use RankRLS, which takes many sparse ones."
             ) from error
-        if is_sparse(as_given(X)) and not getattr(space, "takes_sparse", False):
+        if is_sparse(as_given(X)) and not space.takes_sparse:
             raise DataError(
                 f"{name} takes dense rows only, and got sparse ones: pass X.toarray() if it fits "
                 f"in memory, or use RankRLS. ({type(space).__name__} does not declare "
@@ -128,8 +123,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         rankwise.problem.Problem
         """
         check_parameters(self, self.parameters)
-        if sample_weight is not None and not self.takes_row_weights:
-            raise refuse_row_weights(self)
+        self.check_takes(sample_weight)
         qid = to_host(qid)
         X, y = check_training(self, X, y)
         loss = self.make_loss()
@@ -149,7 +143,17 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         loss.check_learnable(n_pairs, X.shape[0], self.n_queries_)
         X = scale_training(self, X, groups, has_queries=qid is not None, y=y)
         space = self.space_of(X)
-        return Problem(X, tasks, loss, space if kept is None else kept.of_space(space), qid)
+        if kept is not None:
+            space = space.for_rows(kept.rows, kept.n_rows)
+        return Problem(X, tasks, loss, space, qid)
+
+    def check_takes(self, sample_weight: Any) -> None:
+        """Refuse weights of rows if the ranker has none."""
+        if sample_weight is not None and not self.takes_row_weights:
+            raise ParameterError(
+                f"{type(self).__name__} takes no sample_weight: use a ranker whose fit has it, "
+                "such as RankRLS."
+            )
 
     @explain_calls
     def fit(self, X: Any, y: Any, *, qid: Any = None, query_weight: Any = None) -> Self:
@@ -190,20 +194,18 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         """
         choice = None
         if self.alpha == "auto":
-            from rankwise.holdout.alpha_choice import choose_alpha, settled  # compiles loops
+            from rankwise.holdout.alpha_choice import choose_alpha  # compiles loops
 
-            problem = settled(problem)
+            problem = problem.settled()
             choice = choose_alpha(problem)
         alpha = float(self.alpha) if choice is None else choice.alpha
         fit = problem.solve([alpha])
         self.set_fitted(*only_solution(fit, problem.X))
         warn_of_steps(self, fit)
         warn_of_scales(self, problem.X)
-        space = problem.space
-        if problem.tasks[0].y is not None:
-            shared = shared_by_choice(self, space)
-        else:  # holding out comparisons leaves all rows as they are
-            shared = space.shared if isinstance(space, ContextSpace) else ()
+        shared = problem.space.shared_by_comparisons  # all rows stay as they are
+        if not problem.has_comparisons:
+            shared = shared_by_choice(self, problem.space)
         return self.set_alpha(alpha, choice, shared)
 
     def set_alpha(
@@ -286,10 +288,9 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         """
         given = None if alphas is None else check_alphas(alphas)
         if given is None:
-            from rankwise.holdout.alpha_choice import settled  # compiles loops
-            from rankwise.holdout.alpha_grid import data_alphas
+            from rankwise.holdout.alpha_grid import data_alphas  # compiles loops
 
-            problem = settled(problem)
+            problem = problem.settled()
         values = data_alphas(problem) if given is None else given
         fit = problem.solve(values.tolist())
         warn_of_steps(self, fit)
@@ -335,7 +336,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         self
         """
         scaling = getattr(self, "scaling_", None)
-        if isinstance(basis, FeatureBasis) and isinstance(scaling, ColumnStandard):
+        if basis.linear and isinstance(scaling, ColumnStandard):
             solution = unscaled_solution(solution, scaling.mean, scaling.deviation)
             scaling = None
         self.basis_, self.solution_, self.scaling_ = basis, solution, scaling
@@ -373,6 +374,72 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         tags.target_tags.required = True
         tags.target_tags.multi_output = True
         return tags
+
+
+class RowWeightsMixin:
+    """Adds weights of rows to a ranker."""
+
+    make_problem: Any
+    fit_problem: Any
+
+    takes_row_weights: ClassVar[bool] = True
+
+    # Routing, as in `RankerMixin`.
+    __metadata_request__fit = {"sample_weight": True}  # noqa: RUF012
+    __metadata_request__score = {"sample_weight": True}  # noqa: RUF012
+
+    @explain_calls
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        qid: Any = None,
+        query_weight: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
+        """Fit to scored rows. A fit that fails leaves the ranker unfitted.
+
+        Parameters
+        ----------
+        X : array-like, sparse or tensor of shape (n_rows, n_features)
+            With ``kernel="precomputed"``, the kernel matrix of the rows. Tensors are processed on
+            their device, and the fitted arrays are tensors there.
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+            Scores, higher is better. Several outputs take little more time than one.
+        qid : array-like of shape (n_rows,), optional
+            The query of every row, as integers or text, in any order. None: one global ranking. A
+            loss on single rows (RLS, SparseRLS) does not depend on it.
+        query_weight : array-like of shape (n_rows,), optional
+            How much the query of every row counts: it multiplies the weights of the query's pairs.
+            Above 0, and the same for all rows of a query; not for losses on single rows. None: 1.
+        sample_weight : array-like of shape (n_rows,), optional
+            How much every row counts, at least 0. A pair of rows counts the product of the two
+            weights; in a loss on single rows, the squared error of a row counts its weight. Rows of
+            weight 0 are left out. None: 1. See Notes.
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        A row of weight 3 is the same as three copies of it, at a fixed alpha. With
+        ``weighting="rows"``, pairs are divided by the sum of the weights of the query's rows
+        instead of their number; with ``weighting="queries"``, by the sum of the weights of its
+        pairs. With "queries" and ``ties="include"``, copies of a row would also count as pairs.
+        ``scale="standard"`` and ``gamma="scale"`` use weighted means and variances; scalings within
+        queries and the choice of landmarks do not depend on weights.
+
+        ``alpha="auto"`` holds out whole queries, as without weights. In one ranking and in
+        regressions, it holds out up to five parts of the rows (or of the queries), one after the
+        other. Held-out rows are scored without weights.
+        """
+        problem = self.make_problem(
+            X, y, qid=qid, query_weight=query_weight, sample_weight=sample_weight
+        )
+        fitted: Self = self.fit_problem(problem)
+        return fitted
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -13,8 +13,6 @@ from rankwise.backends.arrays import Array, is_sparse, to_host
 from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._call_errors import explain_calls
-from rankwise.estimators._device import moved
 from rankwise.estimators._scale_warnings import warn_of_scales
 from rankwise.estimators._scaling import (
     choose_scale,
@@ -26,8 +24,9 @@ from rankwise.estimators._scaling import (
     scaled_rows,
     shared_by_choice,
 )
-from rankwise.estimators._validation import check_training
+from rankwise.estimators._validation import check_training, moved
 from rankwise.estimators.least_squares.base import RegularizationPath, only_solution
+from rankwise.estimators.ranker_mixin import explain_calls
 from rankwise.graph.label_checks import nothing_to_rank
 from rankwise.graph.query_groups import QueryGroups, check_ids
 from rankwise.parameters import as_generator, check_alphas, check_parameters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
@@ -14,11 +14,11 @@ from rankwise.estimators._context import context_effect
 from rankwise.estimators._scaling import scale_training
 from rankwise.estimators._validation import check_rows
 from rankwise.estimators.least_squares.base import RegularizationPath
-from rankwise.graph import PreferenceGraph, QueryGroups
+from rankwise.graph import QueryGroups
 from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.graph.comparisons import Comparisons
 from rankwise.parameters import check_parameters
-from rankwise.problem import FeatureSpace, KernelSpace, LandmarkSpace, Problem, Task
+from rankwise.problem import Problem, Task
 from rankwise.problem.context_space import ContextSpace, context_scale
 
 
@@ -163,8 +163,6 @@ class FitPairsMixin:
         self, X: Any, pairs: Any, given: dict[str, Any]
     ) -> tuple[Comparisons, Problem]:
         """The comparisons and their problem."""
-        from rankwise.holdout.alpha_choice import settled  # compiles loops
-
         check_parameters(self, self.parameters)
         rows = check_rows(self, X, reset=True, min_rows=2)
         comparisons = Comparisons.given(X, rows.shape[0], pairs, **given)
@@ -174,7 +172,7 @@ class FitPairsMixin:
         rows = scale_training(self, rows, QueryGroups.of(None, rows.shape[0]), has_queries=False)
         space, context = self.space_of(rows), None
         if comparisons.context is not None:
-            if not isinstance(space, FeatureSpace | KernelSpace | LandmarkSpace):
+            if not space.takes_context:
                 raise ParameterError(
                     f"{type(self).__name__} has no context: use RankRLS, SparseRankRLS, RankSVM or "
                     "PairwiseGP, or leave the context out."
@@ -183,8 +181,8 @@ class FitPairsMixin:
             context = comparisons.context * scale
             space = ContextSpace(space, scale)
         graph = ComparisonGraph.of(rows.shape[0], comparisons, context)
-        problem = Problem(rows, [Task(cast(PreferenceGraph, graph), None)], self.make_loss(), space)
-        return comparisons, settled(problem)
+        problem = Problem(rows, [Task(graph, None)], self.make_loss(), space)
+        return comparisons, problem.settled()
 
     def predict_preference(self, X1: Any, X2: Any, *, context: Any = None) -> Any:
         """Probability that a row of X1 is preferred to the row of X2, row by row.

@@ -13,9 +13,8 @@ from rankwise.estimators._ranker_parameters import (
     SOLVER_PARAMETERS,
     make_kernel,
 )
-from rankwise.estimators.least_squares.base import LeastSquaresRanker
+from rankwise.estimators.least_squares.base import LeastSquaresRanker, RowWeightsMixin
 from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
-from rankwise.estimators.least_squares.row_weights_mixin import RowWeightsMixin
 from rankwise.estimators.least_squares.step_blocks import StepBlocksMixin
 from rankwise.parameters import Rule
 from rankwise.problem import FeatureSpace, KernelSpace, PairLoss, RowLoss

@@ -12,10 +12,9 @@ from rankwise.estimators._ranker_parameters import (
     LOSS_PARAMETERS,
     make_kernel,
 )
-from rankwise.estimators.least_squares.base import LeastSquaresRanker
+from rankwise.estimators.least_squares.base import LeastSquaresRanker, RowWeightsMixin
 from rankwise.estimators.least_squares.fit_blocks import FitBlocksMixin
 from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
-from rankwise.estimators.least_squares.row_weights_mixin import RowWeightsMixin
 from rankwise.parameters import Choice, Rule
 from rankwise.problem import LandmarkSpace, PairLoss, RowLoss
 

@@ -17,7 +17,6 @@ from rankwise.estimators._ranker_parameters import (
     LOSS_PARAMETERS,
     make_kernel,
 )
-from rankwise.estimators._row_weights import refuse_row_weights
 from rankwise.estimators._scaling import scale_training
 from rankwise.estimators._validation import check_training, query_groups
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
@@ -208,8 +207,7 @@ max_query_rows_, basis_, solution_
         rankwise.problem.Problem
         """
         check_parameters(self, self.parameters)
-        if sample_weight is not None:
-            raise refuse_row_weights(self)
+        self.check_takes(sample_weight)
         if isinstance(self.kernel, str) and self.kernel == "precomputed":
             raise ParameterError(
                 'TransductiveRankRLS needs features to find neighbours: got kernel="precomputed".'

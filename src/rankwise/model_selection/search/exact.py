@@ -18,7 +18,6 @@ from rankwise.model_selection._held_out_queries import k_fold, leave_query_out
 from rankwise.model_selection.search.labelled_rows import LabelledRows, take
 from rankwise.model_selection.search.refits import Predicted
 from rankwise.model_selection.search.splits import Splits
-from rankwise.problem import FeatureSpace
 
 FEW_SPLITS = 20  # of wide rows, refitted; with more, exact hold-outs are tried
 PAIR_METRICS = ("disagreement", "concordance", "auc")
@@ -51,7 +50,7 @@ def is_too_wide(estimator: Any, X: Any) -> bool:
     if not (isinstance(estimator, RankRLS | RLS) and is_sparse(X)):
         return False
     space = estimator.make_space(X.shape[1])
-    return isinstance(space, FeatureSpace) and space.form(X) == "cg"
+    return space.form(X) == "cg"
 
 
 def exact(

@@ -11,8 +11,7 @@ from sklearn.utils.validation import check_array, check_consistent_length
 
 from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
 from rankwise.errors import DataError
-from rankwise.estimators._input_errors import explain_labels, explain_rows
-from rankwise.estimators._validation import query_groups
+from rankwise.estimators._validation import explain_labels, explain_rows, query_groups
 from rankwise.graph import QueryGroups
 from rankwise.graph.id_arrays import as_ids
 from rankwise.graph.label_checks import labels_differ, nothing_to_rank, numeric_labels

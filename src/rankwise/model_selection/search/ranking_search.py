@@ -15,10 +15,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._call_errors import explain_calls
-from rankwise.estimators._skl2onnx import Skl2onnxMixin
 from rankwise.estimators._validation import forget
-from rankwise.estimators.ranker_mixin import warn_without_queries
+from rankwise.estimators.ranker_mixin import Skl2onnxMixin, explain_calls, warn_without_queries
 from rankwise.graph.comparisons import Comparisons
 from rankwise.metrics.ranking_scorer import RankingScorer
 from rankwise.model_selection.best_mean import HeldOutPool
