@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.harness import Result, best_times, seconds
 from rankwise import RankRLS, TransductiveRankRLS
 from rankwise.graph import QueryGroups
-from rankwise.graph.neighbor_graph import neighbor_laplacian
+from rankwise.problem.smooth_space import neighbor_laplacian
 
 ROWS, FEATURES, PER_QUERY = 16_000, 45, 150  # as in OHSUMED
 NEIGHBORS = 10

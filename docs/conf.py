@@ -61,8 +61,8 @@ sphinx_gallery_conf = {
 live_guides = [  # figures of their code are shown below it
     f"guide/{name}"
     for name in (
-        *("best-ranker", "comparisons", "hold-outs", "leaderboards", "pictures"),
-        *("scaling", "scikit-learn", "trees", "unlabelled", "words-against-words"),
+        *("best-ranker", "comparisons", "hold-outs", "inspecting", "leaderboards", "pictures"),
+        *("scaling", "scikit-learn", "small-samples", "trees", "unlabelled", "words-against-words"),
     )
 ]
 

@@ -25,10 +25,10 @@ import numpy as np
 from rankwise import RankRLS, SparseRankRLS
 from rankwise.data import load_dataset
 from rankwise.errors import DataError
-from rankwise.estimators._landmark_choice import METHODS, LandmarkChoice
 from rankwise.kernels import NamedKernel
 from rankwise.metrics import average_precision, disagreement_error
 from rankwise.plots import COLORS, INK, MARKERS, new_axes, save_figure
+from rankwise.problem.landmarks import METHODS, LandmarkChoice
 from rankwise.report import Column, Table
 from reproduce.letor import parts as letor
 from reproduce.letor.parts import Part

@@ -19,8 +19,8 @@ import numpy as np
 from rankwise import RankingSearchCV, RankRLS, SparseRankRLS, TransductiveRankRLS
 from rankwise.data import load_dataset, normalize_per_query
 from rankwise.graph import QueryGroups
-from rankwise.graph.neighbor_graph import neighbor_laplacian
 from rankwise.metrics import disagreement_error, ndcg
+from rankwise.problem.smooth_space import neighbor_laplacian
 from rankwise.report import Column, Table
 from reproduce.command import run_parts
 

@@ -14,8 +14,7 @@ pytest.importorskip("torch", reason="needs the extra gpu")
 
 import torch
 
-from rankwise.backends._host_rows import HostRows
-from rankwise.backends._torch import TorchBackend
+from rankwise.backends._torch import HostRows, TorchBackend
 
 TORCH = TorchBackend.on(torch.device("cpu"))
 

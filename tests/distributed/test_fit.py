@@ -23,8 +23,7 @@ from rankwise import (
 )
 from rankwise.data import write_letor
 from rankwise.distributed import evaluate, fit, leave_query_out, path, predict
-from rankwise.distributed._partitions import open_partitions
-from rankwise.distributed._sums import surveyed, with_whole_queries
+from rankwise.distributed._partitions import open_partitions, surveyed, with_whole_queries
 from rankwise.errors import DataError, LetorFormatError, ParameterError
 from rankwise.metrics import evaluate_ranking
 from rankwise.model_selection import leave_query_out as leave_query_out_here

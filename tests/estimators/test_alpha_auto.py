@@ -18,7 +18,7 @@ from rankwise.holdout import alpha_grid, choice_budget, query_choice, ranking_ch
 from rankwise.metrics import disagreement_error, ndcg
 from rankwise.model_selection import k_fold, leave_one_out, leave_pair_out, leave_query_out
 from rankwise.problem import LandmarkSystem
-from rankwise.problem.fold_sums import N_FOLDS, query_hash
+from rankwise.problem.blocks import N_FOLDS, query_hash
 from tests.oracles.alpha_choice import mean_square, pair_errors
 from tests.strategies import comparisons, problems, ties, weightings
 

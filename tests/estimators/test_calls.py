@@ -9,7 +9,7 @@ import sklearn
 from numpy.testing import assert_allclose
 from sklearn.base import is_classifier, is_regressor
 from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score, learning_curve
+from sklearn.model_selection import GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -22,7 +22,6 @@ from rankwise import (
     RankingSearchCV,
     RankRLS,
     RankSVM,
-    SparseBilinearRanker,
     SparseRankRLS,
     TransductiveRankRLS,
 )
@@ -181,7 +180,7 @@ def test_functions_that_call_it_scoring(call):
 
 
 def test_functions_name_what_is_missing():
-    with pytest.raises(TypeError, match="^leave_query_out: missing .*'qid'"):
+    with pytest.raises(TypeError, match=r"^leave_query_out: missing .*'qid'"):
         leave_query_out(RankRLS(), X, Y)
 
 

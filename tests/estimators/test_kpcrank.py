@@ -435,7 +435,7 @@ def test_many_components_need_a_second_matrix(monkeypatch):
     monkeypatch.setattr("rankwise.problem.memory.os.sysconf", pages.__getitem__)
     with pytest.raises(KernelSizeError, match=r"and its eigenvectors .* Use landmarks"):
         KPCRank(20, scale=None).fit(X, y, qid=qid)
-    monkeypatch.setattr("rankwise.solvers.lanczos.SMALL", 60)
+    monkeypatch.setattr("rankwise.solvers.kpca.SMALL", 60)
     assert KPCRank(2, scale=None).fit(X, y, qid=qid).n_components_ == 2
     with pytest.raises(KernelSizeError):
         KPCRank("auto", scale=None).fit(X, y, qid=qid)

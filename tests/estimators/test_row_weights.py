@@ -322,7 +322,7 @@ def test_rankers_without_weights_of_rows():
             ranker.fit(X, Y, sample_weight=WEIGHT)
         with pytest.raises(ParameterError, match="takes no sample_weight: use a ranker whose fit"):
             ranker.make_problem(X, Y, sample_weight=WEIGHT)
-    with pytest.raises(TypeError, match="SparseRankRLS.partial_fit: .*sample_weight"):
+    with pytest.raises(TypeError, match=r"SparseRankRLS.partial_fit: .*sample_weight"):
         SparseRankRLS().partial_fit(X, Y, sample_weight=WEIGHT)
     with pytest.raises(ParameterError, match="leave_query_out of RLS takes no sample_weight"):
         leave_query_out(RLS(1.0), X, Y, qid=QID, sample_weight=WEIGHT)

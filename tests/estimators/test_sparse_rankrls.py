@@ -11,8 +11,8 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 
 from rankwise import RLS, RankingSearchCV, RankRLS, SparseRankRLS, SparseRLS
-from rankwise.estimators import _landmark_choice
 from rankwise.model_selection import leave_pair_out, leave_query_out
+from rankwise.problem import landmarks as landmark_choice
 from tests.oracles.landmarks import sparse_coefficients
 from tests.oracles.laplacian import grouped_laplacian
 from tests.strategies import comparisons, problems, ties, weightings
@@ -131,8 +131,8 @@ def test_methods_choose_n_landmarks(method):
 
 @pytest.mark.parametrize("method", ["kmeans", "rpcholesky", "leverage"])
 def test_expensive_methods_choose_from_a_sample(method, monkeypatch):
-    monkeypatch.setattr("rankwise.estimators._landmark_choice.LEAST_CANDIDATES", 40)
-    monkeypatch.setattr("rankwise.estimators._landmark_choice.CANDIDATES", 2)
+    monkeypatch.setattr("rankwise.problem.landmarks.LEAST_CANDIDATES", 40)
+    monkeypatch.setattr("rankwise.problem.landmarks.CANDIDATES", 2)
     sizes = []
 
     def record_sizes(function):
@@ -143,7 +143,7 @@ def test_expensive_methods_choose_from_a_sample(method, monkeypatch):
         return recorded
 
     for name in ("_cluster_centres", "pivoted_cholesky_rows", "leverage_rows"):
-        monkeypatch.setattr(_landmark_choice, name, record_sizes(getattr(_landmark_choice, name)))
+        monkeypatch.setattr(landmark_choice, name, record_sizes(getattr(landmark_choice, name)))
     X, y, qid = make()
     ranker = SparseRankRLS(1.0, n_landmarks=10, landmarks=method, random_state=3, scale=None).fit(
         X, y, qid=qid
@@ -261,7 +261,7 @@ def test_a_reservoir_is_a_uniform_sample():
     counts = np.zeros(30)
     rng = np.random.default_rng(0)
     for _ in range(2000):
-        sample = _landmark_choice.Reservoir(6, rng)
+        sample = landmark_choice.Reservoir(6, rng)
         for start in (0, 4, 5, 20):
             stop = {0: 4, 4: 5, 5: 20, 20: 30}[start]
             sample.add(np.arange(start, stop)[:, None], np.arange(start, stop))

@@ -75,15 +75,15 @@ def test_what_is_refused():
     for parameters in ({"kernel": "rbf"}, {"device": "cuda"}):
         with pytest.raises(ParameterError, match='needs kernel="linear" and device=None'):
             RankRLS(**parameters).fit_blocks(blocks)
-    with pytest.raises(DataError, match="a pass over the blocks, but these allow only one"):
+    with pytest.raises(DataError, match="passes over the blocks, but these allow only one"):
         RankRLS(1.0).fit_blocks(iter(blocks))
     with pytest.raises(DataError, match="must be a list of triples"):
         RankRLS(1.0).fit_blocks(3)
     with pytest.raises(DataError, match="no blocks of rows"):
         RankRLS(1.0).fit_blocks([])
-    with pytest.raises(DataError, match="Query 4 is in block 1 and in an earlier one"):
+    with pytest.raises(DataError, match="Query 4 was also in an earlier block"):
         RankRLS(1.0).fit_blocks([(X[:30], y[:30], qid[:30]), (X[24:], y[24:], qid[24:])])
-    with pytest.raises(DataError, match="Blocks without qid would be one ranking"):
+    with pytest.raises(DataError, match="Without qid all rows form one ranking"):
         RankRLS(1.0).fit_blocks([(X[:30], y[:30], None), (X[30:], y[30:], None)])
     with pytest.raises(DataError, match="No query has two different labels"):
         RankRLS(1.0).fit_blocks([(X[:30], qid[:30] * 1.0, qid[:30])])

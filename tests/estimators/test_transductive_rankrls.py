@@ -18,10 +18,10 @@ from rankwise import (
     save_model,
 )
 from rankwise.errors import DataError, ParameterError
-from rankwise.graph.neighbor_graph import neighbor_laplacian
 from rankwise.graph.query_groups import QueryGroups
 from rankwise.model_selection import k_fold, leave_pair_out, leave_query_out, permutation_test
 from rankwise.problem import FeatureSpace, PairLoss, Problem, SmoothSpace
+from rankwise.problem.smooth_space import neighbor_laplacian
 from tests.oracles.laplacian import laplacian
 from tests.oracles.transductive import neighbor_weights, transductive_scores
 from tests.strategies import problems

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from rankwise.estimators._landmark_choice import LandmarkChoice
 from rankwise.kernels import NamedKernel
 from rankwise.problem import (
     BlockSums,
@@ -19,6 +18,7 @@ from rankwise.problem import (
     Problem,
     RowLoss,
 )
+from rankwise.problem.landmarks import LandmarkChoice
 from tests.oracles.laplacian import pair_weights
 from tests.oracles.objective import minimize_linear, minimize_regression
 from tests.strategies import problems, ties, weightings

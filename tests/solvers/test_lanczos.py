@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from rankwise.solvers import lanczos
-from rankwise.solvers.lanczos import leading_eigenpairs
+from rankwise.solvers import kpca as lanczos
+from rankwise.solvers.kpca import leading_eigenpairs
 
 
 def kernel(m, decay, seed=0):

@@ -94,7 +94,7 @@ class Backend(ABC):
     def manhattan(self, X: Array, Y: Array) -> Array:
         """|x - y|_1 for all rows of X and Y."""
 
-    # Groups: see group_means.py for the formula.
+    # Groups: see group_loops.py for the formula.
 
     @abstractmethod
     def combine_rows(
@@ -123,7 +123,7 @@ class Backend(ABC):
     def group_sums(self, codes: Index, n_groups: int, X: Array) -> Array:
         """Sums of the rows of X by their group, shape (n_groups, ...)."""
 
-    # Scaling of groups: see group_scaling.py. X is C-ordered, float32 or float64.
+    # Scaling of groups: see group_loops.py. X is C-ordered, float32 or float64.
 
     @abstractmethod
     def minmax_groups(self, X: Any, rows: Index, ptr: Index) -> bool:

@@ -15,7 +15,7 @@ from rankwise.bilinear.algorithm_1 import INT32_MAX, Ints
 from rankwise.bilinear.triplet_sampling import from_classes
 from rankwise.errors import DataError
 from rankwise.estimators._validation import VECTORIZER, explain_rows
-from rankwise.graph.conversion_checks import check_column_names, check_lossless, check_real
+from rankwise.graph.id_arrays import check_column_names, check_lossless, check_real
 from rankwise.graph.query_groups import missing_entries
 
 DRAWN_TRIPLETS = 2000  # from classes

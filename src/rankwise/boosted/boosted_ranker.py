@@ -14,9 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.backends.arrays import Array, Index
 from rankwise.boosted.growing import as_lightgbm, read_trees
 from rankwise.errors import DataError, ParameterError, warn
-from rankwise.estimators._ranker_parameters import LOSS_PARAMETERS
 from rankwise.estimators._validation import DTYPES, check_new_ids, forget, validated
-from rankwise.estimators.ranker_mixin import RankerMixin, explain_calls, in_dtype
+from rankwise.estimators.ranker_mixin import LOSS_PARAMETERS, RankerMixin, explain_calls, in_dtype
 from rankwise.graph import QueryGroups
 from rankwise.graph.label_checks import check_labels_differ, numeric_labels
 from rankwise.metric_names import get_metric

@@ -20,8 +20,7 @@ from rankwise.graph.comparison_checks import (
     shown,
 )
 from rankwise.graph.comparisons import Comparisons
-from rankwise.graph.conversion_checks import check_lossless
-from rankwise.graph.id_arrays import as_ids, id_array, join_ids, lossless_array
+from rankwise.graph.id_arrays import as_ids, check_lossless, id_array, join_ids, lossless_array
 from rankwise.graph.query_groups import missing_entries
 from rankwise.tables import plural
 

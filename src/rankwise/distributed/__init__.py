@@ -9,8 +9,6 @@ except ImportError as error:
 else:
     del dask
 
-from rankwise.distributed._cluster_fit import fit, path
-from rankwise.distributed._cluster_hold_out import leave_query_out
-from rankwise.distributed._cluster_scores import evaluate, predict
+from rankwise.distributed._cluster_fit import evaluate, fit, leave_query_out, path, predict
 
 __all__ = ["evaluate", "fit", "leave_query_out", "path", "predict"]

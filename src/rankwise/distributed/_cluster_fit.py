@@ -1,52 +1,62 @@
-"""Fitting on a cluster: moments of partitions, a tree reduction, and one small system."""
+"""Fits, hold-outs, predictions and metrics on a cluster: sums of partitions, and one small system."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import monotonic
 from typing import Any, TypeVar
 
 import numpy as np
 from dask.base import compute
-from dask.delayed import delayed
+from dask.delayed import Delayed, delayed
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 
-from rankwise.backends.arrays import Array
-from rankwise.distributed._partitions import Partition, Partitions, open_partitions
-from rankwise.distributed._sums import (
+from rankwise.backends.arrays import Array, Rows
+from rankwise.distributed._partitions import (
     Overview,
-    added,
+    Partition,
+    Partitions,
+    computed,
+    open_partitions,
     partition_statistics,
-    partition_totals,
+    partition_sums,
     scaled_partition,
     surveyed,
     tree,
     with_whole_queries,
 )
-from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._landmark_choice import Reservoir, check_in_range, stacked
+from rankwise.errors import DataError, ParameterError, UndefinedMetricError
 from rankwise.estimators._scaling import (
     check_not_tiny,
     choose_scale,
     learn_scaling,
+    scales_within_queries,
     shared_by_choice,
 )
 from rankwise.estimators._validation import forget
 from rankwise.estimators.least_squares.base import LeastSquaresRanker, RegularizationPath
+from rankwise.estimators.least_squares.blocks import alphas_of_sums, fit_sums, path_of_sums
+from rankwise.graph import QueryGroups
+from rankwise.graph.id_arrays import join_ids
 from rankwise.graph.label_checks import nothing_to_rank
-from rankwise.holdout.alpha_evaluation import AlphaChoice
-from rankwise.holdout.fold_choice import choose_from_folds, summed_alphas
+from rankwise.holdout.held_out_scores import mean_and_error
+from rankwise.holdout.leave_query_out import MomentSpectrum, predict_without
+from rankwise.metrics import evaluate_ranking, get_metric
+from rankwise.model_selection import HeldOutScores
 from rankwise.parameters import Whole, as_generator, check_alphas, check_parameters, check_value
 from rankwise.problem import (
-    Fit,
     Landmarks,
     LandmarkSpace,
     Loss,
+    PairLoss,
     RowLoss,
 )
-from rankwise.problem.fold_sums import Folds
+from rankwise.problem.blocks import BlockSums, total_of
+from rankwise.problem.landmarks import Reservoir, check_in_range, stacked
+from rankwise.routing import predict_with_queries
 from rankwise.scaling import QUERY_SCALINGS, ColumnStatistics
 from rankwise.solvers.moments import Moments
 
@@ -123,14 +133,10 @@ def fit(
     """
     check_summable(estimator)
     run = Run(client, progress)
-    auto = estimator.alpha == "auto"
-    summed = Summed.of(estimator, run.open(data, label, qid, n_features), run, with_folds=auto)
-    choice = summed.choose_alpha() if auto else None
-    alpha = float(estimator.alpha) if choice is None else choice.alpha
-    fit = summed.solve([alpha])
-    estimator.set_fitted(fit.basis, fit.solutions[0])
-    space = estimator.make_space(estimator.n_features_in_)
-    estimator.set_alpha(alpha, choice, shared_by_choice(estimator, space))
+    partitions = run.open(data, label, qid, n_features)
+    with_folds = estimator.alpha == "auto"
+    sums, _, _ = sum_partitions(estimator, partitions, run, with_folds=with_folds)
+    fit_sums(estimator, sums, None)
     return estimator
 
 
@@ -172,11 +178,9 @@ def path(
     """
     check_summable(estimator)
     given = None if alphas is None else check_alphas(alphas)
-    template = clone(estimator)
-    run = Run(client, progress)
-    summed = Summed.of(template, run.open(data, label, qid, n_features), run)
-    values = summed.alphas() if given is None else given
-    return RegularizationPath(values, template, summed.solve(values.tolist()))
+    template, run = clone(estimator), Run(client, progress)
+    sums, _, _ = sum_partitions(template, run.open(data, label, qid, n_features), run)
+    return path_of_sums(template, sums, given, None)
 
 
 class Run:
@@ -242,102 +246,73 @@ def _tasks_left(dask_scheduler: Any) -> int:
     return sum(task.state in left for task in dask_scheduler.tasks.values())
 
 
-@dataclass(frozen=True)
-class Summed:
-    """Sums over all partitions, and the system and partitions that they belong to.
+def sum_partitions(
+    ranker: Any, partitions: Partitions, run: Run, *, with_folds: bool = False
+) -> tuple[BlockSums, Partitions, Overview]:
+    """The sums over all partitions, the partitions of whole queries, and their overview.
 
-    `partitions` hold whole queries, and `moments` has an entry for each task. `folds` are the sums
-    of folds of queries, if alpha is to be chosen.
+    Attributes of `ranker` that describe the data are set.
     """
+    forget(ranker)
+    loss = ranker.make_loss()
+    partitions, overview = surveyed(partitions, run)
+    if overview.constant and sum(overview.n_rows) > 1:
+        raise nothing_to_rank(overview.n_queries, sum(overview.n_rows))
+    ranker.n_features_in_, ranker.n_queries_ = overview.n_features, overview.n_queries
+    if partitions.feature_names is not None:
+        ranker.feature_names_in_ = np.asarray(partitions.feature_names, dtype=object)
+    # One ranking whose pairs all count is a regression with a free intercept.
+    one_ranking = bool(overview.split) and overview.n_queries == 1 and loss.ties == "include"
+    one_ranking = one_ranking and not loss.has_intercept
+    name = choose_scale(ranker, overview.columns, has_queries=overview.has_ids)
+    within_queries = name in QUERY_SCALINGS
+    given = partitions  # in the order of the user's rows
+    if within_queries and overview.split:
+        partitions = partitions.numbered(overview.n_rows)
+    if within_queries or not (one_ranking or loss.has_intercept):
+        partitions = with_whole_queries(partitions, overview)
+        one_ranking = one_ranking and not within_queries
 
-    moments: list[Any]
+    def statistics(scaling: Any) -> ColumnStatistics:
+        found: ColumnStatistics
+        parts = partitions.map(partition_statistics, scaling=scaling)
+        (found,) = run([tree(parts, total_of)])
+        return found
+
+    if name is None and ranker.kernel == "linear":
+        check_not_tiny(overview.columns)
+    learn_scaling(ranker, name, overview.columns, statistics, sparse=overview.sparse)
+    ranker.max_query_rows_ = overview.max_query_rows
+    if ranker.scaling_ is not None:
+        given, partitions = (
+            replace(parts, delayed=parts.map(scaled_partition, scaling=ranker.scaling_))
+            for parts in (given, partitions)
+        )
+    space = ranker.make_space(overview.n_features)
+    # Not delayed: Dask would move the rows of other workers to the one that holds it.
     system: Any
-    partitions: Partitions
-    overview: Overview
-    loss: Loss
-    folds: Folds | None = None
-
-    @classmethod
-    def of(
-        cls, ranker: Any, partitions: Partitions, run: Run, *, with_folds: bool = False
-    ) -> Summed:
-        """Sum over all partitions, and set the attributes of `ranker` that describe the data."""
-        forget(ranker)
-        loss = ranker.make_loss()
-        partitions, overview = surveyed(partitions, run)
-        if overview.constant and sum(overview.n_rows) > 1:
-            raise nothing_to_rank(overview.n_queries, sum(overview.n_rows))
-        ranker.n_features_in_, ranker.n_queries_ = overview.n_features, overview.n_queries
-        if partitions.feature_names is not None:
-            ranker.feature_names_in_ = np.asarray(partitions.feature_names, dtype=object)
-        # One ranking whose pairs all count is a regression with a free intercept.
-        one_ranking = bool(overview.split) and overview.n_queries == 1 and loss.ties == "include"
-        one_ranking = one_ranking and not loss.has_intercept
-        name = choose_scale(ranker, overview.columns, has_queries=overview.has_ids)
-        within_queries = name in QUERY_SCALINGS
-        given = partitions  # in the order of the user's rows
-        if within_queries and overview.split:
-            partitions = partitions.numbered(overview.n_rows)
-        if within_queries or not (one_ranking or loss.has_intercept):
-            partitions = with_whole_queries(partitions, overview)
-            one_ranking = one_ranking and not within_queries
-
-        def statistics(scaling: Any) -> ColumnStatistics:
-            found: ColumnStatistics
-            parts = partitions.map(partition_statistics, scaling=scaling)
-            (found,) = run([tree(parts, added)])
-            return found
-
-        if name is None and ranker.kernel == "linear":
-            check_not_tiny(overview.columns)
-        learn_scaling(ranker, name, overview.columns, statistics, sparse=overview.sparse)
-        ranker.max_query_rows_ = overview.max_query_rows
-        if ranker.scaling_ is not None:
-            given, partitions = (
-                replace(parts, delayed=parts.map(scaled_partition, scaling=ranker.scaling_))
-                for parts in (given, partitions)
-            )
-        space = ranker.make_space(overview.n_features)
-        # Not delayed: Dask would move the rows of other workers to the one that holds it.
-        system: Any
-        if space.has_landmarks:
-            rows = partitions if within_queries else given
-            landmarks = _choose_landmarks(space, rows, overview, run)
-            system = delayed(space.sums, pure=False)(overview.n_features, landmarks)
-        else:
-            system = space.sums(overview.n_features)
-        summed_loss = RowLoss() if one_ranking else loss
-        one = overview.n_queries == 1
-        options = {"loss": summed_loss, "with_folds": with_folds, "one_ranking": one}
-        sums = partitions.map(partition_totals, system=system, **options)
-        if space.has_landmarks:
-            totals, system = run([tree(sums, added), system])
-        else:
-            (totals,) = run([tree(sums, added)])
-        moments, n_pairs, n_rows = totals.moments, totals.n_pairs, sum(overview.n_rows)
-        if one_ranking:
-            n_pairs = [n_rows * (n_rows - 1) // 2]
-            scale = loss.weight(n_rows, n_pairs[0]) * n_rows
-            moments = [Moments(scale * one.A, scale * one.b) for one in moments]
-        loss.check_learnable(n_pairs, n_rows, overview.n_queries)
-        return cls(moments, system, partitions, overview, loss, totals.folds)
-
-    @property
-    def n_rows(self) -> int:
-        """The number of rows of all partitions."""
-        return sum(self.overview.n_rows)
-
-    def alphas(self) -> Array:
-        """The grid that follows the scale of the data."""
-        return summed_alphas(self.system, self.moments, self.n_rows)
-
-    def choose_alpha(self) -> AlphaChoice:
-        """The best alpha for the folds."""
-        return choose_from_folds(self.system, self.moments, self.folds, self.loss, self.n_rows)
-
-    def solve(self, alphas: list[float]) -> Fit:
-        """Fit to the rows of all partitions."""
-        return Fit(self.system.basis, self.system.solve(self.moments, alphas))
+    if space.has_landmarks:
+        rows = partitions if within_queries else given
+        landmarks = _choose_landmarks(space, rows, overview, run)
+        system = delayed(space.sums, pure=False)(overview.n_features, landmarks)
+    else:
+        system = space.sums(overview.n_features)
+    summed_loss = RowLoss() if one_ranking else loss
+    one = overview.n_queries == 1
+    options = {"loss": summed_loss, "with_folds": with_folds, "one_ranking": one}
+    parts = partitions.map(partition_sums, system=system, **options)
+    if space.has_landmarks:
+        totals, system = run([tree(parts, total_of), system])
+    else:
+        (totals,) = run([tree(parts, total_of)])
+    sums, n_rows = replace(totals, system=system, loss=loss), sum(overview.n_rows)
+    if one_ranking:
+        n_pairs = [n_rows * (n_rows - 1) // 2]
+        scale = loss.weight(n_rows, n_pairs[0]) * n_rows
+        moments = [Moments(scale * one.A, scale * one.b) for one in sums.moments]
+        sums = replace(sums, n_pairs=n_pairs, moments=moments)
+    loss.check_learnable(sums.n_pairs, n_rows, overview.n_queries)
+    return sums, partitions, overview
 
 
 def check_summable(ranker: Any) -> None:
@@ -382,30 +357,19 @@ def _choose_landmarks(
 
 def _given_rows(numbers: Any, partitions: Partitions, overview: Overview, run: Run) -> Landmarks:
     check_in_range(numbers, sum(overview.n_rows))
-    if partitions.moved:
-        parts = run(partitions.map(_take_numbers, wanted=numbers))
-        found, rows = stacked([X for X, _ in parts]), np.concatenate([rows for _, rows in parts])
-        order = np.argsort(rows)
-        return Landmarks(found[order[np.searchsorted(rows[order], numbers)]], numbers)
-    ends = np.cumsum(overview.n_rows)
-    partition_of = np.searchsorted(ends, numbers, side="right")
-    used = np.unique(partition_of)
-    some = Partitions([partitions.delayed[k] for k in used])
-    local = [numbers[partition_of == k] - (ends[k] - overview.n_rows[k]) for k in used]
-    found = stacked(run(some.map(_take_rows, local)))
-    order = np.concatenate([np.flatnonzero(partition_of == k) for k in used])
-    return Landmarks(found[np.argsort(order)], numbers)
-
-
-def _take_rows(partition: Partition, rows: Any) -> Any:
-    return partition.checked().X[rows]
+    if not partitions.moved:
+        partitions = partitions.numbered(overview.n_rows)
+    parts = run(partitions.map(_take_numbers, wanted=numbers))
+    found, rows = stacked([X for X, _ in parts]), np.concatenate([rows for _, rows in parts])
+    order = np.argsort(rows)
+    return Landmarks(found[order[np.searchsorted(rows[order], numbers)]], numbers)
 
 
 def _take_numbers(partition: Partition, wanted: Any) -> tuple[Any, Any]:
     """The rows of a partition with these numbers, and their numbers."""
     assert partition.numbers is not None  # these partitions are numbered
     here = np.flatnonzero(np.isin(partition.numbers, wanted))
-    return partition.X[here], partition.numbers[here]
+    return partition.checked().X[here] if len(here) else partition.X[here], partition.numbers[here]
 
 
 def _sample(partition: Partition, number: int, size: int, seed: int) -> Reservoir:
@@ -419,3 +383,313 @@ def _joined(reservoirs: list[Reservoir]) -> Reservoir:
     for other in others:
         first.join(other)
     return first
+
+
+ROWS = 65536  # rows whose coordinates are computed at a time
+
+
+def leave_query_out(
+    estimator: Any,
+    data: Any,
+    *,
+    alphas: Any = None,
+    metric: str = "disagreement",
+    label: str = "label",
+    qid: str = "qid",
+    n_features: int | None = None,
+    client: Any = None,
+    progress: Progress | None = None,
+) -> HeldOutScores:
+    """Score every query by a ranker trained on the others, without refitting.
+
+    This is `rankwise.model_selection.leave_query_out` for rows on several machines. Each partition
+    predicts its own queries from the sums over all rows and one eigendecomposition. This needs one
+    more pass than `fit` and, for each query and alpha, the cube of the number of its rows.
+    Landmarks are chosen among all rows, and ``scale="standard"`` uses the means and deviations of
+    all rows; `shared` of the result says so.
+
+    Parameters
+    ----------
+    estimator : RankRLS or SparseRankRLS
+        As for `fit`; it is cloned, not fitted.
+    data, label, qid, n_features, client, progress
+        As for `fit`.
+    alphas : sequence of float, optional
+        Above 0. None: the alpha of the estimator or, if it is "auto", a grid that follows the
+        scale of the data.
+    metric : str, default="disagreement"
+        A name of `rankwise.metrics.METRICS`, such as "ndcg@10" or "map".
+
+    Returns
+    -------
+    HeldOutScores
+        Scores and standard errors for each alpha; predictions are not returned.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from rankwise import RankRLS
+    >>> from rankwise.distributed import leave_query_out
+    >>> X = np.random.default_rng(0).standard_normal((60, 2))
+    >>> rows = tuple(da.from_array(a) for a in (X, X[:, 0], np.arange(60) // 6))
+    >>> leave_query_out(RankRLS(), rows, alphas=[0.1, 1.0]).best_alpha
+    1.0
+    """
+    function, greater_is_better = get_metric(metric)
+    check_summable(estimator)
+    if not isinstance(estimator.make_loss(), PairLoss):
+        raise ParameterError(
+            "On a cluster, leave_query_out needs a pairwise ranker (RankRLS or SparseRankRLS): got "
+            f"{type(estimator).__name__}."
+        )
+    given = None
+    if alphas is not None or estimator.alpha != "auto":
+        given = check_alphas(estimator.alpha if alphas is None else alphas)
+        if given.min() <= 0:
+            raise ParameterError(f"Exact hold-outs need alphas above 0: got {given.min():g}.")
+    run = Run(client, progress)
+    ranker = clone(estimator)
+    sums, partitions, overview = sum_partitions(ranker, run.open(data, label, qid, n_features), run)
+    values = alphas_of_sums(sums) if given is None else given
+    n_queries = overview.n_queries
+    if n_queries < 2:
+        raise DataError("leave_query_out needs at least two queries: got one.")
+    spectra = delayed([_spectrum(sums.system, one) for one in sums.moments], pure=False)
+    system = delayed(sums.system, pure=False)
+    same = {"loss": sums.loss, "alphas": values, "metric": function}
+    found = run(partitions.map(_held_out, system=system, spectra=spectra, **same))
+    parts = [part for part in found if part is not None]
+    n_lost = sum(lost for _, lost in parts)
+    if n_lost:
+        raise DataError(
+            f"An alpha is too small relative to the rounding errors of the data: {n_lost} of "
+            f"the {n_queries} queries cannot be held out on a cluster. Use larger alphas."
+        )
+    by_alpha = [
+        [np.concatenate(of_output) for of_output in zip(*(f[a] for f, _ in parts), strict=True)]
+        for a in range(len(values))
+    ]
+    if not by_alpha[0] or min(map(len, by_alpha[0])) == 0:
+        raise UndefinedMetricError(
+            f"{metric} is not defined for any of the {n_queries} queries. Check the labels and "
+            "query ids."
+        )
+    means, errors = np.transpose([mean_and_error(of_alpha) for of_alpha in by_alpha])
+    shared = shared_by_choice(ranker, ranker.make_space(ranker.n_features_in_))
+    return HeldOutScores(values, means, errors, metric, greater_is_better, shared=shared)
+
+
+def _spectrum(system: Any, moments: Any) -> MomentSpectrum:
+    found = system.coordinate_moments(moments)
+    return MomentSpectrum.of(found.A, found.b.reshape(len(found.b), -1))
+
+
+def _held_out(
+    part: Partition,
+    system: Any,
+    spectra: list[MomentSpectrum],
+    loss: Loss,
+    alphas: Array,
+    metric: Any,
+) -> tuple[list[list[Array]], int] | None:
+    """Values per query, for each alpha and output; how many queries are lost in rounding errors.
+
+    None if the partition has no rows.
+    """
+    if len(part.y) == 0:
+        return None
+    groups = QueryGroups.of(part.qid, len(part.y))
+    coordinates = system.coordinates(part.X)
+    F = np.concatenate([coordinates(rows) for rows in _blocks(len(part.y))])
+    y = part.y.reshape(len(part.y), -1)
+    predictions = np.empty((len(alphas), *y.shape))
+    first, lost = 0, set()
+    for task, spectrum in zip(loss.tasks(part.y, part.qid), spectra, strict=True):
+        assert task.y is not None  # tasks of scored rows
+        t = task.graph.root(task.y.reshape(len(y), -1))
+        out = np.empty((len(alphas), *t.shape))
+        Z = task.graph.root(F)
+        lost.update(predict_without(F, Z, t, list(groups), alphas.tolist(), spectrum, out))
+        predictions[:, :, first : first + t.shape[1]] = out
+        first += t.shape[1]
+    values = [
+        [_values(metric, y[:, k], f[:, k], groups.codes) for k in range(y.shape[1])]
+        for f in predictions
+    ]
+    return values, len(lost)
+
+
+def _values(function: Any, y: Array, scores: Array, codes: Any) -> Array:
+    try:
+        return np.asarray(function(y, scores, codes, per_query=True).values)
+    except UndefinedMetricError:  # undefined for the queries of this partition only
+        return np.empty(0)
+
+
+def _blocks(n_rows: int) -> list[Rows]:
+    return [slice(k, min(k + ROWS, n_rows)) for k in range(0, n_rows, ROWS)]
+
+
+def predict(estimator: Any, data: Any, *, label: str | None = None, qid: str | None = None) -> Any:
+    """Scores of rows as a lazy Dask array, in the order of the rows.
+
+    Parameters
+    ----------
+    estimator : a fitted ranker of rankwise
+    data : Dask array or data frame, str, path or list of these
+        A Dask array of features; or as for `fit`.
+    label, qid : str, optional
+        Columns of a data frame or of Parquet files that are not features. A ranker that scales
+        within queries needs query ids. The number of rows of each query is then computed at once.
+
+    Returns
+    -------
+    dask.array.Array
+        Of shape (n_rows,) or (n_rows, n_outputs); chunk sizes are unknown if those of `data` are.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from rankwise import RankRLS
+    >>> from rankwise.distributed import predict
+    >>> X = np.random.default_rng(0).standard_normal((60, 2))
+    >>> ranker = RankRLS().fit(X, X[:, 0])
+    >>> bool(np.allclose(predict(ranker, da.from_array(X, chunks=(20, 2))), ranker.predict(X)))
+    True
+    """
+    import dask.array as da
+
+    if isinstance(data, da.Array):
+        data = (data, _no_labels(data))
+    parts = open_partitions(data, label, qid, getattr(estimator, "n_features_in_", None))
+    lengths = data[0].chunks[0] if isinstance(data, tuple) else [np.nan] * len(parts)
+    ranker = delayed(estimator, pure=False)
+    outputs = _outputs(estimator)
+    if scales_within_queries(estimator):
+        parts, overview = surveyed(parts, computed)
+        if not overview.has_ids:
+            name = type(estimator).__name__
+            raise DataError(f"{name} scales features within queries: the rows need query ids.")
+        lengths, found = overview.n_rows, _scores_by_query(parts, overview, ranker)
+    else:
+        found = parts.map(_scores, ranker=ranker, names=parts.feature_names)
+    blocks = [
+        da.from_delayed(scores, (length, *outputs), dtype=np.float64)
+        for scores, length in zip(found, lengths, strict=True)
+    ]
+    return da.concatenate(blocks)
+
+
+def evaluate(
+    estimator: Any, data: Any, *, label: str = "label", qid: str | None = "qid", **options: Any
+) -> Delayed:
+    """All metrics of the scores of a ranker; ``.compute()`` returns a `RankingEvaluation`.
+
+    Each worker scores its own rows. One worker then collects the label, score and query of each
+    row: 24 GB for 10^9 rows.
+
+    Parameters
+    ----------
+    estimator : a fitted ranker of rankwise
+    data, label, qid
+        As for `fit`.
+    **options
+        As for `rankwise.metrics.evaluate_ranking`.
+
+    Returns
+    -------
+    dask.delayed.Delayed
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from rankwise import RankRLS
+    >>> from rankwise.distributed import evaluate
+    >>> X = np.random.default_rng(0).standard_normal((60, 2))
+    >>> y, qid = np.round(X[:, 0]).clip(0), np.arange(60) // 6
+    >>> rows = tuple(da.from_array(a) for a in (X, y, qid))
+    >>> evaluate(RankRLS().fit(X, y, qid=qid), rows).compute().n_rows
+    60
+    """
+    parts = open_partitions(data, label, qid, getattr(estimator, "n_features_in_", None))
+    if scales_within_queries(estimator):
+        parts, overview = surveyed(parts, computed)
+        parts = with_whole_queries(parts, overview)
+    ranker = delayed(estimator, pure=False)
+    columns = parts.map(_columns, ranker=ranker, names=parts.feature_names)
+    return delayed(_evaluated, pure=False)(columns, options)
+
+
+def _outputs(ranker: Any) -> tuple[int, ...]:
+    """The shape of the scores of one row."""
+    ranker = getattr(ranker, "best_estimator_", ranker)
+    ranker = ranker[-1] if isinstance(ranker, Pipeline) else ranker
+    solution = getattr(ranker, "solution_", None)
+    return () if solution is None else tuple(np.shape(solution.weights)[1:])
+
+
+def _no_labels(X: Any) -> Any:
+    """Zeros as labels for the rows of a Dask array with a possibly unknown number of rows."""
+    return X[:, :1].map_blocks(_zeros, drop_axis=1, dtype=np.float64) if X.ndim == 2 else X
+
+
+def _zeros(block: Any) -> Any:
+    return np.zeros(block.shape[0])
+
+
+def _scores(part: Partition, ranker: Any, names: list[str] | None) -> Any:
+    """Scores of a partition; column names must match those of the fit."""
+    if len(part.y) == 0:
+        return np.empty((0, *_outputs(ranker)))
+    X = part.checked().X
+    if names is not None and hasattr(ranker, "feature_names_in_"):
+        import pandas as pd
+
+        X = pd.DataFrame(X, columns=names)
+    return predict_with_queries(ranker, X, part.qid if scales_within_queries(ranker) else None)
+
+
+def _scores_by_query(parts: Partitions, overview: Overview, ranker: Any) -> list[Any]:
+    """Scores of each partition, by a ranker that must see whole queries."""
+    same = {"ranker": ranker, "names": parts.feature_names}
+    if not overview.split:
+        return parts.map(_scores, **same)
+    whole = with_whole_queries(parts.numbered(overview.n_rows), overview)
+    scored = whole.map(_numbered_scores, **same)
+    # The first partitions have the rows that stayed there, the others those that were moved.
+    moved = delayed(_pooled, pure=False)(scored[len(parts) :])
+    ends = np.cumsum(overview.n_rows).tolist()
+    back = delayed(_in_order, pure=False)
+    return [
+        back(here, moved, end - n, end)
+        for here, end, n in zip(scored[: len(parts)], ends, overview.n_rows, strict=True)
+    ]
+
+
+def _numbered_scores(part: Partition, ranker: Any, names: list[str] | None) -> tuple[Any, Any]:
+    return part.numbers, _scores(part, ranker, names)
+
+
+def _pooled(parts: list[tuple[Any, Any]]) -> tuple[Any, Any]:
+    numbers, scores = zip(*parts, strict=True)
+    return np.concatenate(numbers), np.concatenate(scores)
+
+
+def _in_order(here: tuple[Any, Any], moved: tuple[Any, Any], first: int, end: int) -> Any:
+    """The scores of the rows first:end, from those that stayed and those that were moved."""
+    mine = (moved[0] >= first) & (moved[0] < end)
+    numbers, scores = _pooled([here, (moved[0][mine], moved[1][mine])])
+    return scores[np.argsort(numbers)]
+
+
+def _columns(part: Partition, ranker: Any, names: list[str] | None) -> tuple[Any, Any, Any]:
+    return part.y, _scores(part, ranker, names), part.qid
+
+
+def _evaluated(columns: list[tuple[Any, Any, Any]], options: dict[str, Any]) -> Any:
+    y, scores, ids = zip(*columns, strict=True)
+    qid = None if ids[0] is None else join_ids(ids)
+    return evaluate_ranking(np.concatenate(y), np.concatenate(scores), qid, **options)

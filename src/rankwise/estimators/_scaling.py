@@ -1,4 +1,4 @@
-"""The scaling of a ranker: how it is chosen, and how new rows are scaled in the same way."""
+"""The scaling of a ranker: how it is chosen, applied to new rows, and what it warns of."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError, ParameterError, warn
-from rankwise.estimators._scale_choice import WITHIN_QUERIES, better_scale
 from rankwise.estimators._validation import check_new_ids, check_rows, send_rows
 from rankwise.graph import QueryGroups
 from rankwise.holdout.hold_out_problem import with_scaling
+from rankwise.kernels import NamedKernel
+from rankwise.problem.blocks import query_hash
 from rankwise.scaling import (
     QUERY_SCALINGS,
     ColumnStandard,
     ColumnStatistics,
+    QueryRank,
     Scaling,
     shown_feature,
 )
@@ -33,6 +36,14 @@ FEW = 0.05  # of the features, which may be far
 FAR = 10.0  # ranges beyond the range of the training rows
 _spoken_for: ContextVar[bool] = ContextVar("spoken_for", default=False)
 WITH_GAMMA = ("rbf", "laplacian", "polynomial", "poly", "sigmoid")
+WITHIN_QUERIES = "query-minmax"
+CLEARLY = 1.0  # standard errors of a score by which ranks must be better: they are a larger change
+TRIAL_ROWS = 1000  # of whole queries, on which scalings are tried
+TRIAL_LANDMARKS = 100
+KERNEL_ROWS = 300  # of training rows, for a look at the kernel matrix
+LEAST_ROWS = 20  # fewer say little about a kernel
+SHARE = 0.01  # of the pairs of rows, which may be exceptions
+NEAR_ZERO, NEAR_ONE = 1e-3, 1.0 - 1e-4  # similarities of rows, from 0 to 1
 
 
 def scale_training(
@@ -338,3 +349,148 @@ def _has_points(ranker: Any) -> bool:
     if landmarks is None or isinstance(landmarks, str):
         return False
     return is_sparse(landmarks) or np.ndim(to_host(landmarks)) == 2
+
+
+def better_scale(ranker: Any, X: Any, y: Array, groups: QueryGroups) -> str:
+    """The scaling, within queries or over all rows, with the better held-out score.
+
+    Ranks within queries are chosen if they are clearly better than both. All are tried on a sample
+    of whole queries, each with its own best alpha. The sample depends on the query ids, not on
+    their order.
+    """
+    rows, some = _sample(groups), as_given(X)
+    some = some if len(rows) == groups.n_rows else some[rows]
+
+    def tried(name: str) -> tuple[float, float]:
+        return _held_out_gain(ranker, name, some, y[rows], groups, rows)
+
+    gains = {name: tried(name)[0] for name in (WITHIN_QUERIES, ColumnStandard.name)}
+    best = max(gains, key=lambda name: gains[name])
+    by_ranks, error = tried(QueryRank.name)
+    return QueryRank.name if by_ranks - CLEARLY * error > gains[best] else best
+
+
+def _held_out_gain(
+    ranker: Any, name: str, X: Any, y: Array, groups: QueryGroups, rows: Index
+) -> tuple[float, float]:
+    """The best held-out score, such that larger is better, and its standard error."""
+    from rankwise.holdout.alpha_choice import choose_alpha  # compiles loops
+
+    trial = clone(ranker).set_params(scale=name)
+    if hasattr(trial, "n_landmarks"):
+        most = min(TRIAL_LANDMARKS, X.shape[0])
+        number = trial.n_landmarks if isinstance(trial.n_landmarks, int) else most
+        trial.set_params(landmarks="random", n_landmarks=min(number, most), random_state=0)
+    codes = groups.codes[rows]
+    weight = None if groups.weights is None else groups.weights[codes]
+    of_rows = None if groups.row_weights is None else groups.row_weights[rows]
+    try:
+        problem = trial.make_problem(X, y, qid=codes, query_weight=weight, sample_weight=of_rows)
+        curve = choose_alpha(problem.settled()).curve
+    except DataError:  # nothing to learn from in the sample
+        curve = None
+    if curve is None:
+        return -np.inf, 0.0
+    k, sign = curve.best_index, 1.0 if curve.greater_is_better else -1.0
+    return sign * float(curve.score[k]), float(curve.standard_error[k])
+
+
+def _sample(groups: QueryGroups) -> Index:
+    """The rows of some queries, at least two."""
+    if groups.n_rows <= TRIAL_ROWS:
+        return np.arange(groups.n_rows)
+    by_hash = np.argsort([query_hash(name) for name in groups.names], kind="stable")
+    fits = np.cumsum(groups.sizes[by_hash]) <= TRIAL_ROWS
+    chosen = by_hash[: max(2, int(np.count_nonzero(fits)))]
+    return np.flatnonzero(np.isin(groups.codes, chosen))
+
+
+def warn_of_scales(ranker: Any, X: Any) -> None:
+    """Warn after a fit to the rows X, as the ranker sees them; at most once.
+
+    The features may have very different scales, or the kernel may be nearly constant or nearly
+    the identity on these rows.
+    """
+    if ranker.kernel != "precomputed" and warn_of_constants(ranker, X):
+        return
+    kernel = getattr(ranker.basis_, "kernel", None)
+    is_linear = ranker.basis_.linear
+    own_space = ranker.kernel is None and not ranker.basis_.scale_free
+    if not (is_linear or own_space or isinstance(kernel, NamedKernel)):
+        return
+    message = None
+    if ranker.scale_ is None and not (is_linear and ranker.alpha == 0):
+        name = "query-minmax" if ranker.n_queries_ > 1 else "standard"
+        use = f'Use scale="{name}", or scale' if "scale" in ranker.get_params() else "Scale"
+        message = _spread_message(ranker, X, f"{use} the features first.")
+    if message is None and kernel is not None:
+        message = _kernel_message(kernel, evenly_spaced(X, KERNEL_ROWS))
+    if message is not None:
+        name = type(ranker).__name__
+        warn(f"{name}: {message}")
+
+
+def warn_of_constants(ranker: Any, X: Any) -> bool:
+    """Warn if no feature of the rows X, as the ranker sees them, has two different values.
+
+    Returns whether it did.
+    """
+    X = as_given(X)
+    same = ColumnStatistics.of(evenly_spaced(X, KERNEL_ROWS)).constant.all()
+    if X.shape[0] < 2 or not same or not ColumnStatistics.of(X).constant.all():
+        return False
+    scale = getattr(ranker, "scale_", None)
+    where = " within each query" if scale in QUERY_SCALINGS else ""
+    warn(
+        f"{type(ranker).__name__}: all features are constant{where}, so all rows get the same "
+        "score. Check X."
+    )
+    return True
+
+
+def warn_of_spread(ranker: Any, X: Any, advice: str) -> None:
+    """Warn if the features of X have very different scales."""
+    message = _spread_message(ranker, X, advice)
+    if message is not None:
+        warn(f"{type(ranker).__name__}: {message}")
+
+
+def _spread_message(ranker: Any, X: Any, advice: str) -> str | None:
+    statistics = ColumnStatistics.of(evenly_spaced(X, SAMPLE_ROWS))
+    ratio = spread(statistics)
+    if ratio <= MOST_SPREAD:
+        return None
+    deviations = np.where(statistics.deviation > 0, statistics.deviation, np.nan)
+    low, high = int(np.nanargmin(deviations)), int(np.nanargmax(deviations))
+    names = getattr(ranker, "feature_names_in_", None)
+    low_name, high_name = (shown_feature(k, names) for k in (low, high))
+    return (
+        f"the standard deviations of features differ by a factor of {ratio:.0e}, from "
+        f"{deviations[low]:.1e} ({low_name}) to {deviations[high]:.1e} ({high_name}), and the "
+        f"largest features decide alone. {advice}"
+    )
+
+
+def _kernel_message(kernel: NamedKernel, X: Any) -> str | None:
+    if kernel.name in ("linear", "cosine") or X.shape[0] < 2:
+        return None
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        K = np.asarray(to_host(kernel(backend_of(X).rows(X, slice(None)))))
+        size = np.sqrt(K.diagonal())
+        similarity = (K / size[:, None] / size)[np.triu_indices(len(K), 1)]
+    if not np.isfinite(similarity).all():  # of a sigmoid kernel, which need not be positive
+        return None
+    if len(K) < LEAST_ROWS and not (similarity == 1.0).all():
+        return None
+    advice = 'Use gamma="scale", or gamma=None with scale="auto".'
+    if np.quantile(abs(similarity), 1 - SHARE) < NEAR_ZERO:
+        return (
+            f"the {kernel.name} kernel with gamma={kernel.gamma:.3g} is nearly 0 between different "
+            f"rows, so the ranker cannot generalize. A smaller gamma makes rows similar. {advice}"
+        )
+    if np.quantile(similarity, SHARE) > NEAR_ONE:
+        return (
+            f"the {kernel.name} kernel with gamma={kernel.gamma:.3g} is nearly the same between "
+            f"all rows, which it hardly distinguishes. A larger gamma does. {advice}"
+        )
+    return None

@@ -32,7 +32,7 @@ from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import as_given, backend_of, is_sent
 from rankwise.errors import DataError, DeviceError, MissingExtraError, ParameterError
 from rankwise.graph import QueryGroups
-from rankwise.graph.conversion_checks import (
+from rankwise.graph.id_arrays import (
     check_column_names,
     check_real,
     check_unmasked,
@@ -420,7 +420,7 @@ def send_rows(X: Any, device: Any) -> Any:
         if not torch.cuda.is_available():
             return X
         device = "cuda"
-    from rankwise.backends._host_rows import HostRows
+    from rankwise.backends._torch import HostRows
 
     return HostRows(X, _device_backend(device))
 

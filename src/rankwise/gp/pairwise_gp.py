@@ -14,13 +14,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, Index
-from rankwise.backends.blas_threads import blas_threads_for
+from rankwise.backends.threads import blas_threads_for
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._compared_parts import warn_of_parts
-from rankwise.estimators._context import fitted_context
-from rankwise.estimators._landmark_choice import LandmarkChoice, check_for_landmarks
-from rankwise.estimators._scale_warnings import warn_of_constants, warn_of_spread
+from rankwise.estimators._scaling import warn_of_constants, warn_of_spread
 from rankwise.estimators._validation import validated
+from rankwise.estimators.least_squares.fit_pairs import fitted_context, warn_of_parts
 from rankwise.estimators.pair_strategies import POOL
 from rankwise.estimators.ranker_mixin import RankerMixin, explain_calls
 from rankwise.gp.evidence import Evidence, InferenceSettings
@@ -62,6 +60,7 @@ from rankwise.parameters import (
     check_parameters,
     check_value,
 )
+from rankwise.problem.landmarks import LandmarkChoice, check_for_landmarks
 from rankwise.problem.memory import check_kernel_fits
 from rankwise.progress import progress_bar
 

@@ -9,8 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._context import fitted_context
 from rankwise.estimators._validation import check_new_ids, validated
+from rankwise.estimators.least_squares.fit_pairs import fitted_context
 from rankwise.estimators.pair_strategies import PairStrategy, suggest_pairs
 from rankwise.estimators.ranker_mixin import in_dtype
 from rankwise.gp.gp_results import RaterSlopes

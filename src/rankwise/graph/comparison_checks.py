@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.errors import DataError, warn
-from rankwise.graph.conversion_checks import check_lossless
-from rankwise.graph.id_arrays import as_ids
+from rankwise.graph.id_arrays import as_ids, check_lossless
 from rankwise.graph.query_groups import missing_entries
 from rankwise.tables import plural
 

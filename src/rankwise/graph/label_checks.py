@@ -8,7 +8,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, is_sparse, to_host
 from rankwise.errors import DataError
-from rankwise.graph.conversion_checks import (
+from rankwise.graph.id_arrays import (
     check_column_names,
     check_lossless,
     check_real,

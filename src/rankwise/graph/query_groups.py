@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Index
 from rankwise.errors import DataError
-from rankwise.graph.conversion_checks import check_lossless
-from rankwise.graph.id_arrays import as_ids
+from rankwise.graph.id_arrays import as_ids, check_lossless
 from rankwise.tables import plural
 
 

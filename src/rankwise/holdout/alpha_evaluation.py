@@ -36,7 +36,7 @@ from rankwise.problem import (
     System,
     Task,
 )
-from rankwise.problem.block_products import without_rows
+from rankwise.problem.blocks import without_rows
 from rankwise.problem.problem import side_by_side
 from rankwise.solvers.moments import CentredMoments
 from rankwise.solvers.ridge_path import solve_ridge_path

@@ -17,8 +17,7 @@ from rankwise.holdout.alpha_evaluation import AlphaChoice
 from rankwise.holdout.alpha_grid import alpha_grid
 from rankwise.holdout.held_out_scores import score_predictions
 from rankwise.metrics.ranking_scorer import default_metric
-from rankwise.problem.block_products import BlockProducts, rows_of
-from rankwise.problem.fold_sums import query_hash
+from rankwise.problem.blocks import BlockProducts, check_new_queries, query_hash, rows_of
 from rankwise.solvers.pair_products import pair_squares
 from rankwise.solvers.shifted_cg import is_solved, shifted_cg
 
@@ -41,19 +40,10 @@ class BlockOverview:
         """Sums over all blocks; an error if a query is in two of them."""
         found = cls()
         for k, (X, y, qid) in enumerate(products.blocks):
-            if k and qid is None:
-                raise DataError(
-                    "Blocks without qid would be one ranking, whose rows must be in one block. "
-                    "Pass blocks (X, y, qid) of whole queries."
-                )
             groups = QueryGroups.of(qid, len(y))
             names = groups.names.tolist() if qid is not None else []
-            again = next((name for name in names if name in found.names), None)
-            if again is not None:
-                raise DataError(
-                    f"Query {again!r} is in block {k} and in an earlier one: all rows of a query "
-                    "must be in the same block."
-                )
+            if k:
+                check_new_queries(found.names or None, names or None)
             found.names.update(names)
             tasks = products.loss.tasks(y, groups)
             learnable = [task.n_learnable for task in tasks]

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import EPS, Array, Index, Loader, to_host
-from rankwise.backends.blas_threads import blas_threads_for
 from rankwise.backends.dispatch import backend_of
+from rankwise.backends.threads import blas_threads_for
 from rankwise.errors import DataError
 from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.holdout.gram_edges import GramEdges, gram_of

@@ -12,7 +12,7 @@ from rankwise.holdout.alpha_grid import alpha_by_rule, alpha_grid, moment_square
 from rankwise.holdout.held_out_folds import strength
 from rankwise.holdout.held_out_scores import HeldOutScores
 from rankwise.problem import Loss, System
-from rankwise.problem.fold_sums import Folds, FoldSum, total_of
+from rankwise.problem.blocks import Folds, FoldSum, total_of
 from rankwise.solvers.moments import CentredMoments, Moments
 from rankwise.solvers.ridge_path import solve_ridge_path
 

@@ -21,7 +21,7 @@ from rankwise.holdout.leave_pair_out import PairDifferences, query_pairs
 from rankwise.holdout.pair_choice import PairChoice
 from rankwise.holdout.pair_differences import add_losses
 from rankwise.holdout.rounding import lost_in_rounding
-from rankwise.solvers.primal_dual import dual, primal
+from rankwise.solvers.ridge_path import dual, primal
 
 
 def pair_losses(

@@ -28,7 +28,7 @@ from rankwise.holdout.sampled_hat import (
 from rankwise.problem import (
     Problem,
 )
-from rankwise.problem.fold_sums import query_hash
+from rankwise.problem.blocks import query_hash
 
 
 def by_queries(problem: Problem, rows: ChoiceRows, usable: Mask) -> AlphaChoice:

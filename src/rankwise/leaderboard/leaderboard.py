@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array
-from rankwise.backends.blas_threads import blas_threads_for
+from rankwise.backends.threads import blas_threads_for
 from rankwise.data.battle_files import BattleFile, read_battles
 from rankwise.data.battles import Battles
 from rankwise.errors import DataError, ParameterError, warn

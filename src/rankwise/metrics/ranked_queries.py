@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from rankwise.backends.arrays import to_host
 from rankwise.backends.threads import map_in_threads
 from rankwise.errors import DataError
-from rankwise.graph.conversion_checks import check_float64_range, check_unmasked, too_large
+from rankwise.graph.id_arrays import check_float64_range, check_unmasked, too_large
 from rankwise.graph.query_groups import QueryGroups
 from rankwise.tables import plural
 

@@ -15,21 +15,30 @@ If rows come in blocks, or are distributed over several machines, a `System` rep
 moments are summed over blocks, and the sum is solved once.
 """
 
-from rankwise.problem.block_sums import BlockSums
+from rankwise.problem.blocks import BlockSums
 from rankwise.problem.feature_space import FeatureBasis, FeatureSpace, FeatureSystem
-from rankwise.problem.kernel_space import KernelBasis, KernelSpace
-from rankwise.problem.landmark_space import LandmarkBasis, Landmarks, LandmarkSpace, LandmarkSystem
-from rankwise.problem.loss import Loss, PairLoss, RowLoss, Task
+from rankwise.problem.kernel_space import (
+    KernelBasis,
+    KernelSpace,
+    LandmarkBasis,
+    LandmarkSpace,
+    LandmarkSystem,
+)
+from rankwise.problem.landmarks import Landmarks
 from rankwise.problem.problem import (
     Basis,
     Coordinates,
     Expansion,
     Fit,
+    Loss,
+    PairLoss,
     Problem,
+    RowLoss,
     RowMatrix,
     Solution,
     Space,
     System,
+    Task,
 )
 from rankwise.problem.ramp_space import RampBasis, RampSpace
 from rankwise.problem.smooth_space import SmoothSpace

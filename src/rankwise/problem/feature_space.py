@@ -14,7 +14,6 @@ from rankwise.graph.query_groups import QueryGroups
 from rankwise.kernels import NamedKernel
 from rankwise.kernels.products import feature_product
 from rankwise.kernels.training import training_kernel
-from rankwise.problem.loss import Loss, Task
 from rankwise.problem.memory import (
     check_kernel_fits,
     check_moments_fit,
@@ -25,18 +24,19 @@ from rankwise.problem.problem import (
     Basis,
     Coordinates,
     Fit,
+    Loss,
     Problem,
     RowMatrix,
     Solution,
     Space,
+    Task,
     join_tasks,
     plain,
     with_intercepts,
 )
 from rankwise.solvers.moments import CentredMoments, Moments
 from rankwise.solvers.pair_products import PairProducts
-from rankwise.solvers.primal_dual import linear_dual, primal
-from rankwise.solvers.ridge_path import solve_ridge_path
+from rankwise.solvers.ridge_path import linear_dual, primal, solve_ridge_path
 from rankwise.solvers.shifted_cg import shifted_cg, unsolved_residual
 
 FLOPS = 2e10  # of factorizations, in a second

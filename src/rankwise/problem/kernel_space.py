@@ -1,32 +1,46 @@
-"""Kernel expansions on all training rows."""
+"""Kernel expansions on all training rows, and on landmarks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index, to_host
-from rankwise.backends.dispatch import as_given, backend_of
-from rankwise.kernels import Kernel, Precomputed
+from rankwise.backends.arrays import Array, Index, Loader, to_host
+from rankwise.backends.backend import Backend
+from rankwise.backends.dispatch import NUMPY, as_given, backend_of
+from rankwise.errors import DataError
+from rankwise.kernels import Kernel, NamedKernel, Precomputed
 from rankwise.kernels.products import finite_kernel_product, kernel_values
 from rankwise.kernels.training import training_kernel
-from rankwise.problem.memory import check_kernel_fits, kernel_copies
+from rankwise.parameters import as_generator
+from rankwise.problem.feature_space import FeatureSpace
+from rankwise.problem.landmarks import LandmarkChoice, Landmarks
+from rankwise.problem.memory import (
+    check_features_fit,
+    check_kernel_fits,
+    check_landmarks_fit,
+    kernel_copies,
+)
 from rankwise.problem.problem import (
     Basis,
     Coordinates,
     Expansion,
     Fit,
+    Loss,
     Problem,
     RowMatrix,
     Solution,
     Space,
+    Task,
     join_tasks,
     with_intercepts,
 )
-from rankwise.solvers.primal_dual import dual
+from rankwise.solvers.landmark_factor import LandmarkFactor
+from rankwise.solvers.moments import CentredMoments, Moments
+from rankwise.solvers.ridge_path import dual
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,3 +130,209 @@ def kernel_distances(kernel: Kernel, X: Any, first: Index, second: Index) -> Arr
         return np.asarray(K[i, first] + K[j, second] - 2.0 * K[i, second])
     K = np.asarray(to_host(kernel_values(kernel, X[rows])))
     return np.asarray(K[i, i] + K[j, j] - 2.0 * K[i, j])
+
+
+COORDINATE_ROWS = 4096  # rows whose coordinates are computed at a time
+LEAST_SPREAD = 1e-10  # of squares of landmarks, which have a relative error of 1e-16
+
+
+@dataclass(frozen=True, eq=False)
+class LandmarkBasis(Basis):
+    """f(x) = sum_r a_r k(x, r) over landmarks r.
+
+    `points` is None for a precomputed kernel, `rows` is None if landmarks are not training rows,
+    and `rank` is the numerical rank of the kernel matrix of the landmarks.
+    """
+
+    kernel: Kernel
+    points: Any
+    rows: Index | None
+    rank: int
+
+    @property
+    def columns(self) -> Any:
+        """The second argument of the kernel: points, or column indices if it is precomputed."""
+        return self.rows if isinstance(self.kernel, Precomputed) else self.points
+
+    def products(self, X: Any, weights: Array) -> Array:
+        """k(X, landmarks) weights."""
+        return finite_kernel_product(self.kernel, X, self.columns, weights)
+
+    def attributes(self, solution: Solution) -> dict[str, Any]:
+        """`landmarks_` and `landmark_indices_` are omitted if they are None."""
+        found = {"dual_coef_": solution.weights, "kernel_": self.kernel, "rank_": self.rank}
+        if self.points is not None:
+            found["landmarks_"] = self.points
+        if self.rows is not None:
+            found["landmark_indices_"] = self.rows
+        return found
+
+    def expansion(self, weights: Array) -> Expansion:
+        """The scores as a sum of kernel values, on the host."""
+        return Expansion(self.kernel, to_host(self.points), weights)
+
+
+@dataclass(frozen=True, eq=False)
+class LandmarkSystem:
+    """Sums over rows of A = K_RM L K_MR and b = K_RM L y, for landmarks R."""
+
+    basis: LandmarkBasis
+    factor: LandmarkFactor
+    precision: str = "float64"
+
+    @classmethod
+    def of(
+        cls, kernel: Kernel, landmarks: Landmarks, precision: str = "float64", on: Backend = NUMPY
+    ) -> LandmarkSystem:
+        """Factor the kernel matrix of the landmarks: O(r^3) time."""
+        check_landmarks_fit(landmarks.points.shape[0], on)
+        check_spread(kernel, landmarks.points, "landmarks")
+        factor = LandmarkFactor.of(landmarks.kernel_matrix(kernel, on))
+        points = None if isinstance(kernel, Precomputed) else landmarks.points
+        return cls(LandmarkBasis(kernel, points, landmarks.rows, factor.rank), factor, precision)
+
+    @property
+    def n_coordinates(self) -> int:
+        """The rank of the kernel on the landmarks."""
+        return self.factor.rank
+
+    def kernel_values(self, X: Any) -> Loader:
+        """Kernel values of some rows of X with the kept landmarks."""
+        on, kernel, columns = backend_of(X), self.basis.kernel, self.basis.columns
+        if not on.is_host and not isinstance(kernel, Precomputed):
+            columns = on.array(columns)
+        columns = columns[self.factor.kept]
+        return lambda rows: on.contiguous(on.array(kernel_values(kernel, X[rows], columns)))
+
+    def coordinates(self, X: Any) -> Loader:
+        """Coordinates in which the regularizer is the identity."""
+        values = self.kernel_values(X)
+        return lambda rows: self.factor.whiten(values(rows))
+
+    def moments(self, X: Any, task: Task, loss: Loss) -> Moments | CentredMoments:
+        """Moments of kernel values, or of coordinates if kernel values would lose digits."""
+        load = self.coordinates(X) if self.factor.needs_whitening else self.kernel_values(X)
+        on = backend_of(X)
+        if self.precision != "float64":
+            on = on.with_precision(self.precision)
+        with np.errstate(over="ignore", invalid="ignore"):  # the solver checks for overflow
+            return loss.moments(load, self.factor.rank, task, on)
+
+    def solve(
+        self, moments: Sequence[Moments | CentredMoments], alphas: Sequence[float]
+    ) -> list[Solution]:
+        """Equation (8) of the sparse RankRLS paper for each task and alpha."""
+        by_task = []
+        for of_task in moments:
+            solutions = []
+            for z in self.factor.solve(of_task.A, of_task.b, alphas):
+                a = self.factor.coefficients(z)
+                # Weights of the summed features: coordinates or kernel values.
+                w = z if self.factor.needs_whitening else a[self.factor.kept]
+                solutions.append(Solution(a, of_task.intercept(w)))
+            by_task.append(solutions)
+        return join_tasks(by_task)
+
+    def coordinate_moments(self, moments: Any) -> Any:
+        """Moments of coordinates from those of kernel values."""
+        if self.factor.needs_whitening:  # these are already moments of coordinates
+            return replace(moments, A=backend_of(moments.A).copy(moments.A))
+        A, b = self.factor.whiten_system(moments.A, moments.b)
+        if not isinstance(moments, CentredMoments):
+            return Moments(A, b)
+        return replace(moments, A=A, b=b, F_mean=self.factor.whiten(moments.F_mean[None])[0])
+
+
+def check_spread(kernel: Kernel, points: Any, what: str) -> None:
+    """Products of rows far from zero have no digits left for the differences between them."""
+    if not (isinstance(kernel, NamedKernel) and kernel.name == "linear"):
+        return
+    first = points[np.zeros(points.shape[0], dtype=np.intp)]
+    with np.errstate(over="ignore", invalid="ignore"):  # the kernel matrix is checked
+        size = float(kernel.diag(points).max())
+        spread = float(kernel.diag(points - first).max())
+    if size < np.inf and 0.0 < spread < LEAST_SPREAD * size:
+        raise DataError(
+            f"The {what} are about {np.sqrt(size / spread):.0e} times as far from zero as from "
+            "each other, and the linear kernel loses the differences. Subtract the means of the "
+            'features, as scale="standard" does, or use RankRLS.'
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class LandmarkSpace(Space):
+    """Expansions on landmarks R, with the squared norm a'K_RR a.
+
+    `chosen` is the system on landmarks that were chosen before; None: they are chosen among the
+    rows of the problem.
+    """
+
+    kernel: Kernel
+    choice: LandmarkChoice
+    random_state: Any = None
+    precision: str = "float64"
+    chosen: LandmarkSystem | None = None
+    shared: ClassVar[tuple[str, ...]] = ("landmarks",)
+    takes_sparse: ClassVar[bool] = True
+    takes_context: ClassVar[bool] = True
+    has_landmarks: ClassVar[bool] = True
+
+    def form(self, X: Any) -> str:
+        """Sums over rows."""
+        return "primal"
+
+    def direct_form(self, X: Any) -> str:
+        """Sums over rows."""
+        return "primal"
+
+    def settled(self, problem: Problem) -> LandmarkSpace:
+        """The same space with landmarks chosen among the rows of a problem."""
+        return replace(self, chosen=self.system(problem.X, problem.qid))
+
+    def for_rows(self, rows: Index, n_rows: int) -> LandmarkSpace:
+        """The same space for some of the user's rows; landmarks keep their numbers."""
+        return replace(self, choice=self.choice.for_rows(rows, n_rows))
+
+    def simplified(self, problem: Problem) -> Problem:
+        """The problem itself."""
+        return problem
+
+    @property
+    def is_summable(self) -> bool:
+        """Unless the kernel is precomputed, which has no rows in blocks."""
+        return not isinstance(self.kernel, Precomputed)
+
+    def sums(self, n_features: int, landmarks: Any = None) -> LandmarkSystem:
+        """Sums of kernel values."""
+        return LandmarkSystem.of(self.kernel, landmarks)
+
+    def system(self, X: Any, qid: Any) -> LandmarkSystem:
+        """Choose landmarks among the rows."""
+        if self.chosen is not None:
+            return self.chosen
+        landmarks = self.choice.among(X, qid, self.kernel, as_generator(self.random_state))
+        return LandmarkSystem.of(self.kernel, landmarks, self.precision, backend_of(X))
+
+    def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
+        """Sum the moments of all rows, block by block, and solve."""
+        system = self.system(problem.X, problem.qid)
+        return Fit(system.basis, system.solve(problem.moments(system), alphas))
+
+    def coordinates(self, problem: Problem) -> Coordinates:
+        """Coordinates on landmarks, which are chosen among all rows."""
+        return Coordinates(features=self.row_matrix(problem.X, problem.qid).matrix)
+
+    def row_matrix(self, X: Any, qid: Any) -> RowMatrix:
+        """Coordinates on landmarks."""
+        on, system = backend_of(X), self.system(X, qid)
+        check_features_fit(X.shape[0], system.factor.rank, on)
+        features, load = on.empty(X.shape[0], system.factor.rank), system.coordinates(X)
+        for start in range(0, len(features), COORDINATE_ROWS):
+            rows = slice(start, min(start + COORDINATE_ROWS, len(features)))
+            features[rows] = load(rows)
+        space = FeatureSpace("primal")
+        return RowMatrix(features, space, system.basis, system.factor.coefficients)
+
+    def squared_distances(self, X: Any, first: Index, second: Index) -> Array:
+        """k(x, x) + k(z, z) - 2 k(x, z)."""
+        return kernel_distances(self.kernel, X, first, second)

@@ -15,10 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.backends.arrays import Array, is_sparse
 from rankwise.backends.dispatch import NUMPY
 from rankwise.errors import DataError, ParameterError, warn
-from rankwise.estimators._compared_parts import warn_of_parts
-from rankwise.estimators._landmark_choice import LandmarkChoice, check_for_landmarks
-from rankwise.estimators._ranker_parameters import KERNEL_PARAMETERS, LOSS_PARAMETERS, make_kernel
-from rankwise.estimators._scale_warnings import warn_of_constants
 from rankwise.estimators._scaling import (
     SAMPLE_ROWS,
     check_not_tiny,
@@ -26,6 +22,7 @@ from rankwise.estimators._scaling import (
     follows_variance,
     known_range,
     scaled_gamma,
+    warn_of_constants,
     warn_of_far_values,
 )
 from rankwise.estimators._validation import (
@@ -36,13 +33,22 @@ from rankwise.estimators._validation import (
     query_groups,
     validated,
 )
-from rankwise.estimators.ranker_mixin import RankerMixin, explain_calls, in_dtype
+from rankwise.estimators.least_squares.fit_pairs import warn_of_parts
+from rankwise.estimators.ranker_mixin import (
+    KERNEL_PARAMETERS,
+    LOSS_PARAMETERS,
+    RankerMixin,
+    explain_calls,
+    in_dtype,
+    make_kernel,
+)
 from rankwise.graph.comparison_graph import ComparisonGraph
 from rankwise.graph.comparisons import Comparisons
 from rankwise.graph.label_checks import check_labels_differ, numeric_labels
 from rankwise.parameters import Choice, Number, Rule, Whole, check_alphas, check_parameters
 from rankwise.problem import FeatureSpace, LandmarkSpace, LandmarkSystem
 from rankwise.problem.context_space import context_scale, with_units
+from rankwise.problem.landmarks import LandmarkChoice, check_for_landmarks
 from rankwise.problem.memory import check_columns_fit, check_features_fit
 from rankwise.scaling import ColumnStatistics
 from rankwise.svm.hinge import hinge

@@ -37,8 +37,7 @@ from rankwise.data.tables.records import (
     place_of_row,
 )
 from rankwise.errors import DataError, ParameterError
-from rankwise.graph.conversion_checks import is_number
-from rankwise.graph.id_arrays import EXACT, float_fault
+from rankwise.graph.id_arrays import EXACT, float_fault, is_number
 
 BLOCK = 1 << 20  # bytes of CSV that are parsed at a time: larger blocks leave the cache
 FEW_COLUMNS = 1000  # for which a block is large enough

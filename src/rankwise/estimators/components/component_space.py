@@ -11,7 +11,6 @@ import numpy as np
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import ParameterError
-from rankwise.estimators._landmark_choice import LandmarkChoice
 from rankwise.holdout.alpha_grid import alpha_grid, coordinate_squares
 from rankwise.holdout.component_folds import component_folds
 from rankwise.kernels import Kernel, Precomputed
@@ -28,7 +27,8 @@ from rankwise.problem import (
     Space,
     Task,
 )
-from rankwise.problem.landmark_space import check_spread
+from rankwise.problem.kernel_space import check_spread
+from rankwise.problem.landmarks import LandmarkChoice
 from rankwise.problem.memory import check_kernel_fits
 from rankwise.problem.problem import Expansion, plain
 from rankwise.solvers.kpca import (
@@ -36,9 +36,9 @@ from rankwise.solvers.kpca import (
     KernelComponents,
     kernel_components,
     landmark_components,
+    matrices_needed,
     number_with_share,
 )
-from rankwise.solvers.lanczos import matrices_needed
 from rankwise.solvers.nested_least_squares import (
     SpectralDirections,
     component_triangle,

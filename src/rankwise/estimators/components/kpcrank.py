@@ -9,21 +9,20 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.dispatch import backend_of
-from rankwise.estimators._landmark_choice import LandmarkChoice, check_for_landmarks
-from rankwise.estimators._ranker_parameters import (
-    KERNEL_PARAMETERS,
-    LOSS_PARAMETERS,
-    make_kernel,
-)
-from rankwise.estimators._scale_warnings import warn_of_scales
-from rankwise.estimators._scaling import prepare_rows
+from rankwise.estimators._scaling import prepare_rows, warn_of_scales
 from rankwise.estimators.components.chosen_space import ChosenComponentSpace
 from rankwise.estimators.components.component_space import ComponentSpace
 from rankwise.estimators.least_squares.base import LeastSquaresRanker, only_solution
 from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
-from rankwise.estimators.ranker_mixin import returned_scores
+from rankwise.estimators.ranker_mixin import (
+    KERNEL_PARAMETERS,
+    LOSS_PARAMETERS,
+    make_kernel,
+    returned_scores,
+)
 from rankwise.parameters import AnyOf, Choice, Number, Rule, Whole
 from rankwise.problem import PairLoss, Problem, RowLoss
+from rankwise.problem.landmarks import LandmarkChoice, check_for_landmarks
 from rankwise.solvers.kpca import Count
 
 MOST_COMPONENTS = 10**6

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, to_host
-from rankwise.estimators._ranker_parameters import ALPHA, LOSS_PARAMETERS
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
+from rankwise.estimators.ranker_mixin import ALPHA, LOSS_PARAMETERS
 from rankwise.parameters import AnyOf, Choice, Rule, Whole, check_value
 from rankwise.problem import PairLoss, RampSpace
 from rankwise.scaling import SCALINGS

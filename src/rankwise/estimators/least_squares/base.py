@@ -16,8 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.backends.arrays import Array, is_sparse, to_host
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError, KernelSizeError, ParameterError, warn
-from rankwise.estimators._scale_warnings import warn_of_scales
-from rankwise.estimators._scaling import prepare_rows, scale_training, shared_by_choice
+from rankwise.estimators._scaling import (
+    prepare_rows,
+    scale_training,
+    shared_by_choice,
+    warn_of_scales,
+)
 from rankwise.estimators._validation import KeptRows, check_training, query_groups, returned
 from rankwise.estimators.ranker_mixin import RankerMixin, explain_calls, predicted_scores
 from rankwise.metric_names import metric_label

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from rankwise.errors import ParameterError
-from rankwise.estimators._ranker_parameters import (
+from rankwise.estimators.least_squares.base import LeastSquaresRanker, RowWeightsMixin
+from rankwise.estimators.least_squares.blocks import StepBlocksMixin
+from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
+from rankwise.estimators.ranker_mixin import (
     ALPHA,
     KERNEL_PARAMETERS,
     LOSS_PARAMETERS,
     SOLVER_PARAMETERS,
     make_kernel,
 )
-from rankwise.estimators.least_squares.base import LeastSquaresRanker, RowWeightsMixin
-from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
-from rankwise.estimators.least_squares.step_blocks import StepBlocksMixin
 from rankwise.parameters import Rule
 from rankwise.problem import FeatureSpace, KernelSpace, PairLoss, RowLoss
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from rankwise.estimators._landmark_choice import LandmarkChoice, check_for_landmarks
-from rankwise.estimators._ranker_parameters import (
+from rankwise.estimators.least_squares.base import LeastSquaresRanker, RowWeightsMixin
+from rankwise.estimators.least_squares.blocks import FitBlocksMixin
+from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
+from rankwise.estimators.ranker_mixin import (
     ALPHA,
     KERNEL_PARAMETERS,
     LOSS_PARAMETERS,
     make_kernel,
 )
-from rankwise.estimators.least_squares.base import LeastSquaresRanker, RowWeightsMixin
-from rankwise.estimators.least_squares.fit_blocks import FitBlocksMixin
-from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
 from rankwise.parameters import Choice, Rule
 from rankwise.problem import LandmarkSpace, PairLoss, RowLoss
+from rankwise.problem.landmarks import LandmarkChoice, check_for_landmarks
 
 
 class SparseRankRLS(FitPairsMixin, FitBlocksMixin, RowWeightsMixin, LeastSquaresRanker):

@@ -10,20 +10,20 @@ from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Index, is_tensor, to_host
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._landmark_choice import LandmarkChoice, check_for_landmarks
-from rankwise.estimators._ranker_parameters import (
+from rankwise.estimators._scaling import scale_training
+from rankwise.estimators._validation import check_training, query_groups
+from rankwise.estimators.least_squares.base import LeastSquaresRanker
+from rankwise.estimators.ranker_mixin import (
     ALPHA,
     KERNEL_PARAMETERS,
     LOSS_PARAMETERS,
     make_kernel,
 )
-from rankwise.estimators._scaling import scale_training
-from rankwise.estimators._validation import check_training, query_groups
-from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.graph import QueryGroups
 from rankwise.graph.label_checks import numeric_labels
 from rankwise.parameters import Choice, Number, Rule, Whole, check_parameters
 from rankwise.problem import FeatureSpace, LandmarkSpace, PairLoss, Problem, SmoothSpace
+from rankwise.problem.landmarks import LandmarkChoice, check_for_landmarks
 
 
 class TransductiveRankRLS(LeastSquaresRanker):

@@ -14,11 +14,11 @@ from sklearn.utils import get_tags
 
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._landmark_choice import LandmarkChoice, check_in_range
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.graph import QueryGroups
 from rankwise.model_selection.search.labelled_rows import LabelledRows, take
 from rankwise.model_selection.search.splits import Splits
+from rankwise.problem.landmarks import LandmarkChoice, check_in_range
 from rankwise.routing import predict_with_queries, requested
 
 

@@ -1,4 +1,4 @@
-"""Fitting to rows that come in blocks."""
+"""Fitting to rows that come in blocks, or in several calls."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Any, ClassVar, Self
 
 from sklearn.base import clone
 
-from rankwise.backends.arrays import Array, is_sparse, to_host
+from rankwise.backends.arrays import Array, is_sparse, is_tensor, to_host
 from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._scale_warnings import warn_of_scales
 from rankwise.estimators._scaling import (
     choose_scale,
     column_sample,
@@ -23,16 +22,32 @@ from rankwise.estimators._scaling import (
     scale_training,
     scaled_rows,
     shared_by_choice,
+    warn_of_scales,
 )
 from rankwise.estimators._validation import check_training, moved
-from rankwise.estimators.least_squares.base import RegularizationPath, only_solution
+from rankwise.estimators.least_squares.base import RegularizationPath, only_solution, warn_of_steps
 from rankwise.estimators.ranker_mixin import explain_calls
 from rankwise.graph.label_checks import nothing_to_rank
 from rankwise.graph.query_groups import QueryGroups, check_ids
 from rankwise.parameters import as_generator, check_alphas, check_parameters
-from rankwise.problem import BlockSums, LandmarkSpace, LandmarkSystem
-from rankwise.problem.fold_sums import FoldSum
+from rankwise.problem import (
+    FeatureBasis,
+    FeatureSpace,
+    Fit,
+    LandmarkSpace,
+    LandmarkSystem,
+    Solution,
+)
+from rankwise.problem.blocks import BlockProducts, BlockSums
+from rankwise.progress import progress_bar
 from rankwise.scaling import ColumnStatistics, Scaling
+from rankwise.solvers.shifted_cg import shifted_cg, unsolved_residual
+
+NO_BLOCKS = "There are no blocks of rows to learn from."
+ONCE = (
+    "There are several passes over the blocks, but these allow only one. Pass a list or another "
+    "object that can be iterated repeatedly, or, for a ranker on landmarks, pass these as points."
+)
 
 
 class FitBlocksMixin:
@@ -90,7 +105,8 @@ class FitBlocksMixin:
             note_queries(self, groups)
             X = scaled_rows(self, X, groups)
             sums = _on_backend(sums, backend_of(X)).with_block(loss, X, y, qid)
-        self._fit_sums(sums, X)
+        fit_sums(self, sums, X)
+        self.n_queries_ = sums.n_queries
         if not hasattr(self, "block_sums_"):
             warn_of_scales(self, X)
         self.block_sums_ = sums
@@ -130,23 +146,9 @@ class FitBlocksMixin:
         True
         """
         sums, X = sum_blocks(self, blocks, with_folds=self.alpha == "auto")
-        self._fit_sums(sums, X)
+        fit_sums(self, sums, X)
         warn_of_scales(self, X)
         return self
-
-    def _fit_sums(self, sums: BlockSums, X: Any) -> None:
-        """Choose alpha if it is "auto", and solve."""
-        choice = None
-        if self.alpha == "auto":
-            from rankwise.holdout.fold_choice import choose_from_folds  # compiles loops
-
-            choice = choose_from_folds(
-                sums.system, sums.moments, sums.folds, sums.loss, sums.n_rows
-            )
-        alpha = float(self.alpha) if choice is None else choice.alpha
-        self.set_fitted(*only_solution(sums.solve([alpha]), X))
-        self.n_queries_ = sums.n_queries
-        self.set_alpha(alpha, choice, shared_by_choice(self, LandmarkSpace))
 
     def path_blocks(self, blocks: Iterable[Any], alphas: Any = None) -> RegularizationPath:
         """Rankers for many values of alpha, fitted to blocks of rows.
@@ -165,12 +167,159 @@ class FitBlocksMixin:
         given = None if alphas is None else check_alphas(alphas)
         template = clone(self)
         sums, X = sum_blocks(template, blocks)
-        if given is None:
-            from rankwise.holdout.fold_choice import summed_alphas  # compiles loops
+        return path_of_sums(template, sums, given, X)
 
-            given = summed_alphas(sums.system, sums.moments, sums.n_rows)
-        values = given
-        return RegularizationPath.of(values, template, sums.solve(values.tolist()), X)
+
+def fit_sums(ranker: Any, sums: BlockSums, X: Any) -> None:
+    """Fit a ranker to sums over rows, and choose alpha by their folds if it is "auto".
+
+    X are rows on the device of the fitted arrays; None: the host.
+    """
+    choice = None
+    if ranker.alpha == "auto":
+        from rankwise.holdout.fold_choice import choose_from_folds  # compiles loops
+
+        choice = choose_from_folds(sums.system, sums.moments, sums.folds, sums.loss, sums.n_rows)
+    alpha = float(ranker.alpha) if choice is None else choice.alpha
+    ranker.set_fitted(*only_solution(sums.solve([alpha]), X))
+    space = ranker.make_space(ranker.n_features_in_)
+    ranker.set_alpha(alpha, choice, shared_by_choice(ranker, space))
+
+
+def alphas_of_sums(sums: BlockSums) -> Array:
+    """The grid that follows the scale of the data."""
+    from rankwise.holdout.fold_choice import summed_alphas  # compiles loops
+
+    return summed_alphas(sums.system, sums.moments, sums.n_rows)
+
+
+def path_of_sums(
+    template: Any, sums: BlockSums, alphas: Array | None, X: Any
+) -> RegularizationPath:
+    """Rankers for many values of alpha, or a grid of them, from sums over rows."""
+    values = alphas_of_sums(sums) if alphas is None else alphas
+    return RegularizationPath.of(values, template, sums.solve(values.tolist()), X)
+
+
+class StepBlocksMixin:
+    """Adds `fit_blocks` and `path_blocks` to a linear ranker with a loss on pairs."""
+
+    alpha: Any
+    kernel: Any
+    device: Any
+    tol: float
+    max_iter: int
+    n_queries_: int
+    parameters: ClassVar[Any]
+    make_loss: Any
+    set_alpha: Any
+    set_fitted: Any
+
+    def fit_blocks(self, blocks: Iterable[Any]) -> Self:
+        """Fit a linear ranker to rows that do not fit in memory, in blocks of whole queries.
+
+        Conjugate gradients pass over all blocks in every step, as in ``fit`` with
+        ``solver="cg"``, and show their progress. Memory is needed for a block, for some vectors of
+        the number of features, for the set of query ids and, with ``alpha="auto"``, for 10,000 rows
+        that are held out: all folds and alphas share the passes.
+
+        Parameters
+        ----------
+        blocks : iterable
+            Triples (X, y, qid), or objects with these attributes, such as those of
+            `rankwise.data.LetorBlocks`, in NumPy or SciPy arrays. It must allow any number of
+            passes, like a list. All rows of a query must be in the same block.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from rankwise import RankRLS
+        >>> rng = np.random.default_rng(0)
+        >>> X, qid = rng.standard_normal((60, 3)), np.arange(60) // 6
+        >>> y = X[:, 0] + rng.standard_normal(60)
+        >>> halves = [(X[half], y[half], qid[half]) for half in (slice(0, 30), slice(30, 60))]
+        >>> ranker = RankRLS(alpha=1.0).fit_blocks(halves)
+        >>> bool(np.allclose(ranker.coef_, RankRLS(alpha=1.0).fit(X, y, qid=qid).coef_, rtol=1e-4))
+        True
+        """
+        from rankwise.holdout.block_steps import choose_in_blocks  # compiles loops
+
+        products, overview = _overview(self, blocks, with_squares=self.alpha == "auto")
+        choice = None
+        if self.alpha == "auto":
+            choice = choose_in_blocks(products, overview, float(self.tol), self.max_iter)
+        alpha = float(self.alpha) if choice is None else choice.alpha
+        fit = _solve_blocks(self, products, [alpha])
+        self.set_fitted(*only_solution(fit, None))
+        warn_of_steps(self, fit)
+        fitted: Self = self.set_alpha(alpha, choice, shared_by_choice(self, FeatureSpace))
+        return fitted
+
+    def path_blocks(self, blocks: Iterable[Any], alphas: Any = None) -> RegularizationPath:
+        """Rankers for many values of alpha, fitted to blocks of rows in the passes of one.
+
+        Parameters
+        ----------
+        blocks : iterable
+            As for `fit_blocks`.
+        alphas : sequence of float, optional
+            As for `path`.
+
+        Returns
+        -------
+        RegularizationPath
+        """
+        given = None if alphas is None else check_alphas(alphas)
+        template: Any = clone(self)
+        products, overview = _overview(template, blocks, with_squares=given is None)
+        values: Array = overview.alphas() if given is None else given
+        fit = _solve_blocks(template, products, values.tolist())
+        warn_of_steps(template, fit)
+        return RegularizationPath.of(values, template, fit, None)
+
+
+def _overview(
+    ranker: Any, blocks: Iterable[Any], *, with_squares: bool
+) -> tuple[BlockProducts, Any]:
+    """The products of checked blocks, and what a first pass over them finds."""
+    from rankwise.holdout.block_steps import BlockOverview  # compiles loops
+
+    check_parameters(ranker, ranker.parameters)
+    if ranker.kernel != "linear" or ranker.device is not None:
+        raise ParameterError(
+            f'fit_blocks needs kernel="linear" and device=None: got kernel={ranker.kernel!r} and '
+            f"device={ranker.device!r}. SparseRankRLS has other kernels and devices."
+        )
+    checked = CheckedBlocks(ranker, blocks, repeated=True, host_only=True)
+    products = BlockProducts(checked, ranker.make_loss())
+    overview = BlockOverview.of(products, with_squares=with_squares)
+    if overview.n_rows == 0:
+        raise DataError(NO_BLOCKS)
+    ranker.n_queries_ = max(len(overview.names), 1)
+    products.loss.check_learnable(overview.n_pairs, overview.n_rows, ranker.n_queries_)
+    return products, overview
+
+
+def _solve_blocks(ranker: Any, products: BlockProducts, alphas: list[float]) -> Fit:
+    b, tol, done = products.right_hand_side(), float(ranker.tol), 0
+    with progress_bar("Passes over the blocks", ranker.max_iter) as show:
+
+        def apply(P: Array) -> Array:
+            nonlocal done
+            done += 1
+            show(min(done, ranker.max_iter))
+            return products(P)
+
+        found = shifted_cg(apply, b, alphas, tol=tol, max_iter=ranker.max_iter)
+    _, y, _ = next(iter(products.blocks))
+    weights = [w[:, 0] if y.ndim == 1 else w for w in found.solutions]
+    basis = FeatureBasis("cg", found.n_iter)
+    solutions = [Solution(w, 0.0) for w in weights]
+    return Fit(basis, solutions, unsolved_residual(found, tol))
 
 
 def sum_blocks(
@@ -182,12 +331,8 @@ def sum_blocks(
         raise ParameterError(
             'kernel="precomputed" needs all rows at once: use fit, or another kernel.'
         )
-    if not isinstance(blocks, Iterable):
-        raise DataError(f"blocks must be a list of triples (X, y, qid): got {blocks!r}.")
     has_points = ranker.make_space(1).choice.points is not None
-    if iter(blocks) is blocks and (not has_points or ranker.gamma == "scale"):
-        raise _only_once()
-    checked = CheckedBlocks(ranker, blocks)
+    checked = CheckedBlocks(ranker, blocks, repeated=not has_points or ranker.gamma == "scale")
     system = None if has_points else _system_of_blocks(ranker, checked)
     loss, sums, X = ranker.make_loss(), None, None
     low, high = float("inf"), -float("inf")
@@ -200,7 +345,7 @@ def sum_blocks(
         else:
             sums = sums.with_block(loss, X, y, qid)
     if sums is None:
-        raise _no_blocks() if system is None else _only_once()
+        raise DataError(NO_BLOCKS if system is None else ONCE)
     ranker.n_queries_ = sums.n_queries
     sums.check_learnable()
     if low == high:  # a regression, whose labels may be constant within each block
@@ -213,7 +358,7 @@ def _system_of_blocks(ranker: Any, blocks: CheckedBlocks) -> LandmarkSystem:
     rows = ((X, None if qid is None else check_ids(qid, len(y))) for X, y, qid in blocks)
     first = next(rows, None)  # for the number of features
     if first is None:
-        raise _no_blocks()
+        raise DataError(NO_BLOCKS)
     on: Backend = backend_of(first[0])
     space = ranker.make_space(first[0].shape[1])
     given = ((as_given(X), qid) for X, qid in chain([first], rows))
@@ -222,14 +367,22 @@ def _system_of_blocks(ranker: Any, blocks: CheckedBlocks) -> LandmarkSystem:
 
 
 class CheckedBlocks:
-    """Blocks that are validated one by one, and scaled.
+    """Blocks (X, y, qid) that are validated one by one, and scaled.
 
     The first pass resets the ranker and chooses the scaling by the first block. If that needs
-    statistics of all rows, there is a pass over the blocks to collect them.
+    statistics of all rows, there is a pass over the blocks to collect them. `repeated` says whether
+    there are several passes in any case, and `host_only` that tensors are refused.
     """
 
-    def __init__(self, ranker: Any, blocks: Iterable[Any]) -> None:
+    def __init__(
+        self, ranker: Any, blocks: Iterable[Any], *, repeated: bool, host_only: bool = False
+    ) -> None:
+        if not isinstance(blocks, Iterable):
+            raise DataError(f"blocks must be a list of triples (X, y, qid): got {blocks!r}.")
+        if repeated and iter(blocks) is blocks:
+            raise DataError(ONCE)
         self._ranker, self._blocks, self._is_new = ranker, blocks, True
+        self._host_only = host_only
 
     def __iter__(self) -> Iterator[tuple[Any, Array, Any]]:
         ranker = self._ranker
@@ -272,6 +425,11 @@ class CheckedBlocks:
                 )
             if hasattr(X, "shape") and X.shape[0] == 0:
                 continue
+            if self._host_only and is_tensor(X):
+                raise DataError(
+                    "fit_blocks of a linear ranker takes NumPy or SciPy arrays: got tensors. Pass "
+                    "X.cpu().numpy(), or use fit."
+                )
             try:
                 X, y = check_training(self._ranker, X, y, reset=first, min_rows=1)
             except ValueError as error:
@@ -317,23 +475,5 @@ def _check_same_scale(ranker: Any) -> None:
 def _on_backend(sums: BlockSums, on: Backend) -> BlockSums:
     """The sums on the device of the next block; they may come from a file or another device."""
     system = replace(sums.system, factor=moved(sums.system.factor, on))
-    moments = [moved(one, on) for one in sums.moments]
-    folds = sums.folds
-    if folds is not None:
-        folds = [None if fold is None else _moved_fold(fold, on) for fold in folds]
+    moments, folds = moved(sums.moments, on), moved(sums.folds, on)
     return replace(sums, system=system, moments=moments, folds=folds)
-
-
-def _moved_fold(fold: FoldSum, on: Backend) -> FoldSum:
-    return FoldSum([moved(one, on) for one in fold.moments], [on.array(c) for c in fold.squares])
-
-
-def _only_once() -> DataError:
-    return DataError(
-        "Landmarks are chosen in a first pass, but these blocks allow only one pass. Pass a list "
-        "or another object that can be iterated repeatedly, or pass points as landmarks."
-    )
-
-
-def _no_blocks() -> DataError:
-    return DataError("There are no blocks of rows to learn from.")

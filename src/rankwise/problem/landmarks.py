@@ -1,4 +1,4 @@
-"""The landmark parameters of an estimator, and the choice of landmarks."""
+"""Landmarks, and how they are chosen among training rows."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array
 
 from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
+from rankwise.backends.backend import Backend
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph import QueryGroups
@@ -25,9 +26,8 @@ from rankwise.kernels.sampling import (
     random_rows,
     stratified_rows,
 )
-from rankwise.kernels.training import check_precomputed
+from rankwise.kernels.training import check_precomputed, training_kernel
 from rankwise.parameters import Choice, Whole, check_value
-from rankwise.problem import Landmarks
 
 METHODS = ("random", "stratified", "kmeans", "rpcholesky", "leverage")
 DEFAULT_NUMBER = 1000
@@ -45,6 +45,19 @@ def check_for_landmarks(kernel: Any) -> None:
             "landmarks: use a model without landmarks (RankRLS, or n_landmarks=None and "
             f"landmarks=None), or a kernel without WhiteKernel. The kernel is {kernel}."
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Landmarks:
+    """Points, and their row indices in the training data (None if they are other points)."""
+
+    points: Any
+    rows: Index | None
+
+    def kernel_matrix(self, kernel: Kernel, on: Backend) -> Array:
+        """The kernel matrix of the points, on a backend."""
+        points = self.points[:, self.rows] if isinstance(kernel, Precomputed) else self.points
+        return training_kernel(kernel, points if on.is_host else on.array(points))
 
 
 @dataclass(frozen=True)
