@@ -1,46 +1,188 @@
-import numpy as np, pytest
+"""TwoSidedRankRLS against the dense system of all cells, and its hold-outs against refits."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+
+from rankwise.errors import DataError, ParameterError
 from rankwise.two_sided.two_sided_rankrls import TwoSidedRankRLS
-from tests.two_sided.test_table_system import oracle
-rng=np.random.default_rng(1)
-n,m=12,9
-R,C=rng.standard_normal((n,3)),rng.standard_normal((m,4))
-Y=rng.standard_normal((n,m))
-rbf=lambda X,Z,g: np.exp(-g*((X[:,None]-Z[None])**2).sum(2))
-@pytest.mark.parametrize('compare',['columns','rows','all'])
-@pytest.mark.parametrize('missing',[False,True])
-@pytest.mark.parametrize('kind',['linear','rbf','mixed'])
-def test_fit_equals_dense(compare,missing,kind):
-    given=np.ones((n,m),bool)
-    if missing: given=rng.random((n,m))<.7
-    table=np.where(given,Y,np.nan)
-    rk,ck={'linear':('linear','linear'),'rbf':('rbf','rbf'),'mixed':('linear','rbf')}[kind]
-    f=TwoSidedRankRLS(.3,row_kernel=rk,column_kernel=ck,compare=compare,scale=False,tol=1e-12).fit(R,C,table)
-    K=R@R.T if rk=='linear' else rbf(R,R,1/3); G=C@C.T if ck=='linear' else rbf(C,C,1/4)
-    assert_allclose(f.predict(R,C),oracle(K,G,np.nan_to_num(table),given,.3,compare),atol=1e-8)
-@pytest.mark.parametrize('compare',['columns','rows','all'])
-@pytest.mark.parametrize('leave',['rows','columns','both','cells'])
-@pytest.mark.parametrize('kind',['linear','rbf'])
-def test_hold_outs_equal_refits(compare,leave,kind):
-    ranker=TwoSidedRankRLS(.3,row_kernel=kind,column_kernel=kind,compare=compare,scale=False)
-    h=ranker.hold_out(R,C,Y,leave=leave,alphas=[.3])
-    K=R@R.T if kind=='linear' else rbf(R,R,1/3); G=C@C.T if kind=='linear' else rbf(C,C,1/4)
-    for i in range(n):
-        for j in range(m):
-            g=np.ones((n,m),bool)
-            if leave in('rows','both'): g[h.row_fold==h.row_fold[i]]=False
-            if leave in('columns','both'): g[:,h.column_fold==h.column_fold[j]]=False
-            if leave=='cells': g[i,j]=False
-            assert_allclose(h.predictions[0,i,j],oracle(K,G,Y,g,.3,compare)[i,j],atol=1e-8)
-    h.score()
-def test_auto_and_weights():
-    f=TwoSidedRankRLS().fit(R,C,R@rng.standard_normal((3,4))@C.T)
-    assert f.alpha_curve_.score.min()<.2
-    f=TwoSidedRankRLS(row_kernel=['rbf','linear'],row_weights='auto').fit([R,R],C,Y)
-    assert f.row_weights_.sum()==1
-    t=Y.copy(); t[rng.random(t.shape)<.3]=np.nan
-    for new in ('rows','columns','both','cells'):
-        TwoSidedRankRLS(for_new=new).fit(R,C,t)
-    a=TwoSidedRankRLS(.1,row_kernel='rbf',column_kernel='rbf',n_landmarks=(6,5)).fit(R,C,Y); assert a.coef_.shape==(6,5)
-    b=TwoSidedRankRLS(.1,row_kernel='rbf',column_kernel='rbf',n_landmarks=(6,5),tol=1e-12)
-    h=b.hold_out(R,C,Y,leave='rows',alphas=[.1]); assert h.shared==('scaling','landmarks')
+from tests.oracles.two_sided import table_scores
+from tests.strategies import seeds
+
+COMPARE = ["columns", "rows", "all"]
+KERNELS = ["linear", "rbf"]
+
+
+@st.composite
+def tables(draw):
+    """Features of rows and columns, a table of scores with ties, and the parameters of a ranker."""
+    rng = np.random.default_rng(draw(seeds))
+    n, m = draw(st.integers(3, 8)), draw(st.integers(3, 8))
+    R, C = (rng.standard_normal((k, draw(st.integers(1, 10)))) for k in (n, m))
+    Y = rng.integers(0, draw(st.sampled_from([2, 3, 100])), (n, m)).astype(float)
+    Y[0, :2] = Y[:2, 0] = 0.0, 1.0
+    kinds = draw(st.sampled_from(KERNELS)), draw(st.sampled_from(KERNELS))
+    alpha = draw(st.sampled_from([0.01, 0.3, 10.0]))
+    ranker = TwoSidedRankRLS(
+        alpha, row_kernel=kinds[0], column_kernel=kinds[1], scale=False, tol=1e-13,
+        compare=draw(st.sampled_from(COMPARE)),
+    )  # fmt: skip
+    return rng, R, C, Y, ranker
+
+
+def kernel(X, kind):
+    """The kernel matrix with gamma = 1 / n_features."""
+    if kind == "linear":
+        return X @ X.T
+    return np.exp(-((X[:, None] - X) ** 2).sum(axis=2) / X.shape[1])
+
+
+def expected(R, C, Y, known, ranker):
+    K, G = kernel(R, ranker.row_kernel), kernel(C, ranker.column_kernel)
+    return table_scores(K, G, Y, known, ranker.alpha, ranker.compare, ranker.ties)
+
+
+@given(tables())
+@settings(max_examples=40)
+def test_complete_tables_equal_the_dense_system(table):
+    _, R, C, Y, ranker = table
+    want = expected(R, C, Y, np.ones(Y.shape, bool), ranker)
+    assert_allclose(ranker.fit(R, C, Y).predict(R, C), want, atol=1e-7, rtol=1e-7)
+
+
+@given(tables(), st.sampled_from(["include", "exclude"]))
+@settings(max_examples=40)
+def test_given_cells_equal_the_dense_system(table, ties):
+    rng, R, C, Y, ranker = table
+    known = rng.random(Y.shape) < 0.7
+    known[:2, 0] = known[0, :2] = True
+    known[2, 2] = False
+    ranker.set_params(ties=ties).fit(R, C, np.where(known, Y, np.nan))
+    assert ranker.solver_ == "cg"
+    assert_allclose(ranker.predict(R, C), expected(R, C, Y, known, ranker), atol=1e-6, rtol=1e-6)
+
+
+@given(tables(), st.sampled_from(["rows", "columns", "both", "cells"]))
+@settings(max_examples=60)
+def test_hold_outs_equal_refits(table, leave):
+    _, R, C, Y, ranker = table
+    held = ranker.hold_out(R, C, Y, leave=leave, alphas=[ranker.alpha])
+    assert held.exact
+    for i, j in [(0, 0), (1, 2), (2, 1)]:
+        known = np.ones(Y.shape, bool)
+        if leave in ("rows", "both"):
+            known[held.row_fold == held.row_fold[i]] = False
+        if leave in ("columns", "both"):
+            known[:, held.column_fold == held.column_fold[j]] = False
+        if leave == "cells":
+            known[i, j] = False
+        want = expected(R, C, Y, known, ranker)[i, j]
+        assert_allclose(held.predictions[0, i, j], want, atol=1e-6, rtol=1e-6)
+
+
+@pytest.fixture
+def drugs():
+    """Rows, columns and a table of scores that their features explain."""
+    rng = np.random.default_rng(0)
+    R, C = rng.standard_normal((20, 3)), rng.standard_normal((15, 4))
+    return R, C, R @ rng.standard_normal((3, 4)) @ C.T
+
+
+def test_new_rows_and_columns(drugs):
+    R, C, Y = drugs
+    ranker = TwoSidedRankRLS(1e-3).fit(R[:15], C[:10], Y[:15, :10])
+    scores = ranker.predict(R[15:], C[10:])
+    differences = scores - scores.mean(axis=1, keepdims=True)
+    want = Y[15:, 10:] - Y[15:, 10:].mean(axis=1, keepdims=True)
+    assert_allclose(differences, want, atol=0.05)
+    best, top = ranker.rank(R[15], C, k=3)
+    assert_allclose(top, np.sort(ranker.predict(R[15:16], C)[0])[::-1][:3])
+    assert_allclose(top, ranker.predict(R[15:16], C)[0, best])
+
+
+@pytest.mark.parametrize("for_new", ["rows", "columns", "both", "cells"])
+def test_alpha_is_chosen_by_what_will_be_new(drugs, for_new):
+    R, C, Y = drugs
+    ranker = TwoSidedRankRLS(for_new=for_new).fit(R, C, Y)
+    held = ranker.hold_out(R, C, Y, leave=for_new)
+    assert ranker.alpha_ == held.score().best_alpha
+    assert ranker.alpha_curve_.score.min() < 0.05
+    Y[3, 4] = Y[5, 6] = np.nan
+    assert TwoSidedRankRLS(for_new=for_new).fit(R, C, Y).alpha_curve_.score.min() < 0.1
+
+
+def test_precomputed_sparse_and_landmarks_equal_features(drugs):
+    R, C, Y = drugs
+    plain = TwoSidedRankRLS(0.1, row_kernel="rbf", column_kernel="rbf", scale=False).fit(R, C, Y)
+    K, G = kernel(R, "rbf"), kernel(C, "rbf")
+    given = TwoSidedRankRLS(0.1, row_kernel="precomputed", column_kernel="precomputed")
+    assert_allclose(given.fit(K, G, Y).predict(K, G), plain.predict(R, C), atol=1e-9)
+    sparse = TwoSidedRankRLS(0.1, row_kernel="rbf", column_kernel="rbf", scale=False)
+    sparse.fit(sp.csr_array(R), sp.csr_array(C), Y)
+    assert_allclose(sparse.predict(R, sp.csr_array(C)), plain.predict(R, C), atol=1e-9)
+    few = TwoSidedRankRLS(0.1, row_kernel="rbf", column_kernel="rbf", n_landmarks=(19, 14))
+    few.set_params(scale=False).fit(R, C, Y)
+    assert few.coef_.shape == (19, 14)
+    error = np.abs(few.predict(R, C) - plain.predict(R, C)).max()
+    assert 0 < error < 0.1 * np.ptp(plain.predict(R, C))
+    assert few.hold_out(R, C, Y, alphas=[0.1]).shared == ("landmarks",)
+
+
+def test_weights_of_kernels_are_chosen(drugs):
+    R, C, Y = drugs
+    noise = np.random.default_rng(1).standard_normal((20, 30))
+    ranker = TwoSidedRankRLS(row_kernel=["linear", "linear"], row_weights="auto")
+    assert ranker.fit([R, noise], C, Y).row_weights_[0] >= 0.75
+    assert ranker.fit([noise, R], C, Y).row_weights_[0] <= 0.25
+    ranker.fit([R, noise], C, Y)
+    assert ranker.predict([R, noise], C).shape == Y.shape
+
+
+def test_a_list_of_cells_is_a_table_with_missing_cells(drugs):
+    R, C, Y = drugs
+    cells = np.argwhere(np.random.default_rng(2).random(Y.shape) < 0.5)
+    table = np.full(Y.shape, np.nan)
+    table[tuple(cells.T)] = Y[tuple(cells.T)]
+    one = TwoSidedRankRLS(1.0).fit(R, C, Y[tuple(cells.T)], cells=cells)
+    assert_allclose(one.coef_, TwoSidedRankRLS(1.0).fit(R, C, table).coef_, atol=1e-9)
+
+
+def test_names_are_matched(drugs):
+    R, C, Y = drugs
+    rows, columns = [f"d{k}" for k in range(20)], [f"p{k}" for k in range(15)]
+    frame = pd.DataFrame(Y, rows, columns)
+    named = pd.DataFrame(R, rows), pd.DataFrame(C, columns)
+    shuffled = TwoSidedRankRLS(1.0).fit(*named, frame.iloc[::-1, ::-1])
+    assert_allclose(shuffled.coef_, TwoSidedRankRLS(1.0).fit(R, C, Y).coef_, atol=1e-9)
+    with pytest.raises(DataError, match="no row 'd3'"):
+        TwoSidedRankRLS(1.0).fit(*named, frame.rename(index={"d3": "x"}))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda R, C, Y: (R, C, Y[:-1]), "a row for each of the 20 rows"),
+        (lambda R, C, Y: (np.where(R > 1, np.nan, R), C, Y), "NaN"),
+        (lambda R, C, Y: (R, C, np.where(Y > 2, np.inf, Y)), "finite scores, or NaN"),
+        (lambda R, C, Y: (R, C, np.zeros_like(Y)), "nothing to rank"),
+        (lambda R, C, Y: (R[:1], C[:1], Y[:1, :1]), "nothing to rank"),
+    ],
+)
+def test_bad_input_is_refused_in_words(drugs, change, words):
+    with pytest.raises(DataError, match=words):
+        TwoSidedRankRLS(1.0).fit(*change(*drugs))
+
+
+def test_bad_kernels_are_refused_in_words(drugs):
+    R, C, Y = drugs
+    ranker = TwoSidedRankRLS(1.0, row_kernel="precomputed")
+    with pytest.raises(DataError, match="must be square"):
+        ranker.fit(R, C, Y)
+    with pytest.raises(DataError, match="not positive semidefinite"):
+        ranker.fit(-np.eye(20) - R @ R.T, C, Y)
+    with pytest.raises(ParameterError, match="below the rounding errors"):
+        ranker.set_params(alpha=1e-30).fit(R @ R.T, C, Y)

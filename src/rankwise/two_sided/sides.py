@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
@@ -31,6 +32,9 @@ class View:
     n_features : int
     mean, deviation : ndarray of shape (n_features,), or None
         Features are standardized by these. None: they are not.
+    constant : bool
+        Whether a feature of ones is appended, for the linear kernel of standardized features. With
+        it on the rows, columns may be better than others in every row.
     """
 
     kernel: Kernel
@@ -38,14 +42,16 @@ class View:
     n_features: int
     mean: Array | None
     deviation: Array | None
+    constant: bool = False
 
     def scaled(self, X: Any) -> Any:
         """Standardized features; sparse ones are only divided."""
         if self.deviation is None:
             return X
+        ones = np.ones((X.shape[0], int(self.constant)))
         if is_sparse(X):
-            return X.multiply(1.0 / self.deviation).tocsr()
-        return (X - self.mean) / self.deviation
+            return sp.hstack((X.multiply(1.0 / self.deviation), ones), format="csr")
+        return np.hstack(((X - self.mean) / self.deviation, ones))
 
     def values(self, X: Any, columns: Index) -> Array:
         """Kernel values of new objects with the points."""
@@ -103,7 +109,9 @@ class TableSide:
         if self.linear:
             scaled = self.views[0].scaled(given[0])
             return np.asarray(scaled.toarray() if is_sparse(scaled) else scaled, dtype=np.float64)
-        parts = [view.values(one, self.columns) for view, one in zip(self.views, given, strict=True)]
+        parts = [
+            view.values(one, self.columns) for view, one in zip(self.views, given, strict=True)
+        ]
         return np.asarray(np.tensordot(self.weights, parts, axes=1))
 
 
@@ -182,8 +190,8 @@ def training_side(
     given = list(X) if several else [X]
     if len(given) != len(kernels):
         raise DataError(
-            f"{name}_kernel has {len(kernels)} kernels, so there must be as many arrays of {name}s: "
-            f"got {len(given)}."
+            f"{name}_kernel has {len(kernels)} kernels: there must be as many arrays of {name}s, "
+            f"and there are {len(given)}."
         )
     names = next((list(one.index) for one in given if _has_names(one)), None)
     checked = [check_values(one, name) for one in given]
@@ -203,7 +211,7 @@ def training_side(
     first = views[0].kernel
     is_linear = len(views) == 1 and isinstance(first, NamedKernel) and first.name == "linear"
     n_landmarks = None if n_landmarks is None or n_landmarks >= n else n_landmarks
-    linear = is_linear and n_landmarks is None and views[0].n_features <= n
+    linear = is_linear and n_landmarks is None and scaled[0].shape[1] <= n
     everything = np.arange(n)
     side = TableSide(name, views, shares, everything, linear, names)
     if linear:
@@ -250,4 +258,4 @@ def _view(X: Any, kernel: Any, gamma: Any, scale: bool) -> View:
         made: Any = clone(kernel) if takes_arrays else PairFunction(kernel)
     else:
         made = NamedKernel(kernel, gamma=1.0 / X.shape[1] if gamma is None else float(gamma))
-    return View(made, X[:0], X.shape[1], mean, deviation)
+    return View(made, X[:0], X.shape[1], mean, deviation, scale and kernel == "linear")

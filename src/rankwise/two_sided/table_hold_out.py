@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index
-from rankwise.backends.dispatch import backend_of
 from rankwise.holdout.held_out_scores import HeldOutScores, score_predictions
 from rankwise.two_sided.sides import TrainingSide
 from rankwise.two_sided.table_system import TableSystem
@@ -158,16 +157,18 @@ class TableProblem:
         if self.compare != "all":
             return np.stack([system.hold_out_cells(self.Y, alpha) for alpha in alphas])
         ones = np.ones_like(self.Y)
-        return np.stack([
-            _with_offset(
-                system,
-                self.Y,
-                alpha,
-                system.hold_out_cells(self.Y, alpha),
-                system.hold_out_cells(ones, alpha),
-            )
-            for alpha in alphas
-        ])
+        return np.stack(
+            [
+                _with_offset(
+                    system,
+                    self.Y,
+                    alpha,
+                    system.hold_out_cells(self.Y, alpha),
+                    system.hold_out_cells(ones, alpha),
+                )
+                for alpha in alphas
+            ]
+        )
 
     def without_both(
         self, alphas: Array, row_folds: Sequence[Index], column_folds: Sequence[Index]
@@ -229,9 +230,7 @@ def _offsets(
     return offset
 
 
-def _with_offset(
-    system: TableSystem, Y: Array, alpha: float, own: Array, own_ones: Array
-) -> Array:
+def _with_offset(system: TableSystem, Y: Array, alpha: float, own: Array, own_ones: Array) -> Array:
     """Held-out scores of single cells, with the offset of the fit without each cell."""
     A, s = system.coefficients(Y, alpha), system.coefficients(np.ones_like(Y), alpha)
     offset = (A.sum() - s * (Y - own)) / (s.sum() - s * (1.0 - own_ones))

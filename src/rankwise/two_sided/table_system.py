@@ -1,4 +1,4 @@
-"""Least squares on the cells of a complete table, with a kernel for its rows and one for its columns.
+"""Least squares on the cells of a complete table, with a kernel on each side.
 
 For kernel matrices K of the rows and G of the columns, scores F = K A G minimize
 
@@ -27,7 +27,9 @@ from rankwise.backends.arrays import Array, Index
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, ParameterError
 
-NEGATIVE = 1e-9  # of the largest eigenvalue: below minus this, a kernel is not positive semidefinite
+NEGATIVE = (
+    1e-9  # of the largest eigenvalue: below minus this, a kernel is not positive semidefinite
+)
 ROUNDING = 1e-14  # of the largest product of eigenvalues: an alpha below it is lost in rounding
 BLOCK_BYTES = 64 * 2**20  # of the systems of a fold that are solved at a time
 
@@ -167,8 +169,8 @@ class TableSystem:
         """W_kl = 1 / (s_k t_l + alpha)."""
         if alpha <= ROUNDING * self.scale:
             raise ParameterError(
-                f"alpha={alpha:g} is below the rounding errors of these kernels: use an alpha above "
-                f"{ROUNDING * self.scale:.1g}."
+                f"alpha={alpha:g} is below the rounding errors of these kernels: use an alpha "
+                f"above {ROUNDING * self.scale:.1g}."
             )
         return 1.0 / (self.rows.values[:, None] * self.columns.values[None] + alpha)
 

@@ -1,4 +1,4 @@
-"""TwoSidedRankRLS: rank the cells of a table, with a kernel for its rows and one for its columns."""
+"""TwoSidedRankRLS: rank the cells of a table, with a kernel on each side."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.errors import DataError, ParameterError, warn
 from rankwise.graph import PreferenceGraph
-from rankwise.kernels import KERNELS
 from rankwise.parameters import (
     AnyOf,
     Choice,
@@ -76,7 +75,9 @@ class TwoSidedRankRLS(BaseEstimator):
     ties : {"include", "exclude"}, default="include"
         Whether pairs of cells with equal scores count.
     scale : bool, default=True
-        Whether to standardize features. Precomputed kernels are taken as they are.
+        Whether to standardize features; sparse ones are only divided. For a linear kernel, a
+        feature of ones is then appended, such that a column may be better than another in every
+        row. Precomputed kernels are taken as they are.
     n_landmarks : int, pair of int or None, default=None
         Approximate the kernel of each side by this many random landmarks; a pair is for rows and
         columns. None: none.
@@ -332,9 +333,7 @@ class TwoSidedRankRLS(BaseEstimator):
         i, j = np.nonzero(np.isfinite(table))
         y = table[i, j]
         qid = competing(i, j, self.compare)
-        graph = PreferenceGraph.from_scores(
-            y, qid, n_rows=len(y), ties=self.ties, weighting="rows"
-        )
+        graph = PreferenceGraph.from_scores(y, qid, n_rows=len(y), ties=self.ties, weighting="rows")
         if not graph.n_pairs:
             raise DataError(
                 f"No two cells that compete have different scores (compare={self.compare!r}): "
@@ -359,9 +358,7 @@ class TwoSidedRankRLS(BaseEstimator):
         self.solver_, self.n_iter_ = "cg", found.n_iter
         return self._set_fitted(rows, columns, A, float(alpha))
 
-    def _choose_by_refits(
-        self, rows: TrainingSide, columns: TrainingSide, table: Array
-    ) -> float:
+    def _choose_by_refits(self, rows: TrainingSide, columns: TrainingSide, table: Array) -> float:
         """Alpha by folds of what will be new, each fitted without it."""
         n, m = table.shape
         rng = as_generator(self.random_state)
@@ -476,7 +473,9 @@ def _simplex(weights: Any, side: TrainingSide) -> list[Any]:
     if not isinstance(weights, str) or n == 1:
         return [side.side.weights]
     return [
-        np.array(parts) / STEPS for parts in product(range(STEPS + 1), repeat=n) if sum(parts) == STEPS
+        np.array(parts) / STEPS
+        for parts in product(range(STEPS + 1), repeat=n)
+        if sum(parts) == STEPS
     ]
 
 
@@ -505,7 +504,9 @@ def check_table(Y: Any, cells: Any, rows: TrainingSide, columns: TrainingSide) -
         )
     if np.isinf(table).any():
         i, j = np.argwhere(np.isinf(table))[0]
-        raise DataError(f"Y must have finite scores, or NaN: row {i}, column {j} has {table[i, j]}.")
+        raise DataError(
+            f"Y must have finite scores, or NaN: row {i}, column {j} has {table[i, j]}."
+        )
     return table
 
 
@@ -513,8 +514,8 @@ def _table_of_cells(values: Any, cells: Any, n: int, m: int) -> Array:
     where, y = np.asarray(cells), np.asarray(values, dtype=np.float64)
     if where.ndim != 2 or where.shape[1] != 2 or where.dtype.kind not in "iu":
         raise DataError(
-            "cells must have two columns of whole numbers, the row and the column of each cell: got "
-            f"shape {where.shape} of {where.dtype}."
+            "cells must have two columns of whole numbers, the row and the column of each cell: "
+            f"got shape {where.shape} of {where.dtype}."
         )
     if y.shape != (len(where),) or not np.isfinite(y).all():
         raise DataError(f"Y needs a finite score for each of the {len(where)} cells.")
@@ -538,7 +539,8 @@ def _in_order(Y: Any, rows: TableSide, columns: TableSide) -> Any:
         if missing or len(found) != len(side.names):
             what = f"no {side.name} {missing[0]!r}" if missing else "further ones"
             raise DataError(
-                f"The {side.name}s of Y must have the names of the given {side.name}s: it has {what}."
+                f"The {side.name}s of Y must have the names of the given {side.name}s: it has "
+                f"{what}."
             )
         Y = Y.loc[side.names] if axis == "index" else Y[side.names]
     return Y
