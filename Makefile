@@ -52,7 +52,7 @@ $(VENV)/.reproduce: pyproject.toml | $(BIN)/python
 	@touch $@ $(VENV)/.demo
 
 demo: $(VENV)/.demo
-	$(BIN)/rankwise demo --out demo-output
+	$(BIN)/rankwise demo --out demo-output --force
 
 ask-demo: $(VENV)/.ask
 	$(BIN)/rankwise ask --demo

@@ -10,9 +10,8 @@ import numpy as np
 from scipy.stats import kendalltau
 
 from benchmarks.asap import choose_batch
-from rankwise.asking.goals import Goal
+from rankwise.asking.goals import Goal, choose_pairs
 from rankwise.asking.item_model import Comparison, ItemModel
-from rankwise.asking.next_pair import choose_pairs
 from rankwise.asking.session import Session
 
 SLIPS = 0.05

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from benchmarks.harness import Result, best_times, seconds
-from rankwise import KPCRank, SparseRankRLS
+from rankwise import ComponentOptions, KPCRank, SparseRankRLS
 from rankwise.kernels import NamedKernel
 from rankwise.model_selection import component_errors
 from rankwise.solvers.kpca import Count, kernel_components
@@ -93,7 +93,9 @@ def components_and_ridge() -> list[Result]:
     for name, rows, at_most in (("all rows", None, 5.0), (f"r = {LANDMARKS}", chosen, np.inf)):
         one = KPCRank(SEARCH_COMPONENTS, landmarks=rows, scale=None)
         every = KPCRank(
-            cv="leave_query_out", max_components=SEARCH_COMPONENTS, landmarks=rows, scale=None
+            landmarks=rows,
+            scale=None,
+            options=ComponentOptions(cv="leave_query_out", max_components=SEARCH_COMPONENTS),
         )
         ours, peer = best_times(
             lambda every=every: component_errors(every, X, y, qid=qid, alphas=alphas),

@@ -10,8 +10,8 @@ from scipy.linalg.blas import dgemm
 from benchmarks.bench_holdout import factor_and_invert, positive_definite, problem
 from benchmarks.harness import Result, best_times, extra_memory, megabytes, seconds
 from rankwise import RLS, RankRLS
-from rankwise.holdout.hat import DenseHat, FeatureHat, Hat
 from rankwise.holdout.pair_differences import add_losses, block_differences
+from rankwise.holdout.pair_systems import DenseP, Laplacian, LowRankP, centred
 from rankwise.model_selection import leave_pair_out, permutation_test
 
 
@@ -39,20 +39,23 @@ def pairs_dual() -> list[Result]:
 
 
 def after_the_factorization() -> list[Result]:
-    """All pairs given H (a matrix, or few features): quadratic in rows, linear in outputs."""
+    """All pairs given P (a matrix, or few features): quadratic in rows, linear in outputs."""
     m, n, n_outputs = 2000, 50, 20
     X, y, _ = problem(2 * m, n)
     Y = y[:m, None] + np.random.default_rng(0).standard_normal((m, n_outputs))
-    hats: dict[str, tuple[Hat, Hat]] = {
-        "a matrix": (DenseHat.of(X[:m] @ X[:m].T, 1.0), DenseHat.of(X @ X.T, 1.0)),
-        f"{n} features": (FeatureHat.of(X[:m], 1.0), FeatureHat.of(X, 1.0)),
+    sizes = [(Laplacian.of_all_pairs(k, 1), X[:k]) for k in (m, 2 * m)]
+    systems: dict[str, list[DenseP | LowRankP]] = {
+        "a matrix": [DenseP.of(centred(F @ F.T), laplacian, 1.0) for laplacian, F in sizes],
+        f"{n} features": [
+            LowRankP.of(F - F.mean(axis=0), laplacian, 1.0) for laplacian, F in sizes
+        ],
     }
     results = []
-    for name, (small, large) in hats.items():
+    for name, (small, large) in systems.items():
         one, twice, many = best_times(
-            lambda hat=small: all_pairs(hat, y[:m, None]),
-            lambda hat=large: all_pairs(hat, y[:, None]),
-            lambda hat=small: all_pairs(hat, Y),
+            lambda P=small: all_pairs(P, y[:m, None]),
+            lambda P=large: all_pairs(P, y[:, None]),
+            lambda P=small: all_pairs(P, Y),
         )
         peer = f"{m} rows, one output: {seconds(one)}"
         stage = f"all pairs after the factorization, {name}"
@@ -65,14 +68,13 @@ def after_the_factorization() -> list[Result]:
     return results
 
 
-def all_pairs(hat: Hat, y: Any) -> None:
-    """The losses of all pairs, from a hat matrix."""
+def all_pairs(P: DenseP | LowRankP, y: Any) -> None:
+    """The losses of all pairs, from P."""
     y = y - y.mean(axis=0)
-    (f, r), diagonal = hat.fit(y), hat.diagonal
+    a, diagonal = P.times(y), P.diagonal
     loss, compared = np.zeros((2, *y.shape))
-    for start, M in hat.blocks():
-        block = block_differences(M, hat.is_hat, hat.n, start, diagonal, f, r)
-        add_losses(*block, y, loss, compared)
+    for start, rows in P.blocks():
+        add_losses(*block_differences(rows, start, diagonal, y, a), y, loss, compared)
 
 
 def pairs_of_many_levels() -> list[Result]:

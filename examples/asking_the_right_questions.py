@@ -3,16 +3,16 @@ Asking the right questions
 ==========================
 
 Which of two drafts is better? People answer such questions more reliably than "how good is this
-one, from 1 to 10", but every answer costs time. A ``PairwiseGP`` knows what it does not know, and
-chooses the next pair so that its answer says as much as possible. This example compares such
-questions with random ones.
+one, from 1 to 10", but every answer costs time. A ``PairwiseGP`` estimates its uncertainty, and
+chooses the pair whose answer carries most information. This example compares such questions with
+random ones.
 """
 
 # %%
 # The drafts
 # ----------
-# Twenty drafts have two known features. Answers are noisy: the better draft wins most of the time,
-# the more often, the better it is.
+# Twenty drafts have two known features. Answers are noisy. The better draft wins most of the time,
+# and more often if the difference is large.
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Matern
@@ -58,7 +58,8 @@ def run(strategy, seed):
 # %%
 # Chosen or random?
 # -----------------
-# ``suggest_pair`` chooses the pair, ``tell`` adds the answer. The curves are means of three runs.
+# ``suggest_pair`` chooses the pair, and ``tell`` adds the answer. The curves are
+# means of three runs.
 
 curves = {}
 for strategy in ("chosen", "random"):
@@ -83,8 +84,8 @@ ax
 # %%
 # What was asked
 # --------------
-# Each line is a question. Most of them are between drafts of different regions, whose order nothing
-# else tells.
+# Each line is a question. Most of them compare drafts of different regions, whose order does not
+# follow from other answers.
 
 ax = plot_comparisons(asked, scores=gp.predict(X))
 ax
@@ -92,7 +93,8 @@ ax
 # %%
 # What is known
 # -------------
-# The best drafts with 95% intervals. The numbers on the right are the ranks that remain possible.
+# The plot shows the best drafts with 95% intervals. The numbers on the right are the ranks that
+# remain possible.
 
 ax = plot_item_ranking(gp, X, names=names, top=12)
 ax

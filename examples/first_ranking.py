@@ -3,15 +3,15 @@ A first ranking
 ===============
 
 A shop shows twelve products for each search. People have graded how well each product fits, from 0
-(not at all) to 3 (exactly). This example learns to rank the products of new searches, looks at how
-good the ranking is, and at what it depends on.
+(not at all) to 3 (exactly). This example learns to rank the products of new searches, evaluates the
+ranking, and shows which features it depends on.
 """
 
 # %%
 # The data
 # --------
-# Every row is a product that was found by a search. ``X`` has its features, ``y`` its grade, and
-# ``qid`` says which search found it. Only rows of the same search are compared with each other.
+# Every row is a product that was found by a search. ``X`` holds its features, ``y`` its grade, and
+# ``qid`` the number of the search. Only rows of the same search are compared with each other.
 
 from rankwise import RankRLS
 from rankwise.data import make_ranking
@@ -27,8 +27,8 @@ print(data)
 # %%
 # A ranker
 # --------
-# Whole searches are kept for the test: new searches are what the ranker is for.
-# ``RankRLS`` needs no settings. It chooses its regularization strength, alpha, by
+# Whole searches are kept for the test, because the ranker will be used on new searches.
+# ``RankRLS`` needs no settings. It chooses the strength of its regularization, alpha, by
 # predicting each training search with a ranker that was trained on the others.
 
 train = data.qid < 100
@@ -46,7 +46,7 @@ ax
 # %%
 # How good is it?
 # ---------------
-# Scores have no unit: a product with a higher score is shown first. NDCG@10 is 1 if the first ten
+# Scores have no unit. A product with a higher score is shown first. NDCG@10 is 1 if the first ten
 # products are in the best possible order.
 
 scores = ranker.predict(data.X[test])

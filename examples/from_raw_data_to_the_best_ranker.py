@@ -2,10 +2,10 @@
 From raw data to the best ranker
 ================================
 
-Raw features with very different scales, graded labels, and a score that is neither linear nor a sum
-of functions of single features: what happens with a ranker out of the box, and what
-``AutoRanker`` makes of it. The estimate for new queries is compared with the score on
-queries that were never used. With ``--quick``, there are fewer queries.
+The features of this example have very different scales, the labels are grades, and the true score
+is neither linear nor a sum of functions of single features. The example fits a ranker out of the
+box and an ``AutoRanker``. It compares the estimate for new queries with the score on queries that
+were never used. With ``--quick``, there are fewer queries.
 """
 
 import sys
@@ -28,7 +28,7 @@ train = qid < n_queries
 # %%
 # All candidates
 # --------------
-# Each ranker is judged by exact hold-outs of whole queries, at many alphas.
+# Each ranker is evaluated by exact hold-outs of whole queries, at many alphas.
 
 auto = AutoRanker(random_state=0).fit(X[train], y[train], qid=qid[train])
 print(auto.results_)
@@ -54,8 +54,9 @@ print(f"on new queries: {found:.4f}; RankRLS alone has {plain:.4f}")
 # %%
 # Held-out scores
 # ---------------
-# Single rankers at their best, with the standard errors of their differences from the best one. The
-# dashed line is the honest estimate of the mean of the best.
+# The plot shows single rankers at their best alpha, with the standard errors of their differences
+# from the best one. The dashed line is the estimate for the mean of the best, in which every query
+# is scored by a choice that the other queries made.
 
 results = auto.results_
 best = results.best_trials

@@ -2,16 +2,16 @@
 From training to production
 ===========================
 
-A ranker that was trained in Python serves searches in another system. The classic mistake: features
-are scaled in one place and not in the other, and nobody notices. This example saves a model,
-exports it to Elasticsearch, and checks that both rank the same.
+A ranker that was trained in Python serves searches in another system. A classic mistake is to scale
+features in one place and not in the other, and nobody notices. This example saves a model, exports
+it to Elasticsearch, and checks that both rank the same.
 """
 
 # %%
 # Training
 # --------
-# Films with a text match, votes and a year, on very different scales. The scaler is a part of the
-# model.
+# The rows are films with a text match, votes and a year, on very different scales. The scaler is a
+# part of the model.
 
 import json
 import tempfile
@@ -40,7 +40,7 @@ print(f"NDCG@10 of new searches: {ndcg(data.y[test], ours, data.qid[test], k=10)
 # %%
 # A model file
 # ------------
-# Model files hold names, numbers and arrays, and no pickle: reading one does not run code from it.
+# Model files hold names, numbers and arrays, and no pickle. Reading one does not run code from it.
 
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder, "films.rankwise")
@@ -73,8 +73,8 @@ ax
 # %%
 # The classic mistake
 # -------------------
-# Weights of scaled features, applied to features as they are. The votes alone decide, and the order
-# is wrong.
+# Here the weights of scaled features are applied to features as they are. The votes alone decide,
+# and the order is wrong.
 
 wrong = X[test] @ model[-1].coef_
 (ax,) = new_axes(size=(5.6, 4.2))
@@ -86,7 +86,7 @@ ax
 # What an engine cannot express
 # -----------------------------
 # A kernel is not linear, and the export is refused with the reason. ``distil`` fits a linear ranker
-# to the scores of the model, and says what this costs.
+# to the scores of the model, and measures how much worse it ranks.
 
 kernel = SparseRankRLS(n_landmarks=100, scale="standard", random_state=0)
 kernel.fit(X[train], data.y[train], qid=data.qid[train])

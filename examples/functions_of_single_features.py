@@ -4,14 +4,14 @@ Functions of single features
 
 Not every feature is "the more, the better". A flat should be neither too small nor too large, and
 beyond some point a lower price makes people suspicious. ``AdditiveRankRLS`` learns a function of
-each feature, which can be drawn, and ranks by their sum. It has the exact hold-outs of the linear
+each feature, which can be drawn, and ranks by their sum. Its hold-outs are exact, as for the linear
 ranker.
 """
 
 # %%
 # The data
 # --------
-# Flats of 150 searches, with grades from 0 to 4.
+# The rows are flats of 150 searches, with grades from 0 to 4.
 
 import numpy as np
 
@@ -56,7 +56,7 @@ ax
 # %%
 # The functions
 # -------------
-# Blue: what was learned. Grey: the truth, in units of grades, moved to the same mean.
+# Blue curves were learned. Grey curves are the truth, in units of grades, moved to the same mean.
 
 axes = new_axes(3, size=(5.6, 2.3))
 curves = rankers["curves"]

@@ -2,9 +2,9 @@
 How sure is the AUC of forty patients?
 ======================================
 
-Leave-pair-out gives an almost unbiased AUC for a small sample. This example asks the three
-questions that follow: is it better than chance, how sure is it, and what if features were chosen on
-the same patients? With ``--quick``, fewer permutations are drawn.
+Leave-pair-out estimates the AUC of a small sample almost without bias. Three questions follow. Is
+it better than chance? How sure is it? What if features were chosen on the same patients? With
+``--quick``, fewer permutations are drawn.
 """
 
 import sys
@@ -33,14 +33,15 @@ X, y = data.X[rows][:, [4, 8, 9]], data.y[rows].astype(float)  # three weak feat
 # %%
 # An interval
 # -----------
-# Forty patients leave much room.
+# With forty patients, the interval is wide.
 
 ranker = RankRLS(scale="standard")
 interval = auc_interval(ranker, X, y)
 print(interval)
 
 # %%
-# The ROC curve of held-out pairs: the score of a patient is the share of its pairs that it wins.
+# The plot shows the ROC curve of held-out pairs. The score of a patient is the share of its pairs
+# that it wins.
 
 chosen = RankRLS(interval.alpha, scale="standard")
 ax = plot_roc(y, tournament_scores(chosen, X, y))
@@ -49,7 +50,8 @@ ax
 # %%
 # Chance
 # ------
-# The labels are permuted, and all pairs are held out again. Each permutation chooses its own alpha.
+# The labels are permuted, and all pairs are held out again. Alpha is chosen again for
+# each permutation.
 
 test = permutation_test(ranker, X, y, n_permutations=99 if quick else 1000, random_state=0)
 print(test)
@@ -67,7 +69,8 @@ print(auc_difference(ranker, ranker, X, y, X_second=X[:, :2]))
 # A choice on the same patients
 # -----------------------------
 # Of 300 random numbers for each patient, ten that look useful are chosen. Without nesting, the AUC
-# is that of a discovery. With it, it is that of a coin, give or take: 40 patients are few.
+# looks like a discovery. With nesting, it is near the AUC of a coin, as far as 40 patients can
+# tell.
 
 noise = np.random.default_rng(1).standard_normal((40, 300))
 pipeline = make_pipeline(SelectKBest(k=10), RankRLS(scale="standard"))

@@ -2,9 +2,9 @@
 Is the difference real?
 =======================
 
-One ranker has an NDCG@10 of 0.85, the other 0.83. Is the first one better, or was it luck? The two
-means say little, because queries differ far more than rankers do. The differences on the same
-queries say much more.
+One ranker reaches an NDCG@10 of 0.85, the other 0.83. Is the first one better, or was it luck? The
+two means do not tell, because queries differ far more than rankers do. The differences on the same
+queries are much more precise.
 """
 
 # %%
@@ -69,7 +69,7 @@ ax
 # %%
 # Why pairing helps
 # -----------------
-# Each dot is a query. What is hard for one ranker is hard for the other: the dots lie along the
+# Each dot is a query. What is hard for one ranker is hard for the other. The dots lie along the
 # diagonal, and their distance from it is much smaller than their spread along it.
 
 spread = [values[name].std(ddof=1) for name in ("RankRLS", "RLS")]

@@ -2,16 +2,16 @@
 Kernels on landmarks
 ====================
 
-A linear ranker can say "the more, the better". Here the best rows lie on six hills, which no linear
-score can describe. A kernel can, but a kernel on all 20,000 rows would need a matrix of 400 million
-numbers. ``SparseRankRLS`` places the kernel at some of the rows, the landmarks, and
-still learns from the pairs of all rows.
+A linear ranker can learn "the more, the better". Here the best rows lie on six hills, which no
+linear score can describe. A kernel can, but a kernel on all 20,000 rows would need a matrix of 400
+million numbers. ``SparseRankRLS`` places the kernel at some of the rows, the landmarks, and still
+learns from the pairs of all rows.
 """
 
 # %%
 # The data
 # --------
-# 1,000 queries of 20 rows with two features, and labels with noise.
+# There are 1,000 queries of 20 rows with two features, and labels with noise.
 
 import time
 
@@ -42,7 +42,7 @@ best_order = quality(new)
 # %%
 # What is learned
 # ---------------
-# With a hundred landmarks (dots), the score has all six hills. The loss is that of all 190,000
+# With a hundred landmarks (dots), the score shows all six hills. The loss counts all 190,000
 # pairs.
 
 ranker = SparseRankRLS(n_landmarks=100, gamma=2.0, random_state=0).fit(X, y, qid=qid)

@@ -1,10 +1,10 @@
 """
-A leaderboard that says what it does not know
-=============================================
+A leaderboard that shows what it does not know
+==============================================
 
-Visitors of a page compare answers of language models. Their votes depend on each other, and longer
-answers win more often. This example rates the models with the style held fixed, shows which of them
-can be told apart, and how far intervals fall short if sessions are ignored.
+Visitors of a page compare responses of language models. Their verdicts depend on each other, and
+longer responses win more often. This example rates the models with the style held fixed. It shows
+which models can be told apart, and how far intervals fall short if sessions are ignored.
 
 The battles are generated, so that the truth is known. With ``--quick``, there are fewer.
 """
@@ -20,7 +20,7 @@ from rankwise.data import make_battles
 # %%
 # The battles
 # -----------
-# Sessions have five votes on average, most of them on the same two models.
+# Sessions contain five battles on average, most of them between the same two models.
 
 quick = "--quick" in sys.argv
 made = make_battles(
@@ -33,7 +33,7 @@ print(battles)
 # Ratings with clustered intervals
 # --------------------------------
 # Models of a group cannot be told apart from the first one of the group. The effect of the style is
-# not shrunk; the true one is 0.183. One interval in twenty does not hold the truth.
+# not shrunk, and its true value is 0.183. One interval in twenty does not contain the truth.
 
 board = Leaderboard().fit(battles)
 print(board.standings())
@@ -51,7 +51,7 @@ ax
 # %%
 # What if sessions are ignored?
 # -----------------------------
-# The ratings are the same, but intervals are too short: fewer of them hold the true rating.
+# The ratings are the same, but intervals are too short, and fewer of them contain the true rating.
 
 alone = Leaderboard().fit(replace(battles, groups=None))
 for name, fitted in (("clustered", board), ("as if independent", alone)):
@@ -66,7 +66,7 @@ for name, fitted in (("clustered", board), ("as if independent", alone)):
 # Too many models look settled:
 
 ax = alone.plot()
-ax.set_title("as if votes were independent")
+ax.set_title("as if battles were independent")
 ax
 
 # %%

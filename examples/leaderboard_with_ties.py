@@ -3,8 +3,8 @@ Ties, and ranks that remain open
 ================================
 
 Eight chess programs play a tournament, and a third of the games are drawn. A draw is not half a win
-and half a loss: it says that the two are close. ``Leaderboard`` models draws, and gives intervals
-of ratings and of ranks, so that a table does not promise more than the games tell.
+and half a loss. It shows that the two are close. ``Leaderboard`` models draws, and computes
+intervals of ratings and of ranks, so that a table does not promise more than the games tell.
 """
 
 # %%
@@ -54,7 +54,7 @@ ax
 # %%
 # Who beats whom
 # --------------
-# Shares of points; a draw is half a point.
+# The matrix shows shares of points. A draw is half a point.
 
 shares = [
     [float("nan") if a == b else board.predict_proba([a], [b])[0] @ [1, 0, 0.5] for b in order]
@@ -67,8 +67,8 @@ ax
 # %%
 # Does the model of draws fit?
 # ----------------------------
-# Close programs draw more often. Each dot is a pair of programs, larger if they played more games;
-# the line is the model.
+# Close programs draw more often. Each dot is a pair of programs, larger if they played more games.
+# The line is the model.
 
 table = board.shares()
 ratings = dict(zip(board.items_, board.ratings_, strict=True))
@@ -83,8 +83,8 @@ ax
 # %%
 # Draws as half a win
 # -------------------
-# ``ties="half"`` is what many tables do. The order hardly changes, but there is no probability of a
-# draw, and log-odds of points are smaller than those of won games.
+# Many tables count a draw as half a win, as ``ties="half"`` does. The order hardly changes, but
+# there is no probability of a draw, and log-odds of points are smaller than log-odds of won games.
 
 half = Leaderboard(ties="half").fit(games)
 print("program  with draws  as half wins   truth")

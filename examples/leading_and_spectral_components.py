@@ -2,16 +2,16 @@
 Leading and spectral components
 ===============================
 
-``KPCRank(selection="leading")`` projects on the p kernel components of largest variance, as in
-Theorem 1 of the paper. Section 4.2 of the paper proposes to decompose M = F'LF and to keep the p
-largest eigenvalues instead: ``selection="spectral"``. The two methods differ. L compares only rows
-of the same query, so eigenvectors of M are directions of large variance *within* queries. The
-leading components also represent differences *between* queries.
+``KPCRank`` projects on the p kernel components of largest variance, as in Theorem 1 of the paper.
+Section 4.2 of the paper proposes to decompose M = F'LF and to keep the p largest eigenvalues
+instead: ``ComponentOptions(selection="spectral")``. The two methods differ. L compares only rows of
+the same query, so eigenvectors of M are directions of large variance *within* queries. The leading
+components also represent differences *between* queries.
 
-In this example, each row has features of its own and features of its query, which are irrelevant to
-the order of its rows. If the features of queries vary most, the leading components mostly represent
-these features, and the spectral directions do not. If they vary little, the two methods are
-similar.
+In this example, some features differ between the rows of a query. Others are the same for all rows
+of a query, and so irrelevant to their order. If these features of queries vary most, the leading
+components mostly represent them, and the spectral directions do not. If they vary little, the two
+methods are similar.
 
 With ``--quick``, there are fewer queries.
 """
@@ -20,7 +20,7 @@ import sys
 
 import numpy as np
 
-from rankwise import KPCRank
+from rankwise import ComponentOptions, KPCRank
 from rankwise.metrics import disagreement_error
 from rankwise.plots import new_axes, plot_alpha_path
 
@@ -50,7 +50,9 @@ for ax, spread in zip(axes, (0.5, 3.0), strict=True):
     curves = {}
     print(f"queries vary by {spread:g}:  p   leading  spectral   (error on new queries)")
     for selection in ("leading", "spectral"):
-        ranker = KPCRank(40, selection=selection, gamma=0.02).fit(X, y, qid=qid)
+        ranker = KPCRank(40, gamma=0.02, options=ComponentOptions(selection=selection)).fit(
+            X, y, qid=qid
+        )
         path = ranker.predict_path(new)
         curves[selection] = [disagreement_error(truth, f, new_qid) for f in path.T]
     for p in (1, 2, 5, 10, 20, 40):
@@ -67,5 +69,8 @@ axes[0]
 # -----------
 # Without queries, all rows are compared with each other, and the two methods agree.
 
-one = [KPCRank(5, selection=s, gamma=0.02).fit(X, y).predict(X) for s in ("leading", "spectral")]
+one = [
+    KPCRank(5, gamma=0.02, options=ComponentOptions(selection=s)).fit(X, y).predict(X)
+    for s in ("leading", "spectral")
+]
 print(f"one ranking of all rows: they differ by {np.abs(one[0] - one[1]).max():.0e}")

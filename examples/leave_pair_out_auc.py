@@ -6,7 +6,7 @@ Three microarray studies classify tumours by thousands of genes, with 62, 72 and
 too few for a separate test set. Leave-pair-out holds out every (positive, negative) pair in turn,
 and a ranker that is trained on the other rows predicts which of the two is positive. The share of
 correct predictions is an almost unbiased estimate of the area under the ROC curve (AUC). Refitting
-would take one fit for each of a thousand pairs; the shortcut costs little more than one fit.
+would take one fit for each of a thousand pairs. The shortcut costs little more than one fit.
 
 The data are in the folder ``microarray`` of ``RANKWISE_DATA``. Without it, the example uses every
 ninth row of scikit-learn's breast cancer data. With ``--quick``, fewer pairs are refitted.
@@ -70,8 +70,8 @@ print("\ns.e.: standard error at the best alpha. seconds: all ten alphas.")
 # %%
 # The ROC curves
 # --------------
-# The tournament score of a row is the share of its held-out pairs that it wins. These scores give a
-# ROC curve.
+# The tournament score of a row is the share of its held-out pairs that it wins. These scores draw
+# the ROC curve.
 
 axes = new_axes(2, columns=len(studies), size=(4.2, 3.9))
 for k, (study, (X, y)) in enumerate(studies.items()):
@@ -86,7 +86,7 @@ axes[0]
 # %%
 # Comparison with refits
 # ----------------------
-# One fit for each pair, without its two rows, gives the same predictions and takes much longer.
+# One fit for each pair, without its two rows, predicts the same and takes much longer.
 
 study, (X, y) = next(iter(studies.items()))
 pairs = np.array([(i, j) for i in np.flatnonzero(y == 1) for j in np.flatnonzero(y == 0)])

@@ -2,7 +2,7 @@
 Many sparse features
 ====================
 
-Words, ids and one-hot codes give hundreds of thousands of features, of which each row has a few.
+Words, ids and one-hot codes become hundreds of thousands of features, of which each row has a few.
 The matrix of all pairs of features would not fit in memory. ``RankRLS`` then uses conjugate
 gradients, which need only products with the sparse rows, and fits all values of alpha in one run.
 """
@@ -10,8 +10,8 @@ gradients, which need only products with the sparse rows, and fits all values of
 # %%
 # The data
 # --------
-# 500 queries of 20 texts, each with 30 of 100,000 words. Some words are frequent, most are rare,
-# as in a language.
+# There are 500 queries of 20 texts, each with 30 of 100,000 words. Some words are frequent,
+# and most are rare, as in a language.
 
 import time
 from itertools import pairwise
@@ -66,7 +66,8 @@ print(f"{ndcg(y[test], rng.standard_normal(test.sum()), qid[test], k=10):.3f}")
 # %%
 # Which weights are learned?
 # --------------------------
-# Those of frequent words. A word that occurs once says little, and its weight stays near 0.
+# The weights of frequent words. A word that occurs once carries little information, and its weight
+# stays near 0.
 
 counts = np.bincount(X[train].indices, minlength=n_words)
 edges = [1, 3, 10, 30, 100, 300, 1000]

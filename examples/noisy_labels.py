@@ -16,7 +16,7 @@ held-out queries, checks the choice against labels without noise, and compares i
 
 import numpy as np
 
-from rankwise import KPCRank, RankRLS
+from rankwise import ComponentOptions, KPCRank, RankRLS
 from rankwise.metrics import disagreement_error
 from rankwise.plots import COLORS, INK, MARKERS, new_axes, plot_component_errors, plot_scree
 
@@ -38,15 +38,15 @@ new, _, new_qid, quality = make(300, noise=0.0)
 # %%
 # How many components?
 # --------------------
-# Five folds of whole queries are held out. Their labels are as noisy as the others, so that errors
-# are large; the curve still finds the right region.
+# Five folds of whole queries are held out. Their labels are as noisy as the others, so errors are
+# large. The curve still finds the right region.
 
-ranker = KPCRank(max_components=50).fit(X, y, qid=qid)
+ranker = KPCRank(options=ComponentOptions(max_components=50)).fit(X, y, qid=qid)
 ax = plot_component_errors(ranker.component_errors_)
 ax
 
 # %%
-# The first components have most of the variance.
+# The first components explain most of the variance.
 
 ax = plot_scree(ranker)
 ax
@@ -54,8 +54,8 @@ ax
 # %%
 # Was the choice right?
 # ---------------------
-# ``predict_path`` has the scores for every number of components. On new queries, the true order is
-# known here. With too many components, the ranker follows the noise.
+# ``predict_path`` returns the scores for every number of components. On new queries, the true order
+# is known here. With too many components, the ranker follows the noise.
 
 path = KPCRank(50).fit(X, y, qid=qid).predict_path(new, qid=new_qid)
 errors = [disagreement_error(quality, scores, new_qid) for scores in path.T]
@@ -78,8 +78,8 @@ ax
 # %%
 # More and less noise
 # -------------------
-# Both methods remove noise, by different means: one drops directions, the other shrinks them.
-# Neither is always ahead, and these are means of two samples only: compare both on your data.
+# Both methods remove noise. ``KPCRank`` drops directions, and ``RankRLS`` shrinks them. Neither is
+# always ahead, and these are means of two samples only. Compare both on your data.
 
 levels = (0.5, 1.5, 4.0)
 found = {"KPCRank": [], "RankRLS": []}
@@ -87,7 +87,9 @@ for noise in levels:
     sums = np.zeros(2)
     for _ in range(2):
         X, y, qid, _ = make(60, noise)
-        for k, method in enumerate((KPCRank(max_components=50), RankRLS(kernel="rbf"))):
+        for k, method in enumerate(
+            (KPCRank(options=ComponentOptions(max_components=50)), RankRLS(kernel="rbf"))
+        ):
             scores = method.fit(X, y, qid=qid).predict(new, qid=new_qid)
             sums[k] += disagreement_error(quality, scores, new_qid)
     for k, values in enumerate(found.values()):

@@ -2,15 +2,15 @@
 Pipelines, searches and scikit-learn
 ====================================
 
-Rankers are scikit-learn estimators. This example puts one behind a scaler, searches over its
-parameters in two ways, with exact hold-outs and with scikit-learn's own search, and asks whether
-more labelled queries would help.
+Rankers are scikit-learn estimators. This example puts a ranker behind a scaler, and searches over
+its parameters in two ways: with exact hold-outs, and with scikit-learn's own search. Then it tests
+whether more labelled queries would help.
 """
 
 # %%
 # The data
 # --------
-# Skewed features: their logarithms would be normal.
+# The features are skewed. Their logarithms would be normal.
 
 import time
 
@@ -48,8 +48,8 @@ print(found["ranks"].compare(found["minmax"])["ndcg@10"])
 # %%
 # A search without refits
 # -----------------------
-# ``RankingSearchCV`` holds out every query exactly, without fitting again. The picture
-# has the differences of the candidates from the best, on the same queries: those whose interval
+# ``RankingSearchCV`` holds out every query exactly, without fitting again. The picture shows the
+# differences of the candidates from the best, on the same queries. A candidate whose interval
 # reaches 0 may be as good.
 
 grid = {

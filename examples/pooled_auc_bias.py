@@ -4,12 +4,12 @@ Why pooled cross-validation misleads on small samples
 
 A common estimate of the AUC from 30 rows holds out each row (or each fold), pools the predictions,
 and draws one ROC curve. But the predictions come from different models, and the model depends on
-the row that is held out: without a positive row, the rest has fewer positives, so all predictions
+the row that is held out. Without a positive row, the rest has fewer positives, so all predictions
 of this model are slightly lower. Positives get lower scores *because* they are positive.
 Leave-pair-out compares only predictions of the same model.
 
 This example measures the bias, first without signal, where the true AUC is 0.5, then on real
-patients. With ``--quick``, fewer samples are drawn; ``--full`` draws 1,000.
+patients. With ``--quick``, fewer samples are drawn. ``--full`` draws 1,000.
 """
 
 import sys
@@ -26,7 +26,7 @@ from rankwise.report import Column, Table
 # %%
 # Six estimates of one AUC
 # ------------------------
-# The model is always the same: ridge regression on 0/1 labels. Shuffled folds have a random number
+# The model is always a ridge regression on 0/1 labels. Shuffled folds have a random number
 # of positives, stratified folds have three rows of each class. "averaged" is the mean of the AUC
 # within each fold.
 

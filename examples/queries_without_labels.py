@@ -39,8 +39,8 @@ y[labelled] = quality[labelled] + 0.3 * rng.standard_normal(len(labelled))
 # %%
 # How smooth?
 # -----------
-# ``smoothness`` says how much the connections count; 0 leaves them out. The share of pairs of rows
-# without labels that are in the right order shows what to gain. In practice it is unknown, and
+# ``smoothness`` sets how much the connections count, and 0 leaves them out. The share of pairs of
+# rows without labels that are in the right order shows the gain. In practice it is unknown, and
 # held-out labels choose.
 
 grid = [0.0, 1.0, 10.0, 100.0, 1000.0, 10_000.0]
@@ -66,8 +66,9 @@ ax
 # %%
 # What is learned
 # ---------------
-# Colours are scores, from low (light) to high (dark), of all rows. Circles have labels. Without the
-# connections, scores depend on how near the next circle is; with them, they follow the curves.
+# Colours are scores of all rows, from low (light) to high (dark). Circles are rows with labels.
+# Without the connections, scores depend on how near the next circle is. With them, they follow the
+# curves.
 
 left, right_ax = new_axes(columns=2, size=(3.4, 2.9))
 for ax, smoothness in ((left, 0.0), (right_ax, search.best_params_["smoothness"])):

@@ -28,7 +28,7 @@ from rankwise.report import Column, Table
 # %%
 # The data
 # --------
-# A training query is a row of ``queries``: its first images are the landmarks, and the others are
+# A training query is a row of ``queries``. Its first images are the landmarks, and the others are
 # added from left to right. Queries to choose alpha and to test have 20 images.
 
 quick = "--quick" in sys.argv
@@ -72,7 +72,7 @@ def error(scores, rows):
 # %%
 # The curves
 # ----------
-# alpha is chosen for each point of each curve: the loss is a sum, so the best alpha grows with the
+# alpha is chosen for each point of each curve. The loss is a sum, so the best alpha grows with the
 # number of rows.
 
 errors: dict[tuple[str, int], list[float]] = {}
@@ -123,7 +123,7 @@ print(Table(columns, tuple(table), f"Seconds to fit all {len(alphas)} alphas"), 
 # %%
 # The gain from additional rows
 # -----------------------------
-# Each curve starts on that of RankRLS, where all rows are landmarks.
+# Each curve starts on the curve of RankRLS, where all rows are landmarks.
 
 (ax,) = new_axes(size=(7.2, 4.6))
 for k, label in enumerate(labels):

@@ -2,15 +2,15 @@
 A search that explains its hits, from raw text files
 ====================================================
 
-A folder of text files, each with a title in its first line and a text below it. People search
-with words as in titles and want the text; the two need not share a word. So a title is a query,
-its own text the document that should come first, and any other text one that should not: relevance
-that is not a class. The bilinear ranker learns which words of a title go with which words of a
+This example starts with a folder of text files, each with a title in its first line and a text
+below it. People search with words as in titles and want the text. The two need not share a word. A
+title is a query, the text of the same file should come first, and any other text should not. This
+relevance is not a class. The bilinear ranker learns which words of a title go with which words of a
 text, and every hit can be traced to such pairs of words.
 
 The files are posts of 20 Newsgroups (subject and body) if ``RANKWISE_DATA`` has them, and the
-documentation strings of Python's standard library otherwise. With ``--quick``: fewer files and
-steps.
+documentation strings of Python's standard library otherwise. With ``--quick``, there are fewer
+files and steps.
 """
 
 import ast
@@ -95,8 +95,8 @@ print(f"{len(usable)} files, {len(words.vocabulary_)} words, {len(test)} files h
 # %%
 # Learning
 # --------
-# The text of a title against another one, drawn at random: eight times for each. The rate and the
-# strength of the L1 norm are chosen on titles that are held out.
+# The text of a title is compared with another text, drawn at random, eight times for each title.
+# The rate and the strength of the L1 norm are chosen on titles that are held out.
 
 
 def triplets(rows, n):
@@ -117,7 +117,7 @@ print(f"{ranker.coef_.nnz:,} of {len(names) ** 2:,} weights, {ranker.memory_byte
 # %%
 # How good is it?
 # ---------------
-# Rank all held-out texts for each held-out title: at which rank is its own text?
+# All held-out texts are ranked for each held-out title. At which rank is its own text?
 
 for name, model in (("cosine", cosine), ("bilinear", ranker)):
     scores = model.score_all(Q[test], D[test])
@@ -132,8 +132,8 @@ for name, model in (("cosine", cosine), ("bilinear", ranker)):
 # %%
 # Searching, and why
 # ------------------
-# The best hits for a few titles, each with the pairs of words that made its score: a word with
-# itself is what the cosine sees, the others are what was learned.
+# These are the best hits for a few titles, each with the pairs of words that made its score. The
+# cosine sees a word with itself. The other pairs were learned.
 
 for q in test[:3]:
     print(f"\nsearch: {titles[usable[q]].strip()!r}")

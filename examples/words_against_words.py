@@ -2,16 +2,16 @@
 Words against words
 ===================
 
-Customers ask for a "couch", and the catalogue says "sofa". A search that counts common words finds
-nothing. ``SparseBilinearRanker`` learns from what people chose which words of a
-question go with which words of a text, and says for every hit why it was found.
+Customers ask for a "couch", and the catalogue offers a "sofa". A search that counts common words
+finds nothing. ``SparseBilinearRanker`` learns from what people chose which words of a question go
+with which words of a text, and explains every hit.
 """
 
 # %%
 # Questions and texts
 # -------------------
 # Ten things have two everyday words and two words of the catalogue each. A question or a text also
-# has three of thirty words that say nothing.
+# contains three of thirty words without meaning.
 
 import numpy as np
 
@@ -53,8 +53,7 @@ questions, texts = rows(0), rows(20)
 # %%
 # What people chose
 # -----------------
-# A triplet says that, for a question, one text was preferred to another. The last hundred questions
-# are new.
+# A triplet is a question, the preferred text and another text. The last hundred questions are new.
 
 chosen = np.argwhere(thing[:, None] == thing)
 chosen = chosen[rng.permutation(len(chosen))[:4000]]
@@ -71,7 +70,7 @@ print(f"{ranker.coef_.nnz} of {ranker.coef_.shape[0] ** 2:,} weights are not 0")
 # %%
 # The weights
 # -----------
-# Rows are everyday words, columns are those of the catalogue. The blocks are the things.
+# Rows are everyday words, and columns are words of the catalogue. The blocks are the things.
 
 (ax,) = new_axes(size=(6.2, 5.6))
 W = ranker.coef_.toarray()[:20, 20:40]
@@ -86,7 +85,7 @@ ax
 # %%
 # A hit, explained
 # ----------------
-# The score is a sum over pairs of words; these are the largest terms.
+# The score is a sum over pairs of words. These are the largest terms.
 
 rows_found, scores = ranker.rank(questions[400], texts, k=1)
 asked = [words[k] for k in np.flatnonzero(questions[400])]

@@ -14,8 +14,7 @@ import numpy as np
 
 from rankwise.data import read_letor
 from rankwise.data.letor.parsing import MAX_INDEX, Null
-from rankwise.data.letor.reading import FeatureMatrix, QueryIds
-from rankwise.data.letor.text_blocks import TextBlock, _Stream, archive
+from rankwise.data.letor.reading import FeatureMatrix, QueryIds, TextBlock, archive
 from rankwise.errors import LetorFormatError
 
 NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -51,12 +50,11 @@ def check(data: bytes, rng: np.random.Generator, folder: Path) -> None:
 
 def _arrays(data: bytes, size: int) -> tuple[list[float], Any, list[dict[int, float]]]:
     """As `parsed_blocks`, but from memory and in this thread."""
-    stream, carry, more = _Stream(io.BytesIO(data)), b"", len(data) > 0
+    stream = io.BytesIO(data)
     X, labels, ids, has_qid = FeatureMatrix("sparse", None, np.float64), [], QueryIds(), None
-    while more:
-        block = TextBlock("input", size)
-        first = not labels and not carry
-        carry, more = block.fill(stream, carry)
+    while stream.tell() < len(data):
+        block, first = TextBlock("input", size), stream.tell() == 0
+        block.fill(stream, len(data))
         if first and block.text.startswith(b"\xef\xbb\xbf"):
             block.text[:3] = b"   "
         block.parse(MAX_INDEX, Null(False, 0.0))

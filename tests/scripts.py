@@ -29,7 +29,8 @@ def run_script(path, *arguments):
 
 
 def run_commands(block, folder):
-    """Run a shell block whose lines are `rankwise ...` or `cd ...`, beginning in a folder."""
+    """Run a shell block whose lines are `rankwise ...` or `cd ...`; returns what it prints."""
+    printed = []
     with chdir(folder):
         for line in block.splitlines():
             program, *arguments = shlex.split(line, comments=True)
@@ -39,3 +40,5 @@ def run_commands(block, folder):
             assert program == "rankwise", line
             result = CliRunner().invoke(app, arguments)
             assert result.exit_code == 0, (line, result.stderr, result.exception)
+            printed.append(result.stdout)
+    return "".join(printed)

@@ -10,19 +10,26 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from typer.testing import CliRunner
 
 from rankwise import RankingSearchCV, RankRLS, load_model, save_model
-from rankwise.cli import options
 from rankwise.cli.main import app
 from rankwise.data import make_ranking, write_letor
-from rankwise.errors import DataError, KernelSizeError, RankwiseWarning
+from rankwise.errors import (
+    DataError,
+    ExportError,
+    KernelSizeError,
+    ParameterError,
+    RankwiseWarning,
+)
 from rankwise.estimators.least_squares.base import LeastSquaresRanker
 from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
+from rankwise.export import to_onnx
 from rankwise.model_selection import leave_comparison_out, leave_pair_out, leave_query_out
 from rankwise.parameters import AnyOf, Choice, Number, Whole
 from rankwise.persistence.value_objects import VALUE_OBJECTS
-from rankwise.problem import Basis, FeatureSpace, Fit, PairLoss, Space
+from rankwise.problem import Basis, FeatureSpace, PairLoss, Space
 from rankwise.rankers import RANKERS
 from rankwise.scaling import SCALINGS
 
@@ -56,7 +63,7 @@ class FourierSpace(Space):
 
     def solve(self, problem, alphas):
         """As for linear functions of the features phi(X)."""
-        return Fit(self.basis, FeatureSpace().solve(self._mapped(problem), alphas).solutions)
+        return replace(FeatureSpace().solve(self._mapped(problem), alphas), basis=self.basis)
 
     def coordinates(self, problem):
         """The features phi(X), or their products."""
@@ -109,13 +116,19 @@ def ranker(monkeypatch):
     """The toy ranker, entered in the tables that the recipe names."""
     monkeypatch.setitem(RANKERS, "fourier-rankrls", f"{__name__}.FourierRankRLS")
     monkeypatch.setitem(VALUE_OBJECTS, "fourier-basis", f"{__name__}.FourierBasis")
-    monkeypatch.setitem(options.CHOICES, "model", (*options.MODELS, "fourier-rankrls"))
     return FourierRankRLS(random_state=0)
 
 
 @pytest.fixture
 def data():
     return make_ranking(n_queries=12, rows_per_query=6, n_features=3, n_levels=4, random_state=0)
+
+
+def test_steps_that_do_not_converge_are_reported(ranker, data):
+    steps = FeatureSpace("cg", max_iter=2)
+    few_steps = mock.patch(f"{__name__}.FeatureSpace", return_value=steps)
+    with few_steps, pytest.warns(ConvergenceWarning, match="stopped after 2 steps"):
+        ranker.fit(data.X, data.y, qid=data.qid)
 
 
 def test_exact_hold_outs_equal_refits(ranker, data):
@@ -226,6 +239,30 @@ def test_a_space_that_does_not_fit_in_memory_is_named(ranker, data):
         pytest.raises(KernelSizeError, match=words),
     ):
         leave_query_out(ranker, data.X, data.y, qid=data.qid)
+
+
+def test_what_the_space_does_not_declare_is_refused_by_name(ranker, data):
+    class OfPairs(FitPairsMixin, FourierRankRLS):
+        """The toy ranker, fitted to comparisons."""
+
+    with pytest.raises(ParameterError, match="OfPairs has no context"):
+        OfPairs(random_state=0).fit_pairs(data.X, [[0, 1], [2, 3]], context=[[1.0], [0.0]])
+    with pytest.raises(ExportError, match=r"FourierRankRLS cannot be exported: FourierBasis does"):
+        to_onnx(ranker.fit(data.X, data.y, qid=data.qid))
+    pytest.importorskip("dask")
+    from rankwise.distributed import fit
+
+    with pytest.raises(ParameterError, match=r"summed over rows \(is_summable\): got Fourier"):
+        fit(ranker, (data.X, data.y, data.qid))
+
+
+def test_more_features_than_rows(ranker, data):
+    wide = np.hstack([data.X] * 30)
+    assert wide.shape[1] > wide.shape[0]
+    found = leave_query_out(ranker, wide, data.y, qid=data.qid, alphas=[1.0])
+    out = data.qid == 3
+    refit = clone(ranker).fit(wide[~out], data.y[~out], qid=data.qid[~out])
+    assert_allclose(found.predictions[0][out], refit.predict(wide[out]), rtol=1e-7, atol=1e-9)
 
 
 def test_search(ranker, data):

@@ -35,7 +35,8 @@ PEERS = {
         "xgboost": ["xgboost"],
     }.items()
 } | {DOCS / "guide" / "trees.md": ["xgboost", "catboost", "lightgbm"]}
-BLOCK = re.compile(r"```(python|py|bash|pycon)\n(.*?)```", flags=re.DOTALL)
+BLOCK = re.compile(r"```(python|py|bash|pycon|text)\n(.*?)```", flags=re.DOTALL)
+NUMBER = re.compile(r"[-+]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
 
 
 def blocks(page, language):
@@ -71,17 +72,26 @@ NEEDED = {  # page: a package of an extra, and the extra
     ],
 )
 def test_blocks_run(page, tmp_path):
-    """Python blocks in order, in one namespace, then the shell blocks in the same folder."""
+    """Python blocks in order, in one namespace, then the shell blocks in the same folder.
+
+    What the page shows in `text` blocks is printed by them, up to the numbers.
+    """
     if name(page) in NEEDED:
         package, extra = NEEDED[name(page)]
         pytest.importorskip(package, reason=f"needs the extra {extra}")
     script, session = tmp_path / "page.py", "\n".join(blocks(page, "pycon"))
     script.write_text("\n".join(blocks(page, "python")), encoding="utf-8")
-    run_script(script)
-    for block in blocks(page, "bash"):
-        run_commands(block, tmp_path)
+    printed = [run_script(script), *(run_commands(b, tmp_path) for b in blocks(page, "bash"))]
     with chdir(tmp_path):
         check_session(session, name(page))
+    shown = shapes("\n".join(blocks(page, "text"))) - {"", "..."}
+    assert shown <= shapes("\n".join(printed))
+
+
+def shapes(text):
+    """The different lines of a text, without their numbers and without the widths of columns."""
+    lines = re.sub("-{2,}", "--", text).splitlines()
+    return {" ".join(NUMBER.sub("#", line).split()) for line in lines}
 
 
 def check_session(text, title):

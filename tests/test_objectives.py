@@ -34,7 +34,7 @@ def test_derivatives_are_those_of_the_loss(problem, ties, weighting):
     if total:
         assert_allclose(rows.loss(f), loss(f) / total)
     else:
-        with pytest.raises(DataError, match="loss has no value"):
+        with pytest.raises(DataError, match="loss is undefined"):
             rows.loss(f)
 
 

@@ -4,7 +4,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+from rankwise import GPOptions, PairwiseGP, Shrinkage, SparseBilinearRanker
 from rankwise.errors import ParameterError
 from rankwise.parameters import AnyOf, Choice, Flag, Number, Rule, Whole, check_parameters
 
@@ -46,3 +50,23 @@ def test_errors_name_the_invalid_value_and_the_valid_ones(rule: Rule, value: obj
 def test_valid_values_pass(rule: Rule, value: object):
     check_parameters(SimpleNamespace(x=value), {"x": rule})
     assert rule.allows(value)
+
+
+def test_options_are_nested_parameters():
+    gp = PairwiseGP(options=GPOptions(tol=1e-3)).set_params(options__max_sweeps=7)
+    assert gp.options == clone(gp).options == GPOptions(tol=1e-3, max_sweeps=7)
+    ranker = SparseBilinearRanker().set_params(shrinkage__every=7)
+    assert ranker.shrinkage == Shrinkage(every=7)
+    assert SparseBilinearRanker().get_params()["shrinkage__every"] == 100
+    pipeline = make_pipeline(StandardScaler(), PairwiseGP())
+    pipeline.set_params(pairwisegp__options=GPOptions(), pairwisegp__options__tol=0.1)
+    assert pipeline.get_params()["pairwisegp__options__tol"] == 0.1
+    with pytest.raises(ParameterError, match=r"option of options must be one of .*: got 'sweeps'"):
+        gp.set_params(options__sweeps=7)
+
+
+def test_former_parameters_are_refused_with_the_option_to_use():
+    with pytest.raises(TypeError, match=r"Use options=GPOptions\(max_sweeps="):
+        PairwiseGP(max_sweeps=7)
+    with pytest.raises(TypeError, match=r"Use shrinkage=Shrinkage\(every="):
+        SparseBilinearRanker(shrink_every=7)

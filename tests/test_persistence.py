@@ -28,6 +28,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from rankwise import (
     KPCR,
     RLS,
+    ComponentOptions,
     KPCRank,
     Leaderboard,
     PairwiseGP,
@@ -84,8 +85,8 @@ class TestRankers:
             (RLS(kernel="poly", scale=None), X),
             (SparseRankRLS(n_landmarks=5, random_state=np.random.RandomState(0), scale=None), X),
             (SparseRLS(landmarks=np.arange(5), scale=None), sp.csr_array(X)),
-            (KPCRank(rule="best", scale=None), X),
-            (KPCRank(4, alpha=0.1, selection="spectral", scale=None), X),
+            (KPCRank(scale=None, options=ComponentOptions(rule="best")), X),
+            (KPCRank(4, alpha=0.1, scale=None, options=ComponentOptions(selection="spectral")), X),
             (KPCR(3, n_landmarks=8, random_state=0, scale=None), X),
         ],
     )

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from numpy.testing import assert_allclose
 from sklearn.exceptions import NotFittedError
 
-from rankwise import KPCRank
+from rankwise import ComponentOptions, KPCRank
 from rankwise.errors import DataError, MissingExtraError, ParameterError
 from rankwise.metrics import concordance_index
 from rankwise.model_selection import ComponentErrors, HeldOut, LeavePairOut
@@ -372,7 +372,7 @@ def test_scree_draws_shares_and_their_sum():
     with pytest.raises(ParameterError, match="scale must be"):
         plot_scree(ranker, scale="sqrt")
     with pytest.raises(DataError, match="draws a KPCRank or KPCR"):
-        plot_scree(ranker.set_params(selection="spectral"))
+        plot_scree(ranker.set_params(options=ComponentOptions(selection="spectral")))
     with pytest.raises(NotFittedError):
         plot_scree(KPCRank(6, scale=None))
 

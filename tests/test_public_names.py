@@ -60,7 +60,7 @@ def test_public_names_are_documented(module):
 
 
 # The same of another format, as a command, or on another layer (of arrays, and of estimators).
-SAME_THING = {"leaderboard", "reading", "writing", "held_out_pairs"}
+SAME_THING = {"leaderboard", "reading"}
 
 
 def test_a_name_of_a_module_or_class_stands_for_one_thing():

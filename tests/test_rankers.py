@@ -3,7 +3,7 @@
 from dataclasses import fields
 
 import rankwise
-from rankwise.cli.options import MODELS
+from rankwise.cli.options import models
 from rankwise.persistence.value_objects import (
     AXES,
     VALUE_OBJECTS,
@@ -23,7 +23,7 @@ def test_every_public_ranker_has_one_name():
 
 
 def test_the_command_line_uses_these_names():
-    assert set(MODELS) <= set(RANKERS)
+    assert set(models()) <= set(RANKERS)
 
 
 def test_value_objects_have_one_name_and_axes_name_their_fields():

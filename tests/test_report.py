@@ -59,6 +59,13 @@ def test_text_without_header():
     )
 
 
+def test_a_name_with_several_lines_is_one_line_of_a_table():
+    table = Table((Column("item", ""), Column("n")), (("a\nb\u2028c", 7), ("d", 8)))
+    assert table.to_text().splitlines()[2:] == [r"a\nb\u2028c  7", "d            8"]
+    assert len(table.to_markdown().splitlines()) == 4
+    assert json.loads(table.to_json())["rows"][0]["item"] == "a\nb\u2028c"
+
+
 def test_markdown_marks_the_best_and_escapes_bars(table):
     lines = table.to_markdown().splitlines()
     assert lines[0] == "**50% of it**"
@@ -97,6 +104,13 @@ def test_html_escapes_and_marks(table):
     assert "3.2 × 10<sup>−7</sup>" in text
     assert text.count("<tr>") == 4
     assert table._repr_html_() == text
+
+
+def test_names_that_look_like_numbers_stay_as_they_are():
+    table = Table((Column("item", ""), Column("p", ".1g")), (("1e-320", 1e-7),))
+    assert '<th scope="row" class="text">1e-320</th>' in table.to_html()
+    assert "1 × 10<sup>−7</sup>" in table.to_html()
+    assert r"1e-320 & $1 \times 10^{-7}$ \\" in table.to_latex()
 
 
 def test_rich_shows_the_same_cells(table):

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from rankwise import KPCRank, RankRLS
+from rankwise import ComponentOptions, KPCRank, RankRLS
 from rankwise.data import (
     LetorData,
     load_dataset,
@@ -32,7 +32,7 @@ CALLS = {
     "HeldOut": lambda X, y: leave_query_out(RankRLS(), X, y, alphas=ALPHAS, **QUERIES),
     "LeavePairOut": lambda X, y: leave_pair_out(RankRLS(), X, y, alphas=ALPHAS, **QUERIES),
     "ComponentErrors": lambda X, y: component_errors(
-        KPCRank(max_components=3, cv=2), X, y, **QUERIES
+        KPCRank(options=ComponentOptions(max_components=3, cv=2)), X, y, **QUERIES
     ),
 }
 

@@ -1,6 +1,6 @@
 """Make the pictures of the guide to `rankwise ask`: a session of the demo, in Chromium.
 
-Usage: python docs/guide/asking_pictures.py, with the extra ask, playwright and Chromium.
+Usage: python -m docs.guide.asking_pictures, with the extra ask, playwright and Chromium.
 """
 
 import shutil
@@ -10,11 +10,11 @@ import numpy as np
 from playwright.sync_api import sync_playwright
 
 from rankwise.asking import Session
-from rankwise.asking.demo_patterns import demo_items, demo_settings
-from rankwise.asking.log import MemoryLog
+from rankwise.asking.items import demo_items, demo_settings
+from rankwise.asking.log import Log
 from rankwise.asking.web.app import make_app
 from rankwise.asking.web.guards import Doorkeeper
-from rankwise.asking.web.server import serving
+from tests.asking.serve_session import serving
 
 HERE = Path(__file__).parent
 DESKTOP, PHONE = {"width": 1000, "height": 720}, {"width": 390, "height": 780}
@@ -22,7 +22,7 @@ DESKTOP, PHONE = {"width": 1000, "height": 720}, {"width": 390, "height": 780}
 
 def answered(n_answers):
     """A session with answers of three raters, who like some patterns better than others."""
-    log, rng = MemoryLog(), np.random.default_rng(1)
+    log, rng = Log(), np.random.default_rng(1)
     session = Session(demo_items(log.put_file), log=log, **demo_settings())
     names = [item.id for item in session.items]
     liking = 2 * rng.standard_normal(len(session.items))
@@ -39,7 +39,6 @@ def answered(n_answers):
 def main():
     session = answered(36)
     with serving(make_app(session)) as address, sync_playwright() as driver:
-        session.rater_reports()  # which are made on the way
         session.settle()
         browser = driver.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]

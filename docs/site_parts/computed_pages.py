@@ -15,7 +15,7 @@ INTRODUCTION = """\
 # Commands
 
 What `rankwise COMMAND --help` prints. Results go to stdout, remarks and progress to stderr. For
-invalid input, commands print one line that says what is wrong and where, and return exit code 2.
+invalid input, commands print one line with the mistake and its place, and return exit code 2.
 """
 
 

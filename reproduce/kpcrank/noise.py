@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import normalize
 
-from rankwise import KPCR, RLS, KPCRank, RankRLS
+from rankwise import KPCR, RLS, ComponentOptions, KPCRank, RankRLS
 from rankwise.metrics import disagreement_error
 
 SIGMAS = {"σ = 0.5": 0.5, "σ = 1.0": 1.0}  # of the paper
@@ -89,7 +89,7 @@ class Row:
 
 def on_components(kind: Any, ridges: np.ndarray, kernel: dict, train: Part, X: Any) -> np.ndarray:
     """Few components first; for each number, the largest ridge first."""
-    if getattr(kind(), "selection", "leading") == "spectral":
+    if getattr(kind().options, "selection", "leading") == "spectral":
         number: Any = "auto"
     else:
         rank = kind("auto", **kernel).fit(train.X, train.y[:, 0], qid=train.qid).n_components_
@@ -107,7 +107,7 @@ def on_ridges(kind: Any, kernel: dict, train: Part, X: Any) -> np.ndarray:
 
 
 PAIRS = partial(KPCRank, weighting="pairs")
-SPECTRAL = partial(PAIRS, selection="spectral")
+SPECTRAL = partial(PAIRS, options=ComponentOptions(selection="spectral"))
 PLAIN = RIDGES[:1]
 ROWS = (
     Row("KPCR", partial(on_components, KPCR, PLAIN)),

@@ -20,7 +20,7 @@ from rankwise import KPCRank
 from rankwise.data import load_dataset, make_ranking, normalize_per_query
 from rankwise.graph import QueryGroups
 from rankwise.metrics import disagreement_error, ndcg
-from rankwise.tables import Column, text_table
+from rankwise.tables import Column, Table
 
 FOLDS, MOST, LANDMARKS = 5, 200, 300
 
@@ -154,8 +154,9 @@ def main():
             spread = gain.std(ddof=1) / np.sqrt(len(gain))
             more = f"{gain.mean():+.4f} ± {spread:.4f}"
             rows.append((rule, found.mean(), more, ", ".join(map(str, chosen[rule]))))
-        columns = ["rule", Column("NDCG@10"), "more than one s.e.", "components in each fold"]
-        print(f"{name}\n{text_table(columns, rows)}\n", flush=True)
+        names = "rule", "NDCG@10", "more than one s.e.", "components in each fold"
+        columns = [Column(name) for name in names]
+        print(f"{name}\n{Table(tuple(columns), tuple(map(tuple, rows)))}\n", flush=True)
 
 
 if __name__ == "__main__":

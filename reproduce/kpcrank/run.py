@@ -28,7 +28,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rankwise import KPCRank, PairwiseGP, RankRLS
+from rankwise import ComponentOptions, KPCRank, PairwiseGP, RankRLS
 from rankwise.data import load_dataset, normalize_per_query
 from rankwise.errors import DataError
 from reproduce.kpcrank import noise, region
@@ -149,7 +149,7 @@ def sinc_experiment():
     for seed in range(SEEDS):
         data = make_sinc_comparisons(seed)
         fitted = [
-            KPCRank(gamma=gamma, max_components=60).fit_pairs(
+            KPCRank(gamma=gamma, options=ComponentOptions(max_components=60)).fit_pairs(
                 data.X_train, data.pairs_train, margin=data.margin_train
             )
             for gamma in (1.0, 2.0, 4.0)

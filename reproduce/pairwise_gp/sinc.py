@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rankwise import KPCRank, PairwiseGP, RankRLS
+from rankwise import ComponentOptions, KPCRank, PairwiseGP, RankRLS
 from rankwise.plots import COLORS, INK, new_axes, plot_posterior, save_figure
 from rankwise.report import Column, Table
 from reproduce.kpcrank.sinc_comparisons import make_sinc_comparisons
@@ -100,7 +100,7 @@ def figure(path) -> None:
                 grid, scores - scores.mean() + level, color=COLORS[1], lw=2.4,
                 ls=(0, (1, 3)), label="RankRLS", zorder=4,
             )  # fmt: skip
-            components = KPCRank(gamma=2.0, max_components=60)
+            components = KPCRank(gamma=2.0, options=ComponentOptions(max_components=60))
             components.fit_pairs(clean.X_train, clean.pairs_train, margin=clean.margin_train)
             scores = components.predict(grid)
             label = f"KPCRank, p = {components.n_components_}"

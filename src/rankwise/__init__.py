@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from rankwise.bilinear.sparse_bilinear import Shrinkage as Shrinkage
     from rankwise.bilinear.sparse_bilinear import SparseBilinearRanker as SparseBilinearRanker
     from rankwise.boosted.boosted_ranker import BoostedRanker as BoostedRanker
-    from rankwise.estimators.components.kpcrank import KPCR as KPCR
-    from rankwise.estimators.components.kpcrank import KPCRank as KPCRank
+    from rankwise.estimators.component_choice import ComponentOptions as ComponentOptions
+    from rankwise.estimators.kpcrank import KPCR as KPCR
+    from rankwise.estimators.kpcrank import KPCRank as KPCRank
     from rankwise.estimators.least_squares.additive_rankrls import (
         AdditiveRankRLS as AdditiveRankRLS,
     )
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
     )
     from rankwise.gp.pairwise_gp import GPOptions as GPOptions
     from rankwise.gp.pairwise_gp import PairwiseGP as PairwiseGP
-    from rankwise.gp.process_kernels import OnColumns as OnColumns
+    from rankwise.gp.process import OnColumns as OnColumns
     from rankwise.leaderboard.leaderboard import Leaderboard as Leaderboard
-    from rankwise.model_selection.mean_ranker import MeanRanker as MeanRanker
-    from rankwise.model_selection.search.ranking_search import RankingSearchCV as RankingSearchCV
+    from rankwise.model_selection.meta_rankers import MeanRanker as MeanRanker
+    from rankwise.model_selection.search import RankingSearchCV as RankingSearchCV
     from rankwise.persistence import load_model as load_model
     from rankwise.persistence import save_model as save_model
     from rankwise.preprocessing import QueryMinMaxScaler as QueryMinMaxScaler
@@ -46,8 +47,9 @@ _HOME = {
         path.rpartition(".")[2]: path.rpartition(".")[0]
         for path in (*RANKERS.values(), *TRANSFORMERS.values())
     },
+    "ComponentOptions": "rankwise.estimators.component_choice",
     "GPOptions": "rankwise.gp.pairwise_gp",
-    "OnColumns": "rankwise.gp.process_kernels",
+    "OnColumns": "rankwise.gp.process",
     "Shrinkage": "rankwise.bilinear.sparse_bilinear",
     "load_model": "rankwise.persistence",
     "save_model": "rankwise.persistence",
@@ -73,6 +75,7 @@ __all__ = [
     "AdditiveRankRLS",
     "AutoRanker",
     "BoostedRanker",
+    "ComponentOptions",
     "GPOptions",
     "KPCRank",
     "Leaderboard",

@@ -10,7 +10,7 @@
     ├── ModelFileError (ValueError)      a model file that is damaged or not from rankwise
     ├── ExportError (ValueError)         a model that cannot be written in another form
     ├── KernelSizeError (MemoryError)    a kernel matrix that does not fit in memory
-    ├── DeviceError (RuntimeError)       a device that is missing, or not that of the data
+    ├── DeviceError (RuntimeError)       a device that is missing, or differs from the data's
     └── MissingExtraError (ImportError)  an optional dependency that is not installed
 
     RankwiseWarning (UserWarning)        a result that may not be what was intended
@@ -60,9 +60,9 @@ class DataError(RankwiseError, ValueError):
     Examples
     --------
     >>> from rankwise.data import normalize_per_query
-    >>> normalize_per_query([1.0, 2.0], [7, 7])
+    >>> normalize_per_query([1.0, 2.0], [7, 7])  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    rankwise.errors.DataError: X must have two dimensions, rows and features: got shape (2,).
+    rankwise.errors.DataError: X must contain numbers in two dimensions, rows and features: ...
     """
 
 
@@ -113,7 +113,7 @@ class ModelFileError(RankwiseError, ValueError):
 
 
 class ExportError(RankwiseError, ValueError):
-    """A model cannot be written in another form, or that form gives other scores.
+    """A model cannot be exported, or its exported form computes other scores.
 
     Examples
     --------
@@ -140,7 +140,7 @@ class KernelSizeError(RankwiseError, MemoryError):
 
 
 class DeviceError(RankwiseError, RuntimeError):
-    """A device does not exist on this machine, or is not the one that holds the data.
+    """A device does not exist on this machine, or does not hold the data.
 
     Examples
     --------

@@ -18,7 +18,7 @@ if sys.platform != "win32":
     import fcntl
 
 DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # errors of disks that are full
-NAME = 40  # characters of the name of a file in that of its temporary file
+NAME = 40  # characters of a file name that its temporary file repeats
 
 
 def check_regular(path: str | os.PathLike[str]) -> None:
@@ -95,6 +95,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         os.close(lock)
 
 
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text file, in UTF-8, whose lines end as in `text`; it is never half-written."""
+    with replacing(path) as beside:
+        beside.write_text(text, encoding="utf-8", newline="")
+
+
 def _new_file(target: Path) -> tuple[Path, int]:
     """An empty file beside the target, and a descriptor that locks it until it is closed."""
     while True:
@@ -110,7 +116,8 @@ def _new_file(target: Path) -> tuple[Path, int]:
 def _remove_abandoned(target: Path) -> None:
     """Remove the temporary files of programs that were killed while they wrote to the target.
 
-    Those of running programs are locked; the system removes the locks of programs that have ended.
+    The files of running programs are locked; the system removes the locks of programs that have
+    ended.
     """
     begin = target.with_name(f".{target.name[:NAME]}.")
     for file in glob.glob(f"{glob.escape(str(begin))}{'[0-9a-f]' * 8}.tmp"):

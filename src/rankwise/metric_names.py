@@ -1,7 +1,7 @@
-"""Metrics by name: what a metric declares, and how people type and see it.
+"""Metrics by name: what a metric declares, and how its name is typed and shown.
 
-The metrics themselves are in `rankwise.metrics`, which registers them here. The names stand below
-the metrics because tables, pictures and the command line show them, too.
+The metrics themselves are in `rankwise.metrics`, which registers them here. The names are in a
+lower layer because tables, pictures and the command line also show them.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def get_metric(name: str) -> Metric:
 
 
 def find_name(known: Iterable[str], name: str) -> str | None:
-    """The known name that stands for the same metric; None if there is none.
+    """The known name of the same metric; None if there is none.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def look_up(means: Mapping[str, float], name: str, notes: Sequence[str] = ()) ->
     Raises
     ------
     KeyError
-        If it is not there.
+        If the metric is missing.
 
     Examples
     --------
@@ -233,7 +233,7 @@ def is_gain(name: str) -> bool:
 
 
 def _find(name: str, *known: Mapping[str, Metric]) -> tuple[Metric | None, str | None]:
-    """The metric that a name stands for, or None; and the cut-off in the name."""
+    """The metric of a name, or None; and the cut-off in the name."""
     import_module("rankwise.metrics")  # registers the metrics
     match = re.fullmatch(r"([^@]+)(?:@([1-9][0-9]*))?", str(name).lower())
     base, cutoff = match.groups() if match else ("", None)

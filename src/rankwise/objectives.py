@@ -64,8 +64,8 @@ class RowObjective:
         total = self.graph.degrees.sum() / 2.0
         if total == 0.0:
             raise DataError(
-                f"None of the {self.graph.n_rows} rows has another one to be compared with: the "
-                "loss has no value. Check the labels and the groups."
+                f"None of the {self.graph.n_rows} rows can be compared with another: the loss is "
+                "undefined. Check the labels and the groups."
             )
         error = self._error(scores)
         return float(error @ (self.graph @ error) / total)
@@ -84,7 +84,7 @@ class RowObjective:
         return np.asarray(2.0 * (self.graph @ self._error(scores)))
 
     def __call__(self, y_true: Any, y_pred: Any) -> tuple[Array, Array]:
-        """Gradient and Hessian; labels are those of this object."""
+        """Gradient and Hessian for the labels of this object."""
         if len(y_true) != len(self.y):
             raise DataError(
                 f"The objective was made for {len(self.y)} rows: got {len(y_true)}. Make one with "
@@ -165,7 +165,7 @@ class RankRLSObjective:
         return type(self), (self.ties, self.weighting)
 
     def on_rows(self, y: Any, qid: Any = None) -> RowObjective:
-        """The objective of given rows, for estimators that do not know queries.
+        """The objective of given rows, for estimators that do not support queries.
 
         Parameters
         ----------
@@ -281,13 +281,13 @@ class RankRLSObjective:
         return _NAME, self._rows(*_of_dmatrix(dmatrix)).loss(scores)
 
     def catboost_weights(self, qid: Any) -> Array:
-        """Weights with which CatBoost's QueryRMSE is the root of this loss, but for a factor.
+        """Weights with which CatBoost's QueryRMSE is the root of this loss, up to a factor.
 
         Pass them as ``group_weight`` to `CatBoostRanker.fit` or `catboost.Pool`, together with
         ``loss_function="QueryRMSE"``. The rows of a query must be adjacent there.
 
         QueryRMSE compares all rows of a query, and custom objectives of CatBoost see no queries.
-        So tied pairs cannot be excluded in CatBoost.
+        Tied pairs can therefore not be excluded in CatBoost.
 
         Parameters
         ----------

@@ -1,6 +1,6 @@
 """Checks of estimator parameters, declared as one table per estimator.
 
-A table maps the name of each parameter to a rule that says which values are valid::
+A table maps the name of each parameter to a rule for its valid values::
 
     PARAMETERS = {
         "alpha": Number(0),
@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
 from inspect import Parameter, signature
 from numbers import Integral, Real
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -36,10 +37,11 @@ class Rule(Protocol):
 
     def hint(self, value: Any) -> str:
         """A suggestion for an invalid value, or an empty string."""
+        return ""
 
 
 @dataclass(frozen=True)
-class Number:
+class Number(Rule):
     """A finite number between two bounds, which are inclusive unless declared open."""
 
     low: float = -np.inf
@@ -59,10 +61,6 @@ class Number:
         below = number < self.high if self.open_high else number <= self.high
         return bool(np.isfinite(number) and above and below)
 
-    def hint(self, value: Any) -> str:
-        """No suggestion."""
-        return ""
-
     def __str__(self) -> str:
         low = "" if self.low == -np.inf else _low(self.low, self.open_low)
         if self.high == np.inf:
@@ -72,7 +70,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Whole:
+class Whole(Rule):
     """An integer between two inclusive bounds."""
 
     low: int
@@ -84,10 +82,6 @@ class Whole:
             return False
         return self.low <= int(value) <= self.high
 
-    def hint(self, value: Any) -> str:
-        """No suggestion."""
-        return ""
-
     def __str__(self) -> str:
         if self.high < 2**62:
             return f"an integer from {self.low} to {self.high}"
@@ -95,7 +89,7 @@ class Whole:
 
 
 @dataclass(frozen=True, init=False)
-class Choice:
+class Choice(Rule):
     """One of several strings."""
 
     words: tuple[str, ...]
@@ -117,23 +111,19 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Flag:
+class Flag(Rule):
     """True or False."""
 
     def allows(self, value: Any) -> bool:
         """Whether a value is a boolean."""
         return isinstance(value, (bool, np.bool_))
 
-    def hint(self, value: Any) -> str:
-        """No suggestion."""
-        return ""
-
     def __str__(self) -> str:
         return "True or False"
 
 
 @dataclass(frozen=True, init=False)
-class AnyOf:
+class AnyOf(Rule):
     """A value that satisfies at least one of several rules; None allows the value None."""
 
     rules: tuple[Rule | None, ...]
@@ -174,6 +164,28 @@ def check_parameters(estimator: Any, table: Mapping[str, Rule]) -> None:
         check_value(name, getattr(estimator, name), rule)
 
 
+def parse_parameter(name: str, text: str, rule: Rule | None) -> Any:
+    """The value that a text stands for: a number, True, False, None, or the text itself.
+
+    Without a rule, the estimator checks the value.
+
+    Examples
+    --------
+    >>> parse_parameter("degree", "2", Number()), parse_parameter("ties", "none", None)
+    (2, None)
+    """
+    words = {"none": None, "true": True, "false": False}
+    found: list[Any] = [words[text.lower()]] if text.lower() in words else []
+    for number in (int, float):
+        with suppress(ValueError):
+            found.append(number(text))
+    found.append(text)
+    value = next((each for each in found if rule is None or rule.allows(each)), text)
+    if rule is not None:
+        check_value(name, value, rule)
+    return value
+
+
 def check_value(name: str, value: Any, rule: Rule) -> None:
     """Check a single value; the error message refers to it as `name`."""
     if not rule.allows(value):
@@ -194,7 +206,7 @@ def check_float_type(dtype: DTypeLike) -> type[np.float32 | np.float64]:
 
 
 def check_alphas(alphas: Any) -> NDArray[np.float64]:
-    """Regularization strengths as an array; a single number gives an array of one."""
+    """Regularization strengths as an array, of length 1 for a single number."""
     values = np.asarray(alphas) if np.ndim(alphas) else np.asarray([alphas])
     if values.ndim != 1 or len(values) == 0:
         raise ParameterError(f"alphas must be a non-empty list of numbers: got {alphas!r}.")
@@ -227,3 +239,86 @@ def default_parameters(cls: type) -> dict[str, Any]:
     """
     found = signature(cls).parameters.items()
     return {name: p.default for name, p in found if p.default is not Parameter.empty}
+
+
+class OptionsMixin:
+    """Nested parameters, such as ``options__tol``, of estimators that hold options objects.
+
+    Options are frozen dataclasses. An estimator declares the class of each parameter that holds
+    options; the value None means the default options::
+
+        option_classes = {"options": GPOptions}
+
+    `get_params`, `set_params` and searches then reach single options. Names under which options
+    were parameters of the estimator in earlier versions are `former_names`, if they differ.
+    """
+
+    option_classes: ClassVar[dict[str, Any]] = {}
+    former_names: ClassVar[dict[str, str]] = {}
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name, and single options as ``parameter__option`` if `deep`."""
+        found: dict[str, Any] = super().get_params(deep=deep)  # type: ignore[misc]
+        for name, options_class in self.option_classes.items():
+            options = options_class() if found[name] is None else found[name]
+            if deep and isinstance(options, options_class):
+                found |= {f"{name}__{f.name}": getattr(options, f.name) for f in fields(options)}
+        return found
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; ``parameter__option`` replaces a single option."""
+        for name, options_class in self.option_classes.items():
+            nested = [key for key in params if key.startswith(f"{name}__")]
+            changes = {key.removeprefix(f"{name}__"): params.pop(key) for key in nested}
+            names = [field.name for field in fields(options_class)]
+            for option in changes:
+                check_value(f"An option of {name}", option, Choice(*names))
+            if changes:
+                options = params.get(name, getattr(self, name))
+                params[name] = replace(options_class() if options is None else options, **changes)
+        return super().set_params(**params)  # type: ignore[misc, no-any-return]
+
+    def options_in(self, name: str) -> Any:
+        """The options that a parameter holds, or the default options."""
+        options = getattr(self, name)
+        options_class = self.option_classes[name]
+        if options is not None and not isinstance(options, options_class):
+            raise ParameterError(
+                f"{name} must be {options_class.__name__}(...) or None: got {options!r}."
+            )
+        return options_class() if options is None else options
+
+    @classmethod
+    def place_of(cls, name: str) -> tuple[str, str] | None:
+        """The parameter and the option that an earlier parameter has become, or None."""
+        option = cls.former_names.get(name, name)
+        for parameter, options_class in cls.option_classes.items():
+            if any(field.name == option for field in fields(options_class)):
+                return parameter, option
+        return None
+
+    @classmethod
+    def advice_for(cls, name: str) -> str:
+        """How to pass an earlier parameter that has become an option, or an empty string."""
+        place = cls.place_of(name)
+        if place is None:
+            return ""
+        parameter, option = place
+        return f"Use {parameter}={cls.option_classes[parameter].__name__}({option}=...)."
+
+    @classmethod
+    def upgraded_parameters(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Parameters from a model file, some of which may have become options since."""
+        now: dict[str, Any] = {}
+        moved: dict[str, dict[str, Any]] = {}
+        current = signature(cls).parameters
+        for name, value in parameters.items():
+            place = None if name in current else cls.place_of(name)
+            if place is None:
+                now[name] = value
+            else:
+                moved.setdefault(place[0], {})[place[1]] = value
+        for name, values in moved.items():
+            options = cls.option_classes[name](**values)
+            now[name] = None if options == cls.option_classes[name]() else options
+        return now

@@ -10,12 +10,13 @@ from time import monotonic
 from typing import Any
 
 Show = Callable[..., None]  # called with what is done so far, and perhaps a few words
+ROOM = 25  # characters of a bar with its share and time
 SECONDS = 0.3  # between two updates in a notebook
 _QUIET = ContextVar("quiet", default=False)
 
 
-def unseen(done: int, words: str = "") -> None:
-    """Progress that nobody sees."""
+def unseen(done: float, words: str = "", total: float | None = None) -> None:
+    """Progress that is not shown."""
 
 
 @contextmanager
@@ -29,7 +30,7 @@ def quiet(wanted: bool = True) -> Iterator[None]:
 
 
 def is_quiet() -> bool:
-    """Whether progress and remarks are not to be shown."""
+    """Whether progress and remarks are hidden."""
     return _QUIET.get()
 
 
@@ -49,9 +50,10 @@ def progress_bar(what: str, total: int, *, keep: bool = False) -> Iterator[Show]
     """Show progress on stderr or in a notebook; yields a function to call with the progress.
 
     On a terminal this is rich's bar, in a notebook a line that is replaced. The line is written by
-    the thread that computes: rich would use a thread of its own and ask for ipywidgets. In a file
+    the thread that computes: rich would start another thread and ask for ipywidgets. In a file
     or pipe, there is only the last line, and only with `keep`, which also keeps it on a terminal.
-    A `total` of 0 is not known: the number that is done is shown in place of a share.
+    A `total` of 0 is not known, unless a call of the function names one: the number that is done is
+    shown in place of a share.
     """
     if is_quiet() or not (keep or somebody_watches()):
         yield unseen
@@ -63,7 +65,6 @@ def progress_bar(what: str, total: int, *, keep: bool = False) -> Iterator[Show]
     from rich.progress import (
         BarColumn,
         Progress,
-        TaskProgressColumn,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
@@ -72,17 +73,26 @@ def progress_bar(what: str, total: int, *, keep: bool = False) -> Iterator[Show]
     columns = (  # no more than 80 characters together
         TextColumn("{task.description}", markup=False),
         BarColumn(10),
-        TaskProgressColumn() if total else TextColumn("{task.completed:,.0f}"),
+        TextColumn("{task.fields[share]}"),
         TimeRemainingColumn(compact=True) if total else TimeElapsedColumn(),
         TextColumn("{task.fields[words]}", markup=False),
     )
     with Progress(*columns, console=Console(file=sys.stderr), transient=not keep) as bar:
-        task = bar.add_task(what, total=total or None, words="")
+        task = bar.add_task(what, total=total or None, share="", words="")
+        room = max(8, bar.console.width - len(what) - ROOM)
 
-        def show(done: int, words: str = "") -> None:
-            bar.update(task, completed=done, words=words, refresh=bool(words))
+        def show(done: float, words: str = "", total: float | None = total) -> None:
+            words = words if len(words) <= room else f"{words[: room - 1]}…"
+            share, refresh = _share(done, total), bool(words)
+            bar.update(
+                task, completed=done, total=total or None, share=share, words=words, refresh=refresh
+            )
 
         yield show
+
+
+def _share(done: float, total: float | None) -> str:
+    return f"{done / total:.0%}" if total else f"{done:,.0f}"
 
 
 def _notebook_line(what: str, total: int) -> Iterator[Show]:
@@ -93,22 +103,17 @@ def _notebook_line(what: str, total: int) -> Iterator[Show]:
     handle: Any = None
     waiting: dict[str, str] | None = None  # a line that came too soon after the one before
 
-    def line(done: int, words: str) -> dict[str, str]:
-        now = monotonic() - start
-        share = f"{done / total:.0%}" if total else f"{done:,}"
-        return {"text/plain": "  ".join(filter(None, (what, share, f"{now:.1f} s", words)))}
-
-    def show(done: int, words: str = "") -> None:
+    def show(done: float, words: str = "", total: float | None = total) -> None:
         nonlocal handle, shown, waiting
-        new, waiting = line(done, words), None
+        parts = what, _share(done, total), f"{monotonic() - start:.1f} s", words
+        waiting = {"text/plain": "  ".join(filter(None, parts))}
         if handle is None:
-            handle = display(new, raw=True, display_id=True)
-        elif monotonic() - shown > SECONDS or 0 < total <= done:
-            handle.update(new, raw=True)
+            handle = display(waiting, raw=True, display_id=True)
+        elif monotonic() - shown > SECONDS:
+            handle.update(waiting, raw=True)
         else:
-            waiting = new
             return
-        shown = monotonic()
+        shown, waiting = monotonic(), None
 
     try:
         yield show

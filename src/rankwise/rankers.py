@@ -14,8 +14,8 @@ RANKERS = {
     "rls": "rankwise.estimators.least_squares.rankrls.RLS",
     "sparse-rankrls": "rankwise.estimators.least_squares.sparse_rankrls.SparseRankRLS",
     "sparse-rls": "rankwise.estimators.least_squares.sparse_rankrls.SparseRLS",
-    "kpcrank": "rankwise.estimators.components.kpcrank.KPCRank",
-    "kpcr": "rankwise.estimators.components.kpcrank.KPCR",
+    "kpcrank": "rankwise.estimators.kpcrank.KPCRank",
+    "kpcr": "rankwise.estimators.kpcrank.KPCR",
     "pairwise-gp": "rankwise.gp.pairwise_gp.PairwiseGP",
     "sparse-bilinear": "rankwise.bilinear.sparse_bilinear.SparseBilinearRanker",
     "ranksvm": "rankwise.svm.rank_svm.RankSVM",
@@ -24,10 +24,10 @@ RANKERS = {
         "rankwise.estimators.least_squares.transductive_rankrls.TransductiveRankRLS"
     ),
     "additive-rankrls": "rankwise.estimators.least_squares.additive_rankrls.AdditiveRankRLS",
-    "mean": "rankwise.model_selection.mean_ranker.MeanRanker",
+    "mean": "rankwise.model_selection.meta_rankers.MeanRanker",
     "auto": "rankwise.auto.auto_ranker.AutoRanker",
     "leaderboard": "rankwise.leaderboard.leaderboard.Leaderboard",
-    "ranking-search": "rankwise.model_selection.search.ranking_search.RankingSearchCV",
+    "ranking-search": "rankwise.model_selection.search.RankingSearchCV",
 }
 """Where the class of each ranker is, by its stable name."""
 

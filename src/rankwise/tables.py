@@ -32,6 +32,8 @@ _LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
     "τ": r"$\tau$",
     "±": r"$\pm$",
 }
+# Characters that would break a line of a table, as Python writes them.
+_BREAKS = {code: ascii(chr(code))[1:-1] for code in (*range(32), 127, 0x85, 0x2028, 0x2029)}
 _SIGN = re.compile(r"^([-+ ]?)")  # at the beginning of a format
 _EXPONENT = re.compile(r"^(-?[\d.]+)e([+-]\d+)$")
 
@@ -46,7 +48,7 @@ class Column:
         The header.
     format : str, default=".4f"
         Format of its numbers, as for Python's `format`. Whole numbers have thousands separators
-        instead; text is shown as it is.
+        instead; text is shown as it is, except for line breaks, which are shown as ``\\n``.
 
     Examples
     --------
@@ -62,7 +64,7 @@ class Column:
         if value is None or (isinstance(value, Real) and value != value):
             return MISSING
         if isinstance(value, str | bool):
-            return str(value)
+            return str(value).translate(_BREAKS)
         if isinstance(value, Integral):
             return f"{value:,}"
         if isinstance(value, Real):
@@ -75,7 +77,7 @@ class Column:
 class Table:
     """Rows of text and numbers, as text, Markdown, LaTeX, JSON or HTML.
 
-    `print` gives text, a notebook shows HTML, and rich's console a coloured table.
+    `print` shows text, a notebook shows HTML, and rich's console shows a coloured table.
 
     Parameters
     ----------
@@ -137,14 +139,30 @@ class Table:
             for c in range(len(self.columns))
         )
 
-    def _styled(self, escape: Callable[[str], str], bold: str) -> list[list[str]]:
-        """The text of every cell, escaped, and the best ones within the format `bold`."""
+    @cached_property
+    def _widths(self) -> list[int]:
+        """The number of characters of each column."""
+        columns = zip([column.name for column in self.columns], *self.cells, strict=True)
+        return [max(map(len, cells)) for cells in columns]
+
+    def _styled(
+        self, escape: Callable[[str], str], bold: str, power: str = "", minus: str = "-"
+    ) -> list[list[str]]:
+        """All cells, the best of them in bold; `power` is the form of numbers such as 3.1e-05.
+
+        Texts stay as they are, also a name that looks like such a number.
+        """
+
+        def shown(r: int, c: int, cell: str) -> str:
+            is_text = isinstance(self.rows[r][c], str)
+            found = None if is_text or not power else _EXPONENT.match(cell)
+            text = escape(cell)
+            if found:
+                text = power.format(found[1], str(int(found[2])).replace("-", minus))
+            return bold.format(text) if (r, c) in self.best else text
+
         return [
-            [
-                bold.format(escape(cell)) if (r, c) in self.best else escape(cell)
-                for c, cell in enumerate(row)
-            ]
-            for r, row in enumerate(self.cells)
+            [shown(r, c, cell) for c, cell in enumerate(row)] for r, row in enumerate(self.cells)
         ]
 
     def __str__(self) -> str:
@@ -153,10 +171,10 @@ class Table:
     def to_text(self) -> str:
         """Plain text with aligned columns; without a header if no column has a name."""
         names = [column.name for column in self.columns]
-        lines = [names, *map(list, self.cells)]
-        widths = [max(len(line[c]) for line in lines) for c in range(len(self.columns))]
-        rule = ["-" * width if name else "" for name, width in zip(names, widths, strict=True)]
-        lines = [names, rule, *lines[1:]] if any(names) else lines[1:]
+        widths, lines = self._widths, list(map(list, self.cells))
+        if any(names):
+            rule = ["-" * width if name else "" for name, width in zip(names, widths, strict=True)]
+            lines = [names, rule, *lines]
         body = [
             "  ".join(
                 cell.rjust(width) if right else cell.ljust(width)
@@ -201,7 +219,10 @@ class Table:
             r"\toprule",
             " & ".join(_latex(column.name) for column in self.columns) + r" \\",
             r"\midrule",
-            *(" & ".join(row) + r" \\" for row in self._styled(_latex, r"\textbf{{{}}}")),
+            *(
+                " & ".join(row) + r" \\"
+                for row in self._styled(_latex, r"\textbf{{{}}}", r"${} \times 10^{{{}}}$")
+            ),
             r"\bottomrule",
             r"\end{tabular}",
         ]
@@ -241,7 +262,7 @@ class Table:
             for column, kind in zip(self.columns, kinds, strict=True)
         )
         body = ""
-        for row in self._styled(_html, "<strong>{}</strong>"):
+        for row in self._styled(html.escape, "<strong>{}</strong>", "{} × 10<sup>{}</sup>", "−"):
             first, *others = (
                 f' class="{kind}">{cell}' for kind, cell in zip(kinds, row, strict=True)
             )
@@ -260,15 +281,14 @@ class Table:
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
         """The table for rich's console.
 
-        On a narrow terminal, headers and columns of text are wrapped between words; if that is not
-        enough, columns are closer together, and text is wrapped within words. Numbers are never
-        cut.
+        On a narrow terminal, columns are closer together, headers of numbers stand in several
+        lines, and text is wrapped. Numbers are never cut.
         """
         from rich import box
         from rich.table import Table as RichTable
         from rich.text import Text
 
-        gap, widths = self._widths(options.max_width)
+        narrow = sum(self._widths) + 3 * (len(self.columns) - 1) > options.max_width
         table = RichTable(
             title=Text(self.title, style="bold") if self.title else None,
             caption=Text(self.note, style="dim") if self.note else None,
@@ -277,65 +297,27 @@ class Table:
             box=box.SIMPLE_HEAD,
             pad_edge=False,
             show_edge=False,
-            padding=(0, (gap - 1) // 2),
+            padding=(0, 0 if narrow else 1),
         )
-        for column, right, width in zip(self.columns, self.numeric, widths, strict=True):
+        for column, right in zip(self.columns, self.numeric, strict=True):
+            name = column.name.replace(" ", "\n") if narrow and right else column.name
             side: Any = "right" if right else "left"
-            table.add_column(Text(column.name), justify=side, overflow="fold", width=width)
+            table.add_column(Text(name), justify=side, overflow="fold", no_wrap=right)
         for r, row in enumerate(self.cells):
             table.add_row(
                 *(Text(cell, "bold" if (r, c) in self.best else "") for c, cell in enumerate(row))
             )
         yield table
 
-    def _widths(self, room: int) -> tuple[int, list[int]]:
-        """The space between columns, 3 or 1, and their widths, at most `room` together.
-
-        Numbers have the width that they need. Text and headers have at least the width of their
-        longest word, if there is room, and what is left goes to the first columns that need more.
-        """
-        texts = [
-            [column.name, *(row[c] for row in self.cells)] for c, column in enumerate(self.columns)
-        ]
-        wanted = [max(map(len, cells)) for cells in texts]
-        widths = [max(map(len, " ".join(cells).split()), default=0) for cells in texts]
-        gap = 3 if room >= 3 * (len(widths) - 1) + sum(widths) else 1
-        left = room - gap * (len(widths) - 1) - sum(widths)
-        for c, want in enumerate(wanted):
-            least = 0 if self.numeric[c] else 1 - widths[c]
-            more = min(max(left, least), want - widths[c])
-            widths[c] += more
-            left -= more
-        return gap, widths
-
-
-def text_table(columns: Sequence[str | Column], rows: Iterable[Sequence[Any]]) -> str:
-    """Rows as plain text with aligned columns, for the ``__str__`` of a result.
-
-    `columns` and `rows` are those of a `Table`; a name alone stands for a column of numbers with
-    four decimals.
-
-    Examples
-    --------
-    >>> rows = [(0.1, 0.25, ""), (10.0, 0.125, "best")]
-    >>> print(text_table([Column("alpha", ".4g"), "error", ""], rows))
-    alpha   error
-    -----  ------
-      0.1  0.2500
-       10  0.1250  best
-    """
-    named = (Column(column) if isinstance(column, str) else column for column in columns)
-    return Table(tuple(named), tuple(map(tuple, rows))).to_text()
-
 
 def require_pandas(instead: str) -> Any:
-    """pandas, or an error that says what to do; `instead` names what works without it."""
+    """pandas, or an error that explains how to install it; `instead` works without it."""
     try:
         return import_module("pandas")
     except ImportError as error:
         raise ImportError(
             "A data frame needs pandas, which is not installed: pip install pandas. "
-            f"{instead} needs nothing."
+            f"{instead} works without it."
         ) from error
 
 
@@ -363,7 +345,7 @@ class TableMixin(ABC):
 
 
 def in_bytes(count: float) -> str:
-    """A number of bytes in the largest unit of which there is one.
+    """A number of bytes in the largest unit that fits.
 
     Examples
     --------
@@ -401,7 +383,7 @@ def csv_text(
 
 
 def _spreadsheet_cell(cell: Any) -> Any:
-    """Text that a spreadsheet would take for a formula, as text; all else as it is."""
+    """Text that a spreadsheet would take for a formula, as text; everything else as it is."""
     formula = isinstance(cell, str) and cell.lstrip().startswith(("=", "+", "-", "@", "|", "'"))
     return f"'{cell}" if formula else cell
 
@@ -429,18 +411,7 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def _html(cell: str) -> str:
-    """Escaped, with 3.1e-05 as a power of ten."""
-    power = _EXPONENT.match(cell)
-    if power:
-        return f"{power[1]} × 10<sup>{str(int(power[2])).replace('-', '−')}</sup>"
-    return html.escape(cell)
-
-
 def _latex(text: str) -> str:
-    power = _EXPONENT.match(text)
-    if power:
-        return f"${power[1]} \\times 10^{{{int(power[2])}}}$"
     if re.fullmatch(r"[+-][\d.,]+", text):
         return f"${text}$"
     return "".join(_LATEX.get(character, character) for character in text)

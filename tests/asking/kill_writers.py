@@ -11,12 +11,12 @@ import sys
 import time
 from pathlib import Path
 
-from rankwise.asking.log import SqliteLog
+from rankwise.asking.log import Log
 
 
 def write(path, pipe):
     """Save answers and confirm each, until killed."""
-    log = SqliteLog(path)
+    log = Log(path)
     k = 0
     while True:
         token = f"{os.getpid()}-{k}"
@@ -43,7 +43,7 @@ def main(path, n_kills):
             text += more
         os.close(read)
         confirmed += text.decode().split("\n")[:-1]
-    log = SqliteLog(path)
+    log = Log(path)
     saved = [entry.token for entry in log.entries()]
     log.close()
     print(len(confirmed), len(set(confirmed) - set(saved)), len(saved) - len(set(saved)))

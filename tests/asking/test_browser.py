@@ -16,8 +16,7 @@ pytest.importorskip("uvicorn", reason="needs the extra ask")
 
 from rankwise.asking.web.app import make_app  # noqa: E402
 from rankwise.asking.web.guards import Doorkeeper  # noqa: E402
-from rankwise.asking.web.server import serving  # noqa: E402
-from tests.asking.serve_session import make_session  # noqa: E402
+from tests.asking.serve_session import make_session, serving  # noqa: E402
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")

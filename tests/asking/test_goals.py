@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from rankwise.asking import Session
-from rankwise.asking.goals import Goal, about, discordant, top_probabilities
-from rankwise.asking.item_scores import DenseScores
-from rankwise.asking.next_pair import choose_pairs
+from rankwise.asking.goals import Goal, about, choose_pairs, discordant, top_probabilities
+from rankwise.asking.item_model import MANY, DenseScores, DrawnScores
 from rankwise.asking.standings import Ranking, slip_rate
 from rankwise.errors import ParameterError
+from rankwise.estimators.pair_strategies import STRATEGIES
 from tests.oracles.asking import best_items, outcome_information, wrong_pairs
 
 
@@ -42,13 +42,13 @@ def test_the_first_pair_is_the_most_informative():
     assert worth[pairs.index(chosen)] >= max(worth) - 0.03  # the error of the closed form
 
 
-def test_pairs_that_are_taken_skipped_or_unwanted_are_left_out():
+def test_pairs_that_are_taken_or_skipped_are_left_out():
     rng = np.random.default_rng(0)
     mean, covariance = np.zeros(4), np.eye(4)
     covariance[0, 0] = 5.0
     everything = choose_pairs(DenseScores(mean, covariance), 10, slips=0.05, rng=rng)
     assert len(everything) == len(set(everything)) == 6
-    given = {"taken": [(0, 1)], "excluded": [(0, 2)], "skips": {(0, 3): 3}}
+    given = {"taken": [(0, 1), (0, 2)], "skips": {(0, 3): 3}}
     some = choose_pairs(DenseScores(mean, covariance), 10, slips=0.05, rng=rng, **given)
     assert set(some) == set(everything) - {(0, 1), (0, 2)}
     assert 0 in everything[0]
@@ -57,6 +57,40 @@ def test_pairs_that_are_taken_skipped_or_unwanted_are_left_out():
         DenseScores(mean, np.eye(4)), 2, slips=0.0, weights=np.array([1, 9, 9, 1]), rng=rng
     )
     assert first[0] == (1, 2)
+
+
+class ByNumber:
+    """A strategy that takes the last candidates."""
+
+    def choose(self, belief, n_pairs):
+        assert belief.covariance.shape == (len(belief.rows),) * 2
+        return np.arange(len(belief.pairs))[::-1][:n_pairs]
+
+
+@pytest.mark.parametrize("n", [6, MANY + 50])
+@pytest.mark.parametrize("strategy", [*STRATEGIES, ByNumber()])
+def test_every_strategy_chooses_pairs(strategy, n):
+    rng = np.random.default_rng(0)
+    mean = rng.standard_normal(n)
+    around = rng.standard_normal((50, n))
+    scores = DenseScores(mean, np.eye(n)) if n < MANY else DrawnScores(mean, around)
+    given = {"taken": [(0, 1)], "skips": {(2, 3): 1}, "strategy": strategy}
+    found = choose_pairs(scores, 5, slips=0.05, rng=rng, **given)
+    assert len(set(found)) == 5
+    assert all(0 <= i < j < n for i, j in found)
+    assert (0, 1) not in found
+    only = {(i, j) for j in range(3) for i in range(j)}
+    few = DenseScores(mean[:3], np.eye(3))
+    assert choose_pairs(few, 5, slips=0.05, rng=rng, strategy=strategy, taken=only) == []
+
+
+def test_a_session_takes_strategies_and_refuses_others(rate):
+    for strategy in ("eubo", ByNumber()):
+        session = Session("abcd", strategy=strategy)
+        rate(session, 3)
+        assert session.n_answers() == 3
+    with pytest.raises(ParameterError, match="strategy must be one of goal, bald, eubo"):
+        Session("abcd", strategy="best")
 
 
 def test_many_items_are_compared_with_their_neighbours():

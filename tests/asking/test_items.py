@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from rankwise.asking.items import Item, check_items, keep_image, read_items
+from rankwise.asking.items import Item, check_items, file_item, read_items
 from rankwise.errors import DataError
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
@@ -76,10 +76,13 @@ def test_which_column_has_the_names(tmp_path, keep, text, ids, texts):
 
 def test_a_list(tmp_path, keep):
     path = tmp_path / "ideas.txt"
-    path.write_text("\ufeffbikes, roofed\n\n  plants \n", encoding="utf-8")
+    path.write_text("\ufeffbikes, roofed\n\nplants\n", encoding="utf-8")
     assert read_items(path, keep) == [Item("bikes, roofed"), Item("plants")]
     with pytest.raises(DataError, match="is a list: it has no columns"):
         read_items(path, keep, id_column="x")
+    path.write_text("a\n\nb \n")
+    with pytest.raises(DataError, match=r"ideas.txt: line 3 has the id 'b ', with spaces around"):
+        read_items(path, keep)
     path.write_text("a\n\nb\na\n")
     with pytest.raises(DataError, match=r"ideas.txt: lines 1 and 4 have the same id, 'a'"):
         read_items(path, keep)
@@ -115,10 +118,10 @@ def test_embeddings(tmp_path, keep):
     np.savez(tmp_path / "two.npz", matrix, matrix)
     for name, words in (
         ("three.npy", "one row for each of the 2 items"),
-        ("objects.npy", "not a matrix"),
-        ("words.csv", "not a matrix"),
-        ("two.npz", "has 2 arrays"),
-        ("items.csv", "not a matrix"),
+        ("objects.npy", "not one matrix"),
+        ("words.csv", "not one matrix"),
+        ("two.npz", "not one matrix"),
+        ("items.csv", "not one matrix"),
     ):
         with pytest.raises(DataError, match=words):
             read_items(path, keep, embeddings=tmp_path / name)
@@ -130,7 +133,8 @@ def test_embeddings(tmp_path, keep):
         ("id,image\na,../../etc/passwd\nb,\n", {}, "line 2: the image .* is outside the folder"),
         ("id,image\na,\nb,/etc/passwd\n", {}, "line 3: the image .* is outside the folder"),
         ("id,image\na,none.png\nb,\n", {}, "there is no image 'none.png'"),
-        ("id,x\na,1\n,2\n", {}, "line 3: column 'id' is empty"),
+        ("id,x\na,1\n,2\n", {}, "line 3: column 'id' has an empty id"),
+        ("id,x\na,1\n b,2\n", {}, "line 3: column 'id' has the id ' b', with spaces around it"),
         ("id,x\na,1\n\na,2\n", {}, "lines 2 and 4 have the same id, 'a'"),
         ("apples\npears\nplums\n", {}, "one column, 'apples'. If that is its name, use --id"),
         ("id,x\na,1\nb,?\n", {"features": ["x"]}, "line 3: 'x' is '\\?', not a finite number"),
@@ -169,8 +173,9 @@ def test_files_that_cannot_be_used(tmp_path, keep):
         with pytest.raises(DataError, match=words):
             read_items(tmp_path / name, keep)
     for name, data in (("a.png", b"<script>"), ("a.svg", b"no"), ("a.webp", PNG), ("a.exe", PNG)):
+        (tmp_path / name).write_bytes(data)
         with pytest.raises(DataError, match=re.escape(name)):
-            keep_image(name, data, keep)
+            file_item(name, tmp_path / name, keep)
 
 
 @pytest.mark.parametrize(
@@ -207,3 +212,10 @@ def test_a_file_whose_name_is_not_utf8(tmp_path, keep):
 def test_items_of_python_are_unicode():
     with pytest.raises(DataError, match=r"id of item 2 has half of a letter"):
         check_items(["a", "\ud800"])
+
+
+@pytest.mark.parametrize("name", ["b ", "\tb", Item(" b")])
+def test_spaces_around_ids_are_refused(name):
+    """Before, text lost them in silence."""
+    with pytest.raises(DataError, match=r"Item 2 has the id .* with spaces around it: use 'b'"):
+        check_items(["a", name])

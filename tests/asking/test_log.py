@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import pytest
 
 from rankwise.asking import NotSavedError, Session, SessionFileError
-from rankwise.asking.log import MemoryLog, SqliteLog, is_session_file
+from rankwise.asking.log import Log, is_session_file
 from rankwise.errors import DataError
 
 
@@ -22,7 +22,7 @@ def path(tmp_path):
 
 @pytest.fixture(params=["memory", "file"])
 def log(request, path):
-    made = MemoryLog() if request.param == "memory" else SqliteLog(path)
+    made = Log() if request.param == "memory" else Log(path)
     yield made
     made.close()
 
@@ -55,7 +55,7 @@ def test_kill_9_in_the_middle_of_answers_loses_nothing(n_kills):
 
 
 def test_the_log_is_never_changed(path):
-    log = SqliteLog(path)
+    log = Log(path)
     log.append("pause", {"paused": True})
     for statement in ("UPDATE log SET kind = 'x'", "DELETE FROM log"):
         with pytest.raises(sqlite3.IntegrityError, match="append-only"):
@@ -98,7 +98,7 @@ def test_a_read_only_file_is_refused(path, monkeypatch):
     Session("ab", path=path).close()
     monkeypatch.setattr(os, "access", lambda *given: False)  # root may write to every file
     with pytest.raises(SessionFileError, match=r"cannot be written.*chmod"):
-        SqliteLog(path)
+        Log(path)
 
 
 @pytest.mark.parametrize("place", [0, 4096])
@@ -109,16 +109,16 @@ def test_a_damaged_file_is_refused_and_copied(path, place):
     whole[place : place + 600] = os.urandom(600)
     path.write_bytes(whole)
     with pytest.raises(SessionFileError, match=r"damaged.*not opened.*A copy is in.*recover"):
-        SqliteLog(path)
+        Log(path)
     assert path.read_bytes() == bytes(whole)
     assert path.with_name("session.ask.damaged-1").read_bytes() == bytes(whole)
     with pytest.raises(SessionFileError, match="damaged-2"):
-        SqliteLog(path)
+        Log(path)
 
 
 KILLED = """
 import os, sqlite3, sys
-from rankwise.asking.log import SqliteLog
+from rankwise.asking.log import Log
 
 class Killed(sqlite3.Connection):
     def execute(self, statement, *given):
@@ -128,7 +128,7 @@ class Killed(sqlite3.Connection):
 
 connect = sqlite3.connect
 sqlite3.connect = lambda *given, **more: connect(*given, **more, factory=Killed)
-log = SqliteLog(__import__("pathlib").Path(sys.argv[1]))
+log = Log(__import__("pathlib").Path(sys.argv[1]))
 log.append("pause", {"paused": True})
 log._db.execute("KILL")
 """
@@ -151,13 +151,13 @@ def test_a_program_killed_before_its_first_entry_leaves_a_new_session(path, stat
 
 
 def test_a_session_without_items_is_begun_again(path):
-    log = SqliteLog(path)
+    log = Log(path)
     log.append("session", {"secret": "00"})  # killed here
     log.close()
     with pytest.raises(DataError, match="needs two or more items"):
         Session(path=path)
     with Session("abc", path=path) as session:
-        assert (len(session.items), session.secret) == (3, "00")
+        assert (len(session.items), session._ledger.secret) == (3, "00")
 
 
 def test_the_copy_of_a_damaged_file_has_its_last_entries(path):
@@ -169,17 +169,17 @@ def test_the_copy_of_a_damaged_file_has_its_last_entries(path):
     path.write_bytes(before)
     last = log.read_bytes()
     with pytest.raises(SessionFileError, match="damaged"):
-        SqliteLog(path)
+        Log(path)
     files = {file.name: file.read_bytes() for file in path.parent.iterdir()}
     copy = "session.ask.damaged-1"
     assert files == {"session.ask": before, "session.ask-wal": last, copy: before,
                      f"{copy}-wal": last}  # fmt: skip
     path.write_bytes(b"")
     with pytest.raises(SessionFileError, match=r"-wal holds answers.*gone or empty"):
-        SqliteLog(path)
+        Log(path)
     assert log.read_bytes() == last
     path.write_bytes(whole)
-    found = SqliteLog(path)
+    found = Log(path)
     assert [entry.kind for entry in found.entries()] == ["pause"]
     found.close()
 
@@ -191,31 +191,31 @@ def test_other_files_are_refused(path, tmp_path):
     other.close()
     assert is_session_file(path)
     with pytest.raises(SessionFileError, match="not written by rankwise ask"):
-        SqliteLog(path)
+        Log(path)
     with pytest.raises(SessionFileError, match="no folder"):
-        SqliteLog(tmp_path / "none" / "a.ask")
+        Log(tmp_path / "none" / "a.ask")
     newer = tmp_path / "newer.ask"
-    SqliteLog(newer).close()
+    Log(newer).close()
     db = sqlite3.connect(newer)
     db.execute("PRAGMA user_version = 99")
     db.close()
     with pytest.raises(SessionFileError, match="format 99"):
-        SqliteLog(newer)
+        Log(newer)
 
 
 def test_one_program_at_a_time(path, monkeypatch):
     connect = sqlite3.connect
     monkeypatch.setattr(sqlite3, "connect", lambda *a, **k: connect(*a, **{**k, "timeout": 0.0}))
-    log = SqliteLog(path)
+    log = Log(path)
     with pytest.raises(SessionFileError, match="in use by another"):
-        SqliteLog(path)
+        Log(path)
     log.close()
-    SqliteLog(path).close()
+    Log(path).close()
 
 
 def test_a_clock_that_is_set_back_changes_no_order(path):
     times = iter([1000.0, 2000.0, 500.0, 400.0])
-    log = SqliteLog(path, clock=lambda: next(times))
+    log = Log(path, clock=lambda: next(times))
     for k in range(4):
         log.append("answer", {"k": k}, f"token {k}")
     assert [entry.body["k"] for entry in log.entries()] == [0, 1, 2, 3]
@@ -225,7 +225,7 @@ def test_a_clock_that_is_set_back_changes_no_order(path):
 
 def test_undo_takes_the_last_answer_whatever_the_clock_says():
     times = iter([10.0 - k for k in range(20)])
-    session = Session("abc", log=MemoryLog(clock=lambda: next(times)))
+    session = Session("abc", log=Log(clock=lambda: next(times)))
     numbers = [session.answer(session.ask().token, "tie").number for _ in range(3)]
     session.undo()
     assert [a.number for a in session.answers if a.withdrawn] == numbers[-1:]

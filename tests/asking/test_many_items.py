@@ -6,12 +6,17 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from rankwise.asking.goals import Goal, discordant, expected_wrong
-from rankwise.asking.item_model import Comparison, ItemModel, model_of
-from rankwise.asking.item_scores import MANY, DenseScores, DrawnScores
+from rankwise.asking.goals import Goal, choose_pairs, close_pair, discordant, expected_wrong
+from rankwise.asking.item_model import (
+    MANY,
+    Comparison,
+    DenseScores,
+    DrawnScores,
+    ItemModel,
+    ManyItems,
+    model_of,
+)
 from rankwise.asking.items import Item
-from rankwise.asking.many_items import ManyItems
-from rankwise.asking.next_pair import choose_pairs, close_pair
 from rankwise.asking.standings import Ranking
 from tests.oracles.asking import wrong_pairs
 

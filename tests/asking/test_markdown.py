@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 pytest.importorskip("markdown_it", reason="needs the extra ask")
 pytest.importorskip("markupsafe", reason="needs the extra ask")
 
-from markdown_it import MarkdownIt
 
-from rankwise.asking.web.markdown import LONGEST, _Plain, markdown
+from rankwise.asking.web.templating import LONGEST, markdown
 
 TAGS = {"p", "br", "hr", "h3", "h4", "h5", "h6", "ul", "ol", "li", "pre", "code", "strong", "em"}
 
@@ -28,12 +27,9 @@ TAGS = {"p", "br", "hr", "h3", "h4", "h5", "h6", "ul", "ol", "li", "pre", "code"
         ("```py\nif a < b:\n```", "<pre><code>if a &lt; b:\n</code></pre>"),
         ("snake_case_name and _this_", "<p>snake_case_name and <em>this</em></p>"),
         ("`**a**`", "<p><code>**a**</code></p>"),
-        ("[x](http://y)", "<p>x (http://y)</p>"),
-        ("[*x*](/y '\"t\"')", "<p><em>x</em> (/y)</p>"),
-        ("<http://y/?a&b>", "<p>http://y/?a&amp;b</p>"),
-        ("[x](javascript:alert)", "<p>[x](javascript:alert)</p>"),
-        ("![i](http://y/z.png)", "<p>i (http://y/z.png)</p>"),
-        ("![<b>](data:image/png;base64,x)", "<p>&lt;b&gt; (data:image/png;base64,x)</p>"),
+        ("[*x*](http://y)", "<p>[<em>x</em>](http://y)</p>"),
+        ("<http://y/?a&b>", "<p>&lt;http://y/?a&amp;b&gt;</p>"),
+        ("![<b>](data:image/png;base64,x)", "<p>![&lt;b&gt;](data:image/png;base64,x)</p>"),
         ("<b onclick=x>y</b>", "<p>&lt;b onclick=x&gt;y&lt;/b&gt;</p>"),
         ("```\nopen", "<pre><code>open</code></pre>"),
         ("", ""),
@@ -55,23 +51,6 @@ def test_no_text_takes_long(part):
     begin = time.process_time()
     markdown((part * LONGEST)[:LONGEST])
     assert time.process_time() - begin < 6
-
-
-def test_the_end_of_a_link_only_looks_back_to_its_beginning():
-    """Before, each copied all that was before it."""
-
-    class Tokens(list):
-        def __getitem__(self, at):
-            looked_at.append(at)
-            return super().__getitem__(at)
-
-    looked_at = []
-    parser = MarkdownIt("commonmark")
-    (line,) = (token for token in parser.parse("[a](/b) " * 50) if token.type == "inline")
-    tokens = Tokens(line.children)
-    last = max(k for k, token in enumerate(tokens) if token.type == "link_close")
-    assert _Plain(parser).link_close(tokens, last, {}, {}) == " (/b)"
-    assert looked_at == [last, last - 1, last - 2]
 
 
 def test_a_longer_text_is_shown_as_it_is():

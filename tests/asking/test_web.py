@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from rankwise.asking import Item, NotSavedError, Session
-from rankwise.asking.log import MemoryLog
+from rankwise.asking.log import Log
 from rankwise.asking.session_exports import share_page
 
 httpx = pytest.importorskip("httpx")
@@ -23,7 +23,7 @@ pytest.importorskip("uvicorn", reason="needs the extra ask")
 
 from rankwise.asking.web.app import make_app  # noqa: E402
 from rankwise.asking.web.guards import Doorkeeper  # noqa: E402
-from rankwise.asking.web.server import serving  # noqa: E402
+from tests.asking.serve_session import serving  # noqa: E402
 
 SCRIPT = "<script>alert(1)</script>"
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"><script>alert(1)</script></svg>'
@@ -33,7 +33,7 @@ LARGEST = 300_000
 @pytest.fixture(scope="module")
 def served():
     """A session of eight items, two of them dangerous, and the address of its page."""
-    log = MemoryLog()
+    log = Log()
     image = log.put_file(SVG, "image/svg+xml")
     items = [
         Item(SCRIPT, text=f"{SCRIPT} & more", facts={"<b>": "=1+1"}),
@@ -99,6 +99,7 @@ def test_answering(served, client, enter):
     assert (plain.status_code, plain.headers["location"]) == (303, "/")
     assert "Saved." in client.post("/answer", data=form, headers=part).text  # pressed twice
     other = client.post("/answer", data=form | {"outcome": "tie"}, headers=part)
+    assert other.status_code == 409
     assert "answered already" in other.text
     assert session.n_answers("ann") == before + 4
     wrong = client.post("/answer", data=form | {"outcome": "maybe", "token": token})
@@ -122,11 +123,11 @@ def test_a_second_interrupt_says_nothing():
 
     async def interrupted():
         async with (app := make_app(session)).router.lifespan_context(app):
-            assert session._helper is not None
+            assert session._background is not None
             raise CancelledError
 
     asyncio.run(interrupted())
-    assert session._helper is None
+    assert session._background is None
 
 
 def test_the_organizer_sees_the_best_of_many_items(client, enter, monkeypatch):
@@ -144,7 +145,8 @@ def test_sigterm_ends_all_processes_while_they_compute(tmp_path):
     """The limits are far above what it takes: before, 2,000 items ignored it for minutes."""
     items = tmp_path / "items.txt"
     items.write_text("\n".join(f"item {k}" for k in range(2000)))
-    command = [sys.executable, "-m", "rankwise.cli.main", "ask", str(items), "--no-browser"]
+    program = "from rankwise.cli.entry import run; run()"
+    command = [sys.executable, "-c", program, "ask", str(items), "--no-browser"]
     with subprocess.Popen(
         [*command, "--port", "0", "--raters", "ann"], stdout=subprocess.PIPE, text=True
     ) as process:
@@ -160,6 +162,7 @@ def test_sigterm_ends_all_processes_while_they_compute(tmp_path):
         children = [child for task in tasks for child in task.read_text().split()]
         process.send_signal(signal.SIGTERM)
         process.wait(20)
+    assert process.returncode == 0  # a server that its manager stops has not failed
     assert children
     assert not any(Path(f"/proc/{child}").exists() for child in children)
     with Session(path=items.with_suffix(".ask")) as session:
@@ -370,7 +373,7 @@ def test_files_to_save(served, client, enter):
 
 
 def test_the_page_for_sharing_has_pictures():
-    log = MemoryLog()
+    log = Log()
     image = log.put_file(SVG, "image/svg+xml")
     page = share_page(Session([Item("one", image=image), Item(SCRIPT)], log=log))
     assert "data:image/svg+xml;base64," in page
@@ -387,7 +390,8 @@ def test_json(served, client, enter):
     assert saved["answer"]["outcome"] == "first"
     assert saved["question"]["token"] != question["token"]
     assert client.post("/api/undo", headers=key).json()["question"]["rater"] == "bob"
-    assert client.get("/api/progress", headers=key).json()["answers"] == session.n_answers()
+    progress = client.get("/api/progress", headers=key).json()
+    assert progress["answers"] == session.n_answers()
     for body, words in ((b"{", "not JSON"), (b"[]", "object"), (b"{}", "outcome")):
         found = client.post("/api/answer", content=body, headers=key)
         assert found.status_code == 400
@@ -399,6 +403,8 @@ def test_json(served, client, enter):
     schema = client.get("/api/schema", headers=key).json()
     routes = ("schema", "progress", "ranking", "answers", "question", "answer", "undo")
     assert set(schema["paths"]) == {f"/api/{route}" for route in routes}
+    found = schema["paths"]["/api/progress"]["get"]["responses"]["200"]["content"]
+    assert set(found["application/json"]["schema"]["required"]) == set(progress)
     want = schema["components"]["schemas"]
     assert set(want["Answer"]["required"]) == set(saved["answer"])
     assert set(want["Item"]["required"]) == set(question["first"])

@@ -295,9 +295,7 @@ def test_budgets(data):
     ranker = AutoRanker(boosted=False, memory_budget=2 * least).fit(X, y, qid=qid)
     assert {name.split(",")[0] for name in ranker.results_.names} == {"linear"}
     assert "additive, query-minmax, which needs" in ranker.results_.left_out[0]
-    with pytest.raises(
-        KernelSizeError, match=r"each of 14 candidates: the smallest, .*needs about"
-    ):
+    with pytest.raises(KernelSizeError, match=r"each of 14 candidates.*needs about [\d.]+ kB\."):
         AutoRanker(boosted=False, memory_budget=least / 2).fit(X, y, qid=qid)
 
 
@@ -385,10 +383,3 @@ def test_one_label_in_many_queries(data):
     n = len(np.unique(qid))
     with pytest.raises(DataError, match=rf"No query has two different labels \({n} queries"):
         AutoRanker().fit(X, np.ones(len(X)), qid=qid)
-
-
-def test_too_small_a_memory_budget(data):
-    X, y, qid = data
-    wanted = r"memory_budget=1 bytes for each of 4 candidates: the smallest, .* [\d.]+ kB\."
-    with pytest.raises(KernelSizeError, match=wanted):
-        AutoRanker(candidates="linear", memory_budget=1).fit(X, y, qid=qid)

@@ -24,6 +24,12 @@ def spd(n, seed=0, rank=None):
     return F @ F.T
 
 
+def test_torch_overrides_all_operations():
+    shared = {"is_finite", "mirror_upper", "symmetrize"}  # written once for both
+    own = {name for name in vars(TorchBackend) if not name.startswith("_")}
+    assert {name for name in vars(type(NUMPY)) if not name.startswith("_")} - shared <= own
+
+
 def test_backend_of_an_array():
     assert backend_of(np.zeros(1)) is NUMPY
     assert backend_of([1.0]) is NUMPY

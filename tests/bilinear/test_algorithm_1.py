@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from rankwise.bilinear.algorithm_1 import BilinearSGD, TransposedSGD, csr_parts
 from rankwise.bilinear.bilinear_training import DensitySearch, learn, new_curve
-from rankwise.bilinear.triplet_sampling import (
+from rankwise.bilinear.triplets import (
     BLOCK,
     DrawnTriplets,
     from_classes,

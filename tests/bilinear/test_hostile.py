@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from rankwise import Shrinkage, load_model, save_model
 from rankwise.bilinear.algorithm_1 import csr_parts
-from rankwise.bilinear.triplet_checks import check_rows
+from rankwise.bilinear.triplets import check_rows
 from rankwise.errors import DataError, ModelFileError, ParameterError, RankwiseWarning
 from tests.bilinear.texts import ranker, texts_and_triplets
 
@@ -46,10 +46,13 @@ OK = [[0, 1, 2]]
         (lambda: ranker().fit(EMPTY, X6, [[6, 1, 2]]), "Query 6 in triplets.0. has no features"),
         (lambda: ranker().fit(X6, EMPTY, [[0, 1, 6]]), "Document 6 in triplets.0. has no features"),
         (lambda: ranker().fit(X6, X6, OK, held_out=[[0, 1, 9]]), "held_out.0. is"),
-        (lambda: ranker().fit(X6, X6, OK, query_names=["a"]), "one name per feature: got 1 for 4"),
+        (
+            lambda: ranker().fit(X6, X6, OK, query_names=["a"]),
+            "one name per feature, in the",
+        ),
         (lambda: ranker().fit_classes(EMPTY, [0, 1] * 3 + [0]), "Row 6 of X has no features"),
-        (lambda: ranker().fit_classes(X6, [0] * 6), "only one class"),
-        (lambda: ranker().fit_classes(X6, range(6)), "has its own class"),
+        (lambda: ranker().fit_classes(X6, [0] * 6), "different classes in labels is 1, for 6"),
+        (lambda: ranker().fit_classes(X6, range(6)), "classes in labels is 6"),
         (lambda: ranker().fit_classes(X6, [0, 1]), "one entry per row"),
         (lambda: ranker().fit_classes(X6, [0, 1] * 3, held_out=X6), "a tuple .X, labels."),
         (lambda: ranker().fit_graded(X6, X6, [0] * 6, [0] * 6), "No query has documents of diff"),
@@ -72,7 +75,7 @@ OK = [[0, 1, 2]]
         (lambda: ranker().fit(X6, X6, [[0, 1, 2], [0, 1]]), "entries of different lengths"),
         (
             lambda: ranker().fit_classes(X6, [0, 1] * 3, held_out=(EMPTY[[6, 6, 0]], [0, 0, 1])),
-            "held_out labels of rows with a known word has only one",
+            "classes in held_out labels of rows with a known word is 1",
         ),
         (lambda: ranker().fit(["car"] * 6, X6, OK), "got texts, such as 'car'. Make features"),
         (lambda: ranker().fit(X6, [["car"]] * 6, OK), "Column 0 of D is text, such as 'car'"),
@@ -80,13 +83,10 @@ OK = [[0, 1, 2]]
         (lambda: ranker().fit(X6, X6, OK).rank("car", X6), "q must be a row of numbers: got 'car'"),
         (lambda: ranker().fit(X6, X6, OK, query_names={"a": 0}), "get_feature_names_out"),
         (lambda: ranker().fit(X6, X6, OK, document_names=set("abcd")), "get_feature_names_out"),
-        (lambda: ranker().fit(X6, X6, OK, query_names=7), "one per feature: got 7"),
-        (lambda: ranker().fit(X6, X6, OK, checkpoint="no/such/run.npz"), "There is no folder"),
+        (lambda: ranker().fit(X6, X6, OK, query_names=7), "one name per feature.*got 7"),
+        (lambda: ranker().fit(X6, X6, OK, checkpoint="no/such/run.npz"), "create its folder"),
         (lambda: ranker().fit(X6, X6, OK, checkpoint="."), "cannot be written"),
-        (
-            lambda: ranker().fit(X6, X6, OK, checkpoint="/proc/run.npz"),
-            "cannot be written|no folder",
-        ),
+        (lambda: ranker().fit(X6, X6, OK, checkpoint="/proc/run.npz"), "cannot be written"),
     ],
 )
 def test_invalid_data(call, words):
@@ -131,17 +131,23 @@ def test_invalid_parameters(parameters, words):
     ("call", "words"),
     [
         (lambda: ranker().fit(X6, X6[:, :3] + 1, OK), 'Use init="zeros"'),
-        (lambda: ranker().partial_fit(X6, X6, OK), "set refit=False"),
-        (lambda: ranker(alpha=None, refit=False).partial_fit(X6, X6, OK), "set alpha"),
-        (lambda: ranker(eta0="auto", refit=False).partial_fit(X6, X6, OK), "set eta0"),
+        (lambda: ranker().partial_fit(X6, X6, OK), "refit=False"),
+        (lambda: ranker(alpha=None, refit=False).partial_fit(X6, X6, OK), "set alpha and eta0"),
+        (lambda: ranker(eta0="auto", refit=False).partial_fit(X6, X6, OK), "set alpha and eta0"),
         (
             lambda: ranker(target_density=0.1, refit=False).partial_fit(X6, X6, OK),
             "alpha and target_density exclude each other",
         ),
         (lambda: ranker(n_iter=None).fit_classes(X6, [0, 1] * 3), "set n_iter to their number"),
-        (lambda: ranker().fit(X6, X6, OK).related_features("car"), "without feature names"),
-        (lambda: ranker().fit(X6, X6, OK, query_names="abcd").related_features("e"), "no query f"),
-        (lambda: ranker().fit(X6, X6, OK, query_names="abba").related_features("b"), "one of 1, 2"),
+        (lambda: ranker().fit(X6, X6, OK).related_features("car"), "or pass names to fit"),
+        (
+            lambda: ranker().fit(X6, X6, OK, query_names="abcd").related_features("e"),
+            "0 query features are",
+        ),
+        (
+            lambda: ranker().fit(X6, X6, OK, query_names="abba").related_features("b"),
+            "2 query features are",
+        ),
         (lambda: ranker().fit(X6, X6, OK).related_features(4), "from 0 to 3"),
     ],
 )

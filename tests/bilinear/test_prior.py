@@ -147,12 +147,12 @@ def test_a_matrix_is_copied_cloned_and_saved(problem, prior, tmp_path):
     ("parameters", "words"),
     [
         ({"init": np.ones((3, 4))}, r"init must have shape \(12, 12\), a row for .*got \(3, 4\)"),
-        ({"init": np.full((12, 12), np.nan)}, "init must be a matrix of finite numbers: .*NaN"),
-        ({"init": [["a"] * 12] * 12}, "init must be a matrix of finite numbers"),
+        ({"init": np.full((12, 12), np.nan)}, "or a matrix of finite numbers: .*NaN"),
+        ({"init": [["a"] * 12] * 12}, "or a matrix of finite numbers"),
         ({"init": 1j * np.eye(12)}, "finite numbers: Complex data not supported$"),
-        ({"init": np.ones(12)}, "init must be one of identity, zeros, or a matrix: got"),
-        ({"init": [[1.0], [1.0, 2.0]]}, "or a matrix: got"),
-        ({"init": None}, "or a matrix: got None"),
+        ({"init": np.ones(12)}, "or a matrix of finite numbers"),
+        ({"init": [[1.0], [1.0, 2.0]]}, "or a matrix of finite numbers"),
+        ({"init": None}, "or a matrix of finite numbers"),
         ({"init": "identty"}, "Did you mean 'identity'"),
         ({"init": np.ones((12, 12)), "structure": "diagonal", "alpha": None}, "off the diagonal"),
         ({"init": np.eye(12), "structure": "identity", "alpha": None}, "learns nothing"),
@@ -171,7 +171,7 @@ def test_structures_without_a_penalty_do_not_shrink(problem):
     dense = SparseBilinearRanker(structure="dense", shrinkage=Shrinkage(to="init"))
     with pytest.raises(ParameterError, match="does not shrink"):
         dense.fit(X, X, triplets)
-    with pytest.raises(ParameterError, match="shrinkage must be a Shrinkage, or None"):
+    with pytest.raises(ParameterError, match="shrinkage must be Shrinkage"):
         SparseBilinearRanker(shrinkage={"to": "init"}).fit(X, X, triplets)
 
 
@@ -186,7 +186,7 @@ def test_parameters_of_earlier_versions():
 
 def test_a_stream_cannot_stop_early(problem):
     X, _, triplets = problem
-    with pytest.raises(ParameterError, match="set early_stopping=False"):
+    with pytest.raises(ParameterError, match="early_stopping=False"):
         ranker(refit=False, early_stopping=True).partial_fit(X, X, triplets)
 
 

@@ -110,7 +110,7 @@ def test_scores_come_in_blocks(problem, monkeypatch):
     X, _, triplets = problem
     fitted = ranker().fit(X, X, triplets)
     whole = fitted.score_all(X, X)
-    monkeypatch.setattr("rankwise.bilinear.bilinear_scoring.BLOCK_BYTES", 700)
+    monkeypatch.setattr("rankwise.bilinear.sparse_bilinear.BLOCK_BYTES", 700)
     assert_allclose(fitted.score_all(X, X), whole, atol=1e-12)
     assert_allclose(fitted.predict(X, X), np.diag(whole), atol=1e-12)
 
@@ -264,7 +264,7 @@ def test_an_unreachable_density_warns(problem, monkeypatch):
 def test_a_search_that_gives_up_uses_the_nearest_alpha():
     X = np.eye(4)[[0, 0, 1, 1]]  # a step changes two entries at once, always the same ones
     how = {"target_density": 0.9, "alpha": None, "init": "zeros", "n_iter": 40, "refit": False}
-    with pytest.warns(RankwiseWarning, match="the nearest of .* fits .* no more entries"):
+    with pytest.warns(RankwiseWarning, match=r"the nearest of .* fits .* Take more steps"):
         fitted = ranker(**how).fit_classes(X, [0, 0, 1, 1])
     nearest = max(fitted.learning_curve_["density"])
     assert fitted.density_ == nearest == 4 / 16

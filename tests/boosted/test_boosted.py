@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from rankwise import BoostedRanker, load_model, save_model
-from rankwise.boosted.growing import deal_into_folds
+from rankwise.boosted.boosted_ranker import deal_into_folds
 from rankwise.data import make_ranking
 from rankwise.errors import (
     DataError,

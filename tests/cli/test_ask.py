@@ -19,7 +19,7 @@ class NoServer:
 
 @pytest.fixture(autouse=True)
 def nothing_is_served(monkeypatch):
-    monkeypatch.setattr("rankwise.asking.web.server.make_server", lambda app: NoServer())
+    monkeypatch.setattr("rankwise.asking.web.app.make_server", lambda app: NoServer())
     monkeypatch.setattr("webbrowser.open", lambda address: pytest.fail("opened a browser"))
 
 
@@ -107,7 +107,7 @@ def test_the_link_that_a_browser_opens_is_good_for_once(run, items, monkeypatch)
     opened, apps = [], []
     monkeypatch.setattr("webbrowser.open", opened.append)
     monkeypatch.setattr(
-        "rankwise.asking.web.server.make_server", lambda app: apps.append(app) or NoServer()
+        "rankwise.asking.web.app.make_server", lambda app: apps.append(app) or NoServer()
     )
     printed = run("ask", "--port", 0, items).stdout
     (link,) = opened
@@ -138,6 +138,27 @@ def test_the_demo(ask, tmp_path, monkeypatch):
     assert NoServer.started == before + 1
 
 
+def test_sigterm_ends_a_server_as_ctrl_c_does(ask, items, monkeypatch):
+    from rankwise.cli.entry import Terminated
+
+    class Stopped(NoServer):
+        def run(self, sockets):
+            raise Terminated
+
+    monkeypatch.setattr("rankwise.asking.web.app.make_server", lambda app: Stopped())
+    assert ask(items).exit_code == 0
+
+
+def test_a_strategy_of_the_library(ask, items, monkeypatch):
+    from rankwise.estimators.pair_strategies import STRATEGIES
+
+    sessions = []
+    monkeypatch.setattr("rankwise.asking.web.app.make_app", lambda s, **more: sessions.append(s))
+    for name in STRATEGIES:
+        ask(items, "--strategy", name)
+        assert sessions[-1].strategy == name
+
+
 def test_a_network_needs_names(ask, items):
     assert "--names" in ask(items, "--host", "0.0.0.0", ok=False)
     assert "--host" in ask(items, "--names", "here", ok=False)
@@ -151,9 +172,12 @@ def test_a_network_needs_names(ask, items):
     [
         ([], "ITEMS, or --demo"),
         (["ITEMS", "--demo"], "and not both"),
-        (["ITEMS", "--goal", "all"], "order, top, best"),
+        (["ITEMS", "--goal", "all"], "'all' is not one of"),
         (["ITEMS", "--goal", "best", "--top", "3"], "--goal top"),
         (["ITEMS", "--sure", "2"], "sure"),
+        (["ITEMS", "--top", "3"], "must be less than the number of items"),
+        (["ITEMS", "--strategy", "best"], "strategy must be one of goal, bald"),
+        (["ITEMS", "--raters", 90 * "x"], "1 to 80 letters"),
         (["ITEMS", "--id", "none"], "no column 'none'"),
         (["ITEMS", "--features", "id"], "not a finite number"),
         (["ITEMS", "--session", "ITEMS"], "not a session"),

@@ -39,7 +39,7 @@ def test_a_page_without_rows(run, model, tmp_path):
     assert "<h2>Limits</h2>" in page
     assert "<svg" in page
     assert "alpha was chosen by hold-outs" in page
-    assert "The scores above are those of training" in page
+    assert "The scores above are from training" in page
 
 
 def test_weights_for_one_standard_deviation(files, tmp_path):

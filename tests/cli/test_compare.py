@@ -56,7 +56,7 @@ def test_models_with_different_numbers_of_features(files, run, models, tmp_path)
     ("arguments", "message"),
     [
         (["MODEL", "DATA"], "Give at least two models and a data file"),
-        (["MODEL", "OTHER", "DATA", "--format", "pdf"], "Choose from text, markdown"),
+        (["MODEL", "OTHER", "DATA", "--format", "pdf"], "'pdf' is not one of 'text'"),
         (["MODEL", "OTHER", "DATA", "--metrics", "mop"], "metric must be one of"),
         (["MODEL", "OTHER", "DATA", "--level", "95"], "level must be"),
         (["MODEL", "OTHER", "SINGLE"], "no query ids"),

@@ -13,15 +13,16 @@ def test_the_script_calls_the_program(run, shell):
 
 
 def test_an_unknown_shell(run):
-    assert "Choose from bash, zsh, fish: got 'ksh'" in run("completion", "ksh", ok=False)
+    assert "'ksh' is not one of 'bash', 'zsh', 'fish'" in run("completion", "ksh", ok=False)
 
 
 @pytest.mark.parametrize(
     ("line", "words"),
     [
         ("rankwise ev", ["evaluate"]),
-        ("rankwise fit --landm", ["--landmarks", "--landmark-method"]),
-        ("rankwise fit train.txt --kernel poly", ["polynomial"]),
+        ("rankwise fit --un", ["--unlabelled"]),
+        ("rankwise fit --model additive-rankrls --set n_", ["n_ramps="]),
+        ("rankwise fit train.txt --kernel poly", ["polynomial", "poly"]),
         ("rankwise tune train.txt --scale query-minmax,query-r", ["query-minmax,query-ranks"]),
         ("rankwise compare a b c --format m", ["markdown"]),
         ("rankwise completion f", ["fish"]),

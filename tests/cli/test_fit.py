@@ -3,8 +3,6 @@
 import re
 import warnings
 from functools import partial
-from inspect import signature
-from typing import get_type_hints
 
 import numpy as np
 import pytest
@@ -27,7 +25,7 @@ from rankwise import (
     TransductiveRankRLS,
     load_model,
 )
-from rankwise.cli.options import CHOICES, ELSEWHERE, MODELS, RankerOptions, parse_numbers
+from rankwise.cli.options import ELSEWHERE, RankerOptions, models, values_of
 from rankwise.data import LetorBlocks, normalize_per_query, read_letor
 from rankwise.metrics import (
     average_precision,
@@ -37,12 +35,13 @@ from rankwise.metrics import (
     rank_biased_precision,
     recall_at_k,
 )
+from rankwise.parameters import Number
 from rankwise.rankers import RANKERS, ranker_class
 
 
 def test_fit_writes_the_model_that_python_fits(files, run, tmp_path):
     out = tmp_path / "model.rankwise"
-    result = run("fit", files.train, "--alpha", 3, "--ties", "exclude", "-o", out)
+    result = run("fit", files.train, "--alpha", 3, "--set", "ties=exclude", "-o", out)
     data = read_letor(files.train)
     want = RankRLS(alpha=3.0, ties="exclude", scale="query-minmax").fit(
         data.X, data.y, qid=data.qid
@@ -58,12 +57,12 @@ def test_fit_writes_the_model_that_python_fits(files, run, tmp_path):
     ("options", "want"),
     [
         (["--model", "rls", "--alpha", "2"], RLS(alpha=2.0)),
-        (["--kernel", "rbf", "--gamma", "0.5"], RankRLS(kernel="rbf", gamma=0.5)),
+        (["--kernel", "rbf", "--set", "gamma=0.5"], RankRLS(kernel="rbf", gamma=0.5)),
         (
-            ["--kernel", "polynomial", "--degree", "2", "--coef0", "0"],
+            ["--kernel", "polynomial", "--set", "degree=2", "--set", "coef0=0"],
             RankRLS(kernel="polynomial", degree=2.0, coef0=0.0),
         ),
-        (["--weighting", "queries"], RankRLS(weighting="queries")),
+        (["--set", "weighting=queries"], RankRLS(weighting="queries")),
     ],
 )
 def test_options_reach_the_ranker(files, run, tmp_path, options, want):
@@ -190,7 +189,7 @@ def test_missing_values_need_a_number(run, tmp_path, model):
     path.write_text("1 qid:1 1:0.5 2:NULL\n2 qid:1 1:NULL 2:1\n")
     options = "--model", model, "-o", out
     message = run("fit", path, *options, ok=False)
-    assert "line 1: feature 2 is NULL" in message
+    assert "line 1: the value 'NULL' of feature 2 is a missing value" in message
     assert "--fill 0" in message
     run("fit", path, "--fill", "-1", *options)
     for command in ("predict", "evaluate"):
@@ -204,13 +203,13 @@ def test_the_number_of_features(files, run, tmp_path):
     run("fit", files.train, "-o", out, "--features", 9)
     assert load_model(out).n_features_in_ == 9
     message = run("fit", files.train, "-o", out, "--features", 5, "--force", ok=False)
-    assert "has 6 features, but --features has 5" in message
+    assert "feature 6, but --features has 5 features" in message
 
 
 def test_boosted_trees(files, run, tmp_path):
     pytest.importorskip("lightgbm", reason="--model boosted needs lightgbm")
     out = tmp_path / "model.rankwise"
-    run("fit", files.train, "--model", "boosted", "--weighting", "queries", "-o", out)
+    run("fit", files.train, "--model", "boosted", "--set", "weighting=queries", "-o", out)
     data = read_letor(files.train)
     want = BoostedRanker(weighting="queries").fit(data.X, data.y, qid=data.qid)
     assert_allclose(load_model(out).predict(data.X), want.predict(data.X))
@@ -220,35 +219,16 @@ def test_boosted_trees(files, run, tmp_path):
         given = [f"--{option}", files.valid if option == "valid" else 1, "-fo", out]
         message = run(command, files.train, "--model", "boosted", *given, ok=False)
         assert f"'--{option}'" in message
-        assert "This is for the models rankrls, rls" in message
+        assert "boosted has no alpha to choose" in message
 
 
 def test_alphas_as_grid_and_as_list():
-    assert_allclose(parse_numbers("1e-2:1e2:5", "alphas"), [0.01, 0.1, 1, 10, 100])
-    assert parse_numbers("0, 1,2.5", "alphas") == [0.0, 1.0, 2.5]
-
-
-def test_the_help_shows_the_defaults_of_the_rankers():
-    hints = get_type_hints(RankerOptions, include_extras=True)
-    shown = {name: hint.__metadata__[0].show_default for name, hint in hints.items()}
-    for model in MODELS:
-        for name, parameter in signature(ranker_class(model)).parameters.items():
-            if name in ("degree", "coef0", "ties", "weighting"):
-                assert shown[name] == str(parameter.default)
-            if name == "kernel" and model != "pairwise-gp":
-                rbf = "sparse" in model or "kpc" in model
-                assert parameter.default == ("rbf" if rbf else "linear")
-            if name == "landmarks" and "sparse" in model:
-                assert shown["landmark_method"] == parameter.default
-            if name == "n_ramps":
-                assert shown["ramps"] == str(parameter.default)
-            if name in ("smoothness", "n_neighbors"):
-                assert float(shown[name.removeprefix("n_")]) == parameter.default
-    assert shown["kernel"] == "linear, or rbf for sparse models and components"
+    assert_allclose(values_of("alpha", "1e-2:1e2:5", Number(0)), [0.01, 0.1, 1, 10, 100])
+    assert values_of("alpha", "0, 1,2.5", Number(0)) == [0.0, 1.0, 2.5]
 
 
 def test_every_ranker_has_a_name_here_or_a_word_about_it():
-    assert {*MODELS, *ELSEWHERE} == set(RANKERS)
+    assert {*models(), *ELSEWHERE} == set(RANKERS)
 
 
 SEED = {"random_state": 0}
@@ -257,14 +237,17 @@ SEED = {"random_state": 0}
 @pytest.mark.parametrize(
     ("options", "want"),
     [
-        (["additive-rankrls", "--ramps", "2"], AdditiveRankRLS(n_ramps=2, scale="query-minmax")),
-        (["kpcr", "--components", "2"], KPCR(2, scale="query-minmax", **SEED)),
         (
-            ["kpcrank", "--components", "2", "--alpha", "3"],
+            ["additive-rankrls", "--set", "n_ramps=2"],
+            AdditiveRankRLS(n_ramps=2, scale="query-minmax"),
+        ),
+        (["kpcr", "--set", "n_components=2"], KPCR(2, scale="query-minmax", **SEED)),
+        (
+            ["kpcrank", "--set", "n_components=2", "--alpha", "3"],
             KPCRank(2, alpha=3.0, scale="query-minmax", **SEED),
         ),
         (
-            ["ranksvm", "--kernel", "rbf", "--loss", "hinge", "--landmarks", "9"],
+            ["ranksvm", "--kernel", "rbf", "--set", "loss=hinge", "--set", "n_landmarks=9"],
             make_pipeline(
                 QueryMinMaxScaler(), RankSVM(loss="hinge", kernel="rbf", n_landmarks=9, **SEED)
             ),
@@ -272,7 +255,7 @@ SEED = {"random_state": 0}
         (["ranksvm", "--alpha", "2"], make_pipeline(QueryMinMaxScaler(), RankSVM(2.0, **SEED))),
         (["ranksvm", "--scale", "query-ranks"], make_pipeline(QueryRanks(), RankSVM(**SEED))),
         (
-            ["ranksvm", "--scale", "none", "--weighting", "pairs"],
+            ["ranksvm", "--scale", "none", "--set", "weighting=pairs"],
             RankSVM(weighting="pairs", **SEED),
         ),
     ],
@@ -310,10 +293,10 @@ def test_rows_without_labels(files, run, tmp_path):
         "transductive-rankrls",
         "--alpha",
         "2",
-        "--neighbors",
-        "3",
-        "--smoothness",
-        "5",
+        "--set",
+        "n_neighbors=3",
+        "--set",
+        "smoothness=5",
     ]
     run("fit", files.train, "--unlabelled", files.test, *options, "-o", out)
     train, more = read_letor(files.train), read_letor(files.test)
@@ -345,7 +328,7 @@ def test_rows_without_labels_are_refused(files, run, tmp_path):
 
 
 def test_a_pairwise_gp_is_scaled_by_a_pipeline():
-    ranker = RankerOptions(model="pairwise-gp", landmarks=9).single()
+    ranker = RankerOptions(model="pairwise-gp", settings=["n_landmarks=9"]).single()
     assert repr(ranker) == "PairwiseGP(n_landmarks=9, random_state=0)"
     steps = RankerOptions(model="pairwise-gp").settle_scale(ranker, has_queries=True)
     assert [type(step).__name__ for _, step in steps.steps] == ["QueryMinMaxScaler", "PairwiseGP"]
@@ -366,58 +349,46 @@ def test_a_ranker_without_a_path_is_refitted_for_each_alpha(files, run, tmp_path
     assert load_model(out)[-1].alpha == alphas[int(np.argmin(errors))]
 
 
-def test_the_choices_are_those_of_the_rankers():
-    rules, X = RankRLS.parameters, np.random.default_rng(0).standard_normal((9, 2))
-    assert all(rules["kernel"].allows(kernel) for kernel in CHOICES["kernel"])
-    assert set(CHOICES["ties"]) == set(rules["ties"].words)
-    assert set(CHOICES["weighting"]) == set(rules["weighting"].words)
-    for method in CHOICES["landmark_method"]:
-        ranker = SparseRankRLS(landmarks=method, n_landmarks=2, random_state=0, scale=None).fit(
-            X, X[:, 0]
-        )
-        assert len(ranker.landmarks_) == 2
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--alpha", "-1"], "'--alpha'"),
+        (["--alpha", "-1"], "alpha must be"),
         (["--model", "ranksvm", "--alpha", "auto"], "with --valid FILE, or by cross-validation"),
-        (["--alphas", "1:10:3"], "give --valid as well"),
+        (["--alphas", "1:10:3"], "choose alpha on a validation file, with --valid FILE"),
         (["--metric", "MAP"], "give --valid as well"),
-        (["--valid", "VALID", "--alpha", "1"], "leave --alpha out"),
         (["--valid", "VALID", "--alphas", "1:10"], "FROM:TO:COUNT"),
-        (["--valid", "VALID", "--alphas", "0:10:3"], "FROM:TO:COUNT"),
-        (["--valid", "VALID", "--alphas", "1:10:10001"], "Give at most 10,000 values"),
+        (["--valid", "VALID", "--alphas", "0:10:3"], "alpha must be a finite number above 0"),
+        (
+            ["--valid", "VALID", "--alphas", "1:10:10001"],
+            "the COUNT of alpha must be",
+        ),
         (["--workers", "1001"], "'--workers'"),
-        (["--valid", "VALID", "--alphas", "1,-2"], "FROM:TO:COUNT"),
+        (["--valid", "VALID", "--alphas", "1,-2"], "alpha must be"),
         (["--valid", "VALID", "--metric", "mop"], "metric must be one of"),
         (["--valid", "VALID", "--metric", "ndcg@5", "--relevant", "2"], "'--relevant'"),
-        (["--gamma", "1"], "for the kernels rbf, laplacian, polynomial, sigmoid: got linear"),
-        (["--kernel", "rbf", "--degree", "2"], "for the kernels polynomial: got rbf"),
-        (["--kernel", "rbf", "--gamma", "0"], "gamma must be"),
-        (["--kernel", "spline"], "'--kernel'"),
+        (["--set", "gamma=1"], "gamma has no effect on this kernel"),
+        (["--kernel", "rbf", "--set", "degree=2"], "degree has no effect on this kernel"),
+        (["--set", "gamma"], "Give NAME=VALUE"),
+        (["--ties", "exclude"], "Parameters of the ranker are given by --set NAME=VALUE."),
+        (["--kernel", "rbf", "--set", "gamma=0"], "gamma must be"),
+        (["--kernel", "spline"], "kernel must be one of linear, rbf"),
         (["--kernel", "linear,rbf"], "use 'rankwise tune'"),
-        (["--kernel", "rbf", "--gamma", "1,2"], "'--gamma': Give a single value"),
+        (["--kernel", "rbf", "--set", "gamma=1,2"], "'--set': Give one value of gamma"),
         (["--model", "ranknet"], "Choose from rankrls, rls, sparse-rankrls, sparse-rls"),
-        (["--model", "rls", "--ties", "exclude"], "'--ties'"),
-        (["--model", "rls", "--weighting", "rows"], "'--weighting'"),
         (["--model", "auto"], "auto cannot be fitted here. Use 'rankwise auto'"),
         (["--model", "sparse-bilinear"], "use SparseBilinearRanker in Python"),
-        (["--model", "pairwise-gp", "--kernel", "rbf"], "'--kernel'"),
-        (["--model", "ranksvm", "--scale", "auto"], "choose from query-minmax, query-standard"),
-        (["--components", "2"], "for the models kpcrank, kpcr: got rankrls"),
-        (["--loss", "hinge"], "for the models ranksvm, boosted: got rankrls"),
-        (["--model", "ranksvm", "--loss", "hing"], "Choose from squared_hinge, hinge, rankrls"),
+        (["--model", "pairwise-gp", "--kernel", "rbf"], "kernel must be one of sklearn.gaussian"),
+        (["--model", "ranksvm", "--scale", "auto"], "scale must be one of query-minmax, query-s"),
+        (["--set", "n_components=2"], "rankrls has no parameter 'n_components', only alpha, coef0"),
         (
-            ["--model", "ranksvm", "--loss", "lambdarank"],
+            ["--model", "ranksvm", "--set", "loss=lambdarank"],
             "loss must be one of squared_hinge, hinge",
         ),
         (
             ["--model", "kpcrank", "--valid", "VALID"],
-            "'--valid': This is for the models rankrls, rls, sparse-rankrls",
+            "'--valid': kpcrank has no alpha to choose",
         ),
-        (["--model", "boosted", "--alpha", "1"], "kpcrank, kpcr, ranksvm: got boosted"),
+        (["--model", "boosted", "--alpha", "1"], "'--alpha': boosted has no alpha"),
     ],
 )
 def test_options_that_are_refused(files, run, tmp_path, options, message):
@@ -457,17 +428,17 @@ def test_validation_data_with_more_features(files, run, tmp_path):
     wide = tmp_path / "wide.txt"
     wide.write_text("1 qid:1 1:0.5\n2 qid:1 8:1\n")
     message = run("fit", files.train, "-o", tmp_path / "m", "--valid", wide, ok=False)
-    assert "has 8 features" in message
-    assert "has 6" in message
+    assert "line 2: feature 8, but" in message
+    assert "has 6 features" in message
 
 
 @pytest.mark.parametrize("valid", [False, True])
 def test_a_sparse_model_is_fitted_block_by_block(files, run, tmp_path, monkeypatch, valid):
-    monkeypatch.setattr("rankwise.data.letor.reading.BLOCK_BYTES", 1)
-    monkeypatch.setattr("rankwise.data.letor.text_blocks.BLOCK_BYTES", 256)
+    monkeypatch.setattr("rankwise.data.query_rows.BLOCK_BYTES", 1)
+    monkeypatch.setattr("rankwise.data.letor.reading.BLOCK_BYTES", 256)
     assert len(list(LetorBlocks(files.train))) > 3
     out = tmp_path / "model.rankwise"
-    method = ["--landmark-method", "rpcholesky", "--seed", 3, "--landmarks", 8]
+    method = ["--set", "landmarks=rpcholesky", "--set", "random_state=3", "--set", "n_landmarks=8"]
     chosen = ["--valid", files.valid, "--alphas", "0.1,1"] if valid else ["--alpha", 0.5]
     run("fit", files.train, "--model", "sparse-rankrls", *method, *chosen, "-o", out)
     got = load_model(out)
@@ -493,16 +464,8 @@ def test_a_sparse_model_needs_adjacent_rows_of_a_query(run, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (
-            ["--landmarks", 3],
-            "for the models sparse-rankrls, sparse-rls, transductive-rankrls, kpcrank",
-        ),
-        (
-            ["--model", "rls", "--seed", 3],
-            "sparse-rls, transductive-rankrls, kpcrank, kpcr, ranksvm, pairwise-gp, boosted: got",
-        ),
-        (["--model", "sparse-rls", "--ties", "exclude"], "for the models rankrls, sparse-rankrls"),
-        (["--model", "sparse-rankrls", "--landmarks", 99999], "more than the"),
+        (["--set", "n_landmarks=3"], "rankrls has no parameter 'n_landmarks'"),
+        (["--model", "sparse-rankrls", "--set", "n_landmarks=99999"], "more than the"),
     ],
 )
 def test_options_without_effect_are_refused(files, run, tmp_path, options, words):
@@ -512,7 +475,7 @@ def test_options_without_effect_are_refused(files, run, tmp_path, options, words
 def test_without_query_ids_a_sparse_model_reads_all_rows_at_once(files, run, tmp_path):
     path, out = tmp_path / "one.txt", tmp_path / "m.rankwise"
     path.write_text(re.sub(r" qid:\S+", "", files.train.read_text()))
-    options = "--model", "sparse-rankrls", "--landmarks", 9, "--one-ranking"
+    options = "--model", "sparse-rankrls", "--set", "n_landmarks=9", "--one-ranking"
     run("fit", path, *options, "-o", out)
     data = read_letor(path)
     want = SparseRankRLS(n_landmarks=9, random_state=0, scale="standard").fit(data.X, data.y)
@@ -521,12 +484,12 @@ def test_without_query_ids_a_sparse_model_reads_all_rows_at_once(files, run, tmp
 
 def test_a_sparse_model_says_that_there_are_more_features(files, run, tmp_path):
     options = ["--model", "sparse-rankrls", "--features", 3, "-o", tmp_path / "m.rankwise"]
-    assert "has 6 features, but --features has 3" in run("fit", files.train, *options, ok=False)
+    assert ", but --features has 3 features" in run("fit", files.train, *options, ok=False)
 
 
 def test_the_sparse_baseline(files, run, tmp_path):
     out = tmp_path / "model.rankwise"
-    options = ["--landmarks", 5, "--kernel", "linear"]
+    options = ["--set", "n_landmarks=5", "--kernel", "linear"]
     run("fit", files.train, "--model", "sparse-rls", *options, "-o", out)
     got, data = load_model(out), read_letor(files.train)
     ranker = SparseRLS(n_landmarks=5, kernel="linear", scale="query-minmax", random_state=0)
@@ -548,11 +511,19 @@ def test_fit_chooses_alpha_and_says_which(files, run, tmp_path):
         beside = want.alpha_curve_.alphas[best - 1]
         assert f"{want.alpha_curve_.score[best - 1]:.4f} at alpha {beside:.3g}" in message
     assert f"{want.alpha_:.4g}"[:4] in run("info", out).stdout
-    streamed = ["--model", "sparse-rankrls", "--landmarks", 5, "--seed", 0, "--force"]
+    streamed = [
+        "--model",
+        "sparse-rankrls",
+        "--set",
+        "n_landmarks=5",
+        "--set",
+        "random_state=0",
+        "--force",
+    ]
     assert "held-out squared error" in run("fit", files.train, *streamed, "-o", out).stderr
     for wrong in ("automatic", "-1", "nan"):
         message = run("fit", files.train, "--alpha", wrong, "-o", out, "--force", ok=False)
-        assert "Give a number of at least 0, or auto" in message
+        assert "alpha must be a finite number, 0 or more, or" in message
 
 
 def test_a_file_with_few_rows_follows_the_rule(run, tmp_path):

@@ -39,7 +39,7 @@ def scores(run, model, path):
     [
         ["fit"],
         ["fit", "--model", "ranksvm"],
-        ["fit", "--kernel", "rbf", "--gamma", 0.5, "--alpha", 1],
+        ["fit", "--kernel", "rbf", "--set", "gamma=0.5", "--alpha", 1],
         ["tune", "--alphas", "0.1,10", "--scale", "query-minmax"],
     ],
 )
@@ -47,14 +47,14 @@ def test_models_are_those_of_numbered_features(files, hashed, run, tmp_path, com
     plain, model = tmp_path / "plain.rankwise", tmp_path / "hashed.rankwise"
     run(command[0], files.train, *command[1:], "-o", plain)
     said = run(command[0], hashed.train, *command[1:], "-o", model).stderr
-    assert "has feature numbers up to 2,147,483,647: the model has the 6 that occur" in said
+    assert "has feature numbers up to 2,147,483,647: the model keeps the 6 that occur" in said
     want = scores(run, plain, files.test)
     assert_allclose(scores(run, model, hashed.test), want, rtol=1e-6, atol=1e-9)
 
 
 def test_rankers_on_landmarks_hold_the_rows_in_memory(hashed, run, tmp_path):
     model = tmp_path / "model.rankwise"
-    run("fit", hashed.train, "--model", "sparse-rankrls", "--landmarks", 8, "-o", model)
+    run("fit", hashed.train, "--model", "sparse-rankrls", "--set", "n_landmarks=8", "-o", model)
     assert load_model(model).steps[1][1].landmarks_.shape == (8, 6)
     assert len(scores(run, model, hashed.test)) == len(read_letor(hashed.test).y)
 

@@ -67,9 +67,8 @@ def test_files_and_page(battles, run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--link", "cauchit"], "Choose from logit, probit"),
-        (["--ties", "coin"], "Choose from model, half"),
-        (["--penalty", "none"], "Give a number, evidence or held-out"),
+        (["--link", "cauchit"], "'cauchit' is not one of 'logit', 'probit'"),
+        (["--penalty", "none"], "or one of evidence, held-out"),
         (["--report", "page.pdf"], "ends with .html"),
         (["--style", "colour"], "has no column 'colour'"),
         (["--cluster", "who"], "has no column 'who'"),
@@ -84,13 +83,13 @@ def test_bad_options_give_one_line(battles, run, arguments, message):
     ("name", "content", "message"),
     [
         ("columns.csv", b"a,b\n1,2\n", "has no columns of battles"),
-        ("winner.csv", b"model_a,model_b,winner\nx,y,z\n", "line 2: the winner 'z'"),
+        ("winner.csv", b"model_a,model_b,winner\nx,y,z\n", "line 2, column 'winner': the outcome"),
         ("self.csv", b"model_a,model_b,winner\nx,x,tie\n", "line 2: 'x' battles itself"),
         ("empty.csv", b"", "needs a line with the names"),
         (
             "half.csv.gz",
             gzip.compress(b"model_a,model_b,winner\n" * 9, mtime=0)[:-9],
-            "not a whole gzip",
+            "not a complete gzip",
         ),
         ("ties.csv", b"model_a,model_b,winner\nx,y,tie\n", "No battle has a winner"),
     ],

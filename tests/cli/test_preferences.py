@@ -78,7 +78,7 @@ def test_answers_in_one_file(run, tmp_path):
     ("options", "message"),
     [
         (("--report", "page.pdf"), "The page ends with .html"),
-        (("--kernel", "cubic"), "Choose from auto, linear, rbf"),
+        (("--kernel", "cubic"), "'cubic' is not one of"),
         (("--group", "judge"), "no column 'judge'"),
     ],
 )
@@ -94,10 +94,10 @@ def test_columns_need_two_files(tables, run):
 def test_columns_of_text_are_left_out():
     items = {"id": ["a", "b", "c"], "title": ["x", "y", "z"], "size": [1, 2, 3]}
     votes = {"first": ["b", "c"], "second": ["a", "b"]}
-    with pytest.warns(UserWarning, match="columns of text are no features.*: title"):
+    with pytest.warns(UserWarning, match="columns of text are not features.*: title"):
         data = read_comparisons(items, votes)
     assert data.X.tolist() == [[1.0], [2.0], [3.0]]
     items["size"] = [1, "big", 3]
     left_out = pytest.warns(UserWarning, match="title")
-    with left_out, pytest.raises(DataError, match="or remove the column"):
+    with left_out, pytest.raises(DataError, match="or leave the column out"):
         read_comparisons(items, votes)

@@ -69,40 +69,35 @@ def test_wrong_arguments(run, arguments, message):
     assert message in run(*arguments, ok=False)
 
 
-@pytest.mark.parametrize("number", ["1_0", "inf"])
 @pytest.mark.parametrize(
     ("command", "option", "message"),
     [
-        ("fit", "--alpha", "Give a number of at least 0, or auto: got"),
-        ("fit", "--gamma", "as in 0.1,1,10: got"),
-        ("fit", "--impute", "or a number: got"),
-        ("tune", "--alphas", "as in 0.1,1,10: got"),
-        ("evaluate", "--at", "as in 1,3,10: got"),
-        ("leaderboard", "--penalty", "Give a number, evidence or held-out: got"),
+        ("fit", "--alpha", 'alpha must be a finite number, 0 or more, or "auto": got'),
+        ("fit", "--impute", "or a finite number: got"),
+        ("tune", "--alphas", "alpha must be a finite number, 0 or more: got"),
+        ("evaluate", "--at", "--at must be an integer of at least 1: got"),
+        (
+            "leaderboard",
+            "--penalty",
+            "or one of evidence, held-out: got",
+        ),
     ],
 )
-def test_numbers_that_are_refused(run, tmp_path, command, option, message, number):
+def test_numbers_that_are_refused(run, tmp_path, command, option, message):
     table = tmp_path / "table.csv"
     table.write_text("label,query,x\n1,1,2\n0,1,3\n")
     given = {
         "fit": ["--kernel", "rbf", "-o", tmp_path / "model.rankwise"],
         "tune": ["-o", tmp_path / "model.rankwise"],
     }
-    found = run(command, table, option, number, *given.get(command, []), ok=False)
-    assert f"{message} {number!r}" in found
-
-
-@pytest.mark.parametrize("option", ["--fill", "--seed", "--degree"])
-def test_numbers_have_no_underscores(files, run, tmp_path, option):
-    given = [option, "1_0", "-o", tmp_path / "model.rankwise"]
-    message = f"Invalid value for '{option}': Write the number without underscores: got '1_0'."
-    assert message in run("fit", files.train, *given, ok=False)
+    found = run(command, table, option, "inf", *given.get(command, []), ok=False)
+    assert f"{message} 'inf'" in found
 
 
 def test_a_truncated_gz(files, run, tmp_path):
     path = tmp_path / "train.txt.gz"
     path.write_bytes(gzip.compress(files.train.read_bytes())[:-40])
-    assert "cut off" in run("fit", path, "-o", tmp_path / "model.rankwise", ok=False)
+    assert "damaged gzip file" in run("fit", path, "-o", tmp_path / "model.rankwise", ok=False)
 
 
 def test_a_pickle_is_never_loaded(files, run, tmp_path):
@@ -411,7 +406,7 @@ def test_inputs_are_never_overwritten(files, run, tmp_path):
     [
         (["fit", "--features", "9" * 20], "from 1 to 2147483647: got '99999999999999999999'"),
         (["fit", "--features", "9" * 5000], "from 1 to 2147483647: got '9999"),
-        (["tune", "--alphas", ""], "a list with commas, as in 0.1,1,10: got ''"),
+        (["tune", "--alphas", ""], "alpha must be a finite number, 0 or more: got ''"),
     ],
 )
 def test_numbers_that_are_none(files, run, tmp_path, arguments, words):

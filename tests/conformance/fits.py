@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
 
-from rankwise import KPCR, RLS, KPCRank, RankRLS, SparseRankRLS, SparseRLS
+from rankwise import KPCR, RLS, ComponentOptions, KPCRank, RankRLS, SparseRankRLS, SparseRLS
 from tests.conformance.checks import ALPHAS, CHECKS, MANY, Check, named, rows
 from tests.conformance.places import Place
 
@@ -288,12 +288,18 @@ COMPONENTS = {
     "KPCRank, a ridge, no ties": KPCRank(8, alpha=0.1, ties="exclude", scale=None),
     "KPCRank, a share": KPCRank(0.8, kernel="polynomial", degree=2, scale=None),
     "KPCRank, all": KPCRank("auto", alpha=0.1, kernel="linear"),
-    "KPCRank, spectral": KPCRank(4, alpha=0.1, kernel="linear", selection="spectral"),
+    "KPCRank, spectral": KPCRank(
+        4, alpha=0.1, kernel="linear", options=ComponentOptions(selection="spectral")
+    ),
     "KPCRank, landmarks": KPCRank(8, n_landmarks=40, random_state=0, scale=None),
-    "KPCRank, by folds": KPCRank(cv=3, max_components=10, scale=None),
-    "KPCRank, by queries": KPCRank(cv="leave_query_out", max_components=10, scale=None),
+    "KPCRank, by folds": KPCRank(scale=None, options=ComponentOptions(cv=3, max_components=10)),
+    "KPCRank, by queries": KPCRank(
+        scale=None, options=ComponentOptions(cv="leave_query_out", max_components=10)
+    ),
     "KPCR": KPCR(8, scale=None),
-    "KPCR, by queries": KPCR(cv="leave_query_out", max_components=10, scale=None),
+    "KPCR, by queries": KPCR(
+        scale=None, options=ComponentOptions(cv="leave_query_out", max_components=10)
+    ),
 }
 for name, estimator in COMPONENTS.items():
     CHECKS[name] = fitted(estimator)
@@ -305,7 +311,11 @@ CHECKS["KPCR, two outputs"] = fitted(COMPONENTS["KPCR"], outputs=True)
 def components_of_rows(place: Place) -> dict[str, Any]:
     X, y, qid = rows()
     ranker = place.of(KPCRank(8, scale=None)).fit(place.give(X), place.give(y), qid=place.give(qid))
-    one = place.of(KPCRank(cv="leave_pair_out", max_components=6, rule="best", scale=None))
+    one = place.of(
+        KPCRank(
+            scale=None, options=ComponentOptions(cv="leave_pair_out", max_components=6, rule="best")
+        )
+    )
     one.fit(place.give(X[:80]), place.give(y[:80]))
     return {
         "path": ranker.predict_path(place.give(X[:20])),

@@ -126,7 +126,7 @@ def chosen_alphas(place: Place) -> dict[str, Any]:
         ):
             with ExitStack() as stack:
                 for limit, value in limits.items() if size == "large" else ():
-                    stack.enter_context(patch(f"rankwise.holdout.choice_budget.{limit}", value))
+                    stack.enter_context(patch(f"rankwise.holdout.alpha_choice.{limit}", value))
                 ranker = place.of(estimator)
                 curves = [ranker.fit(given, labels, qid=ids).alpha_curve_]
                 curves.append(ranker.fit(given, labels).alpha_curve_)

@@ -62,7 +62,10 @@ def test_texts_are_embedded_once():
         ({"prompt": ["a"], "chosen_x": [1.0], "rejected_y": [2.0]}, "no rejected_x"),
         ({"prompt": ["a"], "chosen_x": ["b"], "rejected_x": [2.0]}, "must hold numbers"),
         ({"prompt": [], "chosen": [], "rejected": []}, "no rows"),
-        ({"prompt": ["a", "a"], "chosen": [[1.0], "b"], "rejected": BAD[:2]}, r"texts \(row 1\)"),
+        (
+            {"prompt": ["a", "a"], "chosen": [[1.0], "b"], "rejected": BAD[:2]},
+            "row 1 is .b.. For texts",
+        ),
         ({"prompt": ["a"], "chosen": [[1.0]], "rejected": [[1.0, 2.0]]}, "vector of 1 numbers"),
         ({"prompt": ["a"], "chosen": [[1.0]], "rejected": [[1.0]]}, "row 0 have the same"),
         ({"prompt": ["a"], "chosen": [[1.0]], "rejected": [[np.nan]]}, "rejected answer in row 0"),
@@ -114,5 +117,5 @@ def test_conversations_that_do_not_fit_together_are_refused():
         read_chosen_rejected({"chosen": [one], "rejected": [talk("q", "b")]}, embed=lengths)
     with pytest.raises(DataError, match="Row 1: expected a list of messages"):
         read_chosen_rejected({"chosen": [one, "x"], "rejected": [one, "y"]}, embed=lengths)
-    with pytest.raises(DataError, match="holds texts"):
+    with pytest.raises(DataError, match="For texts, give embed="):
         read_chosen_rejected({"chosen": [one], "rejected": [talk("p", "b")]})

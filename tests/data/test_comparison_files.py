@@ -87,12 +87,12 @@ def test_chosen_and_rejected_answers(write):
     [
         (ITEMS, "first,other\na,b\n", {}, "needs two columns of items. Name them.*first, second;"),
         (ITEMS, "first,second\na,b\n", {"group": "rater"}, "no column 'rater': it has first, sec"),
-        (ITEMS, "first,second\na,z\n", {}, r"unknown items: 'z' \(comparison 0\)"),
+        (ITEMS, "first,second\na,z\n", {}, "Comparison 0 has the unknown item 'z'"),
         (
             ITEMS,
             "first,second,outcome\na,b,win\nb,c,no\n",
             {},
-            "line 3: the outcome .* is 'no'",
+            "line 3: the outcome 'no' is unknown",
         ),
         (ITEMS, "first,second\na,b,c\n", {}, "line 2: got 3 values for 2 columns"),
         (
@@ -102,7 +102,7 @@ def test_chosen_and_rejected_answers(write):
             "line 2: .* must hold numbers",
         ),
         (ITEMS, "first,first\na,b\n", {}, "2 columns 'first'"),
-        (ITEMS, "first,second\n", {}, "needs a line with the names of columns"),
+        (ITEMS, "first,second\n", {}, "has no rows"),
         (ITEMS, "first,second\na,b\n", {"first": "first"}, "Name both columns"),
         ("id\na\nb\n", "first,second\na,b\n", {}, "has no features"),
         (

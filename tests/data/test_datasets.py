@@ -66,12 +66,11 @@ def test_missing_or_wrong_folder(monkeypatch, tmp_path):
     [
         ("diabetis", {}, "shipp: got 'diabetis'. Did you mean 'diabetes'?"),
         ("zzz", {}, "name must be one of alon, breast_cancer, diabetes, "),
-        ("diabetes", {"fold": 1}, "'diabetes' has no folds: leave out fold"),
-        ("diabetes", {"part": "test"}, "'diabetes' has no parts: leave out part"),
-        ("mnist", {"part": "validation"}, "part of 'mnist' must be one of train, test: got"),
-        ("ohsumed", {"fold": 1}, "'ohsumed' needs fold and part together, for example fold"),
+        ("diabetes", {"fold": 1}, "'diabetes' has no folds and no parts: got fold=1"),
+        ("mnist", {"part": "validation"}, "'mnist' has part=train|test: got"),
+        ("ohsumed", {"fold": 1}, "which belong together: got fold=1, part=None"),
         ("mq2008", {"part": "test"}, "got fold=None, part='test'"),
-        ("mq2008", {"fold": 6, "part": "test"}, "fold of 'mq2008' must be 1 to 5: got 6"),
+        ("mq2008", {"fold": 6, "part": "test"}, "'mq2008' has fold=1..5"),
     ],
 )
 def test_arguments(name, options, words):

@@ -57,9 +57,13 @@ def test_group_sizes(capsys):
         (pa.table([[1], [2]], names=["a", "a"]), {}, "2 columns 'a'"),
         (pd.DataFrame({"a": [1, "x"]}), {}, "'a' holds values of several types"),
         (pd.DataFrame({"qid": [1, None], "a": [1, 2]}), {}, "row 1: the column 'qid'"),
-        (pd.DataFrame({"label": [1, None], "a": [1, 2]}), {}, "row 1: the label 'label'"),
+        (
+            pd.DataFrame({"label": [1, None], "a": [1, 2]}),
+            {},
+            "row 1: the column 'label' of labels",
+        ),
         (pd.DataFrame({"label": [1, 1], "a": [1, None]}), {}, r"a 1 \(50%\)"),
-        (FRAME, {"label": "stars"}, "text: 'brand'"),
+        (FRAME, {"label": "stars"}, "not 'brand' .text"),
         (FRAME, {"label": "star"}, "no column 'star'. Is it 'stars'"),
         (FRAME, {"ignore": ["brand", "query"], "group": [3]}, "add up to 3, but the frame has 4"),
         (FRAME[:0], {"ignore": ["brand"]}, "has no rows"),
@@ -89,3 +93,12 @@ def test_an_index_of_queries_or_ids_is_a_column():
 def test_sparse_columns_of_pandas():
     columns = {"grade": [0, 1], "word": pd.arrays.SparseArray([0.0, 2.0])}
     assert from_frame(pd.DataFrame(columns), verbose=False).X["word"].tolist() == [0.0, 2.0]
+
+
+def test_floats_beside_large_integers_are_features_but_no_ids():
+    frame = pd.DataFrame({"label": [0, 1], "a": pd.Series([0.5, 2**60 + 1], dtype=object)})
+    assert from_frame(frame, verbose=False).X["a"].tolist() == [0.5, 2.0**60]
+    with pytest.raises(DataError, match=r"row 0: the column 'a' has the float 0\.5: ids are whole"):
+        from_frame(frame.assign(b=1), qid="a", verbose=False)
+    with pytest.raises(DataError, match=r"'c' holds .* \(complex\)\. Convert them to one type"):
+        from_frame(frame.assign(c=[1j, 2j]), verbose=False)

@@ -94,10 +94,10 @@ def test_gzip_is_deterministic(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (([[np.nan], [1.0]], [1, 2]), "X contains 1 values that are NaN or infinite"),
-        ((sparse.csr_array([[np.inf], [1.0]]), [1, 2]), "X contains 1 values that are NaN"),
-        (([1.0, 2.0], [1, 2]), r"X must have two dimensions, rows and features: got shape \(2,\)"),
-        (([["a"]], [1]), "X must contain numbers: got dtype"),
+        (([[np.nan], [1.0]], [1, 2]), "X contains NaN or infinite"),
+        ((sparse.csr_array([[np.inf], [1.0]]), [1, 2]), "X contains NaN or infinite"),
+        (([1.0, 2.0], [1, 2]), "numbers in two dimensions"),
+        (([["a"]], [1]), "X must contain numbers"),
         (([[1.0]], [1, 2]), r"y must have one label per row of X: got shape \(2,\) for 1 rows"),
         (([[1.0], [2.0]], [1, np.inf]), "y is inf in row 1: labels must be finite"),
         (([[1.0]], [1], [1, 2]), "qid needs one entry per row of X: got 2 for 1 rows"),

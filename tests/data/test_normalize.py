@@ -94,7 +94,7 @@ def test_integers_become_floats_and_nothing_stays_nothing():
         ([[np.nan]], [1], "X contains NaN or infinite values"),
         ([[1.0], [-np.inf]], [1, 1], "X contains NaN or infinite values"),
         (sparse.csr_array([[np.inf]]), [1], "X contains NaN or infinite values"),
-        ([1.0], [1], "X must have two dimensions"),
+        ([1.0], [1], "numbers in two dimensions"),
         ([["a"]], [1], "X must contain numbers"),
         ([[1.0]], [1, 2], "qid needs one entry per row of X: got 2 for 1 rows"),
     ],

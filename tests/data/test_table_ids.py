@@ -22,7 +22,7 @@ from rankwise.data import (
     write_letor,
 )
 from rankwise.data.tables.arrow_files import TableFile
-from rankwise.data.tables.roles import Roles
+from rankwise.data.tables.reading import Roles
 from rankwise.errors import DataError
 
 LARGE = [1234567890123456789 + k for k in (0, 0, 1, 2, 3)]
@@ -154,7 +154,7 @@ def test_battles_keep_ids_apart(tmp_path):
     [
         (b'"winner":"b","winner":"a"', "row 2: the key 'winner' appears twice"),
         (b'"winner":"\\ud800"', "row 2: the text .* has half of a surrogate pair"),
-        (b'"winner":"\\u0000"', "row 2: the id of an item has a NUL character|unknown items"),
+        (b'"winner":"\\u0000"', "row 2: the column 'winner' has a NUL character"),
         (b'"winner":0.5', r"first has the float 0\.5 in row 1"),
     ],
 )
@@ -228,6 +228,14 @@ def test_ids_with_an_exponent_have_lost_digits(tmp_path):
     path = csv_table(tmp_path / "t.csv", ["1", "1.2345678901234568e+18"])
     with pytest.raises(DataError, match=r"line 3: .* a number with an exponent"):
         read_table(path)
+
+
+def test_whole_numbers_written_in_two_ways_are_refused():
+    frame = pd.DataFrame({"qid": ["1", "1.0", "2"], "label": [0, 1, 2], "price": [1.0, 2.0, 3.0]})
+    with pytest.raises(DataError, match=r"'1.0' beside '1': are they the same id"):
+        from_frame(frame)
+    frame["qid"] = ["1.0", "2.0", "2.0"]  # as pandas writes floats
+    assert from_frame(frame).qid.tolist() == [1, 2, 2]
 
 
 @pytest.mark.parametrize("as_categories", [False, True])

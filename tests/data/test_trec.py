@@ -66,13 +66,17 @@ def test_qrels_may_have_tabs_and_empty_lines(tmp_path):
     ("read", "content", "words"),
     [
         (read_qrels, b"", "is empty: such a file has lines of: query 0 document relevance"),
-        (read_qrels, b"1 0 a 1\n1 0 b\n", "line 2: got 3 fields for 4"),
-        (read_qrels, b"1 0 a high\n", "line 1: expected a whole number: got 'high'"),
+        (read_qrels, b"1 0 a 1\n1 0 b\n", "line 2: got 3 fields"),
+        (read_qrels, b"1 0 a high\n", "line 1: expected a whole number .* got 'high'"),
         (read_qrels, b"1 0 a 1\n1 0 a 0\n", "line 2: the document 'a' of query '1' appears again"),
         (read_qrels, b"1 0 \xe9 1\n", "line 1: not UTF-8"),
-        (read_run, b"1 Q0 a 1 nan x\n", "line 1: expected a finite number: got 'nan'"),
-        (read_run, b"1 Q0 a 1 0.5\n", "line 1: got 5 fields for 6"),
-        (read_run, gzip.compress(b"1 Q0 a 1 0.5 x\n" * 99, mtime=0)[:20], "not a whole gzip file"),
+        (read_run, b"1 Q0 a 1 nan x\n", "line 1: expected a finite number .* got 'nan'"),
+        (read_run, b"1 Q0 a 1 0.5\n", "line 1: got 5 fields"),
+        (
+            read_run,
+            gzip.compress(b"1 Q0 a 1 0.5 x\n" * 99, mtime=0)[:20],
+            "not a complete gzip file",
+        ),
     ],
 )
 def test_malformed_files_are_refused(read, content, words, tmp_path):
@@ -111,7 +115,7 @@ def test_objects_of_other_libraries():
         ({"q": [1]}, "got a list for query 'q'"),
         ([("q", "d", 1)], "as of ir-measures: got a tuple"),
         ({}, "no queries"),
-        (pd.DataFrame({"qid": [1]}), "column of documents, called doc_id"),
+        (pd.DataFrame({"qid": [1]}), "column called doc_id"),
         (pd.DataFrame({"qid": [1, 1], "docno": [2, 2], "score": [1, 2]}), "appears again"),
     ],
 )

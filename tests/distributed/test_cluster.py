@@ -13,7 +13,7 @@ from distributed import wait
 from numpy.testing import assert_allclose
 
 from rankwise import RankRLS, SparseRankRLS
-from rankwise.cli.training_rows import connected
+from rankwise.cli.fit import connected
 from rankwise.distributed import fit, leave_query_out
 from rankwise.errors import DataError
 from rankwise.model_selection import leave_query_out as leave_query_out_here
@@ -34,7 +34,7 @@ def client():
     }
     with (
         dask.config.set(options),
-        connected(workers=2, cluster=None) as client,
+        connected("2") as client,
     ):
         yield client
 

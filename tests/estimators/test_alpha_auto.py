@@ -14,11 +14,11 @@ from sklearn.base import clone
 from rankwise import RLS, RankingSearchCV, RankRLS, SparseRankRLS, SparseRLS, load_model, save_model
 from rankwise.data import make_ranking
 from rankwise.errors import ParameterError, RankwiseWarning
-from rankwise.holdout import alpha_grid, choice_budget, query_choice, ranking_choice
+from rankwise.holdout import alpha_choice, alpha_grid
 from rankwise.metrics import disagreement_error, ndcg
 from rankwise.model_selection import k_fold, leave_one_out, leave_pair_out, leave_query_out
 from rankwise.problem import LandmarkSystem
-from rankwise.problem.blocks import N_FOLDS, query_hash
+from rankwise.problem.block_sums import N_FOLDS, query_hash
 from tests.oracles.alpha_choice import mean_square, pair_errors
 from tests.strategies import comparisons, problems, ties, weightings
 
@@ -52,6 +52,18 @@ def assert_same_curve(ranker, held_out):
     best = score.max() if curve.greater_is_better else score.min()
     chosen = score[list(curve.alphas).index(ranker.alpha_)]
     assert chosen == pytest.approx(best, rel=1e-6, abs=1e-9)
+
+
+def held_out_folds(monkeypatch):
+    """A list to which the choice of alpha adds the folds that it holds out."""
+    folds, engine = [], alpha_choice.hold_out
+
+    def listed(problem, plan):
+        folds.extend(plan.folds(problem.groups))
+        return engine(problem, plan)
+
+    monkeypatch.setattr(alpha_choice, "hold_out", listed)
+    return folds
 
 
 def usable(y, qid):
@@ -122,7 +134,7 @@ def test_the_grid_follows_the_trace_and_the_rule_is_a_tenth_of_it(problem, ties,
 @pytest.mark.parametrize("ranker", [RANKERS[0], RANKERS[2], RANKERS[5]])
 def test_the_order_of_rows_and_the_scale_do_not_matter(monkeypatch, budget, ranker):
     for name, value in budget.items():
-        monkeypatch.setattr(choice_budget, name, value)
+        monkeypatch.setattr(alpha_choice, name, value)
     X, y, qid = grades()
     order = np.random.default_rng(1).permutation(len(y))
     ranker = clone(ranker)
@@ -145,12 +157,9 @@ def test_folds_of_a_large_problem_equal_refits(monkeypatch, ranker, with_queries
     if hasattr(ranker, "landmarks"):
         ranker.set_params(landmarks=X[:6], n_landmarks=None)
     for name in ("SECONDS", "STORED"):
-        monkeypatch.setattr(choice_budget, name, 0)
-    monkeypatch.setattr(choice_budget, "FLOPS", 1e30)  # a fit takes no time
-    folds = []
-    module = query_choice if with_queries else ranking_choice
-    sums = module.from_sums
-    monkeypatch.setattr(module, "from_sums", lambda *a, **b: folds.extend(a[3]) or sums(*a, **b))
+        monkeypatch.setattr(alpha_choice, name, 0)
+    monkeypatch.setattr(alpha_choice, "FLOPS", 1e30)  # a fit takes no time
+    folds = held_out_folds(monkeypatch)
     ranker.fit(X, y, qid=qid if with_queries else None)
     curve = ranker.alpha_curve_
     assert len(folds) > 2
@@ -167,8 +176,8 @@ def test_folds_of_a_large_problem_equal_refits(monkeypatch, ranker, with_queries
 def test_landmarks_share_the_sums_of_all_rows_with_the_choice(monkeypatch, ranker):
     X, y, qid = grades()
     ranker = clone(ranker).set_params(landmarks=X[:6], n_landmarks=None)
-    monkeypatch.setattr(choice_budget, "SECONDS", 0)
-    monkeypatch.setattr(choice_budget, "FLOPS", 1e30)  # a fit takes no time
+    monkeypatch.setattr(alpha_choice, "SECONDS", 0)
+    monkeypatch.setattr(alpha_choice, "FLOPS", 1e30)  # a fit takes no time
     summed, moments = [], LandmarkSystem.moments
 
     def counted(system, rows, *others):
@@ -188,12 +197,8 @@ KERNEL_RANKERS = [RANKERS[2], RANKERS[4], RankRLS(kernel="rbf", scale=None)]
 @pytest.mark.parametrize("ranker", KERNEL_RANKERS)
 def test_some_queries_of_a_large_kernel_matrix_equal_refits(monkeypatch, ranker):
     X, y, qid = grades()
-    monkeypatch.setattr(choice_budget, "KERNEL_ROWS", 10)
-    folds = []
-    of_kernel = query_choice._from_kernel
-    monkeypatch.setattr(
-        query_choice, "_from_kernel", lambda *a: folds.extend(a[2]) or of_kernel(*a)
-    )
+    monkeypatch.setattr(alpha_choice, "KERNEL_ROWS", 10)
+    folds = held_out_folds(monkeypatch)
     ranker = clone(ranker).fit(X, y, qid=qid)
     curve = ranker.alpha_curve_
     assert 2 <= len(folds) < 6
@@ -206,17 +211,17 @@ def test_some_queries_of_a_large_kernel_matrix_equal_refits(monkeypatch, ranker)
 @pytest.mark.parametrize("ranker", KERNEL_RANKERS)
 def test_some_rows_of_a_large_kernel_matrix_equal_refits(monkeypatch, ranker):
     X, y, _ = grades()
-    monkeypatch.setattr(choice_budget, "KERNEL_ROWS", 10)
-    monkeypatch.setattr(choice_budget, "SECONDS", 0)
-    monkeypatch.setattr(choice_budget, "FLOPS", 1e30)
+    monkeypatch.setattr(alpha_choice, "KERNEL_ROWS", 10)
+    monkeypatch.setattr(alpha_choice, "SECONDS", 0)
+    monkeypatch.setattr(alpha_choice, "FLOPS", 1e30)
     ranker = clone(ranker).fit(X, y)
     curve = ranker.alpha_curve_
     if getattr(ranker, "ties", None) == "exclude":  # one part is held out
-        part = ranking_choice.row_parts(y[:, None])[0]
+        part = alpha_choice.row_parts(y[:, None])[0]
         f = refit(ranker, curve.alphas[6], X, y, None, part)
         assert curve.score[6] == pytest.approx(disagreement_error(y[part], f))
         return
-    some = ranking_choice.spread_rows(y[:, None], 25)
+    some = alpha_choice.spread_rows(y[:, None], 25)
     assert len(some) == 25
     if isinstance(ranker, RLS):
         errors = leave_one_out(ranker, X, y, alphas=curve.alphas).predictions - y
@@ -412,7 +417,7 @@ def test_a_search_lets_each_fit_choose():
     assert search.cv_results_["split0_test_score"][0] == pytest.approx(want)
     mixed = RankingSearchCV(RankRLS(), {"alpha": ["auto", 1.0, 10.0]}, cv=3).fit(X, y, qid=qid)
     assert mixed.cv_results_["mean_test_score"][0] == search.cv_results_["mean_test_score"][0]
-    with pytest.raises(ParameterError, match='cv="leave_pair_out" needs values of alpha'):
+    with pytest.raises(ParameterError, match="with values of alpha"):
         RankingSearchCV(RankRLS(), {"ties": ["include"]}, cv="leave_pair_out").fit(X, y)
 
 

@@ -303,9 +303,9 @@ def test_masked_ids_and_row_numbers_are_refused():
         RankRLS().fit_pairs(X, np.ma.masked_equal(COMPARED, 3))
     with pytest.raises(DataError, match="triplets has masked entries"):
         SparseBilinearRanker().fit(X, X, np.ma.masked_equal(TRIPLETS, 3))
-    with pytest.raises(DataError, match="Items need ids that can be compared"):
+    with pytest.raises(DataError, match="first needs ids such as numbers or text"):
         battles(first=[{"id": 1}] * 4)
-    with pytest.raises(DataError, match="Unknown outcomes: 1000"):
+    with pytest.raises(DataError, match="Battle 0: the outcome 1000"):
         battles(outcome=[10**400, 1, 1, 1])
 
 

@@ -15,7 +15,7 @@ from rankwise.metrics import ndcg
 from rankwise.model_selection import cross_validate
 from rankwise.persistence import load_model, save_model
 from rankwise.problem import FeatureSpace
-from rankwise.problem.blocks import query_hash
+from rankwise.problem.block_sums import query_hash
 from tests.strategies import problems, seeds, ties, weightings
 
 CG = {"solver": "cg", "tol": 1e-12, "scale": None}

@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import WhiteKernel
 
 from rankwise import (
+    ComponentOptions,
     KPCRank,
     PairwiseGP,
     RankRLS,
@@ -154,7 +155,11 @@ def test_margins_of_one_and_zero_are_refused(ranker):
 def test_groups_choose_components_as_well():
     X, pairs, margin, _, _ = shown(n=20, n_pairs=60)
     groups = np.arange(60) % 4
-    found = KPCRank(cv=9).fit_pairs(X, pairs, margin=margin, groups=groups).component_errors_
+    found = (
+        KPCRank(options=ComponentOptions(cv=9))
+        .fit_pairs(X, pairs, margin=margin, groups=groups)
+        .component_errors_
+    )
     assert found.method == "4 folds of groups of comparisons, refitted"
 
 

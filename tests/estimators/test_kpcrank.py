@@ -11,8 +11,9 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from rankwise import KPCR, RLS, KPCRank, RankRLS
+from rankwise import KPCR, RLS, ComponentOptions, KPCRank, RankRLS
 from rankwise.errors import DataError, KernelSizeError, ParameterError, RankwiseWarning
+from rankwise.estimators.component_choice import OPTIONS
 from rankwise.kernels import NamedKernel
 from tests.oracles.kpca import coordinates, equation_6
 from tests.oracles.laplacian import edge_laplacian, edge_rhs, grouped_laplacian
@@ -152,7 +153,7 @@ def test_all_rows_as_landmarks(ties, monkeypatch):
     assert_allclose(ours.predict_path(X), exact.predict_path(X), atol=1e-8)
     assert_allclose(ours.eigenvalues_, exact.eigenvalues_, rtol=1e-10)
     assert not hasattr(ours, "X_fit_")
-    monkeypatch.setattr("rankwise.estimators.components.component_space.STORED_BYTES", 0)
+    monkeypatch.setattr("rankwise.problem.component_space.STORED_BYTES", 0)
     streamed = KPCRank(8, ties=ties, landmarks=np.arange(60), scale=None).fit(X, y, qid=qid)
     assert_allclose(streamed.predict_path(X), exact.predict_path(X), atol=1e-8)
     K = pairwise_kernels(X, X, "rbf", gamma=1 / 3)
@@ -185,12 +186,14 @@ def test_sparse_rows_and_comparisons_on_landmarks():
 def test_leading_and_spectral_agree_only_for_one_ranking():
     X, y, qid = make_problem()
     one = [
-        KPCRank(5, selection=s, scale=None).fit(X, y).predict_path(X)
+        KPCRank(5, scale=None, options=ComponentOptions(selection=s)).fit(X, y).predict_path(X)
         for s in ("leading", "spectral")
     ]
     assert_allclose(*one, atol=1e-9)
     many = [
-        KPCRank(5, selection=s, scale=None).fit(X, y, qid=qid).predict_path(X)
+        KPCRank(5, scale=None, options=ComponentOptions(selection=s))
+        .fit(X, y, qid=qid)
+        .predict_path(X)
         for s in ("leading", "spectral")
     ]
     assert np.abs(many[0] - many[1]).max() > 0.05
@@ -198,17 +201,23 @@ def test_leading_and_spectral_agree_only_for_one_ranking():
 
 def test_spectral_selection_is_a_ranker_and_a_transformer():
     X, y, qid = make_problem()
-    ranker = KPCRank(4, alpha=0.1, selection="spectral", scale=None).fit(X, y, qid=qid)
+    ranker = KPCRank(4, alpha=0.1, scale=None, options=ComponentOptions(selection="spectral")).fit(
+        X, y, qid=qid
+    )
     assert_allclose(ranker.transform(X) @ ranker.coef_, ranker.predict(X), atol=1e-9)
     assert_allclose(ranker.predict_path(X)[:, -1], ranker.predict(X), atol=1e-9)
-    everything = KPCRank("auto", alpha=0.1, selection="spectral", scale=None).fit(X, y, qid=qid)
+    everything = KPCRank(
+        "auto", alpha=0.1, scale=None, options=ComponentOptions(selection="spectral")
+    ).fit(X, y, qid=qid)
     leading = KPCRank("auto", alpha=0.1, scale=None).fit(X, y, qid=qid).predict(X)
     gap = everything.predict(X) - leading
     assert max(np.ptp(gap[qid == q]) for q in range(10)) < 1e-9
     with pytest.raises(ParameterError, match="rank 50"):
-        KPCRank(51, selection="spectral", scale=None).fit(X, y, qid=qid)
+        KPCRank(51, scale=None, options=ComponentOptions(selection="spectral")).fit(X, y, qid=qid)
     with pytest.raises(ParameterError, match="each of 2 outputs"):
-        KPCRank(3, selection="spectral", ties="exclude", scale=None).fit(X, np.c_[y, y], qid=qid)
+        KPCRank(3, ties="exclude", scale=None, options=ComponentOptions(selection="spectral")).fit(
+            X, np.c_[y, y], qid=qid
+        )
 
 
 def test_more_components_than_the_rank():
@@ -245,10 +254,10 @@ def test_ill_conditioned_problems_give_finite_scores(alpha, kernel):
                 "auto",
                 alpha=alpha,
                 kernel=kernel,
-                selection=selection,
                 n_landmarks=landmarks,
                 random_state=0,
                 scale=None,
+                options=ComponentOptions(selection=selection),
             ).fit(X, y, qid=qid)
             scores = ranker.predict_path(X)
             assert np.isfinite(scores).all()
@@ -332,13 +341,33 @@ def test_a_path_over_alpha():
 )
 def test_invalid_parameters(parameters, message):
     X, y, qid = make_problem()
+    chosen = {name: parameters.pop(name) for name in OPTIONS if name in parameters}
     with pytest.raises((ParameterError, DataError), match=message):
-        KPCRank(**parameters, scale=None).fit(X, y, qid=qid)
+        KPCRank(**parameters, options=ComponentOptions(**chosen), scale=None).fit(X, y, qid=qid)
+
+
+def test_options_of_the_wrong_kind_and_of_kpcr():
+    X, y, qid = make_problem()
+    with pytest.raises(ParameterError, match="options must be ComponentOptions"):
+        KPCRank(options={"cv": 3}).fit(X, y, qid=qid)
+    with pytest.raises(ParameterError, match='KPCR has selection="leading" only'):
+        KPCR(3, options=ComponentOptions(selection="spectral")).fit(X, y)
+
+
+def test_parameters_of_earlier_versions_become_options():
+    ranker = KPCRank(3, scale=None).fit(*make_problem()[:2])
+    state = ranker.__getstate__()
+    old = {name: value for name, value in state.items() if name != "options"}
+    old |= {"selection": "leading", "cv": 5, "rule": "one_se", "max_components": 200}
+    again = KPCRank.__new__(KPCRank)
+    again.__setstate__(old)
+    assert again.options == ComponentOptions(rule="one_se")
+    assert KPCRank.upgraded_parameters({"n_components": 2, "cv": 5}) == {"n_components": 2}
 
 
 def test_a_refit_removes_the_previous_model():
     X, y, qid = make_problem()
-    ranker = KPCRank(cv=3, scale=None).fit(X, y, qid=qid)
+    ranker = KPCRank(scale=None, options=ComponentOptions(cv=3)).fit(X, y, qid=qid)
     assert hasattr(ranker, "component_errors_")
     ranker.set_params(n_components=3, n_landmarks=20).fit(X, y, qid=qid)
     assert not hasattr(ranker, "component_errors_")
@@ -349,7 +378,9 @@ def test_a_refit_removes_the_previous_model():
 @pytest.mark.parametrize("landmarks", [None, np.arange(60)])
 def test_a_failed_refit_removes_the_components(landmarks):
     X, y, qid = make_problem()
-    ranker = KPCRank(cv=3, landmarks=landmarks, scale=None).fit(X, y, qid=qid)
+    ranker = KPCRank(landmarks=landmarks, scale=None, options=ComponentOptions(cv=3)).fit(
+        X, y, qid=qid
+    )
     fitted = {name for name in vars(ranker) if name.endswith("_")}
     with pytest.raises(ParameterError, match="numerical rank"):
         ranker.set_params(n_components=59, kernel="linear").fit(X, y, qid=qid)
@@ -368,7 +399,7 @@ def test_spectral_directions_that_are_constant_within_queries():
     qid = np.repeat(np.arange(10), 8)
     y = rng.standard_normal(80)
     between, within = rng.standard_normal((10, 3))[qid], rng.standard_normal((80, 2))
-    ranker = KPCRank("auto", kernel="linear", selection="spectral")
+    ranker = KPCRank("auto", kernel="linear", options=ComponentOptions(selection="spectral"))
     with pytest.raises(DataError, match="same components"):
         ranker.fit(between, y, qid=qid)
     ranker.fit(np.hstack((1e6 * between, within)), y, qid=qid)
@@ -379,7 +410,9 @@ def test_a_share_of_one_uses_all_spectral_directions():
     for seed in range(20):
         X, y, qid = make_problem(seed)
         share, auto = (
-            KPCRank(n, kernel="linear", selection="spectral").fit(X, y, qid=qid)
+            KPCRank(n, kernel="linear", options=ComponentOptions(selection="spectral")).fit(
+                X, y, qid=qid
+            )
             for n in (1.0, "auto")
         )
         assert share.n_components_ == auto.n_components_ == 3
@@ -412,7 +445,7 @@ def test_scores_that_overflow_float32():
 @pytest.mark.parametrize("ties", ["include", "exclude"])
 def test_kernel_values_with_landmarks_are_computed_in_blocks(ties, monkeypatch):
     X, y, qid = make_problem()
-    monkeypatch.setattr("rankwise.estimators.components.component_space.STORED_BYTES", 0)
+    monkeypatch.setattr("rankwise.problem.component_space.STORED_BYTES", 0)
     monkeypatch.setattr("rankwise.solvers.kpca.BLOCK_BYTES", 0)
     monkeypatch.setattr("rankwise.kernels.products.PREDICT_BYTES", 8 * 20 * 7)
     sizes = []
@@ -423,7 +456,7 @@ def test_kernel_values_with_landmarks_are_computed_in_blocks(ties, monkeypatch):
             return super().__call__(A, B)
 
     kernel = RecordingKernel("rbf", gamma=0.3, degree=3, coef0=1.0)
-    monkeypatch.setattr("rankwise.estimators.components.kpcrank.make_kernel", lambda *_: kernel)
+    monkeypatch.setattr("rankwise.estimators.kpcrank.make_kernel", lambda *_: kernel)
     KPCRank(3, ties=ties, landmarks=np.arange(20), scale=None).fit(X, np.c_[y, -y].round(), qid=qid)
     # The landmarks, the scatter, once for all tasks, and a look at the kernel of all rows.
     assert sizes == [20, 60] + 8 * [7] + [4, 60]

@@ -9,7 +9,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold
 
 from rankwise import RLS, AdditiveRankRLS, KPCRank, RankRLS, RankSVM, SparseRankRLS
 from rankwise.errors import DataError, ParameterError
-from rankwise.holdout import choice_budget
+from rankwise.holdout import alpha_choice
 from rankwise.model_selection import leave_pair_out, leave_query_out
 from tests.oracles.laplacian import grouped_laplacian
 
@@ -88,7 +88,7 @@ def test_pairs_held_out_equal_refits(ranker):
 @pytest.mark.parametrize("budget", [{}, {"SECONDS": 0.0, "FLOPS": 1e30}], ids=["queries", "folds"])
 def test_alpha_follows_the_weights(monkeypatch, budget):
     for name, value in budget.items():
-        monkeypatch.setattr(choice_budget, name, value)
+        monkeypatch.setattr(alpha_choice, name, value)
     once, more = (
         RankRLS().fit(X, Y, qid=QID, query_weight=factor * WEIGHT) for factor in (1.0, 1024.0)
     )
@@ -126,7 +126,7 @@ def test_weights_are_routed():
     ("qid", "weight", "message"),
     [
         (QID, np.where(np.arange(40) == 7, -1.0, WEIGHT), "above 0: got -1.0 in row 7"),
-        (QID, np.where(QID[0] == QID, np.nan, WEIGHT), "above 0: got nan in row 0"),
+        (QID, np.where(QID[0] == QID, np.nan, WEIGHT), "must be finite: got nan in row 0"),
         (QID, np.arange(1.0, 41.0), "the same for all rows of a query: query"),
         (QID, [1.0, 2.0], r"one entry per row of X: got shape \(2,\) for 40 rows"),
         (None, np.ones(40), "needs at least two queries: got one"),

@@ -16,7 +16,7 @@ from sklearn.utils import estimator_checks
 
 from rankwise import RLS, AdditiveRankRLS, KPCRank, RankRLS, RankSVM, SparseRankRLS, SparseRLS
 from rankwise.errors import DataError, ParameterError, UndefinedMetricError
-from rankwise.holdout import choice_budget
+from rankwise.holdout import alpha_choice
 from rankwise.model_selection import leave_query_out
 from tests.oracles.laplacian import grouped_laplacian
 from tests.strategies import problems
@@ -140,7 +140,7 @@ def test_queries_held_out_equal_refits(ranker):
 )
 def test_the_chosen_alpha_is_the_best_of_leave_query_out(monkeypatch, ranker, settings):
     for name, value in settings.items():
-        monkeypatch.setattr(choice_budget, name, value)
+        monkeypatch.setattr(alpha_choice, name, value)
     curve = ranker.fit(X, Y, qid=QID, sample_weight=WEIGHT).alpha_curve_
     options = {"alphas": curve.alphas, "metric": curve.metric}
     found = leave_query_out(ranker, X, Y, qid=QID, sample_weight=WEIGHT, **options)
@@ -296,8 +296,8 @@ def test_scikit_learn_checks_of_weights(ranker):
     ("weight", "message"),
     [
         (np.where(np.arange(40) == 7, -1.0, WEIGHT), "not negative: got -1.0 in row 7"),
-        (np.where(np.arange(40) == 3, np.nan, WEIGHT), "finite and .*: got nan in row 3"),
-        (np.where(np.arange(40) == 3, np.inf, WEIGHT), "finite and .*: got inf in row 3"),
+        (np.where(np.arange(40) == 3, np.nan, WEIGHT), "must be finite.*: got nan in row 3"),
+        (np.where(np.arange(40) == 3, np.inf, WEIGHT), "must be finite.*: got inf in row 3"),
         (np.full(40, 1e200), r"0, or from 1e-100 to 1e\+100: got 1e\+200 in row 0"),
         (np.where(np.arange(40) == 3, 5e-324, WEIGHT), "got .*e-324 in row 3. Multiply"),
         ([1.0, 2.0], r"one entry per row of X: got shape \(2,\) for 40 rows"),

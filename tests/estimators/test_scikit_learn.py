@@ -28,6 +28,7 @@ from rankwise import (
     TransductiveRankRLS,
 )
 from rankwise.errors import RankwiseWarning
+from tests.registered import least_squares_rankers
 
 # One for each code path of an estimator.
 ESTIMATORS = [
@@ -50,6 +51,7 @@ ESTIMATORS = [
     PairwiseGP(likelihood="gaussian", optimizer=None, n_landmarks=1),
     BoostedRanker(max_estimators=5),
 ]
+ESTIMATORS += [ranker() for ranker in least_squares_rankers(besides=ESTIMATORS)]
 
 
 def without_equivalence(estimator):

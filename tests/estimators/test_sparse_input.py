@@ -132,9 +132,9 @@ class Once:
         (5, "must be a list of triples"),
         ([(X, Y, QID[:-1])], "got 11 for 12 rows"),
         ([(X, Y, 3)], "qid needs one entry per row"),
-        (Once([(X, Y, QID)]), "only one pass"),
+        (Once([(X, Y, QID)]), "allow only one"),
         ([(X, Y, np.arange(12))], "Every query has a single row"),
-        (iter([(X, Y, QID)]), "only one pass"),
+        (iter([(X, Y, QID)]), "allow only one"),
     ],
 )
 def test_invalid_blocks(blocks, message):

@@ -312,7 +312,7 @@ def test_text_only_and_rows_of_text():
     assert (only.name, only.shape) == ("text", ["rows", 2])
     with pytest.raises(DataError, match="'brand' of the rows has 'new', which the model has not"):
         to_onnx(model, rows=words.assign(brand="new"))
-    with pytest.raises(DataError, match="give each category a feature of its own"):
+    with pytest.raises(DataError, match="make a feature for each category"):
         distil(model, words)
     with pytest.raises(ExportError, match="a column of categories becomes several features"):
         to_solr(model)

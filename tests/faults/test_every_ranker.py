@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 
 from rankwise import (
     KPCR,
+    RLS,
     AdditiveRankRLS,
     BoostedRanker,
     KPCRank,
@@ -25,6 +26,7 @@ from rankwise import (
 from rankwise.errors import DataError, RankwiseError, RankwiseWarning
 from rankwise.metrics import disagreement_error, ndcg
 from tests.faults.problems import ALPHAS, PROBLEMS
+from tests.registered import least_squares_rankers
 
 RANKERS = {
     "RankSVM": lambda alpha: RankSVM(alpha),
@@ -35,6 +37,11 @@ RANKERS = {
     "AdditiveRankRLS": lambda alpha: AdditiveRankRLS(alpha),
     "TransductiveRankRLS": lambda alpha: TransductiveRankRLS(alpha),
     "PairwiseGP": lambda alpha: PairwiseGP(optimizer=None, noise=min(max(alpha, 1e-9), 1e9)),
+}
+SEEN = [make(1.0) for make in RANKERS.values()] + [RankRLS(), RLS()]
+RANKERS |= {
+    ranker.__name__: (lambda alpha, ranker=ranker: ranker(alpha=alpha))
+    for ranker in least_squares_rankers(besides=SEEN)
 }
 PAIRS = np.array([(i, j) for i in range(7) for j in range(7) if i != j])
 TRIPLETS = [(0, 1, 2), (3, 4, 5), (6, 0, 1), (2, 3, 4), (5, 6, 0), (1, 2, 6)]
@@ -186,7 +193,7 @@ def test_a_smoothness_beyond_rounding_is_refused():
 
 def test_columns_of_battles_that_overflow_are_refused():
     X, y = PROBLEMS["subnormal features"]
-    with pytest.raises(DataError, match=r"column 'x0' are up to \de-310.* by a constant"):
+    with pytest.raises(DataError, match=r"column 'x0' is \de-310.* by a constant"):
         board(y, context=X[PAIRS[:, 0]])
 
 

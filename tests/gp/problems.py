@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankwise.gp.weights import weights_of_pairs, weights_of_rows
+from rankwise.gp.inference import weights_of_pairs, weights_of_rows
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,7 @@ def test_context_that_cannot_be_used():
     X, pairs, _, context = shown()
     with pytest.raises(ParameterError, match="context needs exact inference"):
         PairwiseGP(n_landmarks=5).fit_pairs(X, pairs, context=context)
-    with pytest.raises(DataError, match="a row of features for each comparison"):
+    with pytest.raises(DataError, match="context needs one entry per pair"):
         PairwiseGP().fit_pairs(X, pairs, context=context[:3])
     gp = PairwiseGP(optimizer=None).fit_pairs(X, pairs)
     with pytest.raises(ParameterError, match="fitted without context"):

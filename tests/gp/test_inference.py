@@ -11,18 +11,16 @@ from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
 
 from rankwise.gp.inference import (
+    Differences,
+    PairObservations,
+    WeightPosterior,
     covariance_gradient,
     expectation_propagation,
     factor_gradient,
     gaussian,
     laplace,
-    precision_gradient,
-)
-from rankwise.gp.observations import PairObservations
-from rankwise.gp.weights import (
-    Differences,
-    WeightPosterior,
     pivoted_cholesky,
+    precision_gradient,
     weights_of_pairs,
     weights_of_rows,
 )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rankwise.gp.observations import _pair_of_number, comparisons_of_scores
+from rankwise.gp.inference import _pair_of_number, comparisons_of_scores
 from rankwise.graph import PreferenceGraph, QueryGroups
 from rankwise.graph.query_graph import QueryGraph
 

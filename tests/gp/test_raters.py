@@ -145,15 +145,15 @@ def test_predictions_for_raters(many):
     best, worst = gp.raters_.names[np.argsort(-gp.raters_.slope)[[0, -1]]]
     X1, X2 = X[:6], X[6:12]
     common = gp.predict_outcomes(X1, X2)
-    with pytest.warns(RankwiseWarning, match=r"slope, 1: -5; fit_pairs learns"):
+    with pytest.warns(RankwiseWarning, match=r"slope, 1: -5 .*fit_pairs learns"):
         assert_allclose(gp.predict_outcomes(X1, X2, rater=-5), common)
-    with pytest.warns(RankwiseWarning, match=rf"'{best}'; the fit had {best}, of type int"):
+    with pytest.warns(RankwiseWarning, match=rf"'{best}' .*its raters are of type int"):
         assert_allclose(gp.predict_outcomes(X1, X2, rater=str(best)), common)
     chances = [
         gp.predict_preference(X1, X2, observed=True, rater=rater) for rater in (best, None, worst)
     ]
     assert (np.diff(np.abs(np.array(chances) - 0.5), axis=0) < 0).all()
-    with pytest.warns(RankwiseWarning, match="1: 1000000000;"):
+    with pytest.warns(RankwiseWarning, match="1: 1000000000 "):
         mixed = gp.predict_outcomes(X1, X2, rater=[best, worst, best, worst, 10**9, 10**9])
     assert_allclose(mixed[[1, 3]], gp.predict_outcomes(X1, X2, rater=worst)[[1, 3]])
     assert_allclose(mixed[4:], common[4:])
@@ -240,11 +240,11 @@ def test_raters_that_cannot_be_used(many):
     fit = {"X": X, "pairs": pairs, "margin": margin}
     with pytest.raises(ParameterError, match="learned by the optimizer, and there is none"):
         PairwiseGP(ITEMS, optimizer=None).fit_pairs(**fit, rater=rater)
-    with pytest.raises(DataError, match=r"one rater each: got shape \(\)"):
+    with pytest.raises(DataError, match=r"rater needs one entry per comparison: got shape \(\)"):
         PairwiseGP(ITEMS).fit_pairs(**fit, rater="me")
-    with pytest.raises(DataError, match=r"one rater each: got shape \(59,\)"):
+    with pytest.raises(DataError, match=r"rater needs one entry per comparison: got shape \(59,\)"):
         PairwiseGP(ITEMS).fit_pairs(**fit, rater=rater[1:])
-    with pytest.raises(DataError, match="The rater of comparison 1 is missing"):
+    with pytest.raises(DataError, match="rater has no value for comparison 1"):
         PairwiseGP(ITEMS).fit_pairs(**fit, rater=["a", None, "b"] * 20)
     plain = PairwiseGP(ITEMS).fit_pairs(**fit)
     with pytest.raises(ParameterError, match="The fit had no raters"):
@@ -253,7 +253,7 @@ def test_raters_that_cannot_be_used(many):
         plain.tell([0, 1], rater="me")
     with pytest.raises(ParameterError, match="does not depend on the rater"):
         many[0].predict_preference(X[:2], X[2:4], rater=3)
-    with pytest.raises(DataError, match="one rater each"):
+    with pytest.raises(DataError, match="rater needs one entry per comparison"):
         many[0].predict_outcomes(X[:2], X[2:4], rater=[1, 2, 3])
 
 

@@ -7,10 +7,14 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from rankwise.gp import site_changes
-from rankwise.gp.inference import expectation_propagation, gaussian
-from rankwise.gp.observations import PairObservations
+from rankwise.gp.inference import (
+    PairObservations,
+    expectation_propagation,
+    gaussian,
+    weights_of_pairs,
+    weights_of_rows,
+)
 from rankwise.gp.site_changes import LeftOut
-from rankwise.gp.weights import weights_of_pairs, weights_of_rows
 from rankwise.graph.comparisons import Comparisons
 from tests.gp.problems import covariance
 from tests.oracles.pairwise_gp import tilted_moments

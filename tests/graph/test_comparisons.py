@@ -58,6 +58,19 @@ def test_outcomes(outcome):
     assert votes.margin.tolist() == [1.0, 0.0, -1.0]
 
 
+def test_outcomes_may_be_ids_of_winners():
+    votes = of(first=["c", "d"], second=["d", "c"], outcome=["d", "d"])
+    assert votes.margin.tolist() == [-1.0, 1.0]
+    votes = Comparisons.of([10, 20], [20, 30], [20, "tie"], items=[10, 20, 30])
+    assert votes.margin.tolist() == [-1.0, 0.0]
+    # Truth values are never ids, and row numbers are not ids of winners.
+    votes = Comparisons.of([2, 1], [1, 2], [True, True], items=[0, 1, 2])
+    assert votes.margin.tolist() == [1.0, 1.0]
+    assert Comparisons.of([0, 2], [1, 1], [1, 0.5]).margin.tolist() == [1.0, 0.0]
+    with pytest.raises(DataError, match="Comparison 0: the outcome 1 is both an item and the name"):
+        Comparisons.of([2, 1], [1, 2], [1, 1], items=[0, 1, 2])
+
+
 def test_rankers_take_comparisons_with_everything_in_them():
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.standard_normal((4, 2)), index=ITEMS, columns=["u", "v"])
@@ -92,33 +105,33 @@ def of(**given):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: of(first=["a", "z"]), r"unknown items: 'z' \(comparison 1\); use ids among the 4"),
+        (lambda: of(first=["a", "z"]), "Comparison 1 has the unknown item 'z'"),
         (
             lambda: of(first=["1"], second=["2"], items=[1, 2]),
-            "'1' .*the items have 1, of type int: convert the ids",
+            "'1' .*The items have 1, of type int: use this type",
         ),
-        (lambda: of(first=list("vwxyz"), second=list("aaaaa")), "and 2 more comparisons"),
+        (lambda: of(first=list("vwxyz"), second=list("aaaaa")), "5 such comparisons"),
         (
             lambda: of(first=["a", "b"], second=["b", "b"]),
-            r"pairs\[1\] compares item .b. with",
+            "Pair 1 compares item 'b' with itself",
         ),
-        (lambda: of(outcome=["win", "won"]), "'loss'.*entry 1 is 'won'"),
-        (lambda: of(outcome=["x", "y"]), "entry 0 is 'x' .2 unknown words: 'x', 'y'"),
-        (lambda: of(outcome=[1, -1]), "entry 1 is -1. Numbers that say by how much"),
-        (lambda: of(outcome=["win", None]), "outcome of comparison 1 is missing"),
+        (lambda: of(outcome=["win", "won"]), "Comparison 1: the outcome .won. is unknown"),
+        (lambda: of(outcome=["x", "y"]), r"the outcome 'x' is unknown \(others: 'y'\)"),
+        (lambda: of(outcome=[1, -1]), "outcome -1 is unknown.* belong in margin"),
+        (lambda: of(outcome=["win", None]), "Comparison 1: the outcome is missing"),
         (lambda: of(outcome=["win"]), r"outcome needs one entry per comparison: got shape \(1,\)"),
         (lambda: of(weight=[1, -1]), "must not be negative: pair 1"),
-        (lambda: of(groups=["x"]), "need one group each"),
-        (lambda: of(groups=["x", None]), "group of comparison 1 is missing"),
-        (lambda: of(context=[[1.0]]), "context needs a row of features for each comparison"),
+        (lambda: of(groups=["x"]), "groups needs one entry per comparison"),
+        (lambda: of(groups=["x", None]), "groups has no value for comparison 1"),
+        (lambda: of(context=[[1.0]]), "context needs one entry per pair"),
         (lambda: of(context=[["x"], ["y"]]), "get_dummies"),
-        (lambda: of(context=[[1.0], [np.inf]]), "comparison 1 has inf in column 0"),
+        (lambda: of(context=[[1.0], [np.inf]]), "context must be finite: entry 1 is"),
         (lambda: of(first=[], second=[]), "there is no comparison"),
         (lambda: of(second=["b"]), r"one item per comparison: got shapes \(2,\) and \(1,\)"),
         (lambda: of(items=["a", "b", "a"]), "items 0 and 2 have the same id, 'a'"),
         (lambda: of(items=["a", None, "b"]), "id of item 1 is missing"),
         (lambda: of(items=["a"]), "two or more items"),
-        (lambda: of(items=pl.DataFrame({"id": ITEMS})), "pass the column of ids"),
+        (lambda: of(items=pl.DataFrame({"id": ITEMS})), "items needs a column of ids"),
         (lambda: of(items=None), "Comparisons.of.first, second, items=names"),
         (lambda: Comparisons.of([0, -1], [1, 2]), "points outside X"),
     ],

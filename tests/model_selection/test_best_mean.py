@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from rankwise.model_selection import PairedDifference, ScoreEstimate
-from rankwise.model_selection.best_mean import HeldOutPool
+from rankwise.model_selection.meta_rankers import HeldOutPool
 from tests.oracles import mean_of_best as oracle
 from tests.strategies import seeds
 

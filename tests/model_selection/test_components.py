@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from rankwise import KPCR, KPCRank, RankingSearchCV, RankRLS
+from rankwise import KPCR, ComponentOptions, KPCRank, RankingSearchCV, RankRLS
 from rankwise.errors import ParameterError
 from rankwise.metrics import disagreement_error
 from rankwise.model_selection import (
@@ -41,7 +41,12 @@ def test_leave_query_out_keeps_the_components(problem, alpha, landmarks):
             else:
                 want = fixed_components_fold(F, y, L, fold, 5, alpha)
             assert_allclose(ours.predictions[0][fold], want, atol=1e-8)
-        every = component_errors(kind(alpha=alpha, cv="leave_query_out", **options), X, y, qid=qid)
+        every = component_errors(
+            kind(alpha=alpha, options=ComponentOptions(cv="leave_query_out"), **options),
+            X,
+            y,
+            qid=qid,
+        )
         assert every.error[4] == pytest.approx(ours.score[0])
 
 
@@ -51,7 +56,9 @@ def test_leave_pair_out_and_folds_of_one_ranking(problem, alpha):
     F = KPCRank(5, scale=None).fit(X, y).transform(X)
     for kind in (KPCRank, KPCR):
         pairs = leave_pair_out(kind(5, alpha=alpha), X, y)
-        every = component_errors(kind(cv="leave_pair_out", alpha=alpha), X, y)
+        every = component_errors(
+            kind(alpha=alpha, options=ComponentOptions(cv="leave_pair_out")), X, y
+        )
         assert every.error[4] == pytest.approx(pairs.error[0])
         assert every.standard_error[4] == pytest.approx(pairs.standard_error[0])
     folds = k_fold(KPCR(5, alpha=alpha, scale=None), X, y, n_splits=4)
@@ -102,7 +109,12 @@ def test_error_messages(problem):
     with pytest.raises(ParameterError, match="keep the components fixed"):
         leave_query_out(KPCRank(scale=None), X, y, qid=qid)
     with pytest.raises(ParameterError, match="keep the components fixed"):
-        leave_pair_out(KPCRank(3, alpha=0.1, selection="spectral", scale=None), X, y, qid=qid)
+        leave_pair_out(
+            KPCRank(3, alpha=0.1, scale=None, options=ComponentOptions(selection="spectral")),
+            X,
+            y,
+            qid=qid,
+        )
     with pytest.raises(ParameterError, match="use a small alpha"):
         leave_pair_out(KPCRank(3, scale=None), X, y, qid=qid)
     with pytest.raises(ParameterError, match="needs a KPCRank"):
@@ -113,10 +125,12 @@ def test_error_messages(problem):
 @pytest.mark.parametrize("kind", [KPCRank, KPCR])
 def test_alpha_and_the_number_of_components_are_chosen_together(problem, kind, cv):
     X, y, qid = problem
-    ranker = kind(alpha="auto", cv=cv, max_components=12, scale=None).fit(X, y, qid=qid)
+    ranker = kind(alpha="auto", scale=None, options=ComponentOptions(cv=cv, max_components=12)).fit(
+        X, y, qid=qid
+    )
     assert ranker.alpha_ > 0  # noise asks for a ridge here
     tried = [0.0, *(ranker.alpha_ * 10.0 ** np.arange(-3, 3, 0.75))]
-    fixed = kind(cv=cv, max_components=12, scale=None)
+    fixed = kind(scale=None, options=ComponentOptions(cv=cv, max_components=12))
     errors = component_errors(fixed, X, y, qid=qid, alphas=tried)
     assert ranker.component_errors_.error.min() <= min(e.error.min() for e in errors) + 1e-12
     for alpha, found in zip(tried, errors, strict=True):
@@ -146,7 +160,7 @@ def test_alpha_alone_is_chosen_for_a_fixed_number_of_components(problem):
 def test_one_standard_error_takes_fewer_components_and_more_ridge(problem):
     X, y, qid = problem
     best, simple = (
-        KPCRank(alpha="auto", rule=rule, scale=None).fit(X, y, qid=qid)
+        KPCRank(alpha="auto", scale=None, options=ComponentOptions(rule=rule)).fit(X, y, qid=qid)
         for rule in ("best", "one_se")
     )
     assert simple.n_components_ <= best.n_components_

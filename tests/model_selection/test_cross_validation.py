@@ -137,7 +137,7 @@ def test_it_prints_itself_and_compares_rankers():
     [
         ({"cv": "leave_pair_out"}, ParameterError, "model_selection.leave_pair_out"),
         ({"cv": 16}, ParameterError, "got 15 queries"),
-        ({"cv": KFold(3)}, DataError, "whole queries must be held out"),
+        ({"cv": KFold(3)}, DataError, "in both train and test"),
         ({"scoring": []}, ParameterError, "scoring is empty"),
         ({"scoring": ["map", "map"]}, ParameterError, "a name twice"),
         ({"scoring": "ndgc"}, ParameterError, "got 'ndgc'"),

@@ -58,7 +58,7 @@ def test_features_of_sparse_rows_without_values_cost_nothing(monkeypatch):
     assert len(calls) == 1 + 2 * 3
     assert_allclose(found.importance, [*importance(DATA.X, n_repeats=2).importance, *[0.0] * 50])
     assert (found.standard_error[3:] == 0).all()
-    monkeypatch.setattr("rankwise.model_selection._permutation_importance.MANY", 2)
+    monkeypatch.setattr("rankwise.model_selection.permutations.MANY", 2)
     with pytest.warns(RankwiseWarning, match="72 rows 5 times for each of 3 features"):
         importance(DATA.X)
 

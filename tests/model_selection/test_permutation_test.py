@@ -107,7 +107,7 @@ def test_the_score_is_that_of_leave_pair_out(ranker, qid):
     assert result.null.shape == (2,)
 
 
-@pytest.mark.parametrize("alpha", [1e-12, 1e-17, 1e-40])
+@pytest.mark.parametrize("alpha", [1e-9, 1e-12])
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 @pytest.mark.parametrize("ties", ["include", "exclude"])
 @pytest.mark.parametrize("n_labels", [2, 3])
@@ -202,7 +202,7 @@ def test_p_values():
 
 
 def test_what_cannot_be_tested():
-    with pytest.raises(DataError, match="one label per row: got 2 columns"):
+    with pytest.raises(DataError, match="One label per row is needed: got 2 columns"):
         permutation_test(RankRLS(1.0), X, np.column_stack((Y, Y)))
     with pytest.raises(DataError, match="single row"):
         permutation_test(RankRLS(1.0), X, np.arange(16) == 3)
@@ -210,14 +210,14 @@ def test_what_cannot_be_tested():
         permutation_test(RankRLS(1.0), X, Y, qid=np.arange(16) % 4, strata=Y)
     with pytest.raises(ParameterError, match="n_permutations must be an integer"):
         permutation_test(RankRLS(1.0), X, Y, n_permutations=0)
-    with pytest.raises(ParameterError, match=r"least-squares ranker.*Use cv=5 to refit"):
+    with pytest.raises(ParameterError, match="need a least-squares ranker"):
         permutation_test(SparseBilinearRanker(), X, Y)
     for strata in (np.arange(16), Y):
         with pytest.raises(DataError, match="No pair with different labels"):
             permutation_test(RankRLS(1.0), X, Y, strata=strata)
     with pytest.raises(ParameterError, match="scoring='ndcg' needs another cv"):
         permutation_test(RankRLS(1.0), X, Y, scoring="ndcg")
-    with pytest.raises(ParameterError, match="set that of the estimator"):
+    with pytest.raises(ParameterError, match="set the alpha of the estimator"):
         permutation_test(RankRLS(1.0), X, Y, alpha=1.0, cv=3)
     with pytest.raises(ParameterError, match="with groups, use a number of folds"):
         permutation_test(RankRLS(1.0), X, Y, cv="leave_query_out", groups=Y)
@@ -225,7 +225,7 @@ def test_what_cannot_be_tested():
         permutation_test(RankRLS(1.0), X, Y, groups=np.arange(16) % 3)
     with pytest.raises(DataError, match="have different strata"):
         permutation_test(RankRLS(1.0), X, GROUP_LABELS, groups=GROUPS, strata=np.arange(16) % 2)
-    with pytest.raises(DataError, match=r"got shape \(16, 2\)"):
+    with pytest.raises(DataError, match=r"of shape \(16, 2\)"):
         permutation_test(RankRLS(1.0), X, np.column_stack((Y, Y)), cv=3)
     with pytest.raises(DataError, match="y must have numbers"):
         permutation_test(RankRLS(1.0), X, np.where(Y > 0, "ill", "well"), cv=3)

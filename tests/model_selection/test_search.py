@@ -159,3 +159,12 @@ def test_precomputed_kernels_are_split_by_rows_and_columns(problem, cv, random_s
         K.fit(kernel, y, qid=qid)
         assert_allclose(split_scores(K), split_scores(linear.fit(X, y, qid=qid)))
     assert K.__sklearn_tags__().input_tags.pairwise
+
+
+def test_scores_of_queries_are_behind_the_means_of_folds(problem):
+    X, y, qid = problem
+    search = RankingSearchCV(RankRLS(), {"alpha": ALPHAS}, cv=3).fit(X, y, qid=qid)
+    each = RankingSearchCV(RankRLS(), {"alpha": ALPHAS}).fit(X, y, qid=qid)
+    assert search.query_scores_.shape == each.split_scores_.shape == (3, 6)
+    assert_allclose(np.nanmean(search.query_scores_, axis=1), search.cv_results_["mean_test_score"])
+    assert_allclose(each.query_scores_, each.split_scores_)

@@ -37,45 +37,28 @@ GRID = {"alpha": [1.0]}
     ("search", "change", "error", "message"),
     [
         (RankingSearchCV(RankRLS(), {"alfa": [1]}), {}, ParameterError, "Did you mean 'alpha'"),
-        (RankingSearchCV(RankRLS(), {"x__y": [1]}), {}, ParameterError, "Invalid parameter 'x'"),
         (RankingSearchCV(RankRLS(), []), {}, ParameterError, "param_grid is empty"),
-        (RankingSearchCV(RankRLS(), {"alpha": []}), {}, ParameterError, "non-empty sequence"),
-        (RankingSearchCV(RankRLS(), {"alpha": 1.0}), {}, ParameterError, "needs to be a list"),
         (RankingSearchCV(RankRLS(), 3), {}, ParameterError, "param_grid is invalid"),
         (RankingSearchCV(RankRLS(), {"alpha": [-1.0]}), {}, ParameterError, "0 or more: got -1"),
         (RankingSearchCV(RankRLS(), {"ties": ["no"]}), {}, ParameterError, "ties must be one of"),
         (RankingSearchCV(NoPredict(), {}), {}, ParameterError, "fit and predict: got NoPredict"),
-        (RankingSearchCV(RankRLS, {}), {}, ParameterError, "an object with fit and predict"),
         (RankingSearchCV(RankRLS(), GRID, cv="loo"), {}, ParameterError, "cv must be one of"),
         (RankingSearchCV(RankRLS(), GRID, cv=None), {}, ParameterError, "a number of folds"),
-        (RankingSearchCV(RankRLS(), GRID, cv=True), {}, ParameterError, "got True"),
-        (RankingSearchCV(RankRLS(), GRID, cv=1), {}, ParameterError, "must be at least 2"),
         (RankingSearchCV(RankRLS(), GRID, cv=7), {}, ParameterError, "got 6 queries"),
         (RankingSearchCV(RankRLS(), GRID, cv=25), {"qid": None}, ParameterError, "got 48 rows"),
         (RankingSearchCV(RankRLS(), GRID, cv=[]), {}, ParameterError, "no split"),
-        (
-            RankingSearchCV(RankRLS(), GRID, cv=[([0], [])]),
-            {},
-            ParameterError,
-            "Split 0 of cv is empty",
-        ),
         (RankingSearchCV(RankRLS(), GRID, cv=[([], [0])]), {}, ParameterError, "is empty"),
         (RankingSearchCV(RankRLS(), GRID, cv=[([0], [48])]), {}, ParameterError, "out of bounds"),
         (
-            RankingSearchCV(RankRLS(), GRID, cv=[([0, 1], [1, 2])]),
-            {"qid": None},
-            ParameterError,
-            "row 1 in both",
+            RankingSearchCV(Ridge(), {}, cv=KFold(3)),
+            {},
+            DataError,
+            "query 7 in both train and test",
         ),
-        (RankingSearchCV(RankRLS(), GRID, cv=KFold(3)), {}, DataError, "of query .* in both"),
-        (RankingSearchCV(Ridge(), {}, cv=KFold(3)), {}, DataError, "whole queries must be held"),
-        (RankingSearchCV(RankRLS(), GRID), {"qid": None}, DataError, "needs the query of every"),
         (RankingSearchCV(Ridge(), {}), {"qid": None}, DataError, 'cv="leave_pair_out" or a'),
-        (RankingSearchCV(RankRLS(), GRID), {"qid": np.ones(48)}, DataError, "two queries: got one"),
+        (RankingSearchCV(RankRLS(), GRID), {"qid": np.ones(48)}, DataError, "got one query"),
         (RankingSearchCV(RankRLS(), GRID), {"qid": [1, 2]}, DataError, "got 2 for 48 rows"),
-        (RankingSearchCV(RankRLS(), GRID), {"qid": [None] * 48}, DataError, "qid is missing"),
         (RankingSearchCV(RankRLS(), GRID), {"y": None}, DataError, "requires y"),
-        (RankingSearchCV(RankRLS(), GRID), {"y": np.ones(3)}, ValueError, "inconsistent numbers"),
         (RankingSearchCV(RankRLS(), GRID), {"y": np.ones(48)}, DataError, "No query has two"),
         (
             RankingSearchCV(RankRLS(), GRID, cv="leave_pair_out", scoring="map"),
@@ -89,14 +72,7 @@ GRID = {"alpha": [1.0]}
             ParameterError,
             "refitted for every pair",
         ),
-        (RankingSearchCV(RankRLS(), GRID, scoring="apx"), {}, ParameterError, "metric must be"),
         (RankingSearchCV(RankRLS(), GRID, scoring=None), {}, ParameterError, "scoring must be"),
-        (
-            RankingSearchCV(RankRLS(), GRID, scoring=lambda *_: np.nan),
-            {},
-            ParameterError,
-            "a finite number: .* returned nan",
-        ),
         (
             RankingSearchCV(RankRLS(), GRID, scoring=lambda y, *_: y),
             {},
@@ -128,10 +104,10 @@ def test_errors_have_a_note_with_the_candidate(problem):
     X, y, qid = problem
     with pytest.raises(DataError) as error:
         RankingSearchCV(Odd(), {"value": [0.0, np.inf]}).fit(X, y, qid=qid)
-    assert error.value.__notes__ == ["RankingSearchCV was evaluating {'value': inf}."]
+    assert error.value.__notes__ == ["This happened while evaluating Odd(value=inf)."]
     with pytest.raises(ParameterError) as error:
         RankingSearchCV(RankRLS(), {"ties": ["no"]}, cv=2).fit(X, y, qid=qid)
-    assert error.value.__notes__ == ["RankingSearchCV was evaluating RankRLS(ties='no')."]
+    assert error.value.__notes__ == ["This happened while evaluating RankRLS(ties='no')."]
 
 
 def test_a_failed_fit_leaves_no_earlier_result():

@@ -30,7 +30,7 @@ from sklearn.utils.metadata_routing import get_routing_for_object
 from rankwise import RLS, RankingSearchCV, RankRLS, SparseRankRLS, load_model, save_model
 from rankwise.errors import DataError
 from rankwise.model_selection import leave_query_out
-from rankwise.model_selection.search.ranking_search import candidate_names
+from rankwise.model_selection.search import candidate_names
 from tests.model_selection.searches import (
     ALPHAS,
     NAMES,

@@ -16,8 +16,8 @@ from sklearn.svm import LinearSVC
 from rankwise import RankSVM, load_model, save_model
 from rankwise.data import make_ranking
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
+from rankwise.svm.newton import NewtonFit
 from rankwise.svm.rank_svm import SOLVERS
-from rankwise.svm.squared_hinge import NewtonFit
 from tests.oracles.ranksvm import listed_gradient, minimize_hinge, pairs_of
 from tests.strategies import comparisons, problems, weightings
 

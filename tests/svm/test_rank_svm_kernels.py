@@ -14,8 +14,7 @@ from sklearn.svm import LinearSVC
 from rankwise import RankSVM, load_model, save_model
 from rankwise.data import make_ranking
 from rankwise.errors import ParameterError
-from rankwise.svm.hinge import DELTAS, SmoothedHinge
-from rankwise.svm.squared_hinge import LabelledPairs, ListedPairs
+from rankwise.svm.newton import DELTAS, LabelledPairs, ListedPairs, SmoothedHinge
 from tests.oracles.ranksvm import pair_weights, pairs_of
 from tests.strategies import problems, weightings
 

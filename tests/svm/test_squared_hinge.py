@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from rankwise.graph import QueryGroups
-from rankwise.svm.squared_hinge import LabelledPairs
+from rankwise.svm.newton import LabelledPairs
 from tests.oracles.ranksvm import hinge_gradient, hinge_hessian, hinge_loss, pairs_of
 from tests.strategies import problems, seeds, weightings
 

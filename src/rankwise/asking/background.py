@@ -1,31 +1,176 @@
-"""Keeps the posterior of a session up to date while people think."""
+"""A process that computes the standings of a session, so that its pages never wait."""
 
 from __future__ import annotations
 
 import logging
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass, field
+from queue import SimpleQueue
 from threading import Thread
+from typing import Any
 
+from rankwise.asking.goals import Pair
 from rankwise.asking.item_model import ItemModel
+from rankwise.asking.ledger import Ledger
 from rankwise.asking.log import Entry
-from rankwise.asking.refused import Refused
-from rankwise.asking.session import Session
-from rankwise.asking.worker import Done, Job, Worker
+from rankwise.asking.session import Refused, Session
+from rankwise.asking.standings import RunningFit, Standing
 
+_PATIENCE = 5  # by how much the process steps back for others
+_PROGRAM = "from rankwise.asking.background import serve; serve()"
 _IDLE = 0.5  # seconds without an answer, after which a whole fit is worth its time
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to compute.
+
+    Attributes
+    ----------
+    entries : list of Entry
+        What was added to the log since the last job.
+    held : list of pairs
+        Pairs that raters are looking at.
+    n_ahead : int
+        How many pairs to choose.
+    exactly : bool
+        Whether to fit from scratch, unless the last fit was to the same answers.
+    model : bool
+        Whether to return the model as well.
+    strategy : str or object
+        How pairs are chosen.
+    """
+
+    entries: Sequence[Entry] = field(repr=False)
+    held: Sequence[Pair]
+    n_ahead: int
+    exactly: bool = False
+    model: bool = False
+    strategy: Any = "goal"
+
+
+@dataclass(frozen=True, eq=False)
+class Done:
+    """The result of a job; or the error, and where it was raised."""
+
+    standing: Standing | None = None
+    model: Any = None
+    error: str = ""
+    trace: str = ""
+
+
+class Computing:
+    """A copy of the session's state, and its model."""
+
+    def __init__(self) -> None:
+        self.ledger, self.fit = Ledger(), RunningFit()
+
+    def do(self, job: Job) -> Done:
+        """Compute what a job asks for."""
+        for entry in job.entries:
+            self.ledger.apply(entry)
+        try:
+            given = {"exactly": job.exactly, "strategy": job.strategy}
+            standing = self.fit.standing(self.ledger, job.held, job.n_ahead, **given)
+            return Done(standing, self.fit.model if job.model else None)
+        except Exception as error:
+            return Done(error=f"{type(error).__name__}: {error}", trace=traceback.format_exc())
+
+
+class Worker:
+    """The other end of the process.
+
+    It ends when this process ends, since its input ends. It computes with one thread and low
+    priority: pages come first.
+    """
+
+    def __init__(self) -> None:
+        one = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+        path = os.pathsep.join(part for part in sys.path if part)
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", _PROGRAM],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=os.environ | one | {"PYTHONPATH": path},
+        )
+
+    def do(self, job: Job) -> Done:
+        """Wait for a job to be done.
+
+        Raises
+        ------
+        OSError or EOFError
+            If the process has ended.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        pickle.dump(job, self._process.stdin)
+        self._process.stdin.flush()
+        try:
+            done: Done = pickle.load(self._process.stdout)
+        except Exception as error:  # a result that was cut off raises many things
+            raise EOFError("The process ended before its result was complete.") from error
+        return done
+
+    def kill(self) -> None:
+        """End the process at once; a job that waits for it fails."""
+        self._process.kill()
+        self._process.wait()
+
+    def close(self) -> None:
+        """Kill the process, and close the pipes, which nobody may be using."""
+        self.kill()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            try:
+                pipe.close()
+            except OSError:  # what was not sent
+                continue
+
+
+def serve() -> None:
+    """Do jobs from the standard input until it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the page
+    if hasattr(os, "nice"):
+        os.nice(_PATIENCE)
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # nothing else gets among the results
+    jobs: SimpleQueue[Job] = SimpleQueue()
+    Thread(target=_read, args=(jobs,), daemon=True).start()
+    computing = Computing()
+    while True:
+        pickle.dump(computing.do(jobs.get()), out)
+        out.flush()
+
+
+def _read(jobs: SimpleQueue[Job]) -> None:
+    """Take jobs; end the process, whatever it is doing, when its parent has ended."""
+    while True:
+        try:
+            jobs.put(pickle.load(sys.stdin.buffer))
+        except Exception:  # a job that was cut off raises many things
+            os._exit(0)
 
 
 class Background:
     """A process that updates a session after every answer, and fits from scratch when it is idle.
 
-    If many answers come at once, an update is for all that came during the one before; what was
-    chosen ahead is asked meanwhile. The process has low priority, and is killed at the end.
+    If many answers come at once, one update includes all that came during the previous update;
+    meanwhile, pairs that were chosen ahead are asked. The process has low priority, and is killed
+    at the end.
 
     Parameters
     ----------
     session : Session
-        It waits for nothing while this computes.
+        It does not wait while this computes.
 
     Examples
     --------
@@ -40,8 +185,8 @@ class Background:
         self.session = session
         self.error: str = ""  # why the last update failed
         self._ended = ""  # why, if so
-        self._log: list[Entry] = []  # to be told to a new process
-        self._requests: list[tuple[bool, Future[Done]]] = []  # with whether the model is wanted
+        self._told = 0  # the number of the last entry that the process knows
+        self._requests: list[Future[Done]] = []  # for a fit from scratch
         self._worker: Worker | None = None
         session.hand_over(self)
         self._thread = Thread(target=self._run, name="rankwise-ask", daemon=True)
@@ -63,26 +208,20 @@ class Background:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def settle(self) -> None:
-        """Wait until the posterior is that of a fit from scratch to the present answers."""
-        self._wait_for(model=False)
-
-    def model(self) -> tuple[ItemModel, int]:
-        """A model fitted from scratch to the present answers, and the entry as of which."""
-        done = self._wait_for(model=True)
-        return done.model, done.standing.version
-
-    def _wait_for(self, *, model: bool) -> Done:
+    def settle(self) -> tuple[ItemModel, int]:
+        """Wait for a fit from scratch to the present answers; the model, and the last entry."""
         wanted: Future[Done] = Future()
         with self.session.changed:
             if self._ended:
                 raise Refused(self._ended)
-            self._requests.append((model, wanted))
+            self._requests.append(wanted)
             self.session.changed.notify_all()
-        return wanted.result()
+        found = wanted.result()
+        assert found.standing is not None
+        return found.model, found.standing.version
 
     def _run(self) -> None:
-        """Work until the end; whatever that is, nobody is left waiting."""
+        """Work until the end, and let no caller wait after it."""
         try:
             self._work()
         except Exception as error:
@@ -92,7 +231,7 @@ class Background:
             with self.session.changed:
                 self._ended = self._ended or f"The ranking is no longer updated: {self.error}"
                 requests, self._requests = self._requests, []
-            for _, wanted in requests:
+            for wanted in requests:
                 wanted.set_exception(Refused(self._ended))
             if self._worker is not None:
                 self._worker.close()
@@ -100,33 +239,28 @@ class Background:
     def _work(self) -> None:
         session, done, settled = self.session, -1, False
         while True:
-            worker = self._started()
+            if self._worker is None:  # which no page waits for
+                self._told = 0
+                with suppress(OSError):
+                    self._worker = Worker()
             with session.changed:
-                new = session.version != done
-                if not (self._ended or new or self._requests or session.wants_reports):
+                if not (self._ended or self._requests or session.version != done):
                     session.changed.wait(None if settled else _IDLE)
                 if self._ended:
                     return
                 new, requests = session.version != done, list(self._requests)
-                reports, session.wants_reports = session.wants_reports, False
-                idle = not (new or requests or reports)
-                if idle and settled:
+                if settled and not (new or requests):
                     continue
-                exactly = idle or bool(requests)
-                done = session.version
-                job = Job(
-                    self._untold(),
-                    *session.looked_at(),
-                    exactly=exactly,
-                    reports=reports,
-                    model=any(model for model, _ in requests),
-                )
-            found = self._done(worker, job)
-            if found is None:
-                continue
+                exactly = bool(requests) or not new
+                done, (held, n_ahead) = session.version, session.looked_at()
+            entries = session.log.entries(after=self._told)
+            job = Job(entries, held, n_ahead, exactly, bool(requests), session.strategy)
+            found = self._done(job)
+            if found.standing is not None and not session.publish(found.standing):
+                continue  # items were removed meanwhile
             with session.changed:
                 del self._requests[: len(requests)]
-            for _, wanted in requests:
+            for wanted in requests:
                 if found.error:
                     wanted.set_exception(Refused(f"This was not computed: {found.error}"))
                 else:
@@ -134,44 +268,21 @@ class Background:
             # After an error the next answer tries again.
             settled = bool(found.error) or exactly or (settled and not new)
 
-    def _started(self) -> Worker | None:
-        """The process, or a new one if there is none; None if it cannot be started.
-
-        A new one has to be told the whole log, which is read here: no page waits for this.
-        """
-        if self._worker is None:
-            self._log = self.session.log.entries()
-            with suppress(OSError):
-                self._worker = Worker()
-        return self._worker
-
-    def _untold(self) -> list[Entry]:
-        """The entries that the process does not know yet."""
-        log, self._log = self._log, []
-        last = log[-1].number if log else 0
-        return log + [entry for entry in self.session.news() if entry.number > last]
-
-    def _done(self, worker: Worker | None, job: Job) -> Done | None:
-        """What the process computed, which is published; None if items were removed meanwhile.
-
-        A process that has ended is forgotten.
-        """
+    def _done(self, job: Job) -> Done:
+        """The result of the process; a process that has ended is dropped."""
         found = Done(error="A process to compute with could not be started.")
-        try:
-            found = found if worker is None else worker.do(job)
-        except (OSError, EOFError):
-            assert worker is not None
-            worker.close()
-            self._worker = None
-            found = Done(error="The process that computes has ended.")
-        if self._ended:
-            return found
-        self.error = found.error
-        if found.error:
-            # Answers are saved all the same.
-            logging.getLogger("rankwise.asking").error(
-                "The ranking was not updated: %s\n%s", found.error, found.trace
-            )
-        elif not self.session.publish(found.standing, found.reports):
-            return None
+        if self._worker is not None:
+            try:
+                found = self._worker.do(job)
+                self._told = job.entries[-1].number if job.entries else self._told
+            except (OSError, EOFError):
+                self._worker.close()
+                self._worker = None
+                found = Done(error="The process that computes has ended.")
+        if not self._ended:
+            self.error = found.error
+            if found.error:  # answers are saved all the same
+                logging.getLogger("rankwise.asking").error(
+                    "The ranking was not updated: %s\n%s", found.error, found.trace
+                )
         return found

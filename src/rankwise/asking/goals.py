@@ -1,18 +1,22 @@
-"""When enough has been asked: goals in words, how far they are, how many answers are left."""
+"""Goals: when enough has been asked, how many answers are left, and which pairs to ask next."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtr
 
-from rankwise.asking.item_scores import MANY, Scores
-from rankwise.backends.arrays import Array
+from rankwise.asking.item_model import MANY, Scores
+from rankwise.backends.arrays import Array, Index
 from rankwise.errors import ParameterError
 from rankwise.parameters import Choice, Number, Whole, check_value
 from rankwise.tables import plural
+
+if TYPE_CHECKING:
+    from rankwise.estimators.pair_strategies import PairStrategy
 
 _DRAWS, _FEW_DRAWS = 400, 100  # the second of many items
 _FUTURES, _FUTURE_DRAWS = 9, 60  # possible futures, and draws in each
@@ -20,24 +24,28 @@ _FEW_FUTURES, _FEW_FUTURE_DRAWS = 3, 20  # of many items
 _ROWS = 500  # whose pairs are looked at together
 _MOST_LEFT = 200  # answers left for each item, at most
 KINDS = ("order", "top")
+_NEIGHBOURS = 40  # of many items, only pairs that are close in the ranking are candidates
+_ROUNDS = 8  # in which the worth of all pairs is computed
+_SKIPPED = 0.25  # how a skip lowers the worth of a pair
+Pair = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What a session is for, and how sure it must be.
+    """What a session is for, and with which certainty.
 
     Parameters
     ----------
     kind : {"order", "top"}, default="order"
         The whole order, or the set of the best items.
     k : int, default=1
-        How many are the best: 1 finds the best item.
+        Number of best items; 1 finds the best item.
     wrong : float, optional
-        What may be wrong at the end. For "order" the share of pairs (default 0.05, or one pair of
-        few items), for "top" the number of the best items that are not among the k best
+        What may be wrong at the end. For "order", the share of pairs (default 0.05, or one pair if
+        there are few items); for "top", the number of the k items that are not among the best
         (default 0).
     sure : float, default=0.95
-        The probability with which no more is wrong.
+        The probability that no more is wrong.
 
     Examples
     --------
@@ -71,9 +79,9 @@ class Goal:
         return 0.05 if self.kind == "order" else 0.0
 
     def for_items(self, n_items: int) -> Goal:
-        """What the goal means for so many items.
+        """The goal for this many items.
 
-        There are no more best items than items. If no share was given, one pair may be wrong.
+        `k` is at most the number of items. If no share was given, one pair may be wrong.
         """
         if self.kind == "top":
             return self if self.k < n_items else replace(self, k=n_items, wrong=None)
@@ -96,8 +104,8 @@ class Goal:
     def demanded(self) -> float:
         """The certainty at which to stop.
 
-        The posterior takes its hyperparameters as known, and is looked at after every answer. So
-        half the probability of an error is left for what it does not know.
+        The posterior treats its hyperparameters as known, and is checked after every answer. Half
+        the probability of an error is therefore reserved for these two.
         """
         return 0.5 + self.sure / 2
 
@@ -113,11 +121,11 @@ class Goal:
         return f"The top {self.k}{but} {sure}"
 
     def weights(self, scores: Scores) -> Array | None:
-        """How much each item matters to the choice of pairs; None if all do.
+        """How much each item matters to the choice of pairs; None: all matter the same.
 
-        For the whole order: the square of the number of items to which it is expected to stand in
-        the wrong order. In trials, this reached the goal with fewer answers than the number itself,
-        and with far fewer than equal weights. For the best items: the uncertainty (p (1 - p)) of
+        For the whole order: the square of the expected number of items that it is in the wrong
+        order with. In trials, this reached the goal with fewer answers than the number itself, and
+        with far fewer than equal weights. For the best items: the uncertainty (p (1 - p)) of
         whether an item is one of them.
         """
         if self.kind == "order":
@@ -128,7 +136,7 @@ class Goal:
         return np.asarray(p * (1.0 - p) + 1e-4)
 
     def errors(self, mean: Array, draws: Array) -> Array:
-        """What would be wrong with the ranking by `mean` if the scores were those of each draw."""
+        """What would be wrong with the ranking by `mean` if each draw were the true scores."""
         order = np.argsort(-mean, kind="stable")
         if self.kind == "order":
             return discordant(draws[:, order])
@@ -138,7 +146,7 @@ class Goal:
         return np.asarray((ranks[:, : self.k] >= self.k).sum(axis=1), dtype=np.float64)
 
     def progress(self, scores: Scores) -> Progress:
-        """How far the goal is."""
+        """Progress towards the goal."""
         n_draws = _DRAWS if len(scores.mean) <= MANY else _FEW_DRAWS
         errors = self.errors(scores.mean, scores.draws(n_draws))
         sure = float(np.mean(errors <= self.tolerance + 1e-9))
@@ -147,19 +155,19 @@ class Goal:
         )
 
     def unknown(self, n_items: int) -> Progress:
-        """What is said before anything was computed."""
+        """The progress before anything was computed."""
         wrong = 0.5 if self.kind == "order" else self.k * (1.0 - self.k / n_items)
         return Progress(self, wrong, wrong, 0.0, None, known=False)
 
     def answers_left(self, scores: Scores, slips: float) -> int:
         """About how many more answers will reach the goal, if pairs are chosen well.
 
-        An answer about near equals has the information (1 - 2 slips)^2 2 / pi. Further answers,
-        spread over the items that matter, add that to their precision. The ranking then follows
-        the truth as far as the precision allows. In the eigenvectors of the covariance, this is
-        one division for each. Some futures with a number of answers are drawn; the number that
-        reaches the goal in half of them is found by bisection. Where items are close to each other
-        it takes far more.
+        An answer about nearly equal items has the information (1 - 2 slips)^2 2 / pi. Further
+        answers, spread over the items that matter, add that to their precision. The ranking then
+        follows the truth as far as the precision allows. In the eigenvectors of the covariance,
+        this is one division for each. Some futures with a number of answers are drawn; bisection
+        finds the number that reaches the goal in half of them. It is far larger if items are close
+        to each other.
         """
         mean, n = scores.mean, len(scores.mean)
         weights = self.weights(scores) if self.kind == "top" else None
@@ -208,7 +216,7 @@ class Progress:
     certainty : float
         The probability that no more is wrong than the goal allows.
     answers_left : int
-        About how many more answers it takes; None if not known, 0 at the goal.
+        About how many more answers are needed; None if not known, 0 at the goal.
     known : bool
         Whether anything was computed yet.
     """
@@ -227,14 +235,14 @@ class Progress:
 
     def __str__(self) -> str:
         if not self.known:
-            return "How far it is will be known soon."
+            return "The progress will be known soon."
         if self.goal.kind == "order":
             now = (
                 f"{100 * (1 - self.expected_wrong):.0f}% of pairs are expected to be in the right "
                 "order"
             )
         elif self.goal.k == 1:
-            now = f"The first item is the best with {100 * self.certainty:.0f}%"
+            now = f"The first item is the best with probability {100 * self.certainty:.0f}%"
         else:
             now = (
                 f"{self.goal.k - self.expected_wrong:.1f} of the first {self.goal.k} items are "
@@ -262,7 +270,7 @@ def top_probabilities(draws: Array, k: int) -> Array:
 
 
 def expected_wrong(scores: Scores) -> Array:
-    """The number of items to which each is expected to stand in the wrong order."""
+    """The expected number of items that each item is in the wrong order with."""
     mean, spread = scores.mean, scores.spread()
     wrong = np.empty(len(mean))
     for start in range(0, len(mean), _ROWS):
@@ -288,3 +296,126 @@ def discordant(draws: Array) -> Array:
     for i in range(n - 1):
         wrong += (columns[i + 1 :] > columns[i]).sum(axis=0)
     return np.asarray(wrong / (n * (n - 1) / 2))
+
+
+def pair(i: int, j: int) -> Pair:
+    """A pair of items in either order."""
+    return (i, j) if i < j else (j, i)
+
+
+def choose_pairs(
+    scores: Scores,
+    n_pairs: int,
+    *,
+    slips: float,
+    weights: Array | None = None,
+    skips: dict[Pair, int] | None = None,
+    taken: Iterable[Pair] = (),
+    strategy: str | PairStrategy = "goal",
+    rng: np.random.Generator,
+) -> list[Pair]:
+    """The most useful pairs, the best first.
+
+    The worth of a pair is the expected information of its answer about the scores (`bald`), times
+    the weights of its two items, times 1/4 for each time that it was skipped. After each choice the
+    covariance shrinks as it will after any answer. It also shrinks for `taken`, the pairs that
+    others are looking at, which are not chosen. Among many pairs, a few are chosen at a time,
+    without an item in common; among many items, all at once.
+
+    Parameters
+    ----------
+    scores : Scores
+    n_pairs : int
+    slips : float
+        The share of answers that are slips.
+    weights : ndarray of shape (n_items,), optional
+        How much each item matters to the goal.
+    skips : dict, optional
+        How often pairs were skipped.
+    taken : iterable of pairs, optional
+    strategy : "goal", or a strategy of `PairwiseGP.suggest_pair`
+        Strategies other than "goal" ignore weights, and a pair that was skipped is a candidate with
+        probability 1/4. If there are many items, the candidates are all pairs of `MANY` items: half
+        of them the best, the others at random.
+    rng : Generator
+        Breaks ties.
+
+    Returns
+    -------
+    list of pairs
+        Fewer than `n_pairs` if there are no more.
+    """
+    from rankwise.estimators.pair_strategies import bald, suggest_pairs
+
+    mean, n, taken = scores.mean, len(scores.mean), list(taken)
+    pairs = _candidates(mean, rng, close=strategy == "goal")
+    i, j = pairs.T
+    keys, worth = i * n + j, np.ones(len(pairs))
+    for (a, b), times in (skips or {}).items():
+        worth[keys == a * n + b] *= _SKIPPED**times
+    left = ~np.isin(keys, [a * n + b for a, b in taken])
+    for held in taken:
+        scores = scores.compared(*held)
+    if strategy != "goal":
+
+        def moments(rows: Index) -> tuple[Array, Array]:
+            return mean[rows], scores.covariance_of(rows)[:, rows]
+
+        def sample(rows: Index, count: int) -> Array:
+            return rng.multivariate_normal(*moments(rows), count, method="eigh")
+
+        pairs = pairs[left & (rng.random(len(pairs)) < worth)]
+        most = min(n_pairs, len(pairs))
+        if not most:
+            return []
+        given: Any = {"moments": moments, "sample": sample, "noise": 1.0, "flips": slips}
+        return [pair(*p) for p in suggest_pairs(strategy, most, n, pairs, rng, **given).tolist()]
+    worth *= 1.0 + 1e-6 * rng.random(len(pairs))
+    if weights is not None:
+        worth *= weights[i] + weights[j]
+    chosen: list[Pair] = []
+    at_once = n_pairs if n > MANY else 1 + n_pairs // _ROUNDS
+    while len(chosen) < n_pairs and left.any():
+        information = bald(mean[i] - mean[j], scores.variance(i, j), 1.0, slips)
+        value = np.where(left, (information + 1e-12) * worth, -1.0)
+        for _ in range(min(at_once, n_pairs - len(chosen))):
+            best = int(np.argmax(value))
+            if value[best] < 0.0:
+                break
+            left[best] = False
+            a, b = int(i[best]), int(j[best])
+            chosen.append((a, b))
+            scores = scores.compared(a, b)
+            value[(i == a) | (j == a) | (i == b) | (j == b)] = -1.0
+    return chosen
+
+
+def _candidates(mean: Array, rng: np.random.Generator, *, close: bool) -> Index:
+    """All pairs, or some pairs of many items, the smaller number first.
+
+    These are the pairs that are `close` in the ranking, or else all pairs of some items.
+    """
+    n = len(mean)
+    if n <= MANY:
+        return np.column_stack(np.triu_indices(n, 1))
+    order = np.lexsort((rng.random(n), -mean))
+    if close:
+        steps = [np.column_stack((order[:-k], order[k:])) for k in range(1, _NEIGHBOURS + 1)]
+        return np.sort(np.concatenate(steps), axis=1)
+    half = MANY // 2
+    rows = np.sort(np.append(order[:half], rng.choice(order[half:], half, replace=False)))
+    return rows[np.column_stack(np.triu_indices(MANY, 1))]
+
+
+def close_pair(mean: Array, excluded: Collection[Pair], rng: np.random.Generator) -> Pair | None:
+    """A random pair among the closest in the ranking, used if no pair was chosen ahead.
+
+    None if all pairs are excluded.
+    """
+    order = np.lexsort((rng.random(len(mean)), -mean))
+    for gap in range(1, len(mean)):
+        for start in rng.permutation(len(mean) - gap):
+            found = pair(int(order[start]), int(order[start + gap]))
+            if found not in excluded:
+                return found
+    return None

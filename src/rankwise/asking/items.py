@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from rankwise.asking.goals import Goal
 from rankwise.backends.arrays import Array
 from rankwise.data.comparison_files import ITEM_COLUMNS
-from rankwise.data.tables.records import place_of_row, read_records, row_numbers, row_word
+from rankwise.data.tables.formats import place_of_row, row_numbers, row_word
+from rankwise.data.tables.records import read_records
 from rankwise.errors import DataError
 from rankwise.tables import plural
 
@@ -40,6 +43,13 @@ _SIGNATURES = {
 }
 _NAMED = 5  # items that a message names
 KeepFile = Callable[[bytes, str], str]
+_PALETTES = (
+    ("#0b62a8", "#7dbcf0", "#f1c40f", "#fbfbf9"),
+    ("#6c3483", "#d7a9e3", "#f5b041", "#1d2430"),
+    ("#14663f", "#6fd3a3", "#f7dc6f", "#fdfefe"),
+    ("#9a3412", "#f3a17c", "#fdebd0", "#2c3e50"),
+)
+_SIZE = 320
 
 
 @dataclass(frozen=True)
@@ -49,9 +59,9 @@ class Item:
     Parameters
     ----------
     id : str
-        What it is called in results.
+        Its name in results.
     text : str
-        What is shown of it; its id if there is nothing else to show.
+        The text that is shown; its id if there is nothing else to show.
     markdown : bool
         Whether the text is Markdown.
     image : str
@@ -80,9 +90,6 @@ class Item:
         """Its text, or its id if there is nothing else."""
         return self.text or ("" if self.image or self.facts else self.id)
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Item:
         return cls(**{**values, "features": tuple(values.get("features", ()))})
@@ -95,8 +102,7 @@ class ItemChanges:
     Attributes
     ----------
     added, changed, removed, returned : list of str
-        Ids. A changed item is shown in another way than before; one that returned was removed
-        earlier.
+        Ids. A changed item is displayed differently; a returned item was removed earlier.
     features : list of str
         Ids of items with new features.
     n_answers : int
@@ -126,7 +132,7 @@ class ItemChanges:
         removed: list[str],
         n_answers: int,
     ) -> ItemChanges:
-        """What differs between known items, some of which are present, and the given ones."""
+        """The differences between known items, some of which are present, and the given items."""
         pairs = [(known[item.id], item) for item in given if item.id in known]
         return cls(
             added=[item.id for item in given if item.id not in known],
@@ -138,7 +144,7 @@ class ItemChanges:
         )
 
     def sentences(self) -> list[str]:
-        """What changed, and what becomes of it."""
+        """What changed, and with which consequences."""
         return [
             f"{what}: {_some(names)}. {words}"
             for what, names, words in (
@@ -158,7 +164,7 @@ class ItemChanges:
 
 
 def _some(names: Sequence[str]) -> str:
-    """Names of items, a few of them."""
+    """The names of a few items."""
     shown = ", ".join(name[:40] for name in names[:_NAMED])
     more = len(names) - _NAMED
     return shown if more <= 0 else f"{shown} and {more:,} more"
@@ -166,25 +172,20 @@ def _some(names: Sequence[str]) -> str:
 
 def check_items(items: Iterable[Any], features: Any = None) -> list[Item]:
     """Items from ids, texts or `Item` objects, with the rows of a matrix as their features."""
-    made = [item if isinstance(item, Item) else Item(str(item).strip()) for item in items]
+    made = [item if isinstance(item, Item) else Item(str(item)) for item in items]
     if features is not None:
         rows = np.asarray(features, dtype=np.float64)
         if rows.ndim != 2 or len(rows) != len(made):
             raise DataError(
                 f"features need one row for each of the {len(made)} items: got shape {rows.shape}."
             )
-        made = [
-            Item(**{**asdict(item), "features": tuple(map(float, row))})
-            for item, row in zip(made, rows, strict=True)
-        ]
+        given = zip(made, rows.tolist(), strict=True)
+        made = [replace(item, features=tuple(row)) for item, row in given]
     if len(made) > MOST_ITEMS:
         raise DataError(f"At most {MOST_ITEMS:,} items can be asked about: got {len(made):,}.")
     seen: set[str] = set()
     for number, item in enumerate(made, 1):
-        if not item.id:
-            raise DataError(f"Item {number} has an empty id.")
-        if item.id != item.id.strip():  # which files do not keep
-            raise DataError(f"The id {item.id!r} has spaces around it: use {item.id.strip()!r}.")
+        check_id(f"Item {number}", item.id)
         if item.id in seen:
             raise DataError(f"Two items have the id {item.id!r}: ids must differ.")
         check_text(f"The id of item {number}", item.id)
@@ -201,6 +202,16 @@ def check_items(items: Iterable[Any], features: Any = None) -> list[Item]:
             raise DataError(f"A feature of item {item.id!r} is not a finite number.")
         seen.add(item.id)
     return made
+
+
+def check_id(where: str, name: str) -> None:
+    """Refuse an id without a letter, and one with spaces around it, which no file would keep."""
+    if not name.strip():
+        raise DataError(f"{where} has an empty id.")
+    if name != name.strip():
+        raise DataError(
+            f"{where} has the id {name!r}, with spaces around it: use {name.strip()!r}."
+        )
 
 
 def check_text(what: str, text: str) -> None:
@@ -245,9 +256,9 @@ def read_items(
         file, each line is an item. In a folder, each image or text is an item whose id is the name
         of the file.
     keep_file : callable
-        Keeps the bytes of a picture and gives its name.
+        Stores the bytes of a picture and returns its name.
     id_column, text_column, image_column : str, optional
-        Columns of a table; None: a usual name. Paths of images are those within the folder of the
+        Columns of a table; None: a usual name. Paths of images are relative to the folder of the
         table.
     features : sequence of str
         Columns of numbers that scores may depend on; ("all",) for all columns of numbers.
@@ -274,15 +285,8 @@ def read_items(
     return check_items(items, matrix)
 
 
-def read_image(path: Path, keep_file: KeepFile) -> str:
-    """Keep a picture, and give its name."""
-    if path.stat().st_size > LARGEST_IMAGE:
-        raise DataError(f"{path} is larger than {LARGEST_IMAGE // 2**20} MiB.")
-    return keep_image(path.name, path.read_bytes(), keep_file)
-
-
-def keep_image(name: str, data: bytes, keep_file: KeepFile) -> str:
-    """Keep the bytes of a picture after a look at their first ones, and give their name."""
+def _keep_image(name: str, data: bytes, keep_file: KeepFile) -> str:
+    """Keep the bytes of a picture, after a check of the first ones, and return their name."""
     media_type = IMAGE_TYPES.get(Path(name).suffix.lower())
     if media_type is None:
         raise DataError(f"{name} is not an image: use {', '.join(IMAGE_TYPES)}.")
@@ -292,8 +296,16 @@ def keep_image(name: str, data: bytes, keep_file: KeepFile) -> str:
     webp = media_type != "image/webp" or data[8:12] == b"WEBP"
     svg = media_type != "image/svg+xml" or b"<svg" in data[:10_000]
     if not (data.startswith(begins) and webp and svg):
-        raise DataError(f"{name} is not what its name says: it does not begin as {media_type}.")
+        raise DataError(f"{name} does not match its name: it does not begin as {media_type}.")
     return keep_file(data, media_type)
+
+
+def file_item(name: str, path: Path, keep_file: KeepFile) -> Item:
+    """The item of an image or of a text, with a name."""
+    kind = path.suffix.lower()
+    if kind in TEXT_TYPES:
+        return Item(name, text=_read_text(path).strip(), markdown=TEXT_TYPES[kind])
+    return Item(name, image=_read_image(name, path, keep_file))
 
 
 def _folder_items(folder: Path, keep_file: KeepFile) -> list[Item]:
@@ -302,14 +314,11 @@ def _folder_items(folder: Path, keep_file: KeepFile) -> list[Item]:
         (p for p in folder.iterdir() if p.suffix.lower() in known and not p.name.startswith(".")),
         key=lambda p: p.name,
     )
-    if len(paths) < 2:
+    if not 2 <= len(paths) <= MOST_ITEMS:
         raise DataError(
-            f"{folder} has {len(paths)} files to compare: it needs two or more with the endings "
-            f"{', '.join(sorted(known))}."
+            f"{folder} has {len(paths):,} files to compare: it needs 2 to {MOST_ITEMS:,} with the "
+            f"endings {', '.join(sorted(known))}."
         )
-    if len(paths) > MOST_ITEMS:
-        raise DataError(f"{folder} has {len(paths):,} files: at most {MOST_ITEMS:,} can be ranked.")
-    items = []
     for path in paths:
         try:
             path.name.encode()
@@ -318,20 +327,17 @@ def _folder_items(folder: Path, keep_file: KeepFile) -> list[Item]:
                 f"{folder}: the name of the file {os.fsencode(path.name)!r} is not UTF-8: rename "
                 "it."
             ) from None
-        kind = path.suffix.lower()
-        if kind in IMAGE_TYPES:
-            items.append(Item(path.name, image=read_image(path, keep_file)))
-        else:
-            items.append(Item(path.name, text=_read_text(path), markdown=TEXT_TYPES[kind]))
-    return items
+    return [file_item(path.name, path, keep_file) for path in paths]
 
 
 def _listed_items(path: Path, keep_file: KeepFile) -> list[Item]:
     """One item for each line."""
-    lines = [line.strip() for line in _read_text(path).splitlines()]
-    items = [Item(line) for line in lines if line]
-    _check_different(path, [item.id for item in items], [k for k, v in enumerate(lines, 1) if v])
-    return items
+    lines = enumerate(_read_text(path).splitlines(), 1)
+    found = {number: line for number, line in lines if line.strip()}
+    for number, line in found.items():
+        check_id(f"{path}: line {number}", line)
+    _check_different(path, list(found.values()), list(found))
+    return [Item(line) for line in found.values()]
 
 
 def _check_different(path: Path, ids: Sequence[str], numbers: Sequence[int]) -> None:
@@ -347,7 +353,7 @@ def _check_different(path: Path, ids: Sequence[str], numbers: Sequence[int]) -> 
 
 
 def _check_kind(path: Path) -> None:
-    """Refuse files that are no tables, in words that lead on."""
+    """Refuse files that are not tables, and name what to use instead."""
     suffix = path.suffix.lower()
     if suffix in SHEETS:
         raise DataError(f"{path} is a spreadsheet: save it as CSV, and give that file.")
@@ -357,12 +363,17 @@ def _check_kind(path: Path) -> None:
 
 def _read_text(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8-sig").strip()
+        text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 text: {error.reason}, byte {error.start}.") from error
-    if not text:
+    if not text.strip():
         raise DataError(f"{path} is empty.")
     return text
+
+
+def _read_image(name: str, path: Path, keep_file: KeepFile) -> str:
+    with path.open("rb") as file:
+        return _keep_image(name, file.read(LARGEST_IMAGE + 1), keep_file)
 
 
 def _table_items(
@@ -389,18 +400,18 @@ def _table_items(
         text = None
     ids = [_as_text(value) for value in table[name]]
     for row, value in enumerate(ids):
-        if not value:
-            raise DataError(f"{place_of_row(path, row)}: column {name!r} is empty.")
+        if value != value.strip() or not value:
+            check_id(f"{place_of_row(path, row)}: column {name!r}", value)
     _check_different(path, ids, row_numbers(path, len(ids)))
     numbers = _feature_columns(path, table, features, {name, text, image})
     facts = [c for c in table if c not in (name, text, image)]
     items = []
     for row, item in enumerate(ids):
-        shown = {c: _as_text(table[c][row]) for c in facts}
+        shown = {c: _as_text(table[c][row]).strip() for c in facts}
         items.append(
             Item(
                 item,
-                text="" if text is None else _as_text(table[text][row]),
+                text="" if text is None else _as_text(table[text][row]).strip(),
                 markdown=text is not None and text == markdown,
                 image=_table_image(path, row, table[image][row], keep_file) if image else "",
                 facts={c: value for c, value in shown.items() if value},
@@ -413,7 +424,7 @@ def _table_items(
 def _name_column(
     path: Path, table: dict[str, list[Any]], text: str | None, image: str | None
 ) -> str:
-    """The column of names where none has a usual name: the first one whose values can be."""
+    """The column of names if none has a usual name: the first one whose values can be names."""
     if len(table) == 1 and text is None:
         (only,) = table
         raise DataError(
@@ -421,14 +432,14 @@ def _name_column(
             "an item, put a line with the word id above it."
         )
     for name, values in table.items():
-        words = {_as_text(value) for value in values}
+        words = {_as_text(value).strip() for value in values}
         if name not in (text, image) and "" not in words and len(words) == len(values):
             return name
     return text or next(iter(table))
 
 
 def _table_image(path: Path, row: int, value: Any, keep_file: KeepFile) -> str:
-    name = _as_text(value)
+    name = _as_text(value).strip()
     if not name:
         return ""
     folder = path.parent.resolve()
@@ -439,7 +450,7 @@ def _table_image(path: Path, row: int, value: Any, keep_file: KeepFile) -> str:
         )
     if not image.is_file():
         raise DataError(f"{place_of_row(path, row)}: there is no image {name!r}.")
-    return read_image(image, keep_file)
+    return _read_image(name, image, keep_file)
 
 
 def _feature_columns(
@@ -466,31 +477,24 @@ def _feature_columns(
 
 def _read_matrix(path: Path) -> Array:
     suffix = path.suffix.lower()
+    if suffix not in (".npy", ".npz", ".csv"):
+        raise DataError(f"{path}: embeddings are read from .npy, .npz or .csv files.")
     try:
-        if suffix == ".npy":
-            found = np.load(path, allow_pickle=False)
-        elif suffix == ".npz":
-            with np.load(path, allow_pickle=False) as arrays:
-                if len(arrays.files) != 1:
-                    raise DataError(
-                        f"{path} has {len(arrays.files)} arrays: it needs one, the matrix."
-                    )
-                found = arrays[arrays.files[0]]
-        elif suffix == ".csv":
-            found = np.loadtxt(path, delimiter=",", ndmin=2)
-        else:
-            raise DataError(f"{path}: embeddings are read from .npy, .npz or .csv files.")
+        if suffix == ".csv":
+            return np.loadtxt(path, delimiter=",", ndmin=2)
+        found = np.load(path, allow_pickle=False)
+        if suffix == ".npz":
+            with found:
+                (found,) = (found[name] for name in found.files)  # one array, the matrix
         return np.asarray(found, dtype=np.float64)
-    except DataError:
-        raise
     except (ValueError, TypeError, EOFError) as error:
-        raise DataError(f"{path} is not a matrix of numbers: {error}.") from error
+        raise DataError(f"{path} is not one matrix of numbers: {error}.") from error
 
 
 def _as_text(value: Any) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
-    return str(value).strip()
+    return str(value)
 
 
 def _is_number(value: Any) -> bool:
@@ -498,3 +502,39 @@ def _is_number(value: Any) -> bool:
         return value is not None and math.isfinite(float(value))
     except (TypeError, ValueError):
         return False
+
+
+def demo_items(keep_file: KeepFile, n_items: int = 20) -> list[Item]:
+    """Generated patterns of circles and squares, as SVG images."""
+    rng = np.random.default_rng(4)
+    items = []
+    for k in range(n_items):
+        shape = ("circles", "squares")[k % 2]
+        name = keep_file(_pattern(shape, rng).encode(), "image/svg+xml")
+        items.append(Item(f"Pattern {k + 1}", image=name, facts={"shape": shape}))
+    return items
+
+
+def demo_settings() -> dict[str, Any]:
+    """What the demo asks."""
+    return {
+        "question": "Which pattern would look better on a mug?",
+        "advice": "Trust your first impression. Small differences do not matter.",
+        "goal": Goal("top", k=3, wrong=1, sure=0.9),
+    }
+
+
+def _pattern(shape: str, rng: np.random.Generator) -> str:
+    count, (*colours, ground) = int(rng.integers(4, 10)), rng.choice(_PALETTES)
+    step = _SIZE / count
+    parts = [f'<rect width="{_SIZE}" height="{_SIZE}" fill="{ground}"/>']
+    for row, column in product(range(count), repeat=2):
+        x, y, r = (column + 0.5) * step, (row + 0.5) * step, step * rng.uniform(0.15, 0.48)
+        turn = f"rotate({rng.integers(90)} {x:.1f} {y:.1f})"
+        round_by = r if shape == "circles" else 0.0  # a square with round corners is a circle
+        parts.append(
+            f'<rect x="{x - r:.1f}" y="{y - r:.1f}" width="{2 * r:.1f}" height="{2 * r:.1f}" '
+            f'rx="{round_by:.1f}" fill="{rng.choice(colours)}" transform="{turn}"/>'
+        )
+    size = f'viewBox="0 0 {_SIZE} {_SIZE}" width="{_SIZE}" height="{_SIZE}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{"".join(parts)}</svg>'

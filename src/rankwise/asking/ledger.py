@@ -1,4 +1,4 @@
-"""What the entries of a log add up to: items, raters, answers that count."""
+"""The state that follows from the entries of a log: items, raters, answers that count."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from bisect import insort
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rankwise.asking.goals import Goal
+from rankwise.asking.goals import Goal, Pair, pair
 from rankwise.asking.item_model import Comparison
 from rankwise.asking.items import Item
 from rankwise.asking.log import Entry
-from rankwise.asking.next_pair import Pair, pair
+from rankwise.errors import DataError
 
 OUTCOMES = ("first", "second", "tie", "both_bad")
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a rater said about two items; `first` was on the left.
+    """A rater's answer about two items; `first` was on the left.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Answer:
     withdrawn : bool
         By an undo, or by the organizer.
     changed : bool
-        Whether the outcome is another than at first.
+        Whether the outcome was changed later.
     """
 
     number: int
@@ -63,15 +63,6 @@ class Settings:
     goal: Goal = field(default_factory=Goal)
     both_bad: bool = False
 
-    def to_json(self) -> dict[str, Any]:
-        goal = self.goal
-        return {
-            "question": self.question,
-            "advice": self.advice,
-            "both_bad": self.both_bad,
-            "goal": {"kind": goal.kind, "k": goal.k, "wrong": goal.wrong, "sure": goal.sure},
-        }
-
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Settings:
         return cls(**{**values, "goal": Goal(**values["goal"])})
@@ -84,20 +75,45 @@ class Ledger:
         self.version = 0  # number of the last entry
         self.secret = ""
         self.settings = Settings()
-        self.items: list[Item] = []  # without those that were removed
+        self.items: list[Item] = []  # without removed items
         self.number: dict[str, int] = {}  # of each of them, by id
-        self.known: dict[str, Item] = {}  # with those that were removed
+        self.known: dict[str, Item] = {}  # with removed items
         self.of_table: set[str] = set()  # ids that came with a table, not one by one
         self.raters: dict[str, Rater] = {}
         self.answers: dict[int, Answer] = {}  # with skips, by the numbers of their entries
         self.paused = False
         self._standing: dict[str, list[int]] = {}  # by rater: answers and skips that stand
-        self._n_answers: dict[str, int] = {}  # by rater: those of them that are no skips
 
     def apply(self, entry: Entry) -> None:
         """Add an entry."""
-        getattr(self, f"_{entry.kind}")(entry, entry.body)
+        body = entry.body
+        match entry.kind:
+            case "session":
+                self.secret = body["secret"]
+            case "settings":
+                self.settings = Settings.from_json(body)
+            case "items":
+                self._set_items(body)
+            case "rater":
+                self.raters[body["name"]] = Rater(body["name"], body["key"])
+            case "answer":
+                self._put(Answer(entry.number, entry.time, **body))
+            case "withdraw":
+                self._put(replace(self.answers[body["answer"]], withdrawn=True))
+            case "change":
+                known, outcome = self.answers[body["answer"]], body["outcome"]
+                self._put(replace(known, outcome=outcome, withdrawn=False, changed=True))
+            case "drop":
+                self.raters[body["rater"]].dropped = body["dropped"]
+            case "pause":
+                self.paused = body["paused"]
+            case kind:
+                raise DataError(f"Entry {entry.number} of the session is of unknown kind {kind!r}.")
         self.version = entry.number
+
+    def goal(self) -> Goal:
+        """The goal, as it is for the present number of items."""
+        return self.settings.goal.for_items(len(self.items))
 
     def counted(self) -> list[Answer]:
         """The answers that count, the first one first."""
@@ -115,7 +131,7 @@ class Ledger:
         counts: dict[Pair, int] = {}
         for a in self.answers.values():
             if a.outcome == "skip" and self._counts(a):
-                key = self.pair_of(a)
+                key = self.pair_of(a.first, a.second)
                 counts[key] = counts.get(key, 0) + 1
         return counts
 
@@ -131,15 +147,12 @@ class Ledger:
     def n_answers(self, rater: str | None = None) -> int:
         """How many answers count, of all raters or of one."""
         names = self.raters if rater is None else (rater,)
-        return sum(
-            self._n_answers.get(name, 0)
-            for name in names
-            if name in self.raters and not self.raters[name].dropped
-        )
+        kept = [name for name in names if name in self.raters and not self.raters[name].dropped]
+        return sum(a.outcome != "skip" for name in kept for a in self.of_rater(name))
 
-    def pair_of(self, answer: Answer) -> Pair:
-        """The numbers of its items, the smaller first."""
-        return pair(self.number[answer.first], self.number[answer.second])
+    def pair_of(self, first: str, second: str) -> Pair:
+        """The numbers of two items, the smaller first."""
+        return pair(self.number[first], self.number[second])
 
     def _counts(self, answer: Answer) -> bool:
         return self._stands(answer) and not self.raters[answer.rater].dropped
@@ -149,13 +162,7 @@ class Ledger:
         number = self.number
         return not answer.withdrawn and answer.first in number and answer.second in number
 
-    def _session(self, entry: Entry, body: dict[str, Any]) -> None:
-        self.secret = body["secret"]
-
-    def _settings(self, entry: Entry, body: dict[str, Any]) -> None:
-        self.settings = Settings.from_json(body)
-
-    def _items(self, entry: Entry, body: dict[str, Any]) -> None:
+    def _set_items(self, body: dict[str, Any]) -> None:
         from_table = not self.known or body.get("table", False)
         removed = set(body.get("removed", ()))
         made = {values["id"]: Item.from_json(values) for values in body["items"]}
@@ -169,40 +176,18 @@ class Ledger:
         self.items = [*kept, *new]
         self.number = {item.id: k for k, item in enumerate(self.items)}
         if self.answers:
-            self._standing, self._n_answers = {}, {}
+            self._standing = {}
             for answer in self.answers.values():
                 self._count(answer)
-
-    def _rater(self, entry: Entry, body: dict[str, Any]) -> None:
-        self.raters[body["name"]] = Rater(body["name"], body["key"])
-
-    def _answer(self, entry: Entry, body: dict[str, Any]) -> None:
-        self._put(Answer(entry.number, entry.time, **body))
-
-    def _withdraw(self, entry: Entry, body: dict[str, Any]) -> None:
-        self._put(replace(self.answers[body["answer"]], withdrawn=True))
-
-    def _change(self, entry: Entry, body: dict[str, Any]) -> None:
-        known, outcome = self.answers[body["answer"]], body["outcome"]
-        self._put(replace(known, outcome=outcome, withdrawn=False, changed=True))
 
     def _put(self, answer: Answer) -> None:
         """Keep an answer, or its new state, and count it."""
         before = self.answers.get(answer.number)
         if before is not None and self._stands(before):
             self._standing[answer.rater].remove(answer.number)
-            self._n_answers[answer.rater] -= before.outcome != "skip"
         self.answers[answer.number] = answer
         self._count(answer)
 
     def _count(self, answer: Answer) -> None:
         if self._stands(answer):
             insort(self._standing.setdefault(answer.rater, []), answer.number)
-            counted = self._n_answers.get(answer.rater, 0)
-            self._n_answers[answer.rater] = counted + (answer.outcome != "skip")
-
-    def _drop(self, entry: Entry, body: dict[str, Any]) -> None:
-        self.raters[body["rater"]].dropped = body["dropped"]
-
-    def _pause(self, entry: Entry, body: dict[str, Any]) -> None:
-        self.paused = body["paused"]

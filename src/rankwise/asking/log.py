@@ -13,26 +13,26 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
-from typing import Any, Protocol
+from typing import Any
 
 from rankwise.errors import DataError, RankwiseError
 
 _APPLICATION = 0x726B6173  # "rkas": what SQLite keeps in the header of the file
 _FORMAT = 2  # 2: entries of items may change or remove known ones
-_TABLES = """
-CREATE TABLE log (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    time REAL NOT NULL,
-    kind TEXT NOT NULL,
-    token TEXT UNIQUE,
-    body TEXT NOT NULL
-);
-CREATE TABLE files (name TEXT PRIMARY KEY, type TEXT NOT NULL, data BLOB NOT NULL);
-CREATE TRIGGER log_never_changes BEFORE UPDATE ON log
-    BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
-CREATE TRIGGER log_never_shrinks BEFORE DELETE ON log
-    BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
-"""
+_TABLES = (
+    """CREATE TABLE log (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        time REAL NOT NULL,
+        kind TEXT NOT NULL,
+        token TEXT UNIQUE,
+        body TEXT NOT NULL
+    )""",
+    "CREATE TABLE files (name TEXT PRIMARY KEY, type TEXT NOT NULL, data BLOB NOT NULL)",
+    """CREATE TRIGGER log_never_changes BEFORE UPDATE ON log
+        BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END""",
+    """CREATE TRIGGER log_never_shrinks BEFORE DELETE ON log
+        BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END""",
+)
 _SELECT = "SELECT number, time, kind, token, body FROM log"
 
 
@@ -69,95 +69,55 @@ class Entry:
     body: dict[str, Any]
 
 
-class Log(Protocol):
-    """Where entries are kept."""
-
-    def entries(self) -> list[Entry]: ...
-    def append(self, kind: str, body: dict[str, Any], token: str | None = None) -> Entry: ...
-    def find(self, token: str) -> Entry | None: ...
-    def put_file(self, data: bytes, media_type: str) -> str: ...
-    def get_file(self, name: str) -> tuple[bytes, str] | None: ...
-    def close(self) -> None: ...
-
-
-class MemoryLog:
-    """A log that lasts as long as the program."""
-
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self._entries: list[Entry] = []
-        self._by_token: dict[str, Entry] = {}
-        self._files: dict[str, tuple[bytes, str]] = {}
-        self._clock = clock
-
-    def entries(self) -> list[Entry]:
-        return list(self._entries)
-
-    def append(self, kind: str, body: dict[str, Any], token: str | None = None) -> Entry:
-        if token is not None and token in self._by_token:
-            return self._by_token[token]
-        entry = Entry(len(self._entries) + 1, self._clock(), kind, token, body)
-        self._entries.append(entry)
-        if token is not None:
-            self._by_token[token] = entry
-        return entry
-
-    def find(self, token: str) -> Entry | None:
-        return self._by_token.get(token)
-
-    def put_file(self, data: bytes, media_type: str) -> str:
-        name = _name_of(data)
-        self._files[name] = (data, media_type)
-        return name
-
-    def get_file(self, name: str) -> tuple[bytes, str] | None:
-        return self._files.get(name)
-
-    def close(self) -> None:
-        """Nothing to close."""
-
-
-class SqliteLog:
+class Log:
     """A log in one SQLite file; an entry is on the disk before `append` returns.
 
     The file is held by one program at a time. A file that is damaged is copied, and refused.
 
     Parameters
     ----------
-    path : Path
-        Created if it does not exist.
+    path : Path, optional
+        Created if it does not exist. None: the log is in memory, and lasts as long as the program.
     clock : callable
-        Gives the time of entries. Their order is that of their numbers, not of their times.
+        Returns the time of entries. Entries are ordered by their numbers, not by their times.
     """
 
-    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
-        self.path, self._clock, self._lock = path, clock, RLock()
-        new = not path.exists() or not path.stat().st_size
-        if new:
-            if not path.parent.is_dir():
-                raise SessionFileError(f"There is no folder {path.parent} for {path.name}.")
-            rest = _beside(path, "-wal")
-            if rest.exists() and rest.stat().st_size:
-                raise SessionFileError(
-                    f"{rest} holds answers of a session whose file {path} is gone or empty. "
-                    f"Restore {path} from a backup; or move {rest.name} away, to begin anew."
-                )
-            # It holds the keys of links: only its owner may read it.
-            with _explained(path):
-                os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-        elif not os.access(path, os.W_OK):
-            raise SessionFileError(
-                f"{path} cannot be written: answers could not be saved. Allow writing "
-                "(chmod u+w), or copy it to another place and use the copy."
-            )
+    def __init__(self, path: Path | None = None, clock: Callable[[], float] = time.time) -> None:
+        self._clock, self._lock = clock, RLock()
+        self.path = Path(":memory:") if path is None else path
+        self._created = path is not None and not path.exists()
         try:
-            if not new:
-                self._check()
+            if path is not None:
+                self._prepare(path)
             self._db = self._open()
         except sqlite3.DatabaseError as error:
             raise self._refusal(error) from error
 
+    def _prepare(self, path: Path) -> None:
+        """Create the file, or refuse it."""
+        if not self._created and path.stat().st_size:
+            if not os.access(path, os.W_OK):
+                raise SessionFileError(
+                    f"{path} cannot be written: answers could not be saved. Allow writing "
+                    "(chmod u+w), or copy it to another place and use the copy."
+                )
+            self._check()
+            return
+        if not path.parent.is_dir():
+            raise SessionFileError(f"There is no folder {path.parent} for {path.name}.")
+        rest = _beside(path, "-wal")
+        if rest.exists() and rest.stat().st_size:
+            raise SessionFileError(
+                f"{rest} holds answers of a session whose file {path} is gone or empty. "
+                f"Restore {path} from a backup; or move {rest.name} away, to begin anew."
+            )
+        try:  # it holds the keys of links: only its owner may read it
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        except OSError as error:
+            raise SessionFileError(f"{path} cannot be created: {error.strerror}.") from error
+
     def _check(self) -> None:
-        """Refuse a file that is damaged, or not a session; by reading only, so that it stays as is.
+        """Refuse a file that is damaged, or not a session; it is only read, so that it stays as is.
 
         A connection that could write would move the entries of the file "-wal" into a damaged one.
         """
@@ -194,20 +154,21 @@ class SqliteLog:
             db.execute("BEGIN EXCLUSIVE")
             new = not _has_tables(db)
             if new:
-                for statement in _statements(_TABLES):
+                for statement in _TABLES:
                     db.execute(statement)
                 db.execute(f"PRAGMA application_id = {_APPLICATION}")
             db.execute(f"PRAGMA user_version = {_FORMAT}")
             db.execute("COMMIT")
             if new:  # from now on, the file without its "-wal" is not taken for a new session
                 db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            db.isolation_level = "IMMEDIATE"  # a statement that writes begins a transaction
         except BaseException:
             db.close()
             raise
         return db
 
     def _refusal(self, error: sqlite3.DatabaseError) -> SessionFileError:
-        """What to say about a file that SQLite cannot use; a damaged one is copied first."""
+        """The message about a file that SQLite cannot use; a damaged file is copied first."""
         words = " ".join(str(error).split())
         if "locked" in words or "busy" in words:
             return SessionFileError(
@@ -233,14 +194,15 @@ class SqliteLog:
             f"backup, or save what can be read: sqlite3 {copy.name} .recover | sqlite3 new.ask"
         )
 
-    def entries(self) -> list[Entry]:
-        """All entries, in their order."""
+    def entries(self, after: int = 0) -> list[Entry]:
+        """All entries with larger numbers than `after`, in their order."""
         with self._lock:
-            rows = self._db.execute(f"{_SELECT} ORDER BY number").fetchall()
+            found = self._db.execute(f"{_SELECT} WHERE number > ? ORDER BY number", (after,))
+            rows = found.fetchall()
         return [_entry(row) for row in rows]
 
     def append(self, kind: str, body: dict[str, Any], token: str | None = None) -> Entry:
-        """Add an entry, or find the one with this token. It is on the disk at the end."""
+        """Add an entry, or find the entry with this token. It is on the disk at the end."""
         text = json.dumps(body, ensure_ascii=False)
         with self._transaction():
             known = None if token is None else self.find(token)
@@ -262,7 +224,7 @@ class SqliteLog:
         return None if row is None else _entry(row)
 
     def put_file(self, data: bytes, media_type: str) -> str:
-        """Keep a picture; its name is that of its content."""
+        """Keep a picture, named by its content."""
         name = _name_of(data)
         with self._transaction():
             self._db.execute(
@@ -279,38 +241,31 @@ class SqliteLog:
         return None if row is None else (row[0], row[1])
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with self._lock:
             self._db.close()
 
+    def discard(self) -> None:
+        """Close the file, and remove it if it is new: no session was started."""
+        self.close()
+        if self._created:
+            self.path.unlink(missing_ok=True)
+
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        self._lock.acquire()
         try:
-            self._db.execute("BEGIN IMMEDIATE")
-            yield
-            self._db.execute("COMMIT")
+            with self._lock, self._db:  # commits, or rolls back
+                yield
         except sqlite3.DatabaseError as error:
-            self._roll_back()
             full = "full" in str(error)
             advice = "Free some space, then answer again." if full else "Try again."
             raise NotSavedError(
                 f"This was not saved ({error}), and nothing else was lost. {advice}"
             ) from error
-        except BaseException:
-            self._roll_back()
-            raise
-        finally:
-            self._lock.release()
-
-    def _roll_back(self) -> None:
-        if self._db.in_transaction:
-            with suppress(sqlite3.DatabaseError):
-                self._db.execute("ROLLBACK")
 
 
 def is_session_file(path: Path) -> bool:
-    """Whether a file begins as those of sessions do."""
+    """Whether a file begins like a session file."""
     with suppress(OSError), closing(path.open("rb")) as file:
         return file.read(16) == b"SQLite format 3\0"
     return False
@@ -328,16 +283,6 @@ def _has_tables(db: sqlite3.Connection) -> bool:
     return db.execute("SELECT 1 FROM sqlite_master").fetchone() is not None
 
 
-def _statements(script: str) -> Iterator[str]:
-    """The statements of a script; those of triggers have semicolons inside."""
-    statement = ""
-    for line in script.strip().splitlines():
-        statement += f"{line}\n"
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
-
-
 def _name_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:32]
 
@@ -350,11 +295,3 @@ def _beside(path: Path, ending: str) -> Path:
 def _free_name(path: Path) -> Path:
     names = (path.with_name(f"{path.name}.damaged-{k}") for k in range(1, 1000))
     return next(name for name in names if not name.exists())
-
-
-@contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise SessionFileError(f"{path} cannot be created: {error.strerror}.") from error

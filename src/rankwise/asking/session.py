@@ -2,34 +2,75 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import secrets
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from threading import Condition, Lock, RLock
-from typing import Any, Protocol, Self
+from threading import Condition, RLock
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from rankwise.asking.goals import Goal, Progress
-from rankwise.asking.item_model import SLIPS, ItemModel, model_of
-from rankwise.asking.item_scores import MANY, unknown_scores
+from rankwise.asking.goals import Goal, Pair, Progress, close_pair
+from rankwise.asking.item_model import MANY, ItemModel, model_of
 from rankwise.asking.items import Item, ItemChanges, check_items, check_text
 from rankwise.asking.ledger import OUTCOMES, Answer, Ledger, Rater, Settings
-from rankwise.asking.log import Entry, Log, MemoryLog, SqliteLog
-from rankwise.asking.next_pair import Pair, choose_pairs, close_pair, pair
-from rankwise.asking.refused import Refused
-from rankwise.asking.running_fit import RunningFit, Snapshot, Standing
-from rankwise.asking.signatures import make_token, read_token, signature
-from rankwise.asking.standings import Ranking, RaterReport
+from rankwise.asking.log import Entry, Log
+from rankwise.asking.standings import Ranking, RaterReport, RunningFit, Standing
 from rankwise.errors import DataError, ParameterError
 from rankwise.parameters import Choice, check_value
 
+if TYPE_CHECKING:
+    from rankwise.asking.background import Background
+    from rankwise.estimators.pair_strategies import PairStrategy
+
 _HELD = 600.0  # seconds for which a pair that was shown is not shown to others
-_ACTIVE = 60.0  # seconds after a question in which a rater counts as present
 _RECENT = 20  # last questions of a rater, which are not asked again
 _QUEUE = 16, 400  # pairs that are chosen ahead: for one rater, and at most
+
+
+class Refused(ParameterError):
+    """A request to a session is not possible now; the message explains why.
+
+    Examples
+    --------
+    >>> from rankwise.asking import Refused
+    >>> issubclass(Refused, ValueError)
+    True
+    """
+
+
+class AlreadyAnswered(Refused):
+    """A question has a different answer already, which is kept."""
+
+
+def signature(key: str, kind: str, text: str) -> str:
+    """A signature that only the owner of the key can make.
+
+    Each kind of signature has a different key: a signature for a cookie is never valid for a
+    question, whatever the two texts are.
+
+    Examples
+    --------
+    >>> from rankwise.asking.session import signature
+    >>> signature("00ff", "cookie", "rater0") == signature("00ff", "question", "rater0")
+    False
+    """
+    own = hmac.digest(bytes.fromhex(key), kind.encode(), "sha256")
+    return hmac.new(own, _bytes(text), hashlib.sha256).hexdigest()[:32]
+
+
+def same(one: str, two: str) -> bool:
+    """Whether two texts are equal, in a time that does not reveal where they differ."""
+    return hmac.compare_digest(_bytes(one), _bytes(two))
+
+
+def _bytes(text: str) -> bytes:
+    """Text as bytes, even if JSON made it of halves of letters (surrogates)."""
+    return text.encode("utf-8", "surrogatepass")
 
 
 @dataclass(frozen=True)
@@ -51,31 +92,20 @@ class Question:
     rater: str
 
 
-class Helper(Protocol):
-    """Computes for a session, as `Background` does."""
-
-    def settle(self) -> None:
-        """Bring the posterior to that of a fit from scratch."""
-
-    def model(self) -> tuple[ItemModel, int]:
-        """A model fitted from scratch to all answers that count, and the entry as of which."""
-
-
 class Session:
     """Ranks items by asking which of two is better, as few times as possible.
 
-    A Gaussian process (`PairwiseGP`) learns the scores of the items. The next pair is the one
-    whose answer tells most about what the goal needs. All that happens is an entry of a log which
-    only grows: an undo or a change is a new entry. What is known is a function of the answers that
-    remain; their order does not matter.
+    A Gaussian process (`PairwiseGP`) learns the scores of the items. Everything that happens is an
+    entry of a log that only grows: an undo or a change is a new entry. The ranking is a function of
+    the answers that count; their order does not matter.
 
     Methods may be called from several threads.
 
     Parameters
     ----------
     items : iterable of str or Item, optional
-        What to rank. None: the items of the file at `path`. If that file exists, items that it
-        does not have yet are added, and others are shown as they are given here; see `set_items`.
+        What to rank. None: the items of the file at `path`. If that file exists, new items are
+        added, and known items are shown as given here; see `set_items`.
     features : array-like of shape (n_items, n_features), optional
         What scores may depend on, such as measurements or embeddings. Each score also has a part
         that does not depend on them.
@@ -87,6 +117,9 @@ class Session:
         Criteria, shown below the question.
     both_bad : bool, optional
         Whether "both are bad" is an answer; it counts as a tie.
+    strategy : {"goal", "bald", "eubo", "thompson", "random"} or object, default="goal"
+        Which pair is next. "goal": the pair whose answer helps most to reach the goal. The others
+        are the strategies of `PairwiseGP.suggest_pair`, which also accepts objects.
     path : path-like, optional
         A file that keeps the log. None: in memory only.
     log : rankwise.asking.log.Log, optional
@@ -114,36 +147,39 @@ class Session:
         question: str | None = None,
         advice: str | None = None,
         both_bad: bool | None = None,
+        strategy: str | PairStrategy = "goal",
         path: Any = None,
         log: Log | None = None,
     ) -> None:
         if features is not None and items is None:
             raise ParameterError("features need items.")
         if path is not None and log is not None:
-            raise ParameterError("Give path or log, not both: each says where answers are kept.")
+            raise ParameterError("Give path or log, not both: each defines where answers are kept.")
+        if strategy != "goal":
+            from rankwise.estimators.pair_strategies import STRATEGIES
+
+            if not callable(getattr(strategy, "choose", None)):
+                check_value("strategy", strategy, Choice("goal", *STRATEGIES))
+        self.strategy = strategy
         made = None if items is None else check_items(items, features)
         if log is None:
-            log = MemoryLog() if path is None else SqliteLog(Path(path))
+            log = Log() if path is None else Log(Path(path))
         self.log = log
-        self._lock, self._computing = RLock(), Lock()
+        self._lock = RLock()
         self.changed = Condition(self._lock)  # notified of every new entry
         self._ledger = Ledger()
         self._open: dict[str, tuple[Question, float]] = {}  # by rater, with the time it was shown
-        self._seen: dict[str, float] = {}  # when a rater was asked last
         self._fit = RunningFit()
         self._ranking: tuple[Standing, float, Ranking] | None = None
-        self._reports: tuple[int, list[RaterReport]] = (-1, [])  # as of an entry
-        self.wants_reports = False
-        self._helper: Helper | None = None
-        self._news: list[Entry] = []  # that the helper does not know yet
+        self._background: Background | None = None
         try:
             for entry in log.entries():
                 self._ledger.apply(entry)
             self._begin(made)
             self.configure(goal=goal, question=question, advice=advice, both_bad=both_bad)
-            self._standing = self._unknown()
+            self._standing = Standing.unknown(self._ledger)
         except BaseException:
-            log.close()
+            log.discard()
             raise
 
     def _begin(self, made: list[Item] | None) -> None:
@@ -153,7 +189,7 @@ class Session:
                 raise DataError(f"A session needs two or more items to compare: got {count}.")
             if not self._ledger.secret:
                 self._append("session", {"secret": secrets.token_hex(32)})
-            self._append("items", {"items": [item.to_json() for item in made]})
+            self._append("items", {"items": [asdict(item) for item in made]})
         elif made is not None:
             self.set_items(made, complete=False)
 
@@ -165,7 +201,7 @@ class Session:
         advice: str | None = None,
         both_bad: bool | None = None,
     ) -> None:
-        """Change what is asked, and until when; None: as it is."""
+        """Change what is asked, and until when; None: no change."""
         values = {"goal": goal, "question": question, "advice": advice, "both_bad": both_bad}
         given: Any = {name: value for name, value in values.items() if value is not None}
         for name in ("question", "advice"):
@@ -175,10 +211,10 @@ class Session:
                 goal.check_items(len(self._ledger.items))
             settings = replace(self.settings, **given)
             if settings != self.settings:
-                self._append("settings", settings.to_json())
+                self._append("settings", asdict(settings))
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with self._lock:
             self.log.close()
 
@@ -203,7 +239,7 @@ class Session:
 
     @property
     def raters(self) -> list[Rater]:
-        """All raters, in the order in which they came."""
+        """All raters, in the order in which they joined."""
         with self._lock:
             return [replace(rater) for rater in self._ledger.raters.values()]
 
@@ -224,11 +260,6 @@ class Session:
         return self._ledger.paused
 
     @property
-    def secret(self) -> str:
-        """The key for signatures."""
-        return self._ledger.secret
-
-    @property
     def version(self) -> int:
         """The number of the last entry."""
         return self._ledger.version
@@ -239,27 +270,24 @@ class Session:
             return self._ledger.n_answers(rater)
 
     def progress(self) -> Progress:
-        """How far the goal is, and about how many answers are left."""
+        """The progress towards the goal, and about how many answers are left."""
         self.update()
         return self._standing.progress
 
     def ranking(self, *, level: float = 0.9) -> Ranking:
-        """The ranking; it is exact unless a helper computes: then it is the last one it made."""
-        if self._helper is None:
+        """The ranking; exact, or the last one that a background computed."""
+        if self._background is None:
             self.settle()
         with self._lock:
             standing, kept = self._standing, self._ranking
-            if self._helper is None and not standing.progress.known:
-                return self.ranking(level=level)  # another thread has removed items
             if kept is not None and kept[0] is standing and kept[1] == level:
                 return kept[2]
             ids = [item.id for item in self._ledger.items[: len(standing.scores.mean)]]
-            counts = np.zeros(len(ids), dtype=np.intp)
-            for c in self._ledger.comparisons().values():
-                for number in (c.first, c.second):
-                    if number < len(ids):
-                        counts[number] += 1
-            k = self._top_k()
+            pairs = [(c.first, c.second) for c in self._ledger.comparisons().values()]
+            goal = self.settings.goal
+        numbers = np.array(pairs, dtype=np.intp).ravel()
+        counts = np.bincount(numbers[numbers < len(ids)], minlength=len(ids))
+        k = min(goal.k if goal.kind == "top" else 10, len(ids))
         made = Ranking.of(ids, standing.scores, counts, k=k, level=level)
         with self._lock:
             self._ranking = standing, level, made
@@ -268,31 +296,25 @@ class Session:
     def rater_reports(self) -> list[RaterReport]:
         """Answers, slips and agreement of each rater.
 
-        If a helper computes, these are the last reports that it made, and new ones are on their
-        way: nobody waits for them.
+        If a background computes, these are the reports of its last fit from scratch.
         """
-        if self._helper is None:
-            self._compute(exactly=True, reports=True)
-        with self.changed:
-            version, reports = self._reports
-            if self._helper is not None and version != self.version:
-                self.wants_reports = True
-                self.changed.notify_all()
-            return reports
+        if self._background is None:
+            self.settle()
+        return self._standing.reports
 
     def fit(self) -> tuple[ItemModel, int]:
-        """A model fitted from scratch to all answers that count, and the entry as of which."""
+        """A model fitted from scratch to all answers that count, and its last entry."""
         if len(self.items) > MANY:
             raise Refused(
                 f"There is a model file for at most {MANY} items. The scores of more are in the "
                 "ranking."
             )
-        if self._helper is not None:
-            return self._helper.model()
-        now = self._snapshot()
-        model = model_of(now.items)
-        assert isinstance(model, ItemModel)
-        return model.fit(list(now.comparisons.values())), now.version
+        if self._background is not None:
+            return self._background.settle()
+        with self._lock:
+            model = model_of(self._ledger.items)
+            assert isinstance(model, ItemModel)
+            return model.fit(list(self._ledger.comparisons().values())), self.version
 
     # Asking
 
@@ -308,11 +330,7 @@ class Session:
             now, held = time.monotonic(), self._open.get(rater)
             if held is not None and now - held[1] < _HELD:
                 return held[0]
-        self.update()
-        with self._lock:
-            held = self._open.get(rater)
-            if held is not None and now - held[1] < _HELD:  # from another thread
-                return held[0]
+            self.update()
             chosen = self._choose(rater, now)
             if chosen is None:
                 return None
@@ -322,8 +340,8 @@ class Session:
     def answer(self, token: str, outcome: str, *, rater: str | None = None) -> Answer:
         """Save an answer to a question: "first", "second", "tie", "both_bad" or "skip".
 
-        It is on the disk when this returns. The same token again changes nothing, and gives the
-        answer that was saved.
+        It is on the disk when this returns. The same answer to the same question again changes
+        nothing; another answer to it is refused.
         """
         allowed = [o for o in OUTCOMES if o != "both_bad" or self.settings.both_bad]
         check_value("outcome", outcome, Choice(*allowed, "skip"))
@@ -336,6 +354,11 @@ class Session:
                 self._check_rater(who)
                 body = {"first": first, "second": second, "outcome": outcome, "rater": who}
                 known = self._append("answer", body, token)
+            elif known.body["outcome"] != outcome:
+                raise AlreadyAnswered(
+                    "This question was answered already, and its answer stays as it is. Undo takes "
+                    "your last answer back."
+                )
             held = self._open.get(who)
             if held is not None and held[0].token == token:
                 del self._open[who]
@@ -353,10 +376,7 @@ class Session:
             if last is None:
                 raise Refused("There is no answer to undo.")
             self._append("withdraw", {"answer": last.number, "by": rater})
-            first, second = (
-                self._ledger.items[self._ledger.number[i]] for i in (last.first, last.second)
-            )
-            return self._show(rater, first, second)
+            return self._show(rater, *(self._ledger.known[i] for i in (last.first, last.second)))
 
     def can_undo(self, rater: str = "me") -> bool:
         """Whether a rater has an answer or skip to undo."""
@@ -366,7 +386,7 @@ class Session:
     # For the organizer
 
     def add_rater(self, name: str) -> Rater:
-        """A new rater with a personal key, or the one of this name."""
+        """A new rater with a personal key, or the existing rater of this name."""
         name = " ".join(str(name).split())
         if not 1 <= len(name) <= 80:
             raise Refused("The name of a rater needs 1 to 80 letters.")
@@ -377,23 +397,22 @@ class Session:
             return self._ledger.raters[name]
 
     def add_items(self, items: Iterable[Any], *, features: Any = None) -> None:
-        """Add items on the way."""
+        """Add items to a running session."""
         made = check_items(items, features)
         with self._lock:
             for item in made:
                 if item.id in self._ledger.number:
                     raise DataError(f"There is an item {item.id!r} already.")
             check_items([*self._ledger.items, *made])
-            if made:
-                self._append("items", {"items": [item.to_json() for item in made]})
+            self.set_items(made, complete=False)
 
     def set_items(
         self, items: Iterable[Any], *, features: Any = None, complete: bool = True
     ) -> ItemChanges:
-        """Go on with the items of an edited table.
+        """Continue with the items of an edited table.
 
-        New items are asked about. Known ones are shown as they are given here, and their answers
-        still count.
+        New items are asked about. Known items are shown as given here, and their answers still
+        count.
 
         Parameters
         ----------
@@ -401,13 +420,13 @@ class Session:
         features : array-like of shape (n_items, n_features), optional
             None, and none in `items`: known items keep their features.
         complete : bool, default=True
-            Whether items that are not given are removed, except those that `add_items` added.
-            Answers about removed items stay in the log, and count again when the items are back.
+            Whether to remove items that are not given, except items from `add_items`. Answers about
+            removed items stay in the log, and count again when the items are back.
 
         Returns
         -------
         ItemChanges
-            What differs, for telling the user.
+            What differs, to show to the user.
         """
         made = check_items(items, features)
         with self._lock:
@@ -430,7 +449,7 @@ class Session:
             lost = sum(a.first in removed or a.second in removed for a in self._ledger.counted())
             changes = ItemChanges.of(known, present, made, sorted(removed), lost)
             new = [
-                item.to_json()
+                asdict(item)
                 for item in made
                 if item != known.get(item.id)
                 or item.id not in present
@@ -440,7 +459,7 @@ class Session:
                 body = {"items": new, "removed": changes.removed, "table": complete}
                 self._append("items", body)
                 if removed:  # others have other numbers now
-                    self._standing = self._unknown()
+                    self._standing = Standing.unknown(self._ledger)
                 for rater, (question, _) in list(self._open.items()):
                     if removed & {question.first.id, question.second.id}:
                         del self._open[rater]
@@ -461,7 +480,7 @@ class Session:
                 self._append("change", {"answer": number, "outcome": outcome, "by": "organizer"})
 
     def drop_rater(self, name: str, *, dropped: bool = True) -> None:
-        """Leave out all answers of a rater, who is not asked any more; or take them in again."""
+        """Leave out all answers of a rater, who is no longer asked; or include them again."""
         with self._lock:
             if name not in self._ledger.raters:
                 raise Refused(f"There is no rater {name!r}.")
@@ -478,147 +497,111 @@ class Session:
     # Computing
 
     def update(self) -> bool:
-        """Bring the posterior and the next questions up to date; whether there was anything to do.
+        """Bring the posterior and the next questions up to date; returns whether anything changed.
 
         A few new answers update the posterior at the present hyperparameters. Withdrawn and
-        changed answers, new items, and a fifth more answers need a new fit. If a helper computes,
-        it does all this by itself, and nothing is done here.
+        changed answers, new items, and a fifth more answers need a new fit. A background does all
+        this by itself, and nothing is done here.
         """
-        return self._helper is None and self._compute(exactly=False)
+        return self._background is None and self._compute(exactly=False)
 
     def settle(self) -> bool:
-        """Bring the posterior to that of a fit from scratch; whether there was anything to do."""
-        if self._helper is None:
+        """Bring the posterior to a fit from scratch; returns whether there was anything to do."""
+        if self._background is None:
             return self._compute(exactly=True)
-        if self._is_current(self.version, exactly=True):
+        if self._is_current(exactly=True):
             return False
-        self._helper.settle()
+        self._background.settle()
         return True
 
-    def _compute(self, *, exactly: bool, reports: bool = False) -> bool:
-        with self._computing:
-            now = self._snapshot()
-            if self._is_current(now.version, exactly=exactly) and not reports:
+    def _compute(self, *, exactly: bool) -> bool:
+        with self._lock:
+            if self._is_current(exactly=exactly):
                 return False
-            standing = self._fit.standing(now, exactly=exactly)
-            self.publish(standing, self._fit.reports(now) if reports else None)
+            given: Any = {"exactly": exactly, "strategy": self.strategy}
+            self.publish(self._fit.standing(self._ledger, *self.looked_at(), **given))
             return True
 
-    def _is_current(self, version: int, *, exactly: bool) -> bool:
-        """Whether the present standing is that of an entry, and by a fit from scratch."""
-        made = self._standing
-        return made.progress.known and made.version == version and (made.exact or not exactly)
-
-    def _snapshot(self) -> Snapshot:
+    def _is_current(self, *, exactly: bool) -> bool:
+        """Whether the present standing is of the last entry, and by a fit from scratch."""
         with self._lock:
-            return Snapshot.of(self._ledger, *self.looked_at())
+            made = self._standing
+            known = made.progress.known and made.version == self.version
+            return known and (made.exact or not exactly)
 
     def looked_at(self) -> tuple[list[Pair], int]:
         """Pairs that raters are looking at, and how many to choose ahead."""
         with self._lock:
-            held = [pair(*self._numbers(question)) for question, _ in self._open.values()]
-            return held, self._n_ahead()
+            held = [self._pair(question) for question, _ in self._open.values()]
+        least, most = _QUEUE
+        return held, min(most, max(least, 10 * len(held)))
 
-    def publish(self, standing: Standing, reports: list[RaterReport] | None = None) -> bool:
-        """Use what was computed, unless it is older than what there is; whether it was used.
+    def publish(self, standing: Standing) -> bool:
+        """Use a result, unless it is older than the present one; returns whether it was used.
 
-        When items were removed meanwhile, the others have other numbers.
+        If items were removed meanwhile, the other items are renumbered.
         """
         with self._lock:
             if standing.version < self._standing.version:
                 return False
             self._standing = standing
-            if reports is not None:
-                self._reports = standing.version, reports
             return True
 
-    def _unknown(self) -> Standing:
-        """What there is before anything was computed: pairs are chosen at random."""
-        n = len(self._ledger.items)
-        return Standing(self.version, unknown_scores(n), SLIPS, self._goal().unknown(n), [])
-
-    def hand_over(self, helper: Helper | None) -> None:
-        """Let a helper compute from now on, and wait for nothing; None: the session computes."""
+    def hand_over(self, background: Background | None) -> None:
+        """Let a background compute from now on, without waiting; None: compute here."""
         with self._lock:
-            self._helper, self._news = helper, []
-
-    def news(self) -> list[Entry]:
-        """Entries since the last call, or since a helper computes."""
-        with self._lock:
-            found, self._news = self._news, []
-            return found
+            self._background = background
 
     def _choose(self, rater: str, now: float) -> Pair | None:
-        """A pair for a rater: one chosen ahead, or else the best that is left."""
-        standing = self._standing
+        """A pair for a rater: a pair that was chosen ahead, or else a random close pair."""
         mine = self._ledger.of_rater(rater)
         n = len(self._ledger.items)
         recent = max(1, min(_RECENT, n * (n - 1) // 6))  # of few pairs, at most a third
-        unwanted = {self._ledger.pair_of(a) for a in mine[:recent]}
-        unwanted |= {self._ledger.pair_of(a) for a in mine if a.outcome == "skip"}
-        held = {
-            pair(*self._numbers(q))
-            for who, (q, shown) in self._open.items()
+        left_out = {
+            self._ledger.pair_of(a.first, a.second)
+            for place, a in enumerate(mine)
+            if place < recent or a.outcome == "skip"
+        }
+        left_out |= {
+            self._pair(question)
+            for who, (question, shown) in self._open.items()
             if who != rater and now - shown < _HELD
         }
-        left_out = unwanted | held
-        ahead = next((p for p in standing.queue if p not in left_out), None)
-        if ahead is not None:
-            standing.queue.remove(ahead)
-            return ahead
-        if self._helper is not None:
-            return close_pair(standing.scores.mean, left_out, np.random.default_rng())
-        found = choose_pairs(
-            standing.scores,
-            self._n_ahead(),
-            slips=standing.slips,
-            weights=self._goal().weights(standing.scores),
-            skips=self._ledger.skips(),
-            taken=held,
-            excluded=unwanted,
-            rng=np.random.default_rng(self.version),
-        )
-        standing.queue.extend(found[1:])
-        return found[0] if found else None
+        queue = self._standing.queue
+        ahead = next((pair for pair in queue if pair not in left_out), None)
+        if ahead is None:
+            return close_pair(self._standing.scores.mean, left_out, np.random.default_rng())
+        queue.remove(ahead)
+        return ahead
 
     def _show(self, rater: str, first: Item, second: Item) -> Question:
         token = self._make_token(rater, first.id, second.id)
         question = Question(token, first, second, rater)
-        self._seen[rater] = time.monotonic()
-        self._open[rater] = question, self._seen[rater]
+        self._open[rater] = question, time.monotonic()
         return question
 
     def _make_token(self, rater: str, first: str, second: str) -> str:
+        """A name for a question, made of numbers: it is understood after a restart as well."""
         known, who = list(self._ledger.known), list(self._ledger.raters).index(rater)
-        return make_token(self.secret, who, known.index(first), known.index(second))
+        text = f"{who}.{known.index(first)}.{known.index(second)}.{secrets.token_hex(8)}"
+        return f"{text}.{self.sign('question', text)}"
 
     def _read_token(self, token: str) -> tuple[str, str, str]:
         """The rater and the items of a question."""
-        who, first, second = read_token(self.secret, token)
+        text, _, signed = str(token).rpartition(".")
+        if not same(self.sign("question", text), signed):
+            raise Refused("This question was not asked here. Open the page again.")
+        rater, first, second = map(int, text.split(".")[:3])
         with self._lock:
             known = list(self._ledger.known)
-            return list(self._ledger.raters)[who], known[first], known[second]
+            return list(self._ledger.raters)[rater], known[first], known[second]
 
     def sign(self, kind: str, text: str = "") -> str:
-        """A signature that nobody without the key can make; see `signatures.signature`."""
-        return signature(self.secret, kind, text)
+        """A signature that requires the key of the session; see `signature`."""
+        return signature(self._ledger.secret, kind, text)
 
-    def _numbers(self, question: Question) -> Pair:
-        number = self._ledger.number
-        return number[question.first.id], number[question.second.id]
-
-    def _n_ahead(self) -> int:
-        now = time.monotonic()
-        active = sum(now - seen < _ACTIVE for seen in self._seen.values())
-        least, most = _QUEUE
-        return min(most, max(least, 10 * active))
-
-    def _goal(self) -> Goal:
-        return self._ledger.settings.goal.for_items(len(self._ledger.items))
-
-    def _top_k(self) -> int:
-        goal, n = self._ledger.settings.goal, len(self._ledger.items)
-        return min(goal.k if goal.kind == "top" else 10, n)
+    def _pair(self, question: Question) -> Pair:
+        return self._ledger.pair_of(question.first.id, question.second.id)
 
     def _check_rater(self, name: str) -> None:
         rater = self._ledger.raters.get(name) or self.add_rater(name)
@@ -630,12 +613,10 @@ class Session:
             raise Refused(f"There is no answer {number}.")
         return self._ledger.answers[number]
 
-    def _append(self, kind: str, body: dict[str, Any], token: str | None = None) -> Any:
+    def _append(self, kind: str, body: dict[str, Any], token: str | None = None) -> Entry:
         with self.changed:
             entry = self.log.append(kind, body, token)
-            if entry.number > self._ledger.version:
+            if entry.number > self.version:
                 self._ledger.apply(entry)
-                if self._helper is not None:
-                    self._news.append(entry)
                 self.changed.notify_all()
             return entry

@@ -1,4 +1,4 @@
-"""What comes out of a session: tables for programs and for spreadsheets, a model, a page."""
+"""The results of a session: tables for programs and for spreadsheets, a model, a page."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from rankwise.asking.charts import rank_chart
 from rankwise.asking.items import Item
 from rankwise.asking.ledger import OUTCOMES, Answer
 from rankwise.asking.session import Session
@@ -46,22 +46,28 @@ def ranking_csv(session: Session, *, for_spreadsheets: bool = False) -> str:
     return csv_text(list(rows[0]), values, for_spreadsheets=for_spreadsheets)
 
 
+ranking_for_spreadsheets = partial(ranking_csv, for_spreadsheets=True)
+
+
 def ranking_json(session: Session) -> str:
-    """The ranking with intervals, and how it came about."""
+    """The ranking with intervals, and its settings."""
     ranking = exact_ranking(session)
+    raters = sum(not rater.dropped for rater in session.raters)
+    found = {"raters": raters, "interval": ranking.level, "ranking": ranking.rows()}
+    return json.dumps(how_far(session) | found, ensure_ascii=False, indent=1)
+
+
+def how_far(session: Session) -> dict[str, Any]:
+    """What is asked, and how far the goal is."""
     progress = session.progress()
-    about = {
+    return {
         "question": session.settings.question,
         "goal": str(progress.goal),
         "goal_reached": progress.met,
         "certainty": progress.certainty,
         "expected_wrong": progress.expected_wrong,
         "answers": session.n_answers(),
-        "raters": sum(not rater.dropped for rater in session.raters),
-        "interval": ranking.level,
-        "ranking": ranking.rows(),
     }
-    return json.dumps(about, ensure_ascii=False, indent=1)
 
 
 def comparisons_csv(session: Session, *, for_spreadsheets: bool = False) -> str:
@@ -70,6 +76,9 @@ def comparisons_csv(session: Session, *, for_spreadsheets: bool = False) -> str:
     words = _free_words(session, _WORDS)
     rows = ((a.first, a.second, words[a.outcome], a.rater, _time(a)) for a in session.counted())
     return csv_text(names, rows, for_spreadsheets=for_spreadsheets)
+
+
+comparisons_for_spreadsheets = partial(comparisons_csv, for_spreadsheets=True)
 
 
 def battles_csv(session: Session) -> str:
@@ -107,7 +116,7 @@ def share_page(session: Session) -> str:
     shown = min(len(ranking), _SHOWN)
     caption = (
         f"Scores with {100 * ranking.level:.0f}% intervals, relative to the mean of all items, in "
-        "units of the noise of an answer. Where intervals overlap much, the order is open."
+        "units of the noise of an answer. Where intervals overlap much, the order is uncertain."
     )
     figure = Figure(rank_chart(ranking, shown), f"Scores of {plural(shown, 'item')}", caption)
     blocks: list[Any] = [facts, Text(f"{progress.goal}. {progress}"), figure]
@@ -153,7 +162,7 @@ def _pictures(session: Session, ranking: Ranking, items: dict[str, Item]) -> lis
 
 
 def _free_words(session: Session, usual: Sequence[str]) -> dict[str, str]:
-    """Words for outcomes that are no ids: readers take the id of an item for the winner."""
+    """Words for outcomes that are not ids: readers would take the id of an item as the winner."""
     ids = {item.id for item in session.items}
     for words in (usual, *_OTHER_WORDS):
         if ids.isdisjoint(words):
@@ -166,3 +175,38 @@ def _free_words(session: Session, usual: Sequence[str]) -> dict[str, str]:
 
 def _time(answer: Answer) -> str:
     return datetime.fromtimestamp(answer.time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+_WIDTH, _ROW, _NAMES = 640, 18, 200
+
+
+def rank_chart(ranking: Ranking, shown: int) -> str:
+    """Scores with intervals, the best items on top."""
+    least = min(0.0, float(ranking.low[:shown].min()))
+    most = max(0.0, float(ranking.high[:shown].max()))
+    span, right = (most - least) or 1.0, _WIDTH - 12
+    left = _NAMES + 8
+
+    def at(value: float) -> float:
+        return left + (right - left) * (value - least) / span
+
+    height = _ROW * shown + 12
+    zero = at(0.0)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" '
+        f'width="{_WIDTH}" height="{height}" font-family="system-ui, sans-serif" font-size="12" '
+        'fill="currentColor">',
+        f'<line x1="{zero:.1f}" x2="{zero:.1f}" y1="0" y2="{height}" stroke="currentColor" '
+        'opacity="0.3"/>',
+    ]
+    for k, name in enumerate(ranking.items[:shown]):
+        y = _ROW * k + 14
+        low, score, high = (float(part[k]) for part in (ranking.low, ranking.score, ranking.high))
+        words = html.escape(name if len(name) <= 30 else f"{name[:29]}…")
+        parts += [
+            f'<text x="{_NAMES}" y="{y + 4}" text-anchor="end">{words}</text>',
+            f'<line x1="{at(low):.1f}" x2="{at(high):.1f}" y1="{y}" y2="{y}" '
+            'stroke="#0072b2" stroke-width="3" opacity="0.55"/>',
+            f'<circle cx="{at(score):.1f}" cy="{y}" r="4" fill="#0072b2"/>',
+        ]
+    return "".join((*parts, "</svg>"))

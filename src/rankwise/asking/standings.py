@@ -1,24 +1,38 @@
-"""The ranking of a session with its uncertainty, and what is known about its raters."""
+"""Results of the answers of a session: the ranking, reports on raters, and the running fit."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtri
 
-from rankwise.asking.goals import top_probabilities
-from rankwise.asking.item_model import HeldOutAnswers
-from rankwise.asking.item_scores import Scores
+from rankwise.asking.goals import Goal, Pair, Progress, choose_pairs, top_probabilities
+from rankwise.asking.item_model import (
+    SLIPS,
+    Comparison,
+    HeldOutAnswers,
+    Model,
+    Scores,
+    model_of,
+    unknown_scores,
+)
+from rankwise.asking.items import Item
+from rankwise.asking.ledger import Ledger
 from rankwise.backends.arrays import Array, Index
 from rankwise.tables import Column, Table, TableMixin
 
+if TYPE_CHECKING:
+    from rankwise.estimators.pair_strategies import PairStrategy
+
 _DRAWS = 1000
 _SLIP_PRIOR = (1.0, 19.0)  # a beta distribution with mean 5%
-_UNKNOWN = 1e-6  # a predicted difference below which others do not say who is better
+_UNKNOWN = 1e-6  # a predicted difference that is too small to tell who is better
 _GRID = np.linspace(0.0, 0.5, 201)[1:-1]
+_GROWTH, _FIRST = 1.2, 5  # a new fit after so many more answers
+_LEFT_EVERY = 8  # answers after which the number left is estimated again
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +46,7 @@ class Ranking(TableMixin):
     number : ndarray of shape (n_items,)
         The number of each item in the session.
     score, low, high : ndarray of shape (n_items,)
-        Score less the mean score of all items, in units of the noise of an answer, and its
+        Score minus the mean score of all items, in units of the noise of an answer, and its
         interval.
     rank_low, rank_high : ndarray of shape (n_items,)
         Interval of the rank, 1 being the best.
@@ -74,46 +88,41 @@ class Ranking(TableMixin):
         draws = scores.draws(_DRAWS)
         ranks = 1 + np.argsort(np.argsort(-draws, axis=1), axis=1)
         tails = (0.5 - level / 2, 0.5 + level / 2)
-        rank_low, rank_high = np.quantile(ranks, tails, axis=0, method="nearest")
+        ends = np.quantile(ranks, tails, axis=0, method="nearest")
+        rank_low, rank_high = ends.astype(np.intp)
         p_top = top_probabilities(draws, min(k, n))
         order = np.lexsort((np.arange(n), -np.round(mean, 9)))
-        return cls(
-            items=[ids[i] for i in order],
-            number=order,
-            score=score[order],
-            low=(score - half)[order],
-            high=(score + half)[order],
-            rank_low=rank_low[order].astype(np.intp),
-            rank_high=rank_high[order].astype(np.intp),
-            p_top=p_top[order],
-            n_answers=n_answers[order],
-            k=k,
-            level=level,
-        )
+        parts: dict[str, Any] = {"score": score, "low": score - half, "high": score + half}
+        parts |= {"rank_low": rank_low, "rank_high": rank_high, "p_top": p_top}
+        ordered = {name: part[order] for name, part in parts.items()}
+        names, counts = [ids[i] for i in order], n_answers[order]
+        return cls(names, order, n_answers=counts, k=k, level=level, **ordered)
 
     def __len__(self) -> int:
         return len(self.items)
 
+    def _frame_columns(self) -> Mapping[str, Any]:
+        found = {
+            "item": self.items,
+            "rank": range(1, len(self) + 1),
+            **{name: getattr(self, name).round(4) for name in ("score", "low", "high")},
+            "rank_low": self.rank_low,
+            "rank_high": self.rank_high,
+            f"p_top_{self.k}": self.p_top.round(4),
+            "answers": self.n_answers,
+        }
+        return {name: np.asarray(column).tolist() for name, column in found.items()}
+
     def rows(self, most: int | None = None) -> list[dict[str, Any]]:
-        """One dictionary for each item, the best first, or for so many of the best."""
-        return [
-            {
-                "rank": place + 1,
-                "item": item,
-                "score": round(float(self.score[place]), 4),
-                "low": round(float(self.low[place]), 4),
-                "high": round(float(self.high[place]), 4),
-                "rank_low": int(self.rank_low[place]),
-                "rank_high": int(self.rank_high[place]),
-                f"p_top_{self.k}": round(float(self.p_top[place]), 4),
-                "answers": int(self.n_answers[place]),
-            }
-            for place, item in enumerate(self.items[:most])
-        ]
+        """One dictionary for each item, the best first, or for the best `most` items."""
+        columns = self._frame_columns()
+        names = ("rank", *(name for name in columns if name != "rank"))
+        rows = zip(*(columns[name][:most] for name in names), strict=True)
+        return [dict(zip(names, row, strict=True)) for row in rows]
 
     def to_table(self) -> Table:
         """The ranking as a table."""
-        percent = f"{100 * self.level:.0f}%"
+        percent, p_top = f"{100 * self.level:.0f}%", f"p_top_{self.k}"
         columns = (
             Column("rank"),
             Column("item", ""),
@@ -123,24 +132,12 @@ class Ranking(TableMixin):
             Column(f"P(top {self.k})", ".2f"),
             Column("answers"),
         )
-        rows = [
-            (
-                r["rank"],
-                r["item"],
-                r["score"],
-                f"{r['low']:.2f} to {r['high']:.2f}",
-                f"{r['rank_low']} to {r['rank_high']}",
-                r[f"p_top_{self.k}"],
-                r["answers"],
-            )
-            for r in self.rows()
-        ]
+        rows = []
+        for r in self.rows():
+            scores = f"{r['low']:.2f} to {r['high']:.2f}"
+            ranks = f"{r['rank_low']} to {r['rank_high']}"
+            rows.append((r["rank"], r["item"], r["score"], scores, ranks, r[p_top], r["answers"]))
         return Table(columns, tuple(rows))
-
-    def _frame_columns(self) -> Mapping[str, Any]:
-        rows = self.rows()
-        names = ("item", *(name for name in rows[0] if name != "item")) if rows else ("item",)
-        return {name: [row[name] for row in rows] for name in names}
 
 
 @dataclass(frozen=True)
@@ -155,8 +152,8 @@ class RaterReport:
         The share of answers that are slips, whatever the items, with a 90% interval. Before any
         answer it is 5%, give or take 5%.
     agreement : float
-        How often an answer agrees with the ranking that all other answers give; None if that
-        says nothing about any answer.
+        How often an answer agrees with the ranking by all other answers; None if that cannot
+        predict any answer.
     """
 
     name: str
@@ -169,19 +166,16 @@ class RaterReport:
 
 
 def rater_reports(
-    held_out: HeldOutAnswers, raters: Sequence[str], skips: Mapping[str, int]
+    held_out: HeldOutAnswers, answers: Sequence[Comparison], ledger: Ledger
 ) -> list[RaterReport]:
-    """Reports on raters, from predictions of each answer without it.
-
-    `raters` are the ones who gave the answers that were held out; `skips` has the number of skips
-    of each rater to report on.
-    """
-    who = np.asarray(raters, dtype=object)
+    """Reports on all raters, from predictions of each answer without it."""
+    who = np.array([answer.rater for answer in answers], dtype=object)
     decided = held_out.margin != 0
     known = np.abs(held_out.mean) > _UNKNOWN
     agrees = np.sign(held_out.mean) == np.sign(held_out.margin)
     reports = []
-    for name, n_skips in skips.items():
+    for name in ledger.raters:
+        n_skips = sum(answer.outcome == "skip" for answer in ledger.of_rater(name))
         mine = np.asarray(who == name, dtype=bool).reshape(len(who))
         told = mine & decided
         slips, low, high = slip_rate(held_out.probability[told])
@@ -200,3 +194,126 @@ def slip_rate(q: Array) -> tuple[float, float, float]:
     weight /= weight.sum()
     low, high = (_GRID[np.searchsorted(np.cumsum(weight), p)] for p in (0.05, 0.95))
     return float(weight @ _GRID), float(low), float(high)
+
+
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """What was computed from the answers, as of an entry."""
+
+    version: int
+    scores: Scores
+    slips: float
+    progress: Progress
+    queue: list[Pair]
+    exact: bool = False  # whether by a fit from scratch
+    reports: list[RaterReport] = field(default_factory=list)  # as of the last fit from scratch
+
+    @classmethod
+    def unknown(cls, ledger: Ledger) -> Standing:
+        """The result before anything was computed: pairs are chosen at random."""
+        n = len(ledger.items)
+        return cls(ledger.version, unknown_scores(n), SLIPS, ledger.goal().unknown(n), [])
+
+
+class RunningFit:
+    """A model of the items, brought up to date as answers come.
+
+    Attributes
+    ----------
+    model : ItemModel, ManyItems or None
+    told : dict
+        The answers that the model knows, by the numbers of their entries.
+    n_fitted : int
+        The number of answers at the last fit from scratch; -1 if there was none.
+    exact : bool
+        Whether the posterior comes from a fit from scratch.
+    """
+
+    def __init__(self) -> None:
+        self.model: Model | None = None
+        self.told: dict[int, Comparison] = {}
+        self.n_fitted, self.exact = -1, False
+        self._features: list[tuple[float, ...]] = []  # of the items of the model
+        self._left: tuple[Goal, int, int] | None = None  # the last estimate: when, and how many
+        self._reports: list[RaterReport] = []
+
+    def standing(
+        self,
+        ledger: Ledger,
+        held: Sequence[Pair],
+        n_ahead: int,
+        *,
+        exactly: bool,
+        strategy: str | PairStrategy = "goal",
+    ) -> Standing:
+        """The posterior, how far the goal is, and what to ask next.
+
+        A few new answers update the posterior at the present hyperparameters. Withdrawn and
+        changed answers, new items, a fifth more answers, and `exactly` need a new fit. `held` are
+        the pairs that raters are looking at; `n_ahead` pairs are chosen by `strategy`.
+        """
+        version, goal, comparisons = ledger.version, ledger.goal(), ledger.comparisons()
+        model = self._updated(ledger.items, comparisons, exactly=exactly)
+        scores = model.scores()
+        progress = goal.progress(scores)
+        if progress.met and not self.exact:  # only a fit to all answers decides this
+            self._fit(model, comparisons)
+            scores = model.scores()
+            progress = goal.progress(scores)
+        if self.exact:
+            self._reports = rater_reports(model.held_out(), _ordered(comparisons), ledger)
+        queue = choose_pairs(
+            scores,
+            n_ahead,
+            slips=model.slips,
+            weights=goal.weights(scores),
+            skips=ledger.skips(),
+            taken=held,
+            strategy=strategy,
+            rng=np.random.default_rng(version),
+        )
+        progress = self._with_answers_left(progress, scores, model.slips)
+        return Standing(version, scores, model.slips, progress, queue, self.exact, self._reports)
+
+    def _updated(
+        self, items: Sequence[Item], comparisons: dict[int, Comparison], *, exactly: bool
+    ) -> Model:
+        """The model of all answers."""
+        features = [item.features for item in items]
+        if self.model is None or self._features != features:
+            self.model, self._features, self.n_fitted = model_of(items), features, -1
+        told = self.told if self.n_fitted >= 0 else {}
+        removed = any(comparisons.get(number) != c for number, c in told.items())
+        grown = len(comparisons) > _GROWTH * self.n_fitted + _FIRST
+        self.exact = len(comparisons) == self.n_fitted and not removed
+        if self.n_fitted < 0 or removed or grown or (exactly and not self.exact):
+            self._fit(self.model, comparisons)
+        else:
+            new = [c for number, c in comparisons.items() if number not in told]
+            if new:
+                self.model.tell(new)
+        self.told = comparisons
+        return self.model
+
+    def _fit(self, model: Model, comparisons: dict[int, Comparison]) -> None:
+        model.fit(_ordered(comparisons))
+        self.n_fitted, self.exact = len(comparisons), True
+
+    def _with_answers_left(self, progress: Progress, scores: Scores, slips: float) -> Progress:
+        """With an estimate of the answers left, which is updated from time to time."""
+        n = len(self.told)
+        if progress.met:
+            self._left = None
+            return replace(progress, answers_left=0)
+        if self._left is not None and self._left[0] == progress.goal:
+            passed, left = n - self._left[1], self._left[2]
+            if 0 <= passed < max(_LEFT_EVERY, n // 20):
+                return replace(progress, answers_left=max(1, left - passed))
+        left = progress.goal.answers_left(scores, slips)
+        self._left = progress.goal, n, left
+        return replace(progress, answers_left=left)
+
+
+def _ordered(comparisons: dict[int, Comparison]) -> list[Comparison]:
+    """Answers in the order in which models are fitted to them, whenever they came."""
+    return sorted(c.normalized() for c in comparisons.values())

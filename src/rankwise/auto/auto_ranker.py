@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from time import perf_counter
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from rankwise.auto.candidates import (
-    KINDS,
-    Candidate,
-    CandidateTrial,
-    Folds,
-    default_candidates,
-    hold_out,
-    learnable_queries,
-    make_folds,
-    named,
-)
 from rankwise.auto.results import AutoResults, Explanation, Part
-from rankwise.backends.arrays import Array, Index
+from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.boosted.boosted_ranker import BoostedRanker
-from rankwise.errors import KernelSizeError, ParameterError
+from rankwise.errors import DataError, KernelSizeError, ParameterError
 from rankwise.estimators._validation import DTYPES, forget, validated
+from rankwise.estimators.least_squares.additive_rankrls import AdditiveRankRLS
+from rankwise.estimators.least_squares.rankrls import RankRLS
+from rankwise.estimators.least_squares.sparse_rankrls import SparseRankRLS
 from rankwise.estimators.ranker_mixin import RankerMixin, explain_calls
+from rankwise.graph import QueryGroups
 from rankwise.graph.label_checks import numeric_labels
+from rankwise.holdout.rounding import alphas_compared
 from rankwise.metrics import get_metric
-from rankwise.metrics.ranking_scorer import are_grades, default_metric
-from rankwise.model_selection.best_mean import HeldOutPool, PairedDifference
-from rankwise.model_selection.mean_ranker import MeanRanker
-from rankwise.model_selection.search.labelled_rows import LabelledRows
-from rankwise.model_selection.search.search_progress import progress
+from rankwise.metrics.ranking_scorer import RankingScorer, are_grades, default_metric
+from rankwise.model_selection.meta_rankers import HeldOutPool, MeanRanker, PairedDifference
+from rankwise.model_selection.rows import LabelledRows, Splits, check_fit_and_predict
+from rankwise.model_selection.trials import Batch, RowTrials
 from rankwise.parameters import (
     AnyOf,
     Choice,
@@ -47,8 +41,209 @@ from rankwise.parameters import (
     check_parameters,
     check_value,
 )
-from rankwise.scaling import ColumnStandard, ColumnStatistics
+from rankwise.progress import progress_bar, unseen
+from rankwise.scaling import (
+    QUERY_SCALINGS,
+    ColumnStandard,
+    ColumnStatistics,
+    QueryMinMax,
+    QueryRank,
+)
 from rankwise.tables import in_bytes
+
+KINDS = ("linear", "additive", "kernel")
+QUERY_FOLDS = 10
+REFIT_FOLDS = 5  # for rankers without exact hold-outs
+ROW_FOLDS = 5  # of one global ranking
+LANDMARKS = 200
+SAMPLE = 5000  # rows for the widths of kernels
+# The width of a kernel: gamma times the sum over features of the variances (rbf), or of the
+# standard deviations (laplacian), of the scaled rows.
+WIDTHS = {"rbf": 0.15, "laplacian": 0.25}
+OVERALL = ColumnStandard.name  # the scaling that does not know of queries
+MANY_FEATURES = 1000  # for functions of single features
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A ranker to try, under a name."""
+
+    name: str
+    ranker: Any
+
+    def n_bytes(self, n_rows: int, n_features: int) -> int:
+        """About the memory of its hold-out: rows in float64, and a copy of them."""
+        ranker, columns = self.ranker, n_features
+        if isinstance(ranker, AdditiveRankRLS):
+            columns = n_features * ranker.n_ramps
+        elif isinstance(ranker, SparseRankRLS):
+            columns = min(n_rows, ranker.n_landmarks or 1000)
+        elif isinstance(ranker, RankRLS) and (ranker.kernel != "linear" or n_features > n_rows):
+            columns = n_rows
+        return 2 * 8 * n_rows * columns
+
+
+def default_candidates(
+    kinds: Sequence[str], X: Any, groups: QueryGroups, rng: np.random.Generator
+) -> Iterator[Candidate]:
+    """Linear, additive and kernel rankers, each on several scalings; cheap ones first.
+
+    Sparse rows, which most scalings would fill, are tried on two scalings, and without additive
+    rankers.
+    """
+    sparse, n_features = is_sparse(X), X.shape[1]
+    scalings = [*QUERY_SCALINGS, OVERALL] if groups.n_groups > 1 else [OVERALL]
+    if sparse:
+        scalings = [scale for scale in scalings if scale in (QueryMinMax.name, OVERALL)]
+    if "linear" in kinds:
+        for scale in scalings:
+            yield Candidate(f"linear, {scale}", RankRLS(scale=scale))
+    if "additive" in kinds and not sparse and n_features <= MANY_FEATURES:
+        for scale in scalings:
+            if scale == OVERALL:  # functions of one feature do not depend on its scale
+                yield Candidate("additive", AdditiveRankRLS())
+            else:
+                yield Candidate(f"additive, {scale}", AdditiveRankRLS(scale=scale))
+    if "kernel" in kinds:
+        seed = int(rng.integers(2**31))
+        for kernel, width in WIDTHS.items():
+            for scale in scalings:
+                if kernel == "laplacian" and scale not in (QueryRank.name, OVERALL):
+                    continue
+                deviations = scaled_deviations(X, groups, scale)
+                total = np.square(deviations).sum() if kernel == "rbf" else deviations.sum()
+                ranker = SparseRankRLS(
+                    n_landmarks=min(LANDMARKS, X.shape[0]),
+                    kernel=kernel,
+                    gamma=float(width / (total or 1.0)),
+                    scale=scale,
+                    random_state=seed,
+                )
+                yield Candidate(f"{kernel}, {scale}", ranker)
+
+
+def scaled_deviations(X: Any, groups: QueryGroups, scale: str) -> Any:
+    """The standard deviation of each feature after scaling, from some whole queries."""
+    if scale not in QUERY_SCALINGS:
+        return np.ones(X.shape[1])
+    n_queries = int(np.searchsorted(groups.indptr, SAMPLE))  # the first ones with so many rows
+    rows = groups.order[: groups.indptr[min(n_queries, groups.n_groups)]]
+    scaled = QUERY_SCALINGS[scale].scale(X[rows], groups.take(rows))
+    return ColumnStatistics.of(scaled).deviation
+
+
+def named(rankers: Sequence[Any]) -> Iterator[Candidate]:
+    """The user's own rankers, under names that tell them apart."""
+    seen: dict[str, int] = {}
+    for ranker in rankers:
+        check_fit_and_predict("Each of candidates", ranker)
+        name = " ".join(repr(ranker).split())
+        seen[name] = seen.get(name, 0) + 1
+        yield Candidate(name if seen[name] == 1 else f"{name} ({seen[name]})", ranker)
+
+
+@dataclass(frozen=True, eq=False)
+class CandidateTrial:
+    """Held-out predictions of a candidate, with a row for each of its settings.
+
+    A setting is an alpha of a least-squares ranker or a number of trees. It is empty, and there is
+    one row, for other rankers. `shared` names what was computed from all rows.
+    """
+
+    candidate: Candidate
+    settings: list[dict[str, float]]
+    predictions: Array
+    seconds: float
+    shared: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.predictions)
+
+    def ranker(self, k: int) -> Any:
+        """The ranker with the k-th setting, not fitted."""
+        return clone(self.candidate.ranker).set_params(**self.settings[k])
+
+
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """The folds for exact hold-outs and for refits, and the rows that are compared.
+
+    `groups` are the queries or, for one global ranking, its folds: scores of different folds have
+    different offsets.
+    """
+
+    exact: Splits
+    refits: Splits
+    groups: Index
+    unit: str
+
+
+def make_folds(data: LabelledRows) -> Folds:
+    """Folds of whole queries, or of the rows of one global ranking.
+
+    Nothing can be learned from queries without two different labels: they are dealt last, so that
+    the rows outside every fold are informative.
+    """
+    if data.groups.n_groups == 1:
+        n_rows = len(data)
+        if n_rows < 4:
+            raise DataError(f"AutoRanker needs at least 4 rows, to hold some out: got {n_rows}.")
+        rows = np.arange(n_rows)
+        splits = Splits.in_turn(rows, min(ROW_FOLDS, n_rows // 2))
+        return Folds(splits, splits, splits.fold_of_row, "folds")
+    groups, learnable = data.groups, learnable_queries(data)
+    n_learnable = len(learnable)
+    if n_learnable < 2:
+        raise DataError(
+            "AutoRanker needs at least two queries with different labels, to hold one out: got "
+            f"{n_learnable} of {groups.n_groups}. Use RankRLS, or add queries."
+        )
+    others = np.setdiff1d(np.arange(groups.n_groups), learnable)
+    place = np.empty(groups.n_groups, dtype=np.intp)
+    place[np.concatenate([learnable, others])] = np.arange(groups.n_groups)
+    exact, refits = (
+        Splits.in_turn(groups.codes, min(n_learnable, most), place)
+        for most in (QUERY_FOLDS, REFIT_FOLDS)
+    )
+    return Folds(exact, refits, groups.codes, "queries")
+
+
+def learnable_queries(data: LabelledRows) -> Index:
+    """The queries, by number, that have different labels."""
+    groups, labels = data.groups, data.y[data.groups.order]
+    starts = groups.indptr[:-1]
+    return np.flatnonzero(np.maximum.reduceat(labels, starts) > np.minimum.reduceat(labels, starts))
+
+
+def hold_out(candidate: Candidate, data: LabelledRows, folds: Folds, metric: str) -> CandidateTrial:
+    """Predictions for all rows by rankers that were trained without their fold."""
+    start, ranker, scorer = perf_counter(), candidate.ranker, RankingScorer.of(metric)
+    settings: list[dict[str, float]] = [{}]
+    shared: tuple[str, ...] = ()
+    trials = RowTrials(data, folds.refits, scorer)
+    batch = Batch([0], ranker, None)
+    if getattr(ranker, "exact_search", False) and ranker.alpha != 0:
+        trials = RowTrials(data, folds.exact, scorer)
+        held_out = trials.hold_out(batch, None)
+        assert held_out.alphas is not None  # of a least-squares ranker
+        # The largest alpha first: the first of equal scores is the best.
+        order = np.argsort(-held_out.alphas)
+        found, shared = held_out.values[order], held_out.shared
+        settings = [{"alpha": alpha} for alpha in held_out.alphas[order].tolist()]
+    elif isinstance(ranker, BoostedRanker) and ranker.n_estimators == "auto":
+        trees = clone(ranker).set_params(metric=metric)
+        fold = trials.splits.fold_of_row
+        numbers, staged = trees.held_out_predictions(data.X, data.y, fold=fold, qid=data.qid)
+        found = staged[:, trials.splits.rows]
+        settings = [{"n_estimators": number} for number in numbers.tolist()]
+    else:
+        parts = [trials.hold_out(batch, k).values for k in range(len(trials.splits))]
+        found = np.concatenate(parts, axis=1)
+    if found.ndim != 2 or not np.isfinite(found).all():
+        raise DataError(f"The scores of {candidate.name!r} must be one finite number for each row.")
+    predictions = np.empty_like(found)
+    predictions[:, trials.splits.rows] = found
+    return CandidateTrial(candidate, settings, predictions, perf_counter() - start, shared)
 
 
 class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
@@ -57,21 +252,21 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
     Linear, additive and Gaussian rankers are tried on several scalings of the features, each at
     9 to 16 values of alpha, and boosted trees if LightGBM is installed. Every query is
     predicted by rankers that were trained without its fold, without refitting where the ranker
-    allows it; landmarks and knots stay those of all rows (`results_.shared`). The best rankers are
+    allows it; landmarks and knots come from all rows (`results_.shared`). The best rankers are
     fitted to all rows, and their scores, standardized within queries, are averaged.
 
-    Choosing one of many settings overfits, and means of several good ones rank better. So little
-    is chosen and much is averaged: a ranker, at its best alpha, joins the mean unless a paired t
-    test over the same queries finds that it is worse than the best, by more than 5% of the score
-    (or of its distance from 1, if that is less). With few queries, which cannot tell rankers
-    apart, the mean is of many.
+    Choosing one of many settings overfits, and means of several good ones rank better. Therefore
+    little is chosen and much is averaged: a ranker, at its best alpha, joins the mean unless a
+    paired t test over the same queries finds that it is worse than the best, by more than 5% of the
+    score (or of its distance from 1, if that is less). With few queries, which cannot tell rankers
+    apart, many rankers join the mean.
 
     Parameters
     ----------
     metric : str, default="auto"
-        What to choose by: a name of `rankwise.metrics.METRICS`. "auto": "ndcg@10" if there are
-        queries and the labels are grades (whole numbers from 0 to 30), "disagreement" otherwise.
-        Metrics that only count relevant rows, such as "map" or "precision", cannot tell
+        The metric to choose by: a name of `rankwise.metrics.METRICS`. "auto": "ndcg@10" if there
+        are queries and the labels are grades (whole numbers from 0 to 30), "disagreement"
+        otherwise. Metrics that only count relevant rows, such as "map" or "precision", cannot tell
         grades of 1 and more apart: rankers then learn relevance, 0 or 1.
     n_best : int, default=10
         The mean has at most this many parts. 1: the best ranker alone.
@@ -87,7 +282,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         Seconds. When they have passed, no further ranker is tried; cheap ones come first. The
         fits of the best to all rows are not included. None: no limit.
     memory_budget : float, optional
-        Bytes. Rankers that need about more than this are not tried. None: no limit.
+        Bytes. Rankers estimated to need more are not tried. None: no limit.
     verbose : bool, default=False
         Whether to show progress on stderr, if it is a terminal.
     random_state : int or Generator, optional
@@ -187,11 +382,14 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         data = LabelledRows.of(X, y, qid)
         if data.groups.n_groups == 1:
             data = replace(data, qid=None)
-        metric = self._metric(data)
+        metric = self.metric
+        if metric == "auto":
+            metric = default_metric(data.y, data.groups.n_groups)
         if get_metric(metric).counts_relevant and are_grades(data.y):
             data = _by_relevance(data)
         folds = make_folds(data)
-        trials, left_out = self._try(data, folds, metric)
+        with alphas_compared():
+            trials, left_out = self._try(data, folds, metric)
         pool = _pool(trials, data, folds, metric)
         chosen = pool.choose(self.n_best)
         places = [(trial, k) for trial in trials for k in range(len(trial))]
@@ -214,8 +412,8 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         X : array-like or sparse of shape (n_rows, n_features)
         qid : array-like of shape (n_rows,), optional
             The query of every row. None: the rows are one query. Unless the ranker was fitted to
-            one global ranking, scores of different queries are not comparable, and a query that is
-            split over two calls gets other scores: pass all its rows in one call.
+            one global ranking, scores of different queries are not comparable, and splitting a
+            query over two calls changes its scores: pass all its rows in one call.
 
         Returns
         -------
@@ -229,12 +427,8 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
     def parts_(self) -> list[Part]:
         """The parts of the mean, best first."""
         mean = self.mean_ranker_
-        return [
-            Part(name, float(weight), ranker)
-            for name, weight, ranker in zip(
-                self.part_names_, mean.weights_, mean.rankers_, strict=True
-            )
-        ]
+        parts = zip(self.part_names_, mean.weights_.tolist(), mean.rankers_, strict=True)
+        return [Part(*part) for part in parts]
 
     def explain(self) -> Explanation:
         """Which parts carry the score, by held-out predictions.
@@ -247,12 +441,6 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         """
         check_is_fitted(self, "mean_ranker_")
         return self.explanation_
-
-    def _metric(self, data: LabelledRows) -> str:
-        if self.metric == "auto":
-            return default_metric(data.y, data.groups.n_groups)
-        get_metric(self.metric)  # raises an error for an unknown metric
-        return self.metric
 
     def _candidates(self, data: LabelledRows) -> list[Candidate]:
         rng = as_generator(self.random_state)
@@ -280,38 +468,35 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
     def _try(
         self, data: LabelledRows, folds: Folds, metric: str
     ) -> tuple[list[CandidateTrial], list[str]]:
-        """Trials within the budgets, and which candidates were left out for lack of them."""
+        """Trials within the budgets, and the candidates that exceed them."""
         trials: list[CandidateTrial] = []
         left_out: list[str] = []
-        candidates = self._candidates(data)
-        start = perf_counter()
-        with progress(len(candidates), "Holding out", bool(self.verbose)) as advance:
-            for candidate in candidates:
+        candidates, start = self._candidates(data), perf_counter()
+        limits = self.time_budget, self.memory_budget
+        seconds, memory = (np.inf if limit is None else limit for limit in limits)
+        bar = progress_bar("Holding out", len(candidates)) if self.verbose else nullcontext(unseen)
+        with bar as show:
+            for k, candidate in enumerate(candidates):
                 n_bytes = candidate.n_bytes(*data.X.shape)
-                if self.memory_budget is not None and n_bytes > self.memory_budget:
+                if n_bytes > memory:
                     left_out.append(f"{candidate.name}, which needs {in_bytes(n_bytes)}")
-                elif trials and self._is_late(perf_counter() - start):
+                elif trials and perf_counter() - start >= seconds:
                     left_out.append(f"{candidate.name}, as the time was up")
                 else:
                     try:
                         trials.append(hold_out(candidate, data, folds, metric))
                     except KernelSizeError as error:
                         left_out.append(f"{candidate.name}: {error}")
-                advance(candidate.name)
+                show(k + 1, candidate.name)
         if not trials:
             least = min(candidates, key=lambda candidate: candidate.n_bytes(*data.X.shape))
-            needed = in_bytes(least.n_bytes(*data.X.shape))
-            budget = self.memory_budget
-            limit = "" if budget is None else f" within memory_budget={budget:g} bytes"
             raise KernelSizeError(
-                f"There is too little memory{limit} for each of {len(candidates)} candidates: the "
-                f"smallest, {least.name!r}, needs about {needed}. Use a larger memory_budget, "
-                "fewer rows, or other candidates."
+                f"There is too little memory for each of {len(candidates)} candidates, with "
+                f"memory_budget={self.memory_budget}: the smallest, {least.name!r}, needs about "
+                f"{in_bytes(least.n_bytes(*data.X.shape))}. Use a larger memory_budget, fewer "
+                "rows, or other candidates."
             )
         return trials, left_out
-
-    def _is_late(self, seconds: float) -> bool:
-        return self.time_budget is not None and seconds >= self.time_budget
 
     def _predict_queries(self, X: Any, qid: Any) -> Any:
         return self.predict(X, qid=qid)
@@ -346,11 +531,10 @@ def _results(
     trials: list[CandidateTrial], left_out: list[str], pool: HeldOutPool, chosen: Index
 ) -> AutoResults:
     """The table of all trials."""
-    greater_is_better = get_metric(pool.metric).greater_is_better
-    values = pool.values
-    best = values[np.argmax(values.mean(axis=1))]
-    behind = [PairedDifference.of(best - value) for value in values]
+    greater_is_better, values = get_metric(pool.metric).greater_is_better, pool.values
     scores = values.mean(axis=1)
+    behind = [PairedDifference.of(values[np.argmax(scores)] - value) for value in values]
+    seconds = [np.full(len(trial), trial.seconds / len(trial)) for trial in trials]
     numbers = _of_settings("n_estimators", trials)
     return AutoResults(
         metric=pool.metric,
@@ -361,9 +545,7 @@ def _results(
         behind=np.array([gap.difference for gap in behind]),
         standard_errors=np.array([gap.standard_error for gap in behind]),
         chosen=np.isin(np.arange(len(values)), chosen),
-        seconds=np.concatenate(
-            [np.full(len(trial), trial.seconds / len(trial)) for trial in trials]
-        ),
+        seconds=np.concatenate(seconds),
         left_out=left_out,
         n_queries=values.shape[1],
         n_estimators=None if np.isnan(numbers).all() else numbers,

@@ -1,4 +1,4 @@
-"""What AutoRanker tried, and what it made of it: values that print themselves."""
+"""Printable results of AutoRanker: what was tried, and what was chosen."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise.backends.arrays import Array
-from rankwise.holdout.held_out_scores import given_words
+from rankwise.holdout.scores import given_words
 from rankwise.metric_names import metric_label
-from rankwise.model_selection.best_mean import PairedDifference
+from rankwise.model_selection.meta_rankers import PairedDifference
 from rankwise.parameters import Whole, check_value
 from rankwise.tables import Column, Table, TableMixin
 
@@ -31,7 +31,8 @@ class Part:
 class AutoResults(TableMixin):
     """Every ranker that was tried, with every setting, and its held-out score.
 
-    Print it or show it in a notebook for each ranker at its best setting; `to_frame` has all.
+    Print it or show it in a notebook to see each ranker at its best setting; `to_frame` returns all
+    trials.
 
     Attributes
     ----------
@@ -97,22 +98,22 @@ class AutoResults(TableMixin):
 
     def to_table(self) -> Table:
         """Each ranker at its best setting, best first."""
-        rows = tuple(self._row(name, k) for name, k in self.best_trials.items())
-        columns = (
-            Column("ranker", ""),
-            Column("alpha" if self.n_estimators is None else "alpha or trees", ".3g"),
-            Column(metric_label(self.metric)),
-            Column("behind best"),
-            Column("s.e."),
-            Column("seconds", ".2f"),
-            Column("in the mean", ""),
-        )
-        note = "The best of many scores is optimistic. What to expect is estimated apart."
-        given = (
-            [f"Of some rankers, scores are{given_words(self.shared)[1:]}."] if self.shared else []
-        )
-        note = "\n".join((note, *given, *(f"Not tried: {line}" for line in self.left_out)))
-        return Table(columns, rows, note=note, best=frozenset({(0, 2)}))
+        setting = "alpha" if self.n_estimators is None else "alpha or trees"
+        columns = [Column("ranker", ""), Column(setting, ".3g"), Column(metric_label(self.metric))]
+        columns += [Column("behind best"), Column("s.e."), Column("seconds", ".2f")]
+        rows = []
+        for name, k in self.best_trials.items():
+            same = np.array([other == name for other in self.names])
+            scores = self.scores[k], self.behind[k], self.standard_errors[k]
+            is_part = "yes" if (self.chosen & same).any() else ""
+            rows.append((name, self._setting(k), *scores, self.seconds[same].sum(), is_part))
+        notes = ["The best of many scores is optimistic. What to expect is estimated separately."]
+        if self.shared:
+            notes.append(f"Scores of some rankers are{given_words(self.shared)[1:]}.")
+        notes += [f"Not tried: {line}" for line in self.left_out]
+        columns.append(Column("in the mean", ""))
+        note, best = "\n".join(notes), frozenset({(0, 2)})
+        return Table(tuple(columns), tuple(rows), note=note, best=best)
 
     def plot(self, *, top: int = 10, ax: Axes | None = None) -> Axes:
         """Draw how far each ranker, at its best setting, is behind the best of all.
@@ -134,18 +135,6 @@ class AutoResults(TableMixin):
         labels = [f"{self.names[k]}: {self.scores[k]:.3f}" for k in shown]
         return draw_differences(
             labels, self.behind[shown], self.standard_errors[shown], self.metric, len(best), ax
-        )
-
-    def _row(self, name: str, best: int) -> tuple[Any, ...]:
-        same = np.array([other == name for other in self.names])
-        return (
-            name,
-            self._setting(best),
-            self.scores[best],
-            self.behind[best],
-            self.standard_errors[best],
-            self.seconds[same].sum(),
-            "yes" if (self.chosen & same).any() else "",
         )
 
     def _setting(self, k: int) -> float:
@@ -200,15 +189,10 @@ class Explanation(TableMixin):
 
     def to_table(self) -> Table:
         """A row for each part, and one for the mean."""
-        columns = (
-            Column("part", ""),
-            Column("weight", ".3f"),
-            Column(f"{metric_label(self.metric)} alone"),
-            Column("mean without it"),
-            Column("correlation", ".3f"),
-        )
-        parts = (self.weights, self.alone, self.without, self.correlations)
-        rows = list(zip(self.names, *(values.tolist() for values in parts), strict=True))
+        names = "part", "weight", f"{metric_label(self.metric)} alone", "mean without it"
+        formats = "", ".3f", ".4f", ".4f", ".3f"
+        columns = tuple(map(Column, (*names, "correlation"), formats))
+        rows = list(zip(*self._frame_columns().values(), strict=True))
         rows.append(("mean of all", 1.0, self.score, None, 1.0))
         return Table(columns, tuple(rows))
 

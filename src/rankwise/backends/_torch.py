@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from rankwise.backends.arrays import Index, Rows, is_sparse, is_tensor
-from rankwise.backends.backend import Backend
+from rankwise.backends.dispatch import Backend
 
 FEW_GROUPS = 64  # up to this many are summed by a product with their indicator
 
@@ -27,7 +27,7 @@ class Nest:
 
     @classmethod
     def of(cls, on: Backend, level_ptr: Index, group_ptr: Index, a: Any, b: Any) -> Nest:
-        """From levels and groups; only groups of several levels need a mean of their own."""
+        """From levels and groups; only groups of several levels need a separate mean."""
         levels = np.diff(group_ptr)
         between = None
         if bool((levels > 1).any()):
@@ -71,7 +71,7 @@ def segment_sums(on: Backend, x: Any, lengths: Index) -> Any:
 
 
 class Groups:
-    """Consecutive groups of rows; the methods are those of group_loops.py on some columns."""
+    """Consecutive groups of rows, with the methods of group_loops.py on some columns."""
 
     def __init__(self, on: Backend, ptr: Index) -> None:
         self.on, self.lengths = on, np.diff(ptr)
@@ -132,7 +132,7 @@ PLAIN_PIVOT = 1e-6  # relative to the largest pivot: above it, no pivoting is ne
 
 @contextmanager
 def _quiet_about_sparse() -> Iterator[None]:
-    """Without torch's warnings about sparse tensors, which no user can do anything about."""
+    """Without torch's warnings about sparse tensors, which users cannot avoid."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta state")
         warnings.filterwarnings("ignore", "Sparse invariant checks are implicitly disabled")
@@ -428,10 +428,6 @@ class TorchBackend(Backend):
 
     def triangle(self, A: Tensor) -> Tensor:
         return torch.linalg.qr(A, mode="r").R
-
-    def svd(self, A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        U, s, Vt = torch.linalg.svd(A, full_matrices=False)
-        return U, s, Vt
 
 
 @cache

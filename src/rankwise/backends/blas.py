@@ -1,9 +1,4 @@
-"""Matrix products through SciPy's BLAS, without copies.
-
-NumPy and SciPy each bring a BLAS with its own threads, which stay busy for a while after each
-call: code that alternates between the two runs at half its speed. LAPACK is SciPy's, so large
-products use SciPy's BLAS too.
-"""
+"""BLAS on submatrices, which SciPy's own wrappers would copy."""
 
 from __future__ import annotations
 
@@ -12,35 +7,8 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dgemm, dsyrk
 
 from rankwise.backends.arrays import Array
-
-
-def matmul(A: Array, B: Array) -> Array:
-    """A B for matrices of float64, as a C-ordered array."""
-    # BLAS expects column-major arrays, so it computes (A B)' = B'A'.
-    transpose_b, transpose_a = not B.flags.c_contiguous, not A.flags.c_contiguous
-    b = B if transpose_b else B.T
-    a = A if transpose_a else A.T
-    return np.asarray(dgemm(1.0, b, a, trans_a=transpose_b, trans_b=transpose_a).T)
-
-
-def add_gram(A: Array, Z: Array) -> Array:
-    """A + Z'Z on the upper triangle of a C-ordered A, which is overwritten."""
-    # BLAS sees A' and fills its lower triangle.
-    return np.asarray(dsyrk(1.0, Z.T, beta=1.0, c=A.T, lower=1, overwrite_c=1).T)
-
-
-def mirror_lower(A: Array) -> Array:
-    """Copy the lower triangle of a C-ordered A to the upper one, in place, block by block."""
-    n, step = len(A), 256
-    for start in range(0, n, step):
-        stop = min(start + step, n)
-        A[start:stop, stop:] = A[stop:, start:stop].T
-        square = A[start:stop, start:stop]
-        square[:] = np.tril(square) + np.tril(square, -1).T
-    return A
 
 
 def symmetric_product(A: Array, V: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Compile the few loops that array expressions do badly."""
+"""Compile the few loops for which array expressions are slow."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _LoopFiles(IndexDataCacheFile):
 
 
 class LoopCache(FunctionCache):
-    """What cannot be read is compiled and written again; what cannot be written is not kept."""
+    """Files that cannot be read are compiled and written again; errors on writing are ignored."""
 
     def __init__(self, function: Any) -> None:
         super().__init__(function)
@@ -67,7 +67,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def compiled(function: Function, **options: Any) -> Function:
     """Compile at the first call, without the interpreter lock, and cache the result on disk.
 
-    Division by zero gives infinities, as in NumPy. Functions that call each other belong in
+    Division by zero results in infinities, as in NumPy. Functions that call each other belong in
     one file: the cache does not notice changes in another file.
     """
     loop: Any = njit(**{"nogil": True, "error_model": "numpy", **options})(function)
@@ -82,10 +82,10 @@ def inlined(function: Function) -> Function:
 
 
 class CompileNote(event.Listener):
-    """Says once why the first call takes long, after a second of compiling our functions.
+    """Prints once why the first call takes long, after a second of compiling our functions.
 
-    Functions that are cached on disk are not compiled. The line goes to stderr if somebody sees it
-    there: on a terminal, or in a notebook.
+    Functions that are cached on disk are not compiled. The line goes to stderr on a terminal or in
+    a notebook.
     """
 
     patience = 1.0
@@ -119,4 +119,4 @@ def _is_ours(event: Any) -> bool:
     return str(getattr(function, "__module__", "")).startswith("rankwise.")
 
 
-event.register("numba:compile", CompileNote())  # type: ignore[no-untyped-call]
+event.register("numba:compile", CompileNote())

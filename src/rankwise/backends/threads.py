@@ -1,4 +1,4 @@
-"""Threads of our own, and threads of BLAS."""
+"""Threads of rankwise, and threads of BLAS."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 
 
 def threads_for(n_numbers: int) -> int:
-    """The number of threads for work on so many numbers."""
+    """The number of threads for work on this many numbers."""
     return THREADS if n_numbers >= MANY else 1
 
 
@@ -50,7 +50,7 @@ def _controller() -> ThreadpoolController:
 
 
 class _OneThread:
-    """One thread as long as anyone asks for it: limits are those of the process."""
+    """One thread as long as anyone asks for it: limits apply to the whole process."""
 
     def __init__(self) -> None:
         self.lock = Lock()
@@ -77,7 +77,7 @@ _one_thread = _OneThread()
 def blas_threads_for(n_rows: int) -> Iterator[None]:
     """Limit BLAS to one thread if square matrices have at most `SMALL` rows.
 
-    The limit holds for the process, until all who asked for it are done.
+    The limit holds for the process, until all callers are done.
     """
     if n_rows > SMALL:
         yield

@@ -5,17 +5,17 @@ For t = 1, 2, ..., in the words of the paper and of this file (`advance`):
 1. draw a triplet (q, d+, d-);
 2. compute the subgradient of the hinge loss max(0, 1 - q'W(d+ - d-)): it is -q(d+ - d-)' if the
    `margin` q'W(d+ - d-) is below 1, and otherwise 0;
-3. `add` eta_t q(d+ - d-)' to W, equation (4);
+3. `add` eta_t q(d+ - d-)' to W: a step against the subgradient, equation (4);
 4. if t is a multiple of T, move every entry of W towards 0 by λ times the sum of the last T rates
    (`soft`, equation (7)).
 
 Step 4 would touch all of W. It is not carried out, but counted: soft thresholds compose by adding,
-soft(soft(u, a), b) = soft(u, a + b). So a row of W stores values u, and p (`owed`), the sum of the
-shrinkages since they were written. The weights of the row are
+soft(soft(u, a), b) = soft(u, a + b). A row of W therefore stores values u, and p (`owed`), the sum
+of the shrinkages since they were written. The weights of the row are
 
     w = soft(u, p),    and setting a weight to w means storing    u = w + sign(w) p    (`hard`).
 
-This is exactly what shrinking all of W every T steps gives, up to rounding.
+Up to rounding, the result is the same as shrinking all of W every T steps.
 
 Extensions. With adagrad, each row has its own rates, and its own sum of them. A row can shrink as a
 group: its norm moves towards 0 by p, so that w = (1 - p / |u|) u, or 0. This composes by adding as
@@ -205,7 +205,7 @@ def share_left(W: Weights, i: int, p: float) -> float:
 
 @compiled
 def settle(W: Weights, rule: StepRule, i: int, t: int) -> None:
-    """Shrink row i by what it owes."""
+    """Apply the pending shrinkage to row i."""
     row = W.rows[i]
     p, share = owed(row, rule, W.rates, t), 1.0
     if rule.grouped:
@@ -234,7 +234,7 @@ def find(columns: Any, spot: Any, hits: Any) -> int:
 
 @compiled
 def compact_values(W: Weights, row: Any, n: int, work: Scratch) -> int:
-    """Copy what a compact row has in the columns of the difference to `u[0]`; how many `hits`."""
+    """Copy what a compact row has in the columns of the difference to `u[0]`; their number."""
     u, spot, begin, end = work.u[0], work.spot, row.start, row.start + row.length
     columns, values = W.cols[begin:end], W.vals[begin:end]
     u[:n] = 0.0
@@ -290,6 +290,9 @@ def store_vector(W: Weights, rule: StepRule, slot: int, n: int, u: Array, cols: 
 @compiled
 def move_by(u: Array, p: float, step: float, x: Array) -> None:
     """Set the weights soft(u, p) to soft(u, p) + step x."""
+    if p == 0.0:
+        u += step * x
+        return
     for c in range(len(u)):
         u[c] = hard(soft(u[c], p) + step * x[c], p)
 
@@ -298,6 +301,10 @@ def move_by(u: Array, p: float, step: float, x: Array) -> None:
 def soft_dot(u: Array, p: float, x: Array) -> float:
     """soft(u, p)'x, summed in any order."""
     total = 0.0
+    if p == 0.0:
+        for k in range(len(u)):
+            total += u[k] * x[k]
+        return total
     for k in range(len(u)):
         total += soft(u[k], p) * x[k]
     return total
@@ -335,7 +342,7 @@ def margin(W: Weights, rule: StepRule, Q: CSR, q: int, n: int, t: int, work: Scr
 
 @compiled
 def add(W: Weights, rule: StepRule, Q: CSR, q: int, n: int, t: int, work: Scratch) -> None:
-    """W <- W + eta q(d+ - d-)' in step t + 1, equation (4)."""
+    """W <- W + eta q(d+ - d-)' in step t + 1: against the subgradient, equation (4)."""
     u, x, eta, v = work.u, work.x[:n], common_rate(rule, t + 1), 0
     squares = 0.0
     for c in range(n):
@@ -467,10 +474,11 @@ def advance(
     the pool lacks.
     """
     for m in range(len(triplets)):
-        now = t + m + 1
+        now = t + m + 1  # the paper's t
         q, better, worse = triplets[m]  # 1) the triplet
         n = difference(D, better, worse, work)
-        size = margin(W, rule, Q, q, n, now - 1, work)  # 2) a subgradient of 0 from 1 on
+        # 2) The subgradient at W^(t-1); it is 0 if the margin is at least 1.
+        size = margin(W, rule, Q, q, n, now - 1, work)
         code = DONE if np.isfinite(size) else OVERFLOW
         if code == DONE and size < 1.0:
             code = reserve(W, rule, Q, q, n, now - 1)
@@ -481,7 +489,8 @@ def advance(
             return m, code
         W.rates[0] += common_rate(rule, now)
         if now % rule.shrink_every == 0:
-            W.rates[1] = W.rates[0]  # 4) from here on, rows owe this much more
+            # 4) From here on, rows owe lam times the last T rates more.
+            W.rates[1] = W.rates[0]
         totals[0] += max(0.0, 1.0 - size)
         totals[1] += size < 1.0
     return len(triplets), DONE
@@ -592,7 +601,7 @@ class BilinearSGD:
             float(lam), float(eta0), SCHEDULES[schedule], int(shrink_every), frozen, dense_from,
             grouped,
         )  # fmt: skip
-        self._prior = prior
+        self._prior = None if prior is None else sp.csr_array(prior)
         self._work: Scratch | None = None
         self.step = 0
         self.totals = np.zeros(2)
@@ -691,32 +700,30 @@ class BilinearSGD:
         self._W, self.step, self.totals = W, int(s["step"]), s["totals"]
 
     def _check(self, state: dict[str, Any]) -> None:
-        """Raise an error for a state that no learner like this one can have."""
+        """Raise an error for a state that is not possible for this learner."""
         n_entries = state["cols"].size
+        sound: dict[str, Any] = {}
         for name, known in self.state().items():
             shape = (n_entries,) if name in ("cols", "vals") else known.shape
-            if state[name].shape != shape or state[name].dtype != known.dtype:
-                raise ModelFileError(
-                    f"The saved state is damaged: {name} must have shape {shape} and type "
-                    f"{known.dtype}, got {state[name].shape} and {state[name].dtype}. Start again."
-                )
-        ends, cols, since = state["indptr"], state["cols"], state["sums"][:, -1]
-        in_order = ends[0] == 0 and ends[-1] == n_entries and (np.diff(ends) >= 0).all()
-        row = np.repeat(np.arange(self.shape[0]), np.diff(ends)) if in_order else cols
-        in_range = (cols >= 0) & (cols < self.shape[1])
-        sound = {
-            "step": state["step"] >= 0,
-            "indptr": in_order,
-            "cols": in_range.all() and len(np.unique(row * self.shape[1] + cols)) == n_entries,
-            "sums": np.isfinite(state["sums"]).all()
-            and ((since >= 0) & (since <= state["step"])).all(),
-            "rates": np.isfinite(state["rates"]).all(),
-        }
+            sound[name] = state[name].shape == shape and state[name].dtype == known.dtype
+        if all(sound.values()):
+            ends, cols, since = state["indptr"], state["cols"], state["sums"][:, -1]
+            in_order = ends[0] == 0 and ends[-1] == n_entries and (np.diff(ends) >= 0).all()
+            row = np.repeat(np.arange(self.shape[0]), np.diff(ends)) if in_order else cols
+            in_range = ((cols >= 0) & (cols < self.shape[1])).all()
+            seen = ((since >= 0) & (since <= state["step"])).all()
+            sound = {
+                "step": state["step"] >= 0,
+                "indptr": in_order,
+                "cols": in_range and len(np.unique(row * self.shape[1] + cols)) == n_entries,
+                "sums": seen and np.isfinite(state["sums"]).all(),
+                "rates": np.isfinite(state["rates"]).all(),
+            }
         for name, holds in sound.items():
             if not holds:
                 raise ModelFileError(
-                    f"The saved state is damaged: {name} has values outside of their range. "
-                    "Start again."
+                    f"The saved state is damaged: {name} has values, a shape or a type that it "
+                    "cannot have. Start again."
                 )
 
     def _row_ends(self, *, as_stored: bool = False) -> Ints:
@@ -824,8 +831,7 @@ class TransposedSGD(BilinearSGD):
     """
 
     def __init__(self, W: Any, *, prior: Any = None, **how: Any) -> None:
-        prior = None if prior is None else sp.csr_array(prior.T)
-        super().__init__(sp.csr_array(W.T), prior=prior, **how)
+        super().__init__(sp.csr_array(W.T), prior=None if prior is None else prior.T, **how)
 
     def advance(self, Q: CSR, D: CSR, triplets: Ints) -> None:
         """Take one step for each triplet, in order."""

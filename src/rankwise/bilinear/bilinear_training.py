@@ -4,9 +4,9 @@ Rate and λ are chosen on a fifth of the queries, which are held out with all of
 Short runs with different rates, and then with different λ, learn from the other queries. W before
 the first step is a candidate as well.
 
-Few held-out triplets are in the wrong order where the start is good: their share hardly tells two
-runs apart. So runs are compared by the log loss of the order, log(1 + exp(-s margin)), with the
-scale s that is best for the run: W may have any scale.
+Few held-out triplets are in the wrong order where the start is good: their share hardly
+distinguishes two runs. Runs are therefore compared by the log loss of the order, log(1 + exp(-s
+margin)), with the scale s that is best for the run: W may have any scale.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from scipy.optimize import minimize_scalar
 
 from rankwise.backends.arrays import Array
 from rankwise.bilinear.algorithm_1 import CSR, OVERFLOWED, BilinearSGD, Ints, TransposedSGD
-from rankwise.bilinear.triplet_sampling import (
+from rankwise.bilinear.triplets import (
     BLOCK,
     Draw,
     DrawnTriplets,
@@ -107,7 +107,7 @@ def learner_for(
 
     With `refit`, only the entries of that matrix change, and nothing shrinks.
     """
-    how = ranker.shrinkage_options()
+    how = ranker.options_in("shrinkage")
     prior = start if how.to == "init" else None
     steps = {"eta0": eta0, "schedule": ranker.schedule, "shrink_every": how.every, "prior": prior}
     if refit is not None:
@@ -153,19 +153,15 @@ class TrainingRecord:
 def _is_like(value: Any, known: Any) -> bool:
     """Whether a value of a checkpoint is of the kind of a known one."""
     if isinstance(known, dict):
-        return (
-            isinstance(value, dict)
-            and list(value) == list(known)
-            and all(_is_like(value[name], known[name]) for name in known)
-            and len({len(numbers) for numbers in value.values()}) == 1
-        )
+        columns = value if isinstance(value, dict) and list(value) == list(known) else {"": None}
+        same_length = len({len(column or ()) for column in columns.values()}) == 1
+        return same_length and all(_is_like(columns[name], []) for name in columns)
     if isinstance(known, list):
         return isinstance(value, list) and all(type(entry) in (int, float) for entry in value)
     if isinstance(known, str):
         return value in (FIT, REFIT)
-    if isinstance(known, int):
-        return type(value) is int and value >= 0
-    return type(value) in (int, float) and 0 <= value < math.inf
+    kinds = (int,) if isinstance(known, int) else (int, float)
+    return type(value) in kinds and 0 <= value < math.inf
 
 
 def fingerprint(params: dict[str, Any], arrays: list[NDArray[Any]]) -> str:
@@ -179,7 +175,7 @@ def fingerprint(params: dict[str, Any], arrays: list[NDArray[Any]]) -> str:
 
 @dataclass(frozen=True)
 class FitCheckpoint:
-    """The file of a fit, written atomically every so many steps, with the fit's `fingerprint`."""
+    """The file of a fit, written atomically at intervals, with the fit's `fingerprint`."""
 
     path: Path
     owner: str
@@ -187,16 +183,16 @@ class FitCheckpoint:
 
     def check_folder(self) -> None:
         """Raise an error before a long fit if the file cannot be written."""
-        folder = self.path.resolve().parent
-        if not folder.is_dir():
-            raise DataError(f"There is no folder {folder} for the checkpoint: create it first.")
         try:  # permissions alone do not tell
-            with tempfile.TemporaryFile(dir=folder):
+            with tempfile.TemporaryFile(dir=self.path.resolve().parent):
                 writable = not self.path.is_dir()
         except OSError:
             writable = False
         if not writable:
-            raise DataError(f"The checkpoint {self.path} cannot be written: choose another path.")
+            raise DataError(
+                f"The checkpoint {self.path} cannot be written: create its folder, or choose "
+                "another path."
+            )
 
     def save(self, note: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Write a note and arrays, replacing the file."""
@@ -381,9 +377,8 @@ class BilinearTraining:
         if chooses or stops:
             n_queries = len(self.Q.indptr) - 1
             split = split_queries(
-                self.sampler, n_queries, self.shared, self.triplets, self.record.seed,
-                chooses=chooses, stops=stops,
-            )  # fmt: skip
+                self.sampler, n_queries, self.shared, self.triplets, self.record.seed
+            )
             self.sampler, self.aside = split.training, split.held_out
             if isinstance(self.sampler, TripletsInOrder):
                 self.n_steps = len(self.sampler.triplets)
@@ -472,7 +467,7 @@ class BilinearTraining:
         return min(self.n_steps, max(2000, self.n_steps // 25), max(MIN_STEPS, affordable))
 
     def _order(self, learner: BilinearSGD) -> Order:
-        """How a W orders the held-out triplets; raises DataError if their scores overflow."""
+        """The order of the held-out triplets by a W; raises DataError if their scores overflow."""
         margins = learner.margins(self.Q, self.D, self.aside)
         if not np.isfinite(margins).all():
             raise DataError(SCORES_OVERFLOWED)
@@ -487,11 +482,11 @@ class BilinearTraining:
         """W before the first step, which is better than anything that was learned."""
         start, *others = self.record.trials["score"]
         warn(
-            "No rate and alpha ranks held-out queries, by more than a standard error, better than "
-            f"W before the first step: {start:.4f} of their triplets are in the right order at the "
-            f"start, and {max(others):.4f} after the best of {len(others)} runs (see trials_). W "
-            "stays as it was. More queries or triplets may help; numbers for alpha and eta0 avoid "
-            "the choice.",
+            "No rate and alpha ranks held-out queries better than the initial W by more than a "
+            f"standard error: {start:.4f} of their triplets are in the right order at the "
+            f"start, and {max(others):.4f} after the best of {len(others)} runs (see trials_). The "
+            "initial W is kept. More queries or triplets may help; numbers for alpha and eta0 "
+            "avoid the choice.",
         )
         self.record = TrainingRecord(trials=self.record.trials, seed=self.record.seed)
         return self.start
@@ -552,20 +547,13 @@ class BilinearTraining:
             if search.found():
                 return learner
             if search.exhausted() and record.lam == search.nearest():
-                warn(self._nearest_only(search))
+                warn(
+                    f"No alpha gave the density {target:g}: the nearest of {len(search.lams)} fits "
+                    f"has {record.curve['density'][-1]:.3g}, with alpha={record.lam:.6g}, which is "
+                    "used. Take more steps, shrink W more often, or use another target_density."
+                )
                 return learner
             learner = None
-
-    def _nearest_only(self, search: DensitySearch) -> str:
-        if max(search.densities) < search.target:
-            advice = "W has no more entries than that: use more steps, or a lower target_density."
-        else:
-            advice = "The density jumps there: shrink W more often, or use another target_density."
-        return (
-            f"No alpha gave the density {search.target:g}: the nearest of {len(search.lams)} fits "
-            f"has {self.record.curve['density'][-1]:.3g}, with alpha={self.record.lam:.6g}, which "
-            f"is used. {advice}"
-        )
 
 
 @dataclass
@@ -603,7 +591,7 @@ class DensitySearch:
         return len(self.lams) >= MAX_TRIALS or repeated or self._saturated()
 
     def _saturated(self) -> bool:
-        """Whether a much lower λ gave hardly more entries, all trials being too sparse."""
+        """Whether all trials are too sparse, and a much lower λ left hardly more entries."""
         trials = sorted(zip(self.lams, self.densities, strict=True))
         if len(trials) < 2 or max(self.densities) >= self.target:
             return False

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from rankwise.bilinear.algorithm_1 import OVERFLOWED, SCHEDULES, csr_parts
-from rankwise.bilinear.bilinear_scoring import BilinearScorer
+from rankwise.backends.arrays import Array, is_sparse
+from rankwise.bilinear.algorithm_1 import OVERFLOWED, SCHEDULES, Ints, csr_parts, score_rows
 from rankwise.bilinear.bilinear_training import (
     BilinearTraining,
     FitCheckpoint,
@@ -24,8 +24,10 @@ from rankwise.bilinear.bilinear_training import (
     given_lam,
     learner_for,
     number,
+    share_in_wrong_order,
 )
-from rankwise.bilinear.triplet_checks import (
+from rankwise.bilinear.triplets import (
+    Draw,
     Rows,
     check_classes,
     check_full_rows,
@@ -34,23 +36,290 @@ from rankwise.bilinear.triplet_checks import (
     check_rows,
     check_triplets,
     columns_of,
+    from_classes,
+    from_grades,
+    from_triplets,
     held_out_classes,
     held_out_triplets,
 )
-from rankwise.bilinear.triplet_sampling import Draw, from_classes, from_grades, from_triplets
-from rankwise.errors import DataError, ModelFileError, ParameterError
+from rankwise.errors import DataError, ModelFileError, ParameterError, warn
 from rankwise.estimators.ranker_mixin import explain_calls
 from rankwise.parameters import (
     AnyOf,
     Choice,
     Flag,
     Number,
+    OptionsMixin,
     Rule,
     Whole,
     as_generator,
     check_parameters,
     check_value,
 )
+
+BLOCK_BYTES = 64 * 2**20  # of Q W at a time
+
+
+class BilinearScorer(BaseEstimator):
+    """Scores f(q, d) = q'Wd for a given W."""
+
+    coef_: sp.csr_array
+    n_document_features_: int
+    document_columns_in_: list[str] | None
+    query_names_: NDArray[Any] | None
+    document_names_: NDArray[Any] | None
+
+    #: What `predict` takes; rows, unless a ranker declares it.
+    scored: ClassVar[str] = "pairs of a query and a document"
+
+    @property
+    def memory_bytes_(self) -> int:
+        """Bytes of `coef_`."""
+        W = self.coef_
+        return int(W.data.nbytes + W.indices.nbytes + W.indptr.nbytes)
+
+    def predict(self, Q: Any, D: Any) -> Array:
+        """Score of each document for the query in the same row: f_k = q_k'W d_k.
+
+        Each takes O(nnz(q) times the entries of a row of W) time. For a query without a feature
+        that W knows, all scores are 0, with a warning.
+
+        Parameters
+        ----------
+        Q : array-like or sparse of shape (n, n_query_features)
+        D : array-like or sparse of shape (n, n_document_features)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Higher is better.
+        """
+        check_is_fitted(self, "coef_")
+        queries, documents = self._new_queries(Q), self._new_documents(D)
+        if queries.shape[0] != documents.shape[0]:
+            raise DataError(
+                f"predict takes one document per query: got {queries.shape[0]} queries and "
+                f"{documents.shape[0]} documents. score_all takes all pairs."
+            )
+        self._warn_of_empty(queries)
+        return self._score_rows(queries, documents)
+
+    def score_all(self, Q: Any, D: Any) -> Array:
+        """Score of every document for every query: F = Q W D'.
+
+        For a query without a feature that W knows, all scores are 0, with a warning.
+
+        Parameters
+        ----------
+        Q : array-like or sparse of shape (n_queries, n_query_features)
+        D : array-like or sparse of shape (n_documents, n_document_features)
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_documents)
+        """
+        check_is_fitted(self, "coef_")
+        queries, documents = self._new_queries(Q), self._new_documents(D)
+        self._warn_of_empty(queries)
+        scores = np.empty((queries.shape[0], documents.shape[0]))
+        size = max(1, BLOCK_BYTES // (8 * max(self.coef_.shape[1], 1)))
+        for begin in range(0, queries.shape[0], size):
+            projected = (queries[begin : begin + size] @ self.coef_).toarray()
+            scores[begin : begin + size] = (documents @ projected.T).T
+        return _finite(scores)
+
+    def rank(self, q: Any, D: Any, *, k: int = 10) -> tuple[NDArray[np.intp], Array]:
+        """Return the k best documents for a query, best first.
+
+        Parameters
+        ----------
+        q : array-like or sparse of shape (n_query_features,) or (1, n_query_features)
+        D : array-like or sparse of shape (n_documents, n_document_features)
+        k : int, default=10
+            At most; there may be fewer documents.
+
+        Returns
+        -------
+        rows : ndarray of shape (k,)
+            Of D.
+        scores : ndarray of shape (k,)
+        """
+        check_value("k", k, Whole(1))
+        scores = self.score_all(_one_row(q, "q"), D)[0]
+        best = np.argsort(-scores, kind="stable")[:k]
+        return best, scores[best]
+
+    def score(self, Q: Any, D: Any, triplets: Any) -> float:
+        """Share of triplets in the right order: one minus the error of section IV.A.
+
+        Equal scores count as half, as for every ranker of this library.
+
+        Parameters
+        ----------
+        Q, D, triplets
+            As for `fit`.
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self, "coef_")
+        queries, documents = self._new_queries(Q), self._new_documents(D)
+        return self._share_in_order(
+            queries, documents, check_triplets(triplets, queries, documents)
+        )
+
+    def related_features(self, word: str | int, *, k: int = 5) -> list[tuple[Any, float]]:
+        """Return the document features with the largest weights for a query feature (Table III).
+
+        Parameters
+        ----------
+        word : str or int
+            Name or number of a query feature.
+        k : int, default=5
+
+        Returns
+        -------
+        list of (name or number, weight)
+            By decreasing absolute weight; fewer than k if W has fewer.
+        """
+        check_is_fitted(self, "coef_")
+        check_value("k", k, Whole(1))
+        i = self._feature(word)
+        row = slice(self.coef_.indptr[i], self.coef_.indptr[i + 1])
+        columns, weights = self.coef_.indices[row], self.coef_.data[row]
+        best = np.argsort(-np.abs(weights), kind="stable")[:k]
+        return [(_name(self.document_names_, columns[j]), float(weights[j])) for j in best]
+
+    def explain(self, q: Any, d: Any, *, k: int = 10) -> list[tuple[Any, Any, float]]:
+        """Return the pairs of features that contribute most to the score of a document.
+
+        Parameters
+        ----------
+        q : array-like or sparse, one query
+        d : array-like or sparse, one document
+        k : int, default=10
+
+        Returns
+        -------
+        list of (query feature, document feature, q_i W_ij d_j)
+            By decreasing absolute value; all of them add up to the score.
+        """
+        check_is_fitted(self, "coef_")
+        check_value("k", k, Whole(1))
+        query = self._new_queries(_one_row(q, "q"))
+        document = self._new_documents(_one_row(d, "d"))
+        scaled = sp.diags_array(query.data) @ self.coef_[query.indices]
+        pairs = sp.coo_array(scaled.multiply(document))
+        best = np.argsort(-np.abs(pairs.data), kind="stable")[:k]
+        rows, columns = pairs.coords
+        return [
+            (
+                _name(self.query_names_, query.indices[rows[j]]),
+                _name(self.document_names_, columns[j]),
+                float(pairs.data[j]),
+            )
+            for j in best
+        ]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "coef_")
+
+    def _share_in_order(
+        self, queries: sp.csr_array, documents: sp.csr_array, triplets: Ints
+    ) -> float:
+        q, better, worse = triplets.T
+        margins = self._score_rows(queries[q], sp.csr_array(documents[better] - documents[worse]))
+        return 1.0 - share_in_wrong_order(margins)
+
+    def _score_rows(self, queries: sp.csr_array, documents: sp.csr_array) -> Array:
+        W = csr_parts(self.coef_, self.coef_.dtype)
+        return _finite(score_rows(csr_parts(queries), W, csr_parts(documents), self.coef_.shape[1]))
+
+    def _new_queries(self, Q: Any) -> sp.csr_array:
+        queries = check_rows(Q, "Q")
+        _check_width(queries, self.n_features_in_, "Q", "queries")
+        validate_data(self, Q, reset=False, skip_check_array=True)  # names of columns
+        return queries
+
+    def _new_documents(self, D: Any) -> sp.csr_array:
+        documents = check_rows(D, "D")
+        _check_width(documents, self.n_document_features_, "D", "documents")
+        self._check_columns(D)
+        return documents
+
+    def _warn_of_empty(self, queries: sp.csr_array) -> None:
+        """Warn if a query has no feature with a weight: all documents are equal for it."""
+        weighted = np.diff(self.coef_.indptr) > 0
+        entries = np.repeat(np.arange(queries.shape[0]), np.diff(queries.indptr))
+        known = np.bincount(entries[weighted[queries.indices]], minlength=queries.shape[0])
+        empty = np.flatnonzero(known == 0)
+        if len(empty):
+            warn(
+                f"Row {empty[0]} of Q has no feature that this ranker has a weight for "
+                f"({len(empty)} of {queries.shape[0]} queries): all documents score 0 for it, and "
+                "their order means nothing.",
+            )
+
+    def _check_columns(self, D: Any) -> None:
+        """Raise an error if the columns of a data frame differ from the fit."""
+        now = columns_of(D)
+        if now is None or self.document_columns_in_ is None:
+            return
+        for k, (name, fitted) in enumerate(zip(now, self.document_columns_in_, strict=True)):
+            if name != fitted:
+                raise DataError(
+                    f"Column {k} of D is {name!r}, but this ranker was fitted to documents with "
+                    f"{fitted!r} there: pass the same columns in the same order."
+                )
+
+    def _feature(self, word: str | int) -> int:
+        if isinstance(word, str):
+            names = () if self.query_names_ is None else self.query_names_
+            found = np.flatnonzero(np.asarray(names) == word)
+            if len(found) != 1:
+                raise ParameterError(
+                    f"{len(found)} query features are called {word!r}, and 1 is needed: use the "
+                    "number of a feature, or pass names to fit."
+                )
+            return int(found[0])
+        check_value("word", word, Whole(0, self.coef_.shape[0] - 1))
+        return int(word)
+
+
+def _one_row(x: Any, name: str) -> Any:
+    """A single row, with its axis."""
+    if is_sparse(x):
+        x = x.reshape(1, -1) if x.ndim == 1 else x
+    elif not hasattr(x, "columns"):
+        try:
+            x = np.atleast_2d(np.asarray(x, dtype=np.float64))
+        except (TypeError, ValueError):
+            raise DataError(
+                f"{name} must be a row of numbers: got {x!r:.60}. Turn text into features first, "
+                "with the vectorizer of the fit."
+            ) from None
+    if x.shape[0] != 1:
+        raise DataError(f"{name} must be one row: got {x.shape[0]}.")
+    return x
+
+
+def _check_width(rows: sp.csr_array, width: int, name: str, what: str) -> None:
+    if rows.shape[1] != width:
+        raise DataError(
+            f"{name} has {rows.shape[1]} features, but this ranker was fitted to {what} of "
+            f"{width}: use the same vocabulary."
+        )
+
+
+def _finite(scores: Array) -> Array:
+    if not np.isfinite(scores).all():
+        raise DataError("Scores overflowed: scale rows to unit length, as in the fit.")
+    return scores
+
+
+def _name(names: NDArray[Any] | None, number: Any) -> Any:
+    return int(number) if names is None else str(names[number])
 
 
 @dataclass(frozen=True)
@@ -62,7 +331,7 @@ class Shrinkage:
     penalty : {"l1", "rows", "columns"}, default="l1"
         The sum of absolute values, or the sum of the Euclidean norms of rows or columns. With
         "rows", all weights of a query feature become 0 together; with "columns", all weights of a
-        document feature. With "columns", "adagrad" has a rate for each column, and a step takes
+        document feature. With "columns", "adagrad" uses a rate for each column, and a step takes
         O((nnz(d+) + nnz(d-)) (nnz(q) + c)) time, where c is the number of entries in a column.
     to : {"zeros", "init"}, default="zeros"
         What the penalty is measured from. With "init", it is the sum of ``|W_ij - init_ij|``:
@@ -88,31 +357,6 @@ SHRINKAGE: dict[str, Rule] = {
 }
 
 
-def _is_matrix(value: Any) -> bool:
-    """Whether a value has two axes; its numbers are checked when the features are known."""
-    if value is None or isinstance(value, str):
-        return False
-    try:
-        return len(value.shape if hasattr(value, "shape") else np.shape(value)) == 2
-    except ValueError:  # lists of different lengths
-        return False
-
-
-@dataclass(frozen=True)
-class Such:
-    """Values that a function allows."""
-
-    what: str
-    allows: Callable[[Any], bool]
-
-    def hint(self, value: Any) -> str:
-        """No suggestion."""
-        return ""
-
-    def __str__(self) -> str:
-        return self.what
-
-
 PARAMETERS: dict[str, Rule] = {
     "alpha": AnyOf(Number(0, open_low=True), Choice("auto"), None),
     "target_density": AnyOf(Number(0, 1, open_low=True), None),
@@ -121,8 +365,6 @@ PARAMETERS: dict[str, Rule] = {
     "schedule": Choice(*SCHEDULES),
     "refit": Flag(),
     "structure": Choice("sparse", "dense", "diagonal", "identity"),
-    "init": AnyOf(Choice("identity", "zeros"), Such("a matrix", _is_matrix)),
-    "shrinkage": AnyOf(Such("a Shrinkage", lambda value: isinstance(value, Shrinkage)), None),
     "early_stopping": AnyOf(Flag(), Whole(1)),
     "dtype": Choice("float64", "float32"),
     "record_every": AnyOf(Whole(1), None),
@@ -141,7 +383,7 @@ STREAM_PARAMETERS = (
 """Parameters that cannot change during a stream."""
 
 
-class SparseBilinearRanker(BilinearScorer):
+class SparseBilinearRanker(OptionsMixin, BilinearScorer):
     """Ranker that scores a document for a query by sparse weights of pairs of their features.
 
     f(q, d) = q'Wd is learned from triplets (query, preferred document, other document) by
@@ -159,10 +401,10 @@ class SparseBilinearRanker(BilinearScorer):
     ``structure="dense"`` takes a full matrix.
 
     Unless `alpha` (or `target_density`) and `eta0` are numbers, a fifth of the queries are held
-    out, with the documents that they prefer if most other queries do without these. At most 16
+    out, with the documents that they prefer if most other queries do not use these. At most 16
     short runs choose the rate and alpha, and W is then learned from the other queries. If it does
-    not rank the held-out ones better than W before the first step did, that start is kept, with a
-    warning. To learn from all queries, fit again with the numbers `alpha_` and `eta0_`.
+    not rank the held-out queries better than the initial W, the initial W is kept, with a warning.
+    To learn from all queries, fit again with the numbers `alpha_` and `eta0_`.
 
     Use it where relevance is not a class. If documents belong to known classes, and documents of
     the same class are relevant to each other, a classifier ranks far better; see the guide.
@@ -180,7 +422,7 @@ class SparseBilinearRanker(BilinearScorer):
     n_iter : int or None, default=100_000
         Steps, each with a triplet drawn at random. None: one step for each triplet, in order.
     eta0 : float or "auto", default="auto"
-        Rate of the first step, C in the paper, which has 200 with "invsqrt". "auto": chosen on
+        Rate of the first step, C in the paper, where it is 200 with "invsqrt". "auto": chosen on
         held-out queries.
     schedule : {"adagrad", "invsqrt", "constant"}, default="adagrad"
         Rate of step t: for each row of W, eta0 divided by the root of the sum of its squared
@@ -193,8 +435,8 @@ class SparseBilinearRanker(BilinearScorer):
         or fixed to the identity, f(q, d) = q'd, the cosine of normalized rows.
     init : {"identity", "zeros"} or matrix, default="identity"
         W before the first step, as an array, a sparse matrix or a data frame with a row for each
-        feature of queries and a column for each feature of documents. Identity needs queries and
-        documents of the same features.
+        feature of queries and a column for each feature of documents. "identity" needs the same
+        features for queries and documents.
     shrinkage : Shrinkage, optional
         How often W shrinks, to what, and whether single weights become 0 or whole rows or columns.
         None: single weights, to 0, every 100 steps. Only for ``structure="sparse"``.
@@ -208,7 +450,7 @@ class SparseBilinearRanker(BilinearScorer):
     record_every : int, optional
         Steps between two records of the learning curve. None: a twentieth of all steps.
     random_state : int, Generator or None, default=None
-        Seed for drawing triplets. The same seed gives the same W, bit for bit, on one machine.
+        Seed for drawing triplets. With the same seed, W is the same on one machine, bit for bit.
     verbose : bool, default=False
         Whether to show a progress bar with loss, density and steps per second, on stderr or in a
         notebook.
@@ -219,7 +461,7 @@ class SparseBilinearRanker(BilinearScorer):
         W.
     alpha_, eta0_ : float
         The alpha and rate that were used; alpha is 0 for structures without an L1 norm, and both
-        are 0 if W is what it was before the first step.
+        are 0 if the initial W was kept.
     trials_ : dict of ndarray
         If alpha or eta0 was chosen: "eta0", "alpha", "n_iter", "loss" and "score" of W before the
         first step, of the short runs, and of the fit. On triplets of held-out queries, "score" is
@@ -263,6 +505,10 @@ class SparseBilinearRanker(BilinearScorer):
     ['auto']
     """
 
+    option_classes: ClassVar[dict[str, Any]] = {"shrinkage": Shrinkage}
+    former_names: ClassVar[dict[str, str]] = {"shrink_to": "to", "shrink_every": "every"}
+
+    @explain_calls
     def __init__(
         self,
         alpha: float | str | None = "auto",
@@ -483,22 +729,14 @@ class SparseBilinearRanker(BilinearScorer):
         self.stream_ = {"parameters": parameters, "state": learner.state()}
         return self
 
-    def shrinkage_options(self) -> Shrinkage:
-        """`shrinkage`, or its defaults."""
-        return Shrinkage() if self.shrinkage is None else self.shrinkage
-
     @classmethod
     def upgraded_parameters(cls, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Parameters of a model file, which may be of an earlier version, as they are now."""
-        now = dict(parameters)
+        """Parameters from a model file, possibly of an earlier version, in the present form."""
+        now = super().upgraded_parameters(parameters)
         now.pop("n_jobs", None)
         patience = now.pop("n_iter_no_change", 5)
         if now.get("early_stopping") is True and patience != 5:
             now["early_stopping"] = patience
-        names = {"penalty": "penalty", "shrink_to": "to", "shrink_every": "every"}
-        moved = {new: now.pop(old) for old, new in names.items() if old in now}
-        if moved and Shrinkage(**moved) != Shrinkage():
-            now["shrinkage"] = Shrinkage(**moved)
         return now
 
     def _forget(self) -> None:
@@ -509,6 +747,8 @@ class SparseBilinearRanker(BilinearScorer):
     def _check_parameters(self, shape: tuple[int, int]) -> None:
         """Check every parameter, alone and together with the others and the features."""
         check_parameters(self, PARAMETERS)
+        if isinstance(self.init, str):
+            check_value("init", self.init, Choice("identity", "zeros"))
         for name in ("alpha", "target_density", "shrinkage"):
             value = getattr(self, name)
             if self.structure != "sparse" and value not in (None, "auto"):
@@ -517,7 +757,7 @@ class SparseBilinearRanker(BilinearScorer):
                     "does not shrink. Leave it out."
                 )
         for option in fields(Shrinkage):
-            value = getattr(self.shrinkage_options(), option.name)
+            value = getattr(self.options_in("shrinkage"), option.name)
             check_value(f"{option.name} of shrinkage", value, SHRINKAGE[option.name])
         if number(self.alpha) is not None and self.target_density is not None:
             raise ParameterError("alpha and target_density exclude each other: pass one of them.")
@@ -541,7 +781,7 @@ class SparseBilinearRanker(BilinearScorer):
                 )
 
     def _check_streamable(self, stream: dict[str, Any] | None) -> None:
-        """Check that W does not depend on how a stream is cut, nor its parameters change."""
+        """Check that neither the cuts of a stream nor changed parameters affect W."""
         if stream:
             kept = self.upgraded_parameters(dict(stream.get("parameters", ())))
             kept["shrinkage"] = kept.get("shrinkage") or Shrinkage()
@@ -555,23 +795,17 @@ class SparseBilinearRanker(BilinearScorer):
                         "back, or start another stream with a clone of this ranker."
                     )
         is_sparse = self.structure == "sparse"
-        refused = {
-            "sees every triplet once, and a refit needs them twice: set refit=False": is_sparse
-            and self.refit,
-            "cannot try several alphas on a stream: set alpha": is_sparse
-            and number(self.alpha) is None,
-            "cannot try several rates on a stream: set eta0": self.structure != "identity"
-            and number(self.eta0) is None,
-            "takes a step for every triplet: set early_stopping=False, and stop calling it when "
-            "the error on held-out triplets no longer decreases": self.early_stopping,
-        }
-        for reason, holds in refused.items():
-            if holds:
-                raise ParameterError(f"partial_fit {reason}.")
+        chosen = is_sparse and (self.refit or number(self.alpha) is None)
+        chosen = chosen or (self.structure != "identity" and number(self.eta0) is None)
+        if chosen or self.early_stopping:
+            raise ParameterError(
+                "partial_fit sees every triplet once, and takes a step for it: set alpha and eta0 "
+                "to numbers, refit=False and early_stopping=False."
+            )
 
     def _stream_value(self, name: str) -> Any:
         """A parameter as a stream keeps it: for a matrix, a name with a hash of its numbers."""
-        value = self.shrinkage_options() if name == "shrinkage" else getattr(self, name)
+        value = self.options_in("shrinkage") if name == "shrinkage" else getattr(self, name)
         if name != "init" or isinstance(value, str):
             return value
         matrix: Any = value if sp.issparse(value) else np.asarray(value, np.float64)
@@ -621,7 +855,7 @@ class SparseBilinearRanker(BilinearScorer):
             )
         n_steps = self.n_iter or len(evidence[0])
         check_value("checkpoint_every", checkpoint_every, Whole(1))
-        every = self.shrinkage_options().every
+        every = self.options_in("shrinkage").every
         if self.structure == "sparse" and every > n_steps:
             raise ParameterError(
                 f"W shrinks every {every} steps, but there are only {n_steps}: alpha would have no "
@@ -657,7 +891,11 @@ class SparseBilinearRanker(BilinearScorer):
 
     def _owner(self, arrays: list[NDArray[Any]]) -> str:
         """The fingerprint of a fit; without a seed, the checkpoint brings its own."""
-        params = {**self.get_params(), "verbose": False, "init": self._stream_value("init")}
+        params = {
+            **self.get_params(deep=False),
+            "verbose": False,
+            "init": self._stream_value("init"),
+        }
         seeded = isinstance(self.random_state, (int, np.integer))
         params["random_state"] = int(self.random_state) if seeded else None
         return fingerprint(params, arrays)
@@ -701,7 +939,9 @@ def _checked_matrix(init: Any, shape: tuple[int, int], dtype: Any) -> sp.csr_arr
         rows = check_array(init, accept_sparse="csr", dtype=dtype, input_name="init")
     except (TypeError, ValueError) as error:
         reason = str(error).splitlines()[0]  # the other lines show the matrix
-        raise ParameterError(f"init must be a matrix of finite numbers: {reason}") from error
+        raise ParameterError(
+            f'init must be "identity", "zeros" or a matrix of finite numbers: {reason}'
+        ) from error
     if rows.shape != shape:
         raise ParameterError(
             f"init must have shape {shape}, a row for each feature of queries and a column for "
@@ -723,7 +963,7 @@ def by_frequency(D: sp.csr_array) -> NDArray[np.int32]:
 
 
 def renumbered(X: sp.csr_array, numbers: NDArray[np.int32]) -> sp.csr_array:
-    """The same rows with other numbers of the columns."""
+    """The same rows with renumbered columns."""
     moved = sp.csr_array((X.data.copy(), numbers[X.indices], X.indptr), shape=X.shape)
     moved.sort_indices()
     return moved

@@ -6,11 +6,12 @@ import webbrowser
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 
-from rankwise.cli.options import grouped, option, refuse
+from rankwise.cli.data_options import split_names
+from rankwise.cli.options import Count, InputFile, grouped, refuse
 from rankwise.cli.terminal import complain, note
 from rankwise.errors import MissingExtraError
 from rankwise.tables import plural
@@ -18,7 +19,6 @@ from rankwise.tables import plural
 if TYPE_CHECKING:
     from rankwise.asking import Goal, Session
 
-GOALS = ("order", "top", "best")
 PORT = 8642
 DEMO = Path("ask-demo.ask")
 NEEDED = ("starlette", "jinja2", "uvicorn", "python_multipart", "markdown_it")
@@ -26,92 +26,65 @@ NEEDED = ("starlette", "jinja2", "uvicorn", "python_multipart", "markdown_it")
 
 @dataclass(frozen=True)
 class GoalOptions:
-    """When enough has been asked."""
+    """When enough has been asked.
 
-    goal: Annotated[
-        str | None,
-        option(
-            "GOAL",
-            "order: the whole order. top: the best N, given --top. best: the best one.",
-            "order",
-            rich_help_panel="Goal",
-            autocompletion=lambda: GOALS,
-        ),
-    ] = None
-    top: Annotated[
-        int | None, option("N", "How many are the best.", "10", min=1, rich_help_panel="Goal")
-    ] = None
-    wrong: Annotated[
-        float | None,
-        option(
-            "SHARE",
-            "What may be wrong: a share of pairs, or a number of the N best.",
-            "0.05, or 0",
-            min=0,
-            rich_help_panel="Goal",
-        ),
-    ] = None
-    sure: Annotated[
-        float | None,
-        option("P", "How sure to be of that.", "0.95", rich_help_panel="Goal"),
-    ] = None
+    Parameters
+    ----------
+    goal : GOAL, default=order
+        order: the whole order. top: the best N, with --top. best: the best one.
+    top : N, default=10
+        Number of best items.
+    wrong : SHARE, default=0.05, or 0
+        How much may be wrong: a share of pairs, or a number of the N best.
+    sure : P, default=0.95
+        Probability that the goal is reached.
+    """
+
+    panel: ClassVar = "Goal"
+    goal: Literal["order", "top", "best"] | None = None
+    top: Count = None
+    wrong: Annotated[float | None, typer.Option(min=0)] = None
+    sure: float | None = None
 
     def make(self) -> Goal | None:
         """The goal; None if no option was given."""
         from rankwise.asking import Goal
 
-        if self.goal is not None and self.goal not in GOALS:
-            refuse("goal", f"Choose from {', '.join(GOALS)}: got {self.goal!r}.")
-        values: dict[str, Any] = {"wrong": self.wrong}
-        if self.sure is not None:
-            values["sure"] = self.sure
-        if self.goal == "top" or (self.goal is None and self.top is not None):
-            return Goal("top", k=self.top or 10, **values)
-        if self.top is not None:
+        goal = "top" if self.goal is None and self.top is not None else self.goal
+        if goal != "top" and self.top is not None:
             refuse("top", "It is for --goal top.")
-        if self.goal == "best":
-            return Goal("top", k=1, **values)
-        if self.goal == "order" or self.wrong is not None or self.sure is not None:
-            return Goal(**values)
-        return None
+        if goal is None and self.wrong is None and self.sure is None:
+            return None
+        values: dict[str, Any] = {} if self.sure is None else {"sure": self.sure}
+        if goal in ("top", "best"):
+            values |= {"kind": "top", "k": 1 if goal == "best" else self.top or 10}
+        return Goal(wrong=self.wrong, **values)
 
 
 @dataclass(frozen=True)
 class ItemColumns:
-    """What the columns of ITEMS are."""
+    """The columns of ITEMS.
 
-    id: Annotated[
-        str | None,
-        option("COLUMN", "Names of items.", "id, item, name, ...", rich_help_panel="Items"),
-    ] = None
-    text: Annotated[
-        str | None,
-        option("COLUMN", "Their texts.", "markdown, text, title, ...", rich_help_panel="Items"),
-    ] = None
-    image: Annotated[
-        str | None,
-        option("COLUMN", "Files of images.", "image, picture, ...", rich_help_panel="Items"),
-    ] = None
-    features: Annotated[
-        str | None,
-        option(
-            "COLUMN,...",
-            "Numbers that the ranking may depend on, or all.",
-            "none",
-            rich_help_panel="Items",
-        ),
-    ] = None
-    embeddings: Annotated[
-        Path | None,
-        option(
-            "FILE",
-            "A matrix with a row for each item, as .npy, .npz or .csv.",
-            "none",
-            exists=True,
-            dir_okay=False,
-            rich_help_panel="Items",
-        ),
-    ] = None
+    Parameters
+    ----------
+    id : COLUMN, default=id, item, name, ...
+        Names of items.
+    text : COLUMN, default=markdown, text, title, ...
+        Texts of items.
+    image : COLUMN, default=image, picture, ...
+        Files of images.
+    features : COLUMN,..., default=none
+        Numbers that the ranking may depend on, or all.
+    embeddings : FILE, default=none
+        A matrix with a row for each item, as .npy, .npz or .csv.
+    """
+
+    panel: ClassVar = "Items"
+    id: str | None = None
+    text: str | None = None
+    image: str | None = None
+    features: str | None = None
+    embeddings: InputFile = None
 
     def read(self, path: Path, keep_file: Any) -> list[Any]:
         """The items of a table or folder."""
@@ -123,44 +96,37 @@ class ItemColumns:
             id_column=self.id,
             text_column=self.text,
             image_column=self.image,
-            features=_listed(self.features),
+            features=split_names(self.features) or [],
             embeddings=self.embeddings,
         )
-
-    def given(self) -> str | None:
-        """The name of an option that was given."""
-        return next((name for name, value in vars(self).items() if value is not None), None)
 
 
 @dataclass(frozen=True)
 class ServerOptions:
-    """Where the page is."""
+    """The address of the page.
 
-    port: Annotated[
-        int, option("N", "Port of the page; 0: any.", min=0, max=65535, rich_help_panel="Page")
-    ] = PORT
-    host: Annotated[
-        str,
-        option("ADDRESS", "Address to listen at. Others need --names.", rich_help_panel="Page"),
-    ] = "127.0.0.1"
-    names: Annotated[
-        str | None,
-        option(
-            "NAME,...",
-            "Names by which other machines call this one.",
-            "this machine only",
-            rich_help_panel="Page",
-        ),
-    ] = None
-    browser: Annotated[
-        bool,
-        typer.Option("--browser/--no-browser", help="Open the page.", rich_help_panel="Page"),
-    ] = True
+    Parameters
+    ----------
+    port : N
+        Port of the page; 0: any.
+    host : ADDRESS
+        Address to listen at. An address other than the default needs --names.
+    names : NAME,..., default=this machine only
+        Names under which other machines reach this one.
+    browser : FLAG
+        Open the page.
+    """
+
+    panel: ClassVar = "Page"
+    port: Annotated[int, typer.Option(min=0, max=65535)] = PORT
+    host: str = "127.0.0.1"
+    names: str | None = None
+    browser: bool = True
 
     def hosts(self) -> list[str]:
         """Names that are allowed in requests."""
         local = ["127.0.0.1", "localhost", "::1"]
-        others = _listed(self.names)
+        others = split_names(self.names)
         if self.host in local:
             if others:
                 refuse(
@@ -170,54 +136,45 @@ class ServerOptions:
         if not others:
             refuse(
                 "host",
-                f"At {self.host}, other machines can reach the page. Say by which names they call "
-                "this one, as in --names myhost.example,192.168.1.5.",
+                f"At {self.host}, other machines can reach the page. Name this machine as they "
+                "call it, as in --names myhost.example,192.168.1.5.",
             )
         return [*local, *others]
 
 
+def strategy_words() -> list[str]:
+    """The names of all strategies, for shells that complete words."""
+    from rankwise.estimators.pair_strategies import STRATEGIES
+
+    return ["goal", *STRATEGIES]
+
+
 @grouped
 def ask(
-    items: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="ITEMS",
-            exists=True,
-            help="CSV, JSON or Parquet file, list (.txt), folder of images or texts, or session.",
-        ),
-    ] = None,
     *,
-    session: Annotated[
-        Path | None,
-        option("FILE", "File that keeps all answers.", "ITEMS with the ending .ask"),
-    ] = None,
-    question: Annotated[
-        str | None, option("TEXT", "What to ask.", '"Which one is better?"')
-    ] = None,
-    advice: Annotated[
-        str | None, option("TEXT", "Criteria, always on the page, in Markdown.", "none")
-    ] = None,
-    both_bad: Annotated[
-        bool, typer.Option("--both-bad", help='Let raters answer "both are bad".')
-    ] = False,
-    raters: Annotated[
-        str | None, option("NAME,...", "Print a personal link for each of them.", "none")
-    ] = None,
-    demo: Annotated[bool, typer.Option("--demo", help="Try it with generated patterns.")] = False,
+    items: Annotated[Path | None, typer.Argument(exists=True)] = None,
+    session: Path | None = None,
+    question: str | None = None,
+    advice: str | None = None,
+    both_bad: bool = False,
+    strategy: Annotated[str, typer.Option(autocompletion=strategy_words)] = "goal",
+    raters: str | None = None,
+    demo: bool = False,
     goal: GoalOptions,
     columns: ItemColumns,
     server: ServerOptions,
 ) -> None:
-    """Rank anything by answering which of two is better, in a browser.
+    """Rank anything by answering which of two items is better, in a browser.
 
-    Opens a page on this machine. It asks the pairs whose answers say most, shows how far the goal
-    is, and says when enough has been asked. Keys: the arrows left and right for the better one,
-    down for a tie, S to skip, U to undo. The organizer's page has the ranking with intervals,
-    links for other raters, all answers, and files to save.
+    Opens a page on this machine. It asks about the most informative pairs, shows the progress
+    towards the goal, and stops when the goal is reached. Keys: the arrows left and right for the
+    better one, down for a tie, S to skip, U to undo. The organizer's page shows the ranking with
+    intervals, links for other raters, all answers, and files to save.
 
-    Every answer is on the disk before the page goes on. Start the same command again to continue.
-    If ITEMS was edited meanwhile, it says what differs: new items and features are taken up, and
-    items that are gone are no longer asked about. Nothing leaves this machine.
+    Every answer is on the disk before the next question appears. Start the same command again to
+    continue. If ITEMS was edited meanwhile, the command prints what differs: it adds new items and
+    features, and no longer asks about items that are gone. Nothing leaves this machine. Ctrl-C and
+    SIGTERM stop the command with exit code 0.
 
     \b
     Examples:
@@ -225,24 +182,45 @@ def ask(
       rankwise ask ideas.csv --goal top --top 5 --question "Which idea should we build?"
       rankwise ask photos/ --raters Ann,Bob
       rankwise ask essays.parquet --embeddings vectors.npy
+
+    Parameters
+    ----------
+    items : ITEMS
+        CSV, JSON or Parquet file, list (.txt), folder of images or texts, or session.
+    session : FILE, default=ITEMS with the ending .ask
+        File that stores all answers.
+    question : TEXT, default="Which one is better?"
+        What to ask.
+    advice : TEXT, default=none
+        Criteria, always on the page, in Markdown.
+    both_bad : FLAG
+        Let raters answer "both are bad".
+    strategy : NAME
+        What chooses the next pair: goal, bald, eubo, thompson or random.
+    raters : NAME,..., default=none
+        Print a personal link for each of them.
+    demo : FLAG
+        Try it with generated patterns.
     """
     if demo == (items is not None):
         refuse("demo", "Give ITEMS, or --demo, and not both.")
     hosts = server.hosts()
     wanted = goal.make()
     _check_installed()
-    from rankwise.asking.web.app import make_app
+    from rankwise.asking.web.app import listening_socket, make_app, make_server
     from rankwise.asking.web.guards import Doorkeeper
-    from rankwise.asking.web.server import listening_socket, make_server
 
+    path, people = _path(items, session, demo), split_names(raters) or []
+    asked = {"question": question, "advice": advice, "both_bad": both_bad or None}
+    settings = {"goal": wanted, **asked}
     listening = listening_socket(server.host, server.port)
-    with closing(listening), _open(items, session, columns, demo) as found:
-        found.configure(goal=wanted, question=question, advice=advice, both_bad=both_bad or None)
-        name = _listed(server.names)[0] if server.names else server.host
+    with (
+        closing(listening),
+        _open(items, path, columns, settings, strategy, people) as found,
+    ):
+        name = (split_names(server.names) or [server.host])[0]
         address = f"http://{name}:{listening.getsockname()[1]}"
         door = Doorkeeper(found)
-        for rater in _listed(raters):
-            found.add_rater(rater)
         start = f"{address}/start?token="
         print(f"organizer  {start}{door.organizer_key}", flush=True)
         for person in found.raters:
@@ -252,7 +230,7 @@ def ask(
             complain(
                 "warning",
                 f"Everyone who can reach {server.host} and has a link can take part, and what is "
-                "sent is not encrypted: use it in a network that you trust.",
+                "sent is not encrypted: use it in a private network.",
             )
         note(
             f"{plural(len(found.items), 'item')}, {plural(found.n_answers(), 'answer')} so far. "
@@ -260,43 +238,56 @@ def ask(
         )
         if server.browser:  # all users of this machine can read its command line
             webbrowser.open(f"{start}{door.one_time_key()}")
+        # SIGTERM is one, too: a server that stops when it is told to has not failed.
         with suppress(KeyboardInterrupt):
             make_server(make_app(found, hosts=hosts, door=door)).run(sockets=[listening])
-        note(f"Stopped. All answers are in {_path(items, session, demo)}.", wrap=False)
+        note(f"Stopped. All answers are in {path}.", wrap=False)
 
 
-def _open(items: Path | None, session: Path | None, columns: ItemColumns, demo: bool) -> Session:
-    """The session of a file, with the items that were given."""
+def _open(
+    items: Path | None,
+    path: Path,
+    columns: ItemColumns,
+    settings: dict[str, Any],
+    strategy: str,
+    raters: list[str],
+) -> Session:
+    """The session of a file, with the items that were given; None: the demo.
+
+    If it is refused, a new file does not stay.
+    """
     from rankwise.asking import Session
-    from rankwise.asking.log import SqliteLog, is_session_file
+    from rankwise.asking.items import demo_items, demo_settings
+    from rankwise.asking.log import Log, is_session_file
 
-    path = _path(items, session, demo)
-    given = columns.given()
-    if items is not None and is_session_file(items):
-        if given is not None:
-            refuse(given, f"{items} is an earlier session: its items are known.")
-        return Session(log=SqliteLog(items))
+    for name, value in vars(columns).items():
+        if items == path and value is not None:
+            refuse(name, f"{items} is an earlier session: its items are known.")
     if path.exists() and path.stat().st_size and not is_session_file(path):
         refuse("session", f"{path} is not a session: give another file.")
-    fresh = not path.exists()
-    log = SqliteLog(path)
+    log = Log(path)
     try:
-        if demo:
-            from rankwise.asking.demo_patterns import demo_items, demo_settings
-
-            return Session(demo_items(log.put_file), log=log, **demo_settings())
-        assert items is not None
-        made = columns.read(items, log.put_file)
-        if not any(entry.kind == "items" for entry in log.entries()):
-            return Session(made, log=log)
-        found = Session(log=log)
-        for sentence in found.set_items(made).sentences():
-            note(f"{items} was edited. {sentence}")
+        made = None
+        if items is None:
+            made = demo_items(log.put_file)
+            given = {name: value for name, value in settings.items() if value is not None}
+            settings = demo_settings() | given
+        elif items != path:
+            made = columns.read(items, log.put_file)
+        started = any(entry.kind == "items" for entry in log.entries())
+        if items is None or not started:
+            found = Session(made, log=log, strategy=strategy, **settings)
+        else:
+            found = Session(log=log, strategy=strategy)
+            if made is not None:
+                for sentence in found.set_items(made).sentences():
+                    note(f"{items} was edited. {sentence}")
+            found.configure(**settings)
+        for rater in raters:
+            found.add_rater(rater)
         return found
     except BaseException:
-        log.close()
-        if fresh:  # nothing half-written stays
-            path.unlink(missing_ok=True)
+        log.discard()
         raise
 
 
@@ -324,7 +315,3 @@ def _check_installed() -> None:
     for package in NEEDED:
         if find_spec(package) is None:
             raise MissingExtraError(package, "ask")
-
-
-def _listed(names: str | None) -> list[str]:
-    return [name.strip() for name in (names or "").split(",") if name.strip()]

@@ -3,67 +3,40 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-from rankwise.cli.options import Force, input_argument, option, refuse
-from rankwise.cli.output_files import check_writable
-from rankwise.cli.terminal import interruptible, note, say, show
+import typer
 
-KERNELS = ("linear", "rbf")
-MISSING = ("refuse", "drop-rows", "drop-columns", "median")
+from rankwise.cli.data_options import split_names
+from rankwise.cli.options import Force, InputArgument, Seed, grouped, refuse
+from rankwise.cli.terminal import check_page, check_writable, interruptible, note, say, show
+
 SHOWN = 10  # features in the printed table of columns
 
 
+@grouped
 def auc(
-    samples: Annotated[
-        Path,
-        input_argument(
-            metavar="SAMPLES", help="CSV, TSV, JSON or Parquet file with a sample in each row."
-        ),
-    ],
-    label: Annotated[str, option("COLUMN", "The class of each sample.", False)],
-    positive: Annotated[
-        str | None,
-        option("VALUE", "The class to rank first.", "of two, the larger or last one"),
-    ] = None,
-    stratum: Annotated[
-        str | None,
-        option("COLUMN", "Compare samples of the same hospital, batch, ... only.", "none"),
-    ] = None,
-    group: Annotated[
-        str | None,
-        option("COLUMN", "Hold out samples of the same patient, ... together.", "none"),
-    ] = None,
-    ignore: Annotated[str | None, option("COLUMN,...", "Columns to leave out.", "none")] = None,
-    missing: Annotated[
-        str,
-        option(
-            "HOW",
-            "With missing values: refuse, drop-rows, drop-columns or median.",
-            autocompletion=lambda: MISSING,
-        ),
-    ] = "refuse",
-    kernel: Annotated[
-        str, option("NAME", "linear or rbf.", autocompletion=lambda: KERNELS)
-    ] = "linear",
-    permutations: Annotated[
-        int, option("N", "Permutations of the labels; 0 for no test.", min=0)
-    ] = 1000,
-    seed: Annotated[int, option("N", "Seed of permutations and folds.", min=0)] = 0,
-    roc: Annotated[
-        Path | None, option("FILE", "Where to draw the ROC curve: .svg, .pdf or .png.", "nowhere")
-    ] = None,
-    report: Annotated[
-        Path | None, option("FILE", "Where to write a page for a supplement, as .html.", "nowhere")
-    ] = None,
+    *,
+    samples: InputArgument,
+    label: Annotated[str, typer.Option()],
+    positive: str | None = None,
+    stratum: str | None = None,
+    group: str | None = None,
+    ignore: str | None = None,
+    missing: Literal["refuse", "drop-rows", "drop-columns", "median"] = "refuse",
+    kernel: Literal["linear", "rbf"] = "linear",
+    permutations: Annotated[int, typer.Option(min=0)] = 1000,
+    seed: Seed = 0,
+    roc: Path | None = None,
+    report: Path | None = None,
     force: Force = False,
 ) -> None:
-    """Rank samples of two classes, and say how sure the AUC is.
+    """Rank samples of two classes, and report the AUC with its uncertainty.
 
     Every pair of samples of different classes is predicted by a ranker that was trained without
     both. Prints the area under the ROC curve with an interval, a p-value from permuted labels, and
-    the nested AUC, for which alpha is chosen without the samples that are compared. The page has
-    the ROC curve, and a paragraph for the methods section of a paper.
+    the nested AUC, for which alpha is chosen without the samples that are compared. The page
+    contains the ROC curve, and a paragraph for the methods section of a paper.
 
     With --stratum, samples are compared, and labels permuted, within hospitals, batches, ... With
     --group, all samples of two patients, ... are held out together, and the labels of patients are
@@ -77,30 +50,44 @@ def auc(
       rankwise auc samples.csv --label outcome
       rankwise auc samples.csv --label outcome --positive ill --stratum site --report page.html
       rankwise auc samples.parquet --label outcome --group patient --ignore visit
+
+    Parameters
+    ----------
+    samples : SAMPLES
+        CSV, TSV, JSON or Parquet file with a sample in each row.
+    label : COLUMN
+        The class of each sample.
+    positive : VALUE, default=of two, the larger or last one
+        The class to rank first.
+    stratum : COLUMN, default=none
+        Compare samples of the same hospital, batch, ... only.
+    group : COLUMN, default=none
+        Hold out samples of the same patient, ... together.
+    ignore : COLUMN,..., default=none
+        Columns to leave out.
+    missing : HOW
+        With missing values: refuse, drop-rows, drop-columns or median.
+    kernel : NAME
+        linear or rbf.
+    permutations : N
+        Permutations of the labels; 0 for no test.
+    seed : N
+        Seed of permutations and folds.
+    roc : FILE, default=nowhere
+        Where to draw the ROC curve: .svg, .pdf or .png.
+    report : FILE, default=nowhere
+        Where to write a page for a supplement, as .html.
     """
-    for path in (report, roc):
-        if path is not None:
-            check_writable(path, samples, force=force)
-    if report is not None and report.suffix.lower() != ".html":
-        refuse("report", f"The page ends with .html: got {report.name!r}.")
-    if kernel not in KERNELS:
-        refuse("kernel", f"Choose from {', '.join(KERNELS)}: got {kernel!r}.")
-    if missing not in MISSING:
-        refuse("missing", f"Choose from {', '.join(MISSING)}: got {missing!r}.")
+    check_page(report, samples, force=force)
+    check_writable(roc, samples, force=force)
     if roc is not None and (stratum is not None or group is not None):
         refuse("roc", "There is no ROC curve of all samples with --stratum or --group.")
     from rankwise.data.sample_files import read_samples
 
-    left_out = [name.strip() for name in (ignore or "").split(",") if name.strip()]
     data = read_samples(
-        samples,
-        label,
-        positive=positive,
-        stratum=stratum,
-        group=group,
-        ignore=left_out,
-        missing=missing,
-    )
+        samples, label, positive=positive, stratum=stratum, group=group,
+        ignore=split_names(ignore) or [], missing=missing,
+    )  # fmt: skip
     if report is not None or roc is not None:
         from rankwise.plots import require_matplotlib
 
@@ -119,13 +106,11 @@ def auc(
             "--ignore."
         )
     # These imports compile loops: only now, when all arguments are known to be valid.
-    from rankwise.cli.auc_page import AUCStudy
+    from rankwise.cli.auc_page import AUCStudy, write_page
 
     with interruptible(f"Holding out pairs of {len(data.y):,} samples"):
         study = AUCStudy.of(data, kernel, permutations, seed)
-    show(study.columns_table(SHOWN))
-    print()
-    show(study.table())
+    show(study.columns_table(SHOWN), study.table())
     print()
     for line in study.conclusions():
         say(line)
@@ -135,7 +120,5 @@ def auc(
         save_figure(study.draw_roc(study.roc_scores()), roc)
         note(f"Wrote {roc}.")
     if report is not None:
-        from rankwise.cli.auc_page import write_page
-
         write_page(study, report, samples.name)
         note(f"Wrote {report}: open {report.resolve().as_uri()}")

@@ -60,15 +60,8 @@ class AUCStudy:
             if n_permutations and data.groups_are_whole():
                 options = {"n_permutations": n_permutations, "random_state": seed}
                 test = permutation_test(ranker, X, y, **units, **options)
-        nested = nested_leave_pair_out(
-            ranker,
-            X,
-            y,
-            outer=FOLDS,
-            n_repeats=REPEATS,
-            **units,
-            random_state=seed,
-        )
+        folds: dict[str, Any] = {"outer": FOLDS, "n_repeats": REPEATS, "random_state": seed}
+        nested = nested_leave_pair_out(ranker, X, y, **folds, **units)
         return cls(data, kernel, curve, interval, test, nested)
 
     def columns_table(self, shown: int) -> Table:
@@ -84,23 +77,17 @@ class AUCStudy:
 
     def table(self) -> Table:
         """The AUCs with their intervals, and the p-value."""
-        rows: list[tuple[Any, ...]] = []
-        if self.interval is not None:
-            p = None if self.test is None else self.test.p_value
-            found = self.interval
-            rows.append(("all pairs, alpha chosen on them", found.auc, found.low, found.high, p))
-        nested = self.nested
-        rows.append(
-            ("nested: alpha chosen without them", nested.auc, nested.low, nested.high, None)
-        )
-        columns = (
-            Column("held out", ""),
-            Column("AUC", ".3f"),
-            Column("low", ".3f"),
-            Column("high", ".3f"),
-            Column("p", ".3g"),
-        )
-        return Table(columns, tuple(rows), note="" if nested.why else "Intervals of 95%.")
+        p = None if self.test is None else self.test.p_value
+        found: dict[str, Any] = {"all pairs, alpha chosen on them": (self.interval, p)}
+        found["nested: alpha chosen without them"] = self.nested, None
+        rows = [
+            (name, one.auc, one.low, one.high, p)
+            for name, (one, p) in found.items()
+            if one is not None
+        ]
+        columns = [Column("held out", ""), *(Column(n, ".3f") for n in ("AUC", "low", "high"))]
+        note = "" if self.nested.why else "Intervals of 95%."
+        return Table((*columns, Column("p", ".3g")), tuple(rows), note=note)
 
     def conclusions(self) -> list[str]:
         """The results in words."""
@@ -220,38 +207,27 @@ def write_page(study: AUCStudy, path: Path, source: str) -> None:
         facts.append((f"{auc.alpha:.3g}", "alpha"))
     if study.test is not None:
         facts.insert(1, (f"{study.test.p_value:.3g}", "p-value"))
-    results = Section("", [Facts(tuple(facts)), *(Text(line) for line in others)])
-    pictures: list[Section] = []
+    figures: list[tuple[str, Any, str, str]] = []
     scores = study.roc_scores()
     if scores is not None:
         caption = "ROC curve of tournament scores: the share of held-out pairs that a sample wins."
         if not nested.why:
             caption += " The band and the interval of its area have 95% of bootstrap samples."
-        figure = Figure(
-            figure_svg(study.draw_roc(scores)),
-            "True positive rate against false positive rate of held-out samples",
-            caption,
-        )
-        pictures.append(Section("ROC curve", [figure]))
+        alt = "True positive rate against false positive rate of held-out samples"
+        figures.append(("ROC curve", study.draw_roc(scores), alt, caption))
     if study.test is not None:
-        figure = Figure(
-            figure_svg(plot_null(study.test).figure),
-            "Histogram of the AUC with permuted labels, and the AUC of the given labels",
-            "The AUC of held-out pairs for permuted labels.",
-        )
-        pictures.append(Section("By chance", [figure]))
+        alt = "Histogram of the AUC with permuted labels, and the AUC of the given labels"
+        caption = "The AUC of held-out pairs for permuted labels."
+        figures.append(("By chance", plot_null(study.test).figure, alt, caption))
     if study.curve is not None:
-        figure = Figure(
-            figure_svg(plot_hold_out(study.curve, quantity="auc").figure),
-            "AUC of held-out pairs against alpha",
-        )
-        pictures.append(Section("Choice of alpha", [figure]))
+        drawn = plot_hold_out(study.curve, quantity="auc").figure
+        figures.append(("Choice of alpha", drawn, "AUC of held-out pairs against alpha", ""))
     Page(
         f"AUC of {source}",
         first,
         [
-            results,
-            *pictures,
+            Section("", [Facts(tuple(facts)), *(Text(line) for line in others)]),
+            *(Section(name, [Figure(figure_svg(f), *words)]) for name, f, *words in figures),
             Section("Methods", [Text(study.methods(source, __version__))]),
             Section("Columns", [study.columns_table(LISTED)]),
         ],

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
-from rankwise.cli.data_options import ColumnOptions, FillOption
-from rankwise.cli.input_files import one_query, read_model, read_names
-from rankwise.cli.options import FeatureNames, Force, ModelFile, grouped, input_option, refuse
-from rankwise.cli.output_files import check_writable
-from rankwise.cli.terminal import note, progress
+from rankwise.cli.data_options import ColumnOptions, one_query, read_model, read_names
+from rankwise.cli.options import Force, InputFile, ModelFile, Out, grouped, refuse
+from rankwise.cli.terminal import check_writable, note, progress
 from rankwise.routing import last_step
 
 SUFFIXES = (".md", ".html")
@@ -21,36 +14,17 @@ SUFFIXES = (".md", ".html")
 def card(
     *,
     model: ModelFile,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="Where to write the card: FILE.md for Markdown, FILE.html for a page.",
-            show_default="MODEL.card.md",
-        ),
-    ] = None,
-    rows: Annotated[
-        Path | None,
-        input_option(
-            "DATA",
-            "Rows with labels that the model was not fitted to, for its scores: a LETOR file or a "
-            "table.",
-            "none",
-        ),
-    ] = None,
-    fill: FillOption = None,
-    features: FeatureNames = None,
+    out: Out = None,
+    rows: InputFile = None,
+    features: InputFile = None,
     force: Force = False,
     table: ColumnOptions,
 ) -> None:
     """Write a model card: data, parameters, held-out scores, features by weight, and limits.
 
-    Scores come from --rows, which should be rows that the model was not fitted to, with 95%
-    intervals over queries; and from the hold-outs that the model file remembers. The features of a
-    linear model are shown by weight. Those of other models are shown by their importance for the
-    order of --rows, if these are given.
+    Scores come from --rows, with 95% intervals over queries, and from the hold-outs in the model
+    file. Use rows that the model was not fitted to. The features of a linear model are shown by
+    weight. For other models, features are shown by their importance for the order of --rows.
 
     Pictures of a Markdown card are written beside it, as SVG files.
 
@@ -59,6 +33,15 @@ def card(
       rankwise card model.rankwise --rows test.txt
       rankwise card model.rankwise --rows test.txt --out card.html
       rankwise card model.rankwise --features names.txt --out card.md
+
+    Parameters
+    ----------
+    out : FILE, default=MODEL.card.md
+        Where to write the card: FILE.md for Markdown, FILE.html for a page.
+    rows : DATA, default=none
+        Rows with labels that the model was not fitted to, for its scores: a LETOR file or a table.
+    features : FILE, default=names in the model, or f1, f2, ...
+        Names of the features, one per line.
     """
     from rankwise.cli.card_page import CardRows, card_page
     from rankwise.report import write_markdown
@@ -67,18 +50,17 @@ def card(
     if out.suffix.lower() not in SUFFIXES:
         refuse("out", f"The name of a card ends with {' or '.join(SUFFIXES)}: got {out.name!r}.")
     if rows is None:
-        table.refuse_without_rows(fill)
+        table.refuse_without_rows()
     check_writable(out, model, rows, features, force=force)
     file = read_model(model)
-    names = None if features is None else read_names(features)
     given = None
     if rows is not None:
-        data = table.read_for(file, model, rows, fill, None)
+        data = table.read_for(file, model, rows)
         fitted = getattr(last_step(file.model), "n_queries_", 1)
         qid = one_query(data) if fitted > 1 else data.qid
         given = CardRows(rows.name, data.X, data.y, qid)
     with progress("Writing the card"):
-        page = card_page(file, model.name, given, names)
+        page = card_page(file, model.name, given, read_names(features))
         if out.suffix.lower() == ".html":
             page.write(out)
         else:

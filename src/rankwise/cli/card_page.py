@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from rankwise import AutoRanker, PairwiseGP, RankingSearchCV, SparseBilinearRanker, __version__
-from rankwise.cli.info import model_facts
-from rankwise.cli.input_files import in_one_line, scores_of
-from rankwise.errors import DataError, ExportError
+from rankwise import AutoRanker, PairwiseGP, RankingSearchCV, __version__
+from rankwise.cli.data_options import in_one_line, scores_of
+from rankwise.cli.info import data_facts, model_facts
+from rankwise.errors import ExportError
 from rankwise.estimators._scaling import scales_within_queries
 from rankwise.export import feature_weights
 from rankwise.graph import QueryGroups
 from rankwise.metric_names import described, metric_label
 from rankwise.metrics import RankingEvaluation, evaluate_ranking
 from rankwise.model_selection import permutation_importance
-from rankwise.model_selection.best_mean import clear_errors
+from rankwise.model_selection.meta_rankers import clear_errors
 from rankwise.persistence import ModelFile
 from rankwise.plots import figure_svg, plot_coefficients, plot_importance
 from rankwise.report import Column, Figure, Page, Section, Table, Text
@@ -26,7 +26,7 @@ from rankwise.routing import last_step
 from rankwise.tables import plural
 
 TOP = 20  # features in the picture
-FEW_QUERIES = 30  # from which intervals say little
+FEW_QUERIES = 30  # below which intervals are rough
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,47 +38,30 @@ class CardRows:
     y: Any
     qid: Any
 
-    @property
-    def n_queries(self) -> int:
-        return 1 if self.qid is None else len(np.unique(self.qid))
-
 
 def card_page(
     file: ModelFile, name: str, rows: CardRows | None, names: Sequence[str] | None
 ) -> Page:
     """All sections of the card."""
-    evaluation = None
+    model, ranker, evaluation = file.model, last_step(file.model), None
+    summary = (
+        f"`{type(ranker).__name__}` on {plural(getattr(model, 'n_features_in_', 0), 'feature')}."
+    )
     if rows is not None:
-        evaluation = evaluate_ranking(rows.y, _scores_of(file, rows), rows.qid)
-    ranker = last_step(file.model)
-    summary = f"`{type(ranker).__name__}` on {plural(_n_features(file.model), 'feature')}"
-    if evaluation is not None and rows is not None:
-        summary += f". {_headline(evaluation, rows)}"
+        evaluation = evaluate_ranking(rows.y, scores_of(file, rows), rows.qid)
+        summary += f" {_headline(evaluation, rows)}."
     return Page(
         f"Model card: {name}",
-        f"{summary.rstrip('.')}.",
+        summary,
         [
             Section("Model", _model(file)),
-            Section("Data", _data(file.model, rows)),
-            Section("Held-out scores", _scores(file.model, rows, evaluation)),
-            Section("Features", _features(file.model, rows, names)),
-            Section("Limits", [Text(limit) for limit in _limits(file.model, rows)]),
+            Section("Data", _data(ranker, rows)),
+            Section("Held-out scores", _scores(model, rows, evaluation)),
+            Section("Features", _features(model, rows, names)),
+            Section("Limits", [Text(limit) for limit in _limits(model, rows)]),
         ],
         footer=f"Made by `rankwise card`, rankwise {__version__}.",
     )
-
-
-def _scores_of(file: ModelFile, rows: Any) -> Any:
-    if isinstance(last_step(file.model), SparseBilinearRanker):
-        raise DataError(
-            f"SparseBilinearRanker scores pairs of a query and a document, and {rows.source} has "
-            "rows of features: leave --rows out."
-        )
-    return scores_of(file, rows)
-
-
-def _n_features(model: Any) -> int:
-    return int(getattr(model, "n_features_in_", 0))
 
 
 def _headline(evaluation: RankingEvaluation, rows: CardRows) -> str:
@@ -100,87 +83,73 @@ def _interval(evaluation: RankingEvaluation, name: str) -> tuple[float, float | 
 
 def _model(file: ModelFile) -> list[Any]:
     facts = model_facts(file)
-    single = tuple((key, str(value)) for key, value in facts.items() if not isinstance(value, dict))
-    parameters = tuple((key, str(value)) for key, value in facts["parameters"].items())
+    parameters = tuple((key, str(value)) for key, value in facts.pop("parameters").items())
     return [
         Text(f"`{in_one_line(getattr(file.model, 'best_estimator_', file.model))}`"),
-        Table((Column("", ""), Column("", "")), single),
+        _facts_table(facts),
         Table((Column("parameter", ""), Column("value", "")), parameters),
     ]
 
 
-def _data(model: Any, rows: CardRows | None) -> list[Any]:
-    ranker = last_step(model)
+def _facts_table(facts: dict[str, Any], title: str = "") -> Table:
+    rows = []
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            value = ", ".join(f"{key}: {each}" for key, each in value.items())
+        rows.append((name, str(value)))
+    return Table((Column("", ""), Column("", "")), tuple(rows), title)
+
+
+def _data(ranker: Any, rows: CardRows | None) -> list[Any]:
     n_queries = getattr(ranker, "n_queries_", None)
-    words = "The file does not say what the model was fitted to."
+    n_comparisons = getattr(ranker, "n_comparisons_", None)
+    words = "The model file does not contain the number of queries."
     if n_queries == 1:
         words = "Fitted to one ranking of all rows."
     elif n_queries is not None:
-        words = f"Fitted to {plural(n_queries, 'query')}"
         most = getattr(ranker, "max_query_rows_", None)
-        words += "." if most is None else f" of at most {plural(most, 'row')}."
-    n_comparisons = getattr(ranker, "n_comparisons_", None)
+        size = "" if most is None else f" of at most {plural(most, 'row')}"
+        words = f"Fitted to {plural(n_queries, 'query')}{size}."
     if n_comparisons is not None:
-        words += f" The evidence is {plural(n_comparisons, 'comparison')} of two rows."
-    found: list[Any] = [Text(words)]
-    if rows is not None:
-        labels, counts = np.unique(np.asarray(rows.y), return_counts=True)
-        many = f"{len(labels):,} different labels"
-        if len(labels) <= 12:
-            pairs = zip(labels, counts, strict=True)
-            many = "rows by label: " + ", ".join(f"{label:g}: {n:,}" for label, n in pairs)
-        n = plural(rows.n_queries, "query") if rows.qid is not None else "one ranking"
-        found.append(Text(f"Scored on {rows.source}: {plural(len(rows.y), 'row')}, {n}; {many}."))
-    return found
+        words += f" Fitted to {plural(n_comparisons, 'comparison')} of two rows."
+    scored = [] if rows is None else [_facts_table(data_facts(rows), f"Scored on {rows.source}")]
+    return [Text(words), *scored]
 
 
 def _scores(model: Any, rows: CardRows | None, evaluation: RankingEvaluation | None) -> list[Any]:
     found: list[Any] = []
     if evaluation is not None and rows is not None:
-        table_rows = tuple(
+        columns = Column("metric", ""), *map(Column, ("mean", "low", "high", "queries"))
+        values = tuple(
             (described(name), *_interval(evaluation, name), len(evaluation.per_query[name]))
             for name in evaluation.means
         )
-        names = ("mean", "low", "high", "queries")
-        found.append(
-            Table(
-                (Column("metric", ""), *map(Column, names)),
-                table_rows,
-                f"On {rows.source}",
-                "low, high: 95% interval of the mean over queries. If the model was fitted to "
-                "these rows, the scores are too high.",
-            )
+        note = (
+            "low, high: 95% interval of the mean over queries. If the model was fitted to these "
+            "rows, the scores are too high."
         )
-    remembered = _remembered(model)
-    if remembered:
-        found.append(Text(remembered))
-    if not found:
-        found.append(Text("None: the model file remembers no hold-outs, and no rows were given."))
-    return found
+        found.append(Table(columns, values, f"On {rows.source}", note))
+    found += [Text(words) for words in _remembered(model)]
+    return found or [Text("None: the model file has no hold-outs, and no rows were given.")]
 
 
-def _remembered(model: Any) -> str:
-    """What the model file says about hold-outs at the time of training."""
-    ranker = last_step(model)
+def _remembered(model: Any) -> list[str]:
+    """The results of hold-outs in training that the model file contains."""
+    ranker, curve = last_step(model), getattr(last_step(model), "alpha_curve_", None)
+    optimistic = "As the best of several, it is optimistic."
     if isinstance(model, RankingSearchCV) and hasattr(model, "best_score_"):
         scoring = getattr(model.scorer_, "scoring", "score")
         metric = metric_label(scoring) if isinstance(scoring, str) else "score"
-        return (
-            f"In training, {metric} of held-out rows was {abs(model.best_score_):.4f} with the "
-            "best setting of the search. As it is the best of several, it is a little too good."
-        )
+        best = f"{metric} of held-out rows was {abs(model.best_score_):.4f}"
+        return [f"In training, {best} with the best setting of the search. {optimistic}"]
     if isinstance(ranker, AutoRanker):
-        return f"Expected on new queries, by hold-outs in training: {ranker.score_estimate_}."
-    curve = getattr(ranker, "alpha_curve_", None)
+        return [f"Expected on new queries, by hold-outs in training: {ranker.score_estimate_}."]
     if curve is None:
-        return ""
+        return []
     k = curve.best_index
     spread = "" if np.isnan(curve.standard_error[k]) else f" ± {curve.standard_error[k]:.4f}"
-    return (
-        f"In training, alpha was chosen by hold-outs: {metric_label(curve.metric)} "
-        f"{curve.score[k]:.4f}{spread} "
-        "(standard error) at the best alpha. As it is the best of several, it is a little too good."
-    )
+    best = f"{metric_label(curve.metric)} {curve.score[k]:.4f}{spread} (standard error)"
+    return [f"In training, alpha was chosen by hold-outs: {best} at the best alpha. {optimistic}"]
 
 
 def _features(model: Any, rows: CardRows | None, names: Sequence[str] | None) -> list[Any]:
@@ -200,9 +169,7 @@ def _features(model: Any, rows: CardRows | None, names: Sequence[str] | None) ->
         ax = plot_coefficients(weights, names=labels, top=TOP)
         heading = "weight"
     elif rows is None:
-        return [
-            Text("The model is not linear. Give --rows for the importance of its features."),
-        ]
+        return [Text("The model is not linear. Give --rows for the importance of its features.")]
     else:
         result = permutation_importance(model, rows.X, rows.y, qid=rows.qid, random_state=0)
         labels = result.names if names is None else tuple(names)
@@ -228,7 +195,7 @@ def _features(model: Any, rows: CardRows | None, names: Sequence[str] | None) ->
 def _weights(model: Any, rows: CardRows | None, names: Sequence[str] | None) -> tuple[Any, Any]:
     """The weights of a linear model, and the rows that they belong to.
 
-    Those of a pipeline with encoders are weights of the categories.
+    For a pipeline with encoders, these are the weights of the categories.
     """
     X = None if rows is None else rows.X
     try:
@@ -246,40 +213,29 @@ def _weights(model: Any, rows: CardRows | None, names: Sequence[str] | None) -> 
 
 def _limits(model: Any, rows: CardRows | None) -> list[str]:
     """What readers of the card should not expect of the model."""
-    ranker, found = last_step(model), []
-    if getattr(ranker, "n_queries_", 1) > 1:
-        found.append(
-            "Scores order the rows of a query. Scores of different queries do not compare."
-        )
-    else:
-        found.append("Scores order rows. They are neither probabilities nor grades.")
-    if scales_within_queries(model) or hasattr(ranker, "mean_ranker_"):
-        found.append(
-            "The score of a row depends on the other rows of its query: all rows of a query must "
-            "be scored together."
-        )
-    if getattr(ranker, "feature_range_", None) is not None:
-        found.append(
-            "Outside of the range of the training rows, the model extrapolates; `predict` warns of "
-            "rows that are far outside."
-        )
-    if rows is not None and rows.qid is not None and rows.n_queries < FEW_QUERIES:
-        found.append(
-            f"{rows.source} has only {plural(rows.n_queries, 'query')}: the intervals are rough."
-        )
+    ranker = last_step(model)
+    source, n_queries, alone = "", 0, 0
     if rows is not None and rows.qid is not None:
-        alone = int((QueryGroups.of(rows.qid, len(rows.y)).sizes == 1).sum())
-        if alone:
-            found.append(f"{plural(alone, 'query')} of {rows.source} has a single row.")
-    if rows is None:
-        found.append("The scores above are those of training. New queries may differ from these.")
-    if isinstance(ranker, PairwiseGP):
-        found.append(
-            "Standard deviations of single scores include that of the level of all scores, which "
-            'comparisons do not determine: use `contrast="mean"` for intervals.'
-        )
-    found.append(
-        "Weights and importance describe the model. They do not say what a change of a feature "
-        "would cause."
-    )
-    return found
+        sizes = QueryGroups.of(rows.qid, len(rows.y)).sizes
+        source, n_queries, alone = rows.source, len(sizes), int((sizes == 1).sum())
+    has_queries = getattr(ranker, "n_queries_", 1) > 1
+    together = scales_within_queries(model) or hasattr(ranker, "mean_ranker_")
+    ranged = getattr(ranker, "feature_range_", None) is not None
+    rough = 0 < n_queries < FEW_QUERIES
+    limits = [
+        (has_queries, "Scores order the rows of a query, and do not compare between queries."),
+        (not has_queries, "Scores order rows. They are neither probabilities nor grades."),
+        (together, "The score of a row depends on the other rows of its query: all rows of a query "
+         "must be scored together."),
+        (ranged, "Outside of the range of the training rows, the model extrapolates; `predict` "
+         "warns of rows that are far outside."),
+        (rough, f"{source} has only {plural(n_queries, 'query')}: the intervals are rough."),
+        (alone, f"{plural(alone, 'query')} of {source} has a single row."),
+        (rows is None, "The scores above are from training. New queries may differ."),
+        (isinstance(ranker, PairwiseGP), "Standard deviations of single scores include the level "
+         "of all scores, which comparisons do not determine: use `contrast=\"mean\"` for "
+         "intervals."),
+        (True, "Weights and importance describe the model. They do not predict the effect of "
+         "changing a feature."),
+    ]  # fmt: skip
+    return [words for holds, words in limits if holds]

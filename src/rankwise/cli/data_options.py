@@ -1,114 +1,106 @@
-"""How commands read data: LETOR files, and tables with names of columns."""
+"""The data that commands read: LETOR files, tables with names of columns, and model files."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 
-from rankwise.cli.hashed_features import keep_seen, note_unseen, seen_by
-from rankwise.cli.input_files import check_queries, check_width, read_letor_file
-from rankwise.cli.options import option, refuse
-from rankwise.cli.terminal import complain, note, progress, show
-from rankwise.errors import DataError
-from rankwise.routing import last_step
+from rankwise.cli.options import refuse
+from rankwise.cli.terminal import complain, note, progress
+from rankwise.errors import DataError, ParameterError
+from rankwise.routing import last_step, predict_with_queries
+from rankwise.tables import plural
 
 if TYPE_CHECKING:
-    from rankwise.cli.preparation import Preparation
     from rankwise.data import LetorData, TableData
     from rankwise.data.tables.arrow_files import TableFile
     from rankwise.persistence import ModelFile
+    from rankwise.preprocessing import SeenFeatures
 
-
-FORMATS = ("letor", "csv", "tsv", "parquet", "arrow", "jsonl", "json")
-ENCODERS = ("onehot", "hashing")
-
-table_option = partial(option, rich_help_panel="Tables")
-data_option = partial(option, rich_help_panel="Data")
-
-FillOption = Annotated[
-    float | None,
-    data_option(
-        "NUMBER",
-        "Read NULL, a missing value in LETOR, as this; boosted trees take nan.",
-        "an error",
-    ),
-]
-FeaturesOption = Annotated[
+Features = Annotated[
     int | None,
-    data_option(
-        "N",
-        "Confirm the number of features of the model, for LETOR files that have fewer.",
-        "largest index in DATA",
+    typer.Option(
         min=1,
+        metavar="N",
+        help="Confirm the number of features of the model, for LETOR files that have fewer.",
+        show_default="largest index in DATA",
+        rich_help_panel="Data",
     ),
 ]
-FormatOption = Annotated[
-    str | None,
-    table_option(
-        "NAME",
-        f"Of the data: {', '.join(FORMATS)}.",
-        "by the suffix, otherwise letor",
-        autocompletion=lambda: FORMATS,
-    ),
-]
+IMPUTERS = ("mean", "median", "most_frequent", "constant")
+MOST_CATEGORIES = 1000  # of a column, for one-hot features
+HASHED = 1024  # features of a hashed column
+MOST_NUMBERED = 2**20
+"""Feature numbers are taken for hashes if the largest exceeds this."""
+SCALE_NOTES = {
+    "query-minmax": "scaled to [0, 1] within each query (query-minmax)",
+    "query-standard": "scaled to mean 0 and variance 1 within each query (query-standard)",
+    "query-ranks": "replaced by their ranks within each query (query-ranks)",
+    "standard": "scaled by their standard deviations over the training rows (standard)",
+    None: "as they are in the file",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnOptions:
-    """Which column of a table is what. The format is that of the suffix."""
+    """How to read a file; the suffix of a table determines its format.
 
-    query: Annotated[
-        str | None, table_option("COLUMN", "Column of query ids.", "qid, query_id, query, ...")
-    ] = None
-    label: Annotated[
-        str | None, table_option("COLUMN", "Column of labels.", "label, relevance, grade, ...")
-    ] = None
-    id: Annotated[
-        str | None, table_option("COLUMN", "Column of row ids.", "doc_id, docno, id, ...")
-    ] = None
-    ignore: Annotated[
-        str | None,
-        table_option("NAMES", "Columns to leave out: names or patterns, with commas.", "none"),
-    ] = None
-    separator: Annotated[str | None, table_option("CHARACTER", "Of a CSV file.", ",")] = None
-    decimal: Annotated[
-        str | None, table_option("CHARACTER", "In the numbers of a CSV file.", ".")
-    ] = None
+    Parameters
+    ----------
+    query : COLUMN, default=qid, query_id, query, ...
+        Column of query ids.
+    label : COLUMN, default=label, relevance, grade, ...
+        Column of labels.
+    id : COLUMN, default=doc_id, docno, id, ...
+        Column of row ids.
+    ignore : NAMES, default=none
+        Columns to leave out: names or patterns, separated by commas.
+    separator : CHARACTER, default=,
+        Separator of the columns of a CSV file.
+    decimal : CHARACTER, default=.
+        Decimal mark of the numbers in a CSV file.
+    fill : NUMBER, default=an error
+        Read NULL, a missing value in a LETOR file, as this number. Boosted trees take nan.
+    """
 
-    @property
-    def file_format(self) -> str | None:
-        """The format, if it is given."""
-        return None
+    panel: ClassVar = "Data"
+    query: str | None = None
+    label: str | None = None
+    id: str | None = None
+    ignore: str | None = None
+    separator: str | None = None
+    decimal: str | None = None
+    fill: float | None = None
 
     def is_table(self, path: Path) -> bool:
-        """Whether a file is a table, not a LETOR file; refuses options that do not fit to it."""
+        """Whether a file is a table, not a LETOR file; refuses options for the other kind."""
         from rankwise.data.tables.formats import format_of
 
-        given = self.file_format
-        if given is not None and given not in FORMATS:
-            refuse("format", f"Choose from {', '.join(FORMATS)}: got {given!r}.")
-        if given != "letor" and (given or format_of(path)) is not None:
-            return True
-        for field in fields(ColumnOptions):
-            if getattr(self, field.name) is not None:
+        given = getattr(self, "format", None)
+        found = given != "letor" and (given or format_of(path)) is not None
+        if found and self.fill is not None:
+            refuse("fill", "This is for NULL in LETOR files. For a table, use --impute in 'fit'.")
+        letor = {"fill", "format", "features", "one_ranking"}
+        for field in fields(self):
+            if not found and field.name not in letor and getattr(self, field.name) is not None:
                 refuse(
                     field.name,
                     f"This is for tables, and {path} is read as a LETOR file. If it is a table, "
                     "name its format, as in --format csv.",
                 )
-        return False
+        return found
 
     def table_file(self, path: Path) -> TableFile:
         """A table file."""
         from rankwise.data.tables.arrow_files import TableFile
 
         separator = "\t" if self.separator == "\\t" else self.separator
-        return TableFile.of(path, self.file_format, separator, self.decimal)
+        return TableFile.of(path, getattr(self, "format", None), separator, self.decimal)
 
     def read_table(
         self,
@@ -122,19 +114,18 @@ class ColumnOptions:
         keep_missing: bool = False,
         keep_all: bool = False,
     ) -> TableData:
-        """The rows of a table; says on stderr which column is what.
+        """The rows of a table; prints on stderr how its columns are understood.
 
-        `keep_all` is for a look at a table, whatever its columns hold.
+        With `keep_all`, columns may contain anything.
         """
-        from rankwise.data.tables.reading import read_roles
-        from rankwise.data.tables.roles import Roles
+        from rankwise.data.tables.reading import Roles, read_roles
 
         with progress(f"Reading {path} ({path.stat().st_size / 1e6:,.1f} MB)"):
             file = self.table_file(path)
             roles = Roles.of(
                 path, file.names, query=self.query, label=self.label, id=self.id,
-                features=features, ignore=self.ignored, like=like, needs_label=needs_label,
-                needs_features=needs_features,
+                features=features, ignore=split_names(self.ignore) or [], like=like,
+                needs_label=needs_label, needs_features=needs_features,
             )  # fmt: skip
             data = read_roles(
                 file, roles, keep_text=keep_text or keep_all, keep_missing=keep_missing or keep_all,
@@ -145,41 +136,43 @@ class ColumnOptions:
             note_ids(data.roles)
         return data
 
-    @property
-    def ignored(self) -> list[str]:
-        """The columns to leave out."""
-        return split_names(self.ignore) or []
-
-    def refuse_without_rows(self, fill: float | None) -> None:
-        """Refuse options that say how to read rows, if there are none."""
-        for name, value in {"fill": fill, **vars(self)}.items():
+    def refuse_without_rows(self) -> None:
+        """Refuse all options, if no rows are read."""
+        for name, value in vars(self).items():
             if value is not None:
                 refuse(name, "This is for reading --rows: leave it out.")
 
-    def read_rows(self, path: Path, fill: float | None) -> Any:
-        """The labels and queries of a file, LETOR or table, for scores from elsewhere."""
-        if not self.is_table(path):
-            return read_letor_file(path, fill=fill)
-        _refuse_fill(fill)
-        return self.read_table(path, like=[], needs_features=False)
+    def read_rows(self, path: Path) -> Any:
+        """The labels and queries of a file, for scores from elsewhere."""
+        if self.is_table(path):
+            return self.read_table(path, like=[], needs_features=False)
+        return read_letor_file(path, fill=self.fill)
 
     def read_for(
         self,
         file: ModelFile,
         model_path: Path,
         path: Path,
-        fill: float | None,
-        confirmed: int | None,
+        n_features: int | None = None,
         *,
         needs_label: bool = True,
     ) -> Any:
-        """The rows of a file, LETOR or table, for a model; `confirmed` is --features."""
-        if not self.is_table(path):
-            return read_letor_for(file, model_path, path, fill, confirmed)
-        _refuse_fill(fill)
-        if confirmed is not None:
-            refuse("features", "This is for LETOR files: the columns of a table have names.")
+        """The rows of a file for a model; the option --features confirms `n_features`."""
         model = file.model
+        wanted = getattr(model, "n_features_in_", None)
+        whose = f"the model {model_path}"
+        if not self.is_table(path):
+            if n_features not in (None, wanted):
+                raise DataError(f"--features is {n_features}, but {whose} has {wanted} features.")
+            rows = read_letor_file(path, n_features=wanted, whose=whose, fill=self.fill)
+            seen = seen_by(getattr(model, "steps", ()))
+            if seen is not None:
+                note_unseen(seen, rows, path)
+            elif wanted is not None and n_features is None:
+                check_width(rows, path, wanted, whose, self.fill)
+            return rows
+        if n_features is not None:
+            refuse("features", "This is for LETOR files: the columns of a table have names.")
         names = getattr(model, "feature_names_in_", None)
         data = self.read_table(
             path, like=None if names is None else list(names), needs_label=needs_label,
@@ -194,17 +187,14 @@ class ColumnOptions:
             )
         if names is not None:
             return data
-        wanted = getattr(model, "n_features_in_", data.X.shape[1])
         if data.X.shape[1] != wanted:
-            from rankwise.errors import DataError
-
             raise DataError(
-                f"{path} has {data.X.shape[1]} features, but the model {model_path} has {wanted}, "
-                "without names: it was fitted to a LETOR file."
+                f"{path} has {data.X.shape[1]} features, but {whose} has {wanted}, without names: "
+                "it was fitted to a LETOR file."
             )
         complain(
             "warning",
-            f"The model {model_path} has no names of features: the columns of {path} are taken in "
+            f"{whose.capitalize()} has no names of features: the columns of {path} are taken in "
             "their order.",
         )
         return replace(data, X=data.X.to_numpy())
@@ -212,115 +202,82 @@ class ColumnOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TableOptions(ColumnOptions):
-    """How to read a table."""
+    """How to read a file.
 
-    format: FormatOption = None
+    Parameters
+    ----------
+    format : NAME, default=by the suffix, otherwise letor
+        Format of the data: letor, csv, tsv, parquet, arrow, jsonl or json.
+    """
 
-    @property
-    def file_format(self) -> str | None:
-        return self.format
+    format: Literal["letor", "csv", "tsv", "parquet", "arrow", "jsonl", "json"] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataOptions(TableOptions):
-    """How to read the training file."""
+    """How to read the training file.
 
-    features: Annotated[
-        str | None,
-        data_option(
-            "NAMES",
-            "Columns of features: names or patterns, as in 'price,rating_*'. For a LETOR file, "
-            "their number.",
-            "all other columns, or the largest index in TRAIN",
-        ),
-    ] = None
-    fill: FillOption = None
-    one_ranking: Annotated[
-        bool,
-        typer.Option(
-            "--one-ranking",
-            help="All rows are one ranking. Needed for files without query ids.",
-            rich_help_panel="Data",
-        ),
-    ] = False
-    encode: Annotated[
-        str | None,
-        table_option(
-            "NAME",
-            "Turn columns of text into features: onehot (a feature for each category) or hashing "
-            "(of words). The model does the same to new rows.",
-            "an error",
-            autocompletion=lambda: ENCODERS,
-        ),
-    ] = None
-    impute: Annotated[
-        str | None,
-        table_option(
-            "NAME",
-            "Replace missing values by the mean, median or most_frequent value of their column in "
-            "TRAIN, or by a number. The model does the same to new rows.",
-            "an error",
-        ),
-    ] = None
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run",
-            help="Only print how each column of the table is understood.",
-            rich_help_panel="Tables",
-        ),
-    ] = False
+    Parameters
+    ----------
+    features : NAMES, default=all other columns, or the largest index in TRAIN
+        Columns of features: names or patterns, as in 'price,rating_*'. For a LETOR file, their
+        number.
+    one_ranking : FLAG
+        All rows are one ranking. Needed for files without query ids.
+    encode : NAME, default=an error
+        Turn columns of text into features: onehot (a feature for each category) or hashing (of
+        words). The model encodes new rows in the same way.
+    impute : NAME, default=an error
+        Replace missing values by the mean, median or most_frequent value of their column in TRAIN,
+        or by a number. The model does the same with new rows.
+    """
+
+    features: str | None = None
+    one_ranking: bool = False
+    encode: Literal["onehot", "hashing"] | None = None
+    impute: str | None = None
 
     @property
     def n_features(self) -> int | None:
         """The number of features of a LETOR file, if it is given."""
-        text = self.features
-        if text is None:
+        if self.features is None:
             return None
-        if not text.isdecimal() or len(text) > 10 or not 1 <= int(text) < 2**31:
-            given = text if len(text) <= 40 else f"{text[:37]}..."
-            refuse(
-                "features",
-                f"For a LETOR file, give the number of features, from 1 to 2147483647: got "
-                f"{given!r}. Names are for tables.",
-            )
-        return int(text)
+        from rankwise.parameters import Whole, parse_parameter
 
-    def is_table(self, path: Path) -> bool:
-        found = super().is_table(path)
-        if found:
-            _refuse_fill(self.fill)
-        for name in ("encode", "impute", "dry_run"):
-            if not found and getattr(self, name):
-                refuse(name, f"This is for tables, and {path} is read as a LETOR file.")
+        found: int = parse_parameter(
+            "--features of a LETOR file", self.features, Whole(1, 2**31 - 1)
+        )
         return found
 
-    def shows_columns(self, path: Path) -> bool:
-        """Print how the columns of a table are understood, if that is all that is asked for."""
-        if not self.dry_run:
-            return False
-        self.is_table(path)
-        features = split_names(self.features)
-        show(self.read_table(path, features=features, keep_all=True).columns)
-        return True
-
-    def read_training(self, path: Path, ranker: Any = None) -> tuple[Any, Any]:
+    def read_training(self, path: Path, ranker: Any = None) -> tuple[Any, Preparation]:
         """All rows of a training file, prepared for a ranker, and the preparation."""
-        from rankwise.cli.preparation import Preparation, check_options, prepare
-
         if not self.is_table(path):
-            rows = self._read_letor(path, self.n_features, "--features")
-            letor, seen = keep_seen(rows, path)
-            return letor, Preparation(() if seen is None else (("seen", seen),))
-        check_options(self.encode, self.impute)
+            return keep_seen(self._read_letor(path, self.n_features, "--features"), path)
+        imputer = self.imputer()
         data = self.read_table(
             path,
             features=split_names(self.features),
             keep_text=self.encode is not None,
-            keep_missing=self.impute is not None or _takes_missing(ranker),
+            keep_missing=imputer is not None or _takes_missing(ranker),
         )
         self.check_queries(path, len(data.X), has_queries=data.qid is not None)
-        return prepare(data, self.encode, self.impute, path)
+        return prepare(data, self.encode, imputer, path)
+
+    def imputer(self) -> Any:
+        """What replaces missing values; None if nothing does."""
+        if self.impute is None:
+            return None
+        from sklearn.impute import SimpleImputer
+
+        from rankwise.parameters import AnyOf, Choice, Number, parse_parameter
+
+        value = parse_parameter("--impute", self.impute, AnyOf(Choice(*IMPUTERS), Number()))
+        if value == "constant":
+            value = 0.0
+        given = {"strategy": value}
+        if not isinstance(value, str):
+            given = {"strategy": "constant", "fill_value": float(value)}
+        return SimpleImputer(**given, keep_empty_features=True)
 
     def read_like(
         self,
@@ -333,15 +290,13 @@ class DataOptions(TableOptions):
         needs_label: bool = True,
     ) -> Any:
         """All rows of another file, with the features of the training file `whose`, prepared."""
-        from rankwise.errors import DataError
-
         if (names is not None) != self.is_table(path):
             raise DataError(
                 f"{path} and {whose} must both be tables, or both be LETOR files: columns of LETOR "
                 "files have no names."
             )
         if names is None:
-            seen = seen_by(preparation)
+            seen = seen_by(preparation.steps)
             width = n_features if seen is None else seen.n_features_in_
             rows = self._read_letor(path, width, str(whose))
             if seen is not None:
@@ -361,50 +316,197 @@ class DataOptions(TableOptions):
         return data
 
     def check_queries(self, path: Path, n_rows: int, *, has_queries: bool) -> None:
-        """A file has queries, or its rows were said to be one ranking."""
-        check_queries(
-            path,
-            n_rows,
-            has_queries=has_queries,
-            one_ranking=self.one_ranking,
-            is_table=self.is_table(path),
+        """One ranking of all rows of a file must be asked for, and is not possible with queries."""
+        if self.one_ranking and has_queries:
+            raise DataError(f"{path} has queries: leave --one-ranking out.")
+        if not self.one_ranking and not has_queries:
+            n_pairs = n_rows * (n_rows - 1) // 2
+            why = f"no qid, and no file {path}.query with group sizes is beside it"
+            if self.is_table(path):
+                why = "no column that is named like query ids: name it by --query"
+            raise DataError(
+                f"{path} has {why}. If all of its {n_rows:,} rows ({n_pairs:,} pairs) are one "
+                "ranking, give --one-ranking."
+            )
+
+
+def read_letor_file(
+    path: Path, *, n_features: int | None = None, whose: str = "", fill: float | None = None
+) -> LetorData:
+    """Read a LETOR file, with as many features as `whose` has, if that is given.
+
+    LETOR files leave out zeros: a file with fewer features has zeros in the last ones. A file
+    with more features cannot be used. If the file has no query ids, group sizes are read from a
+    file beside it.
+    """
+    from rankwise.data import read_letor
+    from rankwise.data.query_rows import group_file_beside, read_group_file
+
+    with (
+        progress(f"Reading {path} ({path.stat().st_size / 1e6:,.1f} MB)"),
+        explaining_width(n_features, whose),
+    ):
+        data = read_letor(path, n_features=n_features, fill=fill)
+    file = group_file_beside(path) if data.qid is None else None
+    if file is None:
+        return data
+    qid = read_group_file(file, len(data.y))
+    note(f"{path} has no qid: its {qid[-1] + 1:,} queries come from the group sizes in {file}.")
+    return replace(data, qid=qid)
+
+
+@contextmanager
+def explaining_width(n_features: int | None, whose: str) -> Iterator[None]:
+    """Name in an error where a number of features comes from that a LETOR file exceeds."""
+    from rankwise.errors import LetorFormatError
+
+    try:
+        yield
+    except LetorFormatError as error:
+        feature, exceeds, _ = str(error).partition(" exceeds n_features")
+        if not exceeds:
+            raise
+        raise DataError(
+            f"{feature}, but {whose} has {n_features} features: they do not belong together."
+        ) from None
+
+
+def check_width(
+    data: LetorData, path: Path, n_features: int, whose: str, fill: float | None
+) -> None:
+    """Warn if a file lacks the last features of a model; refuse it if it lacks more than half.
+
+    A file is read again to find its last feature, but only if no row has the last of the model.
+    """
+    from rankwise.data.letor.reading import survey_span
+
+    last: Any = data.X[:, [n_features - 1]]
+    if abs(last).sum() > 0:
+        return
+    found = survey_span(str(path), None, None, fill).largest_index
+    if found == n_features:
+        return
+    words = f"{path} has {plural(found, 'feature')}, but {whose} has {n_features:,}"
+    if 2 * found < n_features:
+        raise DataError(
+            f"{words}: do they belong together? If the others are 0 in all rows, confirm it by "
+            f"--features {n_features}."
+        )
+    complain("warning", f"{words}: the missing ones are read as 0.")
+
+
+@dataclass(frozen=True, eq=False)
+class Preparation:
+    """Fitted steps before the ranker; none for tables of numbers, and for most LETOR files.
+
+    They have seen all rows that the ranker is fitted to, but no labels.
+    """
+
+    steps: tuple[tuple[str, Any], ...] = ()
+
+    def transformed(self, data: Any) -> Any:
+        """The same rows, prepared."""
+        X = data.X
+        for _, step in self.steps:
+            X = step.transform(X)
+        return replace(data, X=X) if self.steps else data
+
+    def around(self, ranker: Any) -> Any:
+        """A ranker, or a pipeline of these steps and the ranker."""
+        if not self.steps:
+            return ranker
+        from sklearn.pipeline import Pipeline
+
+        last = ranker.steps if isinstance(ranker, Pipeline) else [("ranker", ranker)]
+        return Pipeline([*self.steps, *last])
+
+
+def prepare(
+    data: TableData, encode: str | None, imputer: Any, where: Path
+) -> tuple[TableData, Preparation]:
+    """Fit the steps that a table needs, and apply them to it."""
+    from sklearn.compose import ColumnTransformer
+    from sklearn.feature_extraction.text import HashingVectorizer
+    from sklearn.preprocessing import OneHotEncoder
+
+    numbers = list(data.X.select_dtypes("number").columns)
+    words = [name for name in data.X.columns if name not in numbers]
+    parts: list[tuple[str, Any, Any]] = []
+    if numbers:
+        parts.append(("numbers", "passthrough" if imputer is None else imputer, numbers))
+    if not words and imputer is None:
+        return data, Preparation()
+    if not words:
+        step = "impute", imputer.set_output(transform="pandas")
+    elif encode == "hashing":
+        parts += [(name, HashingVectorizer(n_features=HASHED), name) for name in words]
+        step = "encode", ColumnTransformer(parts)
+    else:
+        for name in words:
+            count = data.X[name].nunique()
+            if count > MOST_CATEGORIES:
+                raise DataError(
+                    f"{where}: the column {name!r} has {count:,} different texts, too many for "
+                    f"one-hot features: use --encode hashing, or leave it out by --ignore {name}"
+                )
+        parts.append(("words", OneHotEncoder(handle_unknown="warn", sparse_output=False), words))
+        step = "encode", ColumnTransformer(parts, verbose_feature_names_out=False)
+    step[1].fit(data.X)
+    preparation = Preparation((step,))
+    return preparation.transformed(data), preparation
+
+
+def keep_seen(data: LetorData, path: Path) -> tuple[LetorData, Preparation]:
+    """Training rows with the features that occur, if feature numbers are hashes.
+
+    New rows may have any feature number that can be read.
+    """
+    from scipy.sparse import csr_array
+
+    from rankwise.data.letor.parsing import MAX_INDEX
+    from rankwise.preprocessing import SeenFeatures
+
+    X: Any = data.X
+    if X.shape[1] <= MOST_NUMBERED or not isinstance(X, csr_array):
+        return data, Preparation()
+    largest = X.shape[1]
+    X = csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], MAX_INDEX))
+    seen = SeenFeatures().fit(X)
+    note(
+        f"{path} has feature numbers up to {largest:,}: the model keeps the "
+        f"{seen.n_features_out_:,} that occur, and ignores others in new files."
+    )
+    return replace(data, X=seen.transform(X)), Preparation((("seen", seen),))
+
+
+def seen_by(steps: Any) -> SeenFeatures | None:
+    """The features that the steps of a model have seen, if they ignore others."""
+    from rankwise.preprocessing import SeenFeatures
+
+    first = steps[0][1] if steps else None
+    return first if isinstance(first, SeenFeatures) else None
+
+
+def note_unseen(seen: SeenFeatures, data: LetorData, path: Path) -> None:
+    """Print how many features of a file a model has not seen; an error if these are all."""
+    import numpy as np
+
+    X: Any = data.X
+    used, unseen = np.unique(X.nonzero()[1]), seen.unseen(X)
+    if len(unseen) == len(used) > 0:
+        raise DataError(
+            f"None of the {len(used):,} feature numbers in {path} occurs in the training rows of "
+            "the model: do they belong together?"
+        )
+    if len(unseen):
+        note(
+            f"{len(unseen):,} of the {len(used):,} feature numbers in {path} do not occur in the "
+            "training rows of the model, and are ignored."
         )
 
 
-def needed(out: Path | None, command: str) -> Path:
-    """Where to write the model, which only a dry run leaves out."""
-    from rankwise.errors import ParameterError
-
-    if out is None:
-        raise ParameterError(f"Missing option '--out' / '-o'. Try 'rankwise {command} --help'.")
-    return out
-
-
-def read_letor_for(
-    file: ModelFile,
-    model_path: Path,
-    path: Path,
-    fill: float | None = None,
-    confirmed: int | None = None,
-) -> LetorData:
-    """Read rows of a LETOR file for a model, with as many features."""
-    from rankwise.errors import DataError
-
-    n_features = getattr(file.model, "n_features_in_", None)
-    whose = f"the model {model_path}"
-    if confirmed is not None and confirmed != n_features:
-        raise DataError(f"--features is {confirmed}, but {whose} has {n_features} features.")
-    data = read_letor_file(path, n_features=n_features, whose=whose, fill=fill)
-    seen = seen_by(file.model)
-    if seen is not None:
-        note_unseen(seen, data, path)
-    elif n_features is not None and confirmed is None:
-        check_width(data, path, n_features, whose, fill)
-    return data
-
-
 def note_ids(roles: Any) -> None:
-    """Say which features look like identifiers or labels."""
+    """Print which features look like identifiers or labels."""
     for what, names in (("ids", roles.looking_like_ids), ("labels", roles.looking_like_labels)):
         if names:
             listed = ", ".join(names)
@@ -416,11 +518,6 @@ def split_names(text: str | None) -> list[str] | None:
     if text is None:
         return None
     return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _refuse_fill(fill: float | None) -> None:
-    if fill is not None:
-        refuse("fill", "This is for NULL in LETOR files. For a table, use --impute in 'fit'.")
 
 
 def _takes_missing(model: Any) -> bool:
@@ -443,35 +540,108 @@ def _takes_text(model: Any) -> bool:
     return any(isinstance(step, ColumnTransformer) for _, step in getattr(model, "steps", []))
 
 
-SHOWN = 40  # characters of a text that a message shows
-
-
 def check_text_columns(steps: Any, X: Any, where: Any) -> None:
     """Refuse numbers in the columns of a data frame from which the steps of a model encode text."""
-    from sklearn.compose import ColumnTransformer
-
-    parts = [
-        part
-        for _, step in steps
-        if isinstance(step, ColumnTransformer)
-        for part in step.transformers_
-    ]
-    numbers = set(X.select_dtypes("number").columns) if parts else ()
-    for _, encoder, columns in parts:
-        for name, example in _texts_of(encoder, columns).items():
-            if name in numbers:
-                raise DataError(
-                    f"{where}: the column {name!r} has numbers, but the model was fitted to text "
-                    f"there{example}. Check that the columns have the right names."
-                )
+    numbers = set(X.select_dtypes("number").columns)
+    for _, step in steps:
+        for _, encoder, columns in getattr(step, "transformers_", ()):
+            categories = getattr(encoder, "categories_", ())
+            texts = [c for c, v in zip(columns, categories, strict=False) if v.dtype.kind == "O"]
+            for name in [columns] if isinstance(columns, str) else texts:
+                if name in numbers:
+                    raise DataError(
+                        f"{where}: the column {name!r} has numbers, but the model was fitted to "
+                        "text there. Check that the columns have the right names."
+                    )
 
 
-def _texts_of(encoder: Any, columns: Any) -> dict[Any, str]:
-    """The columns of text of an encoder, and an example of each, if it knows one."""
-    from sklearn.feature_extraction.text import HashingVectorizer
+def read_model(path: Path) -> ModelFile:
+    """Read a model file."""
+    from rankwise.persistence import open_model
 
-    if isinstance(encoder, HashingVectorizer):
-        return {columns: ""}
-    known = dict(zip(columns, getattr(encoder, "categories_", ()), strict=False))
-    texts = {name: values[0] for name, values in known.items() if isinstance(values[0], str)}
-    return {name: f", such as {text[:SHOWN]!r}" for name, text in texts.items()}
+    with progress(f"Reading {path}"):
+        return open_model(path)
+
+
+def scores_of(file: ModelFile, data: Any) -> Any:
+    """The score of each row."""
+    import numpy as np
+
+    ranker = last_step(file.model)
+    scored = getattr(ranker, "scored", "rows")
+    if scored != "rows":
+        raise DataError(
+            f"The model is a {type(ranker).__name__}, which scores {scored}, not rows of a file: "
+            "use predict in Python."
+        )
+    with progress(f"Scoring {data.X.shape[0]:,} rows"):
+        scores = np.asarray(predict_with_queries(file.model, data.X, one_query(data)))
+    if scores.ndim != 1:
+        raise DataError(
+            f"The model returns {scores.shape[1]} scores per row, and the command line works with "
+            "one: use predict in Python."
+        )
+    return scores
+
+
+def one_query(data: Any) -> Any:
+    """The queries of rows; one for all rows, if the file has none."""
+    import numpy as np
+
+    return np.zeros(data.X.shape[0], dtype=np.intp) if data.qid is None else data.qid
+
+
+def in_one_line(model: Any) -> str:
+    """A ranker, or the steps of a pipeline."""
+    steps = model.steps if hasattr(model, "steps") else [("", model)]
+    return " and ".join(" ".join(repr(step).split()) for _, step in steps)
+
+
+def note_scaling(model: Any) -> None:
+    """Print how a model scales features, if it does."""
+    ranker = last_step(model)
+    if hasattr(ranker, "scale_"):
+        note(f"Features: {SCALE_NOTES[ranker.scale_]}.")
+    elif hasattr(model, "steps"):
+        from rankwise.rankers import ranker_name
+
+        scaler = (ranker_name(type(model[0])) or "").removesuffix("-scaler")
+        if scaler in SCALE_NOTES:
+            note(f"Features: {SCALE_NOTES[scaler]}.")
+
+
+def distinct_names(files: list[Path]) -> list[str]:
+    """The names of files, or their paths if names are not different."""
+    for names in ([f.stem for f in files], [f.name for f in files], [str(f) for f in files]):
+        if len(set(names)) == len(names):
+            return names
+    raise ParameterError("A file is given twice: compare different ones.")
+
+
+def read_names(path: Path | None) -> list[str] | None:
+    """Names of features, one per line; None without a file."""
+    if path is None:
+        return None
+    try:
+        names = path.read_text(encoding="utf-8-sig").rstrip().splitlines()
+    except UnicodeDecodeError as error:
+        number = error.object[: error.start].count(b"\n") + 1
+        raise DataError(f"{path}, line {number}: this is not UTF-8 text.") from None
+    for number, name in enumerate(names or [""], 1):
+        if not name.strip():
+            raise DataError(f"{path}, line {number} is empty: write one name per line.")
+    return [name.strip() for name in names]
+
+
+def read_scores(path: Path, n_rows: int, data_path: Path) -> Any:
+    """Read one number per line, one line per row of the data."""
+    import numpy as np
+
+    try:
+        with progress(f"Reading {path}"):
+            values = np.array(path.read_text(encoding="utf-8").splitlines(), dtype=np.float64)
+    except ValueError as error:
+        raise DataError(f"{path} must have one score per line: {error}.") from None
+    if len(values) != n_rows:
+        raise DataError(f"{path} has {len(values)} scores, but {data_path} has {n_rows} rows.")
+    return values

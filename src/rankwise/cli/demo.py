@@ -7,30 +7,24 @@ from typing import Annotated
 
 import typer
 
-from rankwise.cli.options import Force, option
-from rankwise.cli.output_files import check_writable
-from rankwise.cli.terminal import note, progress, say, show
+from rankwise.cli.options import Force, Seed, grouped
+from rankwise.cli.terminal import check_writable, note, progress, say, show
 
 FILES = ("report.html", "model.rankwise", "train.txt", "valid.txt", "test.txt")
 
 
+@grouped
 def demo(
-    out: Annotated[
-        Path,
-        typer.Option("--out", "-o", metavar="FOLDER", file_okay=False, help="Folder to write to."),
-    ] = Path("demo-output"),
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", file_okay=False)] = Path("demo-output"),
     force: Force = False,
-    seed: Annotated[
-        int,
-        option("N", "Another seed makes another problem of the same kind.", min=0),
-    ] = 2,
+    seed: Seed = 2,
 ) -> None:
     """Train, tune and evaluate a ranker on a generated problem; takes a few seconds.
 
     RankRLS learns from the pairs of 40 training queries, alpha is chosen on 60 validation
     queries, and 120 test queries show how well it does, next to plain regression (RLS) tuned in
-    the same way. Prints the comparison and writes to the folder (files that an earlier demo has
-    written there are replaced):
+    the same way. Prints the comparison and writes to the folder:
 
     \b
       report.html              the comparison with figures, in one file
@@ -42,6 +36,13 @@ def demo(
     Examples:
       rankwise demo
       rankwise demo --out /tmp/demo --seed 7
+
+    Parameters
+    ----------
+    out : FOLDER
+        Folder to write to.
+    seed : N
+        Another seed generates another problem of the same kind.
     """
     from rankwise.cli.demo_page import comparison, global_experiment, query_experiment, write_report
     from rankwise.data import write_letor
@@ -50,10 +51,8 @@ def demo(
 
     require_matplotlib()
     out.mkdir(parents=True, exist_ok=True)
-    page = out / "report.html"
-    last = page.read_text(encoding="utf-8", errors="replace") if page.is_file() else ""
     for name in FILES:
-        check_writable(out / name, force=force or _is_of_demo(out / name, last))
+        check_writable(out / name, force=force)
     with progress("Training, tuning and evaluating two rankers"):
         experiment = query_experiment(seed)
         real = global_experiment(seed)
@@ -61,26 +60,10 @@ def demo(
         model = save_model(experiment.rankers[0].ranker, out / "model.rankwise")
         for name, part in experiment.parts.items():
             write_letor(out / f"{name}.txt", part.X, part.y, part.qid)
-        report = write_report(experiment, real, page, [digest(out / name) for name in FILES[1:]])
+        report = write_report(experiment, real, out / "report.html")
     show(comparison(experiment))
     for tuned in experiment.rankers:
         say(f"{tuned.name}: alpha = {tuned.alpha:.4g}, chosen on the validation queries")
     print(f"\nreport  {report}\nmodel   {model}\ndata    {out}/train.txt, valid.txt, test.txt")
     note(f"\nOpen {report.resolve().as_uri()}")
     note(f"Next: rankwise evaluate {model} {out / 'test.txt'}", wrap=False)
-
-
-def digest(path: Path) -> str:
-    """A hash of a file, by which the next demo knows it again."""
-    from hashlib import sha256
-
-    return sha256(path.read_bytes()).hexdigest()
-
-
-def _is_of_demo(path: Path, page: str) -> bool:
-    """Whether a file is as the demo that wrote this page has left it."""
-    from rankwise.cli.demo_page import MADE_BY
-
-    if path.suffix == ".html":
-        return MADE_BY in page
-    return path.is_file() and digest(path) in page

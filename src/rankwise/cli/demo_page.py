@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import __version__
+from rankwise import RLS, RankRLS, __version__
 from rankwise.data import LetorData, load_dataset, make_ranking
-from rankwise.estimators.least_squares.rankrls import RLS, RankRLS
 from rankwise.metrics import (
     RankingEvaluation,
     disagreement_error,
@@ -35,7 +34,6 @@ from rankwise.report import (
 )
 
 ALPHAS = np.logspace(-1, 6, 29)
-POSITIONS = range(1, 21)
 N_QUERIES = {"train": 40, "valid": 60, "test": 120}
 
 
@@ -47,17 +45,17 @@ class TunedRanker:
     ----------
     errors : ndarray of shape (n_alphas,)
         Share of validation pairs in the wrong order, for every alpha.
+    scores : ndarray of shape (n_rows,)
+        Of the test rows.
     evaluation : RankingEvaluation
-        Of the chosen ranker on the test rows.
-    ndcg : ndarray of shape (n_queries, n_positions)
-        Of the chosen ranker on the test queries; empty where there are no queries.
+        On the test rows.
     """
 
     name: str
     ranker: Any
     errors: NDArray[np.float64]
+    scores: NDArray[np.float64]
     evaluation: RankingEvaluation
-    ndcg: NDArray[np.float64]
 
     @property
     def alpha(self) -> float:
@@ -66,46 +64,24 @@ class TunedRanker:
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """Rows for training, validation and test, the alphas tried, the rankers (RankRLS first)."""
+    """Rows for training, validation and test, and two rankers, RankRLS first."""
 
     parts: Mapping[str, LetorData]
-    alphas: NDArray[np.float64]
     rankers: tuple[TunedRanker, ...]
+
+    @classmethod
+    def of(cls, X: Any, y: Any, qid: Any, shares: Sequence[Any]) -> Experiment:
+        """Tune both rankers on the first two shares of rows, and test them on the third."""
+        parts = {
+            name: LetorData(X[rows], y[rows], None if qid is None else qid[rows])
+            for name, rows in zip(N_QUERIES, shares, strict=True)
+        }
+        rankers = {"RankRLS": RankRLS(), "RLS (plain regression)": RLS()}
+        return cls(parts, tuple(_tune(name, one, **parts) for name, one in rankers.items()))
 
     def n_queries(self, part: str) -> int:
         """How many queries a part has."""
         return len(np.unique(np.asarray(self.parts[part].qid)))
-
-
-def query_experiment(seed: int) -> Experiment:
-    """Rows graded from 0 to 4 in queries, some of which have better rows throughout than others."""
-    n_queries = sum(N_QUERIES.values())
-    problem = make_ranking(
-        n_queries, rows_per_query=(5, 30), n_features=200, informative=30, noise=0.8, n_levels=5,
-        grading="global", query_effect=0.65, random_state=seed,
-    )  # fmt: skip
-    X = np.round(problem.X, 3)  # short numbers make small files
-    ends = np.cumsum([0, *N_QUERIES.values()])
-    parts = {}
-    for name, start, stop in zip(N_QUERIES, ends[:-1], ends[1:], strict=True):
-        rows = (problem.qid >= start) & (problem.qid < stop)
-        parts[name] = LetorData(X[rows], problem.y[rows], problem.qid[rows] + 1)
-    return Experiment(parts, ALPHAS, _tuned_rankers(parts))
-
-
-def global_experiment(seed: int) -> Experiment:
-    """Real patients in one ranking, by the progress of their diabetes within a year."""
-    data = load_dataset("diabetes")
-    order = np.random.default_rng(seed).permutation(len(data.y))
-    X = np.asarray(data.X)
-    shares = dict(zip(N_QUERIES, np.split(order, [200, 300]), strict=True))
-    parts = {name: LetorData(X[rows], data.y[rows], None) for name, rows in shares.items()}
-    return Experiment(parts, ALPHAS, _tuned_rankers(parts))
-
-
-def _tuned_rankers(parts: Mapping[str, LetorData]) -> tuple[TunedRanker, ...]:
-    rankers = {"RankRLS": RankRLS(), "RLS (plain regression)": RLS()}
-    return tuple(_tune(name, ranker, **parts) for name, ranker in rankers.items())
 
 
 def _tune(
@@ -119,14 +95,25 @@ def _tune(
     chosen = path.estimator(int(np.argmin(errors)))
     scores = chosen.predict(test.X, qid=test.qid)
     evaluation = evaluate_ranking(test.y, scores, test.qid)
-    by_position = np.empty((0, 0))
-    if test.qid is not None:
-        by_position = ndcg(test.y, scores, test.qid, k=POSITIONS, per_query=True).values
-    return TunedRanker(name, chosen, np.array(errors), evaluation, by_position)
+    return TunedRanker(name, chosen, np.array(errors), scores, evaluation)
 
 
-MADE_BY = "Made by <code>rankwise demo</code>"  # how the page of a demo is recognized
-METRICS = ("NDCG@1", "NDCG@5", "NDCG@10", "NDCG", "disagreement", "Kendall tau_b")
+def query_experiment(seed: int) -> Experiment:
+    """Rows graded from 0 to 4 in queries, some of which have better rows throughout than others."""
+    problem = make_ranking(
+        sum(N_QUERIES.values()), rows_per_query=(5, 30), n_features=200, informative=30, noise=0.8,
+        n_levels=5, grading="global", query_effect=0.65, random_state=seed,
+    )  # fmt: skip
+    ends = np.searchsorted(problem.qid, np.cumsum(list(N_QUERIES.values()))[:-1])
+    X = np.round(problem.X, 3)  # short numbers make small files
+    return Experiment.of(X, problem.y, problem.qid + 1, np.split(np.arange(len(X)), ends))
+
+
+def global_experiment(seed: int) -> Experiment:
+    """Real patients in one ranking, by the progress of their diabetes within a year."""
+    data = load_dataset("diabetes")
+    order = np.random.default_rng(seed).permutation(len(data.y))
+    return Experiment.of(np.asarray(data.X), data.y, None, np.split(order, [200, 300]))
 
 
 def comparison(experiment: Experiment) -> Table:
@@ -134,16 +121,14 @@ def comparison(experiment: Experiment) -> Table:
     test = experiment.parts["test"]
     return comparison_table(
         {tuned.name: tuned.evaluation for tuned in experiment.rankers},
-        metrics=METRICS,
+        metrics=("NDCG@1", "NDCG@5", "NDCG@10", "NDCG", "disagreement", "Kendall tau_b"),
         title=f"{experiment.n_queries('test')} test queries, {len(test.y):,} rows",
         note="p: two-sided paired Wilcoxon signed-rank test over queries.",
     )
 
 
-def write_report(
-    experiment: Experiment, real: Experiment, path: Path, digests: Sequence[str]
-) -> Path:
-    """Write the page about both experiments; `digests` are those of the other files."""
+def write_report(experiment: Experiment, real: Experiment, path: Path) -> Path:
+    """Write the page about both experiments."""
     errors = [tuned.evaluation["disagreement"] for tuned in experiment.rankers]
     summary = (
         f"RankRLS learned to order the rows of {experiment.n_queries('train')} queries and was "
@@ -151,12 +136,12 @@ def write_report(
         f"pairs in the wrong order; plain regression, tuned in the same way, {errors[1]:.1%}."
     )
     sections = [
-        _results(experiment),
-        _problem(experiment),
-        _tuning(experiment),
-        _test(experiment),
-        _real(real),
-        _commands(path.parent),
+        Section("", [_results(experiment)]),
+        Section("The problem", _problem(experiment)),
+        Section("Choosing the regularization", _tuning(experiment)),
+        Section("On new queries", [comparison(experiment), *_test(experiment)]),
+        Section("Where there is only one query, nothing is lost", _real(real)),
+        Section("Next steps", _commands(path.parent)),
     ]
     page = Page(
         "Ranking instead of regression",
@@ -164,139 +149,128 @@ def write_report(
         sections,
         footer=f"Made by `rankwise demo`, rankwise {__version__}. The best value in each row is "
         "bold.",
-        remark=f"files of this demo: {' '.join(digests)}",
     )
     return page.write(path)
 
 
-def _results(experiment: Experiment) -> Section:
+def _results(experiment: Experiment) -> Facts:
     ours, plain = experiment.rankers
     test = paired_test(ours.evaluation, plain.evaluation, "NDCG@10")
-    facts = (
-        (f"{test.mean_a:.3f}", "NDCG@10 of RankRLS on new queries"),
-        (f"{test.mean_b:.3f}", "NDCG@10 of plain regression"),
-        (f"{test.wins} : {test.losses}", "queries won and lost by RankRLS"),
-        (f"{test.p_value:.2g}", "p-value of the difference, a paired Wilcoxon test"),
+    return Facts(
+        (
+            (f"{test.mean_a:.3f}", "NDCG@10 of RankRLS on new queries"),
+            (f"{test.mean_b:.3f}", "NDCG@10 of plain regression"),
+            (f"{test.wins} : {test.losses}", "queries won and lost by RankRLS"),
+            (f"{test.p_value:.2g}", "p-value of the difference, a paired Wilcoxon test"),
+        )
     )
-    return Section("", [Facts(facts)])
 
 
-def _problem(experiment: Experiment) -> Section:
+def _problem(experiment: Experiment) -> list[Text]:
     train, valid, test = experiment.parts.values()
     n_train, n_valid, n_test = map(experiment.n_queries, experiment.parts)
-    return Section(
-        "The problem",
-        [
-            Text(
-                f"The task is to order rows with {train.X.shape[1]} features and grades from 0 to "
-                f"4 within their queries. {len(train.y):,} rows of {n_train} queries are for "
-                f"training, {len(valid.y):,} of {n_valid} for choosing the regularization, "
-                f"{len(test.y):,} of {n_test} for the test."
-            ),
-            Text(
-                "The data are generated, with a property that is common in practice: queries "
-                "differ. For some of them nearly every row is good, for others hardly any, for "
-                "reasons unrelated to the order within a query. Regression fits these differences "
-                "and is misled by them. RankRLS compares only rows of the same query, and costs "
-                "no more than regression."
-            ),
-        ],
-    )
+    return [
+        Text(
+            f"The task is to order rows with {train.X.shape[1]} features and grades from 0 to 4 "
+            f"within their queries. {len(train.y):,} rows of {n_train} queries are for training, "
+            f"{len(valid.y):,} of {n_valid} for choosing the regularization, {len(test.y):,} of "
+            f"{n_test} for the test."
+        ),
+        Text(
+            "The data are generated, with a property that is common in practice: queries differ. "
+            "For some of them nearly every row is good, for others hardly any, for reasons "
+            "unrelated to the order within a query. Regression fits these differences and is "
+            "misled by them. RankRLS compares only rows of the same query, and costs no more than "
+            "regression."
+        ),
+    ]
 
 
-def _tuning(experiment: Experiment) -> Section:
+def _tuning(experiment: Experiment) -> list[Text | Figure]:
     curves = {tuned.name: tuned.errors for tuned in experiment.rankers}
-    figure = plot_alpha_path(experiment.alphas, curves, ylabel="pairs in wrong order")
+    axes = plot_alpha_path(ALPHAS, curves, ylabel="pairs in wrong order")
     best = "; ".join(
         f"{tuned.name} is best at α = {tuned.alpha:.4g}, with {tuned.errors.min():.1%}"
         for tuned in experiment.rankers
     )
-    return Section(
-        "Choosing the regularization",
-        [
-            Text(
-                f"All {len(experiment.alphas)} values of α share one factorization and take little "
-                "longer than one. The score of each is the share of pairs of the validation "
-                "queries that it puts in the wrong order."
-            ),
-            Figure(
-                figure_svg(figure.figure),
-                alt=f"Disagreement error against alpha on the validation queries. {best}.",
-                caption="Disagreement error on the validation queries. Dotted lines mark the "
-                "chosen values.",
-            ),
-        ],
+    return [
+        Text(
+            f"All {len(ALPHAS)} values of α share one factorization and take little longer than "
+            "one. The score of each is the share of pairs of the validation queries that it puts "
+            "in the wrong order."
+        ),
+        Figure(
+            figure_svg(axes.figure),
+            f"Disagreement error against alpha on the validation queries. {best}.",
+            "Disagreement error on the validation queries. Dotted lines mark the chosen values.",
+        ),
+    ]
+
+
+def _test(experiment: Experiment) -> list[Figure]:
+    test = experiment.parts["test"]
+    values = {
+        tuned.name: ndcg(test.y, tuned.scores, test.qid, k=range(1, 21), per_query=True).values
+        for tuned in experiment.rankers
+    }
+    (ours, plain), (first, second) = values.values(), values
+    gaps = ours[:, 9] - plain[:, 9]
+    means = {name: found.mean(axis=0) for name, found in values.items()}
+    ends = "; ".join(
+        f"{name}: {mean[0]:.3f} at 1, {mean[9]:.3f} at 10, {mean[-1]:.3f} at 20"
+        for name, mean in means.items()
     )
+    return [
+        Figure(
+            figure_svg(plot_ndcg_curve(values).figure),
+            f"NDCG by position on the test queries. {ends}.",
+            "NDCG down the ranking, mean over the test queries with a band of 95 % confidence.",
+        ),
+        Figure(
+            figure_svg(plot_query_differences(gaps, names=(first, second)).figure),
+            f"Difference in NDCG@10 for each test query: RankRLS is better on "
+            f"{int((gaps > 0).sum())} and plain regression on {int((gaps < 0).sum())}.",
+            "The same comparison query by query, as in the paired test.",
+        ),
+    ]
 
 
-def _test(experiment: Experiment) -> Section:
-    ours, plain = experiment.rankers
-    by_position = plot_ndcg_curve({tuned.name: tuned.ndcg for tuned in experiment.rankers})
-    gaps = ours.ndcg[:, 9] - plain.ndcg[:, 9]
-    by_query = plot_query_differences(gaps, names=(ours.name, plain.name))
-    means = [(t.name, t.ndcg.mean(axis=0)) for t in experiment.rankers]
-    ends = "; ".join(f"{n}: {m[0]:.3f} at 1, {m[9]:.3f} at 10, {m[-1]:.3f} at 20" for n, m in means)
-    return Section(
-        "On new queries",
-        [
-            comparison(experiment),
-            Figure(
-                figure_svg(by_position.figure),
-                alt=f"NDCG by position on the test queries. {ends}.",
-                caption="NDCG down the ranking, mean over the test queries with a band of 95 % "
-                "confidence.",
-            ),
-            Figure(
-                figure_svg(by_query.figure),
-                alt=f"Difference in NDCG@10 for each test query: RankRLS is better on "
-                f"{int((gaps > 0).sum())} and plain regression on {int((gaps < 0).sum())}.",
-                caption="The same comparison query by query, as in the paired test.",
-            ),
-        ],
-    )
-
-
-def _real(experiment: Experiment) -> Section:
+def _real(experiment: Experiment) -> list[Text | Table]:
     metrics = "disagreement", "Kendall tau_b"
-    columns = Column("ranker"), Column("α", ".4g"), *map(Column, metrics)
     rows = tuple(
         (tuned.name, tuned.alpha, *(tuned.evaluation[metric] for metric in metrics))
         for tuned in experiment.rankers
     )
-    test = experiment.parts["test"]
-    return Section(
-        "Where there is only one query, nothing is lost",
-        [
-            Text(
-                "With one global ranking, comparing all pairs is regression with a free intercept. "
-                'With `weighting="rows"`, which divides the weight of a pair by the number of '
-                "rows, even α means the same. Real data show it: patients ranked by the progress "
-                f"of their diabetes within a year, tested on {len(test.y)} of them."
-            ),
-            Table(columns, rows),
-        ],
-    )
+    return [
+        Text(
+            "With one global ranking, comparing all pairs is regression with a free intercept. "
+            'With `weighting="rows"`, which divides the weight of a pair by the number of rows, '
+            "even α means the same. Real data show it: patients ranked by the progress of their "
+            f"diabetes within a year, tested on {len(experiment.parts['test'].y)} of them."
+        ),
+        Table((Column("ranker"), Column("α", ".4g"), *map(Column, metrics)), rows),
+    ]
 
 
-def _commands(folder: Path) -> Section:
-    return Section(
-        "Next steps",
-        [
-            Text("The model and the data are in the folder of this page. On the command line:"),
-            Code(
-                f"cd {shlex.quote(str(folder))}\n"
-                "rankwise info train.txt\n"
-                "rankwise fit train.txt --valid valid.txt --out mine.rankwise\n"
-                "rankwise evaluate mine.rankwise test.txt"
-            ),
-            Text("In Python:"),
-            Code(
-                "from rankwise import load_model\n"
-                "from rankwise.data import read_letor\n"
-                "from rankwise.metrics import evaluate_ranking\n\n"
-                'ranker = load_model("model.rankwise")\n'
-                'test = read_letor("test.txt")\n'
-                "print(evaluate_ranking(test.y, ranker.predict(test.X), test.qid))"
-            ),
-        ],
-    )
+SHELL = """\
+cd {folder}
+rankwise info train.txt
+rankwise fit train.txt --valid valid.txt --out mine.rankwise
+rankwise evaluate mine.rankwise test.txt"""
+PYTHON = """\
+from rankwise import load_model
+from rankwise.data import read_letor
+from rankwise.metrics import evaluate_ranking
+
+ranker = load_model("model.rankwise")
+test = read_letor("test.txt")
+print(evaluate_ranking(test.y, ranker.predict(test.X), test.qid))"""
+
+
+def _commands(folder: Path) -> list[Text | Code]:
+    return [
+        Text("The model and the data are in the folder of this page. On the command line:"),
+        Code(SHELL.format(folder=shlex.quote(str(folder)))),
+        Text("In Python:"),
+        Code(PYTHON),
+    ]

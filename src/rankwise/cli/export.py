@@ -2,43 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any
+from inspect import signature
+from typing import Annotated, Any, Literal
 
 import typer
 
-from rankwise.cli.data_options import ColumnOptions, FillOption
-from rankwise.cli.input_files import read_model, read_names
-from rankwise.cli.options import (
-    FeatureNames,
-    Force,
-    ModelFile,
-    grouped,
-    input_option,
-    option,
-    refuse,
-)
-from rankwise.cli.output_files import check_writable
-from rankwise.cli.terminal import note, progress
+from rankwise.cli.data_options import ColumnOptions, read_model, read_names
+from rankwise.cli.options import Force, InputFile, ModelFile, Out, grouped, refuse
+from rankwise.cli.terminal import check_writable, note, progress
 
-
-@dataclass(frozen=True)
-class Target:
-    """Where a model can go: the suffix of its file, and the options that it takes."""
-
-    suffix: str
-    options: tuple[str, ...] = ()
-
-
-ENGINE = ("name", "normalizers", "positive", "complete")
-TARGETS = {
-    "elasticsearch": Target(".elasticsearch.json", ENGINE),
-    "opensearch": Target(".opensearch.json", ENGINE),
-    "solr": Target(".solr.json", (*ENGINE, "store")),
-    "vespa": Target(".vespa.txt"),
-    "onnx": Target(".onnx", ("precision",)),
-    "json": Target(".json"),
+SUFFIXES = {
+    "elasticsearch": ".elasticsearch.json",
+    "opensearch": ".opensearch.json",
+    "solr": ".solr.json",
+    "vespa": ".vespa.txt",
+    "onnx": ".onnx",
+    "json": ".json",
 }
 
 
@@ -46,80 +25,17 @@ TARGETS = {
 def export(
     *,
     model: ModelFile,
-    to: Annotated[
-        str,
-        option(
-            "TARGET",
-            f"{', '.join(list(TARGETS)[:-1])} or json (names and weights, for your own program).",
-            autocompletion=lambda: list(TARGETS),
-        ),
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="Where to write; the check goes to FILE.check.json.",
-            show_default="MODEL with the suffix of the target",
-        ),
-    ] = None,
-    features: FeatureNames = None,
-    rows: Annotated[
-        Path | None,
-        input_option(
-            "DATA",
-            "Rows to check the export on: a LETOR file or a table.",
-            "drawn from the range of the training rows",
-        ),
-    ] = None,
-    fill: FillOption = None,
-    distil: Annotated[
-        bool,
-        typer.Option(
-            "--distil",
-            help="Export a linear ranker that is fitted to the scores of the model on --rows; "
-            "prints what that costs on held-out queries.",
-        ),
-    ] = False,
-    float64: Annotated[
-        bool | None,
-        typer.Option(
-            "--float64/--float32",
-            help="ONNX: the type of the input and of the scores.",
-            show_default="float32 where it can tell the rows apart",
-        ),
-    ] = None,
-    name: Annotated[
-        str | None, option("NAME", "Search engines: name of the model.", "rankwise")
-    ] = None,
-    store: Annotated[
-        str | None, option("NAME", "Solr: the feature store.", "the default one")
-    ] = None,
-    normalizers: Annotated[
-        bool,
-        typer.Option(
-            "--normalizers",
-            help="Search engines: leave the scaling of features to the normalizers of the engine.",
-        ),
-    ] = False,
-    positive: Annotated[
-        bool | None,
-        typer.Option(
-            "--positive/--no-positive",
-            help="Search engines: shift features such that scores are at least 0 within the range "
-            "of the rows.",
-            show_default="where negative scores are not allowed and the range is known",
-        ),
-    ] = None,
-    complete: Annotated[
-        bool,
-        typer.Option(
-            "--complete",
-            help="Search engines: every row has every feature, so that the model's filling in of "
-            "missing values does not matter.",
-        ),
-    ] = False,
+    to: Literal["elasticsearch", "opensearch", "solr", "vespa", "onnx", "json"],
+    out: Out = None,
+    features: InputFile = None,
+    rows: InputFile = None,
+    distil: bool = False,
+    float64: Annotated[bool | None, typer.Option("--float64/--float32")] = None,
+    name: str | None = None,
+    store: str | None = None,
+    normalizers: bool = False,
+    positive: bool | None = None,
+    complete: bool = False,
     force: Force = False,
     table: ColumnOptions,
 ) -> None:
@@ -130,13 +46,14 @@ def export(
     with the reason and what works instead.
 
     Every export is checked: rows are scored by the model and by the exported form, with
-    onnxruntime or by the published rules of the engine. FILE.check.json has the largest difference
-    and the number of pairs that lose their order. An export that does not pass is not written.
-    Without --rows, the model knows at most the range of its training rows: give rows of your own.
+    onnxruntime or by the published rules of the engine. FILE.check.json contains the largest
+    difference and the number of pairs that lose their order. An export that does not pass is not
+    written. Without --rows, rows are drawn from the range of the training rows: your own rows make
+    a better check.
 
     Models that scale features within queries (--scale query-minmax, the default of fit for data
     with queries) are not linear: fit with --scale standard for a search engine. As an ONNX graph,
-    they take all rows of one query in one call: a query that is split gets other scores.
+    they take all rows of one query in one call: splitting a query changes its scores.
 
     \b
     Examples:
@@ -144,11 +61,36 @@ def export(
       rankwise export model.rankwise --to elasticsearch --features names.txt --rows test.txt
       rankwise export model.rankwise --to solr --out model.json
       rankwise export rbf.rankwise --to solr --distil --rows train.txt
+
+    Parameters
+    ----------
+    to : TARGET
+        elasticsearch, opensearch, solr, vespa, onnx or json (names and weights, for your own
+        program).
+    out : FILE, default=MODEL with the suffix of the target
+        Where to write. The check goes to FILE.check.json.
+    features : FILE, default=names in the model, or f1, f2, ...
+        Names of the features, one per line.
+    rows : DATA, default=drawn from the range of the training rows
+        Rows to check the export on: a LETOR file or a table.
+    distil : FLAG
+        Export a linear ranker that is fitted to the scores of the model on --rows; prints what that
+        costs on held-out queries.
+    float64 : FLAG, default=float32 where it can tell the rows apart
+        ONNX: the type of the input and of the scores.
+    name : NAME, default=rankwise
+        Search engines: name of the model.
+    store : NAME, default=the default one
+        Solr: the feature store.
+    normalizers : FLAG
+        Search engines: leave the scaling of features to the normalizers of the engine.
+    positive : FLAG, default=where negative scores are not allowed and the range is known
+        Search engines: shift features such that scores are at least 0 within the range of the rows.
+    complete : FLAG
+        Search engines: no row lacks a feature, so missing values need not be filled in.
     """
     import rankwise.export as exports
 
-    if to not in TARGETS:
-        refuse("to", f"Choose from {', '.join(TARGETS)}: got {to}.")
     options = _options(
         to,
         precision={True: "float64", False: "float32", None: None}[float64],
@@ -161,22 +103,23 @@ def export(
     if distil and rows is None:
         refuse("distil", "A linear ranker is fitted to the scores of rows: give --rows as well.")
     if rows is None:
-        table.refuse_without_rows(fill)
-    out = model.with_suffix(TARGETS[to].suffix) if out is None else out
+        table.refuse_without_rows()
+    out = model.with_suffix(SUFFIXES[to]) if out is None else out
     check_writable(out, model, features, rows, force=force)
     check_writable(exports.check_path(out), model, features, rows, force=force)
     file = read_model(model)
-    names = None if features is None else read_names(features)
     data = None
     if rows is not None:
-        data = table.read_for(file, model, rows, fill, None, needs_label=distil)
+        data = table.read_for(file, model, rows, needs_label=distil)
     exported, remarks = file.model, []
     if distil and data is not None:
         exported, remark = _distilled(file.model, data)
         remarks.append(remark)
-    given: dict[str, Any] = {} if data is None else {"rows": data.X, "qid": data.qid}
+    given: dict[str, Any] = {"features": read_names(features)}
+    if data is not None:
+        given |= {"rows": data.X, "qid": data.qid}
     with progress(f"Exporting to {to}"):
-        made = getattr(exports, f"to_{to}")(exported, features=names, **given, **options)
+        made = getattr(exports, f"to_{to}")(exported, **given, **options)
     made = made.with_notes(*remarks)
     made.write(out)
     note(str(made.check))
@@ -187,12 +130,15 @@ def export(
 
 def _options(to: str, **given: Any) -> dict[str, Any]:
     """The options that are given, if the target takes them."""
-    named = {"precision": given["precision"] or ""}
-    for option_name, value in given.items():
-        if value is not None and option_name not in TARGETS[to].options:
-            having = ", ".join(t for t, it in TARGETS.items() if option_name in it.options)
-            refuse(named.get(option_name, option_name), f"This is for {having}: got {to}.")
-    return {key: value for key, value in given.items() if value is not None}
+    import rankwise.export as exports
+
+    takes = {target: signature(getattr(exports, f"to_{target}")).parameters for target in SUFFIXES}
+    options = {name: value for name, value in given.items() if value is not None}
+    for name, value in options.items():
+        if name not in takes[to]:
+            having = ", ".join(target for target, names in takes.items() if name in names)
+            refuse(value if name == "precision" else name, f"This is for {having}: got {to}.")
+    return options
 
 
 def _distilled(model: Any, data: Any) -> tuple[Any, str]:

@@ -1,13 +1,32 @@
-"""rankwise fit: from a LETOR file to a model file."""
+"""rankwise fit: from a file to a model file.
+
+The rows of the file are in memory, or read block by block, or on workers. The classes for these
+share `n_rows`, `n_features`, `feature_names`, `has_queries`, `preparation`, and `fit(ranker,
+alphas=None)`, which returns the fitted ranker, or a path of rankers with each alpha.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
+from logging import CRITICAL, getLogger
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rankwise.cli.data_options import DataOptions, needed
-from rankwise.cli.input_files import in_one_line, note_scaling
+import typer
+
+from rankwise.cli.data_options import (
+    MOST_NUMBERED,
+    DataOptions,
+    Preparation,
+    explaining_width,
+    in_one_line,
+    note_ids,
+    note_scaling,
+    split_names,
+)
 from rankwise.cli.options import (
     Force,
     ModelOut,
@@ -15,142 +34,140 @@ from rankwise.cli.options import (
     SelectionOptions,
     TrainingFile,
     grouped,
-    input_option,
-    option,
-    parse_alpha,
     refuse,
 )
-from rankwise.cli.output_files import check_writable
-from rankwise.cli.terminal import note, progress, show
-from rankwise.cli.training_rows import InMemory, connected, open_rows
+from rankwise.cli.terminal import check_writable, note, progress, show
+from rankwise.errors import DataError, MissingExtraError
 from rankwise.metric_names import metric_label
-from rankwise.routing import last_step
+from rankwise.routing import last_step, predict_with_queries
 from rankwise.tables import plural
 
 if TYPE_CHECKING:
-    from rankwise.data import LetorData
+    from rankwise.data import LetorData, TableData
 
-
-worker_option = partial(option, rich_help_panel="Workers")
+MOST_WORKERS = 1000
 
 
 @grouped
 def fit(
     *,
     train: TrainingFile,
-    out: ModelOut = None,
+    out: ModelOut,
     force: Force = False,
-    alpha: Annotated[
-        str | None,
-        option(
-            "A",
-            "Regularization strength: a number, or auto to choose it; for ranksvm, a number.",
-            "auto; 1 for ranksvm, 0 for kpcrank and kpcr",
-        ),
-    ] = None,
-    valid: Annotated[Path | None, input_option("FILE", "File to choose alpha on.")] = None,
-    unlabelled: Annotated[
+    options: RankerOptions,
+    valid: Annotated[
         Path | None,
-        input_option(
-            "FILE", "More rows for transductive-rankrls; their labels, if any, are not used."
-        ),
+        typer.Option(exists=True, dir_okay=False, rich_help_panel="Choosing alpha"),
     ] = None,
     selection: SelectionOptions,
-    options: RankerOptions,
+    unlabelled: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, rich_help_panel="Data")
+    ] = None,
     data: DataOptions,
     workers: Annotated[
-        int | None,
-        worker_option("N", "Read TRAIN in N processes on this machine.", min=1, max=1000),
-    ] = None,
-    cluster: Annotated[
-        str | None,
-        worker_option(
-            "ADDRESS",
-            "Read TRAIN on the workers of a Dask scheduler, as in tcp://10.0.0.1:8786; they "
-            "must have access to the file.",
-        ),
+        str | None, typer.Option("--workers", "--cluster", rich_help_panel="Data")
     ] = None,
 ) -> None:
     """Fit a ranker to a LETOR file or a table and write it to a model file.
 
-    Without --alpha and --valid, alpha is chosen by held-out queries of TRAIN (or pairs, in a file
-    without queries), except that of ranksvm, which is 1. kpcrank and kpcr choose their number of
-    components instead, and a ridge with it if --alpha is auto. With --valid, one ranker is fitted
-    for each value of --alphas (together they cost little more than one), each ranks the queries of
-    the validation file, and the best is kept. A table shows how each did.
+    \b
+    Examples:
+      rankwise fit train.txt --out model.rankwise
+      rankwise fit train.csv --query search_id --label clicks -o model.rankwise
+      rankwise fit train.txt --alpha 10 --out model.rankwise
+      rankwise fit train.txt --valid valid.txt --metric MAP -o model.rankwise
+      rankwise fit train.txt --kernel rbf --valid valid.txt --alpha 1e-3:1e3:13 \\
+          --out model.rankwise
+      rankwise fit big.txt --model sparse-rankrls --set n_landmarks=500 -o model.rankwise
+      rankwise fit big.txt --workers 4 -o model.rankwise
+      rankwise fit train.txt --model transductive-rankrls --unlabelled more.txt \\
+          -o model.rankwise
+      rankwise fit train.txt --model ranksvm --kernel rbf --set loss=hinge -o model.rankwise
+      rankwise fit train.parquet --features 'price,stars_*' --impute median \\
+          -o model.rankwise
 
-    Models named sparse-... never hold TRAIN in memory. They read the file block by block, so it
-    may be larger than memory, but the rows of each query must be adjacent. (A file without query
-    ids, or with hashed features, is read at once.) More landmarks make better models; the cost
-    grows with the square of their number.
+    Without --alpha and --valid, alpha is chosen by held-out queries of TRAIN, or by held-out pairs
+    if the file has no queries. With --valid, a ranker is fitted for each value of alpha, which
+    takes little longer than one fit, and the best one on the queries of the validation file is
+    kept. A table shows all of them. Two kinds of models differ: alpha of ranksvm is 1 unless it is
+    given, and kpcrank and kpcr choose their number of components instead.
 
-    Feature numbers beyond 2^20 are taken for hashes: the model keeps those that occur in TRAIN, and
-    ignores others in new files.
+    Models named sparse-... read TRAIN block by block, so it may be larger than memory. The rows of
+    each query must be adjacent. More landmarks make better models, and their cost grows with the
+    square of their number.
 
-    The rows of a query have the same qid. If TRAIN has none, the group sizes in TRAIN.query or
-    TRAIN.group beside it are read, one per line, as LightGBM and XGBoost do. If there is no such
-    file either, --one-ranking compares all rows with each other.
+    A table is a CSV, TSV, Parquet, Arrow or JSON lines file, recognised by its suffix. Columns of
+    query ids and labels are found by their names, or named by --query and --label. All other
+    columns are features. 'rankwise info TRAIN' shows how each column is understood.
 
-    TRAIN may be a table: CSV, TSV, Parquet, Arrow or JSON lines, by its suffix. Columns of query
-    ids and labels are found by their names, or named by --query and --label; all others are
-    features. --dry-run prints how each column is understood. The model remembers the names.
+    In a LETOR file, the rows of a query have the same qid. If there is none, group sizes are read
+    from TRAIN.query or TRAIN.group, one per line, as LightGBM and XGBoost do. If there is no such
+    file either, --one-ranking compares all rows with each other. Feature numbers beyond 2^20 are
+    taken for hashes: the model keeps the features that occur in TRAIN and ignores others in new
+    files.
 
-    With --workers or --cluster, many processes read parts of the file, and the queries may be in
-    any order. This works for linear models and for models named sparse-....
+    With --workers, many processes read parts of a LETOR file, and the queries may be in any order.
+    This works for linear models and for models named sparse-....
 
     transductive-rankrls prefers functions that are smooth on a graph of the rows of TRAIN and of
     --unlabelled. Equal query ids in the two files are the same query.
 
-    Features are scaled within each query (see --scale). The model file remembers it: predict and
-    evaluate scale their data in the same way. Model files contain no pickle: reading one runs no
-    code from it.
+    The model file stores how features are scaled: predict and evaluate scale new rows in the same
+    way. It contains no pickle, so reading it runs no code.
 
-    \b
-    Examples:
-      rankwise fit train.txt --out model.rankwise
-      rankwise fit train.txt --alpha 10 --out model.rankwise
-      rankwise fit train.txt --scale query-ranks --valid valid.txt --metric MAP -o m.rankwise
-      rankwise fit train.txt --kernel rbf --valid valid.txt \\
-          --alphas 1e-3:1e3:13 --out model.rankwise
-      rankwise fit big.txt --model sparse-rankrls --landmarks 1000 -o m.rankwise
-      rankwise fit train.txt --model transductive-rankrls --unlabelled more.txt -o m.rankwise
-      rankwise fit train.txt --model boosted -o m.rankwise
-      rankwise fit train.txt --model ranksvm --valid valid.txt -o m.rankwise
-      rankwise fit train.txt --model ranksvm --kernel rbf --loss hinge -o m.rankwise
-      rankwise fit train.txt --model kpcrank --alpha auto -o m.rankwise
-      rankwise fit big.txt --workers 4 -o m.rankwise
-      rankwise fit train.csv --query search_id --label clicks -o m.rankwise
-      rankwise fit train.parquet --features 'price,stars_*' --impute median -o m.rankwise
+    For lists of landmarks, kernel functions, weights of rows and comparisons, use Python.
+
+    Parameters
+    ----------
+    valid : FILE
+        File to choose alpha on.
+    unlabelled : FILE
+        More rows for transductive-rankrls. Their labels, if any, are not used.
+    workers : N
+        Read TRAIN in N processes on this machine, or on the workers of the Dask scheduler at an
+        address, as in tcp://10.0.0.1:8786. They must be able to read the file.
     """
     from rankwise.persistence import save_model
 
-    if data.shows_columns(train):
-        return
-    out = needed(out, "fit")
-    _check_selection(alpha, valid, selection)
-    options.check_alpha(*_given(alpha=alpha, valid=valid))
+    alpha = selection.alphas
+    given = {"alpha": alpha, "valid": valid}
+    options.check_alpha(*(name for name, value in given.items() if value is not None))
+    for name in ("metric", "relevant"):
+        if valid is None and getattr(selection, name) is not None:
+            refuse(name, "This chooses alpha on a validation file: give --valid as well.")
     ranker = options.single()
-    if unlabelled is not None and options.model != "transductive-rankrls":
+    if unlabelled is not None and not getattr(ranker, "takes_unlabelled", False):
         refuse("unlabelled", f"This is for the model transductive-rankrls: got {options.model}.")
-    grid = selection.grid
-    selection.metric_function()  # raises an error where the options do not fit together
+    if valid is not None:
+        selection.metric_function()  # raises an error where the options do not fit together
+        grid = selection.grid
+    elif alpha is not None:
+        last_step(ranker).set_params(alpha=_parsed(alpha, last_step(ranker)))
     check_writable(out, train, valid, unlabelled, force=force)
-    if alpha is not None:
-        last_step(ranker).set_params(alpha=_parsed(alpha, options.model))
-    _check_workers(ranker, workers, cluster, data)
-    with connected(workers, cluster) as client:
+    if workers is not None:
+        from rankwise.distributed._cluster_fit import check_summable
+
+        if data.fill is not None:
+            refuse("fill", "Workers do not read NULL: replace it in the file first.")
+        check_summable(ranker)
+    with connected(workers) as client:
         rows = open_rows(train, data, ranker, client)
+        read_like = partial(
+            data.read_like,
+            preparation=rows.preparation,
+            names=rows.feature_names,
+            n_features=rows.n_features,
+            whose=train,
+        )
         if unlabelled is not None:
             assert isinstance(rows, InMemory)  # other forms are refused for this model
-            rows.add_unlabelled(unlabelled)
+            rows.add_unlabelled(read_like(unlabelled, needs_label=False), unlabelled)
         ranker = options.settle_scale(ranker, has_queries=rows.has_queries)
         if valid is None:
             ranker = rows.fit(ranker)
         else:
-            held_out = data.read_like(
-                valid, rows.preparation, rows.feature_names, rows.n_features, train
-            )
-            ranker = _best(rows.path(ranker, grid), held_out, selection.for_rows(held_out))
+            held_out = read_like(valid)
+            ranker = _best(rows.fit(ranker, grid), held_out, selection.for_rows(held_out))
     save_model(rows.preparation.around(ranker), out)
     note_scaling(ranker)
     if hasattr(ranker, "alpha_curve_"):
@@ -164,16 +181,20 @@ def fit(
     note(f"Wrote {out}: {in_one_line(ranker)} fitted to {shape}.")
 
 
-def _parsed(alpha: str, model: str) -> float | str:
-    """The value of --alpha, which must be a number for ranksvm."""
-    if model == "ranksvm" and alpha == "auto":
+def _parsed(text: str, ranker: Any) -> float | str:
+    """The value of --alpha without a validation file."""
+    from rankwise.parameters import parse_parameter
+
+    rule = ranker.parameters["alpha"]
+    several = "," in text or ":" in text
+    if several or (text == "auto" and not rule.allows("auto")):
         refuse(
             "alpha",
-            "ranksvm does not choose alpha itself: give a number, or leave --alpha out and choose "
-            "it on a validation file, with --valid FILE, or by cross-validation, with 'rankwise "
-            "tune'.",
+            "Give a number, or choose alpha on a validation file, with --valid FILE, or by "
+            "cross-validation, with 'rankwise tune'.",
         )
-    return parse_alpha(alpha)
+    value: float | str = parse_parameter("alpha", text, rule)
+    return value if isinstance(value, str) else float(value)
 
 
 def _chosen(ranker: Any) -> str:
@@ -201,41 +222,6 @@ def _chosen_components(ranker: Any) -> str:
     return f"Chose {' and '.join(chosen)} by held-out errors{error}."
 
 
-def _given(**options: Any) -> list[str]:
-    """The names of options that are given."""
-    return [name for name, value in options.items() if value is not None]
-
-
-def _check_selection(alpha: str | None, valid: Path | None, selection: SelectionOptions) -> None:
-    """Refuse options that would have no effect."""
-    if valid is not None and alpha is not None:
-        refuse("alpha", "With --valid, alpha is chosen from --alphas: leave --alpha out.")
-    unused = _given(**vars(selection))
-    if valid is None and unused:
-        refuse(
-            unused[0],
-            "This is for choosing alpha, which needs a validation file: give --valid as well.",
-        )
-
-
-def _check_workers(
-    ranker: Any, workers: int | None, cluster: str | None, data: DataOptions
-) -> None:
-    """Refuse what workers cannot do."""
-    if workers is None and cluster is None:
-        return
-    if workers is not None and cluster is not None:
-        refuse(
-            "workers",
-            "The workers are those of this machine or those of a cluster: leave one option out.",
-        )
-    if data.fill is not None:
-        refuse("fill", "Workers do not read NULL: replace it in the file first.")
-    from rankwise.distributed._cluster_fit import check_summable
-
-    check_summable(ranker)
-
-
 def _best(path: Any, valid: LetorData, selection: SelectionOptions) -> Any:
     """The ranker with the best alpha on the validation rows; prints a table of all alphas."""
     import numpy as np
@@ -257,3 +243,262 @@ def _best(path: Any, valid: LetorData, selection: SelectionOptions) -> Any:
     if hint:
         note(hint)
     return path.estimator(best)
+
+
+class InMemory:
+    """The rows of a file that is read whole."""
+
+    def __init__(self, path: Path, options: DataOptions, ranker: Any) -> None:
+        self._data, self.preparation = options.read_training(path, ranker)
+        roles = getattr(self._data, "roles", None)
+        self.feature_names = None if roles is None else roles.features
+        self.n_rows, self.n_features = self._data.X.shape
+        self.has_queries = self._data.qid is not None
+
+    def add_unlabelled(self, more: Any, path: Path) -> None:
+        """Add the rows of another file, whose labels are not used."""
+        if (more.qid is None) != (self._data.qid is None):
+            raise DataError(f"{path} and the training file must both have query ids, or neither.")
+        self._data = _with_unlabelled(self._data, more)
+        self.n_rows = self._data.X.shape[0]
+
+    def fit(self, ranker: Any, alphas: Sequence[float] | None = None) -> Any:
+        from sklearn.base import clone
+
+        from rankwise.model_selection.rows import fit_with_queries
+
+        data = self._data
+        if alphas is None:
+            with progress(f"Fitting to {self.n_rows:,} rows"):
+                fit_with_queries(ranker, data.X, data.y, data.qid)
+            return ranker
+        with progress(f"Fitting {len(alphas)} values of alpha to {self.n_rows:,} rows") as report:
+            if hasattr(ranker, "path"):
+                return ranker.path(data.X, data.y, alphas, qid=data.qid)
+            rankers = []
+            for done, alpha in enumerate(alphas):
+                report(done, len(alphas), f"alpha {alpha:.3g}")
+                rankers.append(clone(ranker))
+                last_step(rankers[-1]).set_params(alpha=alpha)
+                fit_with_queries(rankers[-1], data.X, data.y, data.qid)
+        return _Refits(rankers)
+
+
+def _with_unlabelled(data: Any, more: Any) -> Any:
+    """Rows, and others whose labels are NaN. Equal query ids are the same query."""
+    import numpy as np
+    import scipy.sparse as sp
+
+    parts = data.X, more.X
+    if hasattr(data.X, "columns"):
+        import pandas as pd
+
+        X = pd.concat(parts, ignore_index=True)
+    else:
+        X = sp.vstack(parts, format="csr") if any(map(sp.issparse, parts)) else np.vstack(parts)
+    ids = None
+    if data.qid is not None:
+        numbers = all(one.qid.dtype.kind in "iu" for one in (data, more))
+        ids = np.concatenate(
+            [one.qid if numbers else one.qid.astype(str).astype(object) for one in (data, more)]
+        )
+    y = np.concatenate([data.y, np.full(more.X.shape[0], np.nan)])
+    return replace(data, X=X, y=y, qid=ids)
+
+
+@dataclass(frozen=True)
+class _Refits:
+    """A ranker that was fitted again with each alpha; predicts like a `RegularizationPath`."""
+
+    rankers: list[Any]
+
+    def predict(self, X: Any, *, qid: Any = None) -> Any:
+        return [predict_with_queries(ranker, X, qid) for ranker in self.rankers]
+
+    def estimator(self, i: int) -> Any:
+        return self.rankers[i]
+
+
+class Streamed:
+    """The rows of a file in blocks of whole queries, read as often as needed."""
+
+    def __init__(self, path: Path, options: DataOptions) -> None:
+        from rankwise.data import LetorBlocks, TableBlocks
+
+        self._path = path
+        self._report: Callable[..., None]
+        self.preparation, self.feature_names = Preparation(), None
+        shown: Any = {"progress": lambda done, total: self._report(done, total)}
+        is_table, width = options.is_table(path), None
+        if is_table:
+            file = options.table_file(path)
+            self._blocks: Any = TableBlocks(
+                path,
+                qid=options.query,
+                label=options.label,
+                features=split_names(options.features),
+                ignore=split_names(options.ignore) or [],
+                format=file.format,
+                separator=None if options.separator is None else file.separator,
+                decimal=options.decimal,
+                **shown,
+            )
+            self.feature_names = self._blocks.roles.features
+        else:
+            width = options.n_features
+            self._blocks = LetorBlocks(path, n_features=width, fill=options.fill, **shown)
+        with self._showing("Checking"), explaining_width(width, "--features"):
+            survey = self._blocks.survey
+        if is_table:
+            note(f"{path}: {self._blocks.roles.words()}. Read block by block.")
+            note_ids(self._blocks.roles)
+        self.n_rows, self.n_features = survey.n_rows, survey.n_features
+        self.has_queries = survey.n_queries > 0
+
+    def fit(self, ranker: Any, alphas: Sequence[float] | None = None) -> Any:
+        with self._showing("Fitting to"):
+            if alphas is None:
+                return ranker.fit_blocks(self)
+            return ranker.path_blocks(self, alphas)
+
+    def __iter__(self) -> Iterator[LetorData | TableData]:
+        yield from self._blocks
+
+    @contextmanager
+    def _showing(self, what: str) -> Iterator[None]:
+        """Show how much of the file is read, in every pass over it."""
+        with progress(f"{what} {self._path}") as self._report:
+            yield
+
+
+class OnWorkers:
+    """The rows of a file of which each worker reads parts."""
+
+    def __init__(self, path: Path, options: DataOptions, client: Any) -> None:
+        from rankwise.data.query_rows import group_file_beside
+        from rankwise.distributed._cluster_fit import Run
+
+        if options.is_table(path):
+            raise DataError(f"{path} is a table, and workers read LETOR files: leave them out.")
+        self._client = client
+        self.preparation, self.feature_names = Preparation(), None
+        n_features = options.n_features
+        with progress(f"Checking {path}"), explaining_width(n_features, "--features"):
+            self._parts = Run(client).open([path], None, None, n_features)
+        assert self._parts.shape is not None  # LETOR files have one
+        self.n_rows, self.n_features = self._parts.shape
+        self.has_queries = self._parts.has_ids
+        if self.n_features > MOST_NUMBERED:
+            raise DataError(
+                f"{path} has feature numbers up to {self.n_features:,}, which may be hashes. "
+                "Workers do not find out which of them occur: leave --workers out."
+            )
+        file = group_file_beside(path)
+        if file is not None and not self.has_queries:
+            raise DataError(
+                f"{path} has no qid, and workers do not read the group sizes in {file}. Write "
+                "qid:ID after the label of every row, or leave --workers out."
+            )
+        options.check_queries(path, self.n_rows, has_queries=self.has_queries)
+
+    def fit(self, ranker: Any, alphas: Sequence[float] | None = None) -> Any:
+        from rankwise import distributed
+
+        with progress("Tasks of workers") as report:
+            common = {"client": self._client, "progress": report}
+            if alphas is None:
+                return distributed.fit(ranker, self._parts, **common)
+            return distributed.path(ranker, self._parts, alphas, **common)
+
+
+TrainingRows = InMemory | Streamed | OnWorkers
+
+
+def open_rows(path: Path, options: DataOptions, ranker: Any, client: Any) -> TrainingRows:
+    """The rows of a file, on the workers of a client, block by block, or in memory.
+
+    Rankers on landmarks read each block once or twice. A file without query ids is one ranking,
+    which no block may split. Encoders and imputers need all rows at once, and hashed features that
+    occur are known only after the whole file is read.
+    """
+    from rankwise import SparseRankRLS, SparseRLS
+
+    if client is not None:
+        return OnWorkers(path, options, client)
+    whole = options.encode or options.impute
+    if isinstance(ranker, SparseRankRLS | SparseRLS) and not whole:
+        streamed = Streamed(path, options)
+        if streamed.has_queries and streamed.n_features <= MOST_NUMBERED:
+            options.check_queries(path, streamed.n_rows, has_queries=True)
+            return streamed
+    return InMemory(path, options, ranker)
+
+
+@contextmanager
+def connected(workers: str | None) -> Iterator[Any]:
+    """A client of that many local workers, or of the cluster at an address; None without either."""
+    if workers is None:
+        yield None
+        return
+    number = int(workers) if workers.isdecimal() else None
+    if number is not None and not 1 <= number <= MOST_WORKERS:
+        refuse(
+            "workers", f"Give a number from 1 to {MOST_WORKERS:,}, or an address: got {workers}."
+        )
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise MissingExtraError("distributed", "dask") from error
+    from concurrent.futures import CancelledError
+
+    from distributed.comm.core import CommClosedError
+    from distributed.scheduler import KilledWorker
+
+    with ExitStack() as stack:
+        stack.enter_context(_without_logs())
+        there = workers if number is None else stack.enter_context(local_cluster(number))
+        try:
+            client = stack.enter_context(Client(there, timeout="20s"))
+        except (OSError, ValueError) as error:
+            raise DataError(f"No Dask scheduler answers at {there}: {error}.") from error
+        try:
+            yield client
+        except KilledWorker as error:
+            raise DataError(
+                f"{error.allowed_failures + 1} workers have ended while they worked on the same "
+                "task. Do they have enough memory?"
+            ) from error
+        except (CommClosedError, CancelledError) as error:
+            raise DataError(f"The Dask scheduler at {there} no longer answers: {error}.") from error
+
+
+@contextmanager
+def _without_logs() -> Iterator[None]:
+    """The client reports errors of workers and of the scheduler; Dask would log them as well."""
+    loggers = [getLogger(name) for name in ("distributed", "tornado.application", "asyncio")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(CRITICAL)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def local_cluster(workers: int, *, tries: int = 3) -> Any:
+    """Worker processes on this machine, without logs: the client reports their errors."""
+    from distributed import LocalCluster
+
+    try:
+        return LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            silence_logs=CRITICAL,
+            dashboard_address=None,
+            scheduler_kwargs={"dashboard_address": ":0"},  # its HTTP server takes any free port
+        )
+    except AssertionError:  # Dask's event loop must start within ten seconds
+        if tries == 1:
+            raise
+    return local_cluster(workers, tries=tries - 1)

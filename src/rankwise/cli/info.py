@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from rankwise.cli.data_options import FillOption, TableOptions
-from rankwise.cli.hashed_features import seen_by
-from rankwise.cli.input_files import in_one_line, read_letor_file, read_model
-from rankwise.cli.options import grouped, input_argument, refuse
+from rankwise.cli.data_options import (
+    TableOptions,
+    in_one_line,
+    read_letor_file,
+    read_model,
+    seen_by,
+)
+from rankwise.cli.options import InputArgument, Json, grouped
 from rankwise.cli.terminal import show
 from rankwise.routing import last_step
-from rankwise.tables import Column, Table, text_table
+from rankwise.tables import Column, Table
 
 if TYPE_CHECKING:
-    from rankwise.data import LetorData, TableData
     from rankwise.persistence import ModelFile
 
 FEW_LABELS = 12  # up to this many are listed one by one
@@ -24,15 +24,7 @@ BAR = 30  # characters of the longest bar
 
 
 @grouped
-def info(
-    *,
-    file: Annotated[
-        Path, input_argument(metavar="FILE", help="A LETOR file, a table or a model file.")
-    ],
-    fill: FillOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
-    table: TableOptions,
-) -> None:
+def info(*, file: InputArgument, as_json: Json = False, table: TableOptions) -> None:
     """Describe a LETOR file, a table or a model file.
 
     For data: rows, features and the share of values that are not zero, queries and their sizes,
@@ -47,6 +39,11 @@ def info(
       rankwise info train.txt.gz --json
       rankwise info train.csv
       rankwise info train.parquet --query search_id --label clicks
+
+    Parameters
+    ----------
+    file : FILE
+        A LETOR file, a table or a model file.
     """
     import json
     from zipfile import is_zipfile
@@ -56,14 +53,12 @@ def info(
     if is_model:
         facts = model_facts(read_model(file))
     elif table.is_table(file):
-        if fill is not None:
-            refuse("fill", "This is for NULL in LETOR files.")
         data = table.read_table(file, needs_label=False, needs_features=False, keep_all=True)
         facts, columns = data_facts(data), data.columns
     else:
-        facts = data_facts(read_letor_file(file, fill=fill))
+        facts = data_facts(read_letor_file(file, fill=table.fill))
     if as_json:
-        more = {} if columns is None else {"columns": _records(columns)}
+        more = {} if columns is None else {"columns": json.loads(columns.to_json())["rows"]}
         print(json.dumps({"file": str(file), **facts, **more}, indent=2))
         return
     print(f"{file}: {'a model' if is_model else 'ranking data'}")
@@ -73,7 +68,7 @@ def info(
     print(f"\n{_text(facts)}")
 
 
-def data_facts(data: LetorData | TableData) -> dict[str, Any]:
+def data_facts(data: Any) -> dict[str, Any]:
     """Rows, queries and labels of data."""
     import numpy as np
 
@@ -140,7 +135,7 @@ def model_facts(file: ModelFile) -> dict[str, Any]:
     if hasattr(model, "steps"):
         facts["steps"] = ", ".join(type(step).__name__ for _, step in model.steps)
     facts["features"] = getattr(model, "n_features_in_", None)
-    seen = seen_by(model)
+    seen = seen_by(getattr(model, "steps", ()))
     if seen is not None:
         facts["features that occur"] = seen.n_features_out_
     if hasattr(model, "feature_names_in_"):
@@ -167,26 +162,20 @@ def model_facts(file: ModelFile) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if value is not None}
 
 
-def _records(table: Table) -> list[dict[str, Any]]:
-    """The rows of a table by the names of its columns."""
-    names = [column.name for column in table.columns]
-    return [dict(zip(names, row, strict=True)) for row in table.rows]
-
-
 def _text(facts: dict[str, Any]) -> str:
-    """Facts as a list, and those that have several values as tables below it."""
+    """Facts as a list, and facts with several values as tables below it."""
     several = {name: value for name, value in facts.items() if isinstance(value, dict)}
     single = [(name, _word(value)) for name, value in facts.items() if name not in several]
-    parts = [text_table([Column(""), Column("")], single)]
+    parts = [Table((Column(""), Column("")), tuple(single))]
     for name, values in several.items():
         if name == "rows per label":
             most = max(values.values())
             bars = [(k, n, "█" * max(1, round(BAR * n / most))) for k, n in values.items()]
-            parts.append(text_table(["label", "rows", ""], bars))
+            parts.append(Table((Column("label"), Column("rows"), Column("")), tuple(bars)))
         else:
             rows = [(key, _word(value)) for key, value in values.items()]
-            parts.append(text_table([name, ""], rows))
-    return "\n\n".join(parts)
+            parts.append(Table((Column(name), Column("")), tuple(rows)))
+    return "\n\n".join(map(str, parts))
 
 
 def _word(value: Any) -> str:

@@ -4,100 +4,75 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 
-from rankwise.cli.options import Force, input_argument, option, parse_number, refuse
-from rankwise.cli.output_files import check_writable
-from rankwise.cli.terminal import complain, interruptible, note, progress, show
+from rankwise.cli.data_options import split_names
+from rankwise.cli.options import Count, Force, InputArgument, grouped, refuse
+from rankwise.cli.terminal import (
+    check_page,
+    check_writable,
+    complain,
+    interruptible,
+    note,
+    progress,
+    show,
+)
+from rankwise.files import write_text
 from rankwise.tables import csv_text, plural
 
 if TYPE_CHECKING:
     from rankwise.data import BattleFile
 
-LINKS, TIES = ("logit", "probit"), ("model", "half")
+
+@dataclass(frozen=True)
+class BattleColumns:
+    """Which column is what.
+
+    Parameters
+    ----------
+    first : COLUMN, default=model_a, left, ...
+        The items shown first.
+    second : COLUMN, default=model_b, right, ...
+        The items shown second.
+    winner : COLUMN, default=winner, outcome, ...
+        Who won. With --first and --second alone, the first item.
+    style : NAME,NAME, default=none
+        Covariates: columns of numbers, or NAME for columns NAME_a and NAME_b.
+    cluster : COLUMN, default=a column of sessions or prompts, if there is one
+        Session, prompt or voter: battles of the same one may depend on each other.
+    judge : COLUMN, default=none
+        Who judged: model each judge.
+    """
+
+    panel: ClassVar = "Columns"
+    first: str | None = None
+    second: str | None = None
+    winner: str | None = None
+    style: str | None = None
+    cluster: str | None = None
+    judge: str | None = None
 
 
+@grouped
 def leaderboard(
-    battles: Annotated[
-        Path,
-        input_argument(
-            metavar="BATTLES", help="CSV, TSV, JSON lines, JSON, Parquet or Arrow file."
-        ),
-    ],
-    first: Annotated[
-        str | None,
-        option("COLUMN", "The items shown first.", "model_a, left, ...", rich_help_panel="Columns"),
-    ] = None,
-    second: Annotated[
-        str | None,
-        option(
-            "COLUMN", "The items shown second.", "model_b, right, ...", rich_help_panel="Columns"
-        ),
-    ] = None,
-    winner: Annotated[
-        str | None,
-        option(
-            "COLUMN",
-            "Who won. With --first and --second only: the first.",
-            "winner, outcome, ...",
-            rich_help_panel="Columns",
-        ),
-    ] = None,
-    style: Annotated[
-        str | None,
-        option(
-            "NAME,NAME",
-            "Covariates: columns of numbers, or NAME for columns NAME_a and NAME_b.",
-            "none",
-            rich_help_panel="Columns",
-        ),
-    ] = None,
-    cluster: Annotated[
-        str | None,
-        option(
-            "COLUMN",
-            "Session, prompt or voter: battles of one may depend on each other.",
-            "a column of sessions or prompts, if there is one",
-            rich_help_panel="Columns",
-        ),
-    ] = None,
-    judge: Annotated[
-        str | None,
-        option("COLUMN", "Who judged: model each judge.", "none", rich_help_panel="Columns"),
-    ] = None,
-    link: Annotated[
-        str, option("NAME", f"{' (Bradley-Terry) or '.join(LINKS)} (Thurstone).")
-    ] = "logit",
-    ties: Annotated[
-        str, option("NAME", "Ties have a model, or are half wins: model or half.")
-    ] = "model",
-    penalty: Annotated[
-        str, option("NUMBER", "1 / variance of ratings: a number, evidence or held-out.")
-    ] = "evidence",
-    position: Annotated[
-        bool, typer.Option("--position", help="The first place has an effect of its own.")
-    ] = False,
-    elo: Annotated[
-        bool, typer.Option("--elo", help="Ratings in points of Elo, with mean 1,000.")
-    ] = False,
-    level: Annotated[float, option("SHARE", "Confidence level of the intervals.")] = 0.95,
-    top: Annotated[int | None, option("N", "Print only the best N items.", "all", min=1)] = None,
-    csv_out: Annotated[
-        Path | None, typer.Option("--csv", metavar="FILE", help="Where to write the standings.")
-    ] = None,
-    spreadsheet: Annotated[
-        Path | None,
-        option("FILE", "The same as CSV for spreadsheets: names that are formulas get a quote."),
-    ] = None,
-    json_out: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Where to write all numbers.")
-    ] = None,
-    report: Annotated[
-        Path | None, option("FILE", "Where to write a page with tables and pictures, as .html.")
-    ] = None,
+    *,
+    battles: InputArgument,
+    columns: BattleColumns,
+    link: Literal["logit", "probit"] = "logit",
+    ties: Literal["model", "half"] = "model",
+    penalty: str = "evidence",
+    position: bool = False,
+    elo: bool = False,
+    level: float = 0.95,
+    top: Count = None,
+    csv_out: Annotated[Path | None, typer.Option("--csv")] = None,
+    spreadsheet: Path | None = None,
+    json_out: Annotated[Path | None, typer.Option("--json")] = None,
+    report: Path | None = None,
     force: Force = False,
 ) -> None:
     """Rate the items of a file of battles, with intervals of ratings and ranks.
@@ -107,9 +82,9 @@ def leaderboard(
     models, num_correct), of PandaLM (cmp_key, annotator1, ...), and first, second, outcome.
     Winners are words (model_a, left, tie, both_bad, ...) or ids.
 
-    Ratings are those of the Bradley-Terry model with ties, shrunk as far as the evidence says.
-    Intervals are robust, and clustered by session or prompt. Items of a group cannot be told apart
-    from the first item of the group.
+    Fits the Bradley-Terry model with ties. A penalty, chosen from the data, pulls ratings towards
+    their mean. Intervals are robust, and clustered by session or prompt. Items of a group cannot be
+    told apart from the first item of the group.
 
     \b
     Examples:
@@ -117,29 +92,52 @@ def leaderboard(
       rankwise leaderboard battles.jsonl --style length --cluster session --report page.html
       rankwise leaderboard games.csv --first white --second black --winner result --position
       rankwise leaderboard mt_bench.parquet --judge judge --position --elo --csv table.csv
+
+    Parameters
+    ----------
+    battles : BATTLES
+        CSV, TSV, JSON lines, JSON, Parquet or Arrow file.
+    link : NAME
+        logit (Bradley-Terry) or probit (Thurstone).
+    ties : NAME
+        model: estimate how frequent ties are. half: count a tie as half a win.
+    penalty : NUMBER
+        1 / variance of ratings: a number, evidence or held-out.
+    position : FLAG
+        Estimate the advantage of the first place.
+    elo : FLAG
+        Ratings in Elo points, with mean 1,000.
+    level : SHARE
+        Confidence level of the intervals.
+    top : N, default=all
+        Print only the best N items.
+    csv_out : FILE
+        Where to write the standings.
+    spreadsheet : FILE
+        The same for spreadsheets: names that look like formulas begin with a quote.
+    json_out : FILE
+        Where to write all numbers.
+    report : FILE
+        Where to write a page with tables and pictures, as .html.
     """
-    for name, value, words in (("link", link, LINKS), ("ties", ties, TIES)):
-        if value not in words:
-            refuse(name, f"Choose from {', '.join(words)}: got {value!r}.")
-    strength = _penalty(penalty)
-    if report is not None and report.suffix.lower() != ".html":
-        refuse("report", f"The page ends with .html: got {report.name!r}.")
-    for path in (csv_out, spreadsheet, json_out, report):
-        if path is not None:
-            check_writable(path, battles, force=force)
-    if (first is None) != (second is None) or (winner is not None and first is None):
-        missing = "second" if second is None and first is not None else "first"
+    check_page(report, battles, force=force)
+    for path in (csv_out, spreadsheet, json_out):
+        check_writable(path, battles, force=force)
+    first, second = columns.first, columns.second
+    if (first is None) != (second is None) or (columns.winner is not None and first is None):
+        missing = "first" if first is None else "second"
         refuse(missing, "Name the columns of both items: --first and --second.")
     from rankwise.data import read_battles
+    from rankwise.leaderboard.leaderboard import Leaderboard
+    from rankwise.parameters import parse_parameter
 
-    names = [] if style is None else [name.strip() for name in style.split(",") if name.strip()]
+    strength = parse_parameter("penalty", penalty, Leaderboard.parameters["penalty"])
+
     with progress(f"Reading {battles} ({battles.stat().st_size / 1e6:,.1f} MB)"):
         file = read_battles(
-            battles, first=first, second=second, winner=winner, style=names, groups=cluster,
-            judge=judge,
+            battles, first=first, second=second, winner=columns.winner,
+            style=split_names(columns.style) or [], groups=columns.cluster, judge=columns.judge,
         )  # fmt: skip
-    from rankwise.leaderboard.leaderboard import Leaderboard
-
     board = Leaderboard(link, ties=ties, penalty=strength, position=position, level=level)
     with (
         interruptible(f"Rating {plural(len(file.battles.items), 'item')}"),
@@ -147,23 +145,17 @@ def leaderboard(
     ):
         warnings.simplefilter("always")
         board.fit(file.battles)
-    _say_what_was_read(file, battles)
+    note(f"{battles}: {file.schema}, {file.battles!r}.")
+    for line in what_was_read(file):
+        note(line)
     concerns = [str(w.message).replace("position=True", "--position") for w in caught]
     for concern in concerns:
         complain("warning", concern)
     standings = board.standings(elo=elo)
     table = standings.to_table()
-    if top is not None and top < len(table.rows):
-        from dataclasses import replace
-
-        table = replace(table, rows=table.rows[:top])
-    show(table)
-    if len(board.coef_names_):
-        print()
-        show(board.coefficients().to_table())
-    if judge is not None:
-        print()
-        show(board.judges().to_table())
+    covariates = board.coefficients().to_table() if len(board.coef_names_) else None
+    judges = None if columns.judge is None else board.judges().to_table()
+    show(replace(table, rows=table.rows[:top]), covariates, judges)
     for path, guarded in ((csv_out, False), (spreadsheet, True)):
         if path is not None:
             _write_csv(standings, path, guarded)
@@ -179,44 +171,23 @@ def leaderboard(
         note(f"Wrote {report}: open {report.resolve().as_uri()}")
 
 
-def _penalty(text: str) -> float | str:
-    if text in ("evidence", "held-out"):
-        return text
-    try:
-        return parse_number(text)
-    except ValueError:
-        refuse("penalty", f"Give a number, evidence or held-out: got {text!r}.")
-
-
-def _say_what_was_read(file: BattleFile, path: Path) -> None:
-    note(f"{path}: {file.schema}, {file.battles!r}.")
-    if file.group_column is None:
-        note(
-            "Battles are taken as independent: give --cluster COLUMN if some depend on each other."
-        )
-    else:
-        note(f"Intervals are clustered by {file.group_column!r}.")
-    for remark in file.remarks:
-        note(remark)
-    for reason, count in file.dropped.items():
-        note(f"Left out {plural(count, 'row')} {reason}.")
+def what_was_read(file: BattleFile) -> list[str]:
+    """How the file was understood, in sentences."""
+    grouped_by = f"Intervals are clustered by {file.group_column!r}."
+    alone = "Battles are taken as independent: give --cluster COLUMN if some depend on each other."
+    left_out = [f"Left out {plural(n, 'row')} {reason}." for reason, n in file.dropped.items()]
+    return [alone if file.group_column is None else grouped_by, *file.remarks, *left_out]
 
 
 def _write_csv(standings: Any, path: Path, for_spreadsheets: bool) -> None:
-    from rankwise.files import replacing
-
     rows = standings.records()
     values = (row.values() for row in rows)
-    text = csv_text(list(rows[0]), values, for_spreadsheets=for_spreadsheets)
-    with replacing(path) as beside:
-        beside.write_text(text, encoding="utf-8", newline="")
+    write_text(path, csv_text(list(rows[0]), values, for_spreadsheets=for_spreadsheets))
 
 
 def _write_json(
     board: Any, standings: Any, file: BattleFile, concerns: list[str], path: Path
 ) -> None:
-    from rankwise.files import replacing
-
     content = {
         "schema": file.schema,
         "rows": file.n_rows,
@@ -234,5 +205,4 @@ def _write_json(
         "judges": board.judges().records() if len(board.judges_) else [],
         "shares": board.shares().records(),
     }
-    with replacing(path) as beside:
-        beside.write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
+    write_text(path, json.dumps(content, indent=1, ensure_ascii=False))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise import __version__
+from rankwise.cli.leaderboard import what_was_read
 from rankwise.plots import figure_svg, plot_win_matrix
 from rankwise.report import Facts, Figure, Page, Section, Text
 from rankwise.tables import plural
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from rankwise.data import BattleFile
     from rankwise.tables import Table
 
+COVARIATES = Text(
+    "By how much a covariate raises the log-odds of the first item (or their probit). Ratings are "
+    "for covariates of zero."
+)
 MOST_ITEMS = 60  # in pictures
 MOST_CELLS = 25  # items of the matrix
 MOST_PAIRS = 20  # in the table of shares
@@ -38,9 +43,7 @@ def write_page(
     sections = [Section("", [Facts(tuple(facts)), *map(Text, concerns)])]
     sections.append(Section("Standings", [standings.to_table(), _ratings(standings)]))
     if len(board.coef_names_):
-        sections.append(
-            Section("Covariates", [_about_covariates(), board.coefficients().to_table()])
-        )
+        sections.append(Section("Covariates", [COVARIATES, board.coefficients().to_table()]))
     if len(board.judges_):
         blocks: list[Any] = [board.judges().to_table()]
         if battles.groups is not None and len(board.agreement()):
@@ -92,10 +95,10 @@ def _matrix(board: Any, standings: Any) -> Figure:
     i, j, share = i[best], j[best], share[best]
     shares[i, j], shares[j, i] = share, 1.0 - share
     ax = plot_win_matrix(shares, names=standings["item"][:shown])
-    alt = f"How often each of {plural(shown, 'item')} won against each other one"
+    alt = f"How often each of {plural(shown, 'item')} won against each other item"
     caption = (
-        "Share of battles that the item of the row won against that of the column; a tie is half a "
-        "win. Pairs that never met are empty."
+        "Share of battles that the item of the row won against the item of the column. A tie is "
+        "half a win. Pairs that never met are empty."
     )
     if shown < n:
         caption = f"The best {shown}. {caption}"
@@ -110,26 +113,12 @@ def _shares(board: Any) -> list[Any]:
     return [Text(f"{text}:"), replace(table, rows=table.rows[:MOST_PAIRS])]
 
 
-def _about_covariates() -> Text:
-    return Text(
-        "By how much a covariate raises the log-odds of the first item (or their probit). Ratings "
-        "are those with all covariates at zero."
-    )
-
-
 def _what_was_read(board: Any, file: BattleFile) -> list[str]:
-    lines = [f"{plural(file.n_rows, 'row')}, recognised as: {file.schema}."]
-    if file.group_column is None:
-        lines.append("Battles are taken as independent.")
-    else:
-        lines.append(f"Intervals are clustered by `{file.group_column}`.")
-    lines += file.remarks
-    lines += [f"Left out: {plural(n, 'row')} {reason}." for reason, n in file.dropped.items()]
+    rows = f"{plural(file.n_rows, 'row')}, recognised as: {file.schema}."
     bad = int((file.battles.outcome == 3).sum())
-    if bad:
-        lines.append(
-            f"In {plural(bad, 'battle')} both items were bad: these do not enter the ratings. "
-            "Their shares are in the tables of standings and of pairs."
-        )
-    lines.append(f"Penalty of ratings: {board.penalty_:.3g}.")
-    return lines
+    both_bad = (
+        f"In {plural(bad, 'battle')} both items were bad. These do not enter the ratings. Their "
+        "shares are in the tables of standings and of pairs."
+    )
+    penalty = f"Penalty of ratings: {board.penalty_:.3g}."
+    return [rows, *what_was_read(file), *([both_bad] if bad else []), penalty]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -11,41 +11,40 @@ from rankwise.cli.auc import auc
 from rankwise.cli.auto import auto
 from rankwise.cli.card import card
 from rankwise.cli.compare import compare
-from rankwise.cli.completion import completion
 from rankwise.cli.demo import demo
 from rankwise.cli.evaluate import evaluate
 from rankwise.cli.export import export
 from rankwise.cli.fit import fit
 from rankwise.cli.info import info
 from rankwise.cli.leaderboard import leaderboard
+from rankwise.cli.options import grouped
 from rankwise.cli.predict import predict
 from rankwise.cli.preferences import preferences
-from rankwise.cli.terminal import Command, Program, as_command, as_help
+from rankwise.cli.terminal import Command, Program, as_help
 from rankwise.cli.tune import tune
 
-ABOUT = """Learning to rank, at the price of regression.
 
-Data are tables with names of columns (CSV, TSV, Parquet, Arrow, JSON lines), or LETOR (svmlight)
-text files, one row per line: `label qid:ID index:value index:value ...`
+@grouped
+def completion(
+    shell: Annotated[
+        Literal["bash", "zsh", "fish"], typer.Argument(metavar="SHELL", help="bash, zsh or fish.")
+    ],
+) -> None:
+    """Print a script that lets a shell complete commands, options and their values.
 
-Results go to stdout, everything else to stderr. Invalid input gives exit code 2 and one line that
-says what is wrong; set RANKWISE_TRACEBACK=1 to see the traceback as well.
+    \b
+    Examples:
+      bash:  rankwise completion bash >> ~/.bash_completion
+      zsh:   rankwise completion zsh > ~/.zfunc/_rankwise
+             (with fpath+=~/.zfunc before compinit in ~/.zshrc)
+      fish:  rankwise completion fish > ~/.config/fish/completions/rankwise.fish
+    """
+    from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
-\b
-Examples:
-  rankwise demo
-  rankwise auto train.txt --out model.rankwise
-  rankwise fit train.txt --valid valid.txt --out model.rankwise
-  rankwise tune train.txt --out model.rankwise
-  rankwise evaluate model.rankwise test.txt
-  rankwise tune train.csv --query search_id --label clicks --out model.rankwise
-  rankwise compare model.rankwise other.rankwise test.txt
-  rankwise export model.rankwise --to onnx
-  rankwise leaderboard battles.csv
-  rankwise ask ideas.csv
-  rankwise preferences items.csv comparisons.csv --report page.html
-  rankwise auc samples.csv --label outcome
-"""
+    variable = "_RANKWISE_COMPLETE"
+    print(get_completion_script(prog_name="rankwise", complete_var=variable, shell=shell))
+
+
 app = typer.Typer(
     name="rankwise",
     cls=Program,
@@ -59,8 +58,7 @@ COMMANDS = (
     auc, info, completion,
 )  # fmt: skip
 for command in COMMANDS:
-    timed = command not in (ask, info, completion)
-    app.command(cls=Command, help=as_help(command.__doc__ or ""))(as_command(command, timed=timed))
+    app.command(cls=Command, help=as_help(command.__doc__ or ""))(command)
 
 
 def _print_version(wanted: bool) -> None:
@@ -71,7 +69,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(invoke_without_command=True, help=as_help(ABOUT))
 def program(
     context: typer.Context,
     version: Annotated[
@@ -81,10 +78,34 @@ def program(
         ),
     ] = False,
 ) -> None:
+    """Learning to rank, at the price of regression.
+
+    Data are tables with names of columns (CSV, TSV, Parquet, Arrow, JSON lines), or LETOR
+    (svmlight) text files, one row per line: `label qid:ID index:value index:value ...`
+
+    Results go to stdout, everything else to stderr. For invalid input, the exit code is 2, and one
+    line describes the problem. Set RANKWISE_TRACEBACK=1 to see the traceback as well.
+
+    \b
+    Examples:
+      rankwise demo
+      rankwise auto train.txt --out model.rankwise
+      rankwise fit train.txt --valid valid.txt --out model.rankwise
+      rankwise tune train.txt --out model.rankwise
+      rankwise evaluate model.rankwise test.txt
+      rankwise tune train.csv --query search_id --label clicks --out model.rankwise
+      rankwise compare model.rankwise other.rankwise test.txt
+      rankwise export model.rankwise --to onnx
+      rankwise leaderboard battles.csv
+      rankwise ask ideas.csv
+      rankwise preferences items.csv comparisons.csv --report page.html
+      rankwise auc samples.csv --label outcome
+    """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help().rstrip())
 
 
+app.callback(invoke_without_command=True, help=as_help(program.__doc__ or ""))(program)
 PROGRAM = typer.main.get_command(app)
 """Made with the imports, which `entry.run` guards: it takes long enough to be interrupted."""
 

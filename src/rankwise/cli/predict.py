@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Any, TextIO
 
-import typer
-
-from rankwise.cli.data_options import FeaturesOption, FillOption, TableOptions
-from rankwise.cli.input_files import note_scaling, read_model, scores_of
-from rankwise.cli.options import Force, ModelFile, grouped, input_argument, refuse
-from rankwise.cli.output_files import check_writable
-from rankwise.cli.terminal import note
+from rankwise.cli.data_options import Features, TableOptions, note_scaling, read_model, scores_of
+from rankwise.cli.options import Force, InputArgument, ModelFile, Out, grouped, refuse
+from rankwise.cli.terminal import check_writable, note
 from rankwise.tables import plural
 
 BLOCK = 10_000  # scores written at a time
@@ -22,38 +17,25 @@ BLOCK = 10_000  # scores written at a time
 def predict(
     *,
     model: ModelFile,
-    data: Annotated[
-        Path,
-        input_argument(metavar="DATA", help="LETOR file or table; it needs no labels."),
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="Write scores here instead of to stdout: a table if the name ends with .csv, "
-            ".tsv, .parquet, .arrow or .jsonl.",
-        ),
-    ] = None,
+    data: InputArgument,
+    out: Out = None,
     force: Force = False,
-    fill: FillOption = None,
-    features: FeaturesOption = None,
+    features: Features = None,
     table: TableOptions,
 ) -> None:
     """Score the rows of a file: higher is better.
 
-    Scores order the rows of the same query. They are written with all their digits. If the
-    model scales features within queries, so does this command, by the query ids in DATA: a query
-    must not be split over two files.
+    Scores order the rows of the same query. They are written with all their digits. If the model
+    scales features within queries, all rows of a query in DATA are scaled together: do not split a
+    query over two files.
 
     For a LETOR file, the result is one number per line. For a table, it is a table with the columns
     of ids and queries, and the column score, in the order of the rows. The columns of DATA may be
     in any order: the model finds them by their names.
 
     LETOR files may leave out features that are 0. If DATA ends before the last feature of the
-    model, the rest is read as 0, with a warning; if it has fewer than half of the features, the
-    two probably do not belong together, and --features must confirm the number.
+    model, the rest is read as 0, with a warning. If it has fewer than half of the features,
+    --features must confirm the number.
 
     \b
     Examples:
@@ -61,6 +43,14 @@ def predict(
       rankwise predict model.rankwise test.txt.gz | head
       rankwise predict model.rankwise new.csv --out scores.csv
       rankwise predict model.rankwise new.parquet --id product --out scores.parquet
+
+    Parameters
+    ----------
+    data : DATA
+        LETOR file or table; it needs no labels.
+    out : FILE
+        Write scores here instead of to stdout: a table if the name ends with .csv, .tsv, .parquet,
+        .arrow or .jsonl.
     """
     from rankwise.data.tables.formats import COMPRESSED, SPREADSHEETS, format_of
     from rankwise.files import replacing
@@ -72,11 +62,11 @@ def predict(
             refuse("out", f"Spreadsheets are not written: name it {out.stem}.csv, which they open.")
         check_writable(out, model, data, force=force)
     file = read_model(model)
-    rows = table.read_for(file, model, data, fill, features, needs_label=False)
+    rows = table.read_for(file, model, data, features, needs_label=False)
     scores = scores_of(file, rows)
     as_table = "csv" if out is None and table.is_table(data) else out and format_of(out)
     if as_table:
-        from rankwise.data.tables.writing import write_columns
+        from rankwise.data.tables.formats import write_columns
 
         write_columns(_columns(rows, scores), out, as_table)
     elif out is None:

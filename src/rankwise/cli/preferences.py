@@ -1,100 +1,111 @@
-"""rankwise preferences: from a table of comparisons to a trusted ranking and a model."""
+"""rankwise preferences: from a table of comparisons to a ranking and a model."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from rankwise.cli.options import Force, input_argument, option, refuse
-from rankwise.cli.output_files import check_writable
-from rankwise.cli.terminal import interruptible, note, say, show
+from rankwise.cli.data_options import split_names
+from rankwise.cli.options import Force, InputArgument, Out, Positive, grouped, refuse
+from rankwise.cli.terminal import (
+    check_page,
+    check_writable,
+    interruptible,
+    note,
+    say,
+    show,
+)
 
-KERNELS = ("auto", "linear", "rbf")
+
+@dataclass(frozen=True)
+class ComparisonColumns:
+    """Which column is what.
+
+    Parameters
+    ----------
+    item : COLUMN, default=id, item, name or the first
+        Ids in ITEMS.
+    first : COLUMN, default=first, a, ...
+        First items.
+    second : COLUMN, default=second, b, ...
+        Second items.
+    outcome : COLUMN, default=outcome, ...
+        win, tie, loss; 1, 0.5, 0; or the winner's id.
+    weight : COLUMN, default=weight or count, if any
+        Weights.
+    group : COLUMN, default=group, prompt, rater, ..., if any
+        Groups that are held out together.
+    context : COLUMN,..., default=columns context_..., if any
+        Features of the comparison itself.
+    """
+
+    item: str | None = None
+    first: str | None = None
+    second: str | None = None
+    outcome: str | None = None
+    weight: str | None = None
+    group: str | None = None
+    context: str | None = None
 
 
+@grouped
 def preferences(
-    items: Annotated[
-        Path,
-        input_argument(
-            metavar="ITEMS",
-            help="CSV file with an id and features of each item; or, alone, with a prompt and "
-            "features chosen_... and rejected_... in each line.",
-        ),
-    ],
-    comparisons: Annotated[
-        Path | None,
-        input_argument(
-            metavar="[COMPARISONS]", help="CSV file with two items and an outcome in each line."
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="MODEL", help="Where to write the model."),
-    ] = None,
-    report: Annotated[
-        Path | None, option("FILE", "Where to write a page with tables and pictures, as .html.")
-    ] = None,
+    *,
+    items: InputArgument,
+    comparisons: Annotated[Path | None, typer.Argument(exists=True, dir_okay=False)] = None,
+    out: Out = None,
+    report: Path | None = None,
     force: Force = False,
-    item: Annotated[
-        str | None, option("COLUMN", "Ids in ITEMS.", "id, item, name or the first")
-    ] = None,
-    first: Annotated[str | None, option("COLUMN", "First items.", "first, a, ...")] = None,
-    second: Annotated[str | None, option("COLUMN", "Second items.", "second, b, ...")] = None,
-    outcome: Annotated[
-        str | None,
-        option("COLUMN", "win, tie, loss; 1, 0.5, 0; or the winner's id.", "outcome, ..."),
-    ] = None,
-    weight: Annotated[str | None, option("COLUMN", "Weights.", "weight or count, if any")] = None,
-    group: Annotated[
-        str | None,
-        option("COLUMN", "Groups that are held out together.", "group, prompt, rater, ..., if any"),
-    ] = None,
-    context: Annotated[
-        str | None,
-        option("COLUMN,...", "Features of the comparison itself.", "columns context_..., if any"),
-    ] = None,
-    kernel: Annotated[
-        str,
-        option("NAME", "Kernels to try: auto, linear or rbf.", autocompletion=lambda: KERNELS),
-    ] = "auto",
-    top: Annotated[int, option("N", "Print the N best items.", min=1)] = 10,
+    columns: ComparisonColumns,
+    kernel: Literal["auto", "linear", "rbf"] = "auto",
+    top: Positive = 10,
 ) -> None:
-    """Rank items from comparisons: who beat whom, and what that says about others.
+    """Rank items from comparisons, and predict the outcomes of new ones.
 
-    Chooses a kernel and the strength of regularization by exact hold-outs: every comparison, or
-    every group of comparisons such as those of a prompt or a rater, is predicted by rankers
-    trained without it. Prints how well that works, beside a random guess and "the first one wins";
-    how well two new items would be compared; and the ranking of the items, with intervals if there
-    are at most 300.
+    Chooses a kernel and the strength of regularization by exact hold-outs. Each comparison, or each
+    group of comparisons (of a prompt or a rater, for example), is predicted by rankers trained
+    without it. Prints the accuracy of these predictions, beside a random guess and "the first one
+    wins", the accuracy for pairs of new items, and the ranking of the items, with intervals if
+    there are at most 300.
 
     Groups are never split. A column context_position, with 1 if the first item was shown on the
-    left and -1 otherwise, gets a weight of its own, which is not part of the scores of items.
+    left and -1 otherwise, gets a separate weight, which is not part of the scores of items.
 
     \b
     Examples:
       rankwise preferences items.csv votes.csv
       rankwise preferences items.csv votes.csv --group rater --report page.html -o model.rankwise
       rankwise preferences answers.csv   (prompt, chosen_length, rejected_length, ...)
+
+    Parameters
+    ----------
+    items : ITEMS
+        CSV file with an id and features of each item; or, alone, with a prompt and features
+        chosen_... and rejected_... in each line.
+    comparisons : [COMPARISONS]
+        CSV file with two items and an outcome in each line.
+    out : MODEL
+        Where to write the model.
+    report : FILE
+        Where to write a page with tables and pictures, as .html.
+    kernel : NAME
+        Kernels to try: auto, linear or rbf.
+    top : N
+        Print the N best items.
     """
-    for path in (out, report):
-        if path is not None:
-            check_writable(path, items, comparisons, force=force)
-    if report is not None and report.suffix.lower() != ".html":
-        refuse("report", f"The page ends with .html: got {report.name!r}.")
-    if kernel not in KERNELS:
-        refuse("kernel", f"Choose from {', '.join(KERNELS)}: got {kernel!r}.")
+    check_page(report, items, comparisons, force=force)
+    check_writable(out, items, comparisons, force=force)
     from rankwise.data import read_comparisons
 
-    columns = {"item": item, "first": first, "second": second, "outcome": outcome}
-    columns |= {"weight": weight, "group": group}
-    if comparisons is None:
-        given = next((name for name, value in columns.items() if value is not None), None)
-        if given is not None or context is not None:
-            refuse(given or "context", "It needs two files, ITEMS and COMPARISONS.")
-    listed = [name.strip() for name in (context or "").split(",") if name.strip()]
-    data = read_comparisons(items, comparisons, context=listed, **columns)
+    named = vars(columns)
+    given = next((name for name, value in named.items() if value is not None), None)
+    if comparisons is None and given is not None:
+        refuse(given, "It needs two files, ITEMS and COMPARISONS.")
+    named = named | {"context": split_names(columns.context) or []}
+    data = read_comparisons(items, comparisons, **named)
     # These imports compile loops: only now, when all arguments are known to be valid.
     from rankwise.cli.preferences_page import KERNEL_ITEMS, PreferenceStudy, write_page
     from rankwise.persistence import save_model
@@ -112,13 +123,15 @@ def preferences(
         print()
         for line in study.conclusions():
             say(line)
+        ranking = None
         if data.comparisons.items is not None:
+            ranking = study.ranking_table(min(top, len(data.X)))
+        learned = [
+            table for table in (ranking, study.feature_table(), study.context_table()) if table
+        ]
+        if learned:
             print()
-            show(study.ranking_table(min(top, len(data.X))))
-        for table in (study.feature_table(), study.context_table()):
-            if table is not None:
-                print()
-                show(table)
+            show(*learned)
     source = items.name if comparisons is None else comparisons.name
     if report is not None:
         write_page(study, report, source)

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import DotProduct, WhiteKernel
+from sklearn.preprocessing import StandardScaler
 
 from rankwise import PairwiseGP, RankRLS, __version__
 from rankwise.backends.arrays import Array
 from rankwise.data import ComparisonData
-from rankwise.holdout.comparison_scores import ObservedComparisons
-from rankwise.holdout.preference_slope import logistic_slope
+from rankwise.holdout.scores import ObservedComparisons, logistic_slope
 from rankwise.model_selection import LeaveComparisonOut, leave_comparison_out, leave_item_out
 from rankwise.plots import figure_svg, plot_hold_out, plot_item_ranking, plot_reliability
 from rankwise.plots.item_plots import rank_intervals
@@ -74,11 +74,11 @@ class PreferenceStudy:
         return "comparison" if self.data.comparisons.groups is None else "group"
 
     @cached_property
-    def honest(self) -> tuple[ObservedComparisons, Array]:
+    def nested(self) -> tuple[ObservedComparisons, Array]:
         """Probabilities by rankers that were chosen without looking at the comparison's fold.
 
-        In each of five folds of groups, kernel and alpha are those with the best log-loss on the
-        other folds.
+        In each of five folds of groups, kernel and alpha are chosen by the log-loss on the other
+        folds.
         """
         observed = self.best.observed
         chances = np.concatenate([trial.probabilities for trial in self.trials.values()])
@@ -89,9 +89,9 @@ class PreferenceStudy:
             out[fold == k] = chances[int(np.argmin(loss @ others))][fold == k]
         return observed, out
 
-    def honest_score(self, metric: str) -> tuple[float, float]:
-        """A metric of `honest`, and its standard error."""
-        observed, chance = self.honest
+    def nested_score(self, metric: str) -> tuple[float, float]:
+        """A metric of `nested`, and its standard error."""
+        observed, chance = self.nested
         return observed.score(metric, chance - 0.5, chance)
 
     @cached_property
@@ -104,24 +104,16 @@ class PreferenceStudy:
     def process(self) -> Any:
         """A Gaussian process for intervals of scores and ranks; None if there are many items."""
         items = self.data.comparisons.items
-        if items is None or len(items) > INTERVAL_ITEMS or self._has_margins:
+        graded = not np.isin(self.data.comparisons.margin, (-1.0, 0.0, 1.0)).all()
+        if items is None or len(items) > INTERVAL_ITEMS or graded:
             return None
-        X = self.standardized
         kernel = 0.1 * DotProduct(0.0, "fixed") + WhiteKernel(0.1)
-        return PairwiseGP(kernel).fit_pairs(X, self.data.comparisons)
+        return PairwiseGP(kernel).fit_pairs(self.standardized, self.data.comparisons)
 
-    @property
+    @cached_property
     def standardized(self) -> Array:
         """Features with mean 0 and variance 1."""
-        X = self.data.X
-        spread = X.std(axis=0)
-        return (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-
-    @property
-    def _has_margins(self) -> bool:
-        return not np.isin(self.data.comparisons.margin, (-1.0, 0.0, 1.0)).all()
-
-    # Tables.
+        return StandardScaler().fit_transform(self.data.X)
 
     def tried_table(self) -> Table:
         """Each kernel at its best alpha, and the baselines."""
@@ -136,40 +128,33 @@ class PreferenceStudy:
             label = "a random guess" if name == "random" else "the first one wins"
             rows.append((label, "", found["accuracy"], None, found["log_loss"], None, ""))
         names = ("ranker", "alpha", "accuracy", "s.e.", "log-loss", "s.e.", "")
-        title = f"Predictions for {plural(len(self.data.comparisons), 'comparison')}, "
-        return Table(
-            tuple(Column(name) for name in names),
-            tuple(rows),
-            title + f"each by a ranker without its {self.unit}",
-        )
+        count = plural(len(self.data.comparisons), "comparison")
+        title = f"Predictions for {count}, each by a ranker without its {self.unit}"
+        return Table(tuple(map(Column, names)), tuple(rows), title)
 
     def ranking_table(self, top: int | None) -> Table:
         """Items from best to worst, with intervals of scores and ranks if there are few."""
-        scores, names = self.ranker.predict(self.data.X), self.data.names
+        scores, names, note = self.ranker.predict(self.data.X), self.data.names, ""
         columns = [Column("rank"), Column("item"), Column("score", ".3f")]
-        gp, extra = self.process, None
+        intervals: list[tuple[str, ...]] = [()] * len(names)
+        gp = self.process
         if gp is not None:
             X = self.standardized
             scores, std = gp.predict(X, contrast="mean", return_std=True)
             low, high = rank_intervals(gp.rank_probabilities(X, random_state=0))
             columns += [Column("95% interval"), Column("95% of ranks")]
-            extra = [
+            intervals = [
                 (f"{s - Z * d:.2f} to {s + Z * d:.2f}", f"{a}" if a == b else f"{a} to {b}")
                 for s, d, a, b in zip(scores, std, low, high, strict=True)
             ]
+            note = (
+                "Scores are relative to their mean, by a Gaussian process on the same features "
+                "with an independent part for each item."
+            )
         order = np.argsort(-scores, kind="stable")[:top]
-        rows = [
-            (k + 1, names[i], float(scores[i]), *(() if extra is None else extra[i]))
-            for k, i in enumerate(order)
-        ]
-        shown = f"The best {len(rows)} of {len(names)} items" if top else "All items"
-        note = (
-            "Scores are relative to their mean, by a Gaussian process on the same features with a "
-            "part of its own for each item."
-            if gp is not None
-            else ""
-        )
-        return Table(tuple(columns), tuple(rows), shown, note=note)
+        rows = tuple((k, names[i], float(scores[i]), *intervals[i]) for k, i in enumerate(order, 1))
+        title = f"The best {len(rows)} of {len(names)} items" if top else "All items"
+        return Table(tuple(columns), rows, title, note)
 
     def feature_table(self, top: int = 15) -> Table | None:
         """The coefficients of a linear ranker, per standard deviation of a feature."""
@@ -177,13 +162,10 @@ class PreferenceStudy:
             return None
         effect = self.ranker.coef_ * self.data.X.std(axis=0)
         order = np.argsort(-np.abs(effect), kind="stable")[:top]
-        rows = [(self.data.feature_names[k], float(effect[k])) for k in order]
-        return Table(
-            (Column("feature"), Column("effect of one s.d.", ".3f")),
-            tuple(rows),
-            "What the features say",
-            note="The change of the score; a difference of 1 is what a win was fitted to.",
-        )
+        columns = Column("feature"), Column("effect of one s.d.", ".3f")
+        rows = tuple((self.data.feature_names[k], float(effect[k])) for k in order)
+        note = "The change of the score. The ranker was fitted to a difference of 1 for each win."
+        return Table(columns, rows, "Effects of the features", note)
 
     def context_table(self) -> Table | None:
         """The weights of the context."""
@@ -191,18 +173,15 @@ class PreferenceStudy:
         if given.context is None:
             return None
         names = given.context_names or [f"context {k}" for k in range(given.context.shape[1])]
-        rows = zip(names, self.ranker.context_coef_.tolist(), strict=True)
-        return Table(
-            (Column("context"), Column("weight", ".3f")),
-            tuple(rows),
-            "What the context of a comparison adds to the difference of scores",
-            note="It is not part of the scores of items.",
-        )
+        rows = tuple(zip(names, self.ranker.context_coef_.tolist(), strict=True))
+        title = "What the context of a comparison adds to the difference of scores"
+        note = "It is not part of the scores of items."
+        return Table((Column("context"), Column("weight", ".3f")), rows, title, note)
 
     def conclusions(self) -> list[str]:
         """What to expect of the ranker, in sentences."""
-        accuracy, error = self.honest_score("accuracy")
-        loss, loss_error = self.honest_score("log_loss")
+        accuracy, error = self.nested_score("accuracy")
+        loss, loss_error = self.nested_score("log_loss")
         low, high = accuracy - Z * error, accuracy + Z * error
         each = "comparison" if self.unit == "comparison" else "whole group"
         lines = [
@@ -211,10 +190,9 @@ class PreferenceStudy:
             "rankers that neither saw it nor were chosen on it."
         ]
         if low <= 0.5:
-            lines.append("This may be no better than chance: features say little, or data are few.")
+            lines.append("This may be no better than chance: add comparisons or features.")
         if self.data.comparisons.items is not None:
-            new = self.new_items.accuracy[0]
-            spread = self.new_items.scores("accuracy")[1][0]
+            (new,), (spread,) = self.new_items.scores("accuracy")
             lines.append(
                 f"Two items that were never compared: {new:.3f} ± {spread:.3f}, with all "
                 "comparisons of both held out."
@@ -230,12 +208,12 @@ SHOWN = 30  # items in the picture of the ranking
 
 
 def write_page(study: PreferenceStudy, path: Path, source: str) -> None:
-    """Accuracy, calibration, the ranking of items, and what the features say."""
+    """Accuracy, calibration, the ranking of items, and the effects of the features."""
     first, *others = study.conclusions()
-    accuracy, error = study.honest_score("accuracy")
-    loss, _ = study.honest_score("log_loss")
-    brier, _ = study.honest_score("brier")
-    observed, chance = study.honest
+    accuracy, error = study.nested_score("accuracy")
+    loss, _ = study.nested_score("log_loss")
+    brier, _ = study.nested_score("brier")
+    observed, chance = study.nested
     facts = Facts(
         (
             (f"{accuracy:.3f} ± {1.96 * error:.3f}", "accuracy, 95% interval"),
@@ -264,7 +242,7 @@ def write_page(study: PreferenceStudy, path: Path, source: str) -> None:
 
 
 def _reliability(study: PreferenceStudy) -> Figure:
-    observed, chance = study.honest
+    observed, chance = study.nested
     decided = (observed.margin != 0) & (observed.weight > 0)
     margin, p = observed.margin[decided], chance[decided]
     ahead = p >= 0.5
@@ -292,5 +270,5 @@ def _ranking(study: PreferenceStudy) -> Figure:
     return Figure(
         figure_svg(ax.figure),
         "Scores of items with intervals, from best to worst",
-        f"At most {SHOWN} items. The numbers on the right are 95% of the ranks of each item.",
+        f"At most {SHOWN} items. The numbers on the right are 95% intervals of the ranks.",
     )

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from inspect import Parameter, Signature, cleandoc, signature
-from shutil import get_terminal_size
-from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from inspect import cleandoc
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from rankwise.cli.entry import exit_code
-from rankwise.cli.output_files import OutputFiles, output_files
-from rankwise.progress import is_quiet, quiet
+from rankwise.errors import ParameterError
+from rankwise.files import replacing
+from rankwise.progress import is_quiet, progress_bar
 
 if TYPE_CHECKING:
     from rankwise.tables import Table
@@ -27,15 +29,15 @@ if TYPE_CHECKING:
 BAD_INPUT = 2
 BROKEN_PIPE = 141  # what a shell reports for a program ended by SIGPIPE
 SHOW_TRACEBACK = "RANKWISE_TRACEBACK"
-ROOM = 30  # characters of a progress bar with its share and time
 PANELS = 80  # columns of a terminal, from which on help is in panels
+PARAMETERS = "\n\nParameters\n----------\n"  # begins the help of options in docstrings
 COLORS = {"error": "red", "warning": "yellow", "interrupted": "red"}
 
 
 class ReadableHelp:
     """Help without the type of flags and, on narrow terminals, without panels.
 
-    The panels of typer have so many columns that names of options would be cut off there.
+    typer's panels are too wide for them, so that names of options would be cut off.
     """
 
     get_params: Any
@@ -47,7 +49,7 @@ class ReadableHelp:
             if getattr(option, "is_flag", False):
                 option.metavar = ""
         mode = self.rich_markup_mode
-        if get_terminal_size().columns < PANELS:
+        if shutil.get_terminal_size().columns < PANELS:
             self.rich_markup_mode = None
         super().format_help(ctx, formatter)  # type: ignore[misc]
         self.rich_markup_mode = mode
@@ -56,22 +58,9 @@ class ReadableHelp:
 class Command(ReadableHelp, TyperCommand):
     """A command of the program."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the arguments; refuse numbers with underscores, since Python reads 1_0 as 10."""
-        texts, _, _ = self.make_parser(ctx).parse_args(args=list(args))
-        rest = super().parse_args(ctx, args)
-        options: Sequence[Any] = self.params
-        for option in options:
-            text, value = texts.get(option.name), ctx.params.get(option.name)
-            if isinstance(text, str) and "_" in text and isinstance(value, int | float):
-                raise typer.BadParameter(
-                    f"Write the number without underscores: got {text!r}.", ctx, option
-                )
-        return rest
-
 
 class Program(ReadableHelp, TyperGroup):
-    """Runs commands; turns what ends them into an exit code, and errors into one line each."""
+    """Runs commands; turns the reason for their end into an exit code, and errors into one line."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         """Read what stands before the command; typer would end an interrupt here in silence."""
@@ -128,19 +117,23 @@ def _report_interrupt(stop: KeyboardInterrupt, files: OutputFiles) -> None:
         import traceback
 
         traceback.print_exception(stop)
-    doing = getattr(stop, "__notes__", [])[:1]  # that of the innermost `interruptible`
+    doing = getattr(stop, "__notes__", [])[:1]  # of the innermost `interruptible`
     complain("interrupted", " ".join([*(f"{words}." for words in doing), files.words()]))
 
 
 def _report(error: Exception) -> int:
     """Print what went wrong in one line and return the exit code; raise what is a bug."""
-    # Our own errors and those of NumPy and scikit-learn about values; anything else is a bug.
+    # Our errors, and errors of NumPy and scikit-learn about values; anything else is a bug.
     message = str(error) or type(error).__name__
     if hasattr(error, "format_message"):  # typer's errors about arguments
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "rankwise"
-        message = error.format_message().rstrip(".")
-        message += f"{'' if message.endswith('?') else '.'} Try '{command} --help'."
+        message = error.format_message().rstrip(".").replace("Value error, ", "")
+        message += "" if message.endswith("?") else "."
+        known = [option.name for option in context.command.params] if context else []
+        if hasattr(error, "option_name") and "settings" in known:
+            message += " Parameters of the ranker are given by --set NAME=VALUE."
+        message += f" Try '{command} --help'."
     elif isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         message = f"{where}{error.strerror}."
@@ -150,35 +143,6 @@ def _report(error: Exception) -> int:
         raise error
     complain("error", message)
     return BAD_INPUT
-
-
-def as_command(command: Callable[..., None], *, timed: bool = True) -> Callable[..., None]:
-    """Add --quiet to a command; it says at its end how long it took if it is `timed`."""
-
-    def run(*, be_quiet: bool, **values: Any) -> None:
-        begin = perf_counter()
-        with quiet(be_quiet):
-            command(**values)
-            if timed:
-                note(f"Done in {duration(perf_counter() - begin)}.")
-
-    wanted = Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print results, warnings and errors only.")
-    ]
-    extra = Parameter("be_quiet", Parameter.KEYWORD_ONLY, default=False, annotation=wanted)
-    given = signature(command, eval_str=True).parameters.values()
-    return with_parameters(run, [*given, extra], like=command)
-
-
-def with_parameters(
-    run: Callable[..., None], parameters: Sequence[Parameter], *, like: Callable[..., None]
-) -> Callable[..., None]:
-    """Give a function the signature that typer reads, and the name and help of a command."""
-    run.__name__, run.__doc__ = like.__name__, like.__doc__
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    keywords = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in parameters]
-    run.__signature__ = Signature(keywords)  # type: ignore[attr-defined]
-    return run
 
 
 def duration(seconds: float) -> str:
@@ -195,9 +159,11 @@ def as_help(docstring: str) -> str:
     """A docstring as help text for typer, which keeps every line break.
 
     Join the lines of each paragraph, so that they wrap at the width of the terminal. A paragraph
-    whose first line is a backspace stays as it is.
+    whose first line is a backspace stays as it is. Examples come first, and the section
+    Parameters is left out.
     """
-    paragraphs = cleandoc(docstring).split("\n\n")
+    first, *paragraphs = cleandoc(docstring).partition(PARAMETERS)[0].split("\n\n")
+    paragraphs = [first, *sorted(paragraphs, key=lambda p: not p.startswith("\b\nExamples:"))]
     return "\n\n".join(p if p.startswith("\b") else " ".join(p.split("\n")) for p in paragraphs)
 
 
@@ -246,14 +212,17 @@ def _in_lines(message: str, stream: TextIO) -> str:
     return "\n".join(wrap(line) for line in message.split("\n"))
 
 
-def show(table: Table) -> None:
-    """Print a table: with rich on a terminal, as plain text into a file or pipe."""
-    if sys.stdout.isatty():
-        from rich.console import Console
+def show(*tables: Table | None) -> None:
+    """Print tables: with rich on a terminal, as plain text into a file or pipe."""
+    for k, table in enumerate(table for table in tables if table is not None):
+        if k > 0:
+            print()
+        if sys.stdout.isatty():
+            from rich.console import Console
 
-        Console().print(table)
-    else:
-        print(table.to_text())
+            Console().print(table)
+        else:
+            print(table.to_text())
 
 
 @contextmanager
@@ -263,11 +232,8 @@ def progress(what: str) -> Iterator[Callable[..., None]]:
     Yields a function to call with the amount done so far, the total (0 or None where it is not
     known), and, optionally, a few words about the current step.
     """
-    with interruptible(what):
-        if is_quiet() or not sys.stderr.isatty():
-            yield lambda done, total, words="": None
-        else:
-            yield from _bar(what)
+    with interruptible(what), progress_bar(what, 0) as show_done:
+        yield lambda done, total, words="": show_done(done, words, total)
 
 
 @contextmanager
@@ -280,27 +246,6 @@ def interruptible(what: str) -> Iterator[None]:
         raise
 
 
-def _bar(what: str) -> Iterator[Callable[..., None]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
-    description = TextColumn("{task.description}", markup=False)
-    words_column = TextColumn("{task.fields[words]}", markup=False)
-    columns = (description, BarColumn(12), TaskProgressColumn(), TimeElapsedColumn(), words_column)
-    with Progress(*columns, console=Console(stderr=True), transient=True) as display:
-        task = display.add_task(what, total=None, words="")
-
-        room = max(8, display.console.width - len(what) - ROOM)
-
-        def report(done: float, total: float | None, words: str = "") -> None:
-            words = words if len(words) <= room else f"{words[: room - 1]}…"
-            display.update(
-                task, completed=done, total=total or None, words=words, refresh=bool(words)
-            )
-
-        yield report
-
-
 def _show_warning(message: Warning | str, *args: Any, **kwargs: Any) -> None:
     complain("warning", str(message))
 
@@ -310,3 +255,81 @@ def _silence_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):  # not a real file, as in a test
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+
+
+class _Writable(Exception):
+    """Ends a trial write."""
+
+
+class OutputFiles:
+    """The files that a command is going to write, and which of them it has written."""
+
+    def __init__(self) -> None:
+        self._before: dict[Path, tuple[int, int] | None] = {}
+
+    def add(self, path: Path) -> None:
+        if any(path.resolve() == other.resolve() for other in self._before):
+            raise ParameterError(f"{path} would be written twice: give each output its own file.")
+        self._before[path] = _identity(path)
+
+    def words(self) -> str:
+        """One sentence on what was written and what was not."""
+        written = [p for p, before in self._before.items() if _identity(p) != before]
+        missing = [p for p in self._before if p not in written]
+        parts = []
+        for paths, was in ((written, "written"), (missing, "not written")):
+            if paths:
+                listed = " and ".join(map(str, paths))
+                parts.append(f"{listed} {'was' if len(paths) == 1 else 'were'} {was}")
+        return f"{'; '.join(parts)}." if parts else "Nothing was written."
+
+
+_FILES: ContextVar[OutputFiles | None] = ContextVar("output_files", default=None)
+
+
+@contextmanager
+def output_files() -> Iterator[OutputFiles]:
+    """Collects the files of `check_writable` within the block."""
+    files = OutputFiles()
+    token = _FILES.set(files)
+    try:
+        yield files
+    finally:
+        _FILES.reset(token)
+
+
+def check_page(page: Path | None, *inputs: Path | None, force: bool) -> None:
+    """Check that a report can be written, and that its name ends with .html."""
+    if page is not None and page.suffix.lower() != ".html":
+        message = f"The page ends with .html: got {page.name!r}."
+        raise typer.BadParameter(message, param_hint="'--report'")
+    check_writable(page, *inputs, force=force)
+
+
+def check_writable(out: Path | None, *inputs: Path | None, force: bool) -> None:
+    """Raise an error now, not after an hour of work, if `out` cannot or must not be written.
+
+    It must not be one of the inputs of the command, nor a file that exists, unless `force`.
+    Nothing is checked if `out` is None.
+    """
+    if out is None:
+        return
+    for path in inputs:
+        if path and out.exists() and path.exists() and out.samefile(path):
+            raise ParameterError(f"{out} is an input of this command: write to another file.")
+    with suppress(_Writable), replacing(out):
+        raise _Writable
+    if out.is_file() and not force:
+        raise ParameterError(f"{out} exists: give --force to replace it, or write to another file.")
+    files = _FILES.get()
+    if files is not None:
+        files.add(out)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What changes when a file is replaced; None if there is no such file."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return (found.st_ino, found.st_mtime_ns) if stat.S_ISREG(found.st_mode) else None

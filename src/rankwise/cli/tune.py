@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from rankwise.cli.data_options import DataOptions, needed
-from rankwise.cli.input_files import in_one_line, note_scaling
+import typer
+
+from rankwise.cli.data_options import DataOptions, in_one_line, note_scaling
 from rankwise.cli.options import (
     Force,
     ModelOut,
@@ -14,15 +15,15 @@ from rankwise.cli.options import (
     SelectionOptions,
     TrainingFile,
     grouped,
-    option,
     refuse,
 )
-from rankwise.cli.output_files import check_writable
-from rankwise.cli.terminal import note, progress, show
+from rankwise.cli.terminal import check_writable, interruptible, note, show
 from rankwise.routing import last_step
 from rankwise.tables import plural
 
 TOP = 10  # settings in the table
+REFITS = 5  # folds of rankers that have to be refitted, unless --folds is given
+SEED = 0  # for folds of rows, so that results are reproducible
 PICTURES = (".svg", ".png", ".pdf", ".html")
 
 
@@ -30,26 +31,10 @@ PICTURES = (".svg", ".png", ".pdf", ".html")
 def tune(
     *,
     train: TrainingFile,
-    out: ModelOut = None,
+    out: ModelOut,
     force: Force = False,
-    folds: Annotated[
-        int | None,
-        option(
-            "N",
-            "Hold out N folds of whole queries.",
-            "one query at a time, or 5 folds for models that are refitted",
-            min=2,
-        ),
-    ] = None,
-    plot: Annotated[
-        Path | None,
-        option(
-            "FILE",
-            "Where to draw the metric against alpha: .svg, .png, .pdf, or .html for a page "
-            "with tables.",
-            "MODEL with .svg",
-        ),
-    ] = None,
+    folds: Annotated[int | None, typer.Option(min=2)] = None,
+    plot: Path | None = None,
     selection: SelectionOptions,
     options: RankerOptions,
     data: DataOptions,
@@ -61,15 +46,14 @@ def tune(
     --one-ranking, every pair of rows is held out instead (with --folds, that many folds of
     rows).
 
-    The options --kernel, --gamma, --scale, --ties and --weighting take several values, separated by
-    commas, and every combination is tried. Prints how well the ten best do at their best alpha, and
-    how far they are behind the best on the same queries, with the standard error of this
-    difference; draws a picture of it, and writes the best model. Says how far the best is from the
-    next, and whether the data could tell.
+    The options --kernel, --scale and --set take several values, separated by commas, and every
+    combination is tried. Prints how well the ten best do at their best alpha, and how far they are
+    behind the best on the same queries, with the standard error of this difference; draws a picture
+    of it, and writes the best model. The last lines compare the best with the next.
 
-    Models whose names do not end in rls have no exact hold-outs:
-    they are refitted for each of 5 folds, and so are linear models of many sparse features. Of the
-    other models, only ranksvm has an alpha to choose.
+    Rankers without exact hold-outs are refitted for each of 5 folds: models whose names do not end
+    in rls, and linear models of many sparse features. RankingSearchCV in Python does the same, and
+    offers further splits, scores and means of the best rankers.
 
     Features are scaled within each query (see --scale). The model file remembers it: predict and
     evaluate scale their data in the same way.
@@ -79,23 +63,27 @@ def tune(
       rankwise tune train.txt --out model.rankwise
       rankwise tune train.txt --scale query-minmax,query-ranks --metric MAP \\
           -o model.rankwise
-      rankwise tune train.txt --kernel linear,rbf --gamma 0.01:1:5 --folds 10 \\
+      rankwise tune train.txt --kernel linear,rbf --set gamma=0.01:1:5 --folds 10 \\
           --plot report.html -o model.rankwise
       rankwise tune train.csv --query search_id --label clicks --encode onehot \\
           -o model.rankwise
-      rankwise tune train.txt --model boosted --weighting rows,queries -o model.rankwise
-      rankwise tune train.txt --model sparse-rankrls --landmarks 300 --gamma 0.01:1:5 \\
-          -o model.rankwise
+      rankwise tune train.txt --model boosted --set weighting=rows,queries -o model.rankwise
+      rankwise tune train.txt --model sparse-rankrls --set n_landmarks=300 \\
+          --set gamma=0.01:1:5 -o model.rankwise
+
+    Parameters
+    ----------
+    folds : N, default=one query at a time, or 5 folds for models that are refitted
+        Hold out N folds of whole queries.
+    plot : FILE, default=MODEL with .svg
+        Where to draw the metric against alpha: .svg, .png, .pdf, or .html for a page with tables.
     """
     from rankwise.persistence import save_model
 
-    if data.shows_columns(train):
-        return
-    out = needed(out, "tune")
     if selection.alphas is not None:
         options.check_alpha("alphas")
+        _ = selection.grid  # raises an error for wrong values, before the rows are read
     rankers = list(options.combinations())
-    grid = selection.grid if options.has_alpha else [float("nan")]
     check_writable(out, train, force=force)
     picture = None
     if options.has_alpha or len(rankers) > 1:
@@ -103,46 +91,35 @@ def tune(
     elif plot is not None:
         refuse("plot", f"{options.model} has no alpha, and there is one setting: nothing to draw.")
     rows, preparation = data.read_training(train, rankers[0][1])
+    selection = selection.for_rows(rows)
+    # These imports compile loops: only now, when all arguments are known to be valid.
+    from rankwise.cli.tune_page import Tuned, write_picture
+    from rankwise.model_selection.trials import is_too_wide
+
     rankers = [
         (setting, options.settle_scale(ranker, has_queries=rows.qid is not None))
         for setting, ranker in rankers
     ]
-    # These imports compile loops: only now, when all arguments are known to be valid.
-    from rankwise.cli.tune_page import (
-        REFITS,
-        HoldOutPlan,
-        run_trials,
-        settings_table,
-        write_picture,
-    )
-    from rankwise.model_selection.search.exact import is_too_wide
-    from rankwise.model_selection.search.refits import fit_with_queries
-
-    refitted = options.is_refitted or any(
-        is_too_wide(last_step(ranker), rows.X) for _, ranker in rankers
-    )
-    selection = selection.for_rows(rows)
-    plan = HoldOutPlan(rows, selection, folds or (REFITS if refitted else None), refitted)
-    with progress("Holding out") as report:
-        study = run_trials(plan, rankers, grid, report)
-    best = study.best
-    if study.has_alpha:
-        last_step(best.ranker).set_params(alpha=best.alpha)
-    with progress(f"Fitting the best to {len(rows.y):,} rows"):
-        fit_with_queries(best.ranker, rows.X, rows.y, rows.qid)
-    save_model(preparation.around(best.ranker), out)
-    show(settings_table(study, top=TOP))
-    for line in study.words():
+    if folds is None and (
+        options.is_refitted or any(is_too_wide(last_step(ranker), rows.X) for _, ranker in rankers)
+    ):
+        folds = REFITS
+    with interruptible(f"Holding out parts of {len(rows.y):,} rows"):
+        tuned = Tuned.of(rows, rankers, selection, folds, options.has_alpha, SEED)
+    best = tuned.best_ranker
+    save_model(preparation.around(best), out)
+    show(tuned.table(top=TOP))
+    for line in tuned.words():
         note(line)
     if picture is not None:
-        write_picture(study, picture, train)
+        write_picture(tuned, picture, train)
         note(f"Wrote {picture}: open {picture.resolve().as_uri()}")
-    hint = selection.remark_on(best.alpha) if study.has_alpha else ""
+    hint = selection.remark_on(tuned.best_alpha) if options.has_alpha else ""
     if hint:
         note(hint)
-    note_scaling(best.ranker)
+    note_scaling(best)
     shape = f"{plural(len(rows.y), 'row')}, {plural(rows.X.shape[1], 'feature')}"
-    note(f"Wrote {out}: {in_one_line(best.ranker)} fitted to {shape}.")
+    note(f"Wrote {out}: {in_one_line(best)} fitted to {shape}.")
 
 
 def _picture_file(plot: Path | None, out: Path, train: Path, *, force: bool) -> Path | None:

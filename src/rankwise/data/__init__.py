@@ -1,19 +1,26 @@
 """Ranking data: LETOR files, tables, data sets, comparisons, battles, triplets, normalization."""
 
-from rankwise.data.battle_files import BattleFile, read_battles
-from rankwise.data.battles import Battles
-from rankwise.data.chosen_rejected import AnswerComparisons, read_chosen_rejected
-from rankwise.data.comparison_files import ComparisonData, read_comparisons
+from rankwise.data.battles import BattleFile, Battles, read_battles
+from rankwise.data.comparison_files import (
+    AnswerComparisons,
+    ComparisonData,
+    read_chosen_rejected,
+    read_comparisons,
+)
 from rankwise.data.datasets import DatasetInfo, RankingDataset, list_datasets, load_dataset
 from rankwise.data.letor.reading import LetorBlocks, LetorData, read_letor
 from rankwise.data.letor.writing import write_letor
-from rankwise.data.normalize import normalize_per_query
-from rankwise.data.query_rows import qid_from_groups
+from rankwise.data.query_rows import normalize_per_query, qid_from_groups
 from rankwise.data.sample_files import SampleData, read_samples
-from rankwise.data.synthetic import GeneratedBattles, RankingProblem, make_battles, make_ranking
+from rankwise.data.synthetic import (
+    GeneratedBattles,
+    RankingProblem,
+    draw_triplets,
+    make_battles,
+    make_ranking,
+)
 from rankwise.data.tables.reading import TableBlocks, TableData, from_frame, read_table
 from rankwise.data.trec import as_qrels, as_run, read_qrels, read_run, trec_order, write_run
-from rankwise.data.triplets import draw_triplets
 from rankwise.graph.comparisons import Comparisons
 
 __all__ = [

@@ -1,40 +1,50 @@
-"""Battles between named items, checked."""
+"""Battles between named items, from arrays and from files of arenas and benchmarks."""
 
 from __future__ import annotations
 
+import re
+from ast import literal_eval
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from json import JSONDecodeError
 from operator import eq
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.backends.arrays import Array, Index, to_host
-from rankwise.errors import DataError
+from rankwise.backends.arrays import Array, Index
+from rankwise.data.tables.formats import parsed_json
+from rankwise.data.tables.records import Columns, SmallTable
+from rankwise.errors import DataError, ParameterError
 from rankwise.graph.comparison_checks import (
-    FIRST,
-    SECOND,
-    TIE,
+    OUTCOME_OF_CODE,
+    check_comparison_ids,
     check_context,
-    check_hashable,
-    shown,
+    check_items,
+    check_two_items,
+    check_weight,
+    outcome_codes,
+    positions_of,
 )
 from rankwise.graph.comparisons import Comparisons
-from rankwise.graph.id_arrays import as_ids, check_lossless, id_array, join_ids, lossless_array
+from rankwise.graph.id_arrays import id_array, join_ids
 from rankwise.graph.query_groups import missing_entries
 from rankwise.tables import plural
 
-BOTH_BAD = ("both_bad", "both bad", "bothbad", "tie (bothbad)")
-CODE_OF_WORD: dict[str, int] = {
-    **dict.fromkeys((*FIRST, "model_1"), 0),
-    **dict.fromkeys((*SECOND, "model_2"), 1),
-    **dict.fromkeys(TIE, 2),
-    **dict.fromkeys(BOTH_BAD, 3),
-}
-CODE_OF_NUMBER = {1.0: 0, 0.0: 1, 0.5: 2}
-SHOWN = 5  # entries that an error message names
 # Of the battle that counts most; outside this range, standard errors are lost in rounding.
 LEAST_WEIGHT, MOST_WEIGHT = 1e-12, 1e12
+PER_BATTLE = ("pairs", "outcome", "weight", "groups", "judge", "context")
+GROUPS = (
+    "evaluation_session_id", "session", "session_id", "question_id", "prompt_id", "prompt",
+)  # fmt: skip
+SIDES = (("a", "b"), ("1", "2"), ("left", "right"), ("chosen", "rejected"))
+NESTED = "conv_metadata"  # counts of the answers of both models, in newer files of arenas
+KEY = "cmp_key"  # in files of PandaLM, the names of both models, with "_" between them
+ANNOTATOR = re.compile(r"annotator\d+")
+WINNERS = {"0": "tie", "1": "model_a", "2": "model_b"}
+MODELS, RIGHT = "models", "num_correct"  # in files of RewardBench 2
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -56,7 +66,7 @@ class Battles:
     judge : ndarray of shape (n_battles,) or None
         Who judged each battle.
     context : ndarray of shape (n_battles, n_columns) or None
-        Covariates of battles: advantages of the first item.
+        Covariates of battles; positive values favour the first item.
     context_names : list of str or None
         Names of the covariates.
 
@@ -102,10 +112,10 @@ class Battles:
             Which item won: "first" or "second"; "a" or "b"; "left" or "right"; "model_a" or
             "model_b"; "win" or "loss" (of the first). "tie" if neither, "both_bad" or
             "tie (bothbad)" if both are bad. Or a number or boolean: 1 if the first won, 0 if the
-            second won, 0.5 for a tie. Or, where it is none of these, the id of the item that won.
+            second won, 0.5 for a tie. Otherwise, the id of the item that won.
         items : array-like of shape (n_items,), optional
-            The ids of all items. None: those that occur, in the order in which they first appear
-            in `first`, and then in `second`.
+            The ids of all items. None: the items that occur, in the order in which they first
+            appear in `first`, and then in `second`.
         weight : array-like of shape (n_battles,), optional
             How much each battle counts, not negative. None: 1.
         groups : array-like of shape (n_battles,), optional
@@ -114,9 +124,9 @@ class Battles:
         judge : array-like of shape (n_battles,), optional
             Who judged each battle.
         context : array-like of shape (n_battles, n_columns), optional
-            Covariates: by how much the first item exceeds the second, for example in length. A
-            column that is 1 where a property favours the first, and -1 where it favours the second,
-            is one, too.
+            Covariates: by how much the first item exceeds the second, for example in length. Such a
+            column can also be 1 where a property favours the first item, and -1 where it favours
+            the second.
 
         Returns
         -------
@@ -127,95 +137,70 @@ class Battles:
         >>> Battles.of([1, 2], [2, 3], [1, 0.5], groups=["s1", "s1"], judge=["Ann", "Bob"])
         Battles(2 battles of 3 items, 1 tie, 1 group, 2 judges)
         """
-        sides = [_column(name, side) for name, side in (("first", first), ("second", second))]
-        n = len(sides[0])
-        if len(sides[1]) != n:
-            raise DataError(
-                f"first and second need one item per battle: got {n} and {len(sides[1])} entries."
-            )
+        one = check_comparison_ids("first", first, None, "battle")
+        two = check_comparison_ids("second", second, len(one), "battle")
+        n = len(one)
         if n == 0:
             raise DataError("There are no battles: first and second are empty.")
-        ids, pairs = _numbered_items(sides, items)
-        same = pairs[:, 0] == pairs[:, 1]
-        if same.any():
-            k = int(np.argmax(same))
-            raise DataError(
-                f"Battle {k} is of {shown(ids[pairs[k, 0]])} with itself "
-                f"({int(same.sum())} such battles): drop them."
-            )
+        if items is None:
+            ids = id_array(dict.fromkeys(one.tolist() + two.tolist()))
+        else:
+            ids = check_items(items)
+        pairs = positions_of(ids, one, two, "battle")
+        check_two_items(pairs, ids, "battle")
+        codes = outcome_codes(outcome, n, (one, two), "battle")
+        labels = {
+            name: check_comparison_ids(name, values, n, "battle")
+            for name, values in (("groups", groups), ("judge", judge))
+            if values is not None
+        }
         numbers, names = check_context(context, n)
-        return cls(
-            ids,
-            pairs,
-            _outcome_codes(outcome, sides),
-            _weights(weight, n),
-            _labels("groups", groups, n),
-            _labels("judge", judge, n),
-            numbers,
-            names,
-        )
+        weights = _weights(weight, n)
+        return cls(ids, pairs, codes, weights, context=numbers, context_names=names, **labels)
 
     def __len__(self) -> int:
         return len(self.pairs)
 
     def take(self, chosen: Any) -> Battles:
         """Some of the battles, by number or by a mask, of the same items."""
-        return replace(
-            self,
-            pairs=self.pairs[chosen],
-            outcome=self.outcome[chosen],
-            weight=self.weight[chosen],
-            groups=None if self.groups is None else self.groups[chosen],
-            judge=None if self.judge is None else self.judge[chosen],
-            context=None if self.context is None else self.context[chosen],
-        )
+        columns = {name: getattr(self, name) for name in PER_BATTLE}
+        return replace(self, **{n: v[chosen] for n, v in columns.items() if v is not None})
 
     def __add__(self, other: Battles) -> Battles:
         """All battles of both; new items come last."""
         known = {name: k for k, name in enumerate(self.items.tolist())}
         place = [known.setdefault(name, len(known)) for name in other.items.tolist()]
-        for name in ("groups", "judge", "context"):
-            if (getattr(self, name) is None) != (getattr(other, name) is None):
-                has, lacks = ("new", "old") if getattr(self, name) is None else ("old", "new")
+        columns = {name: (getattr(self, name), getattr(other, name)) for name in PER_BATTLE}
+        columns["pairs"] = (self.pairs, np.array(place, dtype=np.intp)[other.pairs])
+        for name, (old, new) in columns.items():
+            if (old is None) != (new is None):
+                has, lacks = ("new", "old") if old is None else ("old", "new")
                 raise DataError(
                     f"The {has} battles have {name}, the {lacks} ones have not: give it for both, "
                     "or for none."
                 )
-        if self.context_names != other.context_names:
+        names = [
+            b.context_names or (b.context is not None and b.context.shape[1]) for b in (self, other)
+        ]
+        if names[0] != names[1]:
             raise DataError(
-                f"The old battles have the context {self.context_names}, the new ones "
-                f"{other.context_names}: they need the same columns in the same order."
+                f"The old battles have the columns of context {names[0]}, the new ones "
+                f"{names[1]}: they need the same columns in the same order."
             )
-        widths = [0 if b.context is None else b.context.shape[1] for b in (self, other)]
-        if widths[0] != widths[1]:
-            raise DataError(
-                f"The old battles have {widths[0]} columns of context, the new ones {widths[1]}."
-            )
-
-        def joined(name: str) -> Any:
-            mine, its = getattr(self, name), getattr(other, name)
-            return None if mine is None else join_ids([mine, its])
-
-        return Battles(
-            id_array(known),
-            np.concatenate((self.pairs, np.array(place, dtype=np.intp)[other.pairs])),
-            joined("outcome"),
-            joined("weight"),
-            joined("groups"),
-            joined("judge"),
-            joined("context"),
-            self.context_names,
-        )
+        joined: dict[str, Any] = {
+            name: join_ids(both) for name, both in columns.items() if both[0] is not None
+        }
+        return replace(self, items=id_array(known), **joined)
 
     def comparisons(self, items: Any = None) -> Comparisons:
         """The battles as comparisons between rows of features, for `PairwiseGP` and others.
 
-        Battles in which both items are bad say nothing of who is better, and are left out.
+        Battles in which both items are bad do not show which is better, and are left out.
 
         Parameters
         ----------
         items : array-like of shape (n_items,) or pandas DataFrame, optional
-            The id of each row of X; of a frame, its index. None: `self.items`.
+            The id of each row of X; for a frame, its index. None: `self.items`.
 
         Examples
         --------
@@ -228,7 +213,7 @@ class Battles:
         return Comparisons.of(
             first,
             second,
-            np.array(["first", "second", "tie"])[kept.outcome],
+            OUTCOME_OF_CODE[kept.outcome],
             items=self.items if items is None else items,
             weight=kept.weight,
             groups=kept.groups,
@@ -253,156 +238,19 @@ def number_labels(labels: NDArray[Any]) -> tuple[NDArray[Any], Index]:
     if labels.dtype.kind in "iu":
         found, codes = np.unique(labels, return_inverse=True)
         return found, np.asarray(codes, dtype=np.intp)
-    number: dict[Any, int] = {}
-    codes = number_more(labels, number)
+    number, codes = number_in_order(labels)
     return id_array(number), codes
 
 
-def number_more(labels: NDArray[Any], number: dict[Any, int]) -> Index:
-    """Numbers of entries; labels that are not in `number` are added to it."""
-    entries = labels.tolist()
-    new = [label for label in dict.fromkeys(entries) if label not in number]
-    number.update(zip(new, range(len(number), len(number) + len(new)), strict=True))
-    return np.fromiter(map(number.__getitem__, entries), np.intp, len(entries))
-
-
-class _OrNone(dict[Any, int]):
-    """Numbers of labels, -1 for those that are unknown."""
-
-    def __missing__(self, label: Any) -> int:
-        return -1
-
-
-def _column(name: str, values: Any) -> NDArray[Any]:
-    check_lossless(name, values, numbers=False)
-    column = as_ids(values, name)
-    if column.ndim != 1:
-        raise DataError(f"{name} needs one item per battle: got shape {column.shape}.")
-    return column
-
-
-def _numbered_items(sides: list[NDArray[Any]], items: Any) -> tuple[NDArray[Any], Index]:
-    """The ids of items, and their numbers in each battle."""
-    entries = [side.tolist() for side in sides]
-    if items is None:
-        try:
-            ids = id_array(dict.fromkeys(entries[0] + entries[1]))
-        except TypeError:
-            raise DataError(
-                "Items need ids that can be compared, such as text or numbers."
-            ) from None
-        missing = missing_entries(ids)
-        if missing.any():
-            bad = [missing_entries(side) for side in sides]
-            k = int(np.argmax(bad[0] | bad[1]))
-            raise DataError(
-                f"An item of battle {k} is missing ({int((bad[0] | bad[1]).sum())} battles in "
-                "all): drop these battles."
-            )
-    else:
-        ids = as_ids(items, "items")
-        if ids.ndim != 1 or len(set(ids.tolist())) != len(ids):
-            raise DataError("items needs the id of every item once.")
-    number = {name: k for k, name in enumerate(ids.tolist())}
-    known = number if items is None else _OrNone(number)
-    codes = [np.fromiter(map(known.__getitem__, side), np.intp, len(side)) for side in entries]
-    pairs = np.column_stack(codes)
-    unknown = (pairs < 0).any(axis=1)
-    if unknown.any():
-        k = int(np.argmax(unknown))
-        name = sides[int(np.argmax(pairs[k] < 0))][k]
-        raise DataError(
-            f"Battle {k} is of the unknown item {shown(name)} ({int(unknown.sum())} battles with "
-            f"unknown items): use ids among the {len(ids)} items, or add it to them."
-        )
-    if len(ids) < 2:
-        raise DataError(f"A leaderboard needs two or more items: got {len(ids)}.")
-    return ids, pairs
-
-
-def _outcome_codes(outcome: Any, sides: list[NDArray[Any]]) -> Index:
-    check_lossless("outcome", outcome, numbers=False)
-    given, n = lossless_array(to_host(outcome), "outcome"), len(sides[0])
-    if given.shape != (n,):
-        raise DataError(
-            f"outcome needs one entry per battle: got shape {given.shape} for {n} battles."
-        )
-    words, codes = number_labels(given)
-    missing = missing_entries(words)[codes]
-    if missing.any():
-        raise DataError(
-            f"The outcome of battle {int(np.argmax(missing))} is missing ({int(missing.sum())} in "
-            "all): drop these battles."
-        )
-    code_of = [_code(word) for word in words.tolist()]
-    found = np.array([-1 if code is None else code for code in code_of], dtype=np.intp)[codes]
-    found = with_winners(given.tolist(), found, *(side.tolist() for side in sides))
-    if (found < 0).any():
-        unknown = list(dict.fromkeys(shown(word) for word in given[found < 0].tolist()))
-        known = ", ".join(map(repr, CODE_OF_WORD))
-        raise DataError(
-            f"Unknown outcomes: {', '.join(unknown[:SHOWN])} (battle {int(np.argmax(found < 0))} "
-            f"is the first). Use one of {known}; 1, 0 and 0.5; or the id of the item that won."
-        )
-    return found
-
-
-def with_winners(outcomes: list[Any], codes: Index, first: list[Any], second: list[Any]) -> Index:
-    """Codes of outcomes some of which are ids of the items that won; -1 where one is unknown.
-
-    `codes` has what each outcome means as a word or number, -1 if it is neither. If 1 is also an
-    item, for example, all outcomes decide: they are ids if each is an item of its battle and some
-    have no other meaning, and numbers if some are no items of their battle. Otherwise, and for
-    words that are items, this is an error.
-    """
-    n = len(outcomes)
-    sides = [np.fromiter(map(eq, outcomes, side), bool, n) for side in (first, second)]
-    won = np.where(sides[0], 0, np.where(sides[1], 1, -1))
-    unlike = np.isin(codes, (0, 1)) & (won >= 0) & (codes != won)
-    if unlike.any():
-        all_ids = bool(((won >= 0) | (codes >= 2)).all())
-        all_codes = bool((codes >= 0).all())
-        k = int(np.argmax(unlike))
-        if all_ids and not all_codes:
-            return np.where(won >= 0, won, codes)
-        if all_ids or (isinstance(outcomes[k], str) and not _is_number(outcomes[k])):
-            raise DataError(
-                f"The outcome {outcomes[k]!r} of battle {k} is an item, and also says which side "
-                'won. Use "first", "second" and "tie", or give the items other names.'
-            )
-    return np.where(codes >= 0, codes, won)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return float(text) == float(text)
-    except ValueError:
-        return False
-
-
-def _code(word: Any) -> int | None:
-    """The code of an outcome, None if it is unknown."""
-    if isinstance(word, str):
-        return CODE_OF_WORD.get(word.strip().lower())
-    if isinstance(word, (bool, int, float)):
-        return CODE_OF_NUMBER.get(word)
-    return None
+def number_in_order(labels: NDArray[Any]) -> tuple[dict[Any, int], Index]:
+    """Distinct labels with their numbers, in the order of their first entries; and all numbers."""
+    number: defaultdict[Any, int] = defaultdict()
+    number.default_factory = number.__len__
+    return number, np.fromiter(map(number.__getitem__, labels.tolist()), np.intp, len(labels))
 
 
 def _weights(weight: Any, n: int) -> Array:
-    if weight is None:
-        return np.ones(n)
-    check_lossless("weight", weight)
-    try:
-        values = np.asarray(to_host(weight), dtype=np.float64)
-    except (OverflowError, TypeError, ValueError):
-        raise DataError("weight must hold a number for each battle.") from None
-    if values.shape != (n,):
-        raise DataError(f"weight needs one entry per battle: got shape {values.shape} for {n}.")
-    bad = ~(np.isfinite(values) & (values >= 0))
-    if bad.any():
-        k = int(np.argmax(bad))
-        raise DataError(f"Weights must be finite and not negative: battle {k} has {values[k]:g}.")
+    values = check_weight(weight, n, "battle")
     largest = float(values.max(initial=0.0))
     if not (largest == 0.0 or LEAST_WEIGHT <= largest <= MOST_WEIGHT):
         raise DataError(
@@ -412,20 +260,423 @@ def _weights(weight: Any, n: int) -> Array:
     return values
 
 
-def _labels(name: str, labels: Any, n: int) -> NDArray[Any] | None:
-    if labels is None:
-        return None
-    check_lossless(name, labels, numbers=False)
-    values = as_ids(labels, name)
-    if values.shape != (n,):
+@dataclass(frozen=True)
+class Schema:
+    """Columns by which a file is recognised: two items, and who won (None: the first)."""
+
+    name: str
+    first: str
+    second: str
+    outcome: str | None
+
+    def found_in(self, columns: Iterable[str]) -> Schema | None:
+        """The schema with the names of these columns, in upper or lower case; None without them."""
+        known = {name.lower(): name for name in columns} | {name: name for name in columns}
+        names = [self.first, self.second] + ([self.outcome] if self.outcome else [])
+        if any(name not in known for name in names):
+            return None
+        outcome = known[self.outcome] if self.outcome else None
+        return replace(self, first=known[self.first], second=known[self.second], outcome=outcome)
+
+
+MT_BENCH = Schema("MT-bench pairs", "model_1", "model_2", "g1_winner")
+SCHEMAS = (
+    MT_BENCH,
+    Schema("Arena battles", "model_a", "model_b", "winner"),
+    Schema("Evalica", "left", "right", "winner"),
+    Schema("RewardBench", "chosen_model", "rejected_model", None),
+    Schema("first, second, outcome", "first", "second", "outcome"),
+    Schema("first, second, winner", "first", "second", "winner"),
+    Schema("item_a, item_b, winner", "item_a", "item_b", "winner"),
+    Schema("winner, loser", "winner", "loser", None),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class BattleFile:
+    """Battles of a file, and what was read; made by `read_battles`.
+
+    Attributes
+    ----------
+    battles : Battles
+    schema : str
+        The recognised schema of the columns.
+    n_rows : int
+        Number of rows of the file.
+    dropped : dict of str to int
+        How many rows were left out, by reason.
+    group_column : str or None
+        The column with the groups of battles.
+    remarks : list of str
+        What else was noticed.
+
+    Examples
+    --------
+    >>> from rankwise.data import read_battles
+    >>> table = {"model_a": ["x", "y"], "model_b": ["y", "x"], "winner": ["model_a", None]}
+    >>> found = read_battles(table)
+    >>> found.schema, found.dropped
+    ('Arena battles', {'without a winner': 1})
+    """
+
+    battles: Battles
+    schema: str
+    n_rows: int
+    dropped: dict[str, int]
+    group_column: str | None
+    remarks: list[str]
+
+
+def read_battles(
+    table: Any,
+    *,
+    first: str | None = None,
+    second: str | None = None,
+    winner: str | None = None,
+    style: Sequence[str] = (),
+    groups: str | None = None,
+    judge: str | None = None,
+) -> BattleFile:
+    """Read battles from a file, a data frame or a dictionary of columns.
+
+    These columns are recognised: ``model_a, model_b, winner`` (arenas), ``model_1, model_2,
+    g1_winner, g2_winner`` (MT-bench: both orders are judged, and make two battles),
+    ``left, right, winner`` (Evalica), ``chosen_model, rejected_model`` (RewardBench), ``models,
+    num_correct`` (RewardBench 2: each model with a correct completion beats each model with a wrong
+    one), ``cmp_key, annotator1, annotator2, ...`` (PandaLM: each annotator makes a battle),
+    ``first, second, outcome`` (or ``winner``), ``item_a, item_b, winner`` and ``winner, loser``.
+    Winners are words, as for `Battles.of`, or ids of the items.
+
+    Parameters
+    ----------
+    table : path, data frame or dictionary of columns
+        CSV, TSV, JSON lines, JSON, Parquet or Arrow, by the suffix of the file, which may be
+        compressed.
+    first, second, winner : str, optional
+        The columns of the two items and of the winner, if they have other names. With `first` and
+        `second` only, the first won.
+    style : sequence of str
+        Covariates: a column of numbers, where positive values favour the first item; or the common
+        name of two columns without ``_a`` and ``_b``, as in "length" for ``length_a`` and
+        ``length_b``, or with a star in their place, as in "sum_assistant_*_tokens". For two
+        columns, the covariate is (a - b) / (a + b + 1), divided by its standard deviation.
+        "conv_metadata" stands for all counts in that column of newer files of arenas, and "words"
+        for the number of words of PandaLM's responses.
+    groups : str, optional
+        The column with the session, prompt or voter of each battle. None:
+        "evaluation_session_id", "session", "session_id", "question_id", "prompt_id" or "prompt",
+        if there is one.
+    judge : str, optional
+        The column of judges; "annotator" for files of PandaLM.
+
+    Returns
+    -------
+    BattleFile
+
+    Examples
+    --------
+    >>> from rankwise.data import read_battles
+    >>> table = {
+    ...     "left": ["x", "y", "x"], "right": ["y", "z", "z"], "winner": ["left", "tie", "right"],
+    ...     "words_left": [10, 20, 30], "words_right": [20, 10, 30], "session": [1, 1, 2],
+    ... }
+    >>> read_battles(table, style=["words"]).battles
+    Battles(3 battles of 3 items, 1 tie, 2 groups, 1 context column)
+    """
+    found = _BattleTable.of(table)
+    return found.read(found.schema_of(first, second, winner), style, groups, judge)
+
+
+@dataclass(frozen=True, eq=False)
+class _BattleTable(SmallTable):
+    """A table of battles, perhaps made from a table that has several battles in a row."""
+
+    schema: str | None = None
+    n_rows: int | None = None  # of the file, where its rows are not battles
+
+    @classmethod
+    def of(cls, table: Any) -> _BattleTable:
+        """Battles of a file, a data frame or a dictionary of columns."""
+        given = SmallTable.of(table)
+        columns = given.columns
+        annotators = [name for name in columns if KEY in columns and ANNOTATOR.fullmatch(name)]
+        if annotators:
+            made, rows = _of_annotators(given, annotators)
+            schema = "PandaLM"
+        elif MODELS in columns and RIGHT in columns:
+            made, rows = _of_completions(given)
+            schema = "RewardBench 2"
+        else:
+            return cls(given.source, columns, given.place, given.path)
+        n_rows = len(given.values(next(iter(columns))))
+        return cls(given.source, made, lambda k: given.place(rows[k]), given.path, schema, n_rows)
+
+    def schema_of(self, first: str | None, second: str | None, winner: str | None) -> Schema:
+        """The schema whose columns are named, or the first one that the table has."""
+        if first is not None or second is not None or winner is not None:
+            if first is None or second is None:
+                raise ParameterError(
+                    "Name the columns of both items: first and second, and winner, if there is one."
+                )
+            return Schema("columns as named", first, second, winner)
+        found = next(filter(None, (schema.found_in(self.columns) for schema in SCHEMAS)), None)
+        if found is None and {"chosen", "rejected"} <= self.columns.keys():
+            raise DataError(
+                f"{self.source} has texts that were chosen and rejected, without the names of "
+                "items: add columns chosen_model and rejected_model, or rank by features of "
+                "the texts with `rankwise preferences`."
+            )
+        if found is None:
+            usual = "; ".join(
+                ", ".join(filter(None, (s.first, s.second, s.outcome))) for s in SCHEMAS
+            )
+            raise DataError(
+                f"{self.source} has no columns of battles. Name them by --first, --second and "
+                f"--winner (first=, second=, winner=), or use one of these: {usual}. It has "
+                f"{', '.join(self.columns) or 'none'}."
+            )
+        return found
+
+    def read(
+        self, schema: Schema, style: Sequence[str], groups: str | None, judge: str | None
+    ) -> BattleFile:
+        """Battles of the rows that can be used, and why others cannot."""
+        first, second = self.ids(schema.first), self.ids(schema.second)
+        dropped: dict[str, int] = {}
+        keep = np.full(len(first), True)
+
+        def drop(which: NDArray[np.bool_], reason: str) -> None:
+            which = which & keep
+            if which.any():
+                dropped[reason] = int(which.sum())
+                keep[which] = False
+
+        drop(_missing(first) | _missing(second), "without an item")
+        if "anony" in self.columns and schema.name == "Arena battles":
+            named = [str(value).strip().lower() == "false" for value in self.values("anony")]
+            drop(np.array(named), "not anonymous")
+        same = np.flatnonzero(keep & np.fromiter(map(eq, first, second), bool, len(first)))
+        if len(same):
+            raise DataError(
+                f"{self.place(int(same[0]))}: {first[same[0]]!r} battles itself "
+                f"({plural(len(same), 'such row')}). Drop these rows."
+            )
+        known = {name.lower(): name for name in self.columns}
+        group_column = groups or next((known[name] for name in GROUPS if name in known), None)
+        more = {"groups": group_column, "judge": judge}
+        labels = {name: self.ids(column) for name, column in more.items() if column is not None}
+        for name, values in labels.items():
+            drop(_missing(values), f"without a {name.removesuffix('s')}")
+        context, names = self._style(style)
+        remarks: list[str] = []
+        if schema.name == MT_BENCH.name:
+            parts = self._both_orders(first, second, keep, remarks)
+        elif schema.outcome is None:
+            parts = [(first, second, np.zeros(len(first), dtype=np.intp), keep)]
+        else:
+            drop(_missing(self.ids(schema.outcome)), "without a winner")
+            parts = [(first, second, self._codes(schema.outcome, first, second, keep), keep)]
+        made = [
+            Battles.of(
+                one[chosen],
+                two[chosen],
+                OUTCOME_OF_CODE[codes[chosen]],
+                context=None if context is None else sign * context[chosen],
+                **{name: values[chosen] for name, values in labels.items()},
+            )
+            for sign, (one, two, codes, chosen) in zip((1.0, -1.0), parts, strict=False)
+            if chosen.any()
+        ]
+        if not made:
+            reasons = ", ".join(f"{count} {reason}" for reason, count in dropped.items())
+            raise DataError(f"{self.source} has no battle that can be used: {reasons}.")
+        battles = made[0] if len(made) == 1 else made[0] + made[1]
+        battles = replace(battles, context_names=names or None)
+        name, n_rows = self.schema or schema.name, self.n_rows or len(first)
+        return BattleFile(battles, name, n_rows, dropped, group_column, remarks)
+
+    def _codes(self, column: str, first: Any, second: Any, keep: Any) -> Index:
+        """Codes of the outcomes of the rows that are kept; 0 in others."""
+        rows = np.flatnonzero(keep)
+        codes = np.zeros(len(first), dtype=np.intp)
+        codes[rows] = outcome_codes(
+            self.ids(column)[rows], len(rows), (first[rows], second[rows]), "battle",
+            lambda k: f"{self.place(int(rows[k]))}, column {column!r}",
+        )  # fmt: skip
+        return codes
+
+    def _both_orders(
+        self, first: Any, second: Any, keep: Any, remarks: list[str]
+    ) -> list[tuple[Any, Any, Any, Any]]:
+        """Two battles for each row, the second in the other order."""
+        codes, usable = [], []
+        for column in ("g1_winner", "g2_winner"):
+            values = self.ids(column)
+            failed = np.array([str(value).lower() == "error" for value in values])
+            failed = keep & (failed | _missing(values))
+            if failed.any():
+                remarks.append(
+                    f"{plural(int(failed.sum()), 'verdict')} of {column} failed and "
+                    f"{'is' if failed.sum() == 1 else 'are'} left out."
+                )
+            usable.append(keep & ~failed)
+            codes.append(self._codes(column, first, second, usable[-1]))
+        both = usable[0] & usable[1]
+        if both.any():
+            turned = int((codes[0] != codes[1])[both].sum())
+            remarks.append(
+                f"Both orders were judged in {plural(int(both.sum()), 'row')}; in {turned:,} of "
+                f"them ({turned / both.sum():.0%}) the verdict changes with the order."
+            )
+        swapped = np.where(codes[1] < 2, 1 - codes[1], codes[1])
+        return [(first, second, codes[0], usable[0]), (second, first, swapped, usable[1])]
+
+    # Covariates.
+
+    def _style(self, style: Sequence[str]) -> tuple[Array | None, list[str]]:
+        """The columns of style, and their names."""
+        nested = self._nested() if style and NESTED in self.columns else {}
+        table = replace(self, columns={**nested, **self.columns})
+        wanted: list[str] = []
+        for name in style:
+            all_counts = name == NESTED and nested
+            wanted += sorted(filter(None, map(_stem, nested))) if all_counts else [name]
+        found = [table.covariate(name) for name in wanted]
+        return (np.column_stack(found) if found else None), [
+            name.replace("_*", "") for name in wanted
+        ]
+
+    def covariate(self, name: str) -> Array:
+        """A column, or the scaled difference of a pair of columns."""
+        if name in self.columns:
+            return self.numbers(name)
+        pattern = name if "*" in name else f"{name}_*"
+        for both in SIDES:
+            columns = [pattern.replace("*", side) for side in both]
+            if all(column in self.columns for column in columns):
+                one, two = map(self.numbers, columns)
+                if min(one.min(), two.min()) < 0:
+                    raise DataError(
+                        f"{self.source}: {columns[0]!r} and {columns[1]!r} must not be negative. "
+                        "Make a column of their difference."
+                    )
+                share = (one - two) / (one + two + 1.0)
+                return share / (share.std() or 1.0)
         raise DataError(
-            f"{name} needs one entry per battle: got shape {values.shape} for {n} battles."
+            f"{self.source} has no column {name!r}, and no two columns {name}_a and {name}_b: it "
+            f"has {', '.join(self.columns)}."
         )
-    check_hashable(name, values)
-    missing = missing_entries(values)
-    if missing.any():
-        raise DataError(
-            f"The entry of {name} for battle {int(np.argmax(missing))} is missing "
-            f"({int(missing.sum())} in all): fill them, or drop these battles."
-        )
-    return values
+
+    def _nested(self) -> Columns:
+        """The numbers in the column of counts; counts by kind are added up."""
+        rows = []
+        for k, given in enumerate(self.values(NESTED)):
+            try:
+                row = _object(given) if isinstance(given, str) else given
+                rows.append({key: _total(value) for key, value in row.items()})
+            except DataError as error:
+                raise DataError(f"{self.place(k)}: {NESTED}: {error}.") from error
+            except (
+                AttributeError, MemoryError, RecursionError, SyntaxError, TypeError, ValueError,
+            ):  # fmt: skip
+                raise DataError(
+                    f"{self.place(k)}: {NESTED} must hold an object with counts: got "
+                    f"{repr(given)[:80]}."
+                ) from None
+        stems = filter(None, map(_stem, rows[0]))
+        keys = [stem.replace("*", side) for stem in stems for side in "ab"]
+        return {key: [row.get(key) for row in rows] for key in keys}
+
+
+def _object(text: str) -> Any:
+    """An object written as JSON, or as Python writes it into CSV files."""
+    try:
+        return parsed_json(text)
+    except DataError as error:
+        if isinstance(error.__cause__, JSONDecodeError):
+            return literal_eval(text)
+        raise
+
+
+def _total(value: Any) -> Any:
+    return sum(value.values()) if isinstance(value, dict) else value
+
+
+def _stem(key: str) -> str | None:
+    """The name of a count of the first model, with a star in the place of "a"."""
+    if key.endswith("_a"):
+        return f"{key[:-1]}*"
+    return key.replace("_a_", "_*_", 1) if "_a_" in key else None
+
+
+def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which entries are empty, None or NaN."""
+    empty = (isinstance(value, str) and not value for value in values)
+    return np.asarray(missing_entries(values) | np.fromiter(empty, bool, len(values)))
+
+
+def _of_annotators(table: SmallTable, annotators: list[str]) -> tuple[Columns, list[int]]:
+    """The rows of PandaLM as battles of arenas, one for each annotator, and their rows.
+
+    New columns are ``model_a``, ``model_b``, ``winner``, ``annotator``, ``prompt`` (instruction and
+    input), and, if there are responses, ``words_a`` and ``words_b``.
+    """
+    columns = {name: table.values(name) for name in table.columns}
+    rows = [k for k in range(len(columns[KEY])) for _ in annotators]
+    made = {name: [columns[name][k] for k in rows] for name in columns if name not in annotators}
+    pairs = [str(key).split("_") for key in columns[KEY]]
+    for k, pair in enumerate(pairs):
+        if len(pair) != 2:
+            raise DataError(
+                f'{table.place(k)}: {KEY} must be two names of models with "_" between them: got '
+                f"{columns[KEY][k]!r}."
+            )
+    made["model_a"], made["model_b"] = ([pairs[k][side] for k in rows] for side in (0, 1))
+    made["annotator"] = annotators * len(pairs)
+    made["winner"] = [
+        _winner(columns[name][k], name, table.place, k)
+        for k, name in zip(rows, made["annotator"], strict=True)
+    ]
+    texts = [made[name] for name in ("instruction", "input") if name in columns]
+    if texts:
+        made["prompt"] = ["\n".join(map(str, row)) for row in zip(*texts, strict=True)]
+    for name, side in (("response1", "a"), ("response2", "b")):
+        if name in columns:
+            made[f"words_{side}"] = [len(str(text or "").split()) for text in made[name]]
+    return made, rows
+
+
+def _winner(value: Any, name: str, place: Callable[[int], str], row: int) -> str | None:
+    """A verdict of PandaLM as a word; None if it is missing."""
+    word = WINNERS.get(str(value).strip().removesuffix(".0"))
+    if word is None and value not in (None, ""):
+        raise DataError(f"{place(row)}: {name} must be 1, 2 or 0 for a tie: got {value!r}.")
+    return word
+
+
+def _of_completions(table: SmallTable) -> tuple[Columns, list[int]]:
+    """The rows of RewardBench 2 as winners and losers, and the row of each battle.
+
+    Each model with a correct completion beats each model with a wrong one. New columns are
+    ``chosen_model`` and ``rejected_model``.
+    """
+    battles = []
+    for k, (models, right) in enumerate(
+        zip(table.values(MODELS), table.values(RIGHT), strict=True)
+    ):
+        try:
+            n = int(right)
+        except (TypeError, ValueError):
+            n = -1
+        if not isinstance(models, list | tuple) or not 0 <= n <= len(models):
+            raise DataError(
+                f"{table.place(k)}: {MODELS} must be a list, with the model of each completion, "
+                f"and {RIGHT} how many of them are right: got {models!r} and {right!r}."
+            )
+        battles += [(k, one, two) for one in models[:n] for two in models[n:] if one != two]
+    if not battles:
+        raise DataError("No row has a right and a wrong completion of two different models.")
+    rows, chosen, rejected = (list(column) for column in zip(*battles, strict=True))
+    made = {name: table.values(name) for name in table.columns if name != MODELS}
+    made = {name: [values[k] for k in rows] for name, values in made.items()}
+    return {**made, "chosen_model": chosen, "rejected_model": rejected}, rows

@@ -1,21 +1,17 @@
-"""Comparisons from tables: a CSV file of items and one of comparisons, or one of both."""
+"""Comparisons from tables: of items with features, or of chosen and rejected answers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rankwise.backends.arrays import Array
-from rankwise.data.chosen_rejected import read_chosen_rejected
-from rankwise.data.tables.records import frame_columns, place_of_row, read_records, refuse_odd_texts
+from rankwise.backends.arrays import Array, Index
+from rankwise.data.tables.records import SmallTable
 from rankwise.errors import DataError, warn
-from rankwise.graph.comparison_checks import MARGIN_OF_WINNER
+from rankwise.graph.comparison_checks import OUTCOME_OF_CODE, outcome_codes
 from rankwise.graph.comparisons import Comparisons
 from rankwise.tables import plural
 
@@ -29,7 +25,7 @@ PAIRS = (
     ("a", "b"),
     ("left", "right"),
 )
-WON = {("winner", "loser"), ("chosen", "rejected")}  # columns that say who won
+WON = PAIRS[1:3]  # columns whose names decide who won
 OUTCOMES = ("outcome", "result", "winner", "preferred", "label")
 WEIGHTS = ("weight", "count", "votes")
 GROUPS = ("group", "prompt", "rater", "session", "judge", "annotator", "user")
@@ -105,8 +101,8 @@ def read_comparisons(
         None: "weight", "count" or "votes"; "group", "prompt", "rater", "session", "judge",
         "annotator" or "user", if there is one.
     context : sequence of str, optional
-        Columns with features of the comparison itself; those whose names begin with ``context_``
-        are taken as well.
+        Columns with features of the comparison itself; columns whose names begin with ``context_``
+        are included as well.
 
     Returns
     -------
@@ -120,169 +116,265 @@ def read_comparisons(
     >>> read_comparisons(items, votes).comparisons
     Comparisons(2 comparisons of 3 items, 1 tie, 1 group)
     """
-    table = _ColumnTable.of(items)
     if comparisons is None:
-        return _answers(table)
-    votes = _ColumnTable.of(comparisons)
-    key = table.find(item, ITEM_COLUMNS) or table.names[0]
-    ids = table.text(key)
-    if isinstance(items, str | Path):
-        refuse_odd_texts((ids,), table.where)
-    features = [name for name in table.names if name != key]
+        data = read_chosen_rejected(items)
+        features = data.feature_names or [f"x{k}" for k in range(data.X.shape[1])]
+        rows = [str(k) for k in range(len(data.X))]
+        return ComparisonData(data.X, data.comparisons, features, rows)
+    table, votes = SmallTable.of(items), SmallTable.of(comparisons)
+    key = table.find(item, ITEM_COLUMNS) or next(iter(table.columns))
+    ids = table.ids(key)
+    features = [name for name in table.columns if name != key]
     words = [name for name in features if table.is_text(name)]
     features = [name for name in features if name not in words]
     if words and features:
-        warn(f"{table}: columns of text are no features, and are left out: {', '.join(words)}.")
+        warn(
+            f"{table.source}: columns of text are not features, and are left out: "
+            f"{', '.join(words)}."
+        )
     if not features:
-        raise DataError(f"{table} has no features: it needs columns of numbers beside {key!r}.")
+        raise DataError(
+            f"{table.source} has no features: it needs columns of numbers beside {key!r}."
+        )
     X = np.column_stack([table.numbers(name) for name in features])
     one, two = _sides(votes, first, second)
-    pairs = votes.text(one), votes.text(two)
+    pairs = votes.ids(one), votes.ids(two)
     if all(isinstance(name, str) for side in pairs for name in side):
         ids[:] = [str(name) if type(name) is int else name for name in ids]  # as CSV has them
     column = votes.find(outcome, [name for name in OUTCOMES if name not in (one, two)])
-    won = (one, two) in WON and outcome is None
-    result = None if column is None or won else _outcomes(votes, column, *pairs)
+    result = None
+    if column is not None and not ((one, two) in WON and outcome is None):
+        codes = outcome_codes(votes.ids(column), len(pairs[0]), pairs, where=votes.place)
+        result = OUTCOME_OF_CODE[codes]
     weights, groups = votes.find(weight, WEIGHTS), votes.find(group, GROUPS)
-    named = [votes.known(name) for name in context]
-    named += [name for name in votes.names if name.startswith(CONTEXT) and name not in named]
+    named = list(dict.fromkeys([*context, *filter(_is_context, votes.columns)]))
     found = Comparisons.of(
         *pairs,
         result,
         items=ids,
         weight=None if weights is None else votes.numbers(weights),
-        groups=None if groups is None else votes.text(groups),
-        context=None if not named else np.column_stack([votes.numbers(name) for name in named]),
+        groups=None if groups is None else votes.ids(groups),
+        context=np.column_stack([votes.numbers(name) for name in named]) if named else None,
     )
     if named:
         found = replace(found, context_names=[name.removeprefix(CONTEXT) for name in named])
     return ComparisonData(X, found, features, [str(name) for name in ids])
 
 
-@dataclass(frozen=True, eq=False)
-class _ColumnTable:
-    """The columns of a table, and what to call it in errors."""
-
-    source: str
-    columns: dict[str, list[Any]]
-    where: Callable[[int], str]
-
-    @classmethod
-    def of(cls, table: Any) -> _ColumnTable:
-        if isinstance(table, str | Path):
-            return cls._read(Path(table))
-        columns = frame_columns(table, "A table of comparisons is")
-        return cls("The table", columns, lambda k: f"The table, row {k}")
-
-    @classmethod
-    def _read(cls, path: Path) -> _ColumnTable:
-        return cls(str(path), read_records(path), partial(place_of_row, path))
-
-    def __str__(self) -> str:
-        return self.source
-
-    @property
-    def names(self) -> list[str]:
-        return list(self.columns)
-
-    def known(self, name: str) -> str:
-        if name not in self.columns:
-            raise DataError(f"{self} has no column {name!r}: it has {', '.join(self.names)}.")
-        return name
-
-    def find(self, given: str | None, usual: Sequence[str]) -> str | None:
-        """The column that the user named, or a usual one; None if there is neither."""
-        if given is not None:
-            return self.known(given)
-        return next((name for name in usual if name in self.columns), None)
-
-    def text(self, name: str) -> NDArray[Any]:
-        """Values as they are, without spaces around words."""
-        values = [v.strip() if isinstance(v, str) else v for v in self.columns[self.known(name)]]
-        out = np.empty(len(values), dtype=object)
-        out[:] = values
-        return out
-
-    def is_text(self, name: str) -> bool:
-        """Whether a column has words, and no number."""
-        values = [value for value in self.columns[name] if value not in (None, "")]
-        return bool(values) and not any(_is_number(value) for value in values)
-
-    def numbers(self, name: str) -> Array:
-        out = np.empty(len(self.columns[self.known(name)]))
-        for k, value in enumerate(self.columns[name]):
-            try:
-                out[k] = float(value)
-            except (TypeError, ValueError):
-                out[k] = np.nan
-            if not np.isfinite(out[k]):
-                raise DataError(
-                    f"{self.where(k)}: the column {name!r} must hold numbers: got {value!r}. "
-                    "Correct the value, or remove the column."
-                )
-        return out
+def _is_context(name: str) -> bool:
+    return name.startswith(CONTEXT)
 
 
-def _is_number(value: Any) -> bool:
-    try:
-        float(value)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def _sides(votes: _ColumnTable, first: str | None, second: str | None) -> tuple[str, str]:
-    if first is not None and second is not None:
-        return votes.known(first), votes.known(second)
-    if first is not None or second is not None:
+def _sides(votes: SmallTable, first: str | None, second: str | None) -> tuple[str, str]:
+    """The columns of the two items."""
+    if (first is None) != (second is None):
         raise DataError("Name both columns of items, first and second, or neither.")
-    for one, two in PAIRS:
+    named = [(first, second)] if first is not None and second is not None else PAIRS
+    for one, two in named:
         if one in votes.columns and two in votes.columns:
             return one, two
     usual = "; ".join(f"{one}, {two}" for one, two in PAIRS)
     raise DataError(
-        f"{votes} needs two columns of items. Name them, or use one of these pairs of names: "
-        f"{usual}. It has {', '.join(votes.names)}."
+        f"{votes.source} needs two columns of items. Name them, or use one of these pairs of "
+        f"names: {usual}. It has {', '.join(votes.columns)}."
     )
 
 
-def _outcomes(votes: _ColumnTable, column: str, first: Any, second: Any) -> Any:
-    """Outcomes as words or numbers; the id of an item says that it won."""
-    values = votes.text(column)
-    try:
-        numbers = [float(value) for value in values]
-    except (TypeError, ValueError):
-        numbers = None
-    words = [str(value).lower() for value in values]
-    if numbers is not None and all(number in (0.0, 0.5, 1.0) for number in numbers):
-        return numbers
-    won = []
-    for k, (value, one, two, word) in enumerate(zip(values, first, second, words, strict=True)):
-        named = "first" if value == one else "second" if value == two else word
-        if MARGIN_OF_WINNER.get(word, MARGIN_OF_WINNER.get(named)) != MARGIN_OF_WINNER.get(named):
+@dataclass(frozen=True, eq=False, repr=False)
+class AnswerComparisons:
+    """Answers and comparisons between them; made by `read_chosen_rejected`.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_answers, n_features)
+        Features of the answers, each answer to a prompt once.
+    pairs : ndarray of shape (n_pairs, 2)
+        Row numbers of X, the chosen answer first, in the order of the frame.
+    groups : ndarray of shape (n_pairs,)
+        The number of each pair's prompt. Pairs of a prompt belong in the same fold.
+    feature_names : list of str, or None
+        Names of the columns of X, if each feature has a column of the frame.
+
+    Examples
+    --------
+    >>> from rankwise.data import read_chosen_rejected
+    >>> frame = {"prompt": ["a"], "chosen_length": [12], "rejected_length": [80]}
+    >>> read_chosen_rejected(frame).feature_names
+    ['length']
+    >>> read_chosen_rejected(frame).comparisons
+    Comparisons(1 comparison of 2 items, 1 group)
+    """
+
+    X: Array
+    pairs: Index
+    groups: Index
+    feature_names: list[str] | None
+
+    @property
+    def comparisons(self) -> Comparisons:
+        """The pairs with their groups, for `fit_pairs`, hold-outs and searches."""
+        return Comparisons.of(*self.pairs.T, groups=self.groups)
+
+    def __repr__(self) -> str:
+        features = plural(self.X.shape[1], "feature")
+        return f"AnswerComparisons({self.comparisons!r} with {features})"
+
+
+def read_chosen_rejected(
+    frame: Any,
+    *,
+    prompt: str = "prompt",
+    chosen: str = "chosen",
+    rejected: str = "rejected",
+    embed: Callable[[list[str]], Any] | None = None,
+) -> AnswerComparisons:
+    """Make rows and pairs from a frame with a prompt, a chosen and a rejected answer in each row.
+
+    The features of an answer are a vector in the column `chosen` (or `rejected`), numbers in
+    columns whose names begin with ``chosen_`` (and ``rejected_``), or what `embed` returns for its
+    text. An answer that was compared several times, under the same prompt, is one row of X.
+
+    Answers may be conversations, lists of messages with ``role`` and ``content``, as in data sets
+    of Hugging Face: the last message is the answer. What was said before is the prompt, if there is
+    no column for it.
+
+    Parameters
+    ----------
+    frame : path, DataFrame of pandas or polars, Dataset of Hugging Face, or dictionary of columns
+    prompt, chosen, rejected : str
+        Names of columns; for the last two, also the prefixes of their feature columns.
+    embed : callable, optional
+        Returns an array of shape (n_texts, n_features) for a list of texts. It is called once, with
+        each text once.
+
+    Returns
+    -------
+    AnswerComparisons
+        With `X`, `pairs` and `groups`, for `fit_pairs` and for folds of whole prompts.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.data import read_chosen_rejected
+    >>> frame = {
+    ...     "prompt": ["a", "a", "b"],
+    ...     "chosen": [[1.0, 0.2], [1.0, 0.2], [0.7, 0.1]],
+    ...     "rejected": [[0.3, 0.5], [0.1, 0.9], [0.2, 0.2]],
+    ... }
+    >>> data = read_chosen_rejected(frame)
+    >>> data.X.shape, data.pairs.tolist(), data.groups.tolist()
+    ((5, 2), [[0, 2], [0, 3], [1, 4]], [0, 0, 1])
+    >>> ranker = RankRLS(alpha=1.0).fit_pairs(data.X, data.pairs)
+    """
+    table = SmallTable.of(frame)
+    names, sides = list(table.columns), (chosen, rejected)
+    answers: list[Any] = []
+    feature_names, prompts = None, None
+    if all(side in names for side in sides):
+        answers, prompts = _answers(*(table.values(side) for side in sides))
+    if prompts is None or prompt in names:
+        prompts = table.values(prompt)
+    numbers = {said: k for k, said in enumerate(dict.fromkeys(map(_said, prompts)))}
+    groups = np.array([numbers[_said(value)] for value in prompts], dtype=np.intp)
+    if not len(groups):
+        raise DataError("The table has no rows: there is no comparison to learn from.")
+    if answers:
+        values = _features(answers, sides, embed)
+    else:
+        feature_names = [
+            name.removeprefix(f"{chosen}_") for name in names if name.startswith(f"{chosen}_")
+        ]
+        lacking = [name for name in feature_names if f"{rejected}_{name}" not in names]
+        if lacking or not feature_names:
             raise DataError(
-                f"{votes.where(k)}: the outcome {value!r} is an item, and also a word that says "
-                "something else. Use 1 where the first won, 0 where the second won, and 0.5 for "
-                "ties."
+                f"{table.source} needs columns {chosen} and {rejected}, or {chosen}_... and "
+                f"{rejected}_... with the same endings: it has {', '.join(names)}"
+                + (f", and no {rejected}_{lacking[0]}." if lacking else ".")
             )
-        won.append(named)
-    unknown = next((k for k, word in enumerate(won) if word not in MARGIN_OF_WINNER), None)
-    if unknown is not None:
+        columns = [[table.numbers(f"{side}_{name}") for name in feature_names] for side in sides]
+        values = np.vstack([np.column_stack(of_side) for of_side in columns])
+    if not np.isfinite(values).all():
+        k = int(np.argmin(np.isfinite(values).all(axis=1)))
+        side = sides[k >= len(groups)]
+        raise DataError(f"Features of the {side} answer in row {k % len(groups)} are not finite.")
+    return _comparisons(values, groups, feature_names)
+
+
+def _comparisons(
+    values: Array, groups: Index, feature_names: list[str] | None
+) -> AnswerComparisons:
+    """Each answer to a prompt once, and pairs of them."""
+    n = len(groups)
+    keyed = np.column_stack((np.tile(groups, 2), values))
+    _, first, number = np.unique(keyed, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    position = np.empty_like(order)
+    position[order] = np.arange(len(order))
+    pairs = position[number.ravel()].reshape(2, n).T
+    same = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
+    if len(same):
         raise DataError(
-            f"{votes.where(unknown)}: the outcome {column!r} is "
-            f"{values[unknown]!r}. It must be one of "
-            f"{', '.join(repr(w) for w in MARGIN_OF_WINNER if isinstance(w, str))}; 1, 0.5 or 0; "
-            "or the id of the item that won."
+            f"The chosen and the rejected answer in row {same[0]} have the same features "
+            f"({len(same)} such rows): drop these rows."
         )
-    return won
+    return AnswerComparisons(
+        values[first[order]], np.ascontiguousarray(pairs), groups, feature_names
+    )
 
 
-def _answers(table: _ColumnTable) -> ComparisonData:
-    """One table with a prompt, and the features of a chosen and a rejected answer in each row."""
-    columns = {
-        name: table.numbers(name) if name.startswith(("chosen_", "rejected_")) else values
-        for name, values in table.columns.items()
-    }
-    data = read_chosen_rejected(columns)
-    features = data.feature_names or [f"x{k}" for k in range(data.X.shape[1])]
-    return ComparisonData(data.X, data.comparisons, features, [str(k) for k in range(len(data.X))])
+def _answers(one: list[Any], two: list[Any]) -> tuple[list[Any], list[str] | None]:
+    """Answers of both sides; for conversations, the last message, and the messages before it."""
+    if not (one and _is_conversation(one[0])):
+        return [*one, *two], None
+    before = []
+    for row, both in enumerate(zip(one, two, strict=True)):
+        if not all(_is_conversation(messages) for messages in both):
+            raise DataError(
+                f"Row {row}: expected a list of messages with role and content on both sides, as "
+                "in the first row."
+            )
+        said = [_said(messages[:-1]) for messages in both]
+        if said[0] != said[1]:
+            raise DataError(f"Row {row}: the two conversations differ before their last message.")
+        before.append(said[0])
+    return [str(messages[-1]["content"]) for messages in (*one, *two)], before
+
+
+def _is_conversation(value: Any) -> bool:
+    """Whether a value is a list of messages with role and content."""
+    listed = isinstance(value, list | tuple | np.ndarray) and len(value) > 0
+    return listed and all(isinstance(entry, Mapping) and "content" in entry for entry in value)
+
+
+def _said(value: Any) -> Any:
+    """The text of a conversation; other values as they are."""
+    if isinstance(value, list | tuple | np.ndarray):
+        return "\n".join(f"{message.get('role', '')}: {message['content']}" for message in value)
+    return value
+
+
+def _features(
+    answers: list[Any], sides: tuple[str, str], embed: Callable[[list[str]], Any] | None
+) -> Array:
+    """The features of the chosen answers, and then of the rejected ones; texts are embedded."""
+    n = len(answers) // 2
+    has_texts = any(isinstance(answer, str) for answer in answers)
+    if has_texts and embed is not None:
+        texts = list(dict.fromkeys(str(answer) for answer in answers))
+        made = np.asarray(embed(texts), dtype=np.float64)
+        if made.ndim != 2 or len(made) != len(texts):
+            raise DataError(
+                f"embed must return one row of features for each of {len(texts)} texts: got shape "
+                f"{made.shape}."
+            )
+        number = {text: k for k, text in enumerate(texts)}
+        return np.asarray(made[[number[str(answer)] for answer in answers]])
+    rows = [np.asarray(answer) for answer in answers]
+    for k, row in enumerate(rows):
+        if row.ndim != 1 or row.shape != rows[0].shape or row.dtype.kind not in "iufb":
+            raise DataError(
+                f"Every answer needs a vector of {rows[0].size} numbers: {sides[k >= n]} in row "
+                f"{k % n} is {answers[k]!r}. For texts, give embed=, a function from a list of "
+                "texts to an array of features."
+            )
+    return np.stack(rows).astype(np.float64)

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -170,20 +171,12 @@ def list_datasets() -> list[DatasetInfo]:
 
 
 def _check_split(name: str, source: _Loader, fold: int | None, part: str | None) -> None:
-    """Raise an error for a fold or a part that the data set does not have."""
-    if fold is not None and not source.n_folds:
-        raise ParameterError(f"{name!r} has no folds: leave out fold.")
-    if part is not None and not source.parts:
-        raise ParameterError(f"{name!r} has no parts: leave out part.")
-    if part is not None:
-        check_value(f"part of {name!r}", part, Choice(*source.parts))
-    if source.n_folds and (fold is None) != (part is None):
-        raise ParameterError(
-            f"{name!r} needs fold and part together, for example fold=1, part='train': "
-            f"got fold={fold}, part={part!r}."
-        )
-    if fold is not None and fold not in range(1, source.n_folds + 1):
-        raise ParameterError(f"fold of {name!r} must be 1 to {source.n_folds}: got {fold!r}.")
+    """Raise an error for a fold and a part that the data set does not have."""
+    folds = range(1, source.n_folds + 1) or [None]
+    if (fold, part) not in [(None, None), *product(folds, source.parts or [None])]:
+        splits = f"has {source.splits}" if source.splits else "has no folds and no parts"
+        both = ", which belong together" if source.n_folds else ""
+        raise ParameterError(f"{name!r} {splits}{both}: got fold={fold!r}, part={part!r}.")
 
 
 def _file(relative: str) -> Path:

@@ -1,20 +1,26 @@
-"""Rows of queries: described, cut into blocks, and numbered by the sizes of groups."""
+"""Rows of queries: described, cut into blocks, numbered by group sizes, normalized."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import replace
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, Literal, TypeVar, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from rankwise.backends.arrays import is_sparse
+from rankwise.backends.dispatch import NUMPY
 from rankwise.errors import DataError
 from rankwise.graph.id_arrays import join_ids
+from rankwise.graph.query_groups import QueryGroups
+from rankwise.parameters import AnyOf, Whole, check_value
+from rankwise.scaling import QueryMinMax
 from rankwise.tables import Column, Table, plural, require_pandas
 
 FEW_LABELS = 6  # so many are counted one by one
@@ -90,14 +96,75 @@ Rows = TypeVar("Rows", bound=DescribedRows)
 
 BLOCK_BYTES = 32 * 2**20  # of features in a block, about
 
-FileVersion = tuple[int, int]
-"""Size and modification time of a file, to notice changes between two passes over it."""
+
+@dataclass(frozen=True)
+class FileSurvey:
+    """Counts of a file, from a first pass over it."""
+
+    version: tuple[int, int]  # size and modification time, to notice changes
+    n_rows: int
+    n_queries: int  # 0 if there are no query ids
+    n_features: int
+    text_ids: bool  # whether some query id is not a number
+    n_bytes: int = 0  # of text, decompressed
+    layout: Literal["dense", "sparse"] = "dense"
 
 
-def file_version(path: str | os.PathLike[str]) -> FileVersion:
-    """The version of a file as it is now."""
-    status = os.stat(path)
-    return status.st_size, status.st_mtime_ns
+class QueryBlocks(ABC, Generic[Rows]):
+    """The rows of a file, block by block; a block never splits a query."""
+
+    fault: type[DataError] = DataError
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        block_bytes: int | None,
+        progress: Callable[[int, int], None] | None,
+    ) -> None:
+        check_value("block_bytes", block_bytes, AnyOf(Whole(1), None))
+        self.path = os.fspath(path)
+        self._block_bytes = BLOCK_BYTES if block_bytes is None else int(block_bytes)
+        self._progress = progress or (lambda done, total: None)
+
+    @cached_property
+    @abstractmethod
+    def survey(self) -> FileSurvey:
+        """Counts of the file; the first access reads it once."""
+
+    def version(self) -> tuple[int, int]:
+        """The version of the file as it is now."""
+        status = os.stat(self.path)
+        return status.st_size, status.st_mtime_ns
+
+    def __iter__(self) -> Iterator[Rows]:
+        if self.version() != self.survey.version:
+            name = type(self).__name__
+            raise self.fault(f"{self.path} has changed since it was first read: make new {name}.")
+        return whole_queries(self._pieces(), self._block_bytes)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.path!r})"
+
+    @abstractmethod
+    def _pieces(self) -> Iterator[Rows]:
+        """Pieces of any size, which may split queries."""
+
+    def _count_queries(self, ids: NDArray[Any], place: Callable[[int], str]) -> int:
+        """The number of queries; an error if the rows of a query are not contiguous.
+
+        `ids` has an entry per run of rows, and ``place(k)`` is the place of the run k.
+        """
+        starts = run_starts(ids)  # a run may continue in the next piece of a file
+        first = np.unique(ids[starts], return_index=True)[1]
+        if len(first) < len(starts):
+            again = int(starts[np.setdiff1d(np.arange(len(starts)), first)[0]])
+            raise self.fault(
+                f"{place(again)}: query {ids[again]} appears again after other queries. To be read "
+                "in blocks, the rows of a query must be contiguous: sort the rows by query, or "
+                "read all of them with read_letor or read_table. On the command line, 'rankwise "
+                "fit --workers 1' reads queries in any order."
+            )
+        return len(starts)
 
 
 def whole_queries(pieces: Iterator[Rows], block_bytes: int) -> Iterator[Rows]:
@@ -165,7 +232,7 @@ def qid_from_groups(sizes: Any) -> NDArray[np.intp]:
     Returns
     -------
     ndarray of shape (n_rows,)
-        0 for the rows of the first query, 1 for those of the second, and so on.
+        0 for the rows of the first query, 1 for the rows of the second, and so on.
 
     Examples
     --------
@@ -190,7 +257,7 @@ def qid_from_groups(sizes: Any) -> NDArray[np.intp]:
 def group_file_beside(path: str | os.PathLike[str]) -> Path | None:
     """The file of group sizes beside a data file, such as train.txt.query; None if there is none.
 
-    For a gzipped file, the name may be that of the file without ``.gz``.
+    For a gzipped file, the name may lack ``.gz``.
     """
     name = os.fspath(path)
     names = [name, name.removesuffix(".gz")]
@@ -199,7 +266,7 @@ def group_file_beside(path: str | os.PathLike[str]) -> Path | None:
 
 
 def read_group_file(path: str | os.PathLike[str], n_rows: int) -> NDArray[np.intp]:
-    """Query ids of `n_rows` rows from a file with the size of a group per line."""
+    """Query ids of `n_rows` rows from a file with one group size per line."""
     sizes = []
     with open(path, encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
@@ -208,8 +275,8 @@ def read_group_file(path: str | os.PathLike[str], n_rows: int) -> NDArray[np.int
                 continue
             if not (word.isascii() and word.isdigit()) or int(word) == 0:
                 raise DataError(
-                    f"{path}, line {number}: {word[:40]!r} is not a group size. Such a file "
-                    "has the number of rows of a query per line."
+                    f"{path}, line {number}: {word[:40]!r} is not a group size. Each line "
+                    "must be the number of rows of a query."
                 )
             sizes.append(int(word))
     if sum(sizes) != n_rows:
@@ -218,3 +285,67 @@ def read_group_file(path: str | os.PathLike[str], n_rows: int) -> NDArray[np.int
             "they do not belong together."
         )
     return qid_from_groups(sizes)
+
+
+def finite_matrix(X: Any) -> Any:
+    """X as a dense or a CSR array of finite numbers: float32 if X is, otherwise float64."""
+    matrix: Any = sparse.csr_array(X) if is_sparse(X) else np.asarray(X)
+    if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
+        raise DataError(
+            "X must contain numbers in two dimensions, rows and features: got "
+            f"{matrix.dtype} of shape {matrix.shape}."
+        )
+    dtype = np.float32 if matrix.dtype == np.float32 else np.float64
+    matrix = matrix.astype(dtype, copy=False)
+    if not NUMPY.is_finite(matrix.data if is_sparse(X) else matrix):
+        raise DataError("X contains NaN or infinite values. Replace them, or drop these rows.")
+    return matrix
+
+
+@overload
+def normalize_per_query(
+    X: sparse.sparray | sparse.spmatrix, qid: ArrayLike | None
+) -> sparse.csr_array: ...
+@overload
+def normalize_per_query(X: ArrayLike, qid: ArrayLike | None) -> NDArray[Any]: ...
+def normalize_per_query(X: Any, qid: ArrayLike | None) -> NDArray[Any] | sparse.csr_array:
+    """Map each feature of each query to [0, 1]: (x - min) / (max - min) over the query's rows.
+
+    A feature that is constant within a query becomes 0 there. LETOR data sets are normalized in
+    this way to make queries comparable: a raw term count means little without the counts of the
+    other documents.
+
+    Dense X: O(n d) time and one copy of X.
+    Sparse X: O(z log z) time for z nonzeros; zeros that are not stored count as values.
+
+    Parameters
+    ----------
+    X : array-like or sparse array of shape (n_rows, n_features)
+        Features; not modified.
+    qid : array-like of shape (n_rows,) or None
+        Query of each row, as integers or text, in any order. None: all rows are one query.
+
+    Returns
+    -------
+    ndarray or csr_array of shape (n_rows, n_features)
+        float32 if X is float32, otherwise float64. Sparse if X is; where a feature has a
+        negative minimum in a query, all rows of that query are stored, as zeros become positive.
+
+    Raises
+    ------
+    DataError
+        If X is not a finite matrix, max - min overflows, or qid is not one id per row.
+
+    Examples
+    --------
+    >>> from rankwise.data import normalize_per_query
+    >>> normalize_per_query([[1.0, 5.0], [3.0, 5.0], [2.0, 5.0], [7.0, 6.0]], ["a", "a", "a", "b"])
+    array([[0. , 0. ],
+           [1. , 0. ],
+           [0.5, 0. ],
+           [0. , 0. ]])
+    """
+    rows = finite_matrix(X)
+    groups = QueryGroups.of(qid, rows.shape[0])
+    scaled: NDArray[Any] | sparse.csr_array = QueryMinMax().scale(rows, groups)
+    return scaled

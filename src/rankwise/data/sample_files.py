@@ -1,4 +1,4 @@
-"""Labelled samples in tables, and what became of each column."""
+"""Labelled samples in tables, and how each column was used."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.data.tables.formats import MISSING_WORDS
-from rankwise.data.tables.records import read_records, row_numbers, row_word
-from rankwise.data.tables.roles import listed
+from rankwise.data.tables.formats import MISSING_WORDS, listed, row_numbers, row_word
+from rankwise.data.tables.records import SmallTable
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph.id_arrays import EXACT, id_array
 from rankwise.tables import plural
@@ -41,7 +40,7 @@ class SampleData:
         The names of the other class and of the positive class.
     strata, groups : ndarray of shape (n_rows,) or None
     columns : list of (str, str)
-        Each column of the file, and what became of it.
+        Each column of the file, and how it was used.
     lines : ndarray of shape (n_rows,)
         The line, or row, of each sample in the file.
     missing : str, default=""
@@ -122,15 +121,15 @@ def read_samples(
     label : str
         The column of classes.
     positive : str, optional
-        The class that should be ranked first, against all others. None: with two classes, the
-        larger number or, of words, the last one in alphabetical order.
+        The class that should be ranked first, against all others. None: of two classes, the larger
+        number or the last word in alphabetical order.
     stratum, group : str, optional
         Columns of strata, such as hospitals, and of groups, such as patients.
     ignore : sequence of str, default=()
         Columns to leave out.
     missing : {"refuse", "drop-rows", "drop-columns", "median"}, default="refuse"
-        What to do with missing values: raise an error, leave out the rows or the columns that have
-        some, or replace numbers by the median of their column, and words by the word "missing".
+        What to do with missing values: raise an error, leave out incomplete rows or columns, or
+        replace numbers by the median of their column, and words by the word "missing".
 
     Returns
     -------
@@ -151,16 +150,12 @@ def read_samples(
     """
     if missing not in MISSING:
         raise ParameterError(f"missing must be one of {', '.join(MISSING)}: got {missing!r}.")
-    file = Path(path)
-    table = {
-        name: [_tidy(value) for value in values] for name, values in read_records(file).items()
-    }
+    file, samples = Path(path), SmallTable.of(path)
     special = {"label": label, "stratum": stratum, "group": group}
-    for name in (*special.values(), *ignore):
-        if name is not None and name not in table:
-            raise DataError(f"{file} has no column {name!r}: it has {listed(list(table))}.")
+    for named in (*special.values(), *ignore):
+        samples.find(named)
+    table = {name: [_tidy(v) for v in samples.values(name)] for name in samples.columns}
     lines = np.array(row_numbers(file, len(table[label])))
-    word = row_word(file)
     told = {name: f"the {role}" for role, name in special.items() if name is not None}
     told |= dict.fromkeys(ignore, "left out as asked")
     if "" in table and "" not in told:  # such as the row numbers that pandas writes
@@ -174,7 +169,7 @@ def read_samples(
             raise DataError(f"{file}: every row has a missing value. Use --missing drop-columns.")
         table = {n: [v for v, keep in zip(table[n], whole, strict=True) if keep] for n in table}
         lines, dropped = lines[whole], int((~whole).sum())
-    places = [f"{file}, {word} {line}" for line in lines]
+    places = [f"{file}, {row_word(file)} {line}" for line in lines]
     y, classes = _classes(file, table[label], label, positive, places)
     parts: list[NDArray[np.float64]] = []
     names: list[str] = []
@@ -193,21 +188,18 @@ def read_samples(
 
 def _handled(dropped: int, told: list[str]) -> str:
     """What was done with missing values."""
-    replaced = sum("missing value" in what and "replaced" in what for what in told)
-    left_out = sum("missing value" in what and "left out" in what for what in told)
+    gaps = [what for what in told if "missing value" in what]
+    left_out = sum("left out" in what for what in gaps)
     for number, what in ((dropped, "sample"), (left_out, "column")):
         if number:
-            return f"{plural(number, what)} with missing values {_were(number)} left out."
-    if replaced:
-        return (
-            f"Missing values of {plural(replaced, 'column')} were replaced by the median or, among "
-            'words, by the word "missing".'
-        )
-    return ""
-
-
-def _were(number: int) -> str:
-    return "was" if number == 1 else "were"
+            were = "was" if number == 1 else "were"
+            return f"{plural(number, what)} with missing values {were} left out."
+    if not gaps:
+        return ""
+    return (
+        f"Missing values of {plural(len(gaps), 'column')} were replaced by the median or, among "
+        'words, by the word "missing".'
+    )
 
 
 def _tidy(value: Any) -> Any:
@@ -223,12 +215,7 @@ def _tidy(value: Any) -> Any:
 def _classes(
     file: Path, values: list[Any], label: str, positive: str | None, places: list[str]
 ) -> tuple[NDArray[np.float64], tuple[str, str]]:
-    empty = next((k for k, value in enumerate(values) if value is None), None)
-    if empty is not None:
-        raise DataError(
-            f"{places[empty]}: the label {label!r} is missing. Fill it in, or use "
-            "--missing drop-rows."
-        )
+    _refuse_gaps(label, values, places)
     words = [_word(value) for value in values]
     counts = Counter(words)
     if len(counts) == 1:
@@ -238,19 +225,12 @@ def _classes(
         )
     known = sorted(counts, key=lambda word: (_number(word) is None, _number(word) or 0.0, word))
     if positive is None:
-        if len(counts) > MANY and _number(known[-1]) is not None:
-            raise DataError(
-                f"{file}: the label {label!r} has {len(counts)} different numbers, from {known[0]} "
-                f"to {known[-1]}. An AUC compares two classes: make two of them, such as those "
-                "above and below a threshold. For the order of numbers, use leave_pair_out in "
-                "Python."
-            )
         if len(counts) > 2:
-            some = ", ".join(repr(word) for word in known[:5])
             raise DataError(
-                f"{file}: the label {label!r} has {len(counts)} different values, such as {some}. "
-                "An AUC compares two classes: name one with --positive to compare it with all "
-                "others."
+                f"{file}: the label {label!r} has {len(counts)} different values, such as "
+                f"{listed(known)}. An AUC compares two classes: name one with --positive to "
+                "compare it with all others, or make two of them, such as those above and below a "
+                "threshold. For the order of numbers, use leave_pair_out in Python."
             )
         positive = known[-1]
     elif positive not in counts:
@@ -261,9 +241,8 @@ def _classes(
     for name, size in ((positive, int(y.sum())), (other, int(len(y) - y.sum()))):
         if size < 2:
             raise DataError(
-                f"{file}: the class {name!r} has one row. With this row held out, nothing is left "
-                "to learn the class from: at least 2 rows are needed, and 10 or more for a useful "
-                "interval."
+                f"{file}: the class {name!r} has one row. At least 2 rows are needed, as one is "
+                "held out, and 10 or more for a useful interval."
             )
     return y, (other, positive)
 
@@ -271,7 +250,7 @@ def _classes(
 def _feature(
     name: str, values: list[Any], places: list[str], missing: str
 ) -> tuple[str, list[NDArray[np.float64]], list[str]]:
-    """What became of a column, and its features with their names."""
+    """How a column was used, and its features with their names."""
     holes = [k for k, value in enumerate(values) if value is None]
     if {str(value).lower() for value in values if value is not None} <= {"true", "false"}:
         values = [None if value is None else str(value).lower() == "true" for value in values]
@@ -315,12 +294,7 @@ def _feature(
 
 
 def _ids(name: str, values: list[Any], places: list[str]) -> NDArray[Any]:
-    empty = next((k for k, value in enumerate(values) if value is None), None)
-    if empty is not None:
-        raise DataError(
-            f"{places[empty]}: the column {name!r} has no value here. Fill it in, or "
-            "use --missing drop-rows."
-        )
+    _refuse_gaps(name, values, places)
     floats = np.array([value if isinstance(value, float) else 0.0 for value in values])
     large = np.flatnonzero(abs(floats) >= EXACT)
     if len(large):
@@ -331,8 +305,16 @@ def _ids(name: str, values: list[Any], places: list[str]) -> NDArray[Any]:
     return id_array([_word(value) for value in values])
 
 
+def _refuse_gaps(name: str, values: list[Any], places: list[str]) -> None:
+    if None in values:
+        raise DataError(
+            f"{places[values.index(None)]}: the column {name!r} has no value here. Fill it in, or "
+            "use --missing drop-rows."
+        )
+
+
 def _number(value: Any) -> float | None:
-    """A finite number, None if the value is none."""
+    """A finite number; None for other values."""
     try:
         number = float(value)
     except (OverflowError, TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Generated ranking problems and battles, whose solution is known."""
+"""Generated ranking problems and battles, whose solution is known, and triplets that are drawn."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.special import ndtr
 
 from rankwise.data.battles import Battles
 from rankwise.data.query_rows import DescribedRows
-from rankwise.errors import ParameterError
+from rankwise.errors import DataError, ParameterError
 from rankwise.parameters import AnyOf, Choice, Number, Whole, as_generator, check_value
 
 Floats = NDArray[np.float64]
@@ -85,10 +85,10 @@ def make_ranking(
     n_features : int, default=20
         Number of features.
     noise : float, default=0.1
-        Standard deviation of the noise; that of the score within a query is 1.
+        Standard deviation of the noise; the score within a query has standard deviation 1.
     n_levels : int, optional
         Replace labels by this many grades, from 0, with equal numbers of rows. The direction of
-        w is then still optimal, but differences of labels are no longer those of scores.
+        w is then still optimal, but differences of labels no longer equal differences of scores.
     grading : {"query", "global"}, default="query"
         Whether grades are assigned within each query or over all rows. Only with `n_levels`.
     query_effect : float, default=1.0
@@ -216,17 +216,17 @@ def make_battles(
 ) -> GeneratedBattles:
     """Make battles between items, as on a page on which visitors compare answers of models.
 
-    Ratings are from ``N(0, spread²)``. The outcome of a battle is that of Davidson's model with
+    Ratings are from ``N(0, spread²)``. The outcome of a battle follows Davidson's model with
     the advantage
 
         eta = rating of the first - rating of the second + style * x + position.
 
     A visitor votes in a session, and has a taste for each item, from N(0, 1). If t is the
-    difference of the tastes for the two items, divided by its standard deviation, the vote is that
-    of the quantile ``Phi(sqrt(r) t + sqrt(1 - r) e)`` of the outcomes, from "second" to "first",
-    with e from N(0, 1) and the dependence r. So every vote has the probabilities of the model, but
-    the votes of a session agree more than independent ones would.
-    Popular items battle more often: the frequencies of items differ up to tenfold.
+    difference of the tastes for the two items, divided by its standard deviation, the vote is the
+    quantile ``Phi(sqrt(r) t + sqrt(1 - r) e)`` of the outcomes, from "second" to "first", with e
+    from N(0, 1) and the dependence r. Every vote then follows the probabilities of the model, but
+    the votes of a session agree more than independent votes would. Popular items battle more often:
+    the frequencies of items differ up to tenfold.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ def make_battles(
     rematch : float, default=0.5
         Probability that the next battle of a session is between the same items.
     dependence : float, default=0.5
-        Of the votes of a session, from 0 (independent votes) to below 1.
+        Dependence of the votes of a session, from 0 (independent votes) to below 1.
     random_state : int, Generator or None, default=None
 
     Returns
@@ -264,19 +264,15 @@ def make_battles(
     >>> made.ratings.shape, len(made.battles)
     ((3,), 100)
     """
-    check_value("n_items", n_items, Whole(2))
-    check_value("n_battles", n_battles, Whole(1))
-    check_value("n_judges", n_judges, Whole(0))
-    for name, value in (("spread", spread), ("ties", ties)):
-        check_value(name, value, Number(0))
-    for name, value in (("style", style), ("position", position)):
-        check_value(name, value, Number())
-    for name, value in (
-        *(("both_bad", both_bad), ("slips", slips)),
-        *(("rematch", rematch), ("dependence", dependence)),
-    ):
-        check_value(name, value, Number(0, 1, open_high=True))
-    check_value("session_size", session_size, Number(1))
+    share = Number(0, 1, open_high=True)
+    for name, value, rule in (
+        ("n_items", n_items, Whole(2)), ("n_battles", n_battles, Whole(1)),
+        ("n_judges", n_judges, Whole(0)), ("spread", spread, Number(0)),
+        ("ties", ties, Number(0)), ("style", style, Number()), ("position", position, Number()),
+        ("both_bad", both_bad, share), ("slips", slips, share), ("rematch", rematch, share),
+        ("dependence", dependence, share), ("session_size", session_size, Number(1)),
+    ):  # fmt: skip
+        check_value(name, value, rule)
     rng = as_generator(random_state)
 
     ratings = spread * rng.standard_normal(n_items)
@@ -323,3 +319,75 @@ def make_battles(
     names = np.array([f"item {k + 1}" for k in range(n_items)])
     battles = replace(battles, items=names, context_names=["style"] if style else None)
     return GeneratedBattles(battles, ratings, style, position, judge_slips)
+
+
+def draw_triplets(
+    positives: Any, n_documents: int, *, n_negatives: int = 1, random_state: Any = None
+) -> NDArray[np.int64]:
+    """Draw other documents for pairs of a query and a relevant document.
+
+    Each other document is drawn uniformly from all documents that are not relevant to the query in
+    any of the pairs. Takes O(n log n) time for n triplets.
+
+    Parameters
+    ----------
+    positives : array-like of int, shape (n_pairs, 2)
+        Rows (query, relevant document); a query may have several.
+    n_documents : int
+    n_negatives : int, default=1
+        Other documents for each pair, drawn with replacement.
+    random_state : int, Generator or None, default=None
+
+    Returns
+    -------
+    ndarray of shape (n_pairs * n_negatives, 3)
+        Rows (query, relevant document, other document) for `SparseBilinearRanker.fit`, in the
+        order of the pairs.
+
+    Examples
+    --------
+    >>> from rankwise.data import draw_triplets
+    >>> draw_triplets([[0, 0], [0, 1], [1, 2]], n_documents=3, random_state=0)[:2]
+    array([[0, 0, 2],
+           [0, 1, 2]])
+    """
+    check_value("n_documents", n_documents, Whole(1))
+    check_value("n_negatives", n_negatives, Whole(1))
+    pairs = _checked(positives, n_documents)
+    known = np.unique(pairs, axis=0)  # by query, then document
+    queries, first, counts = np.unique(known[:, 0], return_index=True, return_counts=True)
+    full = np.flatnonzero(counts == n_documents)
+    if len(full):
+        raise DataError(
+            f"All {n_documents} documents are relevant to query {queries[full[0]]} ({len(full)} "
+            "such queries): there is no other one to draw. Remove these pairs."
+        )
+    # The r-th document that is not relevant is r + the number of relevant documents before it. The
+    # k-th relevant one, p, is before it if p - k <= r. The numbers p - k ascend within a query.
+    number = np.searchsorted(queries, known[:, 0])
+    skipped = number * (n_documents + 1) + known[:, 1] - (np.arange(len(known)) - first[number])
+    query = np.repeat(np.searchsorted(queries, pairs[:, 0]), n_negatives)
+    r = as_generator(random_state).integers(0, n_documents - counts[query])
+    before = np.searchsorted(skipped, query * (n_documents + 1) + r, side="right") - first[query]
+    return np.column_stack([np.repeat(pairs, n_negatives, axis=0), r + before])
+
+
+def _checked(positives: Any, n_documents: int) -> NDArray[np.int64]:
+    """Pairs of rows, with documents that exist."""
+    try:
+        pairs = np.asarray(positives)
+    except ValueError:
+        raise DataError("positives has rows of different lengths: make all of length 2.") from None
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or len(pairs) == 0 or pairs.dtype.kind not in "iu":
+        raise DataError(
+            "positives must have rows (query, relevant document) of whole numbers, at least one: "
+            f"got {pairs.dtype} of shape {pairs.shape}."
+        )
+    wrong = np.flatnonzero((pairs < 0).any(axis=1) | (pairs[:, 1] >= n_documents))
+    if len(wrong):
+        k = int(wrong[0])
+        raise DataError(
+            f"positives[{k}] is {tuple(pairs[k].tolist())}: rows are counted from 0, and documents "
+            f"to {n_documents - 1} ({len(wrong)} such pairs)."
+        )
+    return pairs.astype(np.int64)

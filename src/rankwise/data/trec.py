@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rankwise.data.tables.formats import encoding_fault, opened_text
-from rankwise.data.tables.records import broken_file
+from rankwise.data.tables.formats import BROKEN, broken_file, encoding_fault, opened_text
+from rankwise.data.tables.records import SmallTable
 from rankwise.errors import DataError, ParameterError
 from rankwise.files import replacing
 from rankwise.graph.comparison_checks import check_hashable
-from rankwise.graph.id_arrays import as_ids, entries_of
+from rankwise.graph.id_arrays import as_ids
 from rankwise.graph.query_groups import missing_entries
 
 Qrels = dict[str, dict[str, int]]
@@ -39,7 +39,7 @@ def read_qrels(path: str | PathLike[str]) -> Qrels:
     Returns
     -------
     dict of str to dict of str to int
-        The relevance of documents, by query. Metrics take it in the place of y.
+        The relevance of documents, by query. Pass it to metrics in place of y.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def read_qrels(path: str | PathLike[str]) -> Qrels:
     ...     read_qrels(path)
     {'q1': {'d1': 2, 'd2': 0}}
     """
-    return _read(Path(path), "query 0 document relevance", (0, 2, 3), int, "a whole number")
+    return _by_query(_lines(Path(path), "query 0 document relevance", (0, 2, 3)), int)
 
 
 def read_run(path: str | PathLike[str]) -> Run:
@@ -64,8 +64,8 @@ def read_run(path: str | PathLike[str]) -> Run:
     Returns
     -------
     dict of str to dict of str to float
-        The scores of documents, by query. Metrics take it in the place of scores. The ranks in
-        the file are ignored, as by trec_eval.
+        The scores of documents, by query. Pass it to metrics in place of scores. The ranks in the
+        file are ignored, as by trec_eval.
 
     Examples
     --------
@@ -76,53 +76,58 @@ def read_run(path: str | PathLike[str]) -> Run:
     ...     read_run(path)
     {'q1': {'d1': 0.9, 'd2': 0.5}}
     """
-    layout = "query Q0 document rank score tag"
-    return _read(Path(path), layout, (0, 2, 4), _finite, "a finite number")
+    return _by_query(_lines(Path(path), "query Q0 document rank score tag", (0, 2, 4)), float)
 
 
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError
-    return value
-
-
-def _read(
-    path: Path, layout: str, places: tuple[int, int, int], parse: Callable[[str], Any], what: str
-) -> dict[str, dict[str, Any]]:
-    """Values by query and document."""
-    found: dict[str, dict[str, Any]] = {}
-    n_fields = len(layout.split())
+def _lines(
+    path: Path, layout: str, places: tuple[int, int, int]
+) -> Iterator[tuple[str, str, str, str]]:
+    """The place, query, document and value of each line that is not empty."""
+    is_empty = True
     try:
         with opened_text(path) as lines:
             for number, line in enumerate(lines, 1):
                 fields = line.split()
-                if not fields:
-                    continue
-                if len(fields) != n_fields:
+                if fields and len(fields) != len(layout.split()):
                     raise DataError(
-                        f"{path}, line {number}: got {len(fields)} fields for {n_fields}. Such a "
-                        f"file has lines of: {layout}."
+                        f"{path}, line {number}: got {len(fields)} fields. Such a file has lines "
+                        f"of: {layout}."
                     )
-                query, document, value = (fields[k] for k in places)
-                known = found.setdefault(query, {})
-                if document in known:
-                    raise DataError(
-                        f"{path}, line {number}: the document {document!r} of query {query!r} "
-                        "appears again. Leave it in once."
-                    )
-                try:
-                    known[document] = parse(value)
-                except ValueError:
-                    raise DataError(
-                        f"{path}, line {number}: expected {what}: got {value[:40]!r}."
-                    ) from None
+                if fields:
+                    is_empty = False
+                    query, document, value = (fields[k] for k in places)
+                    yield f"{path}, line {number}", query, document, value
     except UnicodeDecodeError as error:
         raise encoding_fault(path) from error
-    except (EOFError, OSError) as error:
+    except BROKEN as error:
         raise broken_file(path, error) from error
-    if not found:
+    if is_empty:
         raise DataError(f"{path} is empty: such a file has lines of: {layout}.")
+
+
+def _by_query(rows: Iterable[tuple[str, str, str, Any]], kind: type) -> dict[str, dict[str, Any]]:
+    """Values by query and document, which are whole or finite numbers."""
+    found: dict[str, dict[str, Any]] = {}
+    for place, query, document, value in rows:
+        known = found.setdefault(query, {})
+        if document in known:
+            raise DataError(
+                f"{place}: the document {document!r} of query {query!r} appears again. Leave it in "
+                "once."
+            )
+        try:
+            number = known[document] = kind(value)
+            valid = math.isfinite(number) and (isinstance(value, str) or number == value)
+        except (OverflowError, TypeError, ValueError):
+            valid = False
+        if not valid:
+            what = "a whole number" if kind is int else "a finite number"
+            raise DataError(
+                f"{place}: expected {what} for the document {document!r} of query {query!r}: got "
+                f"{value!r}."
+            )
+    if not found:
+        raise DataError("There are no queries in it.")
     return found
 
 
@@ -135,7 +140,7 @@ def write_run(
     ----------
     path : str or path-like
     run : mapping of str to mapping of str to float
-        The scores of documents, by query, or whatever `as_run` takes.
+        The scores of documents, by query, or anything that `as_run` accepts.
     tag : str, default="rankwise"
         The name of the run, in the last column.
 
@@ -208,7 +213,7 @@ def as_qrels(source: Any) -> Qrels:
     Returns
     -------
     dict of str to dict of str to int
-        ranx takes it as ``Qrels(...)``, and ir-measures and pytrec_eval as it is.
+        Pass it to ranx as ``Qrels(...)``, and to ir-measures and pytrec_eval as it is.
 
     Examples
     --------
@@ -232,7 +237,7 @@ def as_run(source: Any) -> Run:
     Returns
     -------
     dict of str to dict of str to float
-        ranx takes it as ``Run(...)``, and ir-measures and pytrec_eval as it is.
+        Pass it to ranx as ``Run(...)``, and to ir-measures and pytrec_eval as it is.
 
     Examples
     --------
@@ -246,12 +251,15 @@ def as_run(source: Any) -> Run:
 def _as_dictionary(
     source: Any, columns: tuple[str, ...], field: str, kind: type
 ) -> dict[str, dict[str, Any]]:
+    rows: Iterable[tuple[Any, ...]]
     if hasattr(source, "columns"):
-        rows = _frame_rows(source, columns)
-    elif hasattr(source, "to_dict"):  # ranx
-        rows = _nested(source.to_dict())
-    elif isinstance(source, Mapping):
-        rows = _nested(source)
+        table = SmallTable.of(source)
+        rows = zip(
+            *(_column(table, names) for names in (QUERY_COLUMNS, DOCUMENT_COLUMNS, columns)),
+            strict=True,
+        )
+    elif hasattr(source, "to_dict") or isinstance(source, Mapping):
+        rows = _nested(source.to_dict() if hasattr(source, "to_dict") else source)  # of ranx
     elif isinstance(source, Iterable) and not isinstance(source, str | bytes):
         rows = _tuples(source, field)
     else:
@@ -259,19 +267,22 @@ def _as_dictionary(
             f"Expected a dictionary, a data frame, or an object of ranx or ir-measures: got a "
             f"{type(source).__name__}."
         )
-    found: dict[str, dict[str, Any]] = {}
     given = list(rows)
     queries, documents = (_names(what, [row[k] for row in given]) for k, what in enumerate(IDS))
     if len(set(queries)) < len({row[0] for row in given}):
         raise DataError("Two query ids differ in their type only, such as 1 and '1': use one type.")
-    for query, document, (_, _, value) in zip(queries, documents, given, strict=True):
-        known = found.setdefault(query, {})
-        if document in known:
-            raise DataError(f"The document {document!r} of query {query!r} appears again.")
-        known[document] = _checked(value, kind, f"document {document!r} of query {query!r}")
-    if not found:
-        raise DataError("There are no queries in it.")
-    return found
+    places = [f"Row {k}" for k in range(len(given))]
+    return _by_query(zip(places, queries, documents, [row[2] for row in given], strict=True), kind)
+
+
+def _column(table: SmallTable, names: tuple[str, ...]) -> list[Any]:
+    name = table.find(None, names)
+    if name is None:
+        raise DataError(
+            f"The frame needs a column called {', '.join(names)}: it has "
+            f"{', '.join(table.columns)}."
+        )
+    return table.values(name)
 
 
 def _names(what: str, ids: list[Any]) -> list[str]:
@@ -283,18 +294,6 @@ def _names(what: str, ids: list[Any]) -> list[str]:
     check_hashable(what, values)
     text: dict[Any, str] = {}
     return [text.setdefault(name, str(name)) for name in values.tolist()]
-
-
-def _checked(value: Any, kind: type, whose: str) -> Any:
-    """A judgement or score as a number of Python, whose value is the same."""
-    what = "a whole number" if kind is int else "a finite number"
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not math.isfinite(number) or kind(number) != number:
-        raise DataError(f"Expected {what} for the {whose}: got {value!r}.")
-    return kind(number)
 
 
 def _nested(source: Mapping[Any, Any]) -> Iterable[tuple[Any, Any, Any]]:
@@ -316,21 +315,3 @@ def _tuples(source: Iterable[Any], field: str) -> Iterable[tuple[Any, Any, Any]]
                 f"{type(row).__name__}."
             )
         yield row.query_id, row.doc_id, getattr(row, field)
-
-
-def _frame_rows(frame: Any, values: tuple[str, ...]) -> Iterable[tuple[Any, Any, Any]]:
-    names = list(getattr(frame, "column_names", frame.columns))  # the former of pyarrow's tables
-    chosen = []
-    for what, known in (
-        ("queries", QUERY_COLUMNS),
-        ("documents", DOCUMENT_COLUMNS),
-        ("values", values),
-    ):
-        name = next((name for name in known if name in names), None)
-        if name is None:
-            raise DataError(
-                f"The frame needs a column of {what}, called {', '.join(known)}: it has "
-                f"{', '.join(map(str, names))}."
-            )
-        chosen.append(entries_of(frame[name]))
-    return zip(*chosen, strict=True)

@@ -1,4 +1,4 @@
-"""Fits, hold-outs, predictions and metrics on a cluster: sums of partitions, and one small system."""
+"""Fits, hold-outs, predictions and metrics on a cluster, from sums over partitions."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from rankwise.estimators._scaling import (
 )
 from rankwise.estimators._validation import forget
 from rankwise.estimators.least_squares.base import LeastSquaresRanker, RegularizationPath
-from rankwise.estimators.least_squares.blocks import alphas_of_sums, fit_sums, path_of_sums
+from rankwise.estimators.least_squares.fit_blocks import alphas_of_sums, fit_sums, path_of_sums
 from rankwise.graph import QueryGroups
 from rankwise.graph.id_arrays import join_ids
 from rankwise.graph.label_checks import nothing_to_rank
-from rankwise.holdout.held_out_scores import mean_and_error
 from rankwise.holdout.leave_query_out import MomentSpectrum, predict_without
+from rankwise.holdout.scores import mean_and_error
 from rankwise.metrics import evaluate_ranking, get_metric
 from rankwise.model_selection import HeldOutScores
 from rankwise.parameters import Whole, as_generator, check_alphas, check_parameters, check_value
@@ -54,7 +54,7 @@ from rankwise.problem import (
     PairLoss,
     RowLoss,
 )
-from rankwise.problem.blocks import BlockSums, total_of
+from rankwise.problem.block_sums import BlockSums, total_of
 from rankwise.problem.landmarks import Reservoir, check_in_range, stacked
 from rankwise.routing import predict_with_queries
 from rankwise.scaling import QUERY_SCALINGS, ColumnStatistics
@@ -83,7 +83,7 @@ def fit(
     For a given alpha and given landmarks, the result equals ``estimator.fit`` on all rows, up to
     rounding errors. With ``alpha="auto"``, alpha is chosen by the squared error of the pairs of
     five folds of queries, from sums of the same pass, and ``scale="auto"`` does not compare
-    scalings by hold-outs. Landmarks are drawn from other random numbers than those of ``fit``.
+    scalings by hold-outs. Landmarks are drawn from other random numbers than in ``fit``.
 
     Each partition is read twice: for an overview of its queries and of some rows, and for the sums.
     Another pass is needed to choose landmarks among rows, one to compute standard deviations, for
@@ -136,7 +136,7 @@ def fit(
     partitions = run.open(data, label, qid, n_features)
     with_folds = estimator.alpha == "auto"
     sums, _, _ = sum_partitions(estimator, partitions, run, with_folds=with_folds)
-    fit_sums(estimator, sums, None)
+    fit_sums(estimator, sums, None, estimator.n_queries_)
     return estimator
 
 
@@ -332,8 +332,9 @@ def check_summable(ranker: Any) -> None:
         if clone(ranker).make_space(1).is_summable:
             return
     raise ParameterError(
-        "On a cluster, the ranker must be RankRLS or RLS with the linear kernel, or SparseRankRLS "
-        f"or SparseRLS: got {ranker}. For other kernels use SparseRankRLS."
+        f"On a cluster, a ranker's space must be summed over rows (is_summable): got {ranker}. "
+        "RankRLS and RLS with the linear kernel have such a space; for other kernels use "
+        "SparseRankRLS."
     )
 
 
@@ -351,7 +352,7 @@ def _choose_landmarks(
     draws = partitions.map(_sample, range(len(partitions)), size=choice.sample_size(), seed=seed)
     (reservoir,) = run([tree(draws, _joined)])
     landmarks: Landmarks = choice.among_sample(reservoir, space.kernel, rng)
-    # The positions of rows that were moved to whole queries are not those of the user's rows.
+    # Rows that were moved to whole queries are no longer at the positions of the user's rows.
     return Landmarks(landmarks.points, None) if partitions.moved else landmarks
 
 
@@ -406,7 +407,7 @@ def leave_query_out(
     predicts its own queries from the sums over all rows and one eigendecomposition. This needs one
     more pass than `fit` and, for each query and alpha, the cube of the number of its rows.
     Landmarks are chosen among all rows, and ``scale="standard"`` uses the means and deviations of
-    all rows; `shared` of the result says so.
+    all rows; `shared` of the result names both.
 
     Parameters
     ----------
@@ -460,14 +461,8 @@ def leave_query_out(
     same = {"loss": sums.loss, "alphas": values, "metric": function}
     found = run(partitions.map(_held_out, system=system, spectra=spectra, **same))
     parts = [part for part in found if part is not None]
-    n_lost = sum(lost for _, lost in parts)
-    if n_lost:
-        raise DataError(
-            f"An alpha is too small relative to the rounding errors of the data: {n_lost} of "
-            f"the {n_queries} queries cannot be held out on a cluster. Use larger alphas."
-        )
     by_alpha = [
-        [np.concatenate(of_output) for of_output in zip(*(f[a] for f, _ in parts), strict=True)]
+        [np.concatenate(of_output) for of_output in zip(*(f[a] for f in parts), strict=True)]
         for a in range(len(values))
     ]
     if not by_alpha[0] or min(map(len, by_alpha[0])) == 0:
@@ -492,11 +487,8 @@ def _held_out(
     loss: Loss,
     alphas: Array,
     metric: Any,
-) -> tuple[list[list[Array]], int] | None:
-    """Values per query, for each alpha and output; how many queries are lost in rounding errors.
-
-    None if the partition has no rows.
-    """
+) -> list[list[Array]] | None:
+    """Values per query, for each alpha and output; None if the partition has no rows."""
     if len(part.y) == 0:
         return None
     groups = QueryGroups.of(part.qid, len(part.y))
@@ -504,20 +496,19 @@ def _held_out(
     F = np.concatenate([coordinates(rows) for rows in _blocks(len(part.y))])
     y = part.y.reshape(len(part.y), -1)
     predictions = np.empty((len(alphas), *y.shape))
-    first, lost = 0, set()
+    first = 0
     for task, spectrum in zip(loss.tasks(part.y, part.qid), spectra, strict=True):
         assert task.y is not None  # tasks of scored rows
         t = task.graph.root(task.y.reshape(len(y), -1))
         out = np.empty((len(alphas), *t.shape))
         Z = task.graph.root(F)
-        lost.update(predict_without(F, Z, t, list(groups), alphas.tolist(), spectrum, out))
+        predict_without(F, Z, t, list(groups), alphas.tolist(), spectrum, out)
         predictions[:, :, first : first + t.shape[1]] = out
         first += t.shape[1]
-    values = [
+    return [
         [_values(metric, y[:, k], f[:, k], groups.codes) for k in range(y.shape[1])]
         for f in predictions
     ]
-    return values, len(lost)
 
 
 def _values(function: Any, y: Array, scores: Array, codes: Any) -> Array:
@@ -546,7 +537,7 @@ def predict(estimator: Any, data: Any, *, label: str | None = None, qid: str | N
     Returns
     -------
     dask.array.Array
-        Of shape (n_rows,) or (n_rows, n_outputs); chunk sizes are unknown if those of `data` are.
+        Of shape (n_rows,) or (n_rows, n_outputs). Chunk sizes are unknown if `data`'s are unknown.
 
     Examples
     --------
@@ -641,7 +632,7 @@ def _zeros(block: Any) -> Any:
 
 
 def _scores(part: Partition, ranker: Any, names: list[str] | None) -> Any:
-    """Scores of a partition; column names must match those of the fit."""
+    """Scores of a partition; column names must match the names in the fit."""
     if len(part.y) == 0:
         return np.empty((0, *_outputs(ranker)))
     X = part.checked().X
@@ -659,7 +650,7 @@ def _scores_by_query(parts: Partitions, overview: Overview, ranker: Any) -> list
         return parts.map(_scores, **same)
     whole = with_whole_queries(parts.numbered(overview.n_rows), overview)
     scored = whole.map(_numbered_scores, **same)
-    # The first partitions have the rows that stayed there, the others those that were moved.
+    # The first partitions have the rows that stayed there, the others have the moved rows.
     moved = delayed(_pooled, pure=False)(scored[len(parts) :])
     ends = np.cumsum(overview.n_rows).tolist()
     back = delayed(_in_order, pure=False)
@@ -679,7 +670,7 @@ def _pooled(parts: list[tuple[Any, Any]]) -> tuple[Any, Any]:
 
 
 def _in_order(here: tuple[Any, Any], moved: tuple[Any, Any], first: int, end: int) -> Any:
-    """The scores of the rows first:end, from those that stayed and those that were moved."""
+    """The scores of the rows first:end, from rows that stayed and rows that were moved."""
     mine = (moved[0] >= first) & (moved[0] < end)
     numbers, scores = _pooled([here, (moved[0][mine], moved[1][mine])])
     return scores[np.argsort(numbers)]

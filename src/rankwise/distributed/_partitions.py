@@ -22,7 +22,7 @@ from rankwise.graph import QueryGroups
 from rankwise.graph.id_arrays import join_ids
 from rankwise.graph.query_groups import check_ids
 from rankwise.problem import Loss, System
-from rankwise.problem.blocks import BlockSums, total_of
+from rankwise.problem.block_sums import BlockSums, total_of
 from rankwise.problem.landmarks import stacked
 from rankwise.scaling import ColumnStatistics
 
@@ -35,7 +35,7 @@ class Partition:
 
     `where` is the name of the partition (or its file) in error messages, `first_row` is the number
     of its first row there, and `rows` are the rows that were selected from it (None for all).
-    `numbers` are the numbers of its rows among those of all partitions, where they are needed.
+    `numbers` are the numbers of its rows among all partitions' rows, where they are needed.
     """
 
     X: Any
@@ -75,9 +75,9 @@ class Partition:
 class Partitions:
     """All rows, as delayed `Partition` objects, and the names of features.
 
-    `shape` is the number of rows and features, or None if it is unknown. `moved` says whether rows
-    are numbered, since they were moved between partitions, and `has_ids`, for LETOR files, whether
-    there are query ids.
+    `shape` is the number of rows and features, or None if it is unknown. `moved`: whether rows are
+    numbered, since they were moved between partitions. `has_ids`, for LETOR files: whether there
+    are query ids.
     """
 
     delayed: Sequence[Delayed]
@@ -280,8 +280,7 @@ def _read_parquet(
 
 
 def _of_letor(files: list[str], n_features: int | None, run: Any) -> Partitions:
-    from rankwise.data.letor.reading import DENSE_FILL, letor_spans, survey_span
-    from rankwise.data.letor.text_blocks import count_lines
+    from rankwise.data.letor.reading import DENSE_FILL, count_lines, letor_spans, survey_span
 
     spans = [(file, span) for file in files for span in letor_spans(file, SPAN_BYTES)]
     look = delayed(survey_span, pure=False)
@@ -426,7 +425,7 @@ def surveyed(partitions: Partitions, run: Callable[..., Any]) -> tuple[Partition
 
 
 def with_whole_queries(partitions: Partitions, overview: Overview) -> Partitions:
-    """Partitions of whole queries: the rows of split queries are moved to partitions of their own.
+    """Partitions of whole queries: the rows of split queries are moved to new partitions.
 
     If rows are sorted by query, only queries at the boundaries of partitions are moved, and often
     all of them to a single partition.

@@ -17,7 +17,7 @@ from rankwise.estimators._validation import check_new_ids, check_rows, send_rows
 from rankwise.graph import QueryGroups
 from rankwise.holdout.hold_out_problem import with_scaling
 from rankwise.kernels import NamedKernel
-from rankwise.problem.blocks import query_hash
+from rankwise.problem.block_sums import query_hash
 from rankwise.scaling import (
     QUERY_SCALINGS,
     ColumnStandard,
@@ -30,8 +30,8 @@ from rankwise.scaling import (
 MOST_SPREAD = 1000.0  # between the standard deviations of features, before it matters
 SMALLEST = 1e-140  # of differences between values, whose squares times 1e-12 do not underflow
 SAMPLE_ROWS = 20_000  # of training rows, for ranges and spreads
-NEW_ROWS = 1000  # of new rows, whose values are compared with those ranges
-RANGE_ROWS = 20  # training rows, fewer of which say little about the range
+NEW_ROWS = 1000  # of new rows, whose values are compared with these ranges
+RANGE_ROWS = 20  # training rows; fewer determine a range poorly
 FEW = 0.05  # of the features, which may be far
 FAR = 10.0  # ranges beyond the range of the training rows
 _spoken_for: ContextVar[bool] = ContextVar("spoken_for", default=False)
@@ -41,7 +41,7 @@ CLEARLY = 1.0  # standard errors of a score by which ranks must be better: they 
 TRIAL_ROWS = 1000  # of whole queries, on which scalings are tried
 TRIAL_LANDMARKS = 100
 KERNEL_ROWS = 300  # of training rows, for a look at the kernel matrix
-LEAST_ROWS = 20  # fewer say little about a kernel
+LEAST_ROWS = 20  # fewer do not characterize a kernel
 SHARE = 0.01  # of the pairs of rows, which may be exceptions
 NEAR_ZERO, NEAR_ONE = 1e-3, 1.0 - 1e-4  # similarities of rows, from 0 to 1
 
@@ -92,7 +92,7 @@ def column_sample(ranker: Any, X: Any) -> ColumnStatistics | None:
 def choose_scale(
     ranker: Any, overview: ColumnStatistics | None, *, has_queries: bool
 ) -> str | None:
-    """The name of the scaling that the parameter `scale` stands for."""
+    """The name of the scaling that follows from the parameter `scale`."""
     given_points = _has_points(ranker)
     if ranker.scale != "auto":
         if ranker.scale is not None and (ranker.kernel == "precomputed" or given_points):
@@ -119,8 +119,8 @@ def choose_scale(
 def spread(statistics: ColumnStatistics) -> float:
     """The ratio of the largest to the smallest scale of features that vary.
 
-    It is that of standard deviations, or of ranges if that is smaller: a feature that is 0 in all
-    but a few rows, such as a rare word, has a small deviation but an ordinary range.
+    The ratio of standard deviations, or of ranges if it is smaller: a feature that is 0 in all but
+    a few rows, such as a rare word, has a small deviation but an ordinary range.
     """
     varies = statistics.deviation > 0
     deviations = statistics.deviation[varies]
@@ -151,8 +151,8 @@ def learn_scaling(
     """Store the scaling with this name as fitted attributes.
 
     These are `scale_`, `scaling_`, `feature_range_` and, for gamma="scale", `gamma_`.
-    ``statistics(scaling)`` returns those of all rows after a scaling within queries, or as they
-    are; it is called only if they are needed.
+    ``statistics(scaling)`` returns the statistics of all rows after a scaling within queries, or as
+    they are; it is called only if they are needed.
     """
     scaling: Scaling | None = None if name is None else QUERY_SCALINGS.get(name)
     found: ColumnStatistics | None = None
@@ -171,7 +171,7 @@ def learn_scaling(
 
 
 def known_range(overview: ColumnStatistics) -> Array | None:
-    """The range of each feature, of shape (2, n_features); None if rows are too few to say."""
+    """The range of each feature, of shape (2, n_features); None if there are too few rows."""
     if overview.n_rows < RANGE_ROWS:
         return None
     return np.stack([overview.low, overview.high])
@@ -180,8 +180,8 @@ def known_range(overview: ColumnStatistics) -> Array | None:
 def kept_of_all_rows(ranker: Any, space: Any) -> tuple[str, ...]:
     """What a ranker computed from all of its training rows, beside the scaling itself.
 
-    Hold-outs keep it, held-out rows included; see `HeldOutScores.shared`. `space`
-    is that of the ranker, or its class.
+    Hold-outs keep it, held-out rows included; see `HeldOutScores.shared`. `space` is the ranker's
+    space, or its class.
     """
     words = [*space.shared]
     if _has_points(ranker) and "landmarks" in words:
@@ -262,11 +262,11 @@ def warn_of_scaled_queries(owner: Any, method: str, groups: QueryGroups, *, name
 def warn_of_queries(
     subject: str, method: str, groups: QueryGroups, trained: tuple[int, int], *, named: bool
 ) -> None:
-    """Warn if rows can hardly be those of whole queries.
+    """Warn if rows can hardly be whole queries.
 
     They are too many for one query, and their queries are not `named`, or each is the only one of
-    its query. `subject` says who does what within queries, and `trained` has the number of training
-    queries and the rows of the largest.
+    its query. `subject` begins the message, and `trained` is the number of training queries and the
+    rows of the largest.
     """
     if _spoken_for.get():
         return
@@ -282,9 +282,9 @@ def warn_of_queries(
     if max_query_rows > 1 and groups.n_groups == n_rows:
         rows = "one row" if n_rows == 1 else f"{n_rows} rows, each the only one of its query"
         warn(
-            f"{subject} within queries, and a single row says nothing: {method} got {rows}, and "
-            "all such rows get the same values. Pass all rows of a query together, or use a ranker "
-            'with scale="standard".',
+            f"{subject} within queries, and a single row cannot be scaled: {method} got {rows}, "
+            "and all such rows get the same values. Pass all rows of a query together, or use a "
+            'ranker with scale="standard".',
         )
 
 
@@ -299,7 +299,7 @@ def speaking_for_parts() -> Iterator[None]:
 
 
 def warn_of_far_values(ranker: Any, X: Any, method: str) -> None:
-    """Warn if values of new rows are far from those of the training rows."""
+    """Warn if values of new rows are far from the values of the training rows."""
     known, given = getattr(ranker, "feature_range_", None), as_given(X)
     if known is None or is_sparse(given):
         return
@@ -318,8 +318,8 @@ def warn_of_far_values(ranker: Any, X: Any, method: str) -> None:
     more = f" and {len(far) - 3} more" if len(far) > 3 else ""
     k = int(far[0])
     warn(
-        f"{type(ranker).__name__}.{method} got values far outside those of the training rows, in "
-        f"{', '.join(named)}{more}: {new_low[k]:g} to {new_high[k]:g} in {named[0]}, where the "
+        f"{type(ranker).__name__}.{method} got values far outside the range of the training rows, "
+        f"in {', '.join(named)}{more}: {new_low[k]:g} to {new_high[k]:g} in {named[0]}, where the "
         f"training rows have {low[k]:g} to {high[k]:g}. Scale new rows as the training rows were "
         "scaled, for example in a pipeline or by the parameter scale.",
     )
@@ -344,7 +344,7 @@ def _is_within_queries(ranker: Any) -> bool:
 
 
 def _has_points(ranker: Any) -> bool:
-    """Whether landmarks are points, which belong to no query and are in units of their own."""
+    """Whether landmarks are points, which belong to no query and have separate units."""
     landmarks = getattr(ranker, "landmarks", None)
     if landmarks is None or isinstance(landmarks, str):
         return False

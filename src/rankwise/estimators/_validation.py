@@ -28,8 +28,7 @@ from rankwise.backends.arrays import (
     is_tensor,
     to_host,
 )
-from rankwise.backends.backend import Backend
-from rankwise.backends.dispatch import as_given, backend_of, is_sent
+from rankwise.backends.dispatch import Backend, as_given, backend_of, is_sent
 from rankwise.errors import DataError, DeviceError, MissingExtraError, ParameterError
 from rankwise.graph import QueryGroups
 from rankwise.graph.id_arrays import (
@@ -89,7 +88,7 @@ def check_rows(estimator: Any, X: Any, *, reset: bool = False, min_rows: int = 1
 def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     """scikit-learn's `validate_data`, for an X that can be converted without a loss.
 
-    Sparse rows are sorted, without duplicates: SciPy would otherwise sort those of the caller.
+    Sparse rows are sorted, without duplicates: SciPy would otherwise sort the caller's rows.
     """
     _check_cells(X)
     try:
@@ -109,7 +108,7 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
 
 
 def check_new_ids(qid: Any, X: Any) -> None:
-    """Check qid of new rows, for a ranker that need not know them."""
+    """Check qid of new rows, for a ranker that does not need them."""
     if qid is not None:
         check_ids(to_host(qid), X.shape[0])
 
@@ -121,8 +120,8 @@ def query_groups(qid: Any, n_rows: int, query_weight: Any) -> QueryGroups:
         return groups
     if groups.n_groups == 1:
         raise DataError(
-            "query_weight needs at least two queries: got one. It says how much queries count "
-            "relative to each other. Pass qid=, or leave query_weight out."
+            "query_weight needs at least two queries: got one. It weights queries relative "
+            "to each other. Pass qid=, or leave query_weight out."
         )
     return groups.weighted(to_host(query_weight))
 
@@ -227,9 +226,9 @@ FAULTS = (
 
 
 def explain_rows(what: str, X: Any, error: Exception, encoder: str = ENCODER) -> None:
-    """Raise an error that says more about rows than scikit-learn's error, if there is more to say.
+    """Raise a more detailed error about rows than scikit-learn's, if possible.
 
-    Messages call the rows `what`; `encoder` makes numbers of text.
+    Messages call the rows `what`; `encoder` turns text into numbers.
     """
     columns: list[tuple[str, NDArray[Any]]] = []  # the name, or the number, and the values
     if not is_sparse(X):

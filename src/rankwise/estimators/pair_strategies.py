@@ -1,8 +1,8 @@
 """Which rows to compare next, under a Gaussian posterior of their scores.
 
 A strategy is an object with a method ``choose(belief, n_pairs)``. It returns the positions of some
-of the candidate pairs, the most useful first. `STRATEGIES` holds the named ones, and everything
-that takes the name of a strategy takes such an object, too.
+of the candidate pairs, the most useful first. `STRATEGIES` holds the named ones, and such an object
+can be passed wherever the name of a strategy can.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ POOL = 2000  # largest number of rows whose pairs are all candidates
 
 @dataclass(frozen=True, eq=False)
 class PairBelief:
-    """What is known of the scores of some rows, and which of them can be compared.
+    """What is known about the scores of some rows, and which pairs of them can be compared.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class PairBelief:
     mean, covariance : ndarray of shape (n_rows,) and (n_rows, n_rows)
         Moments of the scores.
     noise, flips : float
-        Standard deviation of the noise of a comparison, and the share of flipped ones.
+        Standard deviation of the noise of a comparison, and the share of flipped comparisons.
     likelihood : str
         "probit": comparisons tell who wins. "gaussian": they tell by how much.
     rng : Generator
@@ -116,7 +116,7 @@ class PairStrategy(Protocol):
 
 
 class Bald:
-    """The pair whose outcome gives most information about the scores."""
+    """The pair whose outcome is most informative about the scores."""
 
     def choose(self, belief: PairBelief, n_pairs: int) -> Index:
         if belief.likelihood == "gaussian":
@@ -178,7 +178,7 @@ def suggest_pairs(
 ) -> Index:
     """Pairs of rows to compare next, of shape (n_pairs, 2), the most useful first.
 
-    `moments` gives mean and covariance of the scores of some rows, and `sample` draws of them.
+    `moments` returns mean and covariance of the scores of some rows, and `sample` returns draws.
     """
     if isinstance(strategy, str) or not callable(getattr(strategy, "choose", None)):
         check_value("strategy", strategy, Choice(*STRATEGIES))
@@ -232,7 +232,7 @@ def eubo(first: Array, second: Array, variance: Array) -> Array:
 
 
 def bald(mean: Array, variance: Array, noise: float, flips: float = 0.0) -> Array:
-    """Information (in nats) that the outcome of a comparison gives about the two values.
+    """Expected information (in nats) of the outcome of a comparison about the two values.
 
     H[E p] - E H[p] with p = e + (1 - 2 e) Phi(d / noise), e the share of flips and d from
     N(mean, variance). The entropy of p is close to H(e) + (log 2 - H(e)) exp(-(d / noise)^2 / 2 w)
@@ -268,8 +268,8 @@ def _most_informative(
 ) -> int:
     """The pair with the largest `bald`.
 
-    Of all pairs with a given variance, those with equal means are most informative, and their
-    information grows with the variance. So a pair is passed over if its variance is too small.
+    Of all pairs with a given variance, pairs with equal means are most informative, and their
+    information grows with the variance. Pairs whose variance is too small are therefore skipped.
     """
     best, value, least_variance = -1, -1.0, -1.0
     for k in range(len(i)):

@@ -16,12 +16,20 @@ from rankwise.backends.dispatch import backend_of, is_sent
 from rankwise.errors import DataError, warn
 from rankwise.graph.label_checks import check_row_weights
 from rankwise.kernels import KERNELS, Kernel, NamedKernel, PairFunction, Precomputed
-from rankwise.parameters import AnyOf, Choice, Number, Rule, Whole, default_parameters
+from rankwise.parameters import (
+    AnyOf,
+    Choice,
+    Number,
+    OptionsMixin,
+    Rule,
+    Whole,
+    default_parameters,
+)
 from rankwise.scaling import SCALINGS
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-MANY_ROWS = 50  # with fewer, grades may well be those of one ranking
+MANY_ROWS = 50  # with fewer, grades may well belong to one ranking
 # By name, and imported when skl2onnx asks: rankers do not depend on what is made of them.
 CONVERTER = "rankwise.export.skl2onnx_converter"
 # What other libraries call the queries of rows, as sizes or as ids.
@@ -31,7 +39,7 @@ METRIC = ("metric", "scoring")
 
 
 def explain_calls(function: Function) -> Function:
-    """A function or method that says what to do if it is called with arguments it does not have.
+    """A function or method that explains what to do if it is called with unknown arguments.
 
     Queries are often passed by position, as group sizes, or under another name.
     """
@@ -48,6 +56,9 @@ def explain_calls(function: Function) -> Function:
                 called = of_class if called == "__init__" else f"{of_class}.{called}"
             names = [name for name in accepted.parameters if name != "self"]
             advice = _advice(names, str(error), kwargs)
+            unknown = next((name for name in kwargs if name not in names), "")
+            if function.__name__ == "__init__" and isinstance(args[0], OptionsMixin):
+                advice = args[0].advice_for(unknown) or advice
             raise TypeError(f"{called}: {error}. {advice}") from None
         return function(*args, **kwargs)
 
@@ -110,8 +121,8 @@ class RankerMixin(Skl2onnxMixin):
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
             Several outputs are averaged.
         sample_weight : array-like of shape (n_rows,), optional
-            How much every row counts, at least 0: a pair counts the product of the weights of its
-            rows, and queries count the same. None: 1.
+            How much every row counts, at least 0: the weight of a pair is the product of its rows'
+            weights, and all queries count the same. None: 1.
         qid : array-like of shape (n_rows,), optional
             Only rows of the same query are compared. None: all rows are compared.
 
@@ -130,7 +141,7 @@ class RankerMixin(Skl2onnxMixin):
             metadata routing is enabled. For one ranking of graded rows, pass the same qid for all
             rows.
         """
-        from rankwise.metrics.pairwise import disagreement_error, weighted_concordance
+        from rankwise.metrics.ranking_metrics import disagreement_error, weighted_concordance
 
         if qid is None:
             warn_without_queries(self, y)
@@ -168,7 +179,7 @@ class RankerMixin(Skl2onnxMixin):
         super().__setstate__(defaults | state)  # type: ignore[misc]
 
     def _predict_queries(self, X: Any, qid: Any) -> Any:
-        """Scores of rows, by a ranker that need not know their queries."""
+        """Scores of rows, by a ranker that may not need their queries."""
         return self.predict(X)
 
 
@@ -268,7 +279,7 @@ LOSS_PARAMETERS: dict[str, Rule] = {
 def make_kernel(ranker: Any, n_features: int) -> Kernel:
     """The kernel of a ranker, whose parameters have the same meaning as in KernelRidge.
 
-    For gamma="scale", `gamma_` has the value, once the training rows are known.
+    For gamma="scale", `gamma_` is the value, once the training rows are known.
     """
     kernel = ranker.kernel
     if callable(kernel):

@@ -1,4 +1,4 @@
-"""Fitted models in the form that other programs take.
+"""Fitted models in formats that other programs read.
 
 `to_elasticsearch`, `to_opensearch`, `to_solr`, `to_vespa` and `to_json` write linear models with
 named weights. `to_onnx` writes any ranker as a graph of plain operators, and needs the extra onnx.

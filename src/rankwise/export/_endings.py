@@ -22,9 +22,9 @@ from rankwise.export._stages import (
     standardized,
     uniform,
 )
-from rankwise.gp.process_kernels import OnColumns
+from rankwise.gp.process import OnColumns
 from rankwise.kernels.functions import NamedKernel, PairFunction, Precomputed
-from rankwise.kernels.own_parts import has_own_parts
+from rankwise.kernels.products import has_own_parts
 
 IN_FLOAT32 = ("rbf", "laplacian")
 """Named kernels of differences of rows, which keep their digits in float32."""
@@ -53,7 +53,7 @@ def kernel_values(graph: Graph, kernel: Any, x: Value, points: Array) -> Value:
 
 
 def _plain(graph: Graph, kernel: Any, x: Value, points: Array) -> Value:
-    """k(x, points) as scikit-learn computes it: without the own parts of equal rows."""
+    """k(x, points) as scikit-learn computes it: without the separate parts of equal rows."""
     return _found(_VALUES, kernel)(graph, kernel, x, points)
 
 

@@ -54,10 +54,10 @@ from rankwise.export._stages import (
     lookups,
     text_columns,
 )
+from rankwise.gp.inference import CONSTANT
 from rankwise.gp.pairwise_gp import PairwiseGP
 from rankwise.gp.process import ConditionedProcess
-from rankwise.gp.weights import CONSTANT
-from rankwise.model_selection.mean_ranker import MeanRanker
+from rankwise.model_selection.meta_rankers import MeanRanker
 from rankwise.preprocessing.query_scalers import QueryScaler
 from rankwise.preprocessing.seen_features import SeenFeatures
 from rankwise.scaling import ColumnStandard
@@ -296,7 +296,7 @@ def _or(value: Any, default: Array) -> Array:
 
 
 def score_stages(model: Any) -> list[Any]:
-    """The stages of a model that gives scores; the last is an ending."""
+    """The stages of a model that predicts scores; the last is an ending."""
     model = getattr(model, "best_estimator_", model)
     if isinstance(model, Pipeline):
         *before, (_, last) = model.steps
@@ -443,7 +443,7 @@ def _trees(ranker: BoostedRanker) -> TreeScores:
 
 
 def _expansion(kernel: Any, points: Any, weights: Array, constant: Array) -> KernelScores:
-    if points is None:  # a precomputed kernel: `kernel_values` says that it cannot be exported
+    if points is None:  # a precomputed kernel: `kernel_values` raises the error
         points = np.zeros((len(weights), 1))
     points = to_host(points)
     rows = points.toarray() if is_sparse(points) else points

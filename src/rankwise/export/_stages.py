@@ -1,8 +1,8 @@
 """What a fitted model does to rows, as a few kinds of stages.
 
 A model is a sequence of stages. Each can be folded into the weights of a linear function behind it
-(`pull`), appended to an ONNX graph (`emit`), and undone as far as possible, to get rows like those
-of training (`undo`).
+(`pull`), appended to an ONNX graph (`emit`), and undone as far as possible, to get rows like the
+training rows (`undo`).
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ class Branches:
 
 
 def linear_of(stages: Sequence[Any]) -> Linear:
-    """All stages as one linear function; an `ExportError` says why there is none."""
+    """All stages as one linear function; an `ExportError` explains why there is none."""
     *before, last = stages
     return pull_through(before, last.linear)
 
@@ -238,7 +238,7 @@ def undo_all(stages: Sequence[Stage], rows: Array) -> Array:
 
 
 def draw_rows(stages: Sequence[Any], n_rows: int, rng: np.random.Generator) -> Array:
-    """Rows like those of training, as far as the stages know them; NaN elsewhere."""
+    """Rows like the training rows, as far as the stages know them; NaN elsewhere."""
     *before, last = stages
     return undo_all(before, last.draw(n_rows, rng))
 
@@ -355,8 +355,8 @@ class Lookup:
 
     def pull(self, linear: Linear) -> Linear:
         raise ExportError(
-            "a column of categories becomes several features (give each category a feature of its "
-            "own before they reach the model)"
+            "a column of categories becomes several features (make a "
+            "feature for each category before they reach the model)"
         )
 
     def emit(self, graph: Graph, x: Value) -> Value:
@@ -415,7 +415,7 @@ def lookups(step: Any, widths: Sequence[int], *, takes_others: bool) -> list[Sta
 
 
 def text_columns(stages: Sequence[Any], numbers: Index) -> dict[int, Lookup]:
-    """The features of a model that are text, by number. `numbers` are those before the stages."""
+    """The text features of a model, by number. `numbers` are the features before the stages."""
     found: dict[int, Lookup] = {}
     for stage in stages:
         if isinstance(stage, Columns):

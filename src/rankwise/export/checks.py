@@ -1,7 +1,7 @@
 """Whether an exported model ranks rows as the model itself does.
 
-The model scores rows as they are given, in float64. The exported form gets what its target makes of
-them, which may be float32.
+The model scores rows as they are given, in float64. The exported form gets them as its target
+represents them, possibly in float32.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class CheckRows:
 
     def scores(self, model: Any, names: tuple[str, ...] | None) -> Array:
         """The scores of the model itself, of shape (n_rows, n_outputs)."""
-        with warnings.catch_warnings():  # of rows far from those of training, as these may be
+        with warnings.catch_warnings():  # of rows far from the training rows, as these may be
             warnings.simplefilter("ignore")
             X = with_texts(self.X, self.texts, names)
             return _columns(predict_with_queries(model, X, self.qid))
@@ -96,19 +96,19 @@ class ExportCheck:
     tolerance : float
         The largest relative difference that is accepted.
     n_pairs : int
-        Pairs of rows of the same query to which the model gives different scores. Of many rows,
+        Pairs of rows of the same query with different scores of the model. If there are many rows,
         about two million pairs are compared.
     n_lost : int
         Pairs whose order is reversed by the exported model, or lost in a tie.
     n_turned : int
-        The reversed ones of these.
+        The number of reversed pairs among these.
     n_near_ties : int
         Lost pairs with scores that differ by at most a millionth of the spread of the query. At
         most 0.1% of the pairs may be lost otherwise.
     left_out : float
-        A constant of the model that the target has no place for. It does not change the order.
+        A constant of the model that the target cannot represent. It does not change the order.
     std_difference : float or None
-        The largest difference of standard deviations, relative to the largest; of Gaussian
+        The largest difference of standard deviations, relative to the largest; for Gaussian
         processes only.
     notes : tuple of str
         What else the reader should know.
@@ -174,7 +174,7 @@ def compare_scores(
     deviations: tuple[Array, Array] | None = None,
     notes: tuple[str, ...] = (),
 ) -> ExportCheck:
-    """Compare scores of shape (n_rows, n_outputs) with those of an exported model."""
+    """Compare scores of shape (n_rows, n_outputs) with the scores of an exported model."""
     groups = QueryGroups.of(rows.qid, len(ours))
     with np.errstate(all="ignore"):  # what is not finite is refused
         error = ours - (theirs + left_out)
@@ -191,8 +191,8 @@ def compare_scores(
     if is_finite and not n_pairs:
         if rows.given:
             raise DataError(
-                "The rows give no order to check: the model gives all rows of a query the same "
-                "score, or each query has one row. Give several rows of a query, or no rows."
+                "There is no order to check: all rows of a query have the same score, or each "
+                "query has one row. Give several rows of a query, or no rows."
             )
         notes = (*notes, "The model gives all rows of a query the same score.")
     return ExportCheck(
@@ -215,8 +215,8 @@ def compare_scores(
 def count_lost(
     ours: Array, theirs: Array, groups: QueryGroups, spread: Array, rounding: Array
 ) -> tuple[int, int, int, int]:
-    """Pairs of the same query with different scores of ours; those that are lost in theirs, and
-    the reversed ones and near-ties among these.
+    """Pairs of the same query with different scores of ours; pairs that are lost in theirs, and the
+    reversed pairs and near-ties among these.
     """
     rows, end = _compared(groups)
     near = NEAR_TIE * spread[groups.codes[rows]]
@@ -360,16 +360,16 @@ def _columns(values: Any) -> Array:
 
 @dataclass(frozen=True, repr=False)
 class Export:
-    """A model in the form that a target takes; made by `to_onnx`, `to_elasticsearch` and others.
+    """A model in the format of a target; made by `to_onnx`, `to_elasticsearch` and others.
 
     Attributes
     ----------
     target : str
         "onnx", "elasticsearch", "opensearch", "solr", "vespa" or "json".
     content : str or bytes
-        What the target takes. Of an ONNX model, the bytes of the file.
+        The exported model: the text for the target or, for ONNX, the bytes of the file.
     check : ExportCheck
-        How its scores compare with those of the model.
+        How its scores compare with the model's.
     """
 
     target: str
@@ -400,7 +400,7 @@ class Export:
         Parameters
         ----------
         path : path-like
-            The check is written to the same name with ``.check.json`` behind it.
+            The check is written to the same name with ``.check.json`` appended.
 
         Returns
         -------

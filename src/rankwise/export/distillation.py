@@ -13,9 +13,8 @@ from rankwise.errors import DataError, RankwiseWarning
 from rankwise.estimators.least_squares.rankrls import RankRLS
 from rankwise.metrics import disagreement_error, ndcg
 from rankwise.metrics.ranking_scorer import are_grades
-from rankwise.model_selection.best_mean import PairedDifference
-from rankwise.model_selection.search.labelled_rows import LabelledRows, take
-from rankwise.model_selection.search.splits import make_splits
+from rankwise.model_selection.meta_rankers import PairedDifference
+from rankwise.model_selection.rows import LabelledRows, make_splits, take
 from rankwise.routing import predict_with_queries
 
 FOLDS = 5
@@ -31,9 +30,9 @@ class Distilled:
     ranker : RankRLS
         The linear ranker, fitted to all rows.
     agreement : float
-        The share of pairs (of the same query) that held-out rows have in the order of the model.
+        The share of pairs of held-out rows (of the same query) in the order of the model.
     loss : PairedDifference or None
-        By how much NDCG@10 of the model is higher than that of linear rankers on queries held out
+        By how much NDCG@10 of the model exceeds NDCG@10 of linear rankers on queries held out
         from these; None without graded labels.
     n_rows : int
     """
@@ -60,7 +59,7 @@ class Distilled:
 def distil(model: Any, X: Any, y: Any = None, *, qid: Any = None) -> Distilled:
     """Fit a linear ranker to the scores that a model gives to rows.
 
-    This is for targets that take linear models only. The rows are those of queries that the target
+    This is for targets that take linear models only. Take rows of queries like those the target
     will see; they need no labels. What is lost is measured on held-out queries: five times, a
     linear ranker is fitted to four fifths of them.
 
@@ -70,8 +69,8 @@ def distil(model: Any, X: Any, y: Any = None, *, qid: Any = None) -> Distilled:
         A fitted ranker, pipeline or search.
     X : array-like, sparse or data frame of shape (n_rows, n_features)
     y : array-like of shape (n_rows,), optional
-        Labels, for the loss in NDCG@10. They are not learned from. If the model was trained on
-        these rows, its own NDCG is too high, and so is the loss.
+        Labels, for the loss in NDCG@10. They are not used for training. If the model was trained on
+        these rows, its NDCG is too high, and so is the loss.
     qid : array-like of shape (n_rows,), optional
         The query of every row. None: one global ranking.
 
@@ -140,7 +139,7 @@ def _held_out_scores(data: LabelledRows, scores: Array) -> tuple[Array, Any]:
 
 
 def _queries(data: LabelledRows, folds: Any) -> Any:
-    """Rows that are compared: those of a query, or of a fold in one global ranking."""
+    """Rows that are compared: the rows of a query, or of a fold in one global ranking."""
     return folds if data.qid is None else data.qid
 
 
@@ -151,8 +150,8 @@ def _check_complete(X: Any) -> None:
         values = np.asarray(to_host(X), dtype=np.float64)
     except (TypeError, ValueError):
         raise DataError(
-            "The rows have text, but a linear model needs numbers: give each category a feature of "
-            "its own, and fit to these, or export the model to ONNX."
+            "The rows have text, but a linear model needs numbers: make a feature for each "
+            "category, and fit to these, or export the model to ONNX."
         ) from None
     if np.isnan(values).any():
         column = int(np.argmax(np.isnan(values).any(axis=0)))

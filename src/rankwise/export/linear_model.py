@@ -30,7 +30,7 @@ class LinearModel:
         Of the features as they are: scalers and selections are folded in.
     constant : float
     missing : dict of str to float
-        What takes the place of a missing value, where the model fills them in.
+        The value that replaces a missing value, where the model fills them in.
     """
 
     names: tuple[str, ...]
@@ -69,7 +69,7 @@ def linear_model(model: Any, *, features: Sequence[str] | None = None) -> Linear
         KPCRank and PairwiseGP with a linear kernel are linear, and so is a MeanRanker of them for
         one global ranking.
     features : sequence of str, optional
-        Names of the features. None: those that the model was fitted with, or f1, f2, ...
+        Names of the features. None: the names that the model was fitted with, or f1, f2, ...
 
     Returns
     -------
@@ -78,7 +78,7 @@ def linear_model(model: Any, *, features: Sequence[str] | None = None) -> Linear
     Raises
     ------
     ExportError
-        If the model is not linear; the message says why.
+        If the model is not linear; the message explains why.
 
     Examples
     --------
@@ -190,7 +190,7 @@ def known_span(stages: ModelStages, rows: Any, weights: Array) -> Array | None:
 
 
 def feature_names(stages: ModelStages, given: Sequence[str] | None) -> tuple[str, ...]:
-    """Names of features: those given, those of the model, or f1, f2, ..."""
+    """Names of features: the given names, the model's names, or f1, f2, ..."""
     if given is None:
         if stages.names is not None:
             return stages.names

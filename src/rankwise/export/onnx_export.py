@@ -43,16 +43,17 @@ def to_onnx(
 ) -> Export:
     """A model as an ONNX graph of plain operators, checked with onnxruntime.
 
-    The graph has the input ``X`` of shape (rows, features) and the output ``score``. That of a
+    The graph has the input ``X`` of shape (rows, features) and the output ``score``. The graph of a
     `PairwiseGP` has a second output, ``std``, the standard deviation of each score. Scalers and
     selections of a pipeline are part of the graph.
 
-    If some features are text, for encoders of categories in the pipeline, ``X`` has the others, and
-    a second input, ``text``, has these. The metadata of the file has the names of both.
+    If some features are text, for encoders of categories in the pipeline, they are a second input,
+    ``text``, and ``X`` holds the other features. The metadata of the file contains the names of
+    both.
 
     If the model scales features within queries, or is a mean of rankers that standardizes scores
-    within queries, the graph takes the rows of one query at a time. A query that is split over two
-    calls gets other scores, without an error.
+    within queries, the graph takes the rows of one query at a time. Splitting a query over two
+    calls changes its scores, without an error.
 
     Parameters
     ----------
@@ -61,14 +62,14 @@ def to_onnx(
         PairwiseGP, BoostedRanker, and MeanRanker and AutoRanker of these work, with all kernels but
         functions and precomputed ones.
     precision : {"auto", "float32", "float64"}, default="auto"
-        Of the input and the output. "auto": float32 if it tells the rows apart, float64 otherwise;
-        the type of the input in the file says which. It does if no difference of two scores of a
-        query is off by more than 1e-5 of the range of the scores. Without `rows`, float32 also
-        needs features that are known to lie within -2**24 and 2**24, where it has all whole
-        numbers; "float32" is refused otherwise. Where
-        float32 arithmetic would lose digits, a graph with float32 input computes in float64.
+        Of the input and the output. "auto": float32 if no difference of two scores of a query is
+        off by more than 1e-5 of the range of the scores, float64 otherwise; the type of the input
+        in the file shows which. Without `rows`, float32 also needs features that are known to lie
+        within -2**24 and 2**24, where it represents all whole numbers; "float32" is refused
+        otherwise. Where float32 arithmetic would lose digits, a graph with float32 input computes
+        in float64.
     features : sequence of str, optional
-        Names of the features, for the metadata of the file. None: those of the model.
+        Names of the features, for the metadata of the file. None: the names that the model knows.
     rows : array-like or data frame of shape (n_rows, n_features), optional
         Rows on which the export is checked, in the precision in which you have them. None: drawn
         from the range of the training rows.
@@ -78,7 +79,7 @@ def to_onnx(
     Returns
     -------
     Export
-        `content` has the bytes of the file.
+        `content` is the file as bytes.
 
     Raises
     ------

@@ -128,7 +128,7 @@ def engine_terms(
 
 
 def check_missing(title: str, linear: LinearModel, *, complete: bool) -> None:
-    """Refuse a model that fills in missing values by others than 0, unless no row has any."""
+    """Refuse a model that replaces missing values by anything but 0, unless no row has any."""
     filled = {name: value for name, value in linear.missing.items() if value != 0.0}
     if complete or not filled:
         return
@@ -185,18 +185,18 @@ def to_elasticsearch(
     model : estimator
         A fitted linear ranker, pipeline or search; see `linear_model`.
     features : sequence of str, optional
-        Names of the features in the feature set. None: those that the model was fitted with, or
+        Names of the features in the feature set. None: the names that the model was fitted with, or
         f1, f2, ...
     name : str, default="rankwise"
         Name of the model.
     normalizers : bool, default=False
         Leave the scaling of features to the normalizers of the engine, in place of folding it into
-        the weights. Weights are then those of scaled features, which can be compared.
+        the weights. The weights then apply to scaled features, so that they can be compared.
     positive : bool or None, default=None
         Whether to shift features such that scores are at least 0. None: if the range is known.
     complete : bool, default=False
-        The rows in the engine have every feature. Needed if the model fills in missing values by
-        others than 0, since the engine reads them as 0.
+        Whether the rows in the engine have every feature. Needed if the model replaces missing
+        values by anything but 0, since the engine reads them as 0.
     rows : array-like or data frame of shape (n_rows, n_features), optional
         Rows on which the export is checked, in the precision in which you have them. None: drawn
         from the range of the training rows, if that is known and within -2**24 and 2**24.
@@ -379,7 +379,7 @@ def to_vespa(
 def to_json(
     model: Any, *, features: Sequence[str] | None = None, rows: Any = None, qid: Any = None
 ) -> Export:
-    """A linear model as plain JSON: names, weights and a constant, for a program of your own.
+    """A linear model as plain JSON: names, weights and a constant, for your own program.
 
     Parameters
     ----------
@@ -389,8 +389,8 @@ def to_json(
     Returns
     -------
     Export
-        `content` has "constant" and "features", a list of objects with "name" and "weight", and
-        with "missing", a value to use in place of a missing one, where the model has it. The score
+        `content` has the keys "constant" and "features", a list of objects with "name", "weight"
+        and, where the model defines it, "missing", the value that replaces a missing one. The score
         is the constant plus the sum of weights times values.
 
     Examples
@@ -490,7 +490,7 @@ def _export(
 
 
 def _columns(names: Sequence[str], rows: CheckRows) -> dict[str, Array]:
-    """The values of each feature, by the name that the target knows it by."""
+    """The values of each feature, by its name in the target."""
     return dict(zip(names, rows.X.T, strict=True))
 
 

@@ -21,7 +21,7 @@ from rankwise.export.onnx_export import append_scores, n_outputs
 
 
 def parser(model: Any) -> Callable[..., list[str]]:
-    """The names of the outputs: variable, or score and, of Gaussian processes, std."""
+    """The names of the outputs: variable, or score and, for Gaussian processes, std."""
 
     def names(scope: Any = None, inputs: Any = None) -> list[str]:
         if not hasattr(model, "predict"):
@@ -33,7 +33,7 @@ def parser(model: Any) -> Callable[..., list[str]]:
 
 
 def shape_calculator(model: Any) -> Callable[[Any], None]:
-    """Sets the types of outputs to that of the input, and their shapes to (rows, columns).
+    """Sets the types of outputs to the input's type, and their shapes to (rows, columns).
 
     Outputs for whole numbers are float64, as float32 cannot tell large ones apart.
     """

@@ -19,7 +19,12 @@ from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError
 from rankwise.gp.inference import (
     Approximation,
+    Differences,
+    LinearBasis,
+    PairObservations,
     Sites,
+    WeightBasis,
+    WeightSpace,
     covariance_gradient,
     expectation_propagation,
     factor_gradient,
@@ -29,26 +34,21 @@ from rankwise.gp.inference import (
     outcome_information,
     precision_gradient,
     slope_gradient,
+    weights_of_columns,
+    weights_of_landmarks,
+    weights_of_pairs,
+    weights_of_rows,
 )
-from rankwise.gp.observations import PairObservations
-from rankwise.gp.process import ConditionedProcess, Hyperparameters, ProcessMixture
-from rankwise.gp.process_kernels import (
+from rankwise.gp.process import (
+    ConditionedProcess,
+    Hyperparameters,
+    ProcessMixture,
     kernel_gradient,
     kernel_values,
     linear_coordinates,
     scale_slopes,
 )
 from rankwise.gp.site_changes import LeftOut, PoolPosterior
-from rankwise.gp.weights import (
-    Differences,
-    LinearBasis,
-    WeightBasis,
-    WeightSpace,
-    weights_of_columns,
-    weights_of_landmarks,
-    weights_of_pairs,
-    weights_of_rows,
-)
 from rankwise.graph import QueryGroups
 
 _THRESHOLD_BOUNDS = (1e-3, 1e2)
@@ -59,7 +59,7 @@ _PATIENCE = 60  # sweeps for a posterior with flips
 
 
 class NotConverged(Exception):
-    """A posterior that must converge did not."""
+    """A posterior that must converge did not converge."""
 
 
 @dataclass(frozen=True)
@@ -185,8 +185,8 @@ class Evidence:
     def with_flips(self, share: float) -> Evidence:
         """The same with the share of flips as another free hyperparameter, without a prior.
 
-        A posterior that takes far more sweeps than most do is not waited for: sites that
-        contradict each other may never converge.
+        A posterior that takes far more sweeps than most is given up: sites that contradict each
+        other may never converge.
         """
         hyper, scale = replace(self.hyper, flips=share), self.prior_scale
         if scale is not None:
@@ -311,7 +311,7 @@ class Evidence:
         out = LeftOut(a, differences, observed, likelihood)
         mean, variance = out.each() if groups is None else out.groups(groups)
         variance *= unit[observed.pair] ** 2
-        if self.landmarks is not None:  # what the landmarks do not say about the rows of a pair
+        if self.landmarks is not None:  # the part of a pair that landmarks do not explain
             rows = self.X[observed.first], self.X[observed.second]
             rest = process.difference(*rows)[1] - unit**2 * a.variance
             variance += np.maximum(rest, 0.0)[observed.pair]

@@ -51,7 +51,7 @@ class HeldOutComparisons(TableMixin):
         Of a win, a tie and a loss of the first row.
     log_likelihood : ndarray of shape (n_pairs,)
         Logarithm of the probability of what was observed (of its density, if margins have Gaussian
-        noise). A tie that counts as half a win for each row has the mean of both logarithms.
+        noise). For a tie that counts as half a win for each row, the mean of both logarithms.
     """
 
     pairs: Index
@@ -192,9 +192,9 @@ def hold_out(
 class RaterSlopes(TableMixin):
     """How well the raters of a `PairwiseGP` tell rows apart.
 
-    A comparison by a rater with slope s has s times less noise than one by a typical rater. The
-    slopes are shrunk towards 1, the more so the fewer comparisons a rater made: their logarithms
-    are from N(0, spread^2), and the comparisons determine the spread.
+    A comparison by a rater with slope s has s times less noise than a comparison by a typical
+    rater. Slopes are shrunk towards 1, most of all for raters with few comparisons: their
+    logarithms are from N(0, spread^2), and the comparisons determine the spread.
 
     Attributes
     ----------
@@ -217,29 +217,22 @@ class RaterSlopes(TableMixin):
     spread: float
 
     def numbers(self, raters: Any) -> Index:
-        """The number of each rater; -1, with a warning, for one who is not known."""
+        """The number of each rater; -1, with a warning, for an unknown rater."""
         number = {name: k for k, name in enumerate(self.names.tolist())}
         given = raters.tolist()
         unknown = list(dict.fromkeys(name for name in given if name not in number))
         if unknown:
-            self._warn_of_unknown(unknown)
+            shown = ", ".join(repr(name) for name in unknown[:_SHOWN])
+            kinds = ", ".join(sorted({type(name).__name__ for name in number}))
+            warn(
+                f"Raters who were not in the fit have the common slope, 1: {shown} "
+                f"({len(unknown)} in all). fit_pairs learns their slopes; its raters are of type "
+                f"{kinds}."
+            )
         return np.array([number.get(name, -1) for name in given], dtype=np.intp)
 
-    def _warn_of_unknown(self, unknown: list[Any]) -> None:
-        shown = ", ".join(repr(name) for name in unknown[:_SHOWN])
-        more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
-        known = {str(name): name for name in self.names.tolist()}
-        alike = next((known[str(name)] for name in unknown if str(name) in known), None)
-        hint = "fit_pairs learns their slopes"
-        if alike is not None:
-            hint = (
-                f"the fit had {alike!r}, of type {type(alike).__name__}: convert the ids of the "
-                "raters to this type"
-            )
-        warn(f"Raters who were not in the fit have the common slope, 1: {shown}{more}; {hint}.")
-
     def slopes_of(self, rater: Any, n_pairs: int) -> Any:
-        """The slope of each comparison; 1, with a warning, for a rater who is not known."""
+        """The slope of each comparison; 1, with a warning, for an unknown rater."""
         rater = np.asarray(rater)
         rater = np.full(n_pairs, rater) if rater.ndim == 0 else rater
         return np.append(self.slope, 1.0)[

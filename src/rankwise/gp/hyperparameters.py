@@ -7,18 +7,18 @@ average over hyperparameters instead.
 The design is a central composite one. In d standardized coordinates z, in which the posterior of
 the logarithms of the hyperparameters is about standard normal, the points are the mode, corners of
 a cube, and a point on each half-axis. All but the mode have the norm r sqrt(d). Weights of points
-times their densities integrate 1 and z'z of a normal distribution exactly, whatever r > 1 is. So
-few points serve for many hyperparameters, as in integrated nested Laplace approximations (Rue,
-Martino and Chopin, 2009).
+times their densities integrate 1 and z'z of a normal distribution exactly, whatever r > 1 is. A few
+points are therefore enough for many hyperparameters, as in integrated nested Laplace approximations
+(Rue, Martino and Chopin, 2009).
 
 The axes are the principal axes of the curvature at the mode. Each half-axis has its own scale, at
 which the density at a distance of sqrt(2) is as for a normal distribution: the posterior may be
 skewed, and it ends where the bounds of a hyperparameter are.
 
 Variances of scores are about proportional to the variance of the kernel. Their mean over a standard
-deviation of its logarithm of more than 1 depends on values that no point of the design reaches. Few
-comparisons say little about that variance, so there must be a prior. For probit comparisons, whose
-noise is the unit of scores, there is a default one (`PRIOR_SCALE`).
+deviation of its logarithm of more than 1 depends on values that no point of the design reaches. A
+few comparisons hardly determine this variance, so a prior is needed. For probit comparisons, whose
+noise is the unit of scores, there is a default prior (`PRIOR_SCALE`).
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ _FAR = 3.0  # a distance at which the log density of a normal distribution has f
 _LEAST_FALL = 2.0  # less than this, and there is much probability there
 _AT = 1e-6  # distance from a bound, in logarithms, that is none
 _WIDEST = 3.0  # standard deviation of a logarithm that comparisons hardly determine
-_MOST_SKEWED = 4.0  # how much wider than the curvature says a half-axis may be
+_MOST_SKEWED = 4.0  # how much wider a half-axis may be than by the curvature
 _FLAT = 1.0 / _MOST_SKEWED**2
-_MOST_UNCERTAIN = np.log(3.0)  # standard deviation of a logarithm; more gives a warning
+_MOST_UNCERTAIN = np.log(3.0)  # standard deviation of a logarithm; more raises a warning
 
 
 def optimize(
@@ -82,10 +82,10 @@ def optimize(
 
 
 def learn_slopes(evidence: Evidence, theta: Array, optimizer: Any) -> tuple[Evidence, Array, Array]:
-    """Add the slopes of raters, if these differ. Returns standard errors of log slopes, too.
+    """Add the slopes of raters, if these differ; also returns standard errors of log slopes.
 
     The slopes maximize evidence times prior together with all other hyperparameters. The spread of
-    the prior maximizes its own evidence, in which log slopes are integrated out by Laplace's
+    the prior maximizes an evidence in which log slopes are integrated out by Laplace's
     approximation. Both are found in turn. At first all slopes are 1: if raters do not differ, this
     costs a single posterior.
     """
@@ -180,8 +180,8 @@ def climb(evidence: Evidence, optimizer: Any, begin: Array) -> tuple[Array, floa
 def _lbfgs(objective: Callable[[Array], Any], theta: Array, bounds: Array) -> tuple[Array, float]:
     """L-BFGS-B in a box around theta that moves with it.
 
-    Far away the evidence is flat, and a long first step would end there. So no step leaves the
-    box, and the box moves and grows as long as theta is on its edge.
+    Far away the evidence is flat, and a long first step would end there. Therefore no step leaves
+    the box, and the box moves and grows as long as theta is on its boundary.
     """
     low, high = bounds.T
     value, reach = np.inf, _REACH
@@ -338,7 +338,7 @@ def composite_design(evidence: Evidence, theta: Array) -> Design:
 
     centre, process = look(np.zeros(d))
     if process is None:
-        evidence.process(theta)  # says why
+        evidence.process(theta)  # raises the error
     axes = _axes(evidence, free, whole)
     scales, least_fall = np.empty((2, d)), np.inf
     for k, axis in enumerate(axes.T):
@@ -380,24 +380,20 @@ def _misfit(
     if evidence.prior_scale is None:
         return (
             "and without a prior, standard deviations may be far too small. Set prior_scale, such "
-            f"as {PRIOR_SCALE}, and let the kernel and the noise start at plausible values"
+            f"as {PRIOR_SCALE}"
         )
+    smaller = f"Set prior_scale ({PRIOR_SCALE} or less), widen the bounds, or use marginalize=None"
     if is_at_bound:
-        return (
-            "and a hyperparameter is at its bound, so that standard deviations may be wrong. Set "
-            f"prior_scale ({PRIOR_SCALE} or less), widen the bounds, or use marginalize=None"
-        )
+        return f"and a hyperparameter is at its bound: standard deviations may be wrong. {smaller}"
     if least_fall < _LEAST_FALL:
         return (
             "but quite different hyperparameters explain the comparisons nearly as well: standard "
-            "deviations may be far too small. Set a smaller prior_scale, or compare with "
-            'marginalize="grid"'
+            f"deviations may be far too small. {smaller}"
         )
     if deviation > _MOST_UNCERTAIN:
         return (
             f"and a hyperparameter is uncertain by a factor of {np.exp(deviation):.1f}: standard "
-            f"deviations may be off by more than 10%. Set prior_scale ({PRIOR_SCALE} or less), or "
-            "use marginalize=None"
+            f"deviations may be off by more than 10%. {smaller}"
         )
     return ""
 

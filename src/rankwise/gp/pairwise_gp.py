@@ -5,22 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from rankwise.backends.arrays import Array, Index
+from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.backends.threads import blas_threads_for
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators._scaling import warn_of_constants, warn_of_spread
-from rankwise.estimators._validation import validated
+from rankwise.estimators._validation import check_new_ids, validated
 from rankwise.estimators.least_squares.fit_pairs import fitted_context, warn_of_parts
-from rankwise.estimators.pair_strategies import POOL
-from rankwise.estimators.ranker_mixin import RankerMixin, explain_calls
+from rankwise.estimators.pair_strategies import POOL, PairStrategy, suggest_pairs
+from rankwise.estimators.ranker_mixin import RankerMixin, explain_calls, in_dtype
 from rankwise.gp.evidence import Evidence, InferenceSettings
 from rankwise.gp.gp_results import HeldOutComparisons, RaterSlopes, hold_out
 from rankwise.gp.hyperparameters import (
@@ -32,14 +32,15 @@ from rankwise.gp.hyperparameters import (
     warn_unless_converged,
     width_grid,
 )
-from rankwise.gp.observations import PairObservations, check_comparisons, comparisons_of_scores
-from rankwise.gp.predictions import PredictionsMixin, dense
-from rankwise.gp.process import Hyperparameters, ProcessMixture
-from rankwise.gp.process_kernels import (
+from rankwise.gp.inference import PairObservations, check_comparisons, comparisons_of_scores
+from rankwise.gp.process import (
+    Hyperparameters,
+    ProcessMixture,
     default_kernel,
     has_one_scale,
     in_context,
     linear_coordinates,
+    rank_counts,
     rows_in_context,
     with_context,
 )
@@ -48,12 +49,13 @@ from rankwise.graph import QueryGroups
 from rankwise.graph.comparison_checks import check_comparison_ids
 from rankwise.graph.comparisons import Comparisons
 from rankwise.graph.label_checks import check_labels_differ, numeric_labels
-from rankwise.kernels.own_parts import has_own_parts
+from rankwise.kernels.products import has_own_parts
 from rankwise.parameters import (
     AnyOf,
     Choice,
     Flag,
     Number,
+    OptionsMixin,
     Rule,
     Whole,
     as_generator,
@@ -61,13 +63,14 @@ from rankwise.parameters import (
     check_value,
 )
 from rankwise.problem.landmarks import LandmarkChoice, check_for_landmarks
-from rankwise.problem.memory import check_kernel_fits
+from rankwise.problem.memory import check_dense_fits, check_kernel_fits
 from rankwise.progress import progress_bar
 
 _GAUSSIAN_NOISE_BOUNDS = (1e-5, 1e5)
 _FIRST_THRESHOLD = 0.5
 _LEAST, _MOST = 1e-100, 1e100  # numbers whose squares are finite and not 0
 _POSITIVE = Number(_LEAST, _MOST)
+_N_SAMPLES = Whole(1, 10**9)
 PARAMETERS: dict[str, Rule] = {
     "likelihood": Choice("probit", "gaussian"),
     "noise": _POSITIVE,
@@ -133,7 +136,7 @@ class GPOptions:
             )
 
 
-class PairwiseGP(PredictionsMixin, RankerMixin, BaseEstimator):
+class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
     """A Gaussian process on comparisons: scores with their uncertainty.
 
     The score is a Gaussian process f with covariance `kernel`. The first row of a comparison is
@@ -151,13 +154,14 @@ class PairwiseGP(PredictionsMixin, RankerMixin, BaseEstimator):
     ``weighting="pairs"``. Hyperparameters maximize the evidence, which is the probability of the
     comparisons with all scores integrated out.
 
-    Raters differ. With `rater` in `fit_pairs`, each rater has a slope s, and comparisons by this
-    rater have the noise noise / s. The threshold of ties is in units of that noise. Slopes are
-    hyperparameters with a log-normal prior of median 1. The comparisons determine the width of this
-    prior: a rater with few comparisons has nearly the common slope, 1.
+    Raters can differ. With `rater` in `fit_pairs`, each rater has a slope s, and comparisons by
+    this rater have noise of standard deviation noise / s. The threshold of ties is in units of this
+    noise. Slopes are hyperparameters with a log-normal prior of median 1. The comparisons determine
+    the width of this prior: the slope of a rater with few comparisons is close to the common slope,
+    1.
 
     For N compared pairs of n rows and a kernel matrix of numerical rank r <= min(n, N), a sweep
-    takes O(r^2 min(n, N) + N r) time, and some ten sweeps are needed. Each step of the optimizer
+    takes O(r^2 min(n, N) + N r) time, and about ten sweeps are needed. Each step of the optimizer
     needs as much, plus O(n^2) per hyperparameter. Memory: several n x n matrices. With
     `n_landmarks`, r is the number of landmarks: O(N r^2) time and O((n + N) r) memory. With linear
     kernels (DotProduct, constants, their sums, `OnColumns` of these), r is the number of columns,
@@ -171,21 +175,21 @@ class PairwiseGP(PredictionsMixin, RankerMixin, BaseEstimator):
         contradict each other, it ends at this bound, which then sets the scale of scores. Set
         `prior_scale`, or fix the variance, to choose another scale.
     likelihood : {"probit", "gaussian"}, default="probit"
-        Whether comparisons tell who wins, or by how much.
+        Whether comparisons record who wins, or by how much.
     noise : float, default=1.0
         Standard deviation of the noise of a comparison; the start, if it is learned (see
         ``GPOptions.noise_bounds``).
     tie_model : {"half", "threshold"} or float, default="half"
         "half": a tie in a probit model is half a win for each row. "threshold": a tie is a
         difference, with its noise, between -t and t. The threshold t is learned if there are ties.
-        A float: the same, and the start of t, in units of the noise, instead of 0.5. It is the
-        value of t if there is no optimizer.
+        A float: the same, with this start of t, in units of the noise, instead of 0.5; without an
+        optimizer, t keeps this value.
     flips : "auto" or float, default="auto"
         Share of comparisons that are flipped, whatever the scores, so that a wrong answer has
         little influence: p = flips + (1 - 2 flips) Phi(...). With a tie threshold, each of the two
         wins with this probability, and the probability of a tie is multiplied by 1 - 2 flips.
-        0: none. Between 0 and 0.5: the start of the share, which is learned. "auto": 0, unless a
-        share that is learned raises the log evidence by more than log(n_comparisons) / 2. Only
+        0: none. Between 0 and 0.5: the start of the share, which is learned. "auto": 0, unless
+        learning the share raises the log evidence by more than log(n_comparisons) / 2. Only
         expectation propagation with an optimizer can learn it.
     optimizer : "lbfgs", callable or None, default="lbfgs"
         L-BFGS-B on the logarithms of the hyperparameters, or a function (objective, theta,
@@ -204,10 +208,11 @@ class PairwiseGP(PredictionsMixin, RankerMixin, BaseEstimator):
         standard deviation), or about as probable far from the best. "all" warns of these, and if
         there is no prior. Predictions take as many times longer as there are points.
     n_landmarks : int, optional
-        Let the scores of all rows follow from the scores of this many landmarks: for more than a
-        few thousand rows. None, and no `landmarks`: exact.
+        Compute the scores of all rows from the scores of this many landmarks. Use it for more than
+        a few thousand rows. None, and no `landmarks`: exact.
     landmarks : str or array-like, optional
-        How to choose the landmarks, or which they are, as in `SparseRankRLS`. None: "kmeans".
+        How to choose the landmarks, or the landmarks themselves, as in `SparseRankRLS`. None:
+        "kmeans".
     max_pairs : int, default=100_000
         Largest number of comparisons that `fit` makes from scores. If there are more pairs, this
         many are drawn at random.
@@ -250,9 +255,9 @@ class PairwiseGP(PredictionsMixin, RankerMixin, BaseEstimator):
         Weights of the context of comparisons, and their standard deviations; only after
         `fit_pairs` with context.
     context_scale_ : ndarray of shape (n_columns,)
-        What context columns are multiplied by.
+        The factors by which context columns are multiplied.
     posterior_ : ProcessMixture
-        What predictions are made of.
+        The posterior that makes the predictions.
     n_queries_, n_features_in_, feature_names_in_
         As in `RankRLS`.
 
@@ -275,9 +280,11 @@ class PairwiseGP(PredictionsMixin, RankerMixin, BaseEstimator):
     """
 
     __metadata_request__predict = {"qid": True}  # noqa: RUF012
+    option_classes: ClassVar[dict[str, Any]] = {"options": GPOptions}
     threshold_: float
     _pool: PoolPosterior | None = None
 
+    @explain_calls
     def __init__(
         self,
         kernel: Any = None,
@@ -378,9 +385,9 @@ class PairwiseGP(PredictionsMixin, RankerMixin, BaseEstimator):
             Features z of the comparisons themselves, such as the position of the first row: the
             difference of scores is then f(x_i) - f(x_j) + z'g. The weights g have independent
             normal priors with the same variance, in units of the root mean square of each column;
-            the variance is a hyperparameter, after the kernel's. `context_coef_` and
-            `context_std_` have the mean and standard deviation of g. Scores and preferences
-            are for z = 0. Not with landmarks.
+            the variance is a hyperparameter, after the kernel's. `context_coef_` and `context_std_`
+            are the mean and standard deviation of g. Scores and preferences are for z = 0. Not with
+            landmarks.
 
         Returns
         -------
@@ -422,19 +429,19 @@ class PairwiseGP(PredictionsMixin, RankerMixin, BaseEstimator):
         The hyperparameters stay as they are (`fit_pairs` would choose them again). At the first
         tie, a threshold takes its start value (`tie_model`). The sites
         of earlier comparisons are the start. After `suggest_pair` on the training rows, few sites
-        change: O(n^2) for each of them. A few sweeps follow when something else than the next pair
-        is asked.
+        change: O(n^2) for each of them. A few sweeps follow when anything but the next pair is
+        asked for.
 
         Parameters
         ----------
         pair : array-like of shape (2,) or (n_pairs, 2), or rankwise.data.Comparisons
-            Row numbers, the preferred row first. `Comparisons` have item ids, outcomes, weights
+            Row numbers, the preferred row first. `Comparisons` contain item ids, outcomes, weights
             and context; their items are the rows of the fit, or of `X`.
         margin, weight : float or array-like, optional
             As in `fit_pairs`.
         rater : id or array-like of shape (n_pairs,), optional
-            Who made the comparisons, after a fit with raters. None: the common slope, 1. One who
-            is not known has this slope, too, with a warning.
+            Who made the comparisons, after a fit with raters. None: the common slope, 1. An unknown
+            rater also gets this slope, with a warning.
         context : array-like of shape (n_pairs, n_columns), or (n_columns,) for one pair, optional
             Features of the comparisons, after a fit with context. None: 0.
         X : array-like or sparse of shape (n_rows, n_features), optional
@@ -517,12 +524,11 @@ class PairwiseGP(PredictionsMixin, RankerMixin, BaseEstimator):
     def leave_one_out(self, *, groups: Any = None) -> HeldOutComparisons:
         """Predict every comparison that was learned from as if it had been left out.
 
-        No model is fitted again. A comparison is taken out of the posterior with its site of
-        expectation propagation, and the few sites that this affects most are matched again; the
-        hyperparameters stay as they are. For ``likelihood="gaussian"`` this equals a fit without
-        the comparison. For probit it is close: on five problems, the mean log-loss differs by at
-        most 0.002 from fits without each comparison, in less than a hundredth of their time
-        (`benchmarks/bench_gp_held_out.py`).
+        No model is fitted again. The site of a comparison is taken out of the posterior, and the
+        few sites that this affects most are matched again. The hyperparameters stay as they are.
+        For ``likelihood="gaussian"`` this equals a fit without the comparison. For probit it is
+        close: on five problems, the mean log-loss differs by at most 0.002 from fits without each
+        comparison, in less than a hundredth of their time (`benchmarks/bench_gp_held_out.py`).
 
         A comparison takes O(r^2 + n r + N) time, with the letters of the class, and a group of k
         pairs O(r^2 k + k^3).
@@ -563,14 +569,323 @@ class PairwiseGP(PredictionsMixin, RankerMixin, BaseEstimator):
             groups = QueryGroups.of(check_comparison_ids("group", groups, n_pairs))
         return hold_out(self.posterior_, self._present_evidence(), self._comparisons, groups)
 
+    def predict(
+        self,
+        X: Any,
+        *,
+        qid: Any = None,
+        contrast: Any = None,
+        return_std: bool = False,
+        return_cov: bool = False,
+    ) -> Any:
+        """Predict scores of rows, and their uncertainty.
+
+        Comparisons do not determine the level of all scores. The uncertainty of a single score
+        includes the uncertainty of the level, so that it stays close to the prior uncertainty,
+        however many comparisons there are. For intervals of scores, use ``contrast="mean"``.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_rows, n_features)
+        qid : array-like of shape (n_rows,), optional
+            The query of every row, as for all rankers. These scores do not depend on it.
+        contrast : None, "mean" or array-like of shape (n_reference, n_features), default=None
+            What is subtracted from every score. None: nothing. "mean": the mean score of the
+            training rows, `X_fit_`. An array: the mean score of its rows.
+        return_std, return_cov : bool, default=False
+            Return standard deviations too, or the covariance.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_rows,)
+        std, cov : ndarray of shape (n_rows,) or (n_rows, n_rows)
+            On request.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from rankwise import PairwiseGP
+        >>> X = np.arange(4.0)[:, None]
+        >>> gp = PairwiseGP(optimizer=None).fit_pairs(X, np.repeat([[1, 0], [2, 1], [3, 2]], 50, 0))
+        >>> gp.predict(X, return_std=True)[1].round(2)
+        array([0.82, 0.81, 0.81, 0.82])
+        >>> gp.predict(X, contrast="mean", return_std=True)[1].round(2)
+        array([0.34, 0.22, 0.22, 0.34])
+        """
+        if return_std and return_cov:
+            raise ParameterError(
+                "Use return_std or return_cov, not both: the covariance contains the variances."
+            )
+        X = self._new(X)
+        check_new_ids(qid, X)
+        reference = self._reference(contrast)
+        if return_std:
+            found = self.posterior_.mean_and_std(X, reference)
+        elif return_cov:
+            found = self.posterior_.mean_and_covariance(X, reference)
+        else:
+            return in_dtype(self.posterior_.mean(X, reference), np.float64)
+        return in_dtype(found[0], np.float64), found[1]
+
+    def training_moments(self) -> tuple[Array, Array]:
+        """Mean and covariance of the scores of the training rows, kept up to date by `tell`.
+
+        `suggest_pair` chooses by these moments. They cost O(n^3) for the first call after a fit and
+        O(n^2) after each `tell`, with errors of at most a thousandth of the spread. `predict` is
+        more accurate, and slower after `tell`.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_rows,)
+        covariance : ndarray of shape (n_rows, n_rows)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from rankwise import PairwiseGP
+        >>> gp = PairwiseGP(optimizer=None).fit_pairs(np.arange(3.0)[:, None], [[2, 0]])
+        >>> mean, covariance = gp.training_moments()
+        >>> mean.argmax(), covariance.shape
+        (np.int64(2), (3, 3))
+        """
+        check_is_fitted(self)
+        known: tuple[Array, Array] | None = self._pool_moments(self.X_fit_)
+        return self.posterior_.mean_and_covariance(self.X_fit_) if known is None else known
+
+    def predict_difference(self, X1: Any, X2: Any) -> tuple[Array, Array]:
+        """Mean and standard deviation of the difference of two scores, row by row.
+
+        Parameters
+        ----------
+        X1, X2 : array-like or sparse of shape (n_pairs, n_features)
+
+        Returns
+        -------
+        mean, std : ndarray of shape (n_pairs,)
+            Of f(x1) - f(x2).
+        """
+        return self.posterior_.difference(*self._new_pairs(X1, X2))
+
+    def predict_preference(
+        self,
+        X1: Any,
+        X2: Any,
+        *,
+        observed: bool = False,
+        rater: Any = None,
+        context: Any = None,
+    ) -> Array:
+        """Probability that a row of X1 is better than the row of X2, row by row: equation (11).
+
+        Parameters
+        ----------
+        X1, X2 : array-like or sparse of shape (n_pairs, n_features)
+        observed : bool, default=False
+            False: the probability that its score is higher. True: the probability that it wins a
+            comparison, with its noise and flips, where a tie counts as half a win;
+            `predict_outcomes` returns ties separately.
+        rater : id or array-like of shape (n_pairs,), optional
+            Who makes the comparisons, if `observed`. None: a rater with the common slope, 1. A
+            rater who is not in `raters_` also gets this slope, with a warning.
+        context : array-like of shape (n_pairs, n_columns), optional
+            Features of the comparisons, if the process was fitted with them. None: 0.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
+        """
+        X1, X2 = self._new_pairs(X1, X2, context)
+        if not observed:
+            if rater is not None:
+                raise ParameterError(
+                    "Whether a score is higher does not depend on the rater: use observed=True for "
+                    "the comparisons of a rater."
+                )
+            return self.posterior_.average(lambda c: c.preference(X1, X2))
+        s = self._slopes(rater, len(X1))
+        return self.posterior_.average(lambda c: np.array([1.0, 0.5, 0.0]) @ c.outcomes(X1, X2, s))
+
+    def predict_outcomes(
+        self, X1: Any, X2: Any, *, rater: Any = None, context: Any = None
+    ) -> Array:
+        """Probabilities that a row of X1 wins, ties with or loses to the row of X2.
+
+        They include the noise and flips of a comparison. The probability of a tie is 0, unless a
+        ``tie_model`` with a threshold was fitted to some ties.
+
+        Parameters
+        ----------
+        X1, X2 : array-like or sparse of shape (n_pairs, n_features)
+        rater : id or array-like of shape (n_pairs,), optional
+        context : array-like of shape (n_pairs, n_columns), optional
+            As in `predict_preference`.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs, 3)
+            Win, tie and loss of the row of X1, row by row. Rows sum to 1.
+
+        Examples
+        --------
+        >>> from rankwise import PairwiseGP
+        >>> X = [[0.0], [1.0], [2.0]]
+        >>> gp = PairwiseGP(tie_model="threshold", optimizer=None)
+        >>> gp = gp.fit_pairs(X, [[1, 0], [2, 1], [2, 0]], margin=["first", "tie", "first"])
+        >>> gp.predict_outcomes(X[2:], X[:1]).round(2)
+        array([[0.7, 0.2, 0.1]])
+        """
+        X1, X2 = self._new_pairs(X1, X2, context)
+        s = self._slopes(rater, len(X1))
+        return np.ascontiguousarray(self.posterior_.average(lambda c: c.outcomes(X1, X2, s)).T)
+
+    def predict_tie(self, X1: Any, X2: Any, *, rater: Any = None, context: Any = None) -> Array:
+        """Probability of a tie, row by row; needs a ``tie_model`` with a threshold.
+
+        Parameters
+        ----------
+        X1, X2 : array-like or sparse of shape (n_pairs, n_features)
+        rater : id or array-like of shape (n_pairs,), optional
+        context : array-like of shape (n_pairs, n_columns), optional
+            As in `predict_preference`.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
+        """
+        X1, X2 = self._new_pairs(X1, X2, context)
+        if self.likelihood != "probit" or self.tie_model == "half":
+            raise ParameterError(
+                'The probability of a tie needs likelihood="probit" and tie_model="threshold".'
+            )
+        s = self._slopes(rater, len(X1))
+        return self.posterior_.average(lambda c: c.outcomes(X1, X2, s)[1])
+
+    def sample(self, X: Any, *, n_samples: int = 1, random_state: Any = None) -> Array:
+        """Draw score functions from the posterior: O(m^3 + n_samples m^2) for m rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_rows, n_features)
+        n_samples : int, default=1
+        random_state : int, Generator or None, default=None
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_rows)
+        """
+        check_value("n_samples", n_samples, _N_SAMPLES)
+        return self.posterior_.sample(self._new(X), n_samples, as_generator(random_state))
+
+    def rank_probabilities(
+        self, X: Any, *, n_samples: int = 2000, random_state: Any = None
+    ) -> Array:
+        """Probability of every rank of every row, among these rows, by sampling.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_rows, n_features)
+        n_samples : int, default=2000
+            The standard error of an entry is at most 1 / (2 sqrt(n_samples)).
+        random_state : int, Generator or None, default=None
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_rows)
+            Entry (i, k): the probability that row i has rank k, 0 being the best. Rows and
+            columns sum to 1.
+        """
+        rng = as_generator(random_state)
+        draws = self.sample(X, n_samples=n_samples, random_state=rng)
+        return np.asarray(rank_counts(draws, rng) / n_samples)
+
+    def suggest_pair(
+        self,
+        X: Any,
+        *,
+        strategy: str | PairStrategy = "bald",
+        candidates: Any = None,
+        n_pairs: int = 1,
+        random_state: Any = None,
+    ) -> Index:
+        """Choose the rows to compare next.
+
+        If X are the training rows, at most 2,000, their moments are kept for the next question,
+        and `tell` updates them: O(n^3) for the first question, and O(n^2) for others.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_rows, n_features)
+            The rows that can be compared.
+        strategy : {"bald", "eubo", "thompson", "random"} or object, default="bald"
+            "bald": the pair whose outcome is most informative about the scores; for a good ranking
+            of all rows. "eubo": the pair whose better row has the highest expected score; for
+            finding the best row. "thompson": the best rows of two draws from the posterior.
+            "random": any pair. An object with a method ``choose(belief, n_pairs)``: it returns the
+            positions of pairs in ``belief.pairs``. The belief provides the mean and covariance of
+            the scores, draws of them, and ``best_pairs(worth, n_pairs)``.
+        candidates : int or array-like of shape (n_candidates, 2), optional
+            Pairs to choose from, or how many to draw at random. None: all pairs of rows. If there
+            are more than 2,000 rows, 2,000 of them are drawn at random first.
+        n_pairs : int, default=1
+            How many pairs to choose. Each choice takes the previous ones into account.
+        random_state : int, Generator or None, default=None
+
+        Returns
+        -------
+        ndarray of shape (2,), or (n_pairs, 2) for more than one
+            Row numbers of X.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from rankwise import PairwiseGP
+        >>> X = np.linspace(0, 1, 50)[:, None]
+        >>> gp = PairwiseGP(optimizer=None).fit_pairs(X, [[10, 40]])
+        >>> i, j = gp.suggest_pair(X, random_state=0)
+        >>> gp = gp.tell([i, j])  # i won
+        >>> len(gp.pairs_)
+        2
+
+        A strategy of your own, which asks about rows with similar scores:
+
+        >>> class Closest:
+        ...     def choose(self, belief, n_pairs):
+        ...         return belief.best_pairs(lambda f, g, variance: -abs(f - g), n_pairs)
+        >>> gp.suggest_pair(X, strategy=Closest(), n_pairs=3).shape
+        (3, 2)
+        """
+        X = self._new(X)
+        rng = as_generator(random_state)
+
+        def moments(rows: Index) -> tuple[Array, Array]:
+            known = self._pool_moments(X)
+            if known is None:
+                return self.posterior_.mean_and_covariance(X[rows])
+            mean, covariance = known
+            if len(rows) == len(X):
+                return mean, covariance
+            return mean[rows], covariance[np.ix_(rows, rows)]
+
+        chosen = suggest_pairs(
+            strategy,
+            n_pairs,
+            len(X),
+            candidates,
+            rng,
+            moments=moments,
+            sample=lambda rows, n: self.posterior_.sample(X[rows], n, rng),
+            noise=self.noise_,
+            flips=self.flips_,
+            likelihood=self.likelihood,
+        )
+        return chosen[0] if n_pairs == 1 else chosen
+
     @classmethod
     def upgraded_parameters(cls, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Parameters of a model file, which may be of an earlier version, as they are now."""
-        now = {key: parameters[key] for key in parameters.keys() - {"sweeps", "grid_step"}}
-        moved = {field.name for field in fields(GPOptions)} & now.keys()
-        if moved:
-            options = GPOptions(**{key: now.pop(key) for key in moved})
-            now["options"] = None if options == GPOptions() else options
+        """Parameters from a model file, possibly of an earlier version, in the present form."""
+        now = super().upgraded_parameters(parameters)
+        for gone in ("sweeps", "grid_step"):
+            now.pop(gone, None)
         threshold = now.pop("threshold", _FIRST_THRESHOLD)
         if now.get("tie_model") == "threshold" and threshold != _FIRST_THRESHOLD:
             now["tie_model"] = threshold
@@ -582,7 +897,7 @@ class PairwiseGP(PredictionsMixin, RankerMixin, BaseEstimator):
         super().__setstate__(without | state)
 
     def __getstate__(self) -> Any:
-        """The state for copies and files: with the posterior, without what it is made of."""
+        """The state for copies and files: with the posterior, without its intermediate results."""
         if vars(self).get("_pool") is not None:
             _ = self.posterior_
         state: Any = super().__getstate__()
@@ -607,8 +922,6 @@ class PairwiseGP(PredictionsMixin, RankerMixin, BaseEstimator):
     def _check_parameters(self) -> None:
         """Check every parameter but the landmarks, which are checked when chosen."""
         check_parameters(self, PARAMETERS)
-        if self.options is not None and not isinstance(self.options, GPOptions):
-            raise ParameterError(f"options must be GPOptions(...) or None: got {self.options!r}.")
         self._options.check()
         if not callable(self.optimizer):
             check_value("optimizer", self.optimizer, AnyOf(None, Choice("lbfgs")))
@@ -641,11 +954,12 @@ class PairwiseGP(PredictionsMixin, RankerMixin, BaseEstimator):
 
     @property
     def _options(self) -> GPOptions:
-        return GPOptions() if self.options is None else self.options
+        options: GPOptions = self.options_in("options")
+        return options
 
     @property
     def _matches_sites(self) -> bool:
-        """Whether the posterior is one of expectation propagation."""
+        """Whether the posterior comes from expectation propagation."""
         return self.likelihood == "probit" and self._options.inference == "ep"
 
     def _learn_with_context(
@@ -814,6 +1128,59 @@ class PairwiseGP(PredictionsMixin, RankerMixin, BaseEstimator):
             return np.full(n_pairs, -1)
         rater = np.full(n_pairs, rater) if np.ndim(rater) == 0 else rater
         return self.raters_.numbers(check_comparison_ids("rater", rater, n_pairs))
+
+    def _new(self, X: Any) -> Array:
+        """Check rows to predict."""
+        check_is_fitted(self)
+        X = dense(validated(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
+        scale = getattr(self, "context_scale_", None)
+        return X if scale is None else in_context(X, scale, None)
+
+    def _slopes(self, rater: Any, n_pairs: int) -> Any:
+        """The slope of each comparison to predict."""
+        if rater is None:
+            return 1.0
+        if self.raters_ is None:
+            raise ParameterError(
+                "The fit had no raters: give them to fit_pairs, or leave out rater here."
+            )
+        return self.raters_.slopes_of(rater, n_pairs)
+
+    def _reference(self, contrast: Any) -> Array | None:
+        """Rows whose mean score is subtracted from others."""
+        if contrast is None:
+            return None
+        if isinstance(contrast, str):
+            check_value("contrast", contrast, Choice("mean"))
+            return self._items()
+        return self._new(contrast)
+
+    def _items(self) -> Array:
+        """The training rows, without rows of items in a context."""
+        scale = getattr(self, "context_scale_", None)
+        if scale is None:
+            return self.X_fit_
+        return self.X_fit_[~self.X_fit_[:, -len(scale) :].any(axis=1)]
+
+    def _new_pairs(self, X1: Any, X2: Any, context: Any = None) -> tuple[Array, Array]:
+        """Check rows to compare one by one, the first ones in a context."""
+        X1, X2 = self._new(X1), self._new(X2)
+        if len(X1) != len(X2):
+            raise DataError(
+                f"X1 and X2 are compared row by row: got {len(X1)} and {len(X2)} rows. To compare "
+                "all pairs, repeat the rows."
+            )
+        if context is not None:
+            values = fitted_context(self, context, len(X1))
+            X1 = in_context(X1[:, : -values.shape[1]], self.context_scale_, values)
+        return X1, X2
+
+
+def dense(X: Any) -> Array:
+    """Rows as a dense array."""
+    if is_sparse(X):
+        check_dense_fits(X, "PairwiseGP needs dense rows: use RankRLS or RankSVM.")
+    return np.ascontiguousarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
 
 
 @contextmanager

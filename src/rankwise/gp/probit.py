@@ -1,8 +1,9 @@
 """The likelihood of a difference d = f_i - f_j, in units of the noise, and the sites that match it.
 
-The first row wins if d + e > t, loses if d + e < -t and ties in between, for noise e from N(0, 1)
-and a threshold t that is 0 if ties are not modelled. A pair that was compared more than once is
-one factor: a wins, b losses and c ties (weights, so not always whole) have
+The first row wins if d + z > t, loses if d + z < -t and ties in between, for noise z from N(0, 1)
+and a threshold t that is 0 if ties are not modelled. Without ties, Phi(d) for w = 1 and Phi(-d) for
+w = -1 are p(w | f) of the KPCRank paper. A pair that was compared more than once is one factor: a
+wins, b losses and c ties (weights, so not always whole) have
 
     l(d) = a log Phi(d - t) + b log Phi(-d - t) + c log(Phi(t - d) - Phi(-t - d)),
 
@@ -17,6 +18,7 @@ factor, some of them integrals.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -44,7 +46,7 @@ def _hermite_rule(n_nodes: int) -> tuple[Array, Array]:
 # Errors stay below 1e-9 up to these variances, and up to _WIDE for _FEW comparisons.
 _NARROWEST, _NARROW, _MEDIUM, _WIDE, _FEW = 0.02, 0.1, 0.25, 0.5, 10.0
 _SMOOTH = 0.2  # variance times number of comparisons, up to which few nodes are enough
-_ONE_MODE = 0.5  # variance times number of comparisons, up to which flips give no second mode
+_ONE_MODE = 0.5  # variance times number of comparisons, up to which flips cause no second mode
 _NEAR = 0.03  # last step to a mode, in standard deviations: the next would be far smaller
 _Z7, _W7 = _hermite_rule(7)
 _Z11, _W11 = _hermite_rule(11)
@@ -83,7 +85,7 @@ def hazard(z: float) -> tuple[float, float]:
 
 @compiled
 def _win(z: float, e: float) -> tuple[float, float, float, float, float]:
-    """log(e + (1 - 2 e) Phi(z)), its first three derivatives by z, and that by e."""
+    """log(e + (1 - 2 e) Phi(z)), its first three derivatives by z, and the derivative by e."""
     if e == 0.0:
         value = log_normal_cdf(z)
         h, excess = hazard(z)
@@ -194,8 +196,7 @@ def _near_mode(
 ) -> tuple[float, float, float, float, float]:  # fmt: skip
     """`tilted` by Gauss-Hermite quadrature around the mode."""
     mode, top, curvature = _mode(m, v, a, b, c, t, e, near)
-    sums = np.zeros(_SUMS)
-    _add_nodes(0.0, 1.0 / math.sqrt(curvature), z, w, mode, top, m, v, a, b, c, t, e, sums)
+    sums = _integrals(0.0, 1.0 / math.sqrt(curvature), z, w, mode, top, m, v, a, b, c, t, e)
     return _moments_of(sums, mode, top, v, e)
 
 
@@ -251,20 +252,14 @@ def _integrated(
                 break
             reach *= 1.5
         low[side], high[side] = min(0.0, sign * reach), max(0.0, sign * reach)
-        _add_nodes(
-            0.5 * sign * reach, 0.5 * reach, _NODES, _NODE_WEIGHTS, mode, top, m, v, a, b, c, t, e,
-            sums[side],
-        )  # fmt: skip
+        sums[side] = _panel(0.5 * sign * reach, 0.5 * reach, mode, top, m, v, a, b, c, t, e)
     while n_open > 0:
         n_open -= 1
         start, stop = low[n_open], high[n_open]
         middle, quarter = 0.5 * (start + stop), 0.25 * (stop - start)
-        halves[:] = 0.0
         for side in range(2):
             centre = middle + (2 * side - 1) * quarter
-            _add_nodes(
-                centre, quarter, _NODES, _NODE_WEIGHTS, mode, top, m, v, a, b, c, t, e, halves[side]
-            )
+            halves[side] = _panel(centre, quarter, mode, top, m, v, a, b, c, t, e)
         both = halves[0] + halves[1]
         mass, spread = total[0] + both[0], total[2] + both[2]
         rough = abs(both[0] - sums[n_open, 0]) > _ACCURACY * max(mass, scale)
@@ -279,33 +274,46 @@ def _integrated(
 
 
 @compiled
-def _add_nodes(
+def _panel(
+    centre: float, scale: float, mode: float, top: float, m: float, v: float, a: float, b: float,
+    c: float, t: float, e: float,
+) -> Array:  # fmt: skip
+    """The integrals from centre - scale to centre + scale."""
+    nodes = _NODES, _NODE_WEIGHTS
+    return np.array(_integrals(centre, scale, *nodes, mode, top, m, v, a, b, c, t, e))
+
+
+@compiled
+def _integrals(
     centre: float, scale: float, z: Array, w: Array, mode: float, top: float, m: float, v: float,
-    a: float, b: float, c: float, t: float, e: float, out: Array,
-) -> None:  # fmt: skip
-    """Add integrals of 1, x, x^2 (x from the mode), l', l'^2, -l'', and slopes in t and e."""
+    a: float, b: float, c: float, t: float, e: float,
+) -> tuple[float, float, float, float, float, float, float, float]:  # fmt: skip
+    """Integrals of 1, x, x^2 (x from the mode), l', l'^2, -l'', and slopes in t and e."""
+    mass = x1 = x2 = slope = slope2 = bend = by_t = by_e = 0.0
     for k in range(len(z)):
         off = centre + scale * z[k]
         x = mode + off
         l0, l1, l2, lt, le = _likelihood(m + x, a, b, c, t, e)
         weight = scale * w[k] * math.exp(l0 - 0.5 * x * x / v - top)
-        out[0] += weight
-        out[1] += weight * off
-        out[2] += weight * off * off
-        out[3] += weight * l1
-        out[4] += weight * l1 * l1
-        out[5] -= weight * l2
-        out[6] += weight * lt
-        out[7] += weight * le
+        mass += weight
+        x1 += weight * off
+        x2 += weight * off * off
+        slope += weight * l1
+        slope2 += weight * l1 * l1
+        bend -= weight * l2
+        by_t += weight * lt
+        by_e += weight * le
+    return mass, x1, x2, slope, slope2, bend, by_t, by_e
 
 
 @compiled
 def _moments_of(
-    sums: Array, mode: float, top: float, v: float, e: float
+    sums: Any, mode: float, top: float, v: float, e: float
 ) -> tuple[float, float, float, float, float]:
-    """`tilted` from the integrals of `_add_nodes`."""
-    mass = sums[0]
-    x1, x2, slope, slope2, bend, by_t, by_e = sums[1:] / mass
+    """`tilted` from the integrals."""
+    mass, x1, x2 = sums[0], sums[1] / sums[0], sums[2] / sums[0]
+    slope, slope2, bend = sums[3] / mass, sums[4] / mass, sums[5] / mass
+    by_t, by_e = sums[6] / mass, sums[7] / mass
     log_z = top + math.log(mass) - _HALF_LOG_2PI - 0.5 * math.log(v)
     shrinkage = (v - (x2 - x1 * x1)) / v
     if abs(shrinkage) < _CANCELS:
@@ -343,7 +351,8 @@ def _mode(
 def cavity(m: float, v: float, tau: float, nu: float, prior: float) -> tuple[float, float]:
     """Mean and variance of d without the site, if v > 0.
 
-    The variance is at most the prior variance, whatever the rounding.
+    1 / variance = 1 / v - tau and mean / variance = m / v - nu. The variance is at most the prior
+    variance, whatever the rounding.
     """
     if v == 0.0:
         return m, v
@@ -358,6 +367,10 @@ def update_sites(
 ) -> tuple[float, float, float, float]:  # fmt: skip
     """Match every site to its tilted moments, all from the same posterior.
 
+    The paper does not write this update out; section 3.6 of Rasmussen and Williams, Gaussian
+    Processes for Machine Learning, has the same three steps. m and v are the posterior means and
+    variances of the differences d, and `prior` has their prior variances.
+
     Row k of `out` becomes the new tau and nu, and the error of its moments, in units of
     sqrt(1 + v). Returns the largest error, the evidence of the sites, and its slopes in t and e.
     """
@@ -365,12 +378,14 @@ def update_sites(
     for k in range(len(m)):
         # 1. The cavity N(mean, variance): the posterior of d without its site.
         mean, variance = cavity(m[k], v[k], tau[k], nu[k], prior[k])
-        # 2. The tilted distribution: cavity times likelihood.
+        # 2. The tilted distribution: cavity times likelihood. `slope` and `bend` are the first and
+        #    minus the second derivative of log Z by the mean.
         log_z, slope, bend, part_t, part_e = tilted(
             mean, variance, counts[k, 0], counts[k, 1], counts[k, 2], t, e, m[k] - mean
         )
         # 3. The site with which the posterior has the mean and variance of the tilted distribution,
-        #    mean + variance slope and variance - variance^2 bend.
+        #    mean + variance slope and variance - variance^2 bend:
+        #    tau = 1 / new variance - 1 / variance, nu = new mean / new variance - mean / variance.
         left = max(1.0 - bend * variance, 1e-12)
         out[k, 0] = bend / left
         out[k, 1] = (slope + mean * bend) / left

@@ -1,8 +1,9 @@
 """What follows if a few sites change: comparisons are held out of a posterior, or added to it.
 
-A comparison changes its own site much, and few others by more than a tolerance. So no inference on
-all comparisons is needed. With B the differences of k changed sites, which have the posterior
-N(m, V), S the covariance of all scores and G = B S, changes dtau and dnu of the sites lead to
+A comparison changes its site much, and few others by more than a tolerance. Inference on all
+comparisons is therefore not needed. With B the differences of k changed sites, which have the
+posterior N(m, V), S the covariance of all scores and G = B S, changes dtau and dnu of the sites
+lead to
 
     S <- S - G'M G,   f <- f + G'(I - M V) z,   M = (I + diag(dtau) V)^-1 diag(dtau),
 
@@ -17,11 +18,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index
-from rankwise.backends.blas import matmul
-from rankwise.gp.inference import Approximation, expectation_propagation
-from rankwise.gp.observations import PairObservations
+from rankwise.backends.dispatch import matmul
+from rankwise.gp.inference import (
+    Approximation,
+    Differences,
+    PairObservations,
+    WeightPosterior,
+    expectation_propagation,
+)
 from rankwise.gp.probit import update_sites
-from rankwise.gp.weights import Differences, WeightPosterior
 
 Likelihood = tuple[float, float] | None  # threshold and flips; None is Gaussian
 _ROUNDING = 1e-9  # weights of what is left of a pair that are 0 but for rounding
@@ -242,7 +247,7 @@ class PoolPosterior:
     log_evidence: float = 0.0
 
     def extended(self, prior: Array) -> PoolPosterior:
-        """With further pairs, whose sites say nothing yet."""
+        """With further pairs, whose sites carry no information yet."""
         more = np.zeros(len(prior))
         return replace(
             self,

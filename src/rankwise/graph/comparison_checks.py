@@ -1,8 +1,9 @@
-"""Checks of what a user says about comparisons: items, outcomes, weights, groups, context."""
+"""Checks of what users pass about comparisons: items, outcomes, weights, groups, context."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import eq
 from typing import Any
 
 import numpy as np
@@ -10,19 +11,19 @@ from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.errors import DataError, warn
-from rankwise.graph.id_arrays import as_ids, check_lossless
+from rankwise.graph.id_arrays import as_ids, check_lossless, is_number, lossless_array
 from rankwise.graph.query_groups import missing_entries
 from rankwise.tables import plural
 
-FIRST = ("first", "win", "a", "left", "model_a")
-TIE = ("tie", "draw", "both", "neither", "tie (bothbad)")
-SECOND = ("second", "loss", "b", "right", "model_b")
-MARGIN_OF_WINNER: dict[Any, float] = {
-    **dict.fromkeys((*FIRST, True), 1.0),
-    **dict.fromkeys(TIE, 0.0),
-    **dict.fromkeys((*SECOND, False), -1.0),
+CODE_OF_WORD = {
+    **dict.fromkeys(("first", "win", "a", "left", "model_a", "model_1"), 0),
+    **dict.fromkeys(("second", "loss", "b", "right", "model_b", "model_2"), 1),
+    **dict.fromkeys(("tie", "draw", "both", "neither"), 2),
+    **dict.fromkeys(("both_bad", "both bad", "bothbad", "tie (bothbad)"), 3),
 }
-"""What says which row of a pair won, and the margins that it stands for."""
+CODE_OF_NUMBER = {1.0: 0, 0.0: 1, 0.5: 2}  # True equals 1, and False equals 0
+MARGIN_OF_CODE = np.array([1.0, -1.0, 0.0, 0.0])
+OUTCOME_OF_CODE = np.array([True, False, 0.5, "both_bad"], dtype=object)  # none can be an id
 SHOWN = 3  # entries that an error message names
 
 
@@ -32,7 +33,7 @@ def shown(entry: Any) -> str:
 
 
 def is_row_numbers(index: Any) -> bool:
-    """Whether the index of a frame is 0, 1, 2, ..., and says nothing."""
+    """Whether the index of a frame is 0, 1, 2, ..., which names nothing."""
     values = np.asarray(index)
     return values.dtype.kind in "iu" and np.array_equal(values, np.arange(len(values)))
 
@@ -42,16 +43,13 @@ def is_row_numbers(index: Any) -> bool:
 
 def check_items(items: Any) -> NDArray[Any]:
     """The ids of all items, each once."""
-    if hasattr(items, "columns"):
-        if not hasattr(items, "index"):
-            raise DataError(
-                "items is a data frame without an index: pass the column of ids, as in "
-                'items=frame["id"].'
-            )
-        items = items.index
-    ids = as_ids(items, "items")
+    ids = as_ids(
+        items.index if hasattr(items, "index") and hasattr(items, "columns") else items, "items"
+    )
     if ids.ndim != 1 or len(ids) < 2:
-        raise DataError(f"items needs an id for each of two or more items: got shape {ids.shape}.")
+        raise DataError(
+            f"items needs a column of ids, of two or more items: got shape {ids.shape}."
+        )
     missing = missing_entries(ids)
     if missing.any():
         raise DataError(f"The id of item {int(np.argmax(missing))} is missing.")
@@ -59,52 +57,60 @@ def check_items(items: Any) -> NDArray[Any]:
     for k, name in enumerate(ids.tolist()):
         if seen.setdefault(name, k) != k:
             raise DataError(
-                f"items {seen[name]} and {k} have the same id, {name!r}: every item needs an id of "
-                "its own."
+                f"items {seen[name]} and {k} have the same id, {name!r}: ids of items must differ."
             )
     return ids
 
 
-def positions_of(ids: NDArray[Any], first: NDArray[Any], second: NDArray[Any]) -> Index:
-    """The row number of every id in the comparisons."""
+def positions_of(
+    ids: NDArray[Any], first: NDArray[Any], second: NDArray[Any], unit: str = "comparison"
+) -> Index:
+    """The row number of every id in the comparisons, shape (n_pairs, 2)."""
     number = {name: k for k, name in enumerate(ids.tolist())}
     sides = [[number.get(name, -1) for name in side.tolist()] for side in (first, second)]
     pairs = np.array(sides, dtype=np.intp).T.reshape(-1, 2)
     unknown = np.flatnonzero((pairs < 0).any(axis=1))
     if len(unknown):
-        named = [
-            f"{shown((first, second)[side][k])} (comparison {k})"
-            for k in unknown[:SHOWN].tolist()
-            for side in np.flatnonzero(pairs[k] < 0)
-        ]
-        more = f", and {len(unknown) - SHOWN} more comparisons" if len(unknown) > SHOWN else ""
-        name = (first, second)[int(np.argmax(pairs[unknown[0]] < 0))][unknown[0]]
+        k = int(unknown[0])
+        name = (first, second)[int(np.argmax(pairs[k] < 0))][k]
         other = next((known for known in ids.tolist() if str(known) == str(name)), None)
-        hint = f"use ids among the {len(ids)} items, or add these to the items"
+        hint = f"Use ids among the {len(ids)} items, or add it to the items."
         if other is not None:
-            hint = (
-                f"the items have {other!r}, of type {type(other).__name__}: convert the ids of the "
-                "comparisons to this type"
-            )
-        raise DataError(f"Comparisons with unknown items: {', '.join(named)}{more}; {hint}.")
+            hint = f"The items have {other!r}, of type {type(other).__name__}: use this type."
+        raise DataError(
+            f"{unit.capitalize()} {k} has the unknown item {shown(name)} "
+            f"({plural(len(unknown), f'such {unit}')}). {hint}"
+        )
     return pairs
 
 
-def as_pairs(pairs: Any) -> NDArray[Any]:
-    """Pairs as an array, of any shape and type."""
+def check_two_items(pairs: Index, ids: NDArray[Any] | None = None, unit: str = "pair") -> None:
+    """Raise an error about the first pair of an item with itself."""
+    same = pairs[:, 0] == pairs[:, 1]
+    if same.any():
+        k = int(np.argmax(same))
+        what = f"row {int(pairs[k, 0])}" if ids is None else f"item {shown(ids[pairs[k, 0]])}"
+        raise DataError(
+            f"{unit.capitalize()} {k} compares {what} with itself "
+            f"({plural(int(same.sum()), f'such {unit}')}): drop them."
+        )
+
+
+def check_pairs(
+    pairs: Any,
+    n_rows: int | None,
+    ids: NDArray[Any] | None = None,
+    *,
+    allow_empty: bool = False,
+) -> Index:
+    """Pairs as an array of row numbers of shape (n_pairs, 2)."""
     check_lossless("pairs", pairs)
     try:
-        return np.asarray(pairs)
+        pairs = np.asarray(pairs)
     except ValueError:
-        raise DataError(
-            "pairs needs two columns, the preferred row and the other: got entries of different "
-            "lengths."
-        ) from None
-
-
-def check_pairs(pairs: Any, n_rows: int | None, ids: NDArray[Any] | None = None) -> Index:
-    """Pairs as an array of row numbers of shape (n_pairs, 2)."""
-    pairs = as_pairs(pairs)
+        raise DataError("pairs needs two columns: got entries of different lengths.") from None
+    if pairs.size == 0 and allow_empty:
+        return np.zeros((0, 2), dtype=np.intp)
     if pairs.size == 0:
         raise DataError("pairs is empty: there is no comparison to learn from.")
     if pairs.ndim != 2 or pairs.shape[1] != 2:
@@ -112,10 +118,7 @@ def check_pairs(pairs: Any, n_rows: int | None, ids: NDArray[Any] | None = None)
             f"pairs needs two columns, the preferred row and the other: got shape {pairs.shape}."
         )
     if pairs.dtype.kind not in "iu":
-        if pairs.dtype.kind == "f":
-            whole = pairs == np.floor(pairs)
-        else:
-            whole = np.array([[_is_row_number(entry) for entry in pair] for pair in pairs.tolist()])
+        whole = np.array([[_is_row_number(entry) for entry in pair] for pair in pairs.tolist()])
         if not whole.all():
             k = int(np.argmin(whole.all(axis=1)))
             raise DataError(
@@ -124,14 +127,7 @@ def check_pairs(pairs: Any, n_rows: int | None, ids: NDArray[Any] | None = None)
                 "items=names)."
             )
     check_range(pairs, n_rows)
-    same = pairs[:, 0] == pairs[:, 1]
-    if same.any():
-        k = int(np.argmax(same))
-        what = f"row {int(pairs[k, 0])}" if ids is None else f"item {shown(ids[pairs[k, 0]])}"
-        raise DataError(
-            f"pairs[{k}] compares {what} with itself ({plural(int(same.sum()), 'such pair')}): "
-            "drop them."
-        )
+    check_two_items(pairs, ids)
     return np.asarray(pairs, dtype=np.intp)
 
 
@@ -153,95 +149,128 @@ def _is_row_number(entry: Any) -> bool:
 # Outcomes.
 
 
-def check_margin(margin: Any, n_pairs: int) -> Array:
-    """Margins as numbers; booleans and words say which row won."""
-    if margin is not None:
-        check_lossless("margin", margin)
-        margin = np.asarray(margin)
-        if says_who_won(margin):
-            margin = _margins_of_winners("margin", margin)
-    return check_per_pair("margin", margin, n_pairs, max_ndim=2)
+def outcome_codes(
+    outcome: Any,
+    n_pairs: int,
+    sides: Sequence[NDArray[Any]] = (),
+    unit: str = "comparison",
+    where: Callable[[int], str] | None = None,
+) -> Index:
+    """Codes of outcomes: 0, the first item won; 1, the second won; 2, a tie; 3, both are bad.
 
+    Outcomes are the words of `CODE_OF_WORD`, truth values, or 1, 0 and 0.5, as numbers or as text.
+    With `sides`, the ids of the first and of the second items, an outcome may also be the id of the
+    item that won. Errors begin with ``where(k)``, the place of the outcome k.
 
-def says_who_won(margin: Any) -> bool:
-    """Whether margins are booleans or words, not numbers."""
-    given = np.asarray(margin)
-    if given.dtype.kind in "iuf":
-        return False
-    return any(isinstance(entry, (str, bool)) for entry in given.ravel().tolist())
-
-
-def refuse_wins_and_zeros(margin: Any) -> None:
-    """Raise an error for integer margins of 1 and 0 only, and warn of such floats.
-
-    A 0 is a tie, but may be meant as a win of the second row.
+    Examples
+    --------
+    >>> outcome_codes(["win", "tie", 0], 3)
+    array([0, 2, 1])
     """
-    if margin is not None:
-        check_lossless("margin", margin)
-    if margin is None or says_who_won(margin):
-        return
-    given = np.asarray(to_host(margin))
-    if given.dtype.kind not in "iufO" or set(given.ravel().tolist()) != {0, 1}:
-        return
-    advice = (
-        "margin has only 1 and 0, and 0 stands for a tie. If the second row won where it is 0, "
-        'use booleans, or 2 * margin - 1. If these are ties, use the words "first" and "tie", '
-        'as in numpy.where(margin == 0, "tie", "first").'
-    )
-    if given.dtype.kind != "f":
-        raise DataError(advice)
-    warn(advice)
-
-
-def margins_of_outcomes(outcome: Any, n_pairs: int) -> Array:
-    """Margins of outcomes: words and booleans, or 1, 0.5 and 0."""
-    check_lossless("outcome", outcome)
-    given = np.asarray(to_host(outcome))
+    place = where or (lambda k: f"{unit.capitalize()} {k}")
+    check_lossless("outcome", outcome, numbers=False)
+    given = lossless_array(to_host(outcome), "outcome")
     if given.shape != (n_pairs,):
         raise DataError(
-            f"outcome needs one entry per comparison: got shape {given.shape} for {n_pairs} "
-            "comparisons."
+            f"outcome needs one entry per {unit}: got shape {given.shape} for {n_pairs} {unit}s."
         )
+    check_hashable("outcome", given)
     missing = missing_entries(given)
     if missing.any():
         raise DataError(
-            f"The outcome of comparison {int(np.argmax(missing))} is missing ({int(missing.sum())} "
-            "in all): drop these comparisons."
+            f"{place(int(np.argmax(missing)))}: the outcome is missing ({int(missing.sum())} in "
+            f"all). Drop these {unit}s."
         )
-    if says_who_won(given):
-        return _margins_of_winners("outcome", given)
-    values = check_per_pair("outcome", given, n_pairs, max_ndim=1)
-    known = np.isin(values, (0.0, 0.5, 1.0))
-    if not known.all():
-        k = int(np.argmin(known))
+    entries = given.tolist()
+    meaning = {entry: _code(entry) for entry in dict.fromkeys(entries)}
+    codes = np.fromiter(map(meaning.__getitem__, entries), np.intp, n_pairs)
+    if len(sides):
+        codes = _with_winners(entries, codes, [side.tolist() for side in sides], place)
+    unknown = np.flatnonzero(codes < 0)
+    if len(unknown):
+        k = int(unknown[0])
+        others = list(dict.fromkeys(shown(entries[j]) for j in unknown))[1:SHOWN]
+        more = f" (others: {', '.join(others)})" if others else ""
+        winner = ", or the id of the item that won" if len(sides) else ""
+        margin = "" if isinstance(entries[k], str) else " Other numbers belong in margin."
         raise DataError(
-            "outcome must be 1 (the first item won), 0.5 (a tie) or 0 (the second won), or a word: "
-            f"entry {k} is {values[k]:g}. Numbers that say by how much the first item is better "
-            "belong in margin."
+            f"{place(k)}: the outcome {shown(entries[k])} is unknown{more}. Use {WORDS}; 1 if the "
+            f"first item won, 0 if the second won, 0.5 for a tie{winner}.{margin}"
         )
-    return 2.0 * values - 1.0
+    return codes
 
 
-def _margins_of_winners(name: str, given: NDArray[Any]) -> Array:
-    """True and "first" as 1, "tie" as 0, False and "second" as -1."""
-    entries = [
-        entry.strip().lower() if isinstance(entry, str) else entry
-        for entry in given.ravel().tolist()
-    ]
-    unknown = [
-        k
-        for k, entry in enumerate(entries)
-        if not isinstance(entry, (str, bool)) or entry not in MARGIN_OF_WINNER
-    ]
-    if unknown:
-        words = ", ".join(repr(word) for word in MARGIN_OF_WINNER)
-        distinct = list(dict.fromkeys(repr(given.ravel().tolist()[k]) for k in unknown))
-        more = f" ({len(distinct)} unknown words: {', '.join(distinct[:10])})"
-        raise DataError(
-            f"{name} must hold numbers, or say which row of each pair won, by one of {words}: "
-            f"entry {unknown[0]} is {distinct[0]}{more if len(distinct) > 1 else ''}."
+WORDS = (
+    '"first", "second", "tie" or "both_bad" (or "win" and "loss", "a" and "b", "left" and "right", '
+    '"model_a" and "model_b")'
+)
+
+
+def _code(entry: Any) -> int:
+    """The code of an outcome that is a word or a number; -1 if it is neither."""
+    if isinstance(entry, str):
+        word = entry.strip().lower()
+        if word in CODE_OF_WORD:
+            return CODE_OF_WORD[word]
+        entry = float(word) if is_number(word) else None
+    return CODE_OF_NUMBER.get(entry, -1)
+
+
+def _with_winners(
+    entries: list[Any], codes: Index, sides: list[list[Any]], place: Callable[[int], str]
+) -> Index:
+    """Codes of outcomes some of which are ids of the items that won.
+
+    If 1 is also an item, for example, all outcomes decide: they are ids if each is an item of its
+    comparison and some have no other meaning, and numbers if some are not items of their
+    comparison. Otherwise, and for words that are items, this is an error.
+    """
+    n = len(entries)
+    first, second = (np.fromiter(map(eq, entries, side), bool, n) for side in sides)
+    won = np.where(first, 0, np.where(second, 1, -1))
+    won[np.fromiter((type(entry) is bool for entry in entries), bool, n)] = -1
+    unlike = (codes >= 0) & (codes < 2) & (won >= 0) & (codes != won)
+    if unlike.any():
+        k = int(np.argmax(unlike))
+        all_ids = bool(((won >= 0) | (codes >= 2)).all())
+        if all_ids and (codes < 0).any():
+            return np.where(won >= 0, won, codes)
+        if all_ids or (isinstance(entries[k], str) and not is_number(entries[k])):
+            raise DataError(
+                f"{place(k)}: the outcome {entries[k]!r} is both an item and the name of a side. "
+                'Use "first", "second" and "tie", or give the items other names.'
+            )
+    return np.where(codes >= 0, codes, won)
+
+
+def check_margin(margin: Any, n_pairs: int) -> Array:
+    """Margins as numbers; booleans and words name the row that won.
+
+    Raises an error for integer margins of 1 and 0 only, and warns of such floats: a 0 is a tie, but
+    may be meant as a win of the second row.
+    """
+    if margin is None:
+        return np.ones(n_pairs)
+    check_lossless("margin", margin)
+    given = np.asarray(to_host(margin))
+    entries = given.ravel().tolist() if given.dtype.kind not in "iuf" else []
+    named = [isinstance(entry, str | bool) for entry in entries]
+    if any(named):
+        if not all(named):
+            raise DataError("margin has words or booleans beside numbers: use one of them.")
+        codes = outcome_codes(entries, len(entries), unit="pair")
+        return check_per_pair("margin", MARGIN_OF_CODE[codes].reshape(given.shape), n_pairs, 2)
+    margins = check_per_pair("margin", given, n_pairs, max_ndim=2)
+    if set(margins.ravel().tolist()) == {0.0, 1.0}:
+        advice = (
+            "margin has only 1 and 0, and 0 stands for a tie. If the second row won where it is 0, "
+            'use booleans, or 2 * margin - 1. If these are ties, use the words "first" and "tie", '
+            'as in numpy.where(margin == 0, "tie", "first").'
         )
-    return np.array([MARGIN_OF_WINNER[entry] for entry in entries]).reshape(given.shape)
+        if given.dtype.kind != "f":
+            raise DataError(advice)
+        warn(advice)
+    return margins
 
 
 # Weights, groups, context.
@@ -254,40 +283,49 @@ def check_per_pair(name: str, values: Any, n_pairs: int, max_ndim: int) -> Array
     check_lossless(name, values)
     try:
         array = np.asarray(values, dtype=np.float64)
-    except OverflowError:
-        raise DataError(f"{name} has numbers that are too large for float64.") from None
-    except (TypeError, ValueError):
-        raise DataError(f"{name} must hold a number for each pair: got {values!r}.") from None
+    except (OverflowError, TypeError, ValueError):
+        raise DataError(
+            f"{name} must hold finite numbers of float64, one entry per pair. Turn words into "
+            "numbers first, for example with pandas.get_dummies."
+        ) from None
     if array.ndim == 0 or array.ndim > max_ndim or len(array) != n_pairs:
         raise DataError(
             f"{name} needs one entry per pair: got shape {array.shape} for {n_pairs} pairs."
         )
-    if n_pairs == 0:
-        return np.zeros(0)
-    bad = ~np.isfinite(array).reshape(n_pairs, -1).all(axis=1)
-    if bad.any():
-        raise DataError(f"{name} must be finite: entry {int(np.argmax(bad))} is {array[bad][0]}.")
+    finite = np.isfinite(array)
+    if not finite.all():
+        k = int(np.argwhere(~finite)[0, 0])
+        raise DataError(f"{name} must be finite: entry {k} is {array[k]}.")
     return array
 
 
-def check_groups(groups: Any, n_pairs: int) -> NDArray[Any] | None:
-    return None if groups is None else check_comparison_ids("group", groups, n_pairs)
+def check_weight(weight: Any, n_pairs: int, unit: str = "pair") -> Array:
+    """One weight per pair, at least 0; 1 by default."""
+    weights = check_per_pair("weight", weight, n_pairs, max_ndim=1)
+    if (weights < 0).any():
+        k = int(np.argmax(weights < 0))
+        raise DataError(
+            f"Weights must not be negative: {unit} {k} has {weights[k]:g}. To reverse a "
+            f"preference, swap the two items of the {unit}."
+        )
+    return weights
 
 
-def check_comparison_ids(what: str, values: Any, n_pairs: int) -> NDArray[Any]:
-    """The group or the rater of each comparison, as integers or text."""
+def check_comparison_ids(
+    what: str, values: Any, n_pairs: int | None, unit: str = "comparison"
+) -> NDArray[Any]:
+    """The item, group or rater of each comparison, as integers or text."""
     check_lossless(what, values, numbers=False)
     ids = as_ids(values, what)
-    if ids.shape != (n_pairs,):
-        raise DataError(
-            f"Comparisons need one {what} each: got shape {ids.shape} for {n_pairs} comparisons."
-        )
+    if ids.ndim != 1 or len(ids) != (len(ids) if n_pairs is None else n_pairs):
+        expected = "" if n_pairs is None else f" for {plural(n_pairs, unit)}"
+        raise DataError(f"{what} needs one entry per {unit}: got shape {ids.shape}{expected}.")
     check_hashable(what, ids)
     missing = missing_entries(ids)
     if missing.any():
         raise DataError(
-            f"The {what} of comparison {int(np.argmax(missing))} is missing ({int(missing.sum())} "
-            f"in all): give every comparison a {what}, or drop these."
+            f"{what} has no value for {unit} {int(np.argmax(missing))} ({int(missing.sum())} "
+            f"missing in all): fill them in, or drop these {unit}s."
         )
     return ids
 
@@ -306,26 +344,10 @@ def check_context(context: Any, n_pairs: int) -> tuple[Array | None, list[str] |
         return None, None
     check_lossless("context", context)
     named: Sequence[Any] | None = getattr(context, "columns", None)
-    values = np.asarray(to_host(context))
-    values = values[:, None] if values.ndim == 1 else values
-    if values.ndim != 2 or len(values) != n_pairs or not values.shape[1]:
-        raise DataError(
-            "context needs a row of features for each comparison: got shape "
-            f"{values.shape} for {n_pairs} comparisons."
-        )
-    try:
-        numbers = values.astype(np.float64)
-    except (OverflowError, TypeError, ValueError):
-        raise DataError(
-            "context must hold numbers: turn words into indicators first, for example with "
-            "pandas.get_dummies."
-        ) from None
-    finite = np.isfinite(numbers)
-    if not finite.all():
-        k, column = np.unravel_index(int(np.argmin(finite)), finite.shape)
-        raise DataError(
-            f"context must be finite: comparison {k} has {numbers[k, column]} in column {column}."
-        )
+    numbers = check_per_pair("context", to_host(context), n_pairs, max_ndim=2)
+    numbers = numbers[:, None] if numbers.ndim == 1 else numbers
+    if not numbers.shape[1]:
+        raise DataError("context has no columns: leave it out, or give it one column or more.")
     return numbers, None if named is None else [str(name) for name in named]
 
 

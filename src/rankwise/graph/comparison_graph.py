@@ -14,7 +14,7 @@ from scipy.linalg import lapack, solve_triangular
 from rankwise.backends.arrays import Array, Index, Loader, is_sparse
 from rankwise.backends.dispatch import backend_of
 from rankwise.graph.comparisons import Comparisons
-from rankwise.graph.pair_graph import PairBlock, PairGraph, row_scale
+from rankwise.graph.query_graph import PairBlock, PairGraph, row_scale
 from rankwise.graph.query_groups import QueryGroups
 
 PAIRS_TOGETHER = 2**14  # whose differences of sparse rows are in memory
@@ -39,7 +39,7 @@ class ComparisonGraph(PairGraph):
     weight : ndarray of shape (n_pairs,)
     context : ndarray of shape (n_pairs, n_columns) or None
         Features of the comparisons themselves. Each column is a further row of the graph, after
-        those of X, and B has its values there: B F is then the differences of features plus the
+        the rows of X, and B has its values there: B F is then the differences of features plus the
         context, if the features of these rows are unit vectors (see `ContextSpace`).
     group_of_pair : ndarray of shape (n_pairs,) or None
         The group of each comparison, numbered from 0, if whole groups are to be held out.
@@ -67,7 +67,7 @@ class ComparisonGraph(PairGraph):
         return cls(n_rows, first, second, given.margin, given.weight, context, groups)
 
     def with_context_columns(self) -> ComparisonGraph:
-        """With a comparison of weight 0 and margin 0 for each context column, whose unit it is."""
+        """With a comparison of weight 0 and margin 0 as the unit of each context column."""
         assert self.context is not None
         n, none = self.context.shape[1], np.zeros(self.context.shape[1], dtype=np.intp)
         return replace(

@@ -13,21 +13,23 @@ from scipy.sparse.csgraph import connected_components
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph.comparison_checks import (
-    as_pairs,
+    MARGIN_OF_CODE,
+    check_comparison_ids,
     check_context,
-    check_groups,
     check_items,
     check_margin,
     check_pairs,
-    check_per_pair,
     check_range,
+    check_weight,
     is_row_numbers,
-    margins_of_outcomes,
+    outcome_codes,
     positions_of,
-    refuse_wins_and_zeros,
     shown,
 )
 from rankwise.graph.id_arrays import as_ids
+from rankwise.tables import plural
+
+PER_PAIR = ("pairs", "margin", "weight", "groups", "context")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -98,21 +100,22 @@ class Comparisons:
         first, second : array-like of shape (n_pairs,)
             The two items of each comparison: ids of `items`, such as text, or row numbers of X.
         outcome : array-like of shape (n_pairs,), optional
-            What became of the first item: "win", "loss" or "tie", or which item won: "first",
+            The outcome for the first item: "win", "loss" or "tie"; or which item won: "first",
             "second" or "tie"; "a", "b" or "tie"; "left", "right" or "tie"; "model_a", "model_b",
-            "tie" or "tie (bothbad)". True or 1: the first won; False or 0: the second won; 0.5: a
-            tie. None: the first item won every comparison, unless there is a `margin`.
+            "tie" or "both_bad". True or 1: the first won; False or 0: the second won; 0.5: a tie.
+            With `items`, also the id of the item that won. None: the first item won every
+            comparison, unless there is a `margin`.
         items : array-like of shape (n_items,) or pandas DataFrame, optional
-            The id of each row of X; of a frame, its index. None: items are row numbers.
+            The id of each row of X; for a frame, its index. None: items are row numbers.
         margin : array-like of shape (n_pairs,), optional
             By how much the first item is better, in place of `outcome`: negative if the second is,
-            and 0 for a tie. If there are only 1s and 0s, integers are refused, and floats give a
+            and 0 for a tie. If there are only 1s and 0s, integers are refused, and floats raise a
             warning: they are often meant as an `outcome`.
         weight : array-like of shape (n_pairs,), optional
             How much each comparison counts. None: 1.
         groups : array-like of shape (n_pairs,), optional
             The prompt, rater or session of each comparison, as integers or text. A group is never
-            split by hold-outs, and standard errors are those of groups.
+            split by hold-outs, and standard errors are computed from groups.
         context : array-like of shape (n_pairs, n_columns), optional
             Features of the comparison itself, such as 1 if the first item was shown on the left
             and -1 otherwise, the difference of lengths, or an indicator of each rater. Their
@@ -127,35 +130,27 @@ class Comparisons:
         >>> Comparisons.of([0, 2], [1, 1], [1, 0.5], groups=["Ann", "Bob"])
         Comparisons(2 comparisons of 3 items, 1 tie, 2 groups)
         """
-        sides = {"first": first, "second": second}
-        if items is None:
-            first, second = (np.asarray(to_host(side)) for side in sides.values())
-        else:
-            first, second = (as_ids(side, name) for name, side in sides.items())
+        if outcome is not None and margin is not None:
+            raise ParameterError("Give outcome or margin, not both: each is a result.")
+        as_side = (lambda side, _: np.asarray(to_host(side))) if items is None else as_ids
+        first, second = as_side(first, "first"), as_side(second, "second")
+        ids = None if items is None else check_items(items)
         if first.ndim != 1 or first.shape != second.shape:
             raise DataError(
                 "first and second need one item per comparison: got shapes "
                 f"{first.shape} and {second.shape}."
             )
-        if outcome is not None and margin is not None:
-            raise ParameterError("Give outcome or margin, not both: they say the same.")
-        ids = None if items is None else check_items(items)
         if ids is None:
             pairs = check_pairs(np.column_stack((first, second)), None)
         else:
             pairs = check_pairs(positions_of(ids, first, second), len(ids), ids)
-        refuse_wins_and_zeros(margin)
         if outcome is not None:
-            margin = margins_of_outcomes(outcome, len(pairs))
+            sides = () if ids is None else (first, second)
+            margin = MARGIN_OF_CODE[outcome_codes(outcome, len(pairs), sides)]
+        else:
+            margin = check_margin(margin, len(pairs))
         made = cls.check(0 if ids is None else len(ids), pairs, margin, weight, checked=True)
-        context, names = check_context(context, len(pairs))
-        return replace(
-            made,
-            groups=check_groups(groups, len(pairs)),
-            context=context,
-            context_names=names,
-            items=ids,
-        )
+        return replace(made.with_more(groups, context), items=ids)
 
     @classmethod
     def check(
@@ -170,21 +165,18 @@ class Comparisons:
     ) -> Comparisons:
         """Check row numbers, margins and weights; margins and weights are 1 by default.
 
-        With `checked`, the row numbers are known to be valid.
+        With `checked`, the row numbers and margins are known to be valid.
         """
-        if allow_empty and as_pairs(pairs).shape in ((0,), (0, 2)):
-            pairs = np.zeros((0, 2), dtype=np.intp)
-        elif not checked:
-            pairs = check_pairs(pairs, n_rows)
-        margin = check_margin(margin, len(pairs))
-        weight = check_per_pair("weight", weight, len(pairs), max_ndim=1)
-        if (weight < 0).any():
-            k = int(np.argmax(weight < 0))
-            raise DataError(
-                f"Weights of pairs must not be negative: pair {k} has {weight[k]:g}. "
-                "To reverse a preference, swap the two rows of the pair."
-            )
-        return cls(pairs, margin, weight)
+        if not checked:
+            pairs = check_pairs(pairs, n_rows, allow_empty=allow_empty)
+            margin = check_margin(margin, len(pairs))
+        return cls(pairs, margin, check_weight(weight, len(pairs)))
+
+    def with_more(self, groups: Any, context: Any) -> Comparisons:
+        """The same with checked groups and context."""
+        numbers, names = check_context(context, len(self))
+        ids = None if groups is None else check_comparison_ids("groups", groups, len(self))
+        return replace(self, groups=ids, context=numbers, context_names=names)
 
     @classmethod
     def given(
@@ -211,13 +203,10 @@ class Comparisons:
                 )
             pairs.check_rows(X, n_rows)
             return pairs
-        refuse_wins_and_zeros(rest["margin"])
         made = cls.check(
             n_rows, to_host(pairs), rest["margin"], rest["weight"], allow_empty=allow_empty
         )
-        context, names = check_context(rest["context"], len(made))
-        groups = check_groups(rest["groups"], len(made))
-        return replace(made, groups=groups, context=context, context_names=names)
+        return made.with_more(rest["groups"], rest["context"])
 
     def check_rows(self, X: Any, n_rows: int) -> None:
         """Raise an error unless the rows of X are the items."""
@@ -242,14 +231,8 @@ class Comparisons:
 
     def take(self, chosen: Any) -> Comparisons:
         """Some of the comparisons, by number or by a mask."""
-        return replace(
-            self,
-            pairs=self.pairs[chosen],
-            margin=self.margin[chosen],
-            weight=self.weight[chosen],
-            groups=None if self.groups is None else self.groups[chosen],
-            context=None if self.context is None else self.context[chosen],
-        )
+        columns = {name: getattr(self, name) for name in PER_PAIR}
+        return replace(self, **{n: v[chosen] for n, v in columns.items() if v is not None})
 
     def __add__(self, other: Comparisons) -> Comparisons:
         return Comparisons(
@@ -297,15 +280,11 @@ class Comparisons:
 
     def __repr__(self) -> str:
         n_items = len(np.unique(self.pairs)) if self.items is None else len(self.items)
-        about = f"{_count(len(self), 'comparison')} of {_count(n_items, 'item')}"
+        about = [f"{plural(len(self), 'comparison')} of {plural(n_items, 'item')}"]
         ties = int((self.margin == 0).reshape(len(self), -1).all(axis=1).sum())
-        extra = [_count(ties, "tie")] if ties else []
+        about += [plural(ties, "tie")] if ties else []
         if self.groups is not None:
-            extra.append(_count(len(set(self.groups.tolist())), "group"))
+            about.append(plural(len(set(self.groups.tolist())), "group"))
         if self.context is not None:
-            extra.append(_count(self.context.shape[1], "context column"))
-        return f"Comparisons({', '.join([about, *extra])})"
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
+            about.append(plural(self.context.shape[1], "context column"))
+        return f"Comparisons({', '.join(about)})"

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.backends.arrays import is_sparse, is_tensor, to_host
+from rankwise.backends.arrays import Array, is_sparse, is_tensor, to_host
 from rankwise.errors import DataError
 
 EXACT = 2**53  # float64 holds every whole number below
 FLOATS = (float, np.floating)
+COMPLEX = (complex, np.complexfloating)
 NUMBERS = (int, float, Decimal, np.number)
 LONGEST = 100_000  # letters of an id in a file
 
@@ -23,10 +24,10 @@ LONGEST = 100_000  # letters of an id in a file
 def as_ids(values: Any, name: str = "qid", first_row: int = 0) -> NDArray[Any]:
     """Ids as users give them, in an array in which different ids differ.
 
-    Every id that enters goes through here, whether it is that of a query, an item, a group or a
-    judge. An id is never a float: whole floats of which no two ids can have become one are
-    integers, and others are refused. NaN stays, for callers to refuse in their own words. Errors
-    call the ids `name`, and count rows from `first_row`.
+    Every id passes through here, whether it names a query, an item, a group or a judge. An id is
+    never a float. Whole floats become integers unless rounding may have merged two ids; other
+    floats are refused. NaN stays, for callers to refuse in their own words. Errors call the ids
+    `name`, and count rows from `first_row`.
 
     Examples
     --------
@@ -42,9 +43,11 @@ def as_ids(values: Any, name: str = "qid", first_row: int = 0) -> NDArray[Any]:
     if ids.dtype.kind == "f":
         _refuse_floats(ids.ravel(), np.arange(ids.size), name, first_row)
         return ids if np.isnan(ids).any() else ids.astype(np.int64)
-    if ids.dtype.kind != "O" or ids.ndim != 1:
+    kinds = {type(entry) for entry in ids} if ids.dtype.kind == "O" and ids.ndim == 1 else set()
+    if ids.dtype.kind == "c" or any(issubclass(kind, COMPLEX) for kind in kinds):
+        raise DataError(f"{name} has complex numbers: ids are whole numbers or text.")
+    if not kinds:
         return ids
-    kinds = {type(entry) for entry in ids}
     numbers = (entry for entry in ids if isinstance(entry, NUMBERS) and type(entry) is not bool)
     if kinds & {bool, np.bool_} and any(number in (0, 1) for number in numbers):
         raise DataError(
@@ -95,7 +98,7 @@ def text_fault(text: str) -> str | None:
 
 
 def join_ids(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Arrays of ids in one, whose ids are what they were.
+    """One array of several arrays of ids, which keeps the ids as they were.
 
     NumPy alone would make floats of signed and unsigned integers, and text of integers beside text.
 
@@ -118,7 +121,7 @@ def entries_of(column: Any) -> list[Any]:
 
 
 def lossless_array(values: Any, name: str) -> NDArray[Any]:
-    """Lists of ids keep them apart; all else is as NumPy has it."""
+    """Lists of ids keep them apart; everything else is converted by NumPy."""
     if isinstance(values, list | tuple) and not any(isinstance(v, list | tuple) for v in values):
         return id_array(values)
     try:
@@ -158,7 +161,6 @@ def id_array(values: Iterable[Any]) -> NDArray[Any]:
 
 
 DATES = (np.datetime64, np.timedelta64, date, time, timedelta)  # datetime is a date
-COMPLEX = (complex, np.complexfloating)
 
 
 def check_lossless(what: str, values: Any, *, numbers: bool = True) -> None:
@@ -178,6 +180,24 @@ def check_lossless(what: str, values: Any, *, numbers: bool = True) -> None:
         raise DataError(f"{what} is a sparse array: pass {what}.toarray().")
     if numbers:
         check_real(what, values)
+
+
+def numbers_per_row(name: str, values: Any, n_rows: int) -> Array:
+    """One finite number per row, as a NumPy array."""
+    check_lossless(name, values)
+    try:
+        found = np.asarray(to_host(values), dtype=np.float64)
+    except (OverflowError, TypeError, ValueError):
+        raise DataError(f"{name} must hold numbers, one per row of X.") from None
+    if found.shape != (n_rows,):
+        raise DataError(
+            f"{name} needs one entry per row of X: got shape {found.shape} for {n_rows} rows."
+        )
+    finite = np.isfinite(found)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise DataError(f"{name} must be finite: got {found[row]} in row {row}.")
+    return found
 
 
 def check_unmasked(what: str, values: Any) -> None:
@@ -248,7 +268,7 @@ def _entry_types(values: Any) -> list[type]:
 
 
 def check_column_names(frame: Any, what: str) -> None:
-    """Raise an error unless a data frame has columns, each with a name of its own."""
+    """Raise an error unless a data frame has columns with distinct names."""
     counts = Counter(frame.columns)
     if not counts:
         raise DataError(f"{what} is a data frame without columns.")

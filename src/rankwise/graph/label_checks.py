@@ -6,19 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, is_sparse, to_host
+from rankwise.backends.arrays import Array, is_sparse
 from rankwise.errors import DataError
 from rankwise.graph.id_arrays import (
     check_column_names,
-    check_lossless,
     check_real,
     check_unmasked,
+    numbers_per_row,
 )
 from rankwise.graph.query_groups import QueryGroups
 
 
 def numeric_labels(y: Any) -> Any:
-    """Labels as they are, or, if they are text, the numbers that the text stands for.
+    """Labels as they are, or, if they are text, the numbers that the text represents.
 
     Raises DataError for other text and for numbers beyond float64, with the first row that has
     them, for the name of a column, for masked entries, dates and sparse arrays, and for data frames
@@ -52,7 +52,7 @@ def numeric_labels(y: Any) -> Any:
             f"y must have numbers, higher is better: got {str(array[row])!r} in row {row}. Map "
             'labels to numbers, as in [{"bad": 0, "good": 1}[label] for label in y].'
         ) from None
-    except TypeError:  # scikit-learn says what is wrong
+    except TypeError:  # scikit-learn raises the error
         return y
 
 
@@ -97,17 +97,8 @@ SMALLEST, LARGEST = 1e-100, 1e100  # so that products neither vanish nor overflo
 
 def check_row_weights(sample_weight: Any, n_rows: int) -> Array:
     """One finite weight per row, at least 0, as a NumPy array."""
-    check_lossless("sample_weight", sample_weight)
-    try:
-        weights = np.asarray(to_host(sample_weight), dtype=np.float64)
-    except (OverflowError, TypeError, ValueError):
-        raise DataError("sample_weight must hold numbers, one per row of X.") from None
-    if weights.shape != (n_rows,):
-        raise DataError(
-            f"sample_weight needs one entry per row of X: got shape {weights.shape} for {n_rows} "
-            "rows."
-        )
-    valid = np.isfinite(weights) & (weights >= 0)
+    weights = numbers_per_row("sample_weight", sample_weight, n_rows)
+    valid = weights >= 0
     if not valid.all():
         row = int(np.argmin(valid))
         raise DataError(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from rankwise.graph.comparison_graph import ComparisonGraph
-from rankwise.graph.pair_graph import PairGraph
-from rankwise.graph.query_graph import QueryGraph
+from rankwise.graph.query_graph import PairGraph, QueryGraph
 
 
 class PreferenceGraph(PairGraph):
@@ -52,7 +51,7 @@ class PreferenceGraph(PairGraph):
         ties: str = "include",
         weighting: str = "pairs",
     ) -> PreferenceGraph:
-        """All pairs of rows with the same query id, with or without those of equal score.
+        """All pairs of rows with the same query id, with or without pairs of equal scores.
 
         Parameters
         ----------
@@ -85,7 +84,7 @@ class PreferenceGraph(PairGraph):
         pairs : array-like of shape (n_pairs, 2)
             Row numbers, the preferred row first. A pair may be repeated or reversed.
         margin : array-like of shape (n_pairs,) or (n_pairs, n_outputs), optional
-            By how much the score of the first row should exceed that of the second. None: by 1.
+            By how much the score of the first row should exceed the score of the second. None: 1.
         weight : array-like of shape (n_pairs,), optional
             The weights of the pairs, not negative. None: 1.
 

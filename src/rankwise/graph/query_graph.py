@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,9 +14,154 @@ import scipy.sparse as sp
 from rankwise.backends.arrays import Array, Index, Loader, Rows, is_sparse
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError
-from rankwise.graph.pair_graph import PairBlock, PairGraph, required, row_scale
 from rankwise.graph.query_groups import QueryGroups
 from rankwise.parameters import Choice, check_value
+
+
+class PairBlock(NamedTuple):
+    """Some pairs of a graph: rows `first` and `second`, and the weight of each pair."""
+
+    first: Index
+    second: Index
+    weight: Array
+
+
+class PairGraph(ABC):
+    """A graph whose nodes are rows and whose edges are the pairs of rows that count.
+
+    With W the weights of the pairs and L = D - W the Laplacian,
+
+        1/2 sum_ij W_ij (p_i - p_j)^2 = p' L p,
+
+    so that every pairwise least-squares loss is (y - f)' L (y - f). L is never formed:
+    ``graph @ X`` costs as much as reading X. A root R with L = R'R leads to symmetric systems: X' L
+    X = Z'Z with Z = R X, and X' L y = Z't with t = R y.
+
+    `QueryGraph` and `ComparisonGraph` implement it.
+
+    References
+    ----------
+    RankRLS paper, section 2.1 and proof of Theorem 1.
+    """
+
+    n_rows: int
+    #: The rows by query; None if the pairs are listed.
+    groups: QueryGroups | None
+    #: The margins of listed pairs, and the features of the pairs themselves, if there are any.
+    margin: Array | None
+    context: Array | None
+
+    @property
+    @abstractmethod
+    def n_pairs(self) -> int:
+        """How many pairs of rows count."""
+
+    @property
+    @abstractmethod
+    def degrees(self) -> Array:
+        """The diagonal of L: the total weight of the pairs of each row, shape (n_rows,)."""
+
+    @property
+    @abstractmethod
+    def compared(self) -> QueryGroups:
+        """Groups of rows such that only rows of the same group are compared."""
+
+    @property
+    def row_weights(self) -> Array | None:
+        """The weight of each row; None if rows have no weights."""
+        return None
+
+    def offset_columns(self, X: Any) -> Index:
+        """Columns of a sparse X that are to be centred before products; none by default."""
+        return np.empty(0, dtype=np.intp)
+
+    @abstractmethod
+    def __matmul__(self, X: Any) -> Any:
+        """L X, in time linear in X; the product with a sparse X is sparse."""
+
+    @property
+    @abstractmethod
+    def n_root_rows(self) -> int:
+        """About how many rows the blocks of `root_blocks` have in total."""
+
+    @abstractmethod
+    def root(self, X: Any) -> Array:
+        """R X, with R'R = L."""
+
+    @abstractmethod
+    def root_transpose(self, Z: Array) -> Array:
+        """R'Z."""
+
+    @abstractmethod
+    def root_kernel(self, K: Array) -> Array:
+        """R K R' for a symmetric K, which may be overwritten."""
+
+    @abstractmethod
+    def root_target(self, y: Array | None) -> Array:
+        """The t with R't = `rhs(y)`."""
+
+    @abstractmethod
+    def root_blocks(
+        self, load: Loader, y: Array | None, max_rows: int
+    ) -> Iterator[tuple[Array, Array]]:
+        """Blocks (Z, t) with sum Z'Z = F'LF and sum Z't = F' rhs(y).
+
+        ``load(rows)`` returns the features of some rows. About `max_rows` of them are in memory at
+        a time, and each block may overwrite the previous one.
+        """
+
+    @abstractmethod
+    def gram(self, X: Any) -> Array:
+        """X'LX for a sparse X, which stays sparse; shape (n_features, n_features)."""
+
+    @abstractmethod
+    def squares(self, X: Any) -> Array:
+        """The diagonal of X'LX for a sparse X."""
+
+    @abstractmethod
+    def take(self, rows: Any) -> PairGraph:
+        """The graph of these rows alone, with the weights that it would have on its own."""
+
+    @abstractmethod
+    def pairs(self, block_size: int = 65536) -> Iterator[PairBlock]:
+        """Every pair once, about `block_size` of them at a time."""
+
+    def rhs(self, y: Any = None) -> Array:
+        """The right-hand side: L y, or B'W times the margins if the graph has them."""
+        y = required(y)
+        return backend_of(y).array(self @ backend_of(y).array(y))
+
+    def _check_rows(self, X: Any) -> None:
+        if X.shape[0] != self.n_rows:
+            raise DataError(f"The graph has {self.n_rows} rows: got an array with {X.shape[0]}.")
+
+    def to_dense(self) -> Array:
+        """L as an array, for tests and small examples: O(n_rows^2) memory."""
+        L = np.zeros((self.n_rows, self.n_rows))
+        for first, second, weight in self.pairs():
+            np.add.at(L, (first, first), weight)
+            np.add.at(L, (second, second), weight)
+            np.add.at(L, (first, second), -weight)
+            np.add.at(L, (second, first), -weight)
+        return L
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(n_rows={self.n_rows}, n_pairs={self.n_pairs})"
+
+
+def required(y: Any) -> Any:
+    """y, which only a graph of comparisons can do without."""
+    if y is None:
+        raise DataError("A graph of queries has no margins: pass scores y.")
+    return y
+
+
+def row_scale(weights: Array, X: Any) -> Any:
+    """diag(weights) X for a vector, a matrix or a sparse X."""
+    if is_sparse(X):
+        return sp.diags_array(weights) @ X
+    with np.errstate(over="ignore"):  # the solver checks for overflow
+        return backend_of(X).array(weights).reshape(-1, *[1] * (X.ndim - 1)) * X
 
 
 class NestedLevels(NamedTuple):
@@ -75,12 +221,12 @@ class RootBlocks:
     def _long_group(self, group: int) -> Iterator[tuple[Array, Array]]:
         """Blocks of a group that has more rows than a block.
 
-        The scatter of a group is the scatter within its parts plus the scatter of their means. So
-        each part is centred on its own, and a few rows made of the means follow.
+        The scatter of a group is the scatter within its parts plus the scatter of their means. Each
+        part is therefore centred separately, and a few rows made of the means follow.
         """
         nest = self.nest
         begin, end = nest.group_ptr[group], nest.group_ptr[group + 1]
-        parts = _PartMeans()
+        parts: list[PartMeans] = []
         for first, last in runs(np.diff(nest.level_ptr[begin : end + 1]), self.max_rows):
             levels = slice(begin + first, begin + last)
             ptr = nest.level_ptr[levels.start : levels.stop + 1]
@@ -88,17 +234,18 @@ class RootBlocks:
                 one_group = np.array([0, last - first])
                 block = self._block(ptr, one_group, nest.a[levels], nest.b[group : group + 1])
                 yield block.root_F, block.root_t
-                parts.add(block)
+                parts.append(PartMeans.of(block))
                 continue
-            pieces = _PartMeans()
+            pieces: list[PartMeans] = []
             for start in range(ptr[0], ptr[-1], self.max_rows):
                 piece = np.array([start, min(start + self.max_rows, ptr[-1])])
                 block = self._block(piece, np.array([0, 1]), nest.a[levels], np.zeros(1))
                 yield block.root_F, block.root_t
-                pieces.add(block)
-            yield pieces.spread(nest.a[levels.start])
-            parts.extend(pieces)
-        yield parts.spread(nest.b[group])
+                pieces.append(PartMeans.of(block))
+            whole, between = _spread(pieces, nest.a[levels.start])
+            yield between
+            parts.append(whole)
+        yield _spread(parts, nest.b[group])[1]
 
     def _block(self, level_ptr: Index, group_ptr: Index, a: Array, b: Array) -> RootBlock:
         rows = self.nest.rows[level_ptr[0] : level_ptr[-1]]
@@ -130,41 +277,29 @@ class RootBlocks:
         return RootBlock(F, t, root_F, root_t)
 
 
-class _PartMeans:
-    """The means of the parts of a group, and the numbers of rows (or weights) of the parts."""
+class PartMeans(NamedTuple):
+    """The means of F and t over a part of a group, and its number of rows (or their weights)."""
 
-    def __init__(self) -> None:
-        self.sizes: list[float] = []
-        self.F: list[Array] = []
-        self.t: list[Array] = []
+    size: float
+    F: Array
+    t: Array
 
-    def add(self, block: RootBlock) -> None:
+    @classmethod
+    def of(cls, block: RootBlock) -> PartMeans:
         if block.weights is None:
-            self._append(len(block.F), block.F.mean(axis=0), block.t.mean(axis=0))
-        else:
-            total = float(block.weights.sum())
-            shares = backend_of(block.F).array(block.weights / total)
-            self._append(total, shares @ block.F, shares @ block.t)
+            return cls(len(block.F), block.F.mean(axis=0), block.t.mean(axis=0))
+        total = float(block.weights.sum())
+        shares = backend_of(block.F).array(block.weights / total)
+        return cls(total, shares @ block.F, shares @ block.t)
 
-    def extend(self, pieces: _PartMeans) -> None:
-        """Add the parts of another collection as one part."""
-        on = backend_of(pieces.F[0])
-        weights = on.array(np.array(pieces.sizes) / sum(pieces.sizes))
-        F, t = on.xp.stack(pieces.F), on.xp.stack(pieces.t)
-        self._append(sum(pieces.sizes), weights @ F, weights @ t)
 
-    def spread(self, scale: float) -> tuple[Array, Array]:
-        """Rows whose products are the scatter between the parts."""
-        on, sizes = backend_of(self.F[0]), np.array(self.sizes, dtype=np.float64)
-        factors = on.array(scale * np.sqrt(sizes)[:, None])
-        F, t = on.xp.stack(self.F), on.xp.stack(self.t)
-        weights = on.array(sizes / sizes.sum())
-        return factors * (F - weights @ F), factors * (t - weights @ t)
-
-    def _append(self, size: float, F: Array, t: Array) -> None:
-        self.sizes.append(size)
-        self.F.append(F)
-        self.t.append(t)
+def _spread(parts: list[PartMeans], scale: float) -> tuple[PartMeans, tuple[Array, Array]]:
+    """The parts as one, and rows (Z, t) whose products are the scatter between the parts."""
+    on, sizes = backend_of(parts[0].F), np.array([part.size for part in parts], dtype=np.float64)
+    factors, shares = on.array(scale * np.sqrt(sizes)[:, None]), on.array(sizes / sizes.sum())
+    F, t = (on.xp.stack(list(means)) for means in zip(*((p.F, p.t) for p in parts), strict=True))
+    whole = PartMeans(float(sizes.sum()), shares @ F, shares @ t)
+    return whole, (factors * (F - whole.F), factors * (t - whole.t))
 
 
 def runs(sizes: Index, max_rows: int) -> Iterator[tuple[int, int]]:
@@ -185,7 +320,7 @@ KERNEL_BYTES = 8 * 2**20  # columns of a kernel matrix that are combined at a ti
 
 @dataclass(frozen=True, eq=False, repr=False)
 class QueryGraph(PairGraph):
-    """Pairs of rows of the same query; if ties are excluded, those with different labels.
+    """Pairs of rows of the same query; if ties are excluded, pairs with different labels.
 
     Rows with equal labels form a level of the query. On a query of n rows whose pairs have weight
     w, the level l of row i having n_l rows,
@@ -194,12 +329,12 @@ class QueryGraph(PairGraph):
 
     with between = w n and within_l = w (n - n_l). If ties count, the query is a single level, and
     within = w n. The two parts are orthogonal projections, so a power of L, such as its square
-    root, has the powers of the two coefficients. This is the low-rank form of sections 2.3 and 3
+    root, takes the powers of the two coefficients. This is the low-rank form of sections 2.3 and 3
     of the RankRLS paper, sorted by eigenvalue.
 
-    If rows have weights v, a pair counts v_i v_j. Sums of weights replace numbers of rows, means
-    are weighted, and (L x)_i is multiplied by v_i. The two parts are then orthogonal in the inner
-    product x' diag(v) y, and the root is
+    If rows have weights v, the weight of a pair is multiplied by v_i v_j. Sums of weights replace
+    numbers of rows, means are weighted, and (L x)_i is multiplied by v_i. The two parts are then
+    orthogonal in the inner product x' diag(v) y, and the root is
 
         (R x)_i = v_i^(1/2) (within_l^(1/2) (x_i - mean_l) + between^(1/2) (mean_l - mean)).
 
@@ -280,7 +415,7 @@ class QueryGraph(PairGraph):
     def row_weights(self) -> Array | None:
         """The weight of each row, or None.
 
-        If all queries have the same weight, those of a query are divided by the largest of them:
+        If all queries have the same weight, row weights are divided by the largest of their query:
         L is the same, and products of weights are neither too large nor too small.
         """
         weights = self.groups.row_weights
@@ -299,7 +434,7 @@ class QueryGraph(PairGraph):
     @cached_property
     def query_totals(self) -> Array:
         """The sum of the weights of the rows of each query: without weights, their number."""
-        # A sum over levels: the total of a query with a single level is exactly that of the level.
+        # A sum over levels: the total of a query with a single level equals the level's exactly.
         return _sums(self.query_of_level, self.level_totals, len(self.query_sizes))
 
     @cached_property
@@ -315,7 +450,7 @@ class QueryGraph(PairGraph):
 
     @cached_property
     def pair_weight(self) -> Array:
-        """The weight of a pair of each query, in addition to those of its rows."""
+        """The weight of a pair of each query, in addition to the weights of its rows."""
         weight = pair_weight(self.weighting, self.query_totals, self.pair_totals)
         if self.groups.weights is not None:
             weight = weight * self.groups.weights
@@ -473,7 +608,7 @@ class QueryGraph(PairGraph):
         return super().rhs(self._from_first(y))
 
     def _from_first(self, y: Any) -> Array:
-        """Labels less the first of each query.
+        """Labels minus the first label of each query.
 
         These are exact for labels far from zero, where means would be rounded.
         """
@@ -593,6 +728,6 @@ def combine_weighted(
     group_means = row_scale(1.0 / of_group, on.group_sums(group_of_level, n_groups, sums))
     X -= means[level]
     combined: Array = row_scale(a[level], X)
-    if n_levels > n_groups:  # otherwise the means of levels are those of groups
+    if n_levels > n_groups:  # otherwise the means of levels are the means of groups
         combined += row_scale(b[group_of_level], means - group_means[group_of_level])[level]
     return combined

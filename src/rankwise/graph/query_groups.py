@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Index
 from rankwise.errors import DataError
-from rankwise.graph.id_arrays import as_ids, check_lossless
+from rankwise.graph.id_arrays import as_ids, numbers_per_row
 from rankwise.tables import plural
 
 
@@ -29,7 +29,7 @@ class QueryGroups:
     permutation : ndarray of shape (n_rows,) or None
         As `order`. None if the rows of each group are adjacent: `order` is then 0, 1, 2, ...
     weights : ndarray of shape (n_groups,) or None
-        The weight of each query, which multiplies those of its pairs. None: 1.
+        The weight of each query, which multiplies the weights of its pairs. None: 1.
     row_weights : ndarray of shape (n_rows,) or None
         The weight of each row, above 0. A pair of rows has the product of the two. None: 1.
 
@@ -146,17 +146,8 @@ class QueryGroups:
         >>> QueryGroups.of(["b", "a", "b"]).weighted([2.0, 1.0, 2.0]).weights
         array([2., 1.])
         """
-        check_lossless("query_weight", weight)
-        try:
-            by_row = np.asarray(weight, dtype=np.float64)
-        except (OverflowError, TypeError, ValueError):
-            raise DataError("query_weight must hold numbers, one per row of X.") from None
-        if by_row.shape != (self.n_rows,):
-            raise DataError(
-                f"query_weight needs one entry per row of X: got shape {by_row.shape} for "
-                f"{self.n_rows} rows."
-            )
-        valid = np.isfinite(by_row) & (by_row > 0)
+        by_row = numbers_per_row("query_weight", weight, self.n_rows)
+        valid = by_row > 0
         if not valid.all():
             row = int(np.argmin(valid))
             raise DataError(
@@ -236,24 +227,8 @@ def _factorize(ids: NDArray[Any]) -> tuple[NDArray[Any], Index]:
         names = np.empty(len(seen), dtype=object)
         names[:] = list(seen)
         return names, codes
-    if ids.dtype.kind in "iu" and len(ids):
-        span = int(ids.max()) - int(ids.min()) + 1
-        if span <= 4 * len(ids):  # a table is faster than a sort
-            wide = ids if ids.dtype.kind == "u" else ids.astype(np.int64)
-            return _factorize_integers((wide - wide.min()).astype(np.intp), span, ids)
     sorted_names, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
     by_appearance = np.argsort(first, kind="stable")
     rank = np.empty(len(first), dtype=np.intp)
     rank[by_appearance] = np.arange(len(first))
     return sorted_names[by_appearance], rank[inverse]
-
-
-def _factorize_integers(offsets: Index, span: int, ids: NDArray[Any]) -> tuple[NDArray[Any], Index]:
-    """`_factorize` for integers whose `offsets` from the smallest one are below `span`."""
-    first = np.full(span, -1, dtype=np.intp)
-    # Written backwards, so that the first appearance is the one that stays.
-    first[offsets[::-1]] = np.arange(len(offsets))[::-1]
-    appearance = np.sort(first[first >= 0])
-    code = np.empty(span, dtype=np.intp)
-    code[offsets[appearance]] = np.arange(len(appearance))
-    return ids[appearance], code[offsets]

@@ -60,7 +60,7 @@ def mean_square(squares: Array, n_rows: int) -> float:
 
 
 def data_alphas(problem: Problem) -> Array:
-    """The grid for a problem; that of a kernel matrix has larger steps."""
+    """The grid for a problem, with larger steps for a kernel matrix."""
     dual = problem.space.form(problem.X) == "dual"
     return alpha_grid(data_squares(problem), problem.n_rows, KERNEL_STEP if dual else STEP)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
@@ -15,7 +13,7 @@ from rankwise.backends.dispatch import as_given, backend_of, is_sent
 from rankwise.errors import DataError
 from rankwise.graph import QueryGroups
 from rankwise.graph.query_graph import QueryGraph
-from rankwise.holdout.rounding import lost_in_rounding
+from rankwise.holdout.rounding import explained_rounding as explained_rounding
 from rankwise.kernels import Precomputed
 from rankwise.problem import (
     Coordinates,
@@ -47,9 +45,19 @@ class HoldOutProblem:
     kept: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, problem: Problem, alphas: Array) -> HoldOutProblem:
-        """A problem of scored rows, whose values must not overflow in products."""
+    def of(
+        cls,
+        problem: Problem,
+        alphas: Array,
+        scaling: Scaling | None = None,
+        kept: tuple[str, ...] = (),
+    ) -> HoldOutProblem:
+        """A problem of scored rows or of comparisons, whose values must not overflow in products.
+
+        The labels `y` of comparisons are their margins.
+        """
         targets = [task.y for task in problem.tasks if task.y is not None]
+        targets = [problem.comparisons.margin] if problem.has_comparisons else targets
         columns = backend_of(targets[0]).xp.column_stack(targets)
         n_outputs = None if targets[0].ndim == 1 else columns.shape[1]
         largest, most = largest_size(columns), float(alphas.max(initial=0.0))
@@ -62,10 +70,10 @@ class HoldOutProblem:
                 f"Labels of at most {largest:.0e} divided by an alpha of {most:.0e} "
                 "underflow. Scale the labels, or use a smaller alpha."
             )
-        return cls(problem, alphas, columns, n_outputs)
+        return cls(problem, alphas, columns, n_outputs, scaling, kept)
 
     def shared(self, *, scaling: bool) -> tuple[str, ...]:
-        """What was computed from all rows; `scaling` says whether that includes the scaling."""
+        """What was computed from all rows; `scaling`: whether that includes the scaling."""
         return self.kept if not scaling or self.scaling is None else with_scaling(self.kept)
 
     @property
@@ -118,7 +126,7 @@ class HoldOutProblem:
         return np.asarray(to_host(values)) if is_sent(self.problem.X) else values
 
     def by_output(self, values: Array) -> Array:
-        """Values without their last axis, that of outputs, if y is a vector."""
+        """Values without their last axis, the axis of outputs, if y is a vector."""
         return values[..., 0] if self.n_outputs is None else values
 
 
@@ -130,15 +138,6 @@ def with_scaling(kept: tuple[str, ...]) -> tuple[str, ...]:
 def largest_size(values: Any) -> float:
     """The largest absolute value, without an array of absolute values."""
     return max(float(values.max()), -float(values.min()))
-
-
-@contextmanager
-def explained_rounding() -> Iterator[None]:
-    """Replace the error of a numerically singular system by one that explains it."""
-    try:
-        yield
-    except np.linalg.LinAlgError:
-        raise lost_in_rounding() from None
 
 
 def plain_problem(problem: Problem) -> Problem:

@@ -1,32 +1,36 @@
-"""Exact hold-outs of every pair of a query, in O(1) time for each pair."""
+"""Leave-pair-out: exact hold-outs of every pair of a query, in O(1) time for each pair.
+
+The formulas are in pair_systems.py; here, they are applied to pairs of queries, of levels of equal
+labels, and of groups.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import combinations
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain, combinations
 from typing import NamedTuple
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index
+from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.backends.dispatch import backend_of
-from rankwise.holdout.conditional import Conditional
-from rankwise.holdout.hat import DenseHat, FeatureHat, Hat
-from rankwise.holdout.level_blocks import BaseSystem, Levels
-from rankwise.holdout.levels import (
-    DenseLevels,
-    FeatureLevels,
-    LevelSystem,
-    lifted_kernel,
-)
-from rankwise.holdout.pair_differences import (
-    block_differences,
-    level_differences,
-    listed_differences,
-)
-from rankwise.problem import Loss
+from rankwise.backends.threads import map_in_threads, threads_for
+from rankwise.errors import DataError, ParameterError
+from rankwise.graph import QueryGroups
+from rankwise.holdout.hold_out_problem import HoldOutProblem, on_coordinates
+from rankwise.holdout.leave_query_out import Conditional, dual_conditionals, primal_conditionals
+from rankwise.holdout.pair_differences import add_losses, block_differences, listed_differences
+from rankwise.holdout.pair_loops import right_without
+from rankwise.holdout.pair_systems import Laplacian, PairSystem
+from rankwise.holdout.plans import Pairs
+from rankwise.holdout.rounding import explained_rounding, lost_in_rounding
+from rankwise.problem import Coordinates, Loss
+from rankwise.solvers.ridge_path import dual, primal
 
 LIST_PAIRS = 2**18  # listed pairs processed at a time
+BLOCK_ENTRIES = 2**20  # of the systems of two levels or groups processed at a time
+BLOCK_BYTES = 8 * 2**20  # of P computed at a time
 
 
 class PairDifferences(NamedTuple):
@@ -53,198 +57,618 @@ def query_pairs(
         Positions in ``query.rows``. None: all pairs or, if tied pairs do not count, all pairs
         with different labels.
     """
-    n = len(query.rows)
-    distinct = len(np.unique(labels)) == n
-    if loss.ties == "include" or distinct:  # with distinct labels, all pairs count
+    level = np.unique(labels, return_inverse=True)[1]
+    if loss.ties == "include" or level.max() + 1 == len(level):  # all labels differ
         parts = _all_pairs_count(query, loss, lam, pairs)
+    elif _one_system_is_faster(query, level, pairs):
+        parts = _one_system(query, level, loss, lam, pairs)
     else:
-        parts = _ties_excluded(query, labels, loss, lam, pairs)
+        parts = _systems_of_levels(query, level, loss, lam, pairs)
     for first, second, difference in parts:
         before = query.prediction[first] - query.prediction[second]
         rows = query.rows if isinstance(first, np.ndarray) else backend_of(first).index(query.rows)
         yield PairDifferences(rows[first], rows[second], before + difference)
 
 
+def ranking_system(query: Conditional, loss: Loss, lam: float, left: int) -> PairSystem | None:
+    """The system of a query all of whose pairs count, if `left` rows are left.
+
+    None if nothing can be learned from them.
+    """
+    if left < 2:
+        return None
+    lam = lam / (query.weight * loss.weight(left, left * (left - 1) // 2))
+    return PairSystem.of(query, Laplacian.of_all_pairs(len(query.rows), left), lam)
+
+
+def _level_system(
+    query: Conditional, level: Index, left: Index, loss: Loss, lam: float
+) -> PairSystem | None:
+    """The same, if tied pairs do not count and `left` rows of each level are left."""
+    if np.count_nonzero(left) < 2:
+        return None
+    n_pairs = int(left.sum() ** 2 - (left**2).sum()) // 2
+    lam = lam / (query.weight * loss.weight(int(left.sum()), n_pairs))
+    return PairSystem.of(query, Laplacian.of_levels(level, left), lam)
+
+
 def _all_pairs_count(
     query: Conditional, loss: Loss, lam: float, pairs: Index | None
 ) -> Iterator[PairDifferences]:
-    """With the hat matrix H on all n rows, holding out two of them is a 2 by 2 system."""
-    n, on = len(query.rows), backend_of(query.target)
-    left = n - 2
-    if left < 2:
-        first, second = np.triu_indices(n, 1) if pairs is None else pairs.T
-        yield _nothing_learned(first, second, query.target)
-        return
-    hat = ranking_hat(query, loss, lam)
-    y = query.target - query.target.mean(axis=0)
-    f, r = hat.fit(on.contiguous(y))
-    if pairs is None:
-        for start, M in hat.blocks():
-            yield PairDifferences(*block_differences(M, hat.is_hat, n, start, hat.diagonal, f, r))
-        return
-    for first, second in _chunks(pairs):
-        entries = hat.entries(first, second)
-        out = listed_differences(entries, hat.is_hat, n, hat.diagonal, f, r, first, second)
-        yield PairDifferences(first, second, out)
-
-
-def ranking_hat(query: Conditional, loss: Loss, lam: float, left: int | None = None) -> Hat:
-    """The rows that are left define ridge regression with an intercept, at lam / (w left).
-
-    Its hat matrix on all n rows, of which two are held out unless `left` is given.
-    """
+    """One system serves all pairs."""
     n = len(query.rows)
-    left = n - 2 if left is None else left
-    mu = lam / (query.weight * loss.weight(left, left * (left - 1) // 2) * left)
-    if query.features is not None and query.features.shape[1] < n:
-        return FeatureHat.of(query.features, mu)
-    return DenseHat.of(query.stored_kernel(), mu)
-
-
-def _ties_excluded(
-    query: Conditional, labels: Array, loss: Loss, lam: float, pairs: Index | None
-) -> Iterator[PairDifferences]:
-    """From one system for all levels, or from one for each pair of levels if they are few."""
-    level = np.unique(labels, return_inverse=True)[1]
-    levels = Levels.of(level)
-    # The base system exists if the rows that remain leave pairs to every level.
-    if levels.degrees.min() > 0 and _one_is_faster(query, levels, level, pairs):
-        yield from _one_system(query, levels, level, loss, lam, pairs)
-    else:
-        yield from _systems_of_levels(query, level, loss, lam, pairs)
-
-
-def _one_system(
-    query: Conditional,
-    levels: Levels,
-    level: Index,
-    loss: Loss,
-    lam: float,
-    pairs: Index | None,
-) -> Iterator[PairDifferences]:
-    """Pairs of levels differ in few rows from a base system; see level_blocks.py.
-
-    If the weight of a query depends on the number of its pairs, there is a base system for each of
-    these numbers.
-    """
-    n = len(level)
-    total = (n**2 - (levels.sizes**2).sum()) // 2
-    features = query.features
-    if features is not None and features.shape[1] >= n:
-        features = None
-    system, of_system = None, 0.0
-    parts = levels.all_pairs() if pairs is None else levels.listed_pairs(pairs, level)
-    for part in parts:
-        n_pairs = int(total - levels.lost_pairs(part.sizes))
-        effective = lam / (query.weight * loss.weight(n - 2, n_pairs))
-        if system is None or effective != of_system:
-            kernel = query.stored_kernel() if features is None else None
-            system = BaseSystem.of(levels, effective, query.target, kernel, features)
-            of_system = effective
-        first, second = (part.rows[part.block, side] for side in (part.first, part.second))
-        yield PairDifferences(first, second, system.differences(part))
+    system = ranking_system(query, loss, lam, n - 2)
+    if system is not None and pairs is None:
+        for start, P in system.P.blocks():
+            block = block_differences(P, start, system.diagonal, system.y, system.a)
+            yield PairDifferences(*block)
+        return
+    listed = np.column_stack(np.triu_indices(n, 1)) if pairs is None else pairs
+    yield from _listed(system, listed, query)
 
 
 def _systems_of_levels(
     query: Conditional, level: Index, loss: Loss, lam: float, pairs: Index | None
 ) -> Iterator[PairDifferences]:
-    """Pairs of two levels at a time, since all of them leave the same numbers of rows per level."""
-    sizes, basis = np.bincount(level), level_basis(query)
-    y = backend_of(query.target).contiguous(query.target - query.target.mean(axis=0))
-    for (p, q), first, second in _by_levels(level, len(sizes), pairs):
+    """A system for each pair of levels: all of their pairs leave the same numbers of rows."""
+    sizes = np.bincount(level)
+    ordered = None if pairs is None else np.sort(level[pairs], axis=1)
+    if ordered is None:
+        of_levels = list(combinations(range(len(sizes)), 2))
+    else:
+        of_levels = [tuple(both) for both in np.unique(ordered, axis=0).tolist()]
+    for p, q in of_levels:
         left = sizes.copy()
         left[p] -= 1
         left[q] -= 1
-        if np.count_nonzero(left) < 2:
-            if pairs is None:
-                first, second = np.repeat(first, len(second)), np.tile(second, len(first))
-            yield _nothing_learned(first, second, y)
-            continue
-        system = level_system(basis, level, left, lam, query.weight, loss)
-        yield from _level_differences(system, y, first, second, grid=pairs is None)
+        system = _level_system(query, level, left, loss, lam)
+        if ordered is None:
+            first, second = np.flatnonzero(level == p), np.flatnonzero(level == q)
+            step = max(1, LIST_PAIRS // len(second))
+            for start in range(0, len(first), step):
+                yield from _grid(system, first[start : start + step], second, query)
+        else:
+            assert pairs is not None
+            yield from _listed(system, pairs[(ordered == (p, q)).all(axis=1)], query)
 
 
-class LevelBasis(NamedTuple):
-    """What the systems of levels are made of: few features, or a kernel matrix."""
-
-    features: Array | None
-    kernel: Array | None
-
-
-def level_basis(query: Conditional) -> LevelBasis:
-    """Centred features or kernel: constants do not matter."""
-    if query.features is not None and query.features.shape[1] < len(query.rows):
-        return LevelBasis(query.features - query.features.mean(axis=0), None)
-    return LevelBasis(None, lifted_kernel(query.stored_kernel()))
-
-
-def level_system(
-    basis: LevelBasis, level: Index, left: Index, lam: float, weight: float, loss: Loss
-) -> LevelSystem:
-    """The system for any held-out rows without which the levels have `left` rows."""
-    n_pairs = (left.sum() ** 2 - (left**2).sum()) // 2
-    effective = lam / (weight * loss.weight(int(left.sum()), int(n_pairs)))
-    if basis.features is not None:
-        return FeatureLevels.of(basis.features, level, left, effective)
-    assert basis.kernel is not None
-    return DenseLevels.of(basis.kernel, level, left, effective)
+def _listed(
+    system: PairSystem | None, pairs: Index, query: Conditional
+) -> Iterator[PairDifferences]:
+    """Differences of listed pairs; 0 if nothing was learned, as the other queries predict."""
+    for start in range(0, len(pairs), LIST_PAIRS):
+        first, second = np.ascontiguousarray(pairs[start : start + LIST_PAIRS].T)
+        if system is None:
+            out = backend_of(query.target).zeros(len(first), query.target.shape[1])
+        else:
+            out = system.differences(first, second)
+        yield PairDifferences(first, second, out)
 
 
-def _one_is_faster(query: Conditional, levels: Levels, level: Index, pairs: Index | None) -> bool:
-    """Whether blocks of two levels take fewer operations than further systems of all rows."""
+def _grid(
+    system: PairSystem | None, first: Index, second: Index, query: Conditional
+) -> Iterator[PairDifferences]:
+    """Differences of every row of `first` and every row of `second`."""
+    i, j = np.repeat(first, len(second)), np.tile(second, len(first))
+    if system is None:
+        yield from _listed(None, np.column_stack((i, j)), query)
+    else:
+        entries, p, q = system.P.grid(first, second), *system.laplacian.level[[first[0], second[0]]]
+        Z = system.level_sums[p] - system.level_sums[q]
+        factors = (1.0 + Z)[i], (1.0 - Z)[j]
+        f, a, diagonal = system.f, system.a, system.diagonal
+        out = listed_differences(entries.reshape(-1), diagonal, f, a, i, j, factors)
+        yield PairDifferences(i, j, out)
+
+
+def _one_system(
+    query: Conditional, level: Index, loss: Loss, lam: float, pairs: Index | None
+) -> Iterator[PairDifferences]:
+    """One system for all pairs of levels, in which d_l = n - n_l for all rows n_l of a level.
+
+    Without one row of level p and one of level q, their degrees are larger by 1, and B^-1 is
+    smaller by E = (I - 11'/n) / (d_l (d_l + 1)) on the rows V of the two levels. So P becomes
+
+        P_VV <- (I - P_VV E)^-1 P_VV,
+
+    and a likewise. Two rows of the same level have d_l + 2 instead. If the weight of a pair depends
+    on the number of pairs, there is a system for each of these numbers.
+    """
+    levels, n = QueryGroups.of(level), len(level) - 2
+    sizes = levels.sizes
+    total = (len(level) ** 2 - int((sizes**2).sum())) // 2
+    system, of_system = None, 0.0
+    for block in _blocks(levels, pairs):
+        held = np.array([1, 1] if len(block.sizes) == 2 else [2])
+        lost = int((held * (len(level) - np.array(block.sizes))).sum()) - (len(held) == 2)
+        effective = lam / (query.weight * loss.weight(n, total - lost))
+        if effective != of_system:
+            laplacian = Laplacian(n, np.asarray(n - sizes, float), levels.codes, False)
+            system, of_system = PairSystem.of(query, laplacian, effective), effective
+        first, second = block.pairs()
+        if system is None:
+            yield from _listed(None, np.column_stack((first, second)), query)
+        else:
+            yield PairDifferences(first, second, _block_differences(system, block, held))
+
+
+def _block_differences(system: PairSystem, block: SetPairs, held: Index) -> Array:
+    """The update of `_one_system`, and (ii) of pair_systems.py for the pairs of each line."""
+    on, (b, s), n = backend_of(system.y), block.rows.shape, system.laplacian.n
+    P, a = system.of_lines(block.rows)
+    side = np.repeat(np.arange(len(block.sizes)), block.sizes)  # the level of each column
+    same = (side[:, None] == side).astype(float)
+    d = n - np.array(block.sizes, float)
+    E = (held / (d * (d + held)))[side] * (np.eye(s) - same / n)
+    both = on.solve(on.array(np.eye(s)) - P @ on.array(E), on.xp.concatenate((P, a), axis=2))
+    P, a = both[:, :, :s], both[:, :, s:]
+    # Sums over the level of each row, divided by its d n, which is now larger.
+    over_level = on.array(same / ((d + held)[side] * n)[:, None])
+    Z, f = over_level @ P, system.y[block.rows.ravel()] + (over_level @ a).reshape(b * s, -1)
+
+    def entries(M: Array, rows: Index, columns: Index) -> Array:
+        return on.contiguous(M.reshape(b * s, s)[rows, columns % s])
+
+    i, j, every = block.first, block.second, np.arange(b * s)
+    h_i = 1.0 + entries(Z, i, i) - entries(Z, j, i)
+    h_j = 1.0 + entries(Z, j, j) - entries(Z, i, j)
+    a, diagonal = on.contiguous(a.reshape(b * s, -1)), entries(P, every, every)
+    return listed_differences(entries(P, i, j), diagonal, f, a, i, j, (h_i, h_j))
+
+
+def _one_system_is_faster(query: Conditional, level: Index, pairs: Index | None) -> bool:
+    """Whether blocks of two levels take fewer operations than a system for each pair of levels.
+
+    The one system exists if every level leaves others at least one row, without two rows.
+    """
+    sizes = np.bincount(level)
+    if sizes.max() >= len(level) - 2:
+        return False
     if pairs is None:
-        size, times = np.unique(levels.sizes, return_counts=True)
+        size, times = np.unique(sizes, return_counts=True)
         both = (size[:, None] + size).ravel()
         count = (times[:, None] * times - np.diag(times)).ravel() / 2
     else:
         p, q = np.unique(np.sort(level[pairs], axis=1), axis=0).T
-        both = levels.sizes[p] + np.where(p == q, 0, levels.sizes[q])
+        both = sizes[p] + np.where(p == q, 0, sizes[q])
         count = np.ones(len(both))
     n = width = len(level)
     if query.features is not None:
-        width = min(n, query.features.shape[1] + len(levels.sizes))
+        width = min(n, query.features.shape[1] + len(sizes))
     blocks = (count * (1e4 + 5.0 * both.astype(np.float64) ** 3)).sum()
-    return bool(blocks < (count.sum() - 1.0) * (1e7 + 3.0 * n * width**2))
+    return bool(blocks < (count.sum() - 1.0) * (1e7 + 2.0 * n * width**2))
 
 
-def _by_levels(
-    level: Index, n_levels: int, pairs: Index | None
-) -> Iterator[tuple[tuple[int, int], Index, Index]]:
-    """((p, q), first, second): all rows of levels p < q, or the listed pairs between them."""
-    if pairs is None:
-        for p, q in combinations(range(n_levels), 2):
-            yield (p, q), np.flatnonzero(level == p), np.flatnonzero(level == q)
+def group_pairs(
+    query: Conditional,
+    labels: Array,
+    loss: Loss,
+    lams: Sequence[float],
+    pairs: Index,
+    groups: QueryGroups,
+) -> Iterator[tuple[int, PairDifferences]]:
+    """Predictions for listed pairs of rows of different groups, by fits without both groups.
+
+    With the index of the lam of each block of pairs. There is a factorization for each number of
+    rows that are left or, without tied pairs, for each set of numbers that the labels have left.
+    """
+    names, level = np.unique(labels, return_inverse=True)
+    counts = np.zeros((groups.n_groups, len(names)), np.intp)
+    np.add.at(counts, (groups.codes, level), 1)
+    both, of_pair = _sets_of_pairs(groups, pairs)
+    left = np.asarray(counts.sum(axis=0) - counts[both].sum(axis=1))
+    _check_groups(left, both, groups)
+    all_count = loss.ties == "include" or len(names) == len(labels)
+    kinds, of_kind = np.unique(
+        left.sum(axis=1)[:, None] if all_count else left, axis=0, return_inverse=True
+    )
+    for k, kind in enumerate(kinds):
+        blocks = list(_blocks(groups, pairs[of_kind.ravel()[of_pair] == k]))
+        for a, lam in enumerate(lams):
+            if all_count:
+                system = ranking_system(query, loss, lam, int(kind[0]))
+            else:
+                system = _level_system(query, level, kind, loss, lam)
+            for block in blocks:
+                first, second = block.pairs()
+                if system is None:
+                    f = backend_of(query.target).zeros(block.rows.size, query.target.shape[1])
+                else:
+                    f = system.without(block.rows).reshape(block.rows.size, -1)
+                yield a, PairDifferences(first, second, f[block.first] - f[block.second])
+
+
+def _check_groups(left: Index, both: Index, groups: QueryGroups) -> None:
+    """Without two groups, rows with different labels must be left."""
+    nothing = np.flatnonzero((left > 0).sum(axis=1) < 2)
+    if len(nothing):
+        one, two = groups.names[both[nothing[0]]]
+        raise DataError(
+            f"Without the groups {one} and {two}, no rows with different labels are left to learn "
+            "from. Every label needs rows in at least three groups or, if the rows of each group "
+            "have the same label, in two."
+        )
+
+
+class SetPairs(NamedTuple):
+    """Lines with the rows of two sets of the same sizes, or of one, and pairs of rows in them.
+
+    `first` and `second` are positions in ``rows.ravel()``.
+    """
+
+    rows: Index
+    sizes: tuple[int, ...]
+    first: Index
+    second: Index
+
+    def pairs(self) -> tuple[Index, Index]:
+        """The rows of the pairs."""
+        flat = self.rows.ravel()
+        return flat[self.first], flat[self.second]
+
+
+def _blocks(sets: QueryGroups, pairs: Index | None) -> Iterator[SetPairs]:
+    """Listed pairs, or all pairs of different sets, in blocks of sets of the same sizes."""
+    if pairs is not None:
+        yield from _blocks_of(sets, *_sets_of_pairs(sets, pairs), pairs)
         return
-    ordered = np.sort(level[pairs], axis=1)
-    for p, q in np.unique(ordered, axis=0):
-        chosen = pairs[(ordered == (p, q)).all(axis=1)]
-        yield (p, q), np.ascontiguousarray(chosen[:, 0]), np.ascontiguousarray(chosen[:, 1])
+    step = max(1, LIST_PAIRS // sets.n_groups)
+    for start in range(0, sets.n_groups, step):
+        later = np.arange(sets.n_groups) > np.arange(start, sets.n_groups)[:step, None]
+        p, q = np.nonzero(later)
+        yield from _blocks_of(sets, np.column_stack((p + start, q)), None, None)
 
 
-def _level_differences(
-    system: LevelSystem, y: Array, first: Index, second: Index, *, grid: bool
-) -> Iterator[PairDifferences]:
-    """Differences for listed pairs, or for every row of `first` with every row of `second`."""
-    a, f = system.weights(y), system.predictions(y)
-    P, H = system.P_diagonal, system.H_diagonal
-    step = max(1, LIST_PAIRS // len(second)) if grid else LIST_PAIRS
-    for start in range(0, len(first), step):
-        part = slice(start, start + step)
-        if grid:
-            entries = system.product(first[part], second)
-            i, j = np.repeat(first[part], len(second)), np.tile(second, len(first[part]))
+def _sets_of_pairs(sets: QueryGroups, pairs: Index) -> tuple[Index, Index]:
+    """The two sets of listed pairs, without repetitions, and which of them each pair has."""
+    both, of_pair = np.unique(np.sort(sets.codes[pairs], axis=1), axis=0, return_inverse=True)
+    return both, of_pair.ravel()
+
+
+def _blocks_of(
+    sets: QueryGroups, both: Index, of_pair: Index | None, pairs: Index | None
+) -> Iterator[SetPairs]:
+    position = np.empty(sets.n_rows, np.intp)
+    position[sets.order] = np.arange(sets.n_rows) - np.repeat(sets.indptr[:-1], sets.sizes)
+    sizes = sets.sizes[both]
+    sizes[both[:, 0] == both[:, 1], 1] = 0
+    kinds, of_kind = np.unique(sizes, axis=0, return_inverse=True)
+    if of_pair is not None:
+        by_pair = np.argsort(of_pair, kind="stable")
+        ends = np.searchsorted(of_pair[by_pair], np.arange(len(both) + 1))
+    for k in np.argsort(kinds.sum(axis=1), kind="stable"):
+        n_p, n_q = kinds[k].tolist()
+        s, members = n_p + n_q, np.flatnonzero(of_kind.ravel() == k)
+        step = max(1, BLOCK_ENTRIES // s**2)
+        for start in range(0, len(members), step):
+            part = both[members[start : start + step]]
+            starts = sets.indptr[part]
+            rows = sets.order[starts[:, :1] + np.arange(n_p)]
+            rows = np.hstack((rows, sets.order[starts[:, 1:] + np.arange(n_q)]))
+            if pairs is None:
+                line = np.arange(len(part))[:, None] * s
+                i, j = np.repeat(np.arange(n_p), n_q), n_p + np.tile(np.arange(n_q), n_p)
+                first, second = (line + i).ravel(), (line + j).ravel()
+            else:
+                chosen = members[start : start + step]
+                listed = np.concatenate([by_pair[ends[m] : ends[m + 1]] for m in chosen])
+                line = np.repeat(np.arange(len(part)), ends[chosen + 1] - ends[chosen])
+                second_set = sets.codes[pairs[listed]] != part[line, :1]
+                columns = position[pairs[listed]] + np.where(second_set, n_p, 0)
+                first, second = (line[:, None] * s + columns).T
+            yield SetPairs(rows, (n_p, n_q) if n_q else (n_p,), first, second)
+
+
+def pair_differences(
+    problem: HoldOutProblem, task: int, pairs: Pairs
+) -> Iterator[tuple[int, PairDifferences]]:
+    """(index of the alpha, differences of held-out pairs), block by block."""
+    check_pairs(problem, task, pairs)
+    with explained_rounding():
+        if problem.loss.has_intercept or problem.groups.n_groups == 1:
+            blocks = _one_ranking(problem, task, pairs)
         else:
-            i, j = first[part], second[part]
-            entries = system.listed(i, j)
-        yield PairDifferences(i, j, level_differences(*entries, P, H, a, f, i, j))
+            blocks = chain(
+                _queries_with_pairs(problem, task, pairs),
+                _queries_without_pairs(problem, task, pairs),
+            )
+        for a, block in blocks:
+            if not backend_of(block.difference).is_finite(block.difference):
+                raise lost_in_rounding()
+            yield a, block
 
 
-def _nothing_learned(first: Index, second: Index, y: Array) -> PairDifferences:
-    """If no pair of the query is left, the prediction of the other queries does not change."""
-    return PairDifferences(first, second, backend_of(y).zeros(len(first), y.shape[1]))
+def check_pairs(problem: HoldOutProblem, task: int, pairs: Pairs) -> None:
+    """What remains without a pair must determine a ranking."""
+    if pairs.groups is None:
+        _check_rest(problem, task, pairs)
+    if problem.alphas.min() == 0:
+        _check_without_alpha(problem)
 
 
-def _chunks(pairs: Index) -> Iterator[tuple[Index, Index]]:
-    for start in range(0, len(pairs), LIST_PAIRS):
-        first, second = pairs[start : start + LIST_PAIRS].T
-        yield np.ascontiguousarray(first), np.ascontiguousarray(second)
+def _check_without_alpha(problem: HoldOutProblem) -> None:
+    """With alpha = 0, the remaining rows must determine the weights of all components."""
+    if not problem.loss.has_intercept and problem.groups.n_groups > 1:
+        raise ParameterError(
+            "With queries, pairs cannot be held out exactly at alpha = 0: use a small alpha above "
+            "0, or leave_query_out."
+        )
+    if problem.loss.ties == "exclude":
+        raise ParameterError(
+            'With ties="exclude", pairs cannot be held out exactly at alpha = 0: use a small alpha '
+            'above 0, or ties="include".'
+        )
+    n_components, most = problem.coordinates.features.shape[1], len(problem.y) - 3
+    if n_components > most:
+        raise ParameterError(
+            f"At alpha = 0, the {most + 1} rows that remain without a pair determine the weights "
+            f"of at most {most} components: got {n_components}. Use fewer components, or an alpha "
+            "above 0."
+        )
+
+
+def _queries_with_pairs(
+    problem: HoldOutProblem, task: int, pairs: Pairs
+) -> Iterator[tuple[int, PairDifferences]]:
+    """Pairs of queries with pairs that count, each query conditional on the others."""
+    graph, y, loss = problem.graph(task), problem.targets(task), problem.loss
+    space, lams = problem.coordinates, problem.lams
+    if space.kernel is not None:
+        queries = dual_conditionals(backend_of(y).copy(space.kernel), graph, y, lams)
+    else:
+        queries = primal_conditionals(space.features, graph, y, lams)
+    for a, query in queries:
+        listed = pairs.of_query(query.rows, problem.groups.codes, loss)
+        if listed is None or len(listed):
+            labels = to_host(y[query.rows, 0])
+            for block in query_pairs(query, labels, loss, lams[a], listed):
+                yield a, block
+
+
+def _queries_without_pairs(
+    problem: HoldOutProblem, task: int, pairs: Pairs
+) -> Iterator[tuple[int, PairDifferences]]:
+    """Pairs of queries without pairs that count: holding them out does not change the fit."""
+    graph, y, loss = problem.graph(task), problem.targets(task), problem.loss
+    without_pairs = graph.pairs_of_query[graph.query_of_row] == 0
+    chosen = []
+    for rows in problem.groups:
+        if without_pairs[rows[0]] and len(rows) > 1:
+            listed = pairs.of_query(rows, problem.groups.codes, loss)
+            if listed is not None and len(listed):
+                chosen.append(rows[listed])
+    if not chosen:
+        return
+    first, second = np.concatenate(chosen).T
+    space, lams = problem.coordinates, problem.lams
+    if space.kernel is not None:
+        K = backend_of(y).copy(space.kernel)
+        scores = [space.kernel @ a for a in dual(K, graph, y, lams)]
+    else:
+        scores = [space.features @ w for w in primal(space.features, graph, y, lams)]
+    for a, f in enumerate(scores):
+        yield a, PairDifferences(first, second, f[first] - f[second])
+
+
+def _one_ranking(
+    problem: HoldOutProblem, task: int, pairs: Pairs
+) -> Iterator[tuple[int, PairDifferences]]:
+    """Pairs within queries, held out of one ranking of all rows."""
+    groups, loss = problem.groups, problem.loss
+    query = one_ranking(problem, task)
+    labels = to_host(query.target[:, 0])
+    if pairs.groups is not None:
+        assert pairs.listed is not None
+        chosen = pairs.listed
+        if query.target.shape[1] == 1 and not pairs.keep_ties:  # the others are of other outputs
+            chosen = chosen[labels[chosen[:, 0]] != labels[chosen[:, 1]]]
+        if len(chosen):
+            yield from group_pairs(query, labels, loss, problem.lams, chosen, pairs.groups)
+        return
+    if groups.n_groups == 1:
+        listed = pairs.of_query(query.rows, groups.codes, loss)
+    elif pairs.listed is not None:
+        listed = pairs.listed
+    else:
+        within = [r[np.column_stack(np.triu_indices(len(r), 1))] for r in groups if len(r) > 1]
+        if not within:
+            raise DataError("No query has two rows: there is no pair to hold out.")
+        listed = np.concatenate(within)
+    for a, alpha in enumerate(problem.alphas):
+        for block in query_pairs(query, labels, loss, float(alpha), listed):
+            yield a, block
+
+
+def one_ranking(problem: HoldOutProblem, task: int) -> Conditional:
+    """All rows as one query, which depends on no other."""
+    y, space = problem.targets(task), problem.coordinates
+    on = backend_of(y)
+    features = None if space.features is None else on.rows(space.features, slice(None))
+    rows = np.arange(len(y))
+    return Conditional(rows, on.zeros(*y.shape), y, kernel=space.kernel, features=features)
+
+
+def _check_rest(problem: HoldOutProblem, task: int, pairs: Pairs) -> None:
+    """After a pair is held out, at least one pair must remain in its query or in another."""
+    graph, loss, m = problem.graph(task), problem.loss, len(problem.y)
+    if problem.loss.has_intercept:
+        if m < 4:
+            raise DataError(f"Holding out pairs needs at least 4 rows: got {m}.")
+        return
+    if np.count_nonzero(graph.pairs_of_query) > 1:
+        return
+    q = int(np.argmax(graph.pairs_of_query))
+    sizes = graph.level_sizes[graph.query_ptr[q] : graph.query_ptr[q + 1]]
+    if loss.ties == "include":
+        nothing = sizes.sum() - 2 < 2
+    else:
+        # In the worst case the two rows come from the smallest levels, or from the same level if
+        # such pairs are held out.
+        same = pairs.keep_ties
+        if pairs.listed is not None:
+            labels = to_host(problem.targets(task)[:, 0])
+            same = bool((labels[pairs.listed[:, 0]] == labels[pairs.listed[:, 1]]).any())
+        first, second = np.sort(sizes)[:2] if len(sizes) > 1 else (0, 0)
+        rest = len(sizes) - 2
+        nothing = rest == 0 and min(first, second) < 2
+        nothing |= rest == 1 and max(first, second) < 2
+        nothing |= same and len(sizes) == 2 and min(first, second) < 3
+    if nothing:
+        name = problem.groups.names[q]
+        where = f" of query {name}" if problem.groups.n_groups > 1 else ""
+        raise DataError(
+            f"Holding out a pair{where} leaves no pair to learn from. Add rows of every label, or "
+            "more queries."
+        )
+
+
+def pair_errors(
+    loss: Array, compared: Array, groups: QueryGroups, units: QueryGroups | None = None
+) -> tuple[Array, Array]:
+    """Error and standard error from `PairHoldOut.losses`, shape (n_alphas, n_outputs).
+
+    Rows of the same unit, such as a patient, count as one in the standard error of one ranking.
+    """
+    without_pairs = np.flatnonzero(compared.sum(axis=0) == 0)
+    if len(without_pairs):
+        of_output = "" if compared.shape[1] == 1 else f" in output {without_pairs[0]}"
+        raise DataError(
+            f"No pair with different labels was held out{of_output}. Check the labels, qid and "
+            "pairs."
+        )
+    if groups.n_groups == 1:
+        total = compared.sum(axis=0)
+        error = loss.sum(axis=1) / total
+        excess = loss - error[:, None] * compared
+        if units is not None:
+            excess = np.add.reduceat(excess[:, units.order], units.indptr[:-1], axis=1)
+        # Each pair counts for both of its rows, so total is twice the number of pairs.
+        return error, 2.0 * np.sqrt((excess**2).sum(axis=1)) / total
+    starts = groups.indptr[:-1]
+    by_query = np.add.reduceat(loss[:, groups.order], starts, axis=1)
+    n_pairs = np.add.reduceat(compared[groups.order], starts, axis=0)
+    error, spread = np.empty((2, len(loss), loss.shape[2]))
+    for o in range(loss.shape[2]):
+        defined = n_pairs[:, o] > 0
+        values = by_query[:, defined, o] / n_pairs[defined, o]
+        n = values.shape[1]
+        error[:, o] = values.mean(axis=1)
+        spread[:, o] = values.std(axis=1, ddof=1) / np.sqrt(n) if n > 1 else np.nan
+    return error, spread
+
+
+def shares_system(problem: HoldOutProblem) -> bool:
+    """Whether P does not depend on the labels: one ranking, in which all pairs count.
+
+    Without tied pairs, this is so if there are none.
+    """
+    labels = problem.labels[:, 0]
+    all_count = problem.loss.ties == "include" or len(np.unique(labels)) == len(labels)
+    return problem.groups.n_groups == 1 and all_count
+
+
+Right = Callable[[int], float]
+
+
+def training_effects(
+    problem: HoldOutProblem,
+    right: Array,
+    compared: Array,
+    units: Index,
+    chosen: Index,
+    pairs_of: Callable[[HoldOutProblem, Index], Pairs],
+) -> Array:
+    """For each chosen unit, how many pairs of other rows are in the right order through its rows.
+
+    `right` has the outcomes of pairs that were held out of all rows. Without the rows of a unit,
+    the same pairs are held out of fewer rows, exactly, and fewer of them may be in the right order.
+
+    If units are rows and all pairs of one ranking count, the system of all rows serves for
+    every row, in O(m^2) time each. Otherwise, there is a new system for each unit, on the
+    coordinates of all rows; `pairs_of(problem, rows)` returns the pairs of the remaining rows to
+    hold out of it.
+    """
+    if len(np.unique(units)) == len(units) and shares_system(problem):
+        right_without_unit = _by_one_system(problem, compared)
+    else:
+        right_without_unit = _by_new_systems(problem, compared, units, pairs_of)
+
+    def effect(unit: int) -> float:
+        rest = (units != unit).astype(np.float64)
+        return float(rest @ right @ rest) / 2 - right_without_unit(unit)
+
+    return np.array(map_in_threads(effect, chosen.tolist(), threads_for(len(chosen) * right.size)))
+
+
+def pair_credit(gap: Array, difference: Array) -> Array:
+    """1 for the right order, 1/2 for tied predictions, 0 otherwise and for equal labels."""
+    return np.asarray(np.where(gap == 0.0, 0.0, (1.0 + np.sign(difference * gap)) / 2))
+
+
+def _by_one_system(problem: HoldOutProblem, compared: Array) -> Right:
+    (lam,), n, labels = problem.lams, len(problem.y), problem.labels
+    with explained_rounding():
+        system = ranking_system(one_ranking(problem, 0), problem.loss, lam, n - 3)
+    if system is None:  # all predictions are tied
+        return lambda row: 0.5 * float(np.delete(np.delete(compared, row, 0), row, 1).sum()) / 2
+    P, y, a = (np.ascontiguousarray(to_host(M)) for M in (system.P.dense(), system.y, system.a))
+    if not np.isfinite(a).all():
+        raise lost_in_rounding()
+    return lambda row: right_without(P, row, y, a, labels[:, 0], compared)
+
+
+def _by_new_systems(
+    problem: HoldOutProblem,
+    compared: Array,
+    units: Index,
+    pairs_of: Callable[[HoldOutProblem, Index], Pairs],
+) -> Right:
+    on, given = backend_of(problem.y), problem.coordinates
+
+    def right_without_unit(unit: int) -> float:
+        rows = np.flatnonzero(units != unit)
+        if given.kernel is not None:
+            part = Coordinates(kernel=on.contiguous(given.kernel[rows][:, rows]))
+        else:
+            part = Coordinates(features=on.rows(given.features, rows))
+        y, labels = problem.y[rows], problem.labels[rows, 0]
+        rest = replace(problem.problem, tasks=problem.loss.tasks(y[:, 0], None), qid=None)
+        inner = HoldOutProblem(on_coordinates(rest, part), problem.alphas, y, problem.n_outputs)
+        total = 0.0
+        for _, block in pair_differences(inner, 0, pairs_of(inner, rows)):
+            first, second, difference = map(to_host, block)
+            credit = pair_credit(labels[first] - labels[second], difference[:, 0])
+            total += float((credit * compared[rows[first], rows[second]]).sum())
+        return total
+
+    return right_without_unit
+
+
+def component_pair_losses(
+    F: Array, eigenvalues: Array, y: Array, mu: float
+) -> Iterator[tuple[Array, Array]]:
+    """(loss, compared) of every row over its held-out pairs in one ranking, for every p.
+
+    Components are centred and uncorrelated, so p components have
+    P = I - 11'/m - sum_{l <= p} F_l F_l' / (s_l + mu), with one more term for each p (see
+    pair_systems.py). O(m^2) time for each p, 16 MiB of memory.
+    """
+    (m, p), on = F.shape, backend_of(F)
+    U = on.contiguous((F / on.xp.sqrt(eigenvalues + mu)).T).T  # column-major
+    y_centred = y - y.mean(axis=0)
+    diagonal, a, products = on.zeros(m) + (1.0 - 1.0 / m), y_centred, U.T @ y_centred
+    loss, compared = on.zeros(p, *y.shape), on.zeros(p, *y.shape)
+    step = max(1, on.block_bytes(BLOCK_BYTES) // (8 * m))
+    diagonals, weights = on.empty(p, m), on.empty(p, *y.shape)
+    for k in range(p):
+        diagonal = diagonal - U[:, k] ** 2
+        a = a - on.xp.outer(U[:, k], products[k])
+        diagonals[k], weights[k] = diagonal, a
+    for start in range(0, m, step):
+        stop = min(start + step, m)
+        P = on.zeros(stop - start, m - start) - 1.0 / m
+        for k in range(p):
+            P -= on.xp.outer(U[start:stop, k], U[start:, k])
+            pairs = block_differences(P, start, diagonals[k], y_centred, weights[k])
+            add_losses(*pairs, y, loss[k], compared[k])
+    yield from zip(loss, compared, strict=True)

@@ -1,29 +1,37 @@
-"""Exact hold-outs of folds of whole queries, from one factorization for each lam."""
+"""Leave-query-out: exact hold-outs of folds of whole queries, and queries given all others.
+
+With a root R of the Laplacian, L = R'R, RankRLS minimizes |t - R f|^2 + lam |f|^2 for t = R y. R
+does not mix queries, so that holding out queries U means leaving out their rows of t (Theorem 1 of
+the leave-pair-out paper: held-out rows only leave the loss).
+
+The dual has M = R K R' and N = (M + lam I)^-1. With z = N t and v = N_UU^-1 z_U, the fit without U
+satisfies R (y - f) = v on U: by the block inverse (Lemma 1 of the paper, with V the other rows),
+z_U = N_UU (t_U - M_UV (M_VV + lam I)^-1 t_V), and what is subtracted from t_U is R f on U.
+
+The primal has Z = R F, A = Z'Z and b = Z't, and solves (A - A_U + lam I) w = b - b_U.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from rankwise.backends.arrays import EPS, Array, Index, is_sparse
 from rankwise.backends.dispatch import backend_of
-from rankwise.backends.threads import THREADS, map_in_threads
+from rankwise.backends.threads import THREADS, map_in_threads, threads_for
 from rankwise.errors import warn
-from rankwise.graph.pair_graph import row_scale
-from rankwise.graph.query_graph import QueryGraph
+from rankwise.graph.query_graph import QueryGraph, row_scale
 from rankwise.holdout import pair_loops
-from rankwise.holdout.pair_differences import moments_of_folds
-from rankwise.holdout.resolvent import lifted_root_kernel, resolvents
+from rankwise.holdout.rounding import CLOSE, check_digits, check_fold, not_definite
 from rankwise.scaling import ColumnStandard, ColumnStatistics
-from rankwise.solvers.ridge_path import GRAM_MARGIN, Spectrum, rounding_floor
 
 LEAST_DEVIATION = 1e-13  # without a fold, relative to all rows: below it, few digits are left
 SOLVE_BYTES = 64 * 2**20  # of small systems in memory at a time
-LOST = 10.0  # times the rounding floor of moments: eigenvalues that may be rounding errors
-RESOLVED = 1e3  # times the rounding errors of a hat matrix: what I - H must exceed
+FOLDS_PER_CALL = 32  # whose moments one thread sums at a time
+PADDED_BYTES = 64 * 2**20  # of folds padded to the same length
 
 
 def dual_folds(
@@ -36,11 +44,8 @@ def dual_folds(
 ) -> Array:
     """Predictions for every fold by a fit without it; K is overwritten.
 
-    With the root R of the Laplacian, M = R K R and N = (M + lam I)^-1, training minimizes
-    |t - R f|^2 + lam |f|^2 for t = R y. R does not mix queries, so holding out queries means
-    leaving out rows of t. With z = N t and v = N_UU^-1 z_U, the fit without fold U satisfies
-    R (y - f) = v on U. This gives f up to its mean in each query, which is 1'K R (z - N_U v) / n.
-    If rows have weights, M = R K R', and means are weighted. See `Coordinates` for `shift`.
+    R (y - f) = v gives f up to its mean in each query, which is 1'K R (z - N_U v) / n. If rows have
+    weights, means are weighted. See `Coordinates` for `shift`.
 
     Cost: N for each lam, or one eigendecomposition for all, and the sum of |U|^3 for each lam.
 
@@ -66,6 +71,115 @@ def dual_folds(
             means[inside] -= N.cross(fold, inside).T @ v[fold]
         f[:] = graph.root_inverse(t - v) + means[group]
     return out
+
+
+class Resolvent(Protocol):
+    """N = (M + lam I)^-1."""
+
+    @property
+    def lam(self) -> float: ...
+
+    def apply(self, t: Array) -> Array:
+        """N t."""
+
+    def block(self, rows: Index) -> Array:
+        """N[rows][:, rows]."""
+
+    def cross(self, rows: Index, columns: Index) -> Array:
+        """``N[rows] @ C[:, columns]`` for the C given to `resolvents`."""
+
+
+@dataclass(frozen=True)
+class InverseResolvent:
+    """N as a matrix."""
+
+    lam: float
+    N: Array
+    C: Array
+
+    def apply(self, t: Array) -> Array:
+        return backend_of(t).matmul(self.N, t)
+
+    def block(self, rows: Index) -> Array:
+        return self.N[rows[:, None], rows]
+
+    def cross(self, rows: Index, columns: Index) -> Array:
+        return self.N[rows] @ self.C[:, columns]
+
+
+@dataclass(frozen=True)
+class SpectralResolvent:
+    """N = V diag(1 / (s + lam)) V'."""
+
+    lam: float
+    V: Array
+    s: Array
+    rotated_C: Array
+
+    def apply(self, t: Array) -> Array:
+        on = backend_of(t)
+        return on.matmul(self.V, on.matmul(self.V.T, t) / (self.s + self.lam)[:, None])
+
+    def block(self, rows: Index) -> Array:
+        part = self.V[rows]
+        return (part / (self.s + self.lam)) @ part.T
+
+    def cross(self, rows: Index, columns: Index) -> Array:
+        return (self.V[rows] / (self.s + self.lam)) @ self.rotated_C[:, columns]
+
+
+def lifted_root_kernel(K: Array, graph: QueryGraph) -> Array:
+    """M = R K R, with the eigenvalues on the null space of R raised; K is overwritten.
+
+    R maps the constant vector of each query to zero, and there N would be 1 / lam, which may be
+    large and make the rest inaccurate. Targets and products are orthogonal to the null space, so
+    raising its eigenvalues to the size of the others does not change the results. If rows have
+    weights, M = R K R', and the square roots of the weights take the place of the constant vector.
+    """
+    M = graph.root_kernel(K)
+    scale = float(M.diagonal().max())
+    ends = graph.level_ptr[graph.query_ptr]
+    # Different shifts: LAPACK is up to eight times slower on many equal eigenvalues.
+    shifts = scale * np.linspace(1.0, 2.0, len(graph.pairs_of_query))
+    for q, n_pairs in enumerate(graph.pairs_of_query):
+        rows = graph.rows[ends[q] : ends[q + 1]]
+        if n_pairs and graph.row_weights is not None:
+            unit = np.sqrt(graph.row_weights[rows] / graph.query_totals[q])
+            M[rows[:, None], rows] += backend_of(M).array(shifts[q] * np.outer(unit, unit))
+        elif n_pairs:
+            M[rows[:, None], rows] += float(shifts[q]) / len(rows)
+        else:
+            M[rows, rows] += float(shifts[q])
+    return M
+
+
+def resolvents(M: Array, lams: Sequence[float], C: Array) -> Iterator[Resolvent]:
+    """N for each lam in turn, ready for products with C.
+
+    M is not overwritten; memory for one or two further matrices of its size.
+    """
+    on = backend_of(M)
+    if len(lams) > on.inverse_cost:
+        yield from _spectral(M, lams, C)
+        return
+    for lam in lams:
+        N = on.inverse_definite(on.copy(M), lam)
+        if N is None:
+            raise not_definite(on.copy(M), lam)
+        check_digits(float(M.diagonal().sum()), 1.0 / float(N.diagonal().max()))
+        yield InverseResolvent(lam, N, C)
+
+
+def _spectral(M: Array, lams: Sequence[float], C: Array) -> Iterator[Resolvent]:
+    on, least = backend_of(M), min(lams)
+    s, V = on.eigh(on.copy(M))
+    V, lowest, trace = on.contiguous(V), float(s[0]), float(abs(s).sum())
+    rotated = on.matmul(V.T, on.contiguous(C))
+    if lowest + least <= EPS * trace:
+        raise not_definite(on.copy(M), least)
+    check_digits(trace, lowest + least)
+    for lam in lams:
+        yield SpectralResolvent(lam, V, s, rotated)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +215,7 @@ class Rescaling:
             warn(
                 f"Without one of the folds, a feature varies {1 / smallest:.0e} times less: its "
                 "values were rounded when all rows were standardized, and this hold-out has few "
-                "right digits. Look for an outlier in the features."
+                "correct digits. Look for an outlier in the features."
             )
         found[found == 0.0] = 1.0  # such features have no weight
         return cls(found, scaling.mean / scaling.deviation)
@@ -117,17 +231,8 @@ def primal_folds(
 ) -> Array:
     """Like `dual_folds`, from features.
 
-    If some fold has at least as many rows as there are features, each fold solves
-    (A - A_U + lam I) w = b - b_U. A - A_U is summed over the other folds, because a difference
-    would suffer from cancellation if one fold dominates. Otherwise, with the hat matrix
-    H = Z (A + lam I)^-1 Z' of Z = R F, e = (I - H_UU)^-1 (t - Z w)_U, and the weights are
-    w - (A + lam I)^-1 Z_U'e.
-
-    If lam is below the rounding errors of A, fits are restricted to the numerical range of A, as in
-    `solve_ridge_path`. I - H_UU is then singular for a fold with directions that no other fold has,
-    and such folds are solved from the sums over the others as well.
-
-    With a `rescaling`, each fold solves its own system.
+    Folds with fewer rows than there are features are solved by `predict_without`. Otherwise, or
+    with a `rescaling`, each fold solves (A - A_U + lam I) w = b - b_U; see `solve_without`.
 
     Cost: O(m n^2), and |U|^3 or n^3 for each fold and lam; a dense copy of F in memory.
     """
@@ -135,63 +240,35 @@ def primal_folds(
     Z = on.contiguous(graph.root(F.toarray() if is_sparse(F) else F))
     t = graph.root_target(y)
     out = on.empty(len(lams), *y.shape)
-    longest = max(len(fold) for fold in folds)
-    if rescaling is None and longest < F.shape[1]:
-        _short_folds(F, Z, t, folds, lams, out)
-    else:
-        _long_folds(F, Z, t, folds, lams, out, rescaling=rescaling)
+    if rescaling is None and max(len(fold) for fold in folds) < F.shape[1]:
+        A = on.mirror_upper(on.add_gram(on.zeros(Z.shape[1], Z.shape[1]), Z))
+        predict_without(F, Z, t, folds, lams, MomentSpectrum.of(A, on.matmul(Z.T, t)), out)
+        return out
+    offset = 0.0 if rescaling is None else on.array(rescaling.offset)
+
+    def keep(fold: Index, w: Array) -> None:
+        out[:, fold] = (on.rows(F, fold) + offset) @ w
+
+    scales = None if rescaling is None else rescaling.deviations
+    solve_without(Z, t, folds, np.broadcast_to(lams, (len(folds), len(lams))), keep, scales=scales)
     return out
 
 
 @dataclass(frozen=True)
 class MomentSpectrum:
-    """Moments A = V diag(s) V' and V'b of all rows, shared by all hold-outs.
-
-    Eigenvalues up to `floor` are rounding errors.
-    """
+    """Moments A = V diag(s) V' and V'b of all rows, shared by all hold-outs."""
 
     s: Array
     V: Array
     rotated: Array
-    floor: float
 
     @classmethod
     def of(cls, A: Array, b: Array) -> MomentSpectrum:
         """From moments A and b; A is overwritten."""
         on = backend_of(A)
-        floor = LOST * rounding_floor(A)
         s, V = on.eigh(A)
         V = on.contiguous(V)
-        return cls(s.clip(min=0.0), V, on.matmul(V.T, b), floor)
-
-    def divisors(self, lam: float) -> Array:
-        """s + lam; infinite outside of the numerical range of A if lam is lost in rounding."""
-        on = backend_of(self.s)
-        kept = (self.s > self.floor) | (lam > self.floor)
-        return on.array(on.xp.where(kept, self.s + lam, np.inf))
-
-    def least_resolved(self, lam: float) -> float:
-        """The smallest eigenvalue of I - H_UU that is not a rounding error; 0 for a usual lam."""
-        if lam > GRAM_MARGIN / LOST * self.floor:
-            return 0.0
-        kept = self.s[self.s > self.floor]
-        return RESOLVED * self.floor / (float(kept.min()) + lam) if len(kept) else 0.0
-
-
-def is_resolved(rest: Array, least: float) -> bool:
-    """Whether all eigenvalues of I - H_UU exceed the least one, if that is not 0."""
-    return not least or float(backend_of(rest).eigh(backend_of(rest).copy(rest))[0][0]) > least
-
-
-def _short_folds(
-    F: Any, Z: Array, t: Array, folds: Sequence[Index], lams: Sequence[float], out: Array
-) -> None:
-    on = backend_of(Z)
-    A = on.mirror_upper(on.add_gram(on.zeros(Z.shape[1], Z.shape[1]), Z))
-    spectrum = MomentSpectrum.of(A, on.matmul(Z.T, t))
-    lost = predict_without(F, Z, t, folds, lams, spectrum, out)
-    if lost:
-        _long_folds(F, Z, t, folds, lams, out, chosen=lost)
+        return cls(s.clip(min=0.0), V, on.matmul(V.T, b))
 
 
 def predict_without(
@@ -202,162 +279,97 @@ def predict_without(
     lams: Sequence[float],
     spectrum: MomentSpectrum,
     out: Array,
-) -> list[int]:
+) -> None:
     """Predictions for folds of these rows, from moments that may include other rows as well.
 
-    Returns the positions of folds whose predictions are lost in rounding errors for some lam.
+    With w = (A + lam I)^-1 b and the hat matrix H = Z (A + lam I)^-1 Z', the residuals of a fold
+    are e = (I - H_UU)^-1 (t - Z w)_U, and the weights without it are w - (A + lam I)^-1 Z_U'e.
     """
-    on, V, rotated = backend_of(Z), spectrum.V, spectrum.rotated
-    divisors = [spectrum.divisors(lam) for lam in lams]
-    least = [spectrum.least_resolved(lam) for lam in lams]
-    Y, lost = on.matmul(Z, V), []
-    for k, fold in enumerate(folds):
-        Y_U = Y[fold]
-        F_U = on.matmul(on.rows(F, fold), V)
-        for f, divisor, smallest in zip(out, divisors, least, strict=True):
-            shrunk = Y_U / divisor
-            w = rotated / divisor[:, None]
-            rest = on.array(np.eye(len(fold))) - shrunk @ Y_U.T
-            if not is_resolved(rest, smallest):
-                f[fold] = 0.0
-                lost.append(k)
-                continue
+    on, V, norm = backend_of(Z), spectrum.V, float(spectrum.s.sum())
+    check_digits(norm, float(spectrum.s.min()) + min(lams))
+    Y = on.matmul(Z, V)
+    for fold in folds:
+        Y_U, F_U = Y[fold], on.matmul(on.rows(F, fold), V)
+        for f, lam in zip(out, lams, strict=True):
+            divisors = spectrum.s + lam
+            w = spectrum.rotated / divisors[:, None]
+            rest = on.array(np.eye(len(fold))) - (Y_U / divisors) @ Y_U.T
+            if lam < CLOSE * norm:  # H_UU may have an eigenvalue of 1
+                error = norm * float((spectrum.s / divisors**2).max())  # of H, relative to EPS
+                check_fold(error, float(on.eigh(on.copy(rest))[0][0]))
             e = on.solve(rest, t[fold] - Y_U @ w)
-            f[fold] = F_U @ (w - shrunk.T @ e)
-    return sorted(set(lost))
-
-
-def _long_folds(
-    F: Any,
-    Z: Array,
-    t: Array,
-    folds: Sequence[Index],
-    lams: Sequence[float],
-    out: Array,
-    *,
-    chosen: Sequence[int] | None = None,
-    rescaling: Rescaling | None = None,
-) -> None:
-    strengths = np.broadcast_to(lams, (len(folds), len(lams)))
-    on, scales = backend_of(F), None if rescaling is None else rescaling.deviations
-    offset = 0.0 if rescaling is None else on.array(rescaling.offset)
-
-    def keep(fold: Index, weights: Array) -> None:
-        out[:, fold] = (on.rows(F, fold) + offset) @ weights
-
-    solve_without(Z, t, folds, strengths, keep, chosen=chosen, scales=scales)
+            f[fold] = F_U @ (w - (Y_U / divisors).T @ e)
 
 
 def solve_without(
     Z: Array,
     t: Array,
     folds: Sequence[Index],
-    strengths: Array,
+    lams: Array,
     keep: Callable[[Index, Array], None],
     *,
     intercept: bool = False,
-    chosen: Sequence[int] | None = None,
     scales: Array | None = None,
 ) -> None:
-    """Weights (A + strength I)^-1 b from the moments of all folds but one, for each fold.
+    """w = (A - A_U + lam I)^-1 (b - b_U) for each fold U and lam, with A = Z'Z and b = Z't.
 
-    `strengths` has shape (n_folds, n_lams). Several threads call ``keep(fold, weights)`` with
-    weights of shape (n_lams, n, n_outputs). With an intercept, the last column of Z is constant,
-    and its weight is not penalized. `chosen` has the positions of the folds to be solved; None is
-    all of them. Without fold f, columns of Z are divided by ``scales[f]``, the last one of which
-    must be 1 if there is an intercept.
+    `lams` has shape (n_folds, n_lams). Several threads call ``keep(fold, weights)`` with weights of
+    shape (n_lams, n, n_outputs). With an intercept, the last column of Z is constant, and its
+    weight is not penalized. Without fold U, columns of Z are divided by ``scales[U]``, the last of
+    which must be 1 if there is an intercept.
     """
     on, n = backend_of(Z), Z.shape[1]
     penalty = np.eye(n)
     penalty[-1, -1] = 0.0 if intercept else 1.0
-    here, of_fold = on.array(penalty), on.contiguous(on.array(strengths))
-    wanted = np.arange(len(folds)) if chosen is None else np.asarray(chosen)
-    size = float(on.xp.sqrt((t**2).sum(axis=0).max()))
+    penalized, of_fold = on.array(penalty), on.contiguous(on.array(lams))
 
-    def solve(job: tuple[Index, Array, Array]) -> None:
-        places, A, b = job
-        divisors = None if scales is None else on.array(scales[places])
-        if divisors is not None:
-            A = A / (divisors[:, :, None] * divisors[:, None])
-            b = b / divisors[:, :, None]
-        floors = [rounding_floor(one[:-1, :-1] if intercept else one) for one in A]
-        small = strengths[places] <= GRAM_MARGIN * np.array(floors)[:, None]
-        if not small.any():
-            weights = _penalized_solutions(A, b, of_fold[places], here)
-        else:
-            weights = on.empty(len(places), strengths.shape[1], *b.shape[1:])
-            for k, place in enumerate(places):
-                system = _RangeSystem.of(A[k], b[k], size, intercept=intercept)
-                for a, strength in enumerate(strengths[place].tolist()):
-                    weights[k, a] = system.solve(strength)
-        if divisors is not None:
-            weights = weights / divisors[:, None, :, None]
-        for place, w in zip(places, weights, strict=True):
-            keep(folds[place], w)
+    def solve(job: tuple[Index, Array, Array]) -> float:
+        some, A, b = job
+        if scales is not None:
+            S = on.array(scales[some])
+            A, b = A / (S[:, :, None] * S[:, None]), b / S[:, :, None]
+        w, pivot = _penalized_solutions(A, b, of_fold[some], penalized)
+        if scales is not None:
+            w = w / S[:, None, :, None]
+        for k, weights in zip(some, w, strict=True):
+            keep(folds[k], weights)
+        return pivot
 
     n_threads = THREADS if on.is_host else 1  # a device is parallel by itself
-    in_memory = on.block_bytes(SOLVE_BYTES) // (8 * strengths.shape[1] * n**2) // n_threads
+    in_memory = on.block_bytes(SOLVE_BYTES) // (8 * lams.shape[1] * n**2) // n_threads
     for first, A, b in sums_without(Z, t, folds):
-        places = wanted[(wanted >= first) & (wanted < first + len(A))]
-        batch = max(1, min(in_memory, -(-len(places) // n_threads)))
-        parts = [places[k : k + batch] for k in range(0, len(places), batch)]
-        jobs = [(part, A[part - first], b[part - first]) for part in parts]
-        map_in_threads(solve, jobs, n_threads)
+        some = np.arange(first, first + len(A))
+        batch = max(1, min(in_memory, -(-len(A) // n_threads)))
+        parts = [slice(k, k + batch) for k in range(0, len(A), batch)]
+        jobs = [(some[part], A[part], b[part]) for part in parts]
+        check_digits(1.0, min(map_in_threads(solve, jobs, n_threads)))
 
 
-@dataclass(frozen=True)
-class _RangeSystem:
-    """(A + lam I)^-1 b for any lam, on the numerical range of A if lam is lost in rounding.
+def _penalized_solutions(
+    A: Array, b: Array, strengths: Array, penalty: Array
+) -> tuple[Array, float]:
+    """(A + strength penalty)^-1 b for each fold and lam, shape (n_folds, n_lams, n, n_outputs).
 
-    V'b is 0 in directions of which A and b have only rounding errors. An intercept, the last
-    weight, is not penalized: the others solve the system from which it is eliminated.
+    The second result is the smallest pivot of the matrices relative to their diagonals.
     """
-
-    spectrum: Spectrum
-    rotated: Array
-    means: Array | None  # of the other columns, and of the targets
-    level: Array | None
-
-    @classmethod
-    def of(cls, A: Array, b: Array, size: float, *, intercept: bool) -> _RangeSystem:
-        """From the moments of targets of a norm of at most `size`."""
-        on, means, level = backend_of(A), None, None
-        inner = A[:-1, :-1] if intercept else A
-        floor = rounding_floor(inner)
-        if intercept:
-            means, level = A[-1, :-1] / A[-1, -1], b[-1] / A[-1, -1]
-            inner, b = inner - A[:-1, -1:] * means, b[:-1] - means[:, None] * b[-1]
-        spectrum = Spectrum.of(on.copy(inner), gram=True, floor=floor)
-        rotated = spectrum.V.T @ b
-        noise = LOST * np.sqrt(len(b) * EPS * floor) * size
-        lost = (spectrum.s <= GRAM_MARGIN * floor)[:, None] & (abs(rotated) <= noise)
-        return cls(spectrum, on.xp.where(lost, 0.0, rotated), means, level)
-
-    def solve(self, lam: float) -> Array:
-        s, V, on = self.spectrum.s, self.spectrum.V, backend_of(self.rotated)
-        kept = (s != 0.0) | (lam > self.spectrum.floor)
-        w = V @ (self.rotated / on.xp.where(kept, s + lam, np.inf)[:, None])
-        if self.means is None or self.level is None:
-            return on.array(w)
-        return on.array(on.xp.concatenate((w, (self.level - self.means @ w)[None])))
-
-
-def _penalized_solutions(A: Array, b: Array, strengths: Array, penalty: Array) -> Array:
-    """(A + strength penalty)^-1 b for each fold and lam, shape (n_folds, n_lams, n, n_outputs)."""
     on = backend_of(A)
     if on.is_host:
         found = on.empty(*strengths.shape, *b.shape[1:])
-        pair_loops.solve_definite(A, b, strengths, penalty, found)
-        return found
-    return on.solve(A[:, None] + strengths[:, :, None, None] * penalty, b[:, None])
+        return found, pair_loops.solve_definite(A, b, strengths, penalty, found)
+    M = A[:, None] + strengths[:, :, None, None] * penalty
+    C, failed = on.xp.linalg.cholesky_ex(M)
+    if bool(failed.any()):
+        raise np.linalg.LinAlgError
+    pivots = C.diagonal(0, 2, 3) ** 2 / M.diagonal(0, 2, 3)
+    return on.solve(M, b[:, None]), float(pivots.min())
 
 
 def sums_without(Z: Array, t: Array, folds: Sequence[Index]) -> Iterator[tuple[int, Array, Array]]:
     """(first, A, b): moments of all folds but one, for folds first, first + 1, ...
 
     Blocks of folds, and folds within a block, have cumulative sums from both ends: the sum without
-    a fold is the sum before it plus the sum after it. The memory is 64 MiB of moments, or those of
-    about the square root of the number of folds if that is more.
+    a fold is the sum before it plus the sum after it. The memory is 64 MiB, or the moments of about
+    the square root of the number of folds if that is more.
     """
     if 8 * len(folds) * Z.shape[1] ** 2 <= backend_of(Z).block_bytes(SOLVE_BYTES):
         A, b = map(_all_but_one, moments_of_folds(Z, t, folds))
@@ -385,6 +397,34 @@ def _all_but_one(stack: Array) -> Array:
     return sums
 
 
+def moments_of_folds(Z: Array, t: Array, folds: Sequence[Index]) -> tuple[Array, Array]:
+    """Z'Z and Z't of each fold."""
+    on, n = backend_of(Z), Z.shape[1]
+    A, b = on.zeros(len(folds), n, n), on.zeros(len(folds), n, t.shape[1])
+    sizes = np.array([len(fold) for fold in folds])
+    if on.is_host:
+        rows, ptr = np.concatenate(folds), np.concatenate(([0], np.cumsum(sizes)))
+
+        def fill(start: int) -> None:
+            stop = start + FOLDS_PER_CALL
+            part, ends = slice(start, stop), ptr[start : stop + 1]
+            pair_loops.fold_moments(Z, t, rows, ends, A[part], b[part])
+
+        map_in_threads(fill, range(0, len(folds), FOLDS_PER_CALL), threads_for(Z.size))
+        return A, b
+    with_zero = on.xp.concatenate((on.xp.hstack((Z, t)), on.zeros(1, n + t.shape[1])))
+    step = max(1, on.block_bytes(PADDED_BYTES) // (8 * with_zero.shape[1] * int(sizes.max())))
+    for start in range(0, len(folds), step):
+        part = folds[start : start + step]
+        rows = np.full((len(part), max(map(len, part))), len(Z))  # the row of zeros
+        for k, fold in enumerate(part):
+            rows[k, : len(fold)] = fold
+        block = with_zero[on.index(rows)]
+        products = block[:, :, :n].mT @ block
+        A[start : start + step], b[start : start + step] = products[..., :n], products[..., n:]
+    return A, b
+
+
 def _mean_groups(graph: QueryGraph) -> Index:
     """Group codes: one for each query with pairs, and one for each row of the other queries."""
     query = np.empty(graph.n_rows, dtype=np.intp)
@@ -392,3 +432,121 @@ def _mean_groups(graph: QueryGraph) -> Index:
     alone = graph.pairs_of_query[query] == 0
     query[alone] = len(graph.query_sizes) + np.flatnonzero(alone)
     return np.unique(query, return_inverse=True)[1].astype(np.intp)
+
+
+@dataclass(frozen=True)
+class Conditional:
+    """One query, conditional on the others.
+
+    A ranker trained on the other queries predicts f for the rows of a query. The conditional kernel
+    is k(x, x') minus the part that the other queries explain, as the posterior covariance of a
+    Gaussian process. Both are needed up to constants only, since a query has a free intercept.
+    Holding out rows of this query is then a problem of this query alone, with the conditional
+    kernel instead of the kernel and y - f instead of y.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n,)
+        The rows of the query.
+    prediction : ndarray of shape (n, n_outputs)
+        f trained without the query, up to a constant.
+    target : ndarray of shape (n, n_outputs)
+        y minus that prediction, up to a constant.
+    kernel : ndarray of shape (n, n) or None
+        The conditional kernel, up to constants.
+    features : ndarray of shape (n, d) or None
+        Features whose inner products are the conditional kernel; either these or `kernel` is set.
+    weight : float
+        The weight of the query.
+    error : float
+        A bound of the rounding errors of `features` relative to EPS and this query, or 0 if alpha
+        is so large that they do not matter.
+    """
+
+    rows: Index
+    prediction: Array
+    target: Array
+    kernel: Array | None = None
+    features: Array | None = None
+    weight: float = 1.0
+    error: float = 0.0
+
+    def stored_kernel(self) -> Array:
+        """A new matrix with the conditional kernel."""
+        if self.kernel is not None:
+            return backend_of(self.kernel).copy(self.kernel)
+        assert self.features is not None
+        return self.features @ self.features.T
+
+
+def dual_conditionals(
+    K: Array, graph: QueryGraph, y: Array, lams: Sequence[float]
+) -> Iterator[tuple[int, Conditional]]:
+    """(k, query) for each lam with index k and each query with pairs; K is overwritten.
+
+    The Schur complement of N = (R K R + lam I)^-1 is N_qq^-1 = R_q K~ R_q + lam I with the
+    conditional kernel K~, and v = N_qq^-1 z_q is R_q (y - f).
+
+    Cost: N for each lam, or one eigendecomposition for all, and the cube of each query size.
+    """
+    on, t = backend_of(K), graph.root_target(y)
+    M = lifted_root_kernel(K, graph)
+    queries = [(rows, graph.take(rows)) for rows in query_rows(graph)]
+    for k, N in enumerate(resolvents(M, lams, t)):
+        z = N.apply(t)
+        for rows, part in queries:
+            n = len(rows)
+            # One solve for both N_qq^-1 and N_qq^-1 z_q.
+            eye = on.array(np.eye(n))
+            both = on.solve(N.block(rows), on.xp.hstack((eye, z[rows])))
+            inner = both[:, :n] - N.lam * eye
+            kernel = part.root_inverse(part.root_inverse(inner).T)
+            target = part.root_inverse(on.contiguous(both[:, n:]))
+            kernel = (kernel + kernel.T) / 2
+            weight = query_weight(graph, rows)
+            labels = y[rows] - y[rows[0]]  # exact, also far from zero
+            yield k, Conditional(rows, labels - target, target, kernel=kernel, weight=weight)
+
+
+def primal_conditionals(
+    F: Any, graph: QueryGraph, y: Array, lams: Sequence[float]
+) -> Iterator[tuple[int, Conditional]]:
+    """Like `dual_conditionals`, from features.
+
+    With the moments A and b of the other queries, f = F_q (A + lam I)^-1 b, and the conditional
+    kernel is lam F_q (A + lam I)^-1 F_q'.
+
+    Cost: O(m n^2), and one eigendecomposition of an n by n matrix for each query.
+    """
+    on = backend_of(F)
+    Z = on.contiguous(graph.root(F.toarray() if is_sparse(F) else F))
+    t = graph.root_target(y)
+    folds = list(query_rows(graph))
+    for first, A, b in sums_without(Z, t, folds):
+        for rows, A_q, b_q in zip(folds[first:], A, b, strict=False):
+            s, V = on.eigh(on.copy(A_q))
+            own = on.rows(F, rows)
+            # Constants do not matter, and differences are accurate far from zero.
+            rotated, labels = (own - own.mean(axis=0)) @ V, y[rows] - y[rows[0]]
+            size, others = float((Z[rows] ** 2).sum()), float(abs(s).sum())
+            for k, lam in enumerate(lams):
+                divisors = s.clip(min=0.0) + lam
+                f = (rotated / divisors) @ (V.T @ b_q)
+                features = on.xp.sqrt(lam / divisors) * rotated
+                weight = query_weight(graph, rows)
+                error = 1.0 + others / size if size > 0.0 and lam < CLOSE * (size + others) else 0.0
+                given = {"features": features, "weight": weight, "error": error}
+                yield k, Conditional(rows, f, labels - f, **given)
+
+
+def query_weight(graph: QueryGraph, rows: Index) -> float:
+    """The weight of the query of these rows."""
+    weights = graph.groups.weights
+    return 1.0 if weights is None else float(weights[graph.groups.codes[rows[0]]])
+
+
+def query_rows(graph: QueryGraph) -> Iterator[Index]:
+    """Row indices of each query that has pairs, ascending."""
+    ends = graph.level_ptr[graph.query_ptr]
+    for q in np.flatnonzero(graph.pairs_of_query):
+        yield np.sort(graph.rows[ends[q] : ends[q + 1]])

@@ -1,7 +1,8 @@
 """Compiled loops of the hold-outs: differences and losses of pairs, moments of short folds.
 
-With the dual weights a = P y and the predictions f = H y, the fit without rows U = {i, j} has the
-residuals e_U = P_UU^-1 a_U and predicts f_U - H_UU e_U.
+Without the rows U = {i, j}, the residuals are e_U = P_UU^-1 a_U with a = P y (the dual weights
+times lam), and the prediction is f_i - f_j - (h_i e_i - h_j e_j): see pair_systems.py, where f = y
+and h = 1 if all pairs count.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from rankwise.backends.jit import compiled, inlined
 def _inverse(p_ii: float, p_jj: float, p_ij: float) -> tuple[float, float, float]:
     """Entries (i, i), (j, j) and (i, j) of the inverse of a symmetric 2 by 2 matrix.
 
-    If it is numerically singular, those of its pseudo-inverse: P / trace^2 for rank one.
+    If it is numerically singular, entries of its pseudo-inverse: P / trace^2 for rank one.
     """
     det = p_ii * p_jj - p_ij * p_ij
     if abs(det) > 1e-15 * abs(p_ii * p_jj):
@@ -28,176 +29,111 @@ def _inverse(p_ii: float, p_jj: float, p_ij: float) -> tuple[float, float, float
     return p_ii * scale, p_jj * scale, p_ij * scale
 
 
-@compiled
-def centred_block(
-    M: Array,
-    is_hat: bool,
-    n: int,
-    start: int,
-    diagonal: Array,
-    f: Array,
-    r: Array,
-    first: Index,
-    second: Index,
-    out: Array,
-) -> int:
-    """Pairs (i, j > i) of a block of rows for P = (C - H) / mu, where C centres n rows.
-
-    M holds rows start, start + 1, ... of H, from column `start` on, or, if `is_hat` is False, those
-    of C - H = mu P. `f` = H y and `r` = y - f, for a centred y.
-    """
-    count = 0
-    for row in range(M.shape[0]):
-        i = start + row
-        for j in range(i + 1, n):
-            first[count], second[count] = i, j
-            _centred_pair(
-                M[row, j - start], diagonal[i], diagonal[j], is_hat, n, i, j, f, r, out[count]
-            )
-            count += 1
-    return count
-
-
-@compiled
-def centred_list(
-    entries: Array,
-    is_hat: bool,
-    n: int,
-    diagonal: Array,
-    f: Array,
-    r: Array,
-    first: Index,
-    second: Index,
-    out: Array,
-) -> None:
-    """Like `centred_block`, for listed pairs: `entries` holds M[first, second]."""
-    for k in range(len(first)):
-        i, j = first[k], second[k]
-        _centred_pair(entries[k], diagonal[i], diagonal[j], is_hat, n, i, j, f, r, out[k])
-
-
 @inlined
-def _centred_pair(
-    m_ij: float,
-    m_ii: float,
-    m_jj: float,
-    is_hat: bool,
-    n: int,
+def _pair(
+    p_ij: float,
+    p_ii: float,
+    p_jj: float,
+    h_i: float,
+    h_j: float,
+    f: Array,
+    a: Array,
     i: int,
     j: int,
-    f: Array,
-    r: Array,
     out: Array,
 ) -> None:
-    c = 1.0 / n
-    if is_hat:
-        h_ij, h_ii, h_jj = m_ij, m_ii, m_jj
-        q_ij, q_ii, q_jj = -c - m_ij, 1.0 - c - m_ii, 1.0 - c - m_jj
-    else:
-        q_ij, q_ii, q_jj = m_ij, m_ii, m_jj
-        h_ij, h_ii, h_jj = -c - m_ij, 1.0 - c - m_ii, 1.0 - c - m_jj
-    inverse = _inverse(q_ii, q_jj, q_ij)
+    """f_i - f_j without the rows i and j, for each output: Theorem 2 of leave-pair-out."""
+    g_ii, g_jj, g_ij = _inverse(p_ii, p_jj, p_ij)
     for o in range(f.shape[1]):
-        e_i = inverse[0] * r[i, o] + inverse[2] * r[j, o]
-        e_j = inverse[1] * r[j, o] + inverse[2] * r[i, o]
-        out[o] = (f[i, o] - f[j, o]) - (h_ii - h_ij) * e_i - (h_ij - h_jj) * e_j
+        e_i = g_ii * a[i, o] + g_ij * a[j, o]
+        e_j = g_jj * a[j, o] + g_ij * a[i, o]
+        out[o] = (f[i, o] - f[j, o]) - (h_i * e_i - h_j * e_j)
 
 
 @compiled
-def right_without(
-    M: Array, is_hat: bool, k: int, f: Array, r: Array, labels: Array, compared: Array
-) -> float:
+def block_pairs(
+    P: Array,
+    start: int,
+    diagonal: Array,
+    y: Array,
+    a: Array,
+    first: Index,
+    second: Index,
+    out: Array,
+) -> None:
+    """Pairs (i, j > i) of a block of rows: start, start + 1, ... of P, from column `start` on."""
+    count = 0
+    for row in range(P.shape[0]):
+        i = start + row
+        for column in range(row + 1, P.shape[1]):
+            j = start + column
+            first[count], second[count] = i, j
+            _pair(P[row, column], diagonal[i], diagonal[j], 1.0, 1.0, y, a, i, j, out[count])
+            count += 1
+
+
+@compiled
+def listed_pairs(
+    entries: Array,
+    diagonal: Array,
+    h_i: Array,
+    h_j: Array,
+    f: Array,
+    a: Array,
+    first: Index,
+    second: Index,
+    out: Array,
+) -> None:
+    """Listed pairs: `entries` has P[first, second]."""
+    for k in range(len(first)):
+        i, j = first[k], second[k]
+        _pair(entries[k], diagonal[i], diagonal[j], h_i[k], h_j[k], f, a, i, j, out[k])
+
+
+@compiled
+def right_without(P: Array, k: int, y: Array, a: Array, labels: Array, compared: Array) -> float:
     """How many compared pairs are in the right order by fits without them and row k.
 
-    Ties count half. M, f and r are those of `centred_block` for all n rows. Q = C - H is part of
-    the inverse of a system with a row for each training row; without row k, it is
-    Q - q_k q_k' / q_kk. H without row k is written such that no large terms cancel, and f up to a
-    constant.
+    Ties count half. P is part of the inverse of a system with a row for each training row; without
+    row k, it is P - p_k p_k' / p_kk, and a is a - p_k a_k / p_kk.
     """
-    n = len(M)
-    c, m_kk = 1.0 / n, M[k, k]
-    q_kk = 1.0 - c - m_kk if is_hat else m_kk
-    diagonal, f_rest, r_rest, out = np.empty(n), np.empty((n, 1)), np.empty((n, 1)), np.empty(1)
-    step, total = r[k, 0] / q_kk, 0.0
+    n, p_kk = len(P), P[k, k]
+    diagonal, a_rest, out = np.empty(n), np.empty((n, 1)), np.empty(1)
+    total = 0.0
     for i in range(n):
-        m_ik = M[i, k]
-        diagonal[i] = _without(M[i, i], m_ik, m_ik, m_kk, q_kk, is_hat, n)
-        f_rest[i, 0] = f[i, 0] + (-m_ik if is_hat else m_ik) * step
-        r_rest[i, 0] = r[i, 0] - (-c - m_ik if is_hat else m_ik) * step
+        diagonal[i] = P[i, i] - P[i, k] ** 2 / p_kk
+        a_rest[i, 0] = a[i, 0] - P[i, k] * a[k, 0] / p_kk
     for i in range(n):
         for j in range(i + 1, n):
             gap = labels[i] - labels[j]
             if i == k or j == k or gap == 0.0 or compared[i, j] == 0.0:
                 continue
-            m_ij = _without(M[i, j], M[i, k], M[j, k], m_kk, q_kk, is_hat, n)
-            _centred_pair(m_ij, diagonal[i], diagonal[j], is_hat, n - 1, i, j, f_rest, r_rest, out)
+            p_ij = P[i, j] - P[i, k] * P[j, k] / p_kk
+            _pair(p_ij, diagonal[i], diagonal[j], 1.0, 1.0, y, a_rest, i, j, out)
             total += 0.5 * (1.0 + np.sign(out[0] * gap)) * compared[i, j]
     return total
 
 
-@inlined
-def _without(
-    m_ij: float, m_ik: float, m_jk: float, m_kk: float, q_kk: float, is_hat: bool, n: int
-) -> float:
-    """An entry of H, or of C - H, without row k."""
-    if not is_hat:
-        return m_ij - m_ik * m_jk / q_kk
-    return m_ij + (m_ik * m_jk + (m_ik + m_jk + m_kk / (n - 1)) / n) / q_kk
-
-
 @compiled
-def pair_slopes(
-    M: Array, is_hat: bool, n: int, start: int, diagonal: Array, u: Array, v: Array
-) -> None:
-    """u and v for the pairs of a block of rows, as in `centred_block`.
+def pair_slopes(P: Array, start: int, diagonal: Array, u: Array, v: Array) -> None:
+    """u and v for the pairs of a block of rows, as in `block_pairs`.
 
-    f_i - f_j without both rows is (f_i - u r_i) - (f_j - v r_j), with the residuals r = y - f. If
-    the block has all rows, the pairs (j, i) are there as well.
+    f_i - f_j without both rows is (y_i - u a_i) - (y_j - v a_j). If the block has all rows, the
+    pairs (j, i) are there as well.
     """
-    shift, whole = 1.0 / n, M.shape[0] == n
-    for row in range(M.shape[0]):
-        i = start + row
-        for j in range(i + 1, n):
-            m_ii, m_jj, m_ij = diagonal[i], diagonal[j], M[row, j - start]
-            o_ii, o_jj, o_ij = 1.0 - shift - m_ii, 1.0 - shift - m_jj, -shift - m_ij
-            if is_hat:
-                inverse, one, two = _inverse(o_ii, o_jj, o_ij), m_ii - m_ij, m_jj - m_ij
-            else:
-                inverse, one, two = _inverse(m_ii, m_jj, m_ij), o_ii - o_ij, o_jj - o_ij
-            u[row, j - start] = one * inverse[0] - two * inverse[2]
-            v[row, j - start] = two * inverse[1] - one * inverse[2]
-            if whole:
-                u[j, i], v[j, i] = v[i, j], u[i, j]
-        if whole:
-            u[i, i] = v[i, i] = 0.0
-
-
-@compiled
-def level_pairs(
-    P: Array,
-    H: Array,
-    H_transposed: Array,
-    P_diagonal: Array,
-    H_diagonal: Array,
-    a: Array,
-    f: Array,
-    first: Index,
-    second: Index,
-    out: Array,
-) -> None:
-    """Differences of listed pairs (i, j), from P_ij, H_ij, H_ji and the diagonals."""
-    for k in range(len(first)):
-        i, j = first[k], second[k]
-        p_ii, p_jj = P_diagonal[i], P_diagonal[j]
-        inverse = _inverse(p_ii, p_jj, P[k])
-        for o in range(a.shape[1]):
-            e_i = inverse[0] * a[i, o] + inverse[2] * a[j, o]
-            e_j = inverse[1] * a[j, o] + inverse[2] * a[i, o]
-            out[k, o] = (
-                (f[i, o] - f[j, o])
-                - (H_diagonal[i] - H_transposed[k]) * e_i
-                - (H[k] - H_diagonal[j]) * e_j
+    n = P.shape[1]
+    whole = P.shape[0] == n
+    for row in range(P.shape[0]):
+        for column in range(row + 1, n):
+            g_ii, g_jj, g_ij = _inverse(
+                diagonal[start + row], diagonal[start + column], P[row, column]
             )
+            u[row, column] = g_ii - g_ij
+            v[row, column] = g_jj - g_ij
+            if whole:
+                u[column, row], v[column, row] = v[row, column], u[row, column]
+        if whole:
+            u[row, row] = v[row, row] = 0.0
 
 
 @compiled
@@ -261,16 +197,20 @@ def fold_moments(Z: Array, t: Array, rows: Index, ptr: Index, A: Array, b: Array
 
 
 @compiled
-def solve_definite(A: Array, b: Array, strengths: Array, penalty: Array, out: Array) -> None:
+def solve_definite(A: Array, b: Array, strengths: Array, penalty: Array, out: Array) -> float:
     """(A[f] + strengths[f, k] penalty)^-1 b[f] for each fold f and lam k, into out[f, k].
 
-    Raises LinAlgError if a matrix is not positive definite. For small systems, a Cholesky factor
-    and these loops take less time than a general solver and the matrices of all systems.
+    Returns the smallest pivot relative to the diagonal, and raises LinAlgError if a matrix is not
+    positive definite. For small systems, a Cholesky factor and these loops take less time than a
+    general solver and the matrices of all systems.
     """
-    n = A.shape[1]
+    n, least = A.shape[1], np.inf
     for f in range(len(A)):
         for k in range(strengths.shape[1]):
-            C = np.linalg.cholesky(A[f] + strengths[f, k] * penalty)
+            M = A[f] + strengths[f, k] * penalty
+            C = np.linalg.cholesky(M)
+            for i in range(n):
+                least = min(least, C[i, i] ** 2 / M[i, i])
             x = out[f, k]
             for i in range(n):
                 for o in range(x.shape[1]):
@@ -283,3 +223,4 @@ def solve_definite(A: Array, b: Array, strengths: Array, penalty: Array, out: Ar
                     x[i, o] /= C[i, i]
                     for j in range(i):
                         x[j, o] -= C[i, j] * x[i, o]
+    return least

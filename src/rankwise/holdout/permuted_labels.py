@@ -1,31 +1,29 @@
-"""Errors of held-out pairs for many permutations of the labels, from one hat matrix."""
+"""Errors of held-out pairs for many permutations of the labels, from one system."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index, to_host
+from rankwise.backends.arrays import EPS, Array, Index, to_host
 from rankwise.backends.dispatch import backend_of
+from rankwise.backends.jit import compiled, inlined
 from rankwise.backends.threads import map_in_threads
 from rankwise.errors import DataError
 from rankwise.graph import QueryGroups
-from rankwise.holdout import permuted_loops
-from rankwise.holdout.conditional import Conditional
-from rankwise.holdout.held_out_pairs import check_pairs, one_ranking
-from rankwise.holdout.hold_out_problem import (
-    HoldOutProblem,
-    explained_rounding,
-    largest_size,
-)
-from rankwise.holdout.leave_pair_out import ranking_hat
-from rankwise.holdout.pair_choice import PairChoice
-from rankwise.holdout.pair_differences import block_slopes
-from rankwise.holdout.rounding import lost_in_rounding
+from rankwise.holdout.hold_out_problem import HoldOutProblem, largest_size
+from rankwise.holdout.leave_pair_out import check_pairs, one_ranking, ranking_system
+from rankwise.holdout.leave_query_out import Conditional
+from rankwise.holdout.pair_differences import block_slopes, listed_differences
+from rankwise.holdout.pair_systems import Laplacian, centred
+from rankwise.holdout.plans import Pairs
+from rankwise.holdout.rounding import UNRELIABLE, explained_rounding, lost_in_rounding
 
 BLOCK_VALUES = 2**17  # differences computed at a time on a device
 KEYS = 2**14  # random numbers drawn at a time
@@ -33,7 +31,10 @@ COLUMNS = 128  # permutations at a time in a compiled loop: their rows stay in t
 SHORT_ROUNDING = 2.0**-20  # of differences of two products in single precision: over 10 * 2^-24
 SHORT_SLOPE = 2.0**60  # with larger ones, single precision could overflow
 PADDING = 32  # numbers of single precision in the steps of a compiled loop
-HUGE = 996  # labels are multiplied by a power of two to about 2^996: products give signs
+MOST_ROWS = 256  # with more, a matrix is large enough for several threads
+MOST_LEVELS = 5  # with more, one system for all pairs of levels is faster
+STACK_BYTES = 4 * 2**20  # of the matrices of a stack
+HUGE = 996  # labels are multiplied by a power of two to about 2^996: products become signs
 
 
 def permuted(labels: Array, units: QueryGroups, n: int, rng: np.random.Generator) -> Array:
@@ -45,7 +46,7 @@ def permuted(labels: Array, units: QueryGroups, n: int, rng: np.random.Generator
     for start in range(0, len(rows), len(keys)):
         keys = keys[: len(rows) - start]
         rng.random(out=keys)
-        permuted_loops.shuffle_rows(rows, starts, keys, start, columns)
+        shuffle_rows(rows, starts, keys, start, columns)
     if units.contiguous:
         return columns
     out = np.empty_like(columns)
@@ -54,29 +55,19 @@ def permuted(labels: Array, units: QueryGroups, n: int, rng: np.random.Generator
 
 
 def standard_labels(labels: Array) -> Array:
-    """The labels, or, if there are two, numbers with a mean of 0: which ones does not matter."""
+    """The labels, or, if there are two, any two numbers with a mean of 0."""
     names = np.unique(labels)
     return labels if len(names) != 2 else (labels == names[1]) - np.mean(labels == names[1])
-
-
-def shares_hat(problem: HoldOutProblem) -> bool:
-    """Whether the hat matrix does not depend on the labels: one ranking, in which all pairs count.
-
-    Without tied pairs, this is so if there are none.
-    """
-    labels = problem.labels[:, 0]
-    all_count = problem.loss.ties == "include" or len(np.unique(labels)) == len(labels)
-    return problem.groups.n_groups == 1 and all_count
 
 
 def permuted_errors(problem: HoldOutProblem, labels: Array, units: QueryGroups) -> Array:
     """Shares of pairs in the wrong order, shape (n_alphas, n_columns of labels).
 
     Pairs are held out within `units`. Every column of `labels` is a permutation of the others
-    within them, so that all have the same number of pairs with different labels. Two labels are
-    those of `standard_labels`.
+    within them, so that all have the same number of pairs with different labels. If there are two
+    labels, they come from `standard_labels`.
     """
-    check_pairs(problem, 0, PairChoice(None, keep_ties=False))
+    check_pairs(problem, 0, Pairs(None, keep_ties=False))
     compared, ends = compared_pairs(labels[:, 0], units), np.repeat(units.indptr[1:], units.sizes)
     query, on = _in_order(one_ranking(problem, 0), units), backend_of(problem.y)
     Y = on.array(labels if units.contiguous else labels[units.order])
@@ -84,23 +75,26 @@ def permuted_errors(problem: HoldOutProblem, labels: Array, units: QueryGroups) 
     two_labels = len(names) == 2
     y = Y if two_labels else Y - labels[:, 0].mean()
     out = np.empty((len(problem.alphas), y.shape[1]))
-    for a, lam in enumerate(problem.lams):
+    for k, lam in enumerate(problem.lams):
         with explained_rounding():
-            hat = ranking_hat(query, problem.loss, lam)
-        f, r = hat.fit(y)
-        if not on.is_finite(f):
+            system = ranking_system(query, problem.loss, lam, len(y) - 2)
+        if system is None:  # all predictions are tied
+            out[k] = 0.5
+            continue
+        a = system.P.times(y)
+        if not on.is_finite(a):
             raise lost_in_rounding()
-        agreement, diagonal = on.zeros(y.shape[1]), hat.diagonal
-        for start, M in hat.blocks():
-            u, v = block_slopes(M, hat.is_hat, hat.n, start, diagonal)
+        agreement = on.zeros(y.shape[1])
+        for start, P in system.P.blocks():
+            u, v = block_slopes(P, start, system.diagonal)
             if not on.is_host:
-                _agreement_on_device(u, v, start, ends, Y, f, r, agreement)
-            elif two_labels and len(M) == hat.n:
-                agreement = _two_label_agreement(u, v, ends, y, names, counts, f, r, compared)
+                _agreement_on_device(u, v, start, ends, Y, y, a, agreement)
+            elif two_labels and len(P) == len(y):
+                agreement = _two_label_agreement(u, v, ends, y, names, counts, a, compared)
             else:
-                arguments = (u, v, start, ends, _huge(Y), f, r)
-                _in_columns(permuted_loops.add_agreement, arguments, agreement)
-        out[a] = 0.5 * (1.0 - to_host(agreement) / compared)
+                arguments = (u, v, start, ends, _huge(Y), y, a)
+                _in_columns(add_agreement, arguments, agreement)
+        out[k] = 0.5 * (1.0 - to_host(agreement) / compared)
     return out
 
 
@@ -137,11 +131,10 @@ def _two_label_agreement(
     y: Array,
     names: Array,
     counts: Index,
-    f: Array,
-    r: Array,
+    a: Array,
     compared: int,
 ) -> Array:
-    """Pairs in the right order less those in the wrong order, from the rows of the rarer label."""
+    """Pairs in the right order minus pairs in the wrong order, from the rows of the rarer label."""
     chosen, sign = (names[1], 1.0) if counts[1] <= counts[0] else (names[0], -1.0)
     starts, wins = np.searchsorted(ends, ends), np.empty(y.shape[1])
     padded = -(-len(u) // PADDING) * PADDING
@@ -149,9 +142,9 @@ def _two_label_agreement(
     slope, margin = max(largest_size(u), largest_size(v)), np.inf
     if slope < SHORT_SLOPE:
         short[:, :, : len(u)] = u, v
-        margin = SHORT_ROUNDING * (largest_size(f) + slope * largest_size(r))
-    arguments = (u, v, *short, starts, ends, y, chosen, f, r, margin)
-    _in_columns(permuted_loops.count_wins, arguments, wins)
+        margin = SHORT_ROUNDING * (largest_size(y) + slope * largest_size(a))
+    arguments = (u, v, *short, starts, ends, y, chosen, a, margin)
+    _in_columns(count_wins, arguments, wins)
     return sign * (wins - compared)
 
 
@@ -166,9 +159,9 @@ def _in_columns(loop: Callable[..., None], arguments: tuple[Any, ...], out: Arra
 
 
 def _agreement_on_device(
-    u: Array, v: Array, start: int, ends: Index, y: Array, f: Array, r: Array, agreement: Array
+    u: Array, v: Array, start: int, ends: Index, labels: Array, y: Array, a: Array, out: Array
 ) -> None:
-    """The same with array expressions, for one row and some others at a time."""
+    """`add_agreement` with array expressions, for one row and some others at a time."""
     on = backend_of(y)
     step = max(1, on.block_bytes(8 * BLOCK_VALUES) // (8 * y.shape[1]))
     for row in range(len(u)):
@@ -176,6 +169,256 @@ def _agreement_on_device(
         for low in range(i + 1, int(ends[i]), step):
             j = slice(low, min(low + step, int(ends[i])))
             columns = slice(j.start - start, j.stop - start)
-            difference = f[i] - u[row, columns, None] * r[i]
-            difference = difference - (f[j] - v[row, columns, None] * r[j])
-            agreement += on.xp.sign(difference * (y[i] - y[j])).sum(axis=0)
+            difference = y[i] - u[row, columns, None] * a[i]
+            difference = difference - (y[j] - v[row, columns, None] * a[j])
+            out += on.xp.sign(difference * (labels[i] - labels[j])).sum(axis=0)
+
+
+def stacks(problem: HoldOutProblem) -> bool:
+    """Whether permutations are held out in stacks: one short ranking with few different labels."""
+    n_levels = len(np.unique(problem.labels[:, 0]))
+    small = len(problem.y) <= MOST_ROWS and n_levels <= MOST_LEVELS
+    return problem.groups.n_groups == 1 and small
+
+
+def stacked_errors(problem: HoldOutProblem, labels: Array, units: QueryGroups) -> Array:
+    """As `permuted_errors`, without tied pairs: shape (n_alphas, n_columns of labels).
+
+    P depends on the labels. But permuting the labels is the same as permuting the rows of the
+    kernel matrix under labels that stay in place: levels and pairs come from the given labels,
+    and the systems of many permutations are one stack of matrices. Raises LinAlgError if rounding
+    errors are too large for the inverses.
+    """
+    check_pairs(problem, 0, Pairs(None, keep_ties=False))
+    compared = compared_pairs(labels[:, 0], units)
+    query, on = one_ranking(problem, 0), backend_of(problem.y)
+    K, n = centred(query.stored_kernel()), len(labels)
+    if float(abs(K.diagonal()).max()) == 0.0:
+        return np.full((len(problem.alphas), labels.shape[1]), 0.5)
+    # The row of each place and permutation: places are sorted by unit and label.
+    rows = np.lexsort((labels, np.broadcast_to(units.codes[:, None], labels.shape)), axis=0)
+    unit, y = units.codes[rows[:, 0]], labels[rows[:, 0], 0]
+    level = np.unique(y, return_inverse=True)[1]
+    sizes = np.bincount(level)
+    targets = on.array(y - y.mean())[:, None]
+    step = max(1, on.block_bytes(STACK_BYTES) // (8 * n**2))
+    agreement = np.zeros((len(problem.alphas), labels.shape[1]))
+    for p, q in combinations(range(len(sizes)), 2):
+        first, second = np.nonzero((unit[:, None] == unit) & (level[:, None] == p) & (level == q))
+        left = sizes.copy()
+        left[[p, q]] -= 1
+        n_pairs = int(left.sum() ** 2 - (left**2).sum()) // 2
+        if len(first) == 0 or n_pairs == 0:  # without a pair to learn from, predictions are tied
+            continue
+        weight = query.weight * problem.loss.weight(n - 2, n_pairs)
+        for start in range(0, labels.shape[1], step):
+            part = slice(start, start + step)
+            here = on.index(rows[:, part].T)
+            stack = K[here[:, :, None], here[:, None, :]]
+            for a, lam in enumerate(problem.lams):
+                f = _stacked_differences(
+                    stack, Laplacian.of_levels(level, left), lam / weight, targets, first, second
+                )
+                if not on.is_finite(f):
+                    raise lost_in_rounding()
+                # The label of `first` is the smaller one.
+                agreement[a, part] += to_host(-on.xp.sign(f).sum(axis=1))
+    return np.asarray(0.5 * (1.0 - agreement / compared))
+
+
+def _stacked_differences(
+    K: Array, laplacian: Laplacian, lam: float, y: Array, first: Index, second: Index
+) -> Array:
+    """f(first) - f(second) without both, of rows of two levels: shape (n_stack, n_pairs).
+
+    K is a stack of centred kernel matrices; see `DenseP` and (ii) of pair_systems.py.
+    """
+    on, (b, n) = backend_of(K), K.shape[:2]
+    level, d = laplacian.level, laplacian.diagonal
+    same = level[:, None] == level
+    inverse_B = np.diag(1.0 / d) - same / (d * laplacian.n)
+    trace = float(K[0].diagonal().sum())
+    G = on.xp.linalg.inv(K + on.array(lam * inverse_B + (trace / n + lam / d.min()) / n))
+    if not EPS * trace * float(G.diagonal(0, 1, 2).max()) < UNRELIABLE:
+        raise np.linalg.LinAlgError("ill-conditioned")
+    sums = G.sum(axis=1)
+    P = lam * (G - sums[:, :, None] * (sums / sums.sum(axis=1)[:, None])[:, None])
+    a = P @ y
+
+    def over_level(values: Array, rows: Index) -> Array:
+        """Sums over the level of these rows, divided by d n."""
+        p = level[rows[0]]
+        sums: Array = values[:, level == p].sum(axis=1)
+        return sums / float(laplacian.degrees[p] * laplacian.n)
+
+    Z = over_level(P, first) - over_level(P, second)
+    f = on.copy(y[None] + 0.0 * a)
+    for rows in (first, second):
+        f[:, level == level[rows[0]]] += over_level(a, rows)[:, None]
+
+    def flat(values: Array) -> Array:
+        return on.contiguous(values.reshape(b * n, -1))
+
+    offset = n * np.arange(b)[:, None]
+    found = listed_differences(
+        on.contiguous(P[:, first, second].reshape(-1)),
+        flat(P.diagonal(0, 1, 2))[:, 0],
+        flat(f),
+        flat(a),
+        (offset + first).ravel(),
+        (offset + second).ravel(),
+        (1.0 + Z[:, first].reshape(-1), 1.0 - Z[:, second].reshape(-1)),
+    )
+    return found.reshape(b, len(first))
+
+
+# Compiled loops: permuted labels, and signs of held-out differences.
+
+
+@compiled
+def shuffle_rows(
+    labels: Array, unit_starts: Index, keys: Array, start: int, columns: Array
+) -> None:
+    """Continue permutations of the labels within units, in all columns but the first.
+
+    Rows from `start` on are inserted at random places of their unit (Fisher and Yates), with the
+    uniform random numbers `keys`: a row for each of them, and a column for each permutation.
+    """
+    for k in range(len(keys)):
+        row = start + k
+        first, label = unit_starts[row], labels[row]
+        for c in range(keys.shape[1]):
+            other = first + int(keys[k, c] * (row - first + 1))
+            columns[row, c + 1] = columns[other, c + 1]
+            columns[other, c + 1] = label
+
+
+@inlined
+def _clipped(value: float) -> float:
+    value = value if value < 1.0 else 1.0
+    return value if value > -1.0 else -1.0
+
+
+@partial(compiled, fastmath={"contract"})
+def add_agreement(
+    u: Array,
+    v: Array,
+    start: int,
+    ends: Index,
+    labels: Array,
+    y: Array,
+    a: Array,
+    low: int,
+    high: int,
+    agreement: Array,
+) -> None:
+    """Add pairs in the right order minus pairs in the wrong order, for columns low:high.
+
+    Row k of `u` and `v` belongs to row i = start + k of the data, and column j - start to a row
+    j > i, which is compared with i if j < ends[i]. Without both rows, f_i - f_j is
+    (y_i - u a_i) - (y_j - v a_j). The `labels` are y times a huge number: the product of
+    differences, clipped to [-1, 1], is its sign, without a branch.
+    """
+    width = high - low
+    total = np.zeros(width)
+    row = 0
+    while row < len(u):
+        i = start + row
+        l0, y0, a0 = labels[i, low:high], y[i, low:high], a[i, low:high]
+        both = row + 1 < len(u) and i + 1 < ends[i]
+        for j in range(i + 1, i + 2 if both else ends[i]):
+            l2, y2, a2 = labels[j, low:high], y[j, low:high], a[j, low:high]
+            u0, v0 = u[row, j - start], v[row, j - start]
+            for c in range(width):
+                d0 = (y0[c] - u0 * a0[c]) - (y2[c] - v0 * a2[c])
+                total[c] += _clipped(d0 * (l0[c] - l2[c]))
+        if both:  # two rows at a time: row j is loaded once for both
+            l1, y1, a1 = labels[i + 1, low:high], y[i + 1, low:high], a[i + 1, low:high]
+            for j in range(i + 2, ends[i]):
+                l2, y2, a2 = labels[j, low:high], y[j, low:high], a[j, low:high]
+                u0, v0 = u[row, j - start], v[row, j - start]
+                u1, v1 = u[row + 1, j - start], v[row + 1, j - start]
+                for c in range(width):
+                    d0 = (y0[c] - u0 * a0[c]) - (y2[c] - v0 * a2[c])
+                    d1 = (y1[c] - u1 * a1[c]) - (y2[c] - v1 * a2[c])
+                    first = _clipped(d0 * (l0[c] - l2[c]))
+                    total[c] += first + _clipped(d1 * (l1[c] - l2[c]))
+        row += 2 if both else 1
+    agreement[low:high] += total
+
+
+@partial(compiled, fastmath={"contract"})
+def _count_ahead(
+    y_i: Any, a_i: Any, u: Any, v: Any, y: Any, a: Any, margin: Any
+) -> tuple[Any, Any]:
+    """How many rows are behind row i by more than `margin`, and how many by at least -margin.
+
+    All values have single precision, and so do counts: wider ones would take twice the time.
+    """
+    ahead, level = np.int32(0), np.int32(0)
+    for j in range(len(u)):
+        difference = ((y_i - y[j]) - u[j] * a_i) + v[j] * a[j]
+        ahead = np.int32(ahead + np.int32(difference > margin))
+        level = np.int32(level + np.int32(difference >= -margin))
+    return ahead, level
+
+
+@partial(compiled, fastmath={"contract"})
+def count_wins(
+    u: Array,
+    v: Array,
+    short_u: Array,
+    short_v: Array,
+    starts: Index,
+    ends: Index,
+    y: Array,
+    chosen: float,
+    a: Array,
+    margin: float,
+    low: int,
+    high: int,
+    wins: Array,
+) -> None:
+    """Twice the wins of rows with the label `chosen` over others, for columns low:high.
+
+    A tie counts as one. There are two labels; `u` and `v` are as in `add_agreement`, for all rows
+    i and j. Only rows of one label are visited. The others of that label have an infinite score: in
+    their place, a branch would keep the loop from being vectorized.
+
+    The signs of a row are computed in single precision if all differences are larger than `margin`,
+    its rounding errors; if not, in double precision. `short_u` and `short_v` may have
+    additional columns, with which loops over all rows have no remainder.
+    """
+    n, padded = len(u), short_u.shape[1]
+    own, weights = np.zeros((8, padded), np.float32), np.zeros((8, padded), np.float32)
+    scores = np.full((8, padded), np.float32(np.inf))
+    for start in range(low, high, 8):
+        width = min(8, high - start)
+        for j in range(n):  # eight columns at a time fill a cache line
+            for k in range(width):
+                own[k, j], weights[k, j] = y[j, start + k], a[j, start + k]
+                scores[k, j] = np.inf if y[j, start + k] == chosen else own[k, j]
+        total = np.zeros(width, np.int64)
+        for i in range(n):
+            there = slice(starts[i], ends[i] if ends[i] < n else padded)
+            for k in range(width):
+                if scores[k, i] != np.inf:
+                    continue
+                ahead, level = _count_ahead(
+                    own[k, i],
+                    weights[k, i],
+                    short_u[i, there],
+                    short_v[i, there],
+                    scores[k, there],
+                    weights[k, there],
+                    np.float32(margin),
+                )
+                if ahead == level and margin < np.inf:
+                    total[k] += 2 * ahead
+                    continue
+                c = start + k
+                for j in range(starts[i], ends[i]):
+                    if y[j, c] != chosen:
+                        one, two = y[i, c] - u[i, j] * a[i, c], y[j, c] - v[i, j] * a[j, c]
+                        total[k] += int(one > two) + int(one >= two)
+        wins[start : start + width] = total

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from rankwise.backends.arrays import Array, is_sparse, to_host
-from rankwise.backends.backend import Backend
-from rankwise.backends.dispatch import backend_of
+from rankwise.backends.dispatch import Backend, backend_of
 
 BLOCK_BYTES = 16 * 2**20  # of a kernel matrix computed at a time, to stay in cache
 FAR = 1e8  # exponents of rbf kernels from which products of rows lose more than half of the digits
-UNDERFLOW = 750.0  # exp(-x) is 0 for larger x
 
 
 class Kernel(Protocol):
@@ -156,9 +155,9 @@ def _rbf(k: NamedKernel, X: Any, Y: Any) -> Array:
     """exp of -gamma |x - y|^2 = 2 gamma x'y - gamma |x|^2 - gamma |y|^2, block by block.
 
     Dense rows are centred first: distances do not change, and smaller norms cancel less. The
-    norms are appended as columns, so that a single product gives the exponent. Of sparse rows,
-    columns with few zeros are made dense, which takes no more memory. If norms are so large that
-    even then the differences between them are rounding errors, see `_far_rbf`.
+    norms are appended as columns, so that a single product is the exponent. In sparse rows, columns
+    with few zeros are made dense, which takes no more memory. If norms are so large that even then
+    the differences between them are rounding errors, see `_far_rbf`.
     """
     on = backend_of(X)
     if is_sparse(X) and (Y is None or is_sparse(Y)):
@@ -178,7 +177,7 @@ def _rbf(k: NamedKernel, X: Any, Y: Any) -> Array:
             left, right = _exponent_factors(on, x, y, k.gamma)
         blocks = _row_blocks(on, len(left), right.shape[1])
         if not min(float(left[:, -2].min()), float(right[-1].min())) >= -FAR:
-            K = _far_rbf(k.gamma, on, X, Y_dense, [(x, y)])
+            K = _far_rbf(k, X, Y)
         elif len(blocks) == 1:
             K = _exp_nonpositive(on, on.matmul(left, right))
         else:
@@ -195,7 +194,7 @@ def _sparse_rbf(k: NamedKernel, on: Backend, X: Any, Y: Any) -> Array:
     parts = _sparse_and_dense(X, Y)
     first, second = _norms_of_parts(parts)
     if not k.gamma * max(float(first.max()), float(second.max())) <= FAR:
-        return _far_rbf(k.gamma, on, X, Y, parts)
+        return _far_rbf(k, X, Y)
     K = _products_of_parts(parts)
     for rows in _row_blocks(on, *K.shape):
         block = K[rows]
@@ -206,35 +205,14 @@ def _sparse_rbf(k: NamedKernel, on: Backend, X: Any, Y: Any) -> Array:
     return K
 
 
-def _far_rbf(gamma: float, on: Backend, X: Any, Y: Any, parts: list[tuple[Any, Any]]) -> Array:
-    """The rbf kernel of rows whose products overflow, or lose the distances of close rows.
+def _far_rbf(k: NamedKernel, X: Any, Y: Any) -> Array:
+    """The rbf kernel from differences of rows, where products lose the distances of close rows."""
 
-    `parts` has the centred columns, which are divided by the largest value. Exponents that may not
-    be far below zero are then computed from differences of the rows. These are few: rows that are
-    equal or close to each other.
-    """
-    Y = X if Y is None else Y
-    parts = [(x, x if y is None else y) for x, y in parts]
-    size = max(_largest(rows) for part in parts for rows in part if rows.shape[1])
-    parts = [(x / size, y / size) for x, y in parts]
-    first, second = _norms_of_parts(parts)
-    K = _products_of_parts(parts)
-    with np.errstate(over="ignore"):  # an infinite distance is right
-        scale = min(float(np.float64(gamma) * size * size), 1e300)
-        doubt = 1e-14 * scale * float(first.max() + second.max())
-        for rows in _row_blocks(on, *K.shape):
-            block = K[rows]
-            block *= 2.0
-            block -= first[rows, None]
-            block -= second
-            block *= scale
-            i, j = np.nonzero(to_host(block) > -UNDERFLOW - doubt)
-            step = max(1, BLOCK_BYTES // (8 * X.shape[1]))
-            for start in range(0, len(i), step):
-                p, q = i[start : start + step], j[start : start + step]
-                block[p, q] = -gamma * _squared_norms(X[rows.start + p] - Y[q])
-            _exp_nonpositive(on, block)
-    return K
+    def distances(x: Array, y: Array) -> Array:
+        with np.errstate(over="ignore"):  # an infinite distance is right
+            return backend_of(X).array(cdist(to_host(x), to_host(y), "sqeuclidean"))
+
+    return _of_distances(k.gamma, X, Y, distances)
 
 
 def _norms_of_parts(parts: list[tuple[Any, Any]]) -> tuple[Array, Array]:
@@ -254,11 +232,6 @@ def _products_of_parts(parts: list[tuple[Any, Any]]) -> Array:
     for part in parts[1:]:
         K += _products(*part)
     return K
-
-
-def _largest(X: Any) -> float:
-    """The largest absolute value."""
-    return max(float(X.max()), -float(X.min()))
 
 
 def _sparse_and_dense(X: Any, Y: Any) -> list[tuple[Any, Any]]:
@@ -288,15 +261,21 @@ def _exponent_factors(on: Backend, X: Array, Y: Array, gamma: float) -> tuple[Ar
 
 
 def _laplacian(k: NamedKernel, X: Any, Y: Any) -> Array:
-    """Manhattan distances are no products, so sparse rows are made dense, block by block."""
+    return _of_distances(k.gamma, X, Y, backend_of(X).manhattan)
+
+
+def _of_distances(
+    gamma: float, X: Any, Y: Any, distances: Callable[[Array, Array], Array]
+) -> Array:
+    """exp of -gamma times distances, not products: sparse rows become dense, in blocks."""
     other, on = X if Y is None else Y, backend_of(X)
     K = on.empty(X.shape[0], other.shape[0])
     width = max(X.shape[1], other.shape[0])
     for rows in _row_blocks(on, X.shape[0], width):
         x = on.rows(X, rows)
         for columns in _row_blocks(on, other.shape[0], X.shape[1]):
-            K[rows, columns] = on.manhattan(x, on.rows(other, columns))
-    K *= -k.gamma
+            K[rows, columns] = distances(x, on.rows(other, columns))
+    K *= -gamma
     return on.array(on.xp.exp(K, out=K))
 
 
@@ -309,6 +288,14 @@ KERNELS: dict[str, Callable[[NamedKernel, Any, Any], Array]] = {
     "sigmoid": _sigmoid,
     "cosine": _cosine,
 }
+KERNEL_SETTINGS = {
+    "rbf": ("gamma",),
+    "laplacian": ("gamma",),
+    "polynomial": ("gamma", "degree", "coef0"),
+    "poly": ("gamma", "degree", "coef0"),
+    "sigmoid": ("gamma", "coef0"),
+}
+"""The parameters on which kernels depend; the others depend on none."""
 
 
 def _float(on: Backend, X: Any) -> Array:

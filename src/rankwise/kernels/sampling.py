@@ -26,7 +26,7 @@ EXHAUSTED = 1e-13  # a smaller share of the trace is rounding error
 
 
 def landmark_points(kernel: Kernel, X: Any, rows: Index) -> Any:
-    """The second argument of the kernel that stands for these rows of X."""
+    """The second argument of the kernel that represents these rows of X."""
     return rows if isinstance(kernel, Precomputed) else X[rows]
 
 
@@ -54,7 +54,7 @@ def pivoted_cholesky_rows(kernel: Kernel, X: Any, n: int, rng: np.random.Generat
 
     Each row is drawn with probability proportional to its diagonal entry of the residual, given
     the rows before it. Rows are proposed in batches, and each is accepted with the probability
-    that corrects for the rows accepted before it; the distribution is that of single draws.
+    that corrects for the rows accepted before it; the distribution is the same as for single draws.
     Returns fewer than n rows if the rank of the kernel matrix is lower. O(m n^2) time and O(m n)
     memory for m rows.
 
@@ -62,7 +62,7 @@ def pivoted_cholesky_rows(kernel: Kernel, X: Any, n: int, rng: np.random.Generat
     ----------
     Chen, Epperly, Tropp, Webber: Randomly pivoted Cholesky: practical approximation of a kernel
     matrix with few entry evaluations. Communications on Pure and Applied Mathematics 78, 2025;
-    the batches are those of Epperly, Tropp, Webber: Embrace rejection, 2024.
+    batches as in Epperly, Tropp, Webber: Embrace rejection, 2024.
     """
     on = backend_of(X)
     residual = _diagonal(kernel, X)
@@ -123,7 +123,7 @@ def leverage_rows(kernel: Kernel, X: Any, n: int, rng: np.random.Generator) -> I
 
 def _diagonal(kernel: Kernel, X: Any) -> Array:
     """k(x, x) of each row; negative values, of an indefinite kernel, count as 0."""
-    with np.errstate(over="ignore", invalid="ignore"):  # an error below says what to do
+    with np.errstate(over="ignore", invalid="ignore"):  # see the error below
         diagonal: Array = np.maximum(to_host(kernel_diagonal(kernel, X)), 0.0)
     if not np.isfinite(diagonal).all():
         row = int(np.argmin(np.isfinite(diagonal)))
@@ -140,7 +140,7 @@ def _diagonal(kernel: Kernel, X: Any) -> Array:
 
 
 def _accept(G: Array, rng: np.random.Generator) -> list[int]:
-    """The accepted proposals, each given those before it; G is their residual kernel."""
+    """The accepted proposals, each given the previous ones; G is their residual kernel."""
     G, first = G.copy(), np.diagonal(G).copy()
     accepted = []
     for i, chance in enumerate(rng.random(len(G))):

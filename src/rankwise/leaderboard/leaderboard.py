@@ -2,41 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
 from scipy.special import expit
+from scipy.stats import t as student
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from rankwise.backends.arrays import Array
+from rankwise.backends.arrays import Array, Index
 from rankwise.backends.threads import blas_threads_for
-from rankwise.data.battle_files import BattleFile, read_battles
-from rankwise.data.battles import Battles
+from rankwise.data.battles import BattleFile, Battles, number_labels, read_battles
 from rankwise.errors import DataError, ParameterError, warn
-from rankwise.graph.id_arrays import id_array
-from rankwise.leaderboard.battle_problem import (
+from rankwise.estimators.pair_strategies import PairStrategy, suggest_pairs
+from rankwise.graph.comparison_checks import check_context
+from rankwise.leaderboard.battle_likelihood import (
+    MODELS,
     BattleProblem,
     check_order,
     warn_about_graph,
     warn_about_groups,
     warn_about_position,
 )
-from rankwise.leaderboard.board_results import BoardResults
+from rankwise.leaderboard.board_tables import BoardTable, Standings, intervals, range_quantile
 from rankwise.leaderboard.penalized_newton import (
     DENSE,
+    GroupScores,
     Mode,
     by_evidence,
     by_held_out,
     maximize,
+    spread,
     start,
 )
-from rankwise.leaderboard.sandwich import GroupScores, spread
 from rankwise.parameters import (
     AnyOf,
     Choice,
@@ -46,44 +50,50 @@ from rankwise.parameters import (
     Whole,
     as_generator,
     check_parameters,
+    check_value,
 )
 from rankwise.progress import Show, progress_bar, unseen
 
 LONG = 500_000  # battles from which on progress is shown
+ELO = 400 / np.log(10)  # points of one unit of log-odds
+ELO_MEAN = 1000.0
+CELLS = 2**20  # draws of items that are ranked at a time
+BLOCK = 500  # items whose pairs with all others are looked at together
+NOISE = {"logit": 1.702, "probit": 1.0}  # of the probit that is closest to each link
 SEPARATED = 15.0  # a coefficient this large, per typical value of its column
 
 
-class Leaderboard(BoardResults, BaseEstimator):
+class Leaderboard(BaseEstimator):
     """Ratings of named items from battles, with intervals of ratings and of ranks.
 
     In a battle of items i and j with covariates x, the advantage of the first item is
     ``eta = theta_i - theta_j + x @ coef``, and P(first wins) is ``1 / (1 + exp(-eta))``
-    (Bradley-Terry) or ``Phi(eta)`` (Thurstone). Ties have a model of their own: Davidson's for the
-    logit link, a threshold for the probit link. Ratings are normal with a variance that the
-    evidence chooses: they are shrunk, but the less, the more battles there are. Coefficients are
-    not shrunk.
+    (Bradley-Terry) or ``Phi(eta)`` (Thurstone). Ties have a separate model: Davidson's for the
+    logit link, a threshold for the probit link. Ratings are normal with a variance chosen by the
+    evidence. They are shrunk towards their mean, and less so as the number of battles grows.
+    Coefficients are not shrunk.
 
     Standard errors are robust, by the sandwich formula over groups of battles that may depend on
-    each other, such as those of a session. Intervals of ranks, and the probability of being the
-    best, are those of draws from the joint distribution of all ratings.
+    each other, such as the battles of a session. Intervals of ranks, and the probability of being
+    the best, are computed from draws from the joint distribution of all ratings.
 
     O(n_battles log n_battles + n_items^3) time up to 3,000 parameters, O(n_battles) memory and
-    O(n_items^2) for the covariance. Beyond, conjugate gradients on a sparse matrix take the place
-    of factorizations, and O(n_draws n_items) that of the covariance: 20,000 items with 1,000,000
+    O(n_items^2) for the covariance. Beyond, conjugate gradients on a sparse matrix replace the
+    factorizations, and O(n_draws n_items) draws replace the covariance: 20,000 items with 1,000,000
     battles take about a minute, and 1 GB.
 
     Parameters
     ----------
     link : {"logit", "probit"}, default="logit"
-        The model of Bradley and Terry, or that of Thurstone.
+        The model of Bradley and Terry, or Thurstone's.
     ties : {"model", "half"}, default="model"
-        Whether ties have a probability of their own, or count as half a win for both items.
+        Whether ties have a separate probability, or count as half a win for both items.
     penalty : float, "evidence" or "held-out", default="evidence"
-        1 / variance of the ratings. "evidence": where the evidence of the normal approximation is
-        largest, with a prior that is worth two items of variance 1. "held-out": the best at
-        predicting groups of battles that were held out, in five folds. 0: maximum likelihood.
+        1 / variance of the ratings. "evidence": the value that maximizes the evidence of the normal
+        approximation, with a weak prior, worth two items of variance 1. "held-out": the value that
+        best predicts held-out groups of battles, in five folds. 0: maximum likelihood.
     position : bool, default=False
-        Whether the first place has an effect of its own, as with home advantage.
+        Whether the first place is an advantage, such as playing at home.
     level : float, default=0.95
         Of all intervals.
     n_draws : int, default=2000
@@ -149,7 +159,7 @@ class Leaderboard(BoardResults, BaseEstimator):
         "level": Number(0, 1, open_low=True, open_high=True),
         "n_draws": Whole(100, 10**6),
     }
-    #: What `predict` takes; rows, if a ranker does not say it.
+    #: What `predict` takes; rows, unless a ranker declares it.
     scored: ClassVar[str] = "named items"
 
     def __init__(
@@ -193,8 +203,8 @@ class Leaderboard(BoardResults, BaseEstimator):
         first : array-like of shape (n_battles,), data frame, path or Battles
             Ids of the items that were shown first. Or a table or file with the columns that
             `rankwise.data.read_battles` knows, in place of `second` and `outcome`; `groups` and
-            `judge` are then names of columns, and `context` is a list of such. Or checked battles,
-            in place of all that follows but `item_features`.
+            `judge` are then names of columns, and `context` is a list of names. Or checked battles,
+            which replace all that follows except `item_features`.
         second : array-like of shape (n_battles,)
             Ids of the items that were shown second.
         outcome : array-like of shape (n_battles,)
@@ -202,16 +212,16 @@ class Leaderboard(BoardResults, BaseEstimator):
         weight : array-like of shape (n_battles,), optional
             How much each battle counts.
         groups : array-like of shape (n_battles,), optional
-            The session, prompt or voter of each battle. Standard errors are those of independent
-            groups. None: all battles are independent; of a table, those of a column of sessions or
-            prompts, if there is one.
+            The session, prompt or voter of each battle. Standard errors assume independent groups.
+            None: the column of sessions or prompts, if a table has one; otherwise, all battles are
+            independent.
         judge : array-like of shape (n_battles,), optional
-            Who judged each battle. Each judge gets a share of verdicts at random and a preference
-            for the first place, shrunk towards the common values.
+            Who judged each battle. Each judge gets a share of random verdicts and a preference for
+            the first place, both shrunk towards the common values.
         context : array-like of shape (n_battles, n_columns), optional
-            Covariates of battles, as advantages of the first item.
+            Covariates of battles. Code them so that positive values favour the first item.
         items : array-like of shape (n_items,), optional
-            The ids of all items. None: those that occur.
+            The ids of all items. None: the items that occur.
         item_features : pandas DataFrame or dict, optional
             Features of items: rows by id. Ratings are shrunk towards what the features predict.
 
@@ -224,7 +234,7 @@ class Leaderboard(BoardResults, BaseEstimator):
             first, second, outcome, weight=weight, groups=groups, judge=judge, context=context,
             items=items,
         )  # fmt: skip
-        self._fit(battles, self._problem_of(battles, item_features), None)
+        self._fit(battles, item_features)
         self.has_item_features_ = item_features is not None
         return self
 
@@ -240,11 +250,11 @@ class Leaderboard(BoardResults, BaseEstimator):
         context: Any = None,
         item_features: Any = None,
     ) -> Leaderboard:
-        """Add battles, which may be of new items.
+        """Add battles, also between new items.
 
-        The result is that of a fit to all battles, to the precision of the solver. Old battles are
-        not counted again, and the solver begins with the present ratings. Parameters are those of
-        `fit`; `item_features` has the features of all items, if the leaderboard has any.
+        The result equals a fit to all battles, to the precision of the solver, which starts from
+        the present ratings. Parameters are described in `fit`; pass `item_features` for all items,
+        if the leaderboard uses them.
 
         Examples
         --------
@@ -269,20 +279,15 @@ class Leaderboard(BoardResults, BaseEstimator):
                 else "The leaderboard was fitted without item_features: fit it again with them."
             )
         check_parameters(self, self.parameters)
-        battles = self.battles_ + new
-        before: BattleProblem | None = getattr(self, "_problem", None)
-        if (
-            before is None
-            or self.has_item_features_
-            or before.options != (self.link, self.ties, self.position)
-        ):
-            problem = self._problem_of(battles, item_features)
-        else:
-            problem = before.grown(battles.take(slice(len(self.battles_), None)))
-        return self._fit(battles, problem, self._warm_start(problem))
+        return self._fit(self.battles_ + new, item_features, warm=True)
 
-    def _fit(self, battles: Battles, problem: BattleProblem, begin: Array | None) -> Leaderboard:
+    def _fit(self, battles: Battles, item_features: Any, *, warm: bool = False) -> Leaderboard:
         rng = as_generator(self.random_state)
+        if self.position or battles.judge is not None:
+            check_order(battles)
+        given: Any = {"link": self.link, "ties": self.ties, "position": self.position}
+        problem = BattleProblem.of(battles, item_features=item_features, **given)
+        begin = self._warm_start(problem) if warm else None
         if self.penalty == 0 and problem.features.shape[1]:
             raise ParameterError(
                 "With features of items, ratings need a penalty: without one, they explain all "
@@ -294,21 +299,7 @@ class Leaderboard(BoardResults, BaseEstimator):
                 mode = self._maximum(problem, begin, rng, show)
             _warn_about_maximum(problem, mode)
             self._set_fitted(battles, problem, mode, rng)
-        self._problem = problem.without_caches()
         return self
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the counts of battles: an update of a copy counts all battles again."""
-        state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_problem"}
-
-    def _problem_of(self, battles: Battles, item_features: Any) -> BattleProblem:
-        if self.position or battles.judge is not None:
-            check_order(battles)
-        return BattleProblem.of(
-            battles, link=self.link, ties=self.ties, position=self.position,
-            item_features=item_features,
-        )  # fmt: skip
 
     @contextmanager
     def _watched(self, what: str, total: int, problem: BattleProblem) -> Iterator[Show]:
@@ -339,7 +330,7 @@ class Leaderboard(BoardResults, BaseEstimator):
         return by_evidence(likelihood, fixed, begin, show=show)
 
     def _warm_start(self, problem: BattleProblem) -> Array:
-        """The present parameters, by item and judge; those of new ones are zero."""
+        """The present parameters, by item and judge; new items and judges start at zero."""
         layout, params = problem.layout, start(problem.layout)
         n = len(self.items_)  # the old items come first
         params[layout.items][:n] = self.params_["items"]
@@ -361,22 +352,22 @@ class Leaderboard(BoardResults, BaseEstimator):
         if not (self.position or layout.n_judges):
             warn_about_position(problem, params)
         with self._watched("Intervals", self.n_draws, problem) as show:
-            found = spread(mode, scores, layout.items, self.n_draws, rng, show)
+            covariance, deviations = spread(mode, scores, layout.items, self.n_draws, rng, show)
         df = max(self.n_groups_ - 1, 1)
         # With few groups, draws are from Student's t distribution, as intervals are.
         heavier = np.sqrt(df / rng.chisquare(df, size=(self.n_draws, 1)))
         self.battles_ = battles
         self.items_ = battles.items
         self.ratings_ = problem.ratings(params)
-        draws = problem.ratings(found.draws)
-        columns = found.draws[:, layout.columns]
-        if found.covariance is None:
+        draws = problem.ratings(deviations)
+        columns = deviations[:, layout.columns]
+        if covariance is None:
             self.covariance_ = None
             self.rating_std_, std = draws.std(axis=0, dtype=float), columns.std(axis=0, dtype=float)
         else:
-            std = np.sqrt(np.maximum(found.covariance.diagonal(), 0.0))[layout.columns]
+            std = np.sqrt(np.maximum(covariance.diagonal(), 0.0))[layout.columns]
             to_ratings = problem.rating_map()
-            self.covariance_ = to_ratings @ found.covariance @ to_ratings.T
+            self.covariance_ = to_ratings @ covariance @ to_ratings.T
             self.rating_std_ = np.sqrt(np.maximum(self.covariance_.diagonal(), 0.0))
         draws *= heavier
         draws += self.ratings_
@@ -391,8 +382,8 @@ class Leaderboard(BoardResults, BaseEstimator):
         else:
             self.tie_ = 0.0 if self.ties == "model" else float("nan")
             self.params_.pop("tie")
-        self.judges_ = id_array(problem.judges)
-        self._set_judges(problem, params, found.draws, heavier)
+        self.judges_ = problem.judges
+        self._set_judges(problem, params, deviations, heavier)
         bad = battles.outcome == 3
         self.both_bad_ = float((battles.weight * bad).sum() / battles.weight.sum())
         self.pair_counts_, self.pair_shares_ = _pair_shares(problem, params)
@@ -410,19 +401,408 @@ class Leaderboard(BoardResults, BaseEstimator):
                 np.asarray(values[..., layout.places] + place),
             )
 
-        if not layout.n_judges:
-            empty = np.zeros(0)
-            self.judge_slips_, self.judge_positions_ = empty, empty
-            self.judge_intervals_ = np.zeros((2, 2, 0))
-            return
         self.judge_slips_, self.judge_positions_ = of(params)
-        outside = (1 - self.level) / 2
-        self.judge_intervals_ = np.array(
-            [
-                np.quantile(part, [outside, 1 - outside], axis=0)
-                for part in of(params + heavier * draws)
-            ]
+        drawn = of(params + heavier * draws) if layout.n_judges else of(draws[:1])
+        ends = [(1 - self.level) / 2, (1 + self.level) / 2]
+        self.judge_intervals_ = np.array([np.quantile(part, ends, axis=0) for part in drawn])
+
+    # Results.
+
+    def standings(self, *, elo: bool = False) -> Standings:
+        """The items from best to worst, with intervals of ratings and ranks.
+
+        Two items can be told apart if their ratings differ by more than the critical value of
+        Tukey and Kramer, which holds for all pairs at once. A group begins with the best item that
+        is not in a group yet, and ends with the last item that cannot be told apart from it.
+
+        Parameters
+        ----------
+        elo : bool, default=False
+            Whether to convert ratings to Elo points with mean 1,000: 400 points are odds of 10 to
+            1. With the logit link only.
+
+        Returns
+        -------
+        Standings
+            With `to_frame`, `to_table` and `plot`.
+        """
+        check_is_fitted(self)
+        if elo and self.link != "logit":
+            raise ParameterError('Elo points need the logit link: use link="logit".')
+        scale, mean = (ELO, ELO_MEAN) if elo else (1.0, 0.0)
+        order = np.argsort(-self.ratings_, kind="stable")
+        half = self._quantile(self.level) * self.rating_std_
+        ranks = self._ranks()
+        low, high = self._rank_interval(ranks, self.level)
+        battles = np.bincount(self.battles_.pairs.ravel(), minlength=len(self.items_))
+        bad = self._both_bad_shares(list(self.battles_.pairs.T), len(self.items_))
+        columns = {
+            "item": self.items_[order],
+            "rating": (mean + scale * self.ratings_)[order],
+            "low": (mean + scale * (self.ratings_ - half))[order],
+            "high": (mean + scale * (self.ratings_ + half))[order],
+            "rank": np.arange(1, len(order) + 1),
+            "rank_low": low[order],
+            "rank_high": high[order],
+            "p_first": (ranks == 1).mean(axis=0)[order],
+            "group": self._groups(order)[order],
+            "battles": battles[order],
+            "both_bad": bad[order],
+        }
+        note = (
+            "Items of a group cannot be told apart from its first item (all pairs tested); "
+            f"{100 * self.level:.4g}% intervals."
         )
+        return Standings(columns, {"rating": ".0f" if elo else ".3f"}, note)
+
+    def _both_bad_shares(self, codes: list[Index], n: int) -> Array:
+        """By item or pair, the share of battles in which both are bad; NaN without battles.
+
+        `codes` has one or more numbers below n for each battle.
+        """
+        b = self.battles_
+        total, bad = np.zeros(n), np.zeros(n)
+        for code in codes:
+            total += np.bincount(code, b.weight, n)
+            bad += np.bincount(code, b.weight * (b.outcome == 3), n)
+        return np.divide(bad, total, out=np.full(n, np.nan), where=total > 0)
+
+    def _quantile(self, level: float) -> float:
+        """Standard errors on each side of an interval."""
+        return float(student.isf((1 - level) / 2, max(self.n_groups_ - 1, 1)))
+
+    def to_frame(self) -> Any:
+        """The standings as a pandas data frame, best items first."""
+        return self.standings().to_frame()
+
+    def interval(self, level: float | None = None) -> tuple[Array, Array]:
+        """The ends of an interval of each rating, in the order of `items_`.
+
+        Parameters
+        ----------
+        level : float, optional
+            By default the level of the leaderboard.
+
+        Returns
+        -------
+        low, high : ndarray of shape (n_items,)
+        """
+        check_is_fitted(self)
+        half = self._quantile(self._level(level)) * self.rating_std_
+        return self.ratings_ - half, self.ratings_ + half
+
+    def rank_interval(self, level: float | None = None) -> tuple[Index, Index]:
+        """The lowest and highest rank of each item, in the order of `items_`; 1 is the best.
+
+        The outer quantiles of its ranks in the draws.
+
+        Parameters
+        ----------
+        level : float, optional
+            By default the level of the leaderboard.
+
+        Returns
+        -------
+        low, high : ndarray of shape (n_items,)
+        """
+        return self._rank_interval(self._ranks(), self._level(level))
+
+    def _level(self, level: float | None) -> float:
+        if level is None:
+            return self.level
+        check_value("level", level, Number(0, 1, open_low=True, open_high=True))
+        return level
+
+    def _rank_interval(self, ranks: NDArray[np.int32], level: float) -> tuple[Index, Index]:
+        outside = (1 - level) / 2
+        ends = np.quantile(ranks, [outside, 1 - outside], axis=0, method="inverted_cdf")
+        low, high = ends.astype(np.intp)
+        return low, high
+
+    def top(self, k: int = 1) -> Array:
+        """The probability of each item to be among the best k."""
+        check_is_fitted(self)
+        check_value("k", k, Whole(1, len(self.items_)))
+        return np.asarray((self._ranks() <= k).mean(axis=0))
+
+    def _ranks(self) -> NDArray[np.int32]:
+        """The rank of each item in each draw, from 1."""
+        check_is_fitted(self)
+        n = len(self.items_)
+        ranks = np.empty(self.draws_.shape, dtype=np.int32)
+        places, step = np.arange(1, n + 1, dtype=np.int32)[None], max(CELLS // n, 1)
+        for k in range(0, len(ranks), step):
+            order = np.argsort(-self.draws_[k : k + step], axis=1)
+            np.put_along_axis(ranks[k : k + step], order, places, axis=1)
+        return ranks
+
+    def _settler(self) -> Callable[[Index], NDArray[np.int8]]:
+        """A function that returns some rows of `settled`."""
+        if self.covariance_ is None:
+            about = self.draws_ - self.ratings_.astype(self.draws_.dtype)
+            own = np.square(about).mean(axis=0)
+        else:
+            own = self.covariance_.diagonal()
+        df = max(self.n_groups_ - 1, 1)
+        # For all pairs at once: the difference of two items has the variance of two values.
+        critical = range_quantile(self.level, len(self.items_), df) / float(np.sqrt(2))
+
+        def rows(chosen: Index) -> NDArray[np.int8]:
+            if self.covariance_ is None:
+                shared = about[:, chosen].T @ about / len(about)
+            else:
+                shared = self.covariance_[chosen]
+            error = np.sqrt(np.maximum(own[chosen][:, None] + own - 2 * shared, 0.0))
+            difference = self.ratings_[chosen][:, None] - self.ratings_
+            settled = abs(difference) > critical * error
+            return np.where(settled, np.sign(difference), 0).astype(np.int8)
+
+        return rows
+
+    def _groups(self, order: Index) -> Index:
+        """The number of the group of each item, from 1."""
+        settled, group, number, k = self._settler(), np.zeros(len(order), dtype=np.intp), 0, 0
+        while k < len(order):
+            number += 1
+            behind = settled(order[[k]])[0, order[k:]] > 0
+            size = int(np.argmax(behind)) if behind.any() else len(behind)
+            group[order[k : k + size]] = number
+            k += size
+        return group
+
+    def settled(self) -> NDArray[np.int8]:
+        """For each pair of items, whether one is better at the confidence level.
+
+        Returns
+        -------
+        ndarray of shape (n_items, n_items)
+            1 where the item of the row is better than the item of the column, -1 where it is worse,
+            0 where the two cannot be told apart. Wrong for any of the pairs with probability 1 -
+            `level`, by the critical value of Tukey and Kramer.
+        """
+        check_is_fitted(self)
+        n, rows = len(self.items_), self._settler()
+        return np.vstack([rows(np.arange(k, min(k + BLOCK, n))) for k in range(0, n, BLOCK)])
+
+    def predict(self, items: Any = None) -> Array:
+        """The ratings of items, by their ids; None: of all items."""
+        check_is_fitted(self)
+        return self.ratings_ if items is None else self.ratings_[self._numbers(items)]
+
+    def predict_proba(self, first: Any, second: Any, *, context: Any = None) -> Array:
+        """Probabilities of the outcomes of battles.
+
+        Parameters
+        ----------
+        first, second : array-like of shape (n_battles,)
+            Ids of items.
+        context : array-like of shape (n_battles, n_columns), optional
+            None: covariates are zero. The effect of the first place is included only if the
+            leaderboard was fitted with ``position=True``.
+
+        Returns
+        -------
+        ndarray of shape (n_battles, n_outcomes)
+            Of a win of the first item, a win of the second and, if ties have a model, a tie.
+        """
+        check_is_fitted(self)
+        a, b = self._numbers(first), self._numbers(second)
+        if a.shape != b.shape:
+            raise DataError(
+                f"first and second must have the same length: got {len(a)} and {len(b)} entries."
+            )
+        eta = self.ratings_[a] - self.ratings_[b]
+        begin = 0
+        if self.position or len(self.judges_):
+            begin = 1
+            eta = eta + (self.coef_[0] if self.position else 0.0)
+        if context is not None:
+            values = check_context(context, len(a))[0]
+            fitted = self.battles_.context
+            width = 0 if fitted is None else fitted.shape[1]
+            if values is None or values.shape[1] != width:
+                raise DataError(
+                    f"context needs {width} columns, as in fit: got shape {np.shape(context)}."
+                )
+            eta = eta + values @ self.coef_[begin : begin + width]
+        ties = "tie" in self.params_
+        tau = float(self.params_["tie"][0]) if ties else 0.0
+        return np.exp(MODELS[self.link, ties](eta, tau).log_p).T
+
+    def _numbers(self, ids: Any) -> Index:
+        number = {name: k for k, name in enumerate(self.items_.tolist())}
+        entries = np.asarray(ids).ravel().tolist()
+        unknown = [name for name in entries if name not in number]
+        if unknown:
+            raise DataError(
+                f"The leaderboard has no item {unknown[0]!r}: it has {len(number)} others."
+            )
+        return np.array([number[name] for name in entries], dtype=np.intp)
+
+    def coefficients(self) -> BoardTable:
+        """Coefficients of covariates, with intervals and z values."""
+        check_is_fitted(self)
+        half = self._quantile(self.level) * self.coef_std_
+        z = np.divide(self.coef_, self.coef_std_, out=np.zeros_like(half), where=half > 0)
+        columns = {
+            "column": np.array(self.coef_names_, dtype=object),
+            "coefficient": self.coef_,
+            "low": self.coef_ - half,
+            "high": self.coef_ + half,
+            "z": z,
+        }
+        return BoardTable(columns, {"z": ".1f"})
+
+    def judges(self) -> BoardTable:
+        """Slips and the preference for the first place of each judge, with intervals."""
+        judge = self._judge_of_battles()
+        numbers = {name: k for k, name in enumerate(self.judges_.tolist())}
+        codes = [numbers[name] for name in judge.tolist() if name in numbers]
+        columns: dict[str, Any] = {
+            "judge": self.judges_,
+            "battles": np.bincount(codes, minlength=len(self.judges_)),
+        }
+        shown = dict(columns)
+        for name, values, (low, high) in (
+            ("slips", self.judge_slips_, self.judge_intervals_[0]),
+            ("first place", self.judge_positions_, self.judge_intervals_[1]),
+        ):
+            columns |= {name: values, f"{name}, low": low, f"{name}, high": high}
+            shown |= {name: values, f"{name}, interval": intervals(low, high, 2)}
+        return BoardTable(columns, dict.fromkeys(shown, ".2f"), shown=shown)
+
+    def _judge_of_battles(self) -> NDArray[Any]:
+        """The judge of each battle; raises an error if there are none."""
+        check_is_fitted(self)
+        if self.battles_.judge is None:
+            raise DataError("The battles have no judges: pass judge to fit.")
+        return self.battles_.judge
+
+    def agreement(self) -> BoardTable:
+        """How often two judges agree on battles of the same items in the same group.
+
+        On the diagonal, how often a judge agrees with itself on pairs that it judged twice, for
+        example in both orders.
+        """
+        names, judge = number_labels(self._judge_of_battles())
+        b = self.battles_
+        if b.groups is None:
+            raise DataError("Agreement is over battles of the same group: pass groups to fit.")
+        turned = b.pairs[:, 0] > b.pairs[:, 1]
+        verdict = np.where(turned & (b.outcome < 2), 1 - b.outcome, b.outcome)
+        low, high = np.sort(b.pairs, axis=1).T
+        group = number_labels(b.groups)[1]
+        n = len(b.items)
+        case = np.unique((group * n + low) * n + high, return_inverse=True)[1]
+        one, shape = np.ones(len(case)), (len(names), 4 * (int(case.max()) + 1))
+        A = sp.coo_array((one, (judge, 4 * case + verdict)), shape=shape).tocsr()
+        B = sp.coo_array((one, (judge, case)), shape=(len(names), shape[1] // 4)).tocsr()
+        same, both = (A @ A.T).toarray(), (B @ B.T).toarray()
+        own = np.bincount(judge, minlength=len(names))
+        same[np.diag_indices_from(same)] -= own
+        both[np.diag_indices_from(both)] -= own
+        i, j = np.triu_indices(len(names))
+        met = both[i, j] > 0
+        i, j = i[met], j[met]
+        halves = np.where(i == j, 2, 1)
+        columns = {
+            "judge": names[i],
+            "other": names[j],
+            "common": (both[i, j] / halves).astype(np.intp),
+            "agree": same[i, j] / both[i, j],
+        }
+        return BoardTable(columns)
+
+    def shares(self) -> BoardTable:
+        """For each pair of items that met, observed beside predicted shares of outcomes.
+
+        Shares of wins, losses and ties exclude battles in which both items were bad, and are
+        missing if no other battles remain. The share of such battles refers to all battles of the
+        pair.
+        """
+        check_is_fitted(self)
+        counts, predicted, n = self.pair_counts_, self.pair_shares_, len(self.items_)
+        low, high = np.sort(self.battles_.pairs, axis=1).T
+        codes, pair = np.unique(low * n + high, return_inverse=True)
+        only_bad = np.setdiff1d(codes, (counts[:, 0] * n + counts[:, 1]).astype(np.intp))
+        if len(only_bad):
+            more = np.zeros((len(only_bad), counts.shape[1]))
+            more[:, 0], more[:, 1] = np.divmod(only_bad, n)
+            counts = np.vstack((counts, more))
+            predicted = np.vstack((predicted, np.full_like(more[:, 2:], np.nan)))
+        total = counts[:, 2:].sum(axis=1)
+        order = np.argsort(-total, kind="stable")
+        counts, total, predicted = counts[order], total[order], predicted[order]
+        i, j = counts[:, :2].astype(np.intp).T
+        observed = np.full_like(predicted, np.nan)
+        np.divide(counts[:, 2:], total[:, None], out=observed, where=total[:, None] > 0)
+        columns = {"item": self.items_[i], "other": self.items_[j], "battles": total}
+        shown: dict[str, Any] = dict(columns)
+        words = ("wins", "loses", "ties")[: observed.shape[1]]
+        for word, seen, expected in zip(words, observed.T, predicted.T, strict=True):
+            columns |= {word: seen, f"{word}, predicted": expected}
+            shown[word] = [f"{a:.2f} ({b:.2f})" for a, b in zip(seen, expected, strict=True)]
+        bad = self._both_bad_shares([pair], len(codes))
+        columns["both_bad"] = bad[np.searchsorted(codes, i * n + j)]
+        if np.nansum(columns["both_bad"]):
+            shown["both bad"] = columns["both_bad"]
+        formats = {"battles": ".6g", "both bad": ".2f"}
+        note = "Observed shares, and in brackets the shares that the ratings predict."
+        return BoardTable(columns, formats, note, shown)
+
+    def suggest_pairs(
+        self,
+        n_pairs: int = 1,
+        *,
+        strategy: str | PairStrategy = "bald",
+        candidates: Any = None,
+        random_state: Any = 0,
+    ) -> NDArray[Any]:
+        """Which items to compare next, the most useful pair first.
+
+        Pairs are chosen as by `PairwiseGP.suggest_pair`, under the joint distribution of ratings.
+
+        Parameters
+        ----------
+        n_pairs : int, default=1
+        strategy : {"bald", "eubo", "thompson", "random"} or object, default="bald"
+            "bald": the pair whose outcome is most informative about the ratings; "eubo" and
+            "thompson" look for the best item. An object has the method `choose`, as in
+            `PairwiseGP.suggest_pair`.
+        candidates : array-like of shape (n_candidates, 2), int or None
+            Pairs of ids to choose from, the number of pairs to draw, or None for all.
+        random_state : int, Generator or None, default=0
+
+        Returns
+        -------
+        ndarray of shape (n_pairs, 2)
+            Ids.
+        """
+        check_is_fitted(self)
+        rng = as_generator(random_state)
+        if candidates is not None and np.ndim(candidates):
+            given = np.asarray(candidates)
+            if given.ndim != 2 or given.shape[1] != 2:
+                raise DataError(f"candidates needs two columns of ids: got shape {given.shape}.")
+            candidates = self._numbers(given).reshape(-1, 2)
+
+        def moments(rows: Index) -> tuple[Array, Array]:
+            if self.covariance_ is None:
+                return self.ratings_[rows], np.cov(self.draws_[:, rows].T)
+            return self.ratings_[rows], self.covariance_[np.ix_(rows, rows)]
+
+        def sample(rows: Index, n: int) -> Array:
+            return self.draws_[rng.integers(0, len(self.draws_), n)][:, rows]
+
+        chosen = suggest_pairs(
+            strategy, n_pairs, len(self.items_), candidates, rng, moments=moments, sample=sample,
+            noise=NOISE[self.link],
+        )  # fmt: skip
+        return self.items_[chosen]
+
+    def plot(self, *, top: int | None = None, ax: Any = None) -> Any:
+        """Draw the standings."""
+        return self.standings().plot(top=top, ax=ax)
 
 
 def _warn_about_maximum(problem: BattleProblem, mode: Mode) -> None:
@@ -436,7 +816,7 @@ def _warn_about_maximum(problem: BattleProblem, mode: Mode) -> None:
     elif not mode.converged:
         warn(
             "The ratings did not converge: do not rely on them. Use a larger penalty, or check the "
-            "battles for items that won or lost all of theirs.",
+            "battles for items that won or lost every time.",
             ConvergenceWarning,
         )
 
@@ -445,39 +825,32 @@ def _battles(first: Any, second: Any, outcome: Any, **more: Any) -> Battles:
     """Checked battles, from the arguments of `fit`."""
     if isinstance(first, BattleFile):
         first = first.battles
-    elif isinstance(first, str | Path | Mapping) or hasattr(first, "columns"):
-        return _of_table(first, second, outcome, **more)
-    if isinstance(first, Battles):
-        more |= {"second": second, "outcome": outcome}
-        twice = [name for name, value in more.items() if value is not None]
-        if twice:
+    table = isinstance(first, str | Path | Mapping) or hasattr(first, "columns")
+    given = {"second": second, "outcome": outcome, **more}
+    given = {name: value for name, value in given.items() if value is not None}
+    if isinstance(first, Battles) or table:
+        columns = ("groups", "judge", "context") if table else ()
+        twice = next((name for name in given if name not in columns), None)
+        if twice is not None:
             raise ParameterError(
-                f"{twice[0]} belongs to the battles: pass it to Battles.of, with the items."
+                f"{twice} belongs to the battles, which are given as a whole: pass it to "
+                "Battles.of, with the items."
             )
-        return first
+        return _read(first, **given) if table else first
     if second is None or outcome is None:
         raise DataError(
             "Give first, second and outcome, one entry per battle (the outcome is 1 if first has "
             "the winners), or a table, a path or a Battles object."
         )
-    return Battles.of(first, second, outcome, **more)
+    return Battles.of(first, **given)
 
 
-def _of_table(
-    table: Any, second: Any, outcome: Any, *, groups: Any, judge: Any, context: Any, **more: Any
-) -> Battles:
+def _read(table: Any, *, groups: Any = None, judge: Any = None, context: Any = ()) -> Battles:
     """The battles of a table or file; warns of rows that are left out."""
-    more |= {"second": second, "outcome": outcome}
-    given = next((name for name, value in more.items() if value is not None), None)
-    if given is not None:
-        raise ParameterError(
-            f"The battles are those of a table, to which {given} does not belong: pass arrays, or "
-            "what rankwise.data.read_battles returns."
-        )
     for name, column in (("groups", groups), ("judge", judge)):
         if column is not None and not isinstance(column, str):
             raise ParameterError(f"With a table, {name} is the name of a column.")
-    style = [context] if isinstance(context, str) else [] if context is None else list(context)
+    style = [context] if isinstance(context, str) else list(context)
     found = read_battles(table, groups=groups, judge=judge, style=style)
     if found.dropped:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in found.dropped.items())
@@ -492,18 +865,15 @@ def _pair_shares(problem: BattleProblem, params: Array) -> tuple[Array, Array]:
     model.
     """
     t, likelihood = problem.likelihood.tally, problem.likelihood
-    turned = t.first > t.second
     low, high = np.minimum(t.first, t.second), np.maximum(t.first, t.second)
-    n = problem.layout.n_items
+    n = problem.layout.items.stop
     code, pair = np.unique(low * n + high, return_inverse=True)
     counts = likelihood.counts.T.copy()
     expected = likelihood.probabilities(params) * counts.sum(axis=1, keepdims=True)
+    turned = t.first > t.second
     for values in (counts, expected):
         values[turned, :2] = values[turned, 1::-1]
-    sums = partial(np.bincount, pair, minlength=len(code))
-    observed, predicted = (
-        np.column_stack([sums(weights=column) for column in values.T])
-        for values in (counts, expected)
-    )
+    total = sp.csr_array((np.ones(len(t)), (pair, np.arange(len(t)))), shape=(len(code), len(t)))
+    observed, predicted = (np.asarray(total @ values) for values in (counts, expected))
     shares = predicted / predicted.sum(axis=1, keepdims=True)
     return np.column_stack((code // n, code % n, observed)), shares

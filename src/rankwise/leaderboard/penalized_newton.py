@@ -1,18 +1,19 @@
-"""Maximum of a penalized likelihood of battles, and penalties by evidence or by held-out groups."""
+"""Penalized likelihood of battles: its maximum, the choice of penalties, the covariance."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Protocol
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+import scipy.sparse as sp
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky
 from scipy.linalg.lapack import dpotri
 
-from rankwise.backends.arrays import Array, Index
-from rankwise.leaderboard.tally import Bordered, Layout, Likelihood
+from rankwise.backends.arrays import Array, Index, Sparse
+from rankwise.errors import DataError
+from rankwise.leaderboard.battle_likelihood import Bordered, Layout, Likelihood
 from rankwise.progress import Show, unseen
+from rankwise.solvers.shifted_cg import shifted_cg
 
 DENSE = 3000  # parameters up to which matrices are formed
 MAX_STEPS = 100
@@ -29,16 +30,8 @@ PRIOR_VARIANCE = {"items": 1.0, "places": 0.1, "slips": 0.5}
 EVIDENCE_TOLERANCE = 1e-10
 GRID = np.geomspace(1e-3, 1e2, 16)  # penalties that held-out groups choose from
 FOLDS = 5
-
-
-class Curvature(Protocol):
-    """Minus the second derivatives of the penalized likelihood."""
-
-    def solve(self, R: Array) -> Array:
-        """The inverse times R."""
-
-    def traces(self, groups: dict[str, slice]) -> dict[str, float]:
-        """The sums of the diagonal of the inverse, over groups of parameters."""
+BLOCK = 20  # draws that are made at a time where there is no dense matrix
+DRAW_TOLERANCE = 1e-3  # of such draws: far below the noise of 2,000 of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,10 +50,12 @@ class DenseCurvature:
         return cls(cho_factor(K * scale * scale[:, None], lower=True, check_finite=False), scale)
 
     def solve(self, R: Array) -> Array:
+        """The inverse times R."""
         scale = self.scale.reshape(-1, *[1] * (R.ndim - 1))
         return np.asarray(scale * cho_solve(self.factor, scale * R, check_finite=False))
 
     def traces(self, groups: dict[str, slice]) -> dict[str, float]:
+        """The sums of the diagonal of the inverse, over groups of parameters."""
         inverse, _ = dpotri(self.factor[0], lower=1)
         diagonal = inverse.diagonal() * self.scale**2
         return {name: float(diagonal[part].sum()) for name, part in groups.items()}
@@ -78,46 +73,24 @@ class IterativeCurvature:
     items: slice
     level: float
 
-    @cached_property
-    def diagonal(self) -> Array:
-        found = np.maximum(self.matrix.diagonal() + self.precision, 1e-300)
-        found[self.items] += self.level
-        return found
-
-    def apply(self, V: Array) -> Array:
-        """The matrix times V."""
-        out = self.matrix @ V
-        out += self.precision[:, None] * V
-        if self.level:
-            out[self.items] += self.level * V[self.items].sum(axis=0)
-        return out
-
     def solve(self, R: Array, tolerance: float = PCG_TOLERANCE) -> Array:
+        diagonal = self.matrix.diagonal() + self.precision
+        diagonal[self.items] += self.level
+        scale = 1.0 / np.sqrt(np.maximum(diagonal, 1e-300))[:, None]
+
+        def apply(P: Array) -> Array:
+            V = scale * P
+            out = self.matrix @ V + self.precision[:, None] * V
+            if self.level:
+                out[self.items] += self.level * V[self.items].sum(axis=0)
+            return np.asarray(scale * out)
+
         B = R.reshape(len(R), -1)
-        X, residual = np.zeros_like(B), B.copy()
-        scale = 1.0 / self.diagonal[:, None]
-        Z = scale * residual
-        P, rho = Z.copy(), _products(residual, Z)
-        goal = tolerance**2 * np.maximum(rho, 1e-300)
-        for _ in range(10 * len(B)):
-            if (rho <= goal).all():
-                break
-            Q = self.apply(P)
-            bend = _products(P, Q)
-            if (bend < 0).any():
-                raise LinAlgError("not positive definite")
-            # A solved column stays as it is: its direction is zero.
-            step = np.divide(rho, bend, out=np.zeros_like(rho), where=(bend > 0) & (rho > goal))
-            np.multiply(step, P, out=Z)
-            X += Z
-            Q *= step
-            residual -= Q
-            np.multiply(scale, residual, out=Z)
-            new = _products(residual, Z)
-            P *= np.divide(new, rho, out=np.zeros_like(rho), where=rho > 0)
-            P += Z
-            rho = new
-        return X.reshape(R.shape)
+        found = shifted_cg(apply, scale * B, [0.0], tol=tolerance, max_iter=10 * len(B))
+        X = scale * found.solutions[0]
+        if ((B * X).sum(axis=0) < 0).any():
+            raise LinAlgError("not positive definite")
+        return np.asarray(X.reshape(R.shape))
 
     def traces(self, groups: dict[str, slice]) -> dict[str, float]:
         rng = np.random.default_rng(0)
@@ -129,9 +102,7 @@ class IterativeCurvature:
         return found
 
 
-def _products(P: Array, Q: Array) -> Array:
-    """The inner product of each column of P with that of Q."""
-    return np.asarray(np.einsum("ij,ij->j", P, Q))
+Curvature = DenseCurvature | IterativeCurvature  # minus second derivatives, with penalties
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,8 +121,9 @@ class Expansion:
     def of(cls, likelihood: Likelihood, params: Array, dense: int) -> Expansion:
         with np.errstate(all="ignore"):  # a step that is too long is taken back
             value, g, h = likelihood.expansion(params)
-            made = likelihood.gram if len(params) <= dense else likelihood.sparse_gram
-            return cls(params, value, likelihood.gather(g), made(h))
+            matrix = likelihood.gram(h)
+            small = len(params) <= dense
+            return cls(params, value, likelihood.gather(g), matrix.toarray() if small else matrix)
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,7 +200,7 @@ def _newton_step(
     matrix, diagonal = at.matrix, at.matrix.diagonal()
     level, total = 0.0, float(diagonal[layout.items].sum())
     if precision[0] <= LOST * total:  # then only differences of ratings are determined
-        level = total / (2 * layout.n_items**2) + 1e-12
+        level = total / (2 * layout.items.stop**2) + 1e-12
     damping = 0.0
     while True:
         extra = precision + damping * (abs(diagonal) + 1e-12)
@@ -242,7 +214,7 @@ def _newton_step(
                 K[layout.items, layout.items] += level
                 found = DenseCurvature.of(K)
             return found, found.solve(gradient), damping > 0
-        except LinAlgError:
+        except (LinAlgError, DataError):
             damping = max(10.0 * damping, 1e-8)
             if damping > 1e8:
                 raise
@@ -255,11 +227,11 @@ def by_evidence(
     log_penalties: dict[str, float] | None = None,
     show: Show = unseen,
 ) -> Mode:
-    """The maximum with the penalties that the evidence prefers, but for those that are `fixed`.
+    """The maximum with the penalties that maximize the evidence, except the `fixed` ones.
 
     The ratings are normal with variance 1 / penalty. At the maximum of the evidence of the normal
-    approximation (MacKay, 1992), with n parameters u and the covariance S, and a gamma prior of the
-    penalty that is worth m = 2 parameters of variance v,
+    approximation (MacKay, 1992), with n parameters u and the covariance S, and a weak gamma prior
+    of the penalty, worth m = 2 parameters of variance v,
 
         penalty (|u|^2 + m v) = n - penalty trace(S) + m.
 
@@ -311,7 +283,7 @@ def by_held_out(
 ) -> Mode:
     """The maximum with the penalty of ratings that best predicts groups of battles held out.
 
-    Five folds of whole groups. The penalties of judges are those of the evidence of all battles.
+    Five folds of whole groups. The penalties of judges come from the evidence of all battles.
     """
     n_groups = int(group.max()) + 1
     fold = rng.permutation(n_groups) % min(FOLDS, n_groups)
@@ -331,3 +303,123 @@ def by_held_out(
             show(len(GRID) * k + i + 1)
     best = float(GRID[int(np.argmin(losses))])
     return maximize(likelihood, {**fixed, "items": best}, others.at)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupScores:
+    """Gradients of the log-likelihood, summed within independent groups of battles.
+
+    A sparse part for items and judges, a dense one for the other parameters; a row per group.
+    """
+
+    sparse: Sparse
+    dense: Array
+    n_groups: int
+
+    @classmethod
+    def of(
+        cls,
+        likelihood: Likelihood,
+        params: Array,
+        row: Index,
+        outcome: Index,
+        weight: Array,
+        group: Index | None,
+    ) -> GroupScores:
+        """From the row, outcome, weight and group of each battle; None: battles are independent."""
+        scores = likelihood.scores(params)
+        if group is None:
+            # Equal battles have equal scores: the squares add up.
+            n_groups = len(row)
+            code = 3 * row + outcome
+            squares = np.bincount(code, weights=weight**2, minlength=3 * len(likelihood.tally))
+            cells = np.flatnonzero(squares)
+            row, outcome, weight = cells // 3, cells % 3, np.sqrt(squares[cells])
+            group = np.arange(len(cells))
+            size = len(cells)
+        else:
+            size = n_groups = int(group.max()) + 1
+        g = scores[outcome, :, row] * weight[:, None]
+        first = likelihood.layout.columns.start
+        sparse = sp.csr_array((size, first))
+        dense = np.zeros((size, likelihood.layout.size - first))
+        each = zip(g.T, likelihood.sparse, likelihood.dense, strict=True)
+        for values, E, (part, X) in each:
+            W = sp.csr_array((values, (group, row)), shape=(size, len(likelihood.tally)))
+            sparse = sparse + W @ E
+            dense[:, part.start - first : part.stop - first] += W @ X
+        return cls(sparse, dense, n_groups)
+
+    @property
+    def correction(self) -> float:
+        """For a finite number of groups."""
+        return self.n_groups / max(self.n_groups - 1, 1)
+
+    def gram(self) -> Array:
+        """The sum of outer products of the rows."""
+        S, X = self.sparse, self.dense
+        side = S.T @ X
+        top = np.column_stack(((S.T @ S).toarray(), side))
+        return np.vstack((top, np.column_stack((side.T, X.T @ X)))) * self.correction
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        """Draws from the normal distribution with covariance ``gram()``, as columns."""
+        z = rng.standard_normal((self.sparse.shape[0], n)) * np.sqrt(self.correction)
+        return np.concatenate((self.sparse.T @ z, self.dense.T @ z))
+
+
+def spread(
+    mode: Mode,
+    scores: GroupScores,
+    items: slice,
+    n_draws: int,
+    rng: np.random.Generator,
+    show: Show = unseen,
+) -> tuple[Array | None, Array]:
+    """The covariance of parameters, and draws of their deviations from the estimate.
+
+    The covariance is K^-1 (M + P) K^-1 with the curvature K, the gram M of scores, and the
+    penalties P. M is the variance of the gradient when groups are independent. K^-1 P K^-1 is the
+    square of the bias through the penalty, averaged over ratings with variance 1 / penalty. If
+    battles are independent and the model is right, M + P = K, and this is the usual K^-1. The
+    common level of the ratings is taken out of it: only the penalty determines it, and if that is
+    small, rounding errors of the level would hide the rest.
+
+    Draws have the shape (n_draws, n_parameters). Beyond `DENSE` parameters there are only draws, in
+    single precision, and None for the covariance.
+    """
+    P = mode.precision
+    if isinstance(mode.curvature, DenseCurvature):
+        M = scores.gram()
+        M[np.diag_indices_from(M)] += P
+        half = _without_level(mode.curvature.solve(M), items)
+        covariance = _without_level(mode.curvature.solve(half.T), items)
+        draws = mode.curvature.solve(_root(M) @ rng.standard_normal((len(M), n_draws)))
+        draws = _without_level(draws, items).T
+        return 0.5 * (covariance + covariance.T), draws
+    draws = np.empty((n_draws, len(P)), dtype=np.float32)
+    for begin in range(0, n_draws, BLOCK):
+        count = min(BLOCK, n_draws - begin)
+        drawn = scores.draw(count, rng)
+        drawn += np.sqrt(P)[:, None] * rng.standard_normal((len(P), count))
+        solved = mode.curvature.solve(drawn, DRAW_TOLERANCE)
+        draws[begin : begin + count] = _without_level(solved, items).T
+        show(begin + count)
+    return None, draws
+
+
+def _without_level(values: Array, items: slice) -> Array:
+    """Columns of parameters, in place, with ratings relative to their mean."""
+    values[items] -= values[items].mean(axis=0)
+    return values
+
+
+def _root(M: Array) -> Array:
+    """A matrix R with R R' = M, which may be singular."""
+    scale = np.sqrt(np.maximum(M.diagonal(), 1e-300))
+    unit = M / scale / scale[:, None]
+    try:
+        return np.asarray(scale[:, None] * cholesky(unit, lower=True, check_finite=False))
+    except LinAlgError:
+        s, V = np.linalg.eigh(unit)
+        return np.asarray(scale[:, None] * V * np.sqrt(np.maximum(s, 0.0)))

@@ -20,12 +20,13 @@ from rankwise.metrics.comparison import (
     paired_test,
 )
 from rankwise.metrics.evaluation import RankingEvaluation, evaluate_ranking
-from rankwise.metrics.pairwise import concordance_index, disagreement_error, kendall_tau
 from rankwise.metrics.ranking_metric import QueryValues
-from rankwise.metrics.ranking_scorer import make_ranking_scorer
-from rankwise.metrics.top_metrics import (
+from rankwise.metrics.ranking_metrics import (
     average_precision,
+    concordance_index,
+    disagreement_error,
     expected_reciprocal_rank,
+    kendall_tau,
     ndcg,
     precision_at_k,
     rank_biased_precision,
@@ -33,6 +34,7 @@ from rankwise.metrics.top_metrics import (
     reciprocal_rank,
     success_at_k,
 )
+from rankwise.metrics.ranking_scorer import make_ranking_scorer
 
 __all__ = [
     "METRICS",

@@ -41,7 +41,7 @@ def first_relevant_curves(
 ) -> None:
     """The probability that a relevant row is among the first k, for each k of `ks`.
 
-    With `reciprocal`, every rank of the first relevant row counts 1 / rank instead of 1.
+    With `reciprocal`, the first relevant row counts 1 / rank instead of 1.
     """
     for g in range(len(indptr) - 1):
         lo, stop = indptr[g], stops[g]
@@ -76,8 +76,8 @@ def cascade_curves(
     """Expected reciprocal rank at each of the ascending cut-offs `ks`.
 
     ``stopping`` is the probability that a reader stops at a row. In a random order of n tied rows,
-    the mean probability to pass the first i of them is e_i / binomial(n, i), with the elementary
-    symmetric polynomials e_i of the probabilities to pass a row; `passing` holds these means.
+    the mean probability of passing the first i of them is e_i / binomial(n, i), with the elementary
+    symmetric polynomials e_i of the probabilities of passing a row; `passing` holds these means.
     """
     for g in range(len(indptr) - 1):
         lo, stop = indptr[g], min(stops[g], indptr[g] + ks[-1])
@@ -113,8 +113,8 @@ def count_pairs(
 
     `level` has the labels in the order of the scores, as integers from 0; `counts` is filled in.
     Every row is compared with the rows that have better scores, by their number at each level
-    (`seen`) and below it (`tree`, a binary indexed tree): O(log levels) for each row. Both need
-    room for one more than the number of levels, and are 0.
+    (`seen`) and below it (`tree`, a binary indexed tree): O(log levels) for each row. Both are
+    zeros at first, with one entry more than the number of levels.
     """
     top = len(tree)
     for g in range(len(indptr) - 1):

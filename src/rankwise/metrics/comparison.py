@@ -15,8 +15,8 @@ from rankwise.errors import DataError, ParameterError
 from rankwise.metric_names import described, find_name, get_metric, is_gain, metric_label
 from rankwise.metrics.ranked_queries import Array
 from rankwise.metrics.ranking_metric import QueryValues
+from rankwise.metrics.ranking_metrics import OPTIONS
 from rankwise.metrics.ranking_scorer import are_grades
-from rankwise.metrics.top_metrics import OPTIONS
 from rankwise.parameters import Choice, Number, Whole, as_generator, check_value
 from rankwise.tables import Column, Table, TableMixin, plural
 
@@ -128,8 +128,9 @@ def paired_test(
         not differ, a and b could be exchanged on any query, so the signs of the differences are
         drawn at random.
     n_permutations : int, default=10_000
-        Number of draws. If there are no more ways to choose the signs, all are counted, and the
-        p-value is exact; otherwise the smallest possible one is 1 / (n_permutations + 1).
+        Number of draws. If there are at most this many ways to choose the signs, all are counted,
+        and the p-value is exact; otherwise the smallest possible p-value is 1 / (n_permutations +
+        1).
     random_state : int or Generator, default=0
         For these draws.
 
@@ -139,10 +140,9 @@ def paired_test(
 
     Notes
     -----
-    Wilcoxon: queries with equal values are dropped before ranking (Wilcoxon's own treatment). The
-    p-value is SciPy's: exact for few queries, a normal approximation for many. Where many metrics
-    or rankers are compared, some will look significant by chance: `compare_rankings` corrects for
-    this.
+    Wilcoxon: queries with equal values are dropped before ranking, as Wilcoxon did. The p-value is
+    SciPy's: exact for few queries, a normal approximation for many. If many metrics or rankers are
+    compared, some differences look significant by chance: `compare_rankings` corrects for this.
 
     O(q log q) for q queries, or O(q n_permutations).
 
@@ -190,7 +190,7 @@ def paired_test(
 
 @dataclass(frozen=True)
 class RankerPair:
-    """Two rankers in one metric.
+    """Two rankers, compared by one metric.
 
     Attributes
     ----------
@@ -228,7 +228,7 @@ class RankingComparison(TableMixin):
     values : mapping of str to mapping of str to QueryValues
         ``values[metric][ranker]``: the value of each query.
     pairs : tuple of RankerPair
-        Every pair of rankers, in every metric.
+        Every pair of rankers, by every metric.
     level : float
         Of the intervals.
     n_permutations : int
@@ -340,7 +340,7 @@ class RankingComparison(TableMixin):
         metric : str, optional
             By default the first.
         **options
-            Those of `rankwise.plots.plot_differences_from_best`.
+            Options of `rankwise.plots.plot_differences_from_best`.
 
         Returns
         -------
@@ -376,7 +376,7 @@ def compare_rankings(
 ) -> RankingComparison:
     """Compare the scores of several rankers for the same rows, by paired tests over queries.
 
-    A query that is hard for one ranker is usually hard for the others, too. So the rankers are
+    A query that is hard for one ranker is usually hard for the others. Rankers are therefore
     compared query by query: each pair of rankers gets the mean difference in each metric, an
     interval for it by Student's t distribution, and a randomization (permutation) test. The
     p-values are adjusted for the number of tests by Holm's method.
@@ -474,7 +474,7 @@ def compare_rankings(
 def holm(p_values: Array) -> Array:
     """Holm's adjusted p-values: with k tests, the smallest times k, the next times k - 1, ...
 
-    Rejecting at 5% wrongly rejects anything at all with a probability of at most 5%.
+    If hypotheses are rejected at 5%, the probability of any wrong rejection is at most 5%.
     """
     k = len(p_values)
     order = np.argsort(p_values, kind="stable")

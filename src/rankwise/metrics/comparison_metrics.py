@@ -56,7 +56,7 @@ def calibration_error(margin: Array, probability: Array, weight: Array) -> float
 
 
 def clustered_mean(values: Array, weight: Array, codes: Index) -> tuple[float, float]:
-    """A weighted mean, and its standard error if the values of a group are not independent.
+    """A weighted mean, and its standard error, where values within a group may be dependent.
 
     `codes` has the number of each value's group, from 0.
 

@@ -1,4 +1,4 @@
-"""All metrics of one ranking, in an object that prints itself."""
+"""All metrics of one ranking, as a printable object."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rankwise.metric_names import METRICS, Metric, Undefined, described, find_na
 from rankwise.metrics.comparison import PairedTest, paired_test
 from rankwise.metrics.ranked_queries import Array, RankedQueries
 from rankwise.metrics.ranking_metric import UNDEFINED, QueryValues, settle_undefined
-from rankwise.metrics.top_metrics import OPTIONS, Cutoffs
+from rankwise.metrics.ranking_metrics import OPTIONS, Cutoffs
 from rankwise.parameters import AnyOf, Choice, check_value
 from rankwise.tables import Column, Table, plural, require_pandas
 
@@ -37,7 +37,7 @@ class RankingEvaluation:
     per_query : mapping of str to QueryValues
         The values behind the means, without the queries that were left out.
     n_undefined : mapping of str to int
-        On how many queries a metric was undefined, whatever such queries then counted.
+        On how many queries a metric was undefined, whether or not they were counted.
     n_rows, n_queries : int
         How many rows and queries were evaluated.
     qid : ndarray of shape (n_queries,)
@@ -147,9 +147,9 @@ class RankingEvaluation:
         Parameters
         ----------
         metric : str, optional
-            By default "NDCG@10", or the first metric if there is none of this name.
+            By default "NDCG@10", or the first metric if there is no such metric.
         **options
-            Those of `rankwise.plots.plot_query_values`.
+            Options of `rankwise.plots.plot_query_values`.
         """
         from rankwise.plots import plot_query_values
 
@@ -210,9 +210,9 @@ def evaluate_ranking(
 
     Notes
     -----
-    Metrics that have no meaning for the labels are left out, and a note says so: NDCG if a label
-    is negative or too large; MAP, MRR and P@k if a label is negative or none reaches `relevant`;
-    any metric that would leave out every query.
+    Metrics that are not meaningful for the labels are left out and listed in `notes`: NDCG if a
+    label is negative or too large; MAP, MRR and P@k if a label is negative or none reaches
+    `relevant`; any metric that would leave out every query.
 
     O(n log n) time in the rows of a query, O(n) memory; the rows are sorted once.
 
@@ -249,14 +249,15 @@ over their orders; half an error in pairs.
     n_undefined: dict[str, int] = {}
     refused: dict[str, list[str]] = defaultdict(list)
     skipped: list[str] = []
+    no_relevance = _why_not_relevant(ranked.labels, relevant)
     for metric in METRICS.values():
+        if not metric.evaluated:
+            continue
         options = metric.options_from(OPTIONS, settings)
         names, cutoffs = _shown(metric, np.atleast_1d(k), len(ranked.labels))
-        if not names:
-            continue
         try:
-            if metric.counts_relevant:
-                _check_relevance(ranked.labels, relevant)
+            if metric.counts_relevant and no_relevance:
+                raise DataError(no_relevance)
             values = metric.function.of_ranked(ranked, **options, **cutoffs)
         except DataError as error:
             has_whole = "whole" in metric.evaluated
@@ -293,7 +294,7 @@ def _shown(metric: Metric, ks: NDArray[Any], whole: int) -> tuple[list[str], dic
     No query has more rows than `whole`.
     """
     if not metric.takes_cutoff:
-        return [metric.shown] if metric.evaluated else [], {}
+        return [metric.shown], {}
     names, cutoffs = [], []
     if "whole" in metric.evaluated:
         names, cutoffs = [metric.shown], [whole]
@@ -303,19 +304,20 @@ def _shown(metric: Metric, ks: NDArray[Any], whole: int) -> tuple[list[str], dic
     return names, {"k": np.array(cutoffs)}
 
 
-def _check_relevance(labels: Array, relevant: float) -> None:
-    """Refuse labels that no row can be relevant by."""
+def _why_not_relevant(labels: Array, relevant: float) -> str:
+    """Why no row can be relevant by these labels, or an empty string."""
     smallest, largest = labels.min(), labels.max()
     if smallest < 0:
-        raise DataError(
+        return (
             f"labels go down to {smallest:g}, so they are not grades. Call average_precision with "
             "the label from which a row is relevant."
         )
     if largest < relevant:
-        raise DataError(
+        return (
             f"no label reaches relevant={relevant:g}, the largest is {largest:g}. Give the label "
             "from which a row is relevant."
         )
+    return ""
 
 
 def _joined(words: Sequence[str]) -> str:

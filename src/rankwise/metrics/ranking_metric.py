@@ -83,7 +83,7 @@ class QueryValues:
         """The mean over queries; an array with one mean per cut-off if there are several."""
         if self.values.ndim == 1:
             return float(self.values.mean())
-        # Column by column, so that each mean is the one that its cut-off gives alone.
+        # Column by column, so that each mean equals the mean of its cut-off alone.
         return np.array([column.mean() for column in self.values.T])
 
     def standard_error(self) -> Any:

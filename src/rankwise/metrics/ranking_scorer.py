@@ -11,7 +11,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, to_host
 from rankwise.errors import DataError, ParameterError
-from rankwise.metric_names import get_metric
+from rankwise.metric_names import Metric, get_metric
 from rankwise.routing import predict_with_queries
 
 ROUTED = "routed"
@@ -25,13 +25,13 @@ class RankingScorer:
 
     Attributes
     ----------
-    scoring : str or callable
-        A name of `rankwise.metrics.METRICS`, or the callable itself.
+    scoring : str, Metric or callable
+        A name of `rankwise.metrics.METRICS`, a metric with other options, or a function.
     negated : bool
         Whether the metric is an error, and its value therefore negated.
     """
 
-    scoring: str | Callable[..., Any]
+    scoring: str | Metric | Callable[..., Any]
     negated: bool = False
 
     @classmethod
@@ -41,12 +41,21 @@ class RankingScorer:
             return scoring.scorer
         if isinstance(scoring, str):
             return cls(scoring, not get_metric(scoring).greater_is_better)
+        if isinstance(scoring, Metric):
+            return cls(scoring, not scoring.greater_is_better)
         if not callable(scoring):
             raise ParameterError(
                 "scoring must be the name of a metric in rankwise.metrics, or a function "
                 f"(y, scores, qid) whose value is greater for better scores: got {scoring!r}."
             )
         return cls(scoring)
+
+    @property
+    def metric(self) -> Metric | None:
+        """The metric, which has a value for each query; None for a function."""
+        if isinstance(self.scoring, Metric):
+            return self.scoring
+        return get_metric(self.scoring) if isinstance(self.scoring, str) else None
 
     def __call__(self, y: Any, scores: Any, qid: Any = None) -> float:
         """The mean over queries, and over outputs if y has several columns."""
@@ -57,10 +66,11 @@ class RankingScorer:
 
     def value(self, y: Array, scores: Array, qid: Any) -> float:
         """The mean over queries, for one output."""
-        if isinstance(self.scoring, str):
-            value = float(get_metric(self.scoring).function(y, scores, qid))
+        if self.metric is not None:
+            value = float(self.metric.function(y, scores, qid))
             return 0.0 - value if self.negated else value
-        value = self.scoring(y, scores, qid)
+        function: Any = self.scoring
+        value = function(y, scores, qid)
         if np.ndim(value) or not isinstance(value, Real) or not np.isfinite(float(value)):
             raise ParameterError(
                 f"scoring must return a finite number: {self.scoring!r} returned {value!r} for "
@@ -142,9 +152,9 @@ def make_ranking_scorer(scoring: Any, *, qid: Any = ROUTED) -> EstimatorScorer:
         Where queries come from:
 
         - "routed": scikit-learn passes them, if metadata routing is enabled and `qid` is among
-          the parameters of the tool. It is an error if none come.
-        - a Series: a query for each entry of the index of X, which must be a data frame. This
-          needs no routing, and works with tools that have none, such as scikit-learn's
+          the parameters of the tool. It is an error if none are passed.
+        - a Series: a query for each entry of the index of X, which must be a data frame. This needs
+          no routing, and works with tools that do not route, such as scikit-learn's
           ``permutation_importance``. Pass qid to `fit` as well.
         - None: all rows are one ranking.
 
@@ -177,8 +187,8 @@ def make_ranking_scorer(scoring: Any, *, qid: Any = ROUTED) -> EstimatorScorer:
     if not (qid is None or is_series or (isinstance(qid, str) and qid == ROUTED)):
         raise ParameterError(
             'qid of make_ranking_scorer must be "routed", a pandas Series with the index of X, or '
-            f"None: got {type(qid).__name__}. A scorer gets parts of X, so an array does not say "
-            "which query a row is of."
+            f"None: got {type(qid).__name__}. A scorer gets parts of X, so an array does not "
+            "show which query a row belongs to."
         )
     if is_series and not qid.index.is_unique:
         raise ParameterError("qid of make_ranking_scorer has repeated entries in its index.")

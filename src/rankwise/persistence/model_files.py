@@ -123,7 +123,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 
 
 def open_model(path: str | os.PathLike[str]) -> ModelFile:
-    """Read what `save_model` wrote, with what the file says about it.
+    """Read a model that `save_model` wrote, with the version recorded in the file.
 
     Parameters
     ----------
@@ -180,9 +180,9 @@ MOST_DENSE = 10_000  # features of rows that are not sparse
 
 
 def check_that_it_scores(model: Any) -> None:
-    """Raise an error if a model cannot score two rows of zeros, or gives no finite numbers.
+    """Raise an error if a model cannot score two rows of zeros, or if scores are not finite.
 
-    A model may refuse such rows in words; any other error is one of the file.
+    A model may refuse such rows with a `RankwiseError`; any other error means a damaged file.
     """
     ranker = getattr(model, "best_estimator_", model)
     if hasattr(ranker, "steps"):
@@ -210,7 +210,7 @@ def check_that_it_scores(model: Any) -> None:
 
 
 def _check_widths(steps: list[Any]) -> None:
-    """Each step must take as many features as the step before it gives, where that is known."""
+    """Each step must take as many features as the previous step returns, where that is known."""
     given = None
     for step in steps:
         taken = getattr(step, "n_features_in_", None)
@@ -228,7 +228,7 @@ def _check_widths(steps: list[Any]) -> None:
 
 
 def _n_features_out(step: Any) -> int | None:
-    """The number of columns that a transformer gives; None if it is not known."""
+    """The number of columns that a transformer returns; None if it is not known."""
     if isinstance(step, OneToOneFeatureMixin):
         return getattr(step, "n_features_in_", None)
     if hasattr(step, "n_features_out_"):

@@ -25,15 +25,15 @@ VALUE_OBJECTS = {
     "feature-basis": "rankwise.problem.feature_space.FeatureBasis",
     "kernel-basis": "rankwise.problem.kernel_space.KernelBasis",
     "landmark-basis": "rankwise.problem.kernel_space.LandmarkBasis",
-    "component-basis": "rankwise.estimators.components.component_space.ComponentBasis",
+    "component-basis": "rankwise.problem.component_space.ComponentBasis",
     "ramp-basis": "rankwise.problem.ramp_space.RampBasis",
     "solution": "rankwise.problem.problem.Solution",
     "context-solution": "rankwise.problem.context_space.ContextSolution",
-    "component-solution": "rankwise.estimators.components.component_space.ComponentSolution",
-    "component-errors": "rankwise.estimators.components.held_out_errors.ComponentErrors",
-    "held-out-scores": "rankwise.holdout.held_out_scores.HeldOutScores",
-    "fold-sum": "rankwise.problem.blocks.FoldSum",
-    "block-sums": "rankwise.problem.blocks.BlockSums",
+    "component-solution": "rankwise.problem.component_space.ComponentSolution",
+    "component-errors": "rankwise.estimators.component_choice.ComponentErrors",
+    "held-out-scores": "rankwise.holdout.scores.HeldOutScores",
+    "fold-sum": "rankwise.problem.block_sums.FoldSum",
+    "block-sums": "rankwise.problem.block_sums.BlockSums",
     "landmark-system": "rankwise.problem.kernel_space.LandmarkSystem",
     "landmark-factor": "rankwise.solvers.landmark_factor.LandmarkFactor",
     "pair-loss": "rankwise.problem.problem.PairLoss",
@@ -45,23 +45,24 @@ VALUE_OBJECTS = {
     "query-rank": "rankwise.scaling.scalings.QueryRank",
     "column-standard": "rankwise.scaling.scalings.ColumnStandard",
     "ranking-scorer": "rankwise.metrics.ranking_scorer.RankingScorer",
-    "comparison-scorer": "rankwise.model_selection.search.comparison_search.ComparisonScorer",
-    "score-estimate": "rankwise.model_selection.best_mean.ScoreEstimate",
-    "paired-difference": "rankwise.model_selection.best_mean.PairedDifference",
+    "comparison-scorer": "rankwise.model_selection.trials.ComparisonScorer",
+    "score-estimate": "rankwise.model_selection.meta_rankers.ScoreEstimate",
+    "paired-difference": "rankwise.model_selection.meta_rankers.PairedDifference",
     "auto-results": "rankwise.auto.results.AutoResults",
     "auto-explanation": "rankwise.auto.results.Explanation",
+    "component-options": "rankwise.estimators.component_choice.ComponentOptions",
     "gp-options": "rankwise.gp.pairwise_gp.GPOptions",
     "gp-hyperparameters": "rankwise.gp.process.Hyperparameters",
     "gp-process": "rankwise.gp.process.ConditionedProcess",
     "gp-mixture": "rankwise.gp.process.ProcessMixture",
     "gp-approximation": "rankwise.gp.inference.Approximation",
-    "gp-weights": "rankwise.gp.weights.WeightPosterior",
-    "gp-basis": "rankwise.gp.weights.WeightBasis",
-    "gp-linear-basis": "rankwise.gp.weights.LinearBasis",
+    "gp-weights": "rankwise.gp.inference.WeightPosterior",
+    "gp-basis": "rankwise.gp.inference.WeightBasis",
+    "gp-linear-basis": "rankwise.gp.inference.LinearBasis",
     "bilinear-shrinkage": "rankwise.bilinear.sparse_bilinear.Shrinkage",
     "battles": "rankwise.data.battles.Battles",
     "gp-raters": "rankwise.gp.gp_results.RaterSlopes",
-    "on-columns": "rankwise.gp.process_kernels.OnColumns",
+    "on-columns": "rankwise.gp.process.OnColumns",
     **{kernel: f"sklearn.gaussian_process.kernels.{kernel}" for kernel in KERNELS},
 }
 """Where the class of each value object is, by its stable name."""
@@ -143,7 +144,7 @@ def renamed_fields(name: str, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_axes(name: str, owner: Any, lengths: dict[str, int]) -> None:
-    """Check the arrays of a ranker or an object, and then those of the objects in it."""
+    """Check the arrays of a ranker or an object, and then the arrays of the objects in it."""
     for rule in ("n_features_in_: features", *AXES.get(name, "").split(", ")):
         attribute, _, axes = rule.partition(": ")
         if getattr(owner, attribute, None) is not None:
@@ -158,7 +159,7 @@ def check_axes(name: str, owner: Any, lengths: dict[str, int]) -> None:
 
 
 def _check_kernel(name: str, kernel: Any) -> None:
-    """Hyperparameters of scikit-learn's kernels are numbers, but for some length scales."""
+    """Hyperparameters of scikit-learn's kernels are numbers, except for some length scales."""
     for attribute, value in vars(kernel).items():
         may_be_array = attribute.endswith(("_bounds", "kernels")) or (
             attribute == "length_scale" and name in ("RBF", "Matern") and np.ndim(value) == 1

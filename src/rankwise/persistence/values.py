@@ -74,7 +74,7 @@ TRUSTED = (
     "scipy.sparse._csr.csr_",
     "sklearn.metrics._scorer._PassthroughScorer",  # of GridSearchCV
     "sklearn.model_selection._split.",
-)  # beginnings of names of types in skops files, beside those that skops trusts
+)  # beginnings of names of types in skops files, in addition to the types that skops accepts
 JOBS = AnyOf(None, Whole(-256, 256))  # workers that a part of scikit-learn may start
 PLACEHOLDER = "rankwise value"  # the key of a dictionary that stands for a value in model.json
 
@@ -207,7 +207,7 @@ def _decode_dict(content: Any, archive: ZipFile) -> dict[str, Any]:
 
 
 def _decode_csr(content: Any, archive: ZipFile) -> Any:
-    """A CSR array whose indices all lie within its shape: compiled loops rely on it."""
+    """A CSR array whose indices all lie within its shape, as compiled loops assume."""
     data, indices, indptr = (read_array(archive, content[part]) for part in CSR_PARTS)
     if indices.dtype.kind != "i" or indptr.dtype.kind != "i" or data.dtype.kind not in "biuf":
         raise ModelFileError("the arrays of a CSR matrix have the wrong dtypes")

@@ -170,7 +170,7 @@ def _in_lines(label: str) -> str:
     return textwrap.fill(label.replace(" = ", "\xa0=\xa0"), 56).replace("\xa0", " ")
 
 
-# No dates and no names of programs: the same figure gives the same bytes.
+# No dates and no names of programs: the same figure is the same bytes.
 _METADATA: dict[str, dict[str, Any]] = {
     "svg": dict.fromkeys(("Date", "Creator", "Format", "Type")),
     "png": {"Software": None},
@@ -186,9 +186,9 @@ def figure_svg(figure: Figure | SubFigure, *, adapt: bool = True) -> str:
     figure : matplotlib Figure
         As in ``ax.figure``.
     adapt : bool, default=True
-        Whether colours follow the page, so that the figure fits a dark one: text and lines take
+        Whether colours follow the page, so that the figure suits dark pages: text and lines take
         the colour of the surrounding text, curves take the CSS variables ``--series-1`` to
-        ``--series-4``, and what is white takes ``--card``, if the page defines them.
+        ``--series-4``, and white areas take ``--card``, if the page defines them.
 
     Examples
     --------
@@ -213,14 +213,14 @@ def figure_svg(figure: Figure | SubFigure, *, adapt: bool = True) -> str:
 
 
 def save_figure(figure: Figure | SubFigure, path: str | os.PathLike[str]) -> Path:
-    """Write a figure to a file, on white; the same figure always gives the same file.
+    """Write a figure to a file, on white; the same figure always produces the same file.
 
     Parameters
     ----------
     figure : matplotlib Figure
         As in ``ax.figure``.
     path : path-like
-        The suffix gives the format: .svg, .png or .pdf.
+        The suffix determines the format: .svg, .png or .pdf.
 
     Examples
     --------

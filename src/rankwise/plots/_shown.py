@@ -15,7 +15,7 @@ class ShownFigure(Figure):
     """A figure that shows itself as the value of a notebook cell."""
 
     def _repr_png_(self) -> tuple[bytes, dict[str, Any]]:
-        """The figure on white, so that it can be read on dark pages, too."""
+        """The figure on white, so that it can also be read on dark pages."""
         file = io.BytesIO()
         self.savefig(file, format="png", dpi=DOTS * self.dpi, facecolor="white")
         width, height = (round(inches * self.dpi) for inches in self.get_size_inches())

@@ -43,11 +43,11 @@ def plot_roc(
     order, where ties count half. For held-out scores of a small sample, use
     `rankwise.model_selection.tournament_scores`. O(m log m).
 
-    The interval of the area is DeLong's, of 95%, on the scale of log odds. The band of a curve has
-    the true positive rates of 95% of 500 bootstrap samples of the positive and of the negative
-    rows, at each false positive rate. Both take the scores as given: they say how much another
-    sample of rows would change the curve, not how much another sample would change the ranker. Only
-    a single curve has a band.
+    The interval of the area is DeLong's, of 95%, on the scale of log odds. The band of a curve
+    covers, at each false positive rate, the true positive rates of 95% of 500 bootstrap samples of
+    the positive and the negative rows. Both treat the scores as fixed: they show how much another
+    sample of rows would change the curve, not how much it would change the ranker. Only a single
+    curve has a band.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def plot_reliability(
 
     Bins hold equally many predictions. Whiskers are 95% Wilson intervals of the observed
     frequency. Probabilities on the diagonal are calibrated. The outcomes must be new to the ranker:
-    on those that it was fitted to, any flexible ranker looks calibrated.
+    on its training outcomes, any flexible ranker looks calibrated.
 
     Parameters
     ----------
@@ -196,8 +196,8 @@ def _rates(counts: NDArray[Any]) -> NDArray[Any]:
 def _delong_interval(raised: NDArray[Any], found: NDArray[Any]) -> tuple[float, float]:
     """DeLong's 95% interval of the area, on the scale of log odds, so that it stays within 0 and 1.
 
-    An area of 1 has a standard error of 0: the lower end is then that of half a pair in the wrong
-    order, and the upper end is 1. Likewise for an area of 0.
+    An area of 1 has a standard error of 0: the lower end is then taken from half a pair in the
+    wrong order, and the upper end is 1. Likewise for an area of 0.
     """
     n, p = raised.sum(), found.sum()
     below = n - np.cumsum(raised) + raised / 2  # negatives that a positive of this score beats

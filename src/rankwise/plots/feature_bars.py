@@ -37,7 +37,7 @@ def plot_coefficients(
     names : sequence of str, optional
         Names of the features. None: the names that the ranker was fitted with, or x0, x1, ...
     top : int, default=20
-        How many to show, those with the largest absolute values.
+        How many coefficients to show, by decreasing absolute value.
     ax : matplotlib Axes, optional
 
     Examples
@@ -98,7 +98,7 @@ def plot_importance(importance: Any, *, top: int = 20, ax: Axes | None = None) -
 
 
 def feature_names(names: Sequence[str] | None, n: int, ranker: Any = None) -> list[str]:
-    """Names of features: those given, those of the ranker, or x0, x1, ..."""
+    """Names of features: the given names, the ranker's names, or x0, x1, ..."""
     if names is None:
         names = getattr(ranker, "feature_names_in_", None)
     if names is None:

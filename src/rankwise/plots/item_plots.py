@@ -1,4 +1,4 @@
-"""Plots of items: ratings and scores with intervals, who wins against whom, who met whom."""
+"""Plots of items: ratings and scores with intervals, wins, and comparisons."""
 
 from __future__ import annotations
 
@@ -109,10 +109,10 @@ def plot_win_matrix(
     top: int | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw how often the item of each row wins against that of each column, as a heat map.
+    """Draw how often the item of each row wins against the item of each column, as a heat map.
 
-    With up to 12 items, cells have percentages. Blue: the item of the row wins more often; red: it
-    loses more often; pairs that never met are empty. Columns have numbers instead of long names.
+    With up to 12 items, cells show percentages. Blue: the item of the row wins more often; red: it
+    loses more often; pairs that never met are empty. Columns show numbers instead of long names.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def plot_comparisons(
     Height is the score; without scores, the share of its comparisons that an item won. Lines are
     wider for pairs that were compared more often. Red dashed lines are surprises: the lower item
     won more often than the higher one. Items that no chain of comparisons connects cannot be
-    compared with each other: each connected group has a colour and marker of its own, and more than
+    compared with each other: each connected group has a separate colour and marker, and more than
     one group is named below the figure.
 
     Parameters
@@ -299,8 +299,8 @@ def _across(
 ) -> NDArray[Any]:
     """Horizontal positions: group beside group, and within a group neighbours near each other.
 
-    Within a group, the order is that of the eigenvector of the Laplacian with the smallest positive
-    eigenvalue, after the heights, which are shown already, are taken out of it.
+    Within a group, items follow the eigenvector of the Laplacian with the smallest positive
+    eigenvalue, after removing the heights, which are shown already.
     """
     across = np.zeros(len(height))
     start = 0.0
@@ -376,11 +376,11 @@ def plot_item_ranking(
     top: int | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Plot rows from best to worst, each score with its 95% interval, and the 95% of its ranks.
+    """Plot rows from best to worst, with 95% intervals of their scores and of their ranks.
 
     Scores and intervals are relative to the mean score, as in `plot_posterior`. The numbers on the
-    right are the ranks among all rows that 95% of 2,000 draws from the posterior give a row.
-    Intervals of scores that overlap do not say that the order is open: the ranks do.
+    right are the range of ranks in 95% of 2,000 draws from the posterior. To see whether an order
+    is uncertain, compare the ranks: intervals of scores may overlap even if the order is clear.
 
     Parameters
     ----------

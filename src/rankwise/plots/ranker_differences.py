@@ -137,8 +137,8 @@ def plot_query_values(
 ) -> Axes:
     """Draw the value of a metric on every query, in descending order, with their mean.
 
-    The band is a 95% interval of the mean. Up to 25 queries have their names on the axis; of more,
-    the five with the lowest values are named below it.
+    The band is a 95% interval of the mean. Up to 25 queries are named on the axis; with more
+    queries, the five with the lowest values are named below it.
 
     Parameters
     ----------
@@ -188,13 +188,13 @@ def plot_query_values(
 
 
 def _columns(ax: Axes, ranks: NDArray[Any], values: NDArray[Any], color: str, zorder: int) -> None:
-    """Bars from 0 to values; of many, their outline, as narrow bars and gaps make stripes."""
+    """Bars from 0 to values; for many, their outline, since narrow bars and gaps make stripes."""
     if len(ranks) <= MOST_BARS:
         ax.bar(ranks, values, width=0.85, color=color, lw=0, zorder=zorder)
         return
     edges, heights = np.append(ranks - 0.5, ranks[-1] + 0.5), np.append(values, values[-1])
     drawn = ax.fill_between(edges, heights, step="post", color=color, lw=0, zorder=zorder)
-    drawn.sticky_edges.y.append(0)  # as those of bars: no margin below 0
+    drawn.sticky_edges.y.append(0)  # as for bars: no margin below 0
 
 
 def plot_differences_from_best(
@@ -210,8 +210,8 @@ def plot_differences_from_best(
     The differences are paired: the interval of a candidate comes from its differences from the best
     on the same queries. It is usually much shorter than the intervals of the two means, since an
     easy query is easy for both. A candidate whose interval reaches 0 may be as good as the best.
-    The best of many candidates is partly best by luck, so that the others look a little worse than
-    they are.
+    The best of many candidates is partly best by chance, so that the others look slightly worse
+    than they are.
 
     Parameters
     ----------
@@ -294,7 +294,7 @@ def draw_differences(
 
 
 def plot_null(test: Any, *, ax: Axes | None = None) -> Axes:
-    """Draw how often permuted labels reach which score, and the score of the given labels.
+    """Draw the distribution of scores with permuted labels, and the score of the given labels.
 
     Parameters
     ----------
@@ -337,7 +337,7 @@ def plot_rank_probabilities(
 ) -> Axes:
     """Draw the probability of every rank of every row as a heat map, the best rows first.
 
-    Rows are ordered by their expected rank. With up to 12 ranks, cells have percentages; those
+    Rows are ordered by their expected rank. With up to 12 ranks, cells show percentages; cells
     below one percent are empty.
 
     Parameters

@@ -89,7 +89,8 @@ def plot_hold_out(
     """Draw held-out scores against alpha, with a band of one standard error.
 
     An arrow says that the best alpha is the smallest or the largest: a wider grid may be better.
-    With more than two results, only the best has a band; each other has a bar at its best alpha.
+    With more than two results, only the best has a band; each of the others has a bar at its best
+    alpha.
 
     Parameters
     ----------
@@ -229,7 +230,7 @@ def _draw(
 
 
 def _digits(value: float) -> str:
-    """Three decimals; of large numbers four digits."""
+    """Three decimals; four digits for large numbers."""
     return f"{value:.3f}" if abs(value) < 10 else f"{value:,.4g}"
 
 
@@ -262,7 +263,8 @@ def plot_scree(ranker: Any, *, scale: str = "linear", ax: Axes | None = None) ->
     'component'
     """
     check_value("scale", scale, Choice("linear", "log"))
-    if getattr(ranker, "selection", None) != "leading":
+    selection = getattr(getattr(ranker, "options", None), "selection", "leading")
+    if not hasattr(ranker, "n_components") or selection != "leading":
         raise DataError(
             'plot_scree draws a KPCRank or KPCR with selection="leading": got '
             f"{type(ranker).__name__}."
@@ -309,11 +311,12 @@ def plot_component_errors(
     Examples
     --------
     >>> import numpy as np
-    >>> from rankwise import KPCRank
+    >>> from rankwise import ComponentOptions, KPCRank
     >>> from rankwise.model_selection import component_errors
     >>> rng = np.random.default_rng(0)
     >>> X, qid = rng.standard_normal((60, 3)), np.arange(60) // 6
-    >>> found = component_errors(KPCRank(max_components=9), X, X[:, 0], qid=qid)
+    >>> options = ComponentOptions(max_components=9)
+    >>> found = component_errors(KPCRank(options=options), X, X[:, 0], qid=qid)
     >>> plot_component_errors(found).get_ylabel()
     'held-out disagreement error (± s.e.)'
     """
@@ -364,7 +367,7 @@ def plot_coefficient_path(
     names : sequence of str, optional
         Names of the features. None: the names that the ranker was fitted with, or x0, x1, ...
     top : int, default=8
-        How many features have a name and a colour: those with the largest absolute coefficient at
+        How many features have a name and a colour, by decreasing largest absolute coefficient at
         any alpha. The others are grey.
     ax : matplotlib Axes, optional
 
@@ -439,7 +442,7 @@ def _apart(values: NDArray[Any], gap: float) -> NDArray[Any]:
 def plot_training_sizes(curves: Any, *, ax: Axes | None = None) -> Axes:
     """Draw held-out scores against the number of training queries, with standard errors.
 
-    A curve that still rises at its end asks for more queries; a flat one for other features.
+    If a curve still rises at its end, more queries would help; if it is flat, try other features.
 
     Parameters
     ----------

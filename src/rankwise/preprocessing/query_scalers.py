@@ -165,8 +165,8 @@ class QueryStandardScaler(QueryScaler):
     A feature that is constant within a query becomes 0 there. Pipelines need the queries of the
     rows, as for `QueryMinMaxScaler`.
 
-    This takes O(n d) time and one copy of X. Of sparse rows, all values of a feature in a query are
-    stored if one of them is, since zeros do not stay zero. They are the same numbers as for dense
+    This takes O(n d) time and one copy of X. In sparse rows, all values of a feature in a query are
+    stored if one of them is, since zeros do not stay zero. The results are the same as for dense
     rows.
 
     Attributes
@@ -191,10 +191,10 @@ class QueryStandardScaler(QueryScaler):
 class QueryRanks(QueryScaler):
     """Replace each value by its rank within its query, from -1/2 (smallest) to 1/2 (largest).
 
-    Of n rows, ranks are 1 / (n - 1) apart. Equal values share the mean of their ranks, and a
-    feature that is constant within a query becomes 0 there. Ranks do not change if a feature is
-    replaced by an increasing function of itself, such as its logarithm. Pipelines need the queries
-    of the rows, as for `QueryMinMaxScaler`.
+    In a query of n rows, ranks are 1 / (n - 1) apart. Equal values share the mean of their ranks,
+    and a feature that is constant within a query becomes 0 there. Ranks do not change if a feature
+    is replaced by an increasing function of itself, such as its logarithm. Pipelines need the
+    queries of the rows, as for `QueryMinMaxScaler`.
 
     This takes O(n d log m) time for queries of m rows, and one copy of X. Sparse rows are treated
     as by `QueryStandardScaler`.

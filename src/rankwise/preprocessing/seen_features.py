@@ -19,8 +19,8 @@ class SeenFeatures(TransformerMixin, BaseEstimator):
 
     A feature occurs if some training row has a value other than 0. If feature numbers are hashes,
     rows have up to 2^31 - 1 columns, of which some thousands occur. A ranker would need a weight
-    for each column. After this transformer, it needs weights only for those that occur. Features
-    of new rows that did not occur in training are ignored, as if they had weight 0.
+    for each column. After this transformer, it needs weights only for the features that occur.
+    Features of new rows that did not occur in training are ignored, as if they had weight 0.
 
     This takes O(z log z) time and O(z) memory for z stored values, regardless of the number of
     columns.
@@ -140,7 +140,7 @@ class SeenFeatures(TransformerMixin, BaseEstimator):
         )
 
     def _places(self, columns: Index) -> tuple[Index, Any]:
-        """Where columns are among those that are kept, and which of them are."""
+        """The positions of columns among the kept columns, and which are kept."""
         place = np.searchsorted(self.columns_, columns).clip(max=len(self.columns_) - 1)
         return place, self.columns_[place] == columns
 

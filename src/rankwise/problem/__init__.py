@@ -2,7 +2,7 @@
 
 A `Problem` holds training rows and two value objects:
 
-- a `Loss` defines which errors count: those of pairs (`PairLoss`) or of single rows (`RowLoss`);
+- a `Loss` defines which errors count: errors of pairs (`PairLoss`) or of single rows (`RowLoss`);
 - a `Space` defines the ranking functions: linear ones (`FeatureSpace`), sums of piecewise linear
   functions of single features (`RampSpace`), kernel expansions on all rows (`KernelSpace`) or on
   landmarks (`LandmarkSpace`), functions of kernel components, or functions that are smooth on a
@@ -15,7 +15,7 @@ If rows come in blocks, or are distributed over several machines, a `System` rep
 moments are summed over blocks, and the sum is solved once.
 """
 
-from rankwise.problem.blocks import BlockSums
+from rankwise.problem.block_sums import BlockSums
 from rankwise.problem.feature_space import FeatureBasis, FeatureSpace, FeatureSystem
 from rankwise.problem.kernel_space import (
     KernelBasis,
@@ -28,8 +28,8 @@ from rankwise.problem.landmarks import Landmarks
 from rankwise.problem.problem import (
     Basis,
     Coordinates,
-    Expansion,
     Fit,
+    KernelSum,
     Loss,
     PairLoss,
     Problem,
@@ -47,13 +47,13 @@ __all__ = [
     "Basis",
     "BlockSums",
     "Coordinates",
-    "Expansion",
     "FeatureBasis",
     "FeatureSpace",
     "FeatureSystem",
     "Fit",
     "KernelBasis",
     "KernelSpace",
+    "KernelSum",
     "LandmarkBasis",
     "LandmarkSpace",
     "LandmarkSystem",

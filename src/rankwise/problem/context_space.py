@@ -22,7 +22,7 @@ SAMPLE = 256  # comparisons whose distances set the scale of the context
 
 @dataclass(frozen=True, eq=False)
 class ContextSolution(Solution):
-    """The weights of a ranker, and those of the context of comparisons."""
+    """The weights of a ranker, and the weights of the context of comparisons."""
 
     context: Array
 
@@ -33,14 +33,14 @@ class ContextSpace(Space):
 
     The predicted margin of a comparison is f(x_i) - f(x_j) + z'g, and alpha penalizes
     |f|^2 + |g / scale|^2. The column k of the context is a further item whose only feature is a
-    column of its own, so that everything that solves the problem of the items solves this one.
+    separate column, so that everything that solves the problem of the items solves this one.
 
     Attributes
     ----------
     space : Space
         The space of the items, which takes a context.
     scale : ndarray of shape (n_columns,)
-        By which the context columns of the graph were multiplied.
+        The factors by which the context columns of the graph were multiplied.
     """
 
     space: Space
@@ -55,7 +55,7 @@ class ContextSpace(Space):
     def without_comparisons(self, problem: Problem) -> Callable[[Index], Array]:
         """A function of comparisons to hold out: (scale / scale without them)^2, less 1.
 
-        It is by how much alpha penalizes each column of the context more than with all of them.
+        By this share, alpha penalizes each column of the context more than with all comparisons.
         """
         graph = problem.comparisons
         assert graph.context is not None
@@ -77,7 +77,7 @@ class ContextSpace(Space):
             left = total - squares[held].sum(axis=0)
             if (left < CANCELLED * total).any():
                 left = np.delete(squares, held, axis=0).sum(axis=0)
-            some = _sample(n_left)  # of those that are left; next, their numbers among all
+            some = _sample(n_left)  # of the comparisons left; next, their numbers among all
             some = some + np.searchsorted(np.sort(held) - np.arange(len(held)), some, side="right")
             wanted = _mean_distance(distances[some])
             known = (left > 0.0) & (total > 0.0)  # a column of zeros has no weight
@@ -98,10 +98,11 @@ class ContextSpace(Space):
             g = to_host(solution.weights[-n:])
             scale = self.scale.reshape(-1, *[1] * (g.ndim - 1))
             found.append(ContextSolution(items.weights(solution.weights[:-n]), 0.0, scale * g))
-        return Fit(fit.basis if items.basis is None else items.basis, found, fit.residual)
+        basis = fit.basis if items.basis is None else items.basis
+        return replace(fit, basis=basis, solutions=found)
 
     def coordinates(self, problem: Problem) -> Coordinates:
-        """Those of the simplified problem."""
+        """Coordinates of the simplified problem."""
         return self.simplified(problem).coordinates()
 
     def _items(self, problem: Problem) -> RowMatrix:
@@ -116,8 +117,8 @@ class ContextSpace(Space):
 def context_scale(space: Space, X: Any, given: Comparisons) -> Array:
     """Factors that give each context column the mean square of the distance of compared items.
 
-    A column then has the weight of all features together, whatever its unit and theirs, so that
-    alpha shrinks it little. It depends on which items are compared, not on the outcomes.
+    A column then has the weight of all features together, whatever the units, so that alpha shrinks
+    it little. It depends on which items are compared, not on the outcomes.
     """
     assert given.context is not None
     first, second = given.pairs[_sample(len(given))].T
@@ -138,7 +139,7 @@ def _mean_distance(squared: Array) -> float:
 
 
 def with_units(X: Any, n: int) -> Any:
-    """X with n further rows and columns, which are those of the identity."""
+    """X with n further rows and columns, which form an identity matrix."""
     given = as_given(X)
     if is_sparse(given):
         out: Any = sp.block_diag((given, sp.eye_array(n)), format="csr").astype(given.dtype)

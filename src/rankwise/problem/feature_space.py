@@ -12,8 +12,7 @@ from rankwise.backends.arrays import Array, Index, Loader, is_sparse, to_host
 from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.graph.query_groups import QueryGroups
 from rankwise.kernels import NamedKernel
-from rankwise.kernels.products import feature_product
-from rankwise.kernels.training import training_kernel
+from rankwise.kernels.products import feature_product, training_kernel
 from rankwise.problem.memory import (
     check_kernel_fits,
     check_moments_fit,
@@ -108,8 +107,9 @@ class FeatureSpace(Space):
         """The solver in use: for "auto", the fastest that fits in memory, by a rough estimate.
 
         Primal takes O(m n^2 + n^3) time, dual O(m^2 n + m^3), for m rows and n features;
-        conjugate gradients take O(nnz) time per step. These are not exact. So they are chosen only
-        for sparse rows whose direct solution takes seconds, or if there is no memory for it.
+        conjugate gradients take O(nnz) time per step. Their solutions are not exact, so they are
+        chosen only for sparse rows whose direct solution takes seconds, or if there is no memory
+        for it.
         """
         if self.solver != "auto":
             return self.solver
@@ -155,7 +155,8 @@ class FeatureSpace(Space):
         ]
         basis = FeatureBasis("cg", found.n_iter)
         residual = unsolved_residual(found, self.tol)
-        return Fit(basis, solutions_of(problem, basis, weights), residual)
+        solutions = solutions_of(problem, basis, weights)
+        return Fit(basis, solutions, residual, found.n_iter, self.tol)
 
     def products(
         self, X: Any, tasks: Sequence[Task], groups: QueryGroups | None = None
@@ -170,7 +171,7 @@ class FeatureSpace(Space):
         return problem
 
     def system(self, X: Any, qid: Any) -> FeatureSystem | None:
-        """X'LX and X'Ly, if they are what solves these rows."""
+        """X'LX and X'Ly, if these rows are solved in the primal."""
         return FeatureSystem(X.shape[1]) if self.form(X) == "primal" else None
 
     @property
@@ -208,9 +209,9 @@ class FeatureSpace(Space):
 
 
 def _linear_coordinates(problem: Problem) -> Coordinates:
-    """The linear kernel of rows less their mean, which avoids cancellation far from zero.
+    """The linear kernel of rows minus their mean, which avoids cancellation far from zero.
 
-    Of sparse rows, only columns far from zero are centred. If comparisons have a context, its rows
+    In sparse rows, only columns far from zero are centred. If comparisons have a context, its rows
     are not compared with others, and constants matter.
     """
     X, graph, linear = problem.X, problem.tasks[0].graph, NamedKernel("linear")

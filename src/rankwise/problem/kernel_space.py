@@ -9,12 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index, Loader, to_host
-from rankwise.backends.backend import Backend
-from rankwise.backends.dispatch import NUMPY, as_given, backend_of
+from rankwise.backends.dispatch import NUMPY, Backend, as_given, backend_of
 from rankwise.errors import DataError
 from rankwise.kernels import Kernel, NamedKernel, Precomputed
-from rankwise.kernels.products import finite_kernel_product, kernel_values
-from rankwise.kernels.training import training_kernel
+from rankwise.kernels.products import finite_kernel_product, kernel_values, training_kernel
 from rankwise.parameters import as_generator
 from rankwise.problem.feature_space import FeatureSpace
 from rankwise.problem.landmarks import LandmarkChoice, Landmarks
@@ -27,8 +25,8 @@ from rankwise.problem.memory import (
 from rankwise.problem.problem import (
     Basis,
     Coordinates,
-    Expansion,
     Fit,
+    KernelSum,
     Loss,
     Problem,
     RowMatrix,
@@ -59,9 +57,9 @@ class KernelBasis(Basis):
         found = {"dual_coef_": solution.weights, "kernel_": self.kernel, "solver_": "dual"}
         return found if self.X is None else {**found, "X_fit_": self.X}
 
-    def expansion(self, weights: Array) -> Expansion:
+    def expansion(self, weights: Array) -> KernelSum:
         """The scores as a sum of kernel values, on the host."""
-        return Expansion(self.kernel, to_host(self.X), weights)
+        return KernelSum(self.kernel, to_host(self.X), weights)
 
 
 @dataclass(frozen=True)
@@ -167,9 +165,9 @@ class LandmarkBasis(Basis):
             found["landmark_indices_"] = self.rows
         return found
 
-    def expansion(self, weights: Array) -> Expansion:
+    def expansion(self, weights: Array) -> KernelSum:
         """The scores as a sum of kernel values, on the host."""
-        return Expansion(self.kernel, to_host(self.points), weights)
+        return KernelSum(self.kernel, to_host(self.points), weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,7 +232,7 @@ class LandmarkSystem:
         return join_tasks(by_task)
 
     def coordinate_moments(self, moments: Any) -> Any:
-        """Moments of coordinates from those of kernel values."""
+        """Moments of coordinates from moments of kernel values."""
         if self.factor.needs_whitening:  # these are already moments of coordinates
             return replace(moments, A=backend_of(moments.A).copy(moments.A))
         A, b = self.factor.whiten_system(moments.A, moments.b)

@@ -13,20 +13,18 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array
 
 from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
-from rankwise.backends.backend import Backend
-from rankwise.backends.dispatch import as_given, backend_of
+from rankwise.backends.dispatch import Backend, as_given, backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph import QueryGroups
 from rankwise.graph.id_arrays import join_ids
 from rankwise.kernels import Kernel, Precomputed
-from rankwise.kernels.own_parts import has_own_parts
+from rankwise.kernels.products import check_precomputed, has_own_parts, training_kernel
 from rankwise.kernels.sampling import (
     leverage_rows,
     pivoted_cholesky_rows,
     random_rows,
     stratified_rows,
 )
-from rankwise.kernels.training import check_precomputed, training_kernel
 from rankwise.parameters import Choice, Whole, check_value
 
 METHODS = ("random", "stratified", "kmeans", "rpcholesky", "leverage")
@@ -38,10 +36,10 @@ MOST = 10**6  # landmarks; the kernel matrix of more would need terabytes
 
 
 def check_for_landmarks(kernel: Any) -> None:
-    """Refuse a kernel whose values at all rows do not follow from those at landmarks."""
+    """Refuse a kernel whose values at all rows do not follow from its values at landmarks."""
     if has_own_parts(kernel):
         raise ParameterError(
-            "WhiteKernel gives each row a part of its own, which does not follow from scores at "
+            "WhiteKernel gives each row a separate part, which does not follow from scores at "
             "landmarks: use a model without landmarks (RankRLS, or n_landmarks=None and "
             f"landmarks=None), or a kernel without WhiteKernel. The kernel is {kernel}."
         )

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.backend import Backend
-from rankwise.backends.dispatch import NUMPY, backend_of
+from rankwise.backends.dispatch import NUMPY, Backend, backend_of
 from rankwise.errors import KernelSizeError
 
 COLUMN_VECTORS = 12  # in a linear fit

@@ -10,8 +10,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Protocol, cast
 
 from rankwise.backends.arrays import Array, Index, Loader, to_host
-from rankwise.backends.backend import Backend
-from rankwise.backends.dispatch import backend_of
+from rankwise.backends.dispatch import Backend, backend_of
 from rankwise.errors import DataError, KernelSizeError
 from rankwise.graph import PairGraph, PreferenceGraph
 from rankwise.graph.comparison_graph import ComparisonGraph
@@ -87,7 +86,7 @@ class Loss(Protocol):
 class PairLoss:
     """Squared errors of differences, over pairs of rows of the same query.
 
-    1/2 sum_ij W_ij ((y_i - y_j) - (f(x_i) - f(x_j)))^2: equation (4) of the RankRLS paper.
+    1/2 sum_ij W_ij ((y_i - y_j) - (f(x_i) - f(x_j)))^2: equation (7) of the RankRLS paper.
 
     Examples
     --------
@@ -193,7 +192,7 @@ class Solution:
 class Coordinates:
     """Training rows as features, with the identity as regularizer, or as a kernel matrix.
 
-    The linear kernel is that of centred rows. For the scores of rows as they are, `shift` is added
+    The linear kernel takes centred rows. For the scores of rows as they are, `shift` is added
     to each row of the kernel matrix: what it has in the other direction is the same for all rows,
     and dual weights sum to zero.
     """
@@ -216,6 +215,13 @@ class RowMatrix:
         The basis of the functions on the rows themselves; None: the basis of a fit to the matrix.
     weights : callable
         Maps weights of a fit to the matrix to weights in this basis.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise.problem import FeatureSpace
+    >>> FeatureSpace().row_matrix(np.eye(2), None).space.solver
+    'primal'
     """
 
     matrix: Any
@@ -225,8 +231,17 @@ class RowMatrix:
 
 
 @dataclass(frozen=True, eq=False)
-class Expansion:
-    """f(x) = sum_i a_i k(x, p_i) - offset; `points` is None if the kernel is precomputed."""
+class KernelSum:
+    """f(x) = sum_i a_i k(x, p_i) - offset; `points` is None if the kernel is precomputed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise import RankRLS
+    >>> ranker = RankRLS(1.0, kernel="rbf", scale=None).fit([[0.0], [1.0]], [0.0, 1.0])
+    >>> ranker.basis_.expansion(ranker.solution_.weights).points.ravel()
+    array([0., 1.])
+    """
 
     kernel: Any
     points: Any
@@ -255,7 +270,7 @@ class Basis(ABC):
     def attributes(self, solution: Any) -> dict[str, Any]:
         """The fitted attributes of an estimator with this basis and solution."""
 
-    def expansion(self, weights: Array) -> Expansion | None:
+    def expansion(self, weights: Array) -> KernelSum | None:
         """The scores as a sum of kernel values, on the host; None if they are not."""
         return None
 
@@ -350,7 +365,7 @@ class Space(ABC):
         self, problem: Problem, alphas: Sequence[float], folds: Sequence[Index]
     ) -> Array:
         """Predictions for folds of queries, shape (n_alphas, n_rows, n_outputs)."""
-        raise NotImplementedError(f"{type(self).__name__} has no hold-outs of its own.")
+        raise NotImplementedError(f"{type(self).__name__} does not define hold-outs.")
 
     @property
     def labelled(self) -> Index | None:
@@ -393,12 +408,16 @@ class Fit:
     """A basis, and a solution in it for each alpha.
 
     `residual` is None unless conjugate gradients stopped before their tolerance was reached: then
-    it is the norm of the gradient, relative to that at 0, for the worst alpha.
+    it is the norm of the gradient, relative to its norm at 0, for the worst alpha. `n_iter` and
+    `tol` are the number of steps, and this tolerance. A space that maps rows and lets another space
+    solve returns ``replace(fit, basis=...)``, so that a warning about these steps is not lost.
     """
 
     basis: Any
     solutions: list[Any]
     residual: float | None = None
+    n_iter: int = 0
+    tol: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -473,8 +492,8 @@ class Problem:
     def moments(self, system: System) -> list[Any]:
         """The moments of all rows for each task, which are not to be overwritten.
 
-        They are summed once: the choice of alpha and the solution share them. Only those of the
-        latest system are kept.
+        They are summed once: the choice of alpha and the solution share them. Only the latest
+        moments are kept.
         """
         if system not in self._sums:
             self._sums.clear()
@@ -488,7 +507,7 @@ class Problem:
 
     @contextmanager
     def _explained_memory(self) -> Iterator[None]:
-        """Name the space that needs too much memory, in an error that says what to do."""
+        """Name the space that needs too much memory, and what to do, in an error."""
         try:
             yield
         except KernelSizeError:
@@ -507,7 +526,7 @@ def with_intercepts(
     """The weights for each alpha, with an intercept if the loss has one.
 
     ``scores(columns)`` returns the scores of training rows for each column of weights. Their mean
-    becomes that of y; means are over rows with their weights.
+    becomes the mean of y; means are over rows with their weights.
     """
     if not loss.has_intercept or task.y is None:
         return [Solution(w, 0.0) for w in weights]

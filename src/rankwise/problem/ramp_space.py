@@ -41,7 +41,7 @@ class RampBasis(Basis):
     def of(cls, X: Any, n_ramps: int) -> RampBasis:
         """Ramps between quantiles of each feature; equal quantiles count once.
 
-        Quantiles are those of at most 10,000 evenly spaced rows.
+        Quantiles are computed from at most 10,000 evenly spaced rows.
         """
         if is_sparse(X):
             check_dense_fits(X, "Functions of single features need dense rows: use RankRLS.")
@@ -96,7 +96,7 @@ class RampSpace(Space):
     def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
         """As for linear functions, on ramps in place of the features."""
         basis = RampBasis.of(problem.X, self.n_ramps)
-        return Fit(basis, _on_ramps(problem, basis).solve(alphas).solutions)
+        return replace(_on_ramps(problem, basis).solve(alphas), basis=basis)
 
     def coordinates(self, problem: Problem) -> Coordinates:
         """The ramps, or their products."""

@@ -38,17 +38,17 @@ class SmoothRows:
     Attributes
     ----------
     rows : ndarray of shape (n_labelled,)
-        The numbers of the labelled rows, which are those of the problem.
+        The numbers of the labelled rows, which are the rows of the problem.
     n_rows : int
         The number of all rows.
     F : array or sparse of shape (n_labelled, n_coordinates)
-        Features of the labelled rows, in which the norm of a function is that of its weights.
+        Features of the labelled rows, such that the norm of a function is the norm of its weights.
     C : ndarray of shape (n_coordinates, n_coordinates)
         Lower triangular.
     basis : Basis
-        That of the other space.
+        The basis of the other space.
     weights : callable
-        Weights in this basis, given those of the features F.
+        Weights in this basis, given weights of the features F.
     """
 
     rows: Index
@@ -67,7 +67,7 @@ class SmoothRows:
         return np.ascontiguousarray(found.T)
 
     def weights_of(self, z: Array) -> Array:
-        """Weights in the basis, given those of the coordinates."""
+        """Weights in the basis, given weights of the coordinates."""
         return self.weights(solve_triangular(self.C, z, lower=True, trans="T"))
 
 
@@ -76,7 +76,7 @@ class SmoothSpace(Space):
     """The functions of another space, with a penalty for slopes between neighbouring rows.
 
     The regularizer is ``|f|^2 + s f'Mf / t``, where f has the values at all rows, labelled or not,
-    and M is the Laplacian of a graph on them. With features F in which ``|f|`` is that of the
+    and M is the Laplacian of a graph on them. With features F in which ``|f|`` is the norm of the
     weights, t is the trace of F'MF: the sum of the squared lengths of the edges. So f'Mf / t is a
     mean of squared slopes, and at most ``|f|^2``.
 
@@ -94,7 +94,7 @@ class SmoothSpace(Space):
     within_queries : bool
         Whether these are rows of the same query.
     chosen : SmoothRows or None
-        What follows from the rows. None: those of the problem are all rows.
+        What follows from the rows. None: the problem has all rows.
 
     Examples
     --------
@@ -219,7 +219,7 @@ def _dense(A: Any) -> Array:
 
 
 def _explicit(space: Space, X: Any, qid: Any) -> tuple[Any, Basis, Callable[[Array], Array]]:
-    """Features of rows in which the squared norm of a function is that of its weights."""
+    """Features of rows such that the norm of a function is the norm of its weights."""
     rows = space.row_matrix(X, qid)
     assert rows is not None
     F = rows.matrix
@@ -265,7 +265,7 @@ def neighbor_laplacian(X: Any, groups: QueryGroups, n_neighbors: int) -> sp.csr_
 
 
 def centred_rows(X: Any) -> tuple[Any, Array]:
-    """Rows less their mean, so that products keep the digits of differences; and this mean.
+    """Rows minus their mean, so that products keep the digits of differences; and this mean.
 
     Only columns of sparse rows in which no value is missing are centred: the mean of others is 0.
     """

@@ -22,7 +22,7 @@ from rankwise.metric_names import described, is_gain
 from rankwise.metrics import RankingEvaluation, paired_test
 from rankwise.tables import Column, Table
 
-ENLARGED = 1.25  # text of 10 points in a figure is then as large as that of the page
+ENLARGED = 1.25  # text of 10 points in a figure is then as large as the text of the page
 _SIZE = re.compile(r'(<svg[^>]*?) width="([\d.]+)pt" height="[\d.]+pt"')
 
 
@@ -73,7 +73,7 @@ class Figure:
     Parameters
     ----------
     svg : str
-        The drawing as SVG, as `rankwise.plots.figure_svg` gives it.
+        The drawing as SVG, as returned by `rankwise.plots.figure_svg`.
     alt : str
         A description, for readers who cannot see it.
     caption : str
@@ -111,11 +111,9 @@ class Page:
     ----------
     title : str
     summary : str
-        One or two sentences on what was done and what came out.
+        One or two sentences on what was done and what was found.
     sections : sequence of Section
     footer : str
-    remark : str
-        For programs that read the page; readers do not see it.
 
     Examples
     --------
@@ -129,12 +127,10 @@ class Page:
     summary: str
     sections: Sequence[Section] = field(default_factory=tuple)
     footer: str = ""
-    remark: str = ""
 
     def to_html(self) -> str:
         """The whole document."""
         footer = f"<footer>{_inline(self.footer)}</footer>" if self.footer else ""
-        remark = f"<!-- {html.escape(self.remark)} -->\n" if self.remark else ""
         body = "\n".join(self._sections())
         title = html.escape(self.title)
         return (
@@ -142,7 +138,7 @@ class Page:
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             f"<title>{title}</title>\n<style>\n{_style()}</style>\n</head>\n<body>\n<main>\n"
             f'<header><h1>{title}</h1>\n<p class="summary">{_inline(self.summary)}</p></header>\n'
-            f"{body}\n{footer}</main>\n{remark}</body>\n</html>\n"
+            f"{body}\n{footer}</main>\n</body>\n</html>\n"
         )
 
     def write(self, path: str | os.PathLike[str]) -> Path:
@@ -181,7 +177,7 @@ def write_markdown(page: Page, path: str | os.PathLike[str]) -> Path:
     ----------
     page : Page
     path : path-like
-        Pictures are written beside it: those of card.md are card-1.svg, card-2.svg, ...
+        Pictures are written beside it: for card.md, they are card-1.svg, card-2.svg, ...
 
     Returns
     -------
@@ -250,8 +246,8 @@ def comparison_table(
 ) -> Table:
     """Rankers side by side, the best mean of each metric in bold.
 
-    Every ranker but the first comes with the two-sided p-value of a paired Wilcoxon signed-rank
-    test over queries between it and the first.
+    Every other ranker is compared with the first by the two-sided p-value of a paired Wilcoxon
+    signed-rank test over queries.
 
     Parameters
     ----------

@@ -12,8 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from rankwise.backends.arrays import Array, Index, is_sparse, to_host
-from rankwise.backends.backend import Backend
-from rankwise.backends.dispatch import as_given, backend_of
+from rankwise.backends.dispatch import Backend, as_given, backend_of
 from rankwise.errors import DataError
 from rankwise.graph.query_groups import QueryGroups
 
@@ -98,8 +97,8 @@ class ColumnStatistics:
     def without_each(parts: Sequence[ColumnStatistics]) -> Iterator[ColumnStatistics]:
         """The statistics of all parts but one, for each of at least two parts.
 
-        They are sums of what comes before and after. Nothing is subtracted, so a part with
-        outliers takes no digits from the statistics without it.
+        They are sums of what comes before and after. Nothing is subtracted, so the statistics
+        without a part with outliers keep all digits.
 
         Examples
         --------
@@ -255,8 +254,8 @@ class QueryMinMax:
 class QueryStandard:
     """Each feature of each query with mean 0 and variance 1: (x - mean) / standard deviation.
 
-    A feature that is constant within a query becomes 0 there. Of sparse rows, all values of a
-    feature in a query are stored if one of them is: they are the same numbers as for dense rows.
+    A feature that is constant within a query becomes 0 there. In sparse rows, all values of a
+    feature in a query are stored if one of them is: results are the same as for dense rows.
 
     Examples
     --------
@@ -275,7 +274,7 @@ class QueryStandard:
 
 @dataclass(frozen=True)
 class QueryRank:
-    """The rank of each value among those of its query, from -1/2 (smallest) to 1/2 (largest).
+    """The rank of each value within its query, from -1/2 (smallest) to 1/2 (largest).
 
     Of n rows, ranks are 1 / (n - 1) apart, equal values share the mean of their ranks, and a
     constant feature is 0. Sparse rows are treated as in `QueryStandard`. Unlike other scalings,
@@ -329,7 +328,7 @@ class ColumnStandard:
     ) -> ColumnStandard:
         """From the statistics of some rows; `centre` is False if these are sparse.
 
-        `names` are those of features, for the error if a standard deviation overflows.
+        `names` are the names of features, for the error if a standard deviation overflows.
         """
         deviation = statistics.deviation
         if not (np.isfinite(deviation).all() and np.isfinite(statistics.mean).all()):
@@ -393,7 +392,7 @@ def _scale_dense(scale: _Cells, X: Any, groups: QueryGroups) -> Any:
 
 
 def _scale_cells(scale: _Cells, X: Any, groups: QueryGroups) -> Any:
-    """Scale dense rows, or each cell of sparse rows as if it were a column of its own."""
+    """Scale dense rows, or each cell of sparse rows as if it were a column."""
     if not is_sparse(X):
         return _scale_dense(scale, X, groups)
     cells = SparseCells.of(_csr_copy(X), groups)

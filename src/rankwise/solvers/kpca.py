@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankwise.backends.arrays import EPS, Array, Loader, Rows, to_host
-from rankwise.backends.backend import Backend
-from rankwise.backends.dispatch import NUMPY, backend_of
+from rankwise.backends.dispatch import NUMPY, Backend, backend_of
 from rankwise.errors import DataError, ParameterError, warn
 from rankwise.solvers.landmark_factor import LandmarkFactor
 
@@ -17,7 +16,7 @@ SMALL = 1500  # rows
 FEW = 1 / 6  # of all eigenvectors
 
 WIDTH = 16  # vectors in a block: they share one pass over the matrix
-CONVERGED = 1e-14  # residuals relative to the largest eigenvalue, as those of a dense solver
+CONVERGED = 1e-14  # residuals relative to the largest eigenvalue, as with a dense solver
 RESTARTS = 60
 
 
@@ -126,7 +125,7 @@ class KernelComponents:
     eigenvalues : ndarray of shape (p,)
         Descending.
     total : float
-        Sum of all eigenvalues, including those not in `eigenvalues`.
+        Sum of all eigenvalues, also of those that are not in `eigenvalues`.
     """
 
     A: Array

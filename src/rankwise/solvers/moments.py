@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import Array, Loader, Rows, is_sparse
-from rankwise.backends.backend import Backend
-from rankwise.backends.dispatch import NUMPY, backend_of
+from rankwise.backends.dispatch import NUMPY, Backend, backend_of
 from rankwise.graph import PairGraph
-from rankwise.graph.pair_graph import row_scale
-from rankwise.graph.query_graph import QueryGraph
+from rankwise.graph.query_graph import QueryGraph, row_scale
 
 BLOCK_BYTES = 8 * 2**20  # of features processed at a time
 STORED_BYTES = 256 * 2**20  # largest features that are stored to avoid recomputing them
@@ -92,11 +90,11 @@ class Moments:
 
     @np.errstate(over="ignore", invalid="ignore")  # solvers check for overflow
     def __sub__(self, other: Moments) -> Moments:
-        """The moments without those of some of the queries."""
+        """The moments without some of the queries."""
         return Moments(self.A - other.A, self.b - other.b)
 
     def label_scatter(self, other: Moments) -> float:
-        """What y'Ly of the sum has in addition to those of both parts: 0."""
+        """What y'Ly of the sum has in addition to y'Ly of both parts: 0."""
         return 0.0
 
     def intercept(self, w: Array) -> float:
@@ -162,7 +160,7 @@ class CentredMoments:
 
     @np.errstate(over="ignore", invalid="ignore")  # solvers check for overflow
     def __sub__(self, other: CentredMoments) -> CentredMoments:
-        """The moments without those of some of the rows."""
+        """The moments without some of the rows."""
         n = self.n_rows - other.n_rows
         share = other.n_rows / n
         F_gap, y_gap = other.F_mean - self.F_mean, other.y_mean - self.y_mean
@@ -183,7 +181,7 @@ class CentredMoments:
         return scatter
 
     def intercept(self, w: Array) -> Array | float:
-        """The intercept of scores F w, which gives them the mean of y."""
+        """The intercept with which scores F w have the mean of y."""
         value = self.y_mean - self.F_mean @ w
         return float(value) if value.ndim == 0 else value
 

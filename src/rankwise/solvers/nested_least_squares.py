@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.backends.arrays import EPS, Array, Index, Loader, to_host
-from rankwise.backends.backend import Backend
-from rankwise.backends.dispatch import NUMPY, backend_of
+from rankwise.backends.dispatch import NUMPY, Backend, backend_of
 from rankwise.backends.jit import compiled
 from rankwise.errors import DataError
 from rankwise.graph import PairGraph
@@ -26,8 +25,8 @@ TINY = float(np.finfo(np.float64).tiny)
 class SpectralDirections:
     """Eigenvectors of F'LF on which pairs differ, as columns, with their eigenvalues and weights.
 
-    `eigenvalues` are descending, `total` is the sum of all eigenvalues, including those left out,
-    and `weights` has an array of shape (n_directions, n_outputs) for each lam.
+    `eigenvalues` are descending, `total` is the sum of all eigenvalues, also of the directions left
+    out, and `weights` has an array of shape (n_directions, n_outputs) for each lam.
     """
 
     directions: Array
@@ -176,7 +175,7 @@ class Triangle:
         """
         _check_finite(self)
         on = backend_of(self.U)
-        left, sigma, right = on.svd(self.U)
+        left, sigma, right = on.xp.linalg.svd(self.U, full_matrices=False)
         least = (abs(right) @ on.array(noise)).clip(min=8 * len(sigma) * EPS * float(sigma[0]))
         kept = sigma > least
         if not kept.any():
@@ -224,10 +223,56 @@ def component_triangle(
     return Triangle.of_blocks(blocks(), p) if quick is None else quick
 
 
+def component_folds(
+    F: Array,
+    Z: Array,
+    t: Array,
+    folds: Sequence[Index],
+    lams: Sequence[float],
+    noise: Array,
+    free: int = 0,
+) -> Array:
+    """Predictions for every fold by a fit without it, shape (n_lams, n_rows, p, n_outputs).
+
+    Entry [:, :, j] uses j + 1 components. Z = R F and t = R y are the rows of the least-squares
+    problem, with the same folds as F. The first `free` columns (an intercept) are always used, are
+    not penalized, and do not count as components.
+
+    O(m p^2 log k) time for k folds, and for each lam O(m p^2) and p^3 / 3 for each fold.
+    """
+    on = backend_of(F)
+    out = on.empty(len(lams), len(F), F.shape[1] - free, t.shape[1])
+    for k, triangle in triangles_without(Z, t, folds):
+        rows = F[folds[k]]
+        for f, lam in zip(out, lams, strict=True):
+            f[folds[k]] = triangle.scores(rows, lam, noise, free)[:, free:]
+    return out
+
+
+def triangles_without(Z: Array, t: Array, folds: Sequence[Index]) -> Iterator[tuple[int, Triangle]]:
+    """(k, the triangle of all folds but k), for every k.
+
+    Removing rows from a triangle would lose accuracy. Instead, folds are bisected recursively, and
+    the rows of each half are added to the triangle of the other.
+    """
+    p, n_outputs = Z.shape[1], t.shape[1]
+
+    def visit(first: int, last: int, outside: Triangle) -> Iterator[tuple[int, Triangle]]:
+        if last - first == 1:
+            yield first, outside
+            return
+        middle = (first + last) // 2
+        for mine, other in (((first, middle), (middle, last)), ((middle, last), (first, middle))):
+            rows = np.concatenate(folds[slice(*other)])
+            yield from visit(*mine, outside.with_rows(Z[rows], t[rows]))
+
+    yield from visit(0, len(folds), Triangle.empty(p, n_outputs, backend_of(Z)))
+
+
 def rounding_noise(eigenvalues: Array, graph: PairGraph) -> Array:
     """The norm of columns of Z = R F that rounding errors alone can cause.
 
-    The error of component l is that of the kernel, eps s_1, over sqrt(s_l), and the norm of R is
+    The error of component l is the kernel's, eps s_1, over sqrt(s_l), and the norm of R is
     at most the square root of twice the largest degree.
     """
     largest = 2.0 * float(graph.degrees.max(initial=0.0))

@@ -53,7 +53,7 @@ class PairProducts:
 
         A feature that all rows of a query have counts only by its differences within the query. It
         is replaced by the difference from the first row, so that no digits cancel. No graph
-        compares rows of different `groups`, which are those of the first graph unless given.
+        compares rows of different `groups`, by default the groups of the first graph.
         """
         on = backend_of(X)
         groups = graphs[0].compared if groups is None else groups

@@ -159,8 +159,8 @@ def primal(
 ) -> list[Array]:
     """w = (F'LF + lam I)^-1 F'Ly for each lam: equation (11) of the RankRLS paper.
 
-    With a lower triangular C, the regularizer is CC' instead of I. O(m n^2 + n^3) time and O(n^2)
-    memory for m rows of n features.
+    Rows of F are the columns of the paper's Phi(X). With a lower triangular C, the regularizer is
+    CC' instead of I. O(m n^2 + n^3) time and O(n^2) memory for m rows of n features.
     """
     moments = Moments.of(F, graph, y)
     if C is None:
@@ -200,9 +200,10 @@ def linear_dual(F: Any, graph: PairGraph, y: Array | None, lams: Sequence[float]
 def dual(K: Array, graph: PairGraph, y: Array | None, lams: Sequence[float]) -> list[Array]:
     """a = (LK + lam I)^-1 Ly for each lam: equation (8) of the RankRLS paper.
 
-    LK is not symmetric. With L = R'R, the push-through identity gives the symmetric form
+    The paper's A is a here. LK is not symmetric. With L = R'R, the push-through identity gives the
+    symmetric form
 
-        a = R' (R K R' + lam I)^-1 t,   R't = Ly.
+        a = R'z,   z = (M + lam I)^-1 t,   M = R K R',   R't = Ly.
 
     O(m^3) time; K is overwritten, and a single lam needs no further memory.
     """

@@ -50,9 +50,9 @@ def shifted_cg(
     """(A + lam I)^-1 b for each lam, from one Krylov space.
 
     Started at 0, conjugate gradients for the smallest lam and for a larger one search the same
-    spaces, and their residuals are multiples of each other. So each further lam takes two vectors
-    and their updates, but no product with A (Frommer and Maass, 1999). The multiples are at most 1:
-    larger lam are solved earlier.
+    spaces, and their residuals are multiples of each other. Each further lam therefore takes two
+    vectors and their updates, but no product with A (Frommer and Maass, 1999). The multiples are at
+    most 1: larger lam are solved earlier.
 
     In exact arithmetic, residuals are orthogonal. Rounding errors destroy this, which delays
     convergence, and the recurrences drift from the true residuals. These are therefore computed in
@@ -101,7 +101,7 @@ def _run(
 ) -> tuple[Array, Array, int]:
     """Solutions from 0 for ascending lams, norms of their residuals, and the number of steps.
 
-    With r, p and the step a those of the smallest lam, r_s = size r are those of lam + shift. The
+    With the residual r of the smallest lam, the residual of lam + shift is r_s = size r. The
     ratios of successive sizes are between 0 and 1, so that nothing overflows.
     """
     on = backend_of(b)
@@ -167,7 +167,7 @@ def _run(
 
 
 def _number_open(residuals: Array, goal: Array) -> int:
-    """The number of lams that are not solved; those are the smallest."""
+    """The number of unsolved lams, which are the smallest."""
     unsolved = np.flatnonzero(np.asarray(to_host((residuals > goal).any(axis=1))))
     return int(unsolved[-1]) + 1 if len(unsolved) else 0
 
@@ -203,7 +203,7 @@ def _refine(
     max_iter: int,
     found: tuple[Array, Array, int],
 ) -> tuple[Array, int]:
-    """True residuals, after restarts for those that rounding errors have left too large."""
+    """True residuals, after restarts where rounding errors have left them too large."""
     W, claimed, n_iter = found
     on = backend_of(b)
     residuals = on.zeros(*claimed.shape)

@@ -51,11 +51,11 @@ from rankwise.problem.context_space import context_scale, with_units
 from rankwise.problem.landmarks import LandmarkChoice, check_for_landmarks
 from rankwise.problem.memory import check_columns_fit, check_features_fit
 from rankwise.scaling import ColumnStatistics
-from rankwise.svm.hinge import hinge
-from rankwise.svm.squared_hinge import (
+from rankwise.svm.newton import (
     LabelledPairs,
     ListedPairs,
     NewtonFit,
+    hinge,
     least_lam,
     squared_hinge,
 )
@@ -65,7 +65,7 @@ SOLVERS = {"squared_hinge": squared_hinge, "hinge": hinge}
 
 
 class FixedAlpha(Number):
-    """A number; for "auto", which other rankers take, there is a hint."""
+    """A number; "auto", which other rankers accept, raises an error with a hint."""
 
     def hint(self, value: Any) -> str:
         """How to choose alpha."""
@@ -132,7 +132,7 @@ def keep_solution(ranker: Any, system: LandmarkSystem | None, found: NewtonFit) 
 def training_rows(
     ranker: Any, X: Any, y: Any, qid: Any, query_weight: Any, sample_weight: Any
 ) -> tuple[TrainingRows, LabelledPairs]:
-    """Validated rows, and the pairs that their labels give."""
+    """Validated rows, and the pairs that follow from their labels."""
     check_parameters(ranker, ranker.parameters)
     forget(ranker)
     options = {"accept_sparse": "csr", "dtype": np.float64, "ensure_min_samples": 2}
@@ -182,7 +182,7 @@ def minimize(
 
 
 def _warn_of_stop(ranker: Any, found: NewtonFit) -> None:
-    """Say where the iteration ended, and what may help."""
+    """Warn where the iteration ended, and name what may help."""
     if found.n_iter < ranker.max_iter:
         why = "where rounding errors hide any further progress"
         advice = "Scale the features, or use a larger alpha or a larger tol."
@@ -217,12 +217,12 @@ class RankSVM(RankerMixin, BaseEstimator):
     ----------
     alpha : float, default=1.0
         Regularization strength, at least 0. In the common form ``C * loss + |w|^2 / 2``, C is
-        1 / (2 alpha). Values that are lost in the rounding errors of the data all have the same
-        result as the smallest that is not. `RankingSearchCV` chooses alpha.
+        1 / (2 alpha). Values below the rounding errors of the data are replaced by the smallest
+        value above them. `RankingSearchCV` chooses alpha.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
-        "hinge" has max(0, .) instead of its square; it is smoothed within 0.001 of the kink. It
-        takes about ten times as long, and up to thirty times with a few thousand rows. Of a tie
-        in `fit_pairs`, it is the absolute difference.
+        "hinge" is max(0, .) instead of its square, smoothed within 0.001 of the kink. It takes
+        about ten times as long, and up to thirty times with a few thousand rows. For a tie in
+        `fit_pairs`, it is the absolute difference.
     kernel, gamma, degree, coef0
         As for `RankRLS`, but "precomputed" is not allowed, and rows are not scaled.
     n_landmarks, landmarks, random_state
@@ -231,7 +231,7 @@ class RankSVM(RankerMixin, BaseEstimator):
         The weight of a pair: 1, one over the number of rows of its query, or one over the number
         of pairs of its query.
     tol : float, default=1e-6
-        Stop when the norm of the gradient, relative to that at w = 0, falls below this value.
+        Stop when the norm of the gradient, relative to w = 0, falls below this value.
     max_iter : int, default=200
         The maximum number of Newton steps; ten to thirty are typical.
 
@@ -335,7 +335,7 @@ class RankSVM(RankerMixin, BaseEstimator):
             How much the query of every row counts: it multiplies the weights of the query's pairs.
             Above 0, and the same for all rows of a query. None: 1.
         sample_weight : array-like of shape (n_rows,), optional
-            How much every row counts, at least 0: a pair of rows counts the product of the two
+            How much every row counts, at least 0: the weight of a pair is the product of its rows'
             weights, as in `RankRLS.fit`. Rows of weight 0 are left out. None: 1.
 
         Returns
@@ -411,13 +411,13 @@ class RankSVM(RankerMixin, BaseEstimator):
             Row numbers of X, the preferred row first. Pairs may be repeated and may contradict
             each other.
         margin : array-like of shape (n_pairs,), optional
-            By how much the first row should be ahead of the second, at least. None: 1. Booleans
-            and words say who won, as for `RankRLS.fit_pairs`.
+            By how much, at least, the first row should be ahead of the second. None: 1. Booleans
+            and words are allowed, as for `RankRLS.fit_pairs`.
         weight : array-like of shape (n_pairs,), optional
             The weight of each comparison. None: 1.
         context : array-like of shape (n_pairs, n_columns), optional
-            Features of the comparisons themselves, as for `RankRLS.fit_pairs`. `context_coef_`
-            has their coefficients.
+            Features of the comparisons themselves, as for `RankRLS.fit_pairs`. Their coefficients
+            are `context_coef_`.
 
         Returns
         -------
@@ -538,7 +538,7 @@ class RankSVMPath:
     alphas : ndarray of shape (n_alphas,)
     template : RankSVM
         The ranker, with all attributes that do not depend on alpha.
-    fits : list of rankwise.svm.squared_hinge.NewtonFit
+    fits : list of rankwise.svm.newton.NewtonFit
         Weights, of the features or of coordinates on landmarks, and Newton steps for each alpha.
     system : rankwise.problem.LandmarkSystem or None
         The landmarks, unless the kernel is linear.

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -12,13 +15,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from rankwise import __version__
 from rankwise.asking.items import Item
-from rankwise.asking.ledger import OUTCOMES, Answer
+from rankwise.asking.ledger import OUTCOMES
 from rankwise.asking.session import Question, Session
+from rankwise.asking.session_exports import how_far
 from rankwise.asking.web.guards import Doorkeeper, Visitor
 from rankwise.parameters import Choice, check_value
-
-Act = Callable[[Visitor, dict[str, Any]], Any]
 
 
 class ApiRoutes:
@@ -33,7 +36,7 @@ class ApiRoutes:
 
     def routes(self) -> list[Route]:
         return [
-            Route("/api/schema", self._reading(lambda visitor: schema())),
+            Route("/api/schema", self._reading(schema)),
             Route("/api/progress", self._reading(self.progress)),
             Route("/api/ranking", self._reading(self.ranking, organizer=True)),
             Route("/api/answers", self._reading(self.answers, organizer=True)),
@@ -42,68 +45,75 @@ class ApiRoutes:
             Route("/api/undo", self._writing(self.undo), methods=["POST"]),
         ]
 
-    def progress(self, visitor: Visitor) -> dict[str, Any]:
-        found, settings = self.session.progress(), self.session.settings
-        return {
-            "question": settings.question,
-            "advice": settings.advice,
-            "goal": str(found.goal),
-            "goal_reached": found.met,
-            "certainty": found.certainty,
-            "expected_wrong": found.expected_wrong,
-            "answers": self.session.n_answers(),
-            "answers_left": found.answers_left,
-            "paused": self.session.paused,
-        }
+    def progress(self) -> dict[str, Any]:
+        session, left = self.session, self.session.progress().answers_left
+        state = {"answers_left": left, "paused": session.paused}
+        return {"advice": session.settings.advice, **how_far(session), **state}
 
-    def ranking(self, visitor: Visitor) -> dict[str, Any]:
+    def ranking(self) -> dict[str, Any]:
         found = self.session.ranking()
         return {"interval": found.level, "ranking": found.rows()}
 
-    def answers(self, visitor: Visitor) -> dict[str, Any]:
-        return {"answers": [_answer(a) for a in self.session.answers]}
+    def answers(self) -> dict[str, Any]:
+        return {"answers": [asdict(answer) for answer in self.session.answers]}
 
-    def question(self, visitor: Visitor, body: dict[str, Any]) -> dict[str, Any]:
-        return {"question": _question(self.session.ask(visitor.rater))}
+    def question(self, rater: str, body: dict[str, Any]) -> dict[str, Any]:
+        return {"question": _question(self.session.ask(rater))}
 
-    def answer(self, visitor: Visitor, body: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, rater: str, body: dict[str, Any]) -> dict[str, Any]:
         token, outcome = str(body.get("token")), body.get("outcome")
         check_value("outcome", outcome, Choice(*OUTCOMES, "skip"))
-        saved = self.session.answer(token, str(outcome), rater=visitor.rater)
-        return {"answer": _answer(saved), "question": _question(self.session.ask(visitor.rater))}
+        saved = self.session.answer(token, str(outcome), rater=rater)
+        return {"answer": asdict(saved), "question": _question(self.session.ask(rater))}
 
-    def undo(self, visitor: Visitor, body: dict[str, Any]) -> dict[str, Any]:
-        return {"question": _question(self.session.undo(visitor.rater))}
+    def undo(self, rater: str, body: dict[str, Any]) -> dict[str, Any]:
+        return {"question": _question(self.session.undo(rater))}
 
     def _reading(
-        self, act: Callable[[Visitor], Any], *, organizer: bool = False
+        self, act: Callable[[], Any], *, organizer: bool = False
     ) -> Callable[[Request], Response]:
         def route(request: Request) -> Response:
-            who = self.door.organizer(request) if organizer else self.door.visitor(request)
-            return JSONResponse(act(who))
+            self.door.visitor(request, organizer=organizer)
+            return JSONResponse(act())
 
         return route
 
-    def _writing(self, act: Act) -> Callable[[Request], Awaitable[Response]]:
+    def _writing(
+        self, act: Callable[[str, dict[str, Any]], Any]
+    ) -> Callable[[Request], Awaitable[Response]]:
         async def route(request: Request) -> Response:
-            visitor = self.door.visitor(request)
+            visitor: Visitor = self.door.visitor(request)
             self.door.check_write(request, visitor, request.headers.get("x-csrf-token", ""))
             body = await request.body()
             try:
                 values = json.loads(body) if body else {}
-            except ValueError as error:
-                raise HTTPException(400, f"The body is not JSON: {error}.") from error
-            except RecursionError as error:
-                raise HTTPException(400, "The body has objects too deep in others.") from error
+            except (ValueError, RecursionError) as error:
+                deep = isinstance(error, RecursionError)
+                why = "objects are too deep in others" if deep else error
+                raise HTTPException(400, f"The body is not JSON: {why}.") from error
             if not isinstance(values, dict):
                 raise HTTPException(400, "The body must be an object.")
-            return JSONResponse(await run_in_threadpool(act, visitor, values))
+            return JSONResponse(await run_in_threadpool(act, visitor.rater, values))
 
         return route
 
 
+def _question(question: Question | None) -> dict[str, Any] | None:
+    if question is None:
+        return None
+    sides = {"first": _item(question.first), "second": _item(question.second)}
+    return {"token": question.token, "rater": question.rater, **sides}
+
+
+def _item(item: Item) -> dict[str, Any]:
+    image = f"/image/{item.image}" if item.image else ""
+    shown = {"text": item.shown, "markdown": item.markdown, "image": image, "facts": item.facts}
+    return {"id": item.id, **shown}
+
+
+@cache
 def schema() -> dict[str, Any]:
-    """The routes in the words of OpenAPI.
+    """The routes in the words of OpenAPI, which the file ``schema.json`` has.
 
     Examples
     --------
@@ -111,107 +121,7 @@ def schema() -> dict[str, Any]:
     >>> sorted(schema()["paths"])[:2]
     ['/api/answer', '/api/answers']
     """
-    from rankwise import __version__
-
-    def of(description: str, **properties: Any) -> dict[str, Any]:
-        content = {"application/json": {"schema": _object(**properties)}}
-        return {"200": {"description": description, "content": content}}
-
-    text, number, flag = ({"type": kind} for kind in ("string", "number", "boolean"))
-    whole = {"type": "integer"}
-    question = {"$ref": "#/components/schemas/Question"}
-    answer = {"$ref": "#/components/schemas/Answer"}
-    item = {"$ref": "#/components/schemas/Item"}
-    maybe = {"oneOf": [question, {"type": "null"}]}
-    place = _object(
-        rank=whole, item=text, score=number, low=number, high=number, rank_low=whole,
-        rank_high=whole, answers=whole,
-    )  # fmt: skip
-    outcome = {"type": "string", "enum": [*OUTCOMES, "skip"]}
-    sent = {"content": {"application/json": {"schema": _object(token=text, outcome=outcome)}}}
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "rankwise ask", "version": __version__},
-        "components": {
-            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
-            "schemas": {
-                "Item": _object(
-                    id=text, text=text, markdown=flag, image=text,
-                    facts={"type": "object", "additionalProperties": text},
-                ),
-                "Question": _object(token=text, rater=text, first=item, second=item),
-                "Answer": _object(
-                    number=whole, time=number, first=text, second=text, outcome=outcome,
-                    rater=text, withdrawn=flag, changed=flag,
-                ),
-            },
-        },
-        "security": [{"key": []}],
-        "paths": {
-            "/api/schema": {"get": {"responses": of("This document.")}},
-            "/api/progress": {
-                "get": {
-                    "responses": of(
-                        "How far the goal is.", question=text, advice=text, goal=text,
-                        goal_reached=flag, certainty=number, expected_wrong=number, answers=whole,
-                        answers_left={"type": ["integer", "null"]}, paused=flag,
-                    )
-                }
-            },
-            "/api/ranking": {
-                "get": {
-                    "responses": of(
-                        "The ranking, for the organizer.",
-                        interval=number,
-                        ranking={"type": "array", "items": place},
-                    )
-                }
-            },
-            "/api/answers": {
-                "get": {
-                    "responses": of(
-                        "All answers and skips, for the organizer.",
-                        answers={"type": "array", "items": answer},
-                    )
-                }
-            },
-            "/api/question": {"post": {"responses": of("The next pair.", question=maybe)}},
-            "/api/answer": {
-                "post": {
-                    "requestBody": sent,
-                    "responses": of("What was saved, and the next.", answer=answer, question=maybe),
-                }
-            },
-            "/api/undo": {"post": {"responses": of("The same pair again.", question=question)}},
-        },
-    }  # fmt: skip
-
-
-def _object(**properties: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(properties)}
-
-
-def _item(item: Item) -> dict[str, Any]:
-    image = f"/image/{item.image}" if item.image else ""
-    return {
-        "id": item.id,
-        "text": item.shown,
-        "markdown": item.markdown,
-        "image": image,
-        "facts": item.facts,
-    }
-
-
-def _question(question: Question | None) -> dict[str, Any] | None:
-    if question is None:
-        return None
-    return {
-        "token": question.token,
-        "rater": question.rater,
-        "first": _item(question.first),
-        "second": _item(question.second),
-    }
-
-
-def _answer(answer: Answer) -> dict[str, Any]:
-    return dict(vars(answer))
+    text = files("rankwise.asking.web").joinpath("schema.json").read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text)
+    found["info"]["version"] = __version__
+    return found

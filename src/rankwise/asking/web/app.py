@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from importlib.resources import files
 from typing import Any
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -19,14 +20,13 @@ from starlette.routing import Route
 
 from rankwise.asking import session_exports
 from rankwise.asking.background import Background
-from rankwise.asking.items import LARGEST_IMAGE
 from rankwise.asking.log import NotSavedError
-from rankwise.asking.session import Session
+from rankwise.asking.session import AlreadyAnswered, Question, Session
 from rankwise.asking.web.api import ApiRoutes
 from rankwise.asking.web.guards import LARGEST_BODY, Doorkeeper, Guard, Visitor
 from rankwise.asking.web.organizer import OrganizerRoutes
-from rankwise.asking.web.pages import Pages
-from rankwise.errors import RankwiseError
+from rankwise.asking.web.templating import Pages, render
+from rankwise.errors import ParameterError, RankwiseError
 
 ASSETS = {
     "ask.css": "text/css; charset=utf-8",
@@ -40,16 +40,10 @@ SHARE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sa
 CSV = "text/csv; charset=utf-8"
 DOWNLOADS: dict[str, tuple[Callable[[Session], str | bytes], str]] = {
     "ranking.csv": (session_exports.ranking_csv, CSV),
-    "ranking-for-spreadsheets.csv": (
-        partial(session_exports.ranking_csv, for_spreadsheets=True),
-        CSV,
-    ),
+    "ranking-for-spreadsheets.csv": (session_exports.ranking_for_spreadsheets, CSV),
     "ranking.json": (session_exports.ranking_json, "application/json"),
     "comparisons.csv": (session_exports.comparisons_csv, CSV),
-    "comparisons-for-spreadsheets.csv": (
-        partial(session_exports.comparisons_csv, for_spreadsheets=True),
-        CSV,
-    ),
+    "comparisons-for-spreadsheets.csv": (session_exports.comparisons_for_spreadsheets, CSV),
     "battles.csv": (session_exports.battles_csv, CSV),
     "model.rankwise": (session_exports.model_bytes, "application/octet-stream"),
     "share.html": (session_exports.share_page, "text/html; charset=utf-8"),
@@ -78,7 +72,7 @@ def make_app(
         Knows the one-time keys that it made.
     """
     routes = _AskRoutes(session, door or Doorkeeper(session))
-    organizer = OrganizerRoutes(session, routes.door, routes.pages)
+    organizer = OrganizerRoutes(session, routes.door)
     api = ApiRoutes(session, routes.door)
 
     @asynccontextmanager
@@ -99,12 +93,8 @@ def make_app(
     )
 
 
-class _AskRoutes:
+class _AskRoutes(Pages):
     """The pages of raters."""
-
-    def __init__(self, session: Session, door: Doorkeeper) -> None:
-        self.session, self.door = session, door
-        self.pages = Pages(session, self.door)
 
     def routes(self) -> list[Route]:
         return [
@@ -125,7 +115,7 @@ class _AskRoutes:
             raise HTTPException(
                 403,
                 "This link is not known, or it was for one use. Ask the organizer for a new one; "
-                "the organizer's own stands where rankwise ask was started.",
+                "the organizer's link is in the terminal where rankwise ask was started.",
             )
         organizer = cookie.startswith("organizer.")
         response = RedirectResponse("/organizer" if organizer else "/", status_code=303)
@@ -142,21 +132,18 @@ class _AskRoutes:
     def ask(self, request: Request) -> Response:
         """The next pair."""
         visitor = self.door.visitor(request)
-        return self.pages.ask(request, visitor, self.session.ask(visitor.rater))
+        return self._page(request, visitor, self.session.ask(visitor.rater))
 
     def save(self, request: Request, visitor: Visitor, form: dict[str, Any]) -> Response:
         """Save an answer, and show the next pair."""
         token, outcome = str(form.get("token", "")), str(form.get("outcome", ""))
-        answer = self.session.answer(token, outcome, rater=visitor.rater)
-        question = self.session.ask(visitor.rater)
-        repeated = answer.outcome != outcome
-        words = "This question was answered already." if repeated else "Saved."
-        return self.pages.ask(request, visitor, question, said=words)
+        self.session.answer(token, outcome, rater=visitor.rater)
+        return self._page(request, visitor, self.session.ask(visitor.rater), said="Saved.")
 
     def undo(self, request: Request, visitor: Visitor, form: dict[str, Any]) -> Response:
         """Take the last answer back, and ask again."""
         question = self.session.undo(visitor.rater)
-        return self.pages.ask(request, visitor, question, said="Taken back. Answer again.")
+        return self._page(request, visitor, question, said="Taken back. Answer again.")
 
     def image(self, request: Request) -> Response:
         """The picture of an item, by the name that the log gave it."""
@@ -165,7 +152,6 @@ class _AskRoutes:
         if kept is None:
             raise HTTPException(404, "There is no such image.")
         data, media_type = kept
-        assert len(data) <= LARGEST_IMAGE
         headers = {
             "Content-Security-Policy": IMAGE_POLICY,
             "Cache-Control": "private, max-age=86400, immutable",
@@ -183,15 +169,14 @@ class _AskRoutes:
 
     def share(self, request: Request) -> Response:
         """The page for sharing, to look at."""
-        self.door.organizer(request)
+        self.door.visitor(request, organizer=True)
+        headers = {"Content-Security-Policy": SHARE_POLICY}
         page = session_exports.share_page(self.session)
-        return Response(
-            page, media_type="text/html", headers={"Content-Security-Policy": SHARE_POLICY}
-        )
+        return Response(page, media_type="text/html", headers=headers)
 
     def download(self, request: Request) -> Response:
         """A file with results."""
-        self.door.organizer(request)
+        self.door.visitor(request, organizer=True)
         name = request.path_params["name"]
         if name not in DOWNLOADS:
             raise HTTPException(404, "There is no such file.")
@@ -208,20 +193,37 @@ class _AskRoutes:
         """A route for a form of ours, whose signature is checked."""
 
         async def route(request: Request) -> Response:
-            visitor = self.door.visitor(request)
-            async with request.form(max_files=1, max_fields=20) as form:
-                self.door.check_write(request, visitor, str(form.get("csrf", "")))
-                return await run_in_threadpool(act, request, visitor, dict(form))
+            visitor, form = await self.door.read_form(request)
+            return await run_in_threadpool(act, request, visitor, form)
 
         return route
 
+    def _page(
+        self,
+        request: Request,
+        visitor: Visitor,
+        question: Question | None,
+        *,
+        said: str = "",
+        alert: str = "",
+        status: int = 200,
+    ) -> Response:
+        """The page with a pair, or only its changing part for htmx."""
+        part = request.headers.get("hx-request") == "true"
+        if request.method == "POST" and not part and status == 200:
+            return RedirectResponse("/", 303)  # to load the page again is not to send it again
+        template, progress = "asking.html" if part else "ask.html", self.session.progress()
+        shown = {"question": question, "progress": progress, "said": said, "alert": alert}
+        return self.page(template, visitor, status, **shown)
+
     def refuse(self, request: Request, error: Exception) -> Response:
-        """An error in words, as JSON or as a page."""
+        """An error message, as JSON or as a page."""
         status, words = 400, str(error)
         if isinstance(error, HTTPException):
             status, words = error.status_code, error.detail
-        elif isinstance(error, NotSavedError):
-            status = 507
+        else:
+            status = 507 if isinstance(error, NotSavedError) else status
+            status = 409 if isinstance(error, AlreadyAnswered) else status
         words = words.encode("utf-8", "backslashreplace").decode()  # halves of letters
         path = request.scope["path"]
         if path.startswith("/api/"):
@@ -230,5 +232,31 @@ class _AskRoutes:
             with suppress(HTTPException, RankwiseError):  # nothing to ask: the words alone
                 visitor = self.door.visitor(request)
                 question = self.session.ask(visitor.rater)
-                return self.pages.ask(request, visitor, question, alert=words, status=status)
-        return self.pages.error(request, words, status)
+                return self._page(request, visitor, question, alert=words, status=status)
+        return render("error.html", status, words=words, status=status)
+
+
+def listening_socket(host: str, port: int) -> socket.socket:
+    """A socket at an address; port 0 takes any that is free."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise ParameterError(
+            f"The page cannot be served at {host}, port {port}: {error.strerror}. Use another "
+            "--port, or --port 0 for any that is free."
+        ) from error
+
+
+def make_server(app: Any) -> uvicorn.Server:
+    """A server for an application, without a banner."""
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=1,
+        h11_max_incomplete_event_size=64 * 1024,
+    )
+    return uvicorn.Server(config)

@@ -1,4 +1,4 @@
-"""What stands before the pages: checks of the host and of sizes, headers, keys and signatures."""
+"""Checks before the pages: of the host and of sizes, headers, keys and signatures."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from typing import Any
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse
 
-from rankwise.asking.session import Session
-from rankwise.asking.signatures import same
+from rankwise.asking.session import Session, same
 
 LARGEST_BODY = 25 * 2**20
 HOST = re.compile(r"(?P<name>[a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.IGNORECASE | re.ASCII)
 FAULT = (
     "This did not work, because of an error in rankwise ask. Answers that were saved are safe. The "
-    "terminal in which it was started has the details."
+    "terminal in which it was started shows the details."
 )
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -42,8 +41,8 @@ class Guard:
     """ASGI middleware: refuses foreign hosts and large bodies, and adds headers.
 
     The Host header is checked before anything else. A page of another site whose name was made to
-    point to this machine (DNS rebinding) sends that name. An error that nobody expected is logged,
-    and answered in words.
+    point to this machine (DNS rebinding) sends that name. An unexpected error is logged, and
+    answered with a short text.
     """
 
     def __init__(self, app: Any, hosts: Sequence[str], largest: int = LARGEST_BODY) -> None:
@@ -56,13 +55,16 @@ class Guard:
                 await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        if _host_name(headers.get("host", "")) not in self.hosts:
-            refusal = PlainTextResponse("This page does not have that name.", 421)
-            await refusal(scope, receive, send)
-            return
+        host = HOST.fullmatch(headers.get("host", ""))
         length = as_number(headers.get("content-length", "0"))
-        if length is None or length > self.largest:
-            await self._too_large()(scope, receive, send)
+        too_large = f"At most {self.largest // 2**20} MiB can be sent."
+        refusal = None
+        if host is None or host["name"].strip("[]").lower() not in self.hosts:
+            refusal = PlainTextResponse("This page does not have that name.", 421)
+        elif length is None or length > self.largest:
+            refusal = PlainTextResponse(too_large, 413)
+        if refusal is not None:
+            await refusal(scope, receive, send)
             return
         seen, started = 0, False
 
@@ -71,7 +73,7 @@ class Guard:
             message = await receive()
             seen += len(message.get("body", b""))
             if seen > self.largest:
-                raise _TooLarge
+                raise HTTPException(413, too_large)
             return message
 
         async def with_headers(message: Any) -> None:
@@ -85,9 +87,6 @@ class Guard:
 
         try:
             await self.app(scope, counted, with_headers)
-        except _TooLarge:
-            if not started:
-                await self._too_large()(scope, receive, send)
         except ClientDisconnect:  # nobody waits for an answer
             pass
         except Exception:
@@ -97,23 +96,10 @@ class Guard:
                 said = JSONResponse({"error": FAULT}, 500) if api else PlainTextResponse(FAULT, 500)
                 await said(scope, receive, with_headers)
 
-    def _too_large(self) -> Response:
-        return PlainTextResponse(f"At most {self.largest // 2**20} MiB can be sent.", 413)
-
-
-class _TooLarge(Exception):
-    """More was sent than is allowed."""
-
 
 def as_number(text: str) -> int | None:
     """A whole number that a visitor sent; None if it is not one, or has more than 15 digits."""
     return int(text) if re.fullmatch("[0-9]{1,15}", text) else None
-
-
-def _host_name(host: str) -> str:
-    """The name in a Host header, without the port; "" if it is none."""
-    found = HOST.fullmatch(host)
-    return found["name"].strip("[]").lower() if found else ""
 
 
 @dataclass(frozen=True)
@@ -123,10 +109,6 @@ class Visitor:
     rater: str
     is_organizer: bool
     cookie: str  # "" if the key came with the request itself
-
-    @property
-    def has_cookie(self) -> bool:
-        return bool(self.cookie)
 
 
 class Doorkeeper:
@@ -147,7 +129,7 @@ class Doorkeeper:
     def one_time_key(self) -> str:
         """A key of the organizer that opens one page, once.
 
-        It stands in the command of the browser, which all users of a machine can see.
+        It is part of the command that starts the browser, which all users of a machine can see.
         """
         key = secrets.token_urlsafe(24)
         self._one_time.add(key)
@@ -161,14 +143,21 @@ class Doorkeeper:
         who = self._who(key)
         return None if who is None else self._cookie(who)
 
-    def visitor(self, request: Request) -> Visitor:
+    def visitor(self, request: Request, *, organizer: bool = False) -> Visitor:
         """Who sends a request, by its cookie or its Authorization header."""
+        found = self._visitor(*self._sender(request))
+        if organizer and not found.is_organizer:
+            raise HTTPException(403, "This page is for the organizer.")
+        return found
+
+    def _sender(self, request: Request) -> tuple[str, str]:
+        """The organizer or the number of a rater, and the cookie."""
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
             who = self._who(key.strip())
             if who is None:
                 raise HTTPException(403, "This key is not known.")
-            return self._visitor(who, "")
+            return who, ""
         cookie = request.cookies.get(self.cookie_name, "")
         who = cookie.rpartition(".")[0]
         if not cookie or not same(cookie, self._cookie(who)):
@@ -177,14 +166,20 @@ class Doorkeeper:
                 "Open the link that rankwise ask printed when it started, or the personal link "
                 "that you were sent.",
             )
-        return self._visitor(who, cookie)
+        return who, cookie
 
-    def organizer(self, request: Request) -> Visitor:
-        """The organizer, or an error."""
-        visitor = self.visitor(request)
-        if not visitor.is_organizer:
-            raise HTTPException(403, "This page is for the organizer.")
-        return visitor
+    async def read_form(
+        self, request: Request, *, organizer: bool = False
+    ) -> tuple[Visitor, dict[str, Any]]:
+        """Who sent a form of ours, and its fields; of a file its bytes, and its name as "name"."""
+        visitor = self.visitor(request, organizer=organizer)
+        async with request.form(max_files=1, max_fields=20) as form:
+            self.check_write(request, visitor, str(form.get("csrf", "")))
+            values: dict[str, Any] = dict(form)
+            file = form.get("file")
+            if file is not None and not isinstance(file, str):
+                values["file"], values["name"] = await file.read(), file.filename or ""
+        return visitor, values
 
     def csrf(self, visitor: Visitor) -> str:
         """What a form of ours contains."""
@@ -192,12 +187,12 @@ class Doorkeeper:
 
     def check_write(self, request: Request, visitor: Visitor, given: str) -> None:
         """Refuse a write that another site's page sends in the name of the visitor."""
-        if not visitor.has_cookie:
+        if not visitor.cookie:
             return
-        origin = request.headers.get("origin")
-        if origin is not None and origin.partition("://")[2] != request.headers.get("host"):
-            raise HTTPException(403, "This was sent from the page of another site.")
-        if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        host = request.headers.get("host")
+        origin = request.headers.get("origin", f"://{host}").partition("://")[2]
+        site = request.headers.get("sec-fetch-site", "same-origin")
+        if origin != host or site not in ("same-origin", "none"):
             raise HTTPException(403, "This was sent from the page of another site.")
         if not same(given, self.csrf(visitor)):
             raise HTTPException(403, "This form is too old. Load the page again.")

@@ -5,143 +5,94 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from rankwise.asking.background import Background
-from rankwise.asking.charts import hour_bars, interval_bar
-from rankwise.asking.items import IMAGE_TYPES, TEXT_TYPES, Item, keep_image, read_items
-from rankwise.asking.refused import Refused
-from rankwise.asking.session import Session
-from rankwise.asking.web.guards import Doorkeeper, as_number
-from rankwise.asking.web.pages import Pages
+from rankwise.asking.items import IMAGE_TYPES, TEXT_TYPES, Item, file_item, read_items
+from rankwise.asking.session import Refused
+from rankwise.asking.web.guards import as_number
+from rankwise.asking.web.templating import Pages
 from rankwise.errors import DataError
 
 _HOURS = 12
 _PAGE = 50  # answers on a page
 _SHOWN = 200  # items, the best ones: the page is loaded every few seconds
-Act = Callable[[dict[str, Any]], str]  # does something with a form, and gives where to go next
+Act = Callable[[dict[str, Any]], str]  # handles a form, and returns where to go next
 
 
-class OrganizerRoutes:
+class OrganizerRoutes(Pages):
     """The pages of the organizer."""
 
     background: Background | None = None
 
-    def __init__(self, session: Session, door: Doorkeeper, pages: Pages) -> None:
-        self.session, self.door, self.pages = session, door, pages
-
     def routes(self) -> list[Route]:
-        acts: dict[str, Act] = {
-            "rater": self.add_rater,
-            "drop": self.drop_rater,
-            "item": self.add_item,
-            "upload": self.upload,
-            "pause": self.pause,
-            "withdraw": self.withdraw,
-            "change": self.change,
-        }
+        acts: tuple[Act, ...] = (
+            *(self.rater, self.drop, self.item, self.upload),
+            *(self.pause, self.withdraw, self.change),
+        )
         return [
-            Route("/organizer", self.page),
-            Route("/organizer/live", self.live),
+            Route("/organizer", partial(self.overview, "organizer.html")),
+            Route("/organizer/live", partial(self.overview, "live.html")),
             Route("/organizer/answers", self.answers),
             *(
-                Route(f"/organizer/{name}", self._acting(act), methods=["POST"])
-                for name, act in acts.items()
+                Route(f"/organizer/{act.__name__}", self._acting(act), methods=["POST"])
+                for act in acts
             ),
         ]
 
-    def page(self, request: Request) -> Response:
-        """Everything at a glance."""
-        visitor = self.door.organizer(request)
-        return self.pages.render("organizer.html", **self._values(request, visitor))
-
-    def live(self, request: Request) -> Response:
-        """The part of the page that changes by itself."""
-        visitor = self.door.organizer(request)
-        return self.pages.render("live.html", **self._values(request, visitor))
-
     def answers(self, request: Request) -> Response:
         """Who answered what, the last first."""
-        visitor = self.door.organizer(request)
+        visitor = self.door.visitor(request, organizer=True)
         rater = request.query_params.get("rater", "")
         found = [a for a in reversed(self.session.answers) if not rater or a.rater == rater]
         pages = max(1, -(-len(found) // _PAGE))
         page = min(pages, max(1, as_number(request.query_params.get("page", "1")) or 1))
-        return self.pages.render(
-            "answers.html",
-            visitor=visitor,
-            csrf=self.door.csrf(visitor),
-            answers=found[(page - 1) * _PAGE : page * _PAGE],
-            total=len(found),
-            page=page,
-            pages=pages,
-            rater=rater,
-            raters=self.session.raters,
-            settings=self.session.settings,
-            when=_when,
-        )
+        shown = {"answers": found[(page - 1) * _PAGE : page * _PAGE], "total": len(found)}
+        place = {"page": page, "pages": pages, "rater": rater, "when": _when}
+        return self.page("answers.html", visitor, **shown, **place)
 
-    def _values(self, request: Request, visitor: Any) -> dict[str, Any]:
-        session = self.session
+    def overview(self, template: str, request: Request) -> Response:
+        """Everything at a glance, or the part of it that changes by itself."""
+        visitor, session = self.door.visitor(request, organizer=True), self.session
         ranking, progress = session.ranking(), session.progress()
-        least, most = float(ranking.low[:_SHOWN].min()), float(ranking.high[:_SHOWN].max())
         rows = ranking.rows(_SHOWN)
         for row in rows:
-            bar = interval_bar(row["low"], row["score"], row["high"], least, most)
-            row["bar"] = Markup(bar)
             row["score"] = round(row["score"], 2) + 0.0  # not "-0.00"
             row["p_top"] = row[f"p_top_{ranking.k}"]
-        reports = {report.name: report for report in session.rater_reports()}
-        base = f"{request.url.scheme}://{request.url.netloc}/start?token="
-        answers = [a for a in session.answers if a.outcome != "skip" and not a.withdrawn]
-        left = progress.answers_left
-        done = session.n_answers()
-        return {
-            "visitor": visitor,
-            "csrf": self.door.csrf(visitor),
-            "settings": session.settings,
-            "paused": session.paused,
-            "progress": progress,
-            "ranking": ranking,
-            "rows": rows,
-            "done": done,
-            "total": done + (left or 0),
-            "raters": [
-                (rater, reports.get(rater.name), base + rater.key) for rater in session.raters
-            ],
-            "hours": Markup(hour_bars(_per_hour([a.time for a in answers]))),
-            "n_hours": _HOURS,
-            "error": self.background.error if self.background else "",
-        }
+        times = [a.time for a in session.answers if a.outcome != "skip" and not a.withdrawn]
+        return self.page(
+            template,
+            visitor,
+            progress=progress,
+            ranking=ranking,
+            rows=rows,
+            reports={report.name: report for report in session.rater_reports()},
+            base=f"{request.url.scheme}://{request.url.netloc}/start?token=",
+            hours=_per_hour(times),
+            error=self.background.error if self.background else "",
+        )
 
     def _acting(self, act: Act) -> Callable[[Request], Awaitable[Response]]:
         """A route for a form of the organizer."""
 
         async def route(request: Request) -> Response:
-            visitor = self.door.organizer(request)
-            async with request.form(max_files=1, max_fields=20) as form:
-                self.door.check_write(request, visitor, str(form.get("csrf", "")))
-                values: dict[str, Any] = dict(form)
-                file = form.get("file")
-                if file is not None and not isinstance(file, str):
-                    values["file"], values["name"] = await file.read(), file.filename or ""
-                where = await run_in_threadpool(act, values)
-            return RedirectResponse(where, status_code=303)
+            _, form = await self.door.read_form(request, organizer=True)
+            return RedirectResponse(await run_in_threadpool(act, form), status_code=303)
 
         return route
 
-    def add_rater(self, form: dict[str, Any]) -> str:
+    def rater(self, form: dict[str, Any]) -> str:
         self.session.add_rater(_text(form, "name"))
         return "/organizer#raters"
 
-    def drop_rater(self, form: dict[str, Any]) -> str:
+    def drop(self, form: dict[str, Any]) -> str:
         self.session.drop_rater(_text(form, "rater"), dropped=_text(form, "dropped") == "1")
         return "/organizer#raters"
 
@@ -157,14 +108,11 @@ class OrganizerRoutes:
         self.session.change(_number(form, "answer"), _text(form, "outcome"))
         return "/organizer/answers"
 
-    def add_item(self, form: dict[str, Any]) -> str:
-        text, name = _text(form, "text").strip(), _text(form, "id").strip()
-        if not name:
+    def item(self, form: dict[str, Any]) -> str:
+        name, text = _text(form, "id"), _text(form, "text").strip()
+        if not name.strip():
             raise Refused("The item needs a name.")
-        self._check_featureless()
-        markdown = _text(form, "markdown") == "1"
-        self.session.add_items([Item(name, text=text, markdown=markdown)])
-        return "/organizer#items"
+        return self._add([Item(name, text=text, markdown=_text(form, "markdown") == "1")])
 
     def upload(self, form: dict[str, Any]) -> str:
         """Add the items of a table, or an image or a text as an item."""
@@ -172,45 +120,33 @@ class OrganizerRoutes:
         if not name or not isinstance(data, bytes) or not data:
             raise Refused("Choose a file with something in it.")
         suffix, keep = Path(name).suffix.lower(), self.session.log.put_file
-        if suffix in IMAGE_TYPES:
-            self._check_featureless()
-            self.session.add_items([Item(name, image=keep_image(name, data, keep))])
-        elif suffix in TEXT_TYPES:
-            self._check_featureless()
-            item = Item(name, text=_decoded(name, data), markdown=TEXT_TYPES[suffix])
-            self.session.add_items([item])
-        elif suffix in (".csv", ".tsv", ".json", ".jsonl", ".parquet"):
-            self._check_featureless()
-            with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder, f"items{suffix}")
-                path.write_bytes(data)
-                try:
-                    items = read_items(path, keep)
-                except DataError as error:
-                    raise DataError(str(error).replace(str(path), name)) from None
-            known = {item.id for item in self.session.items}
-            new = [item for item in items if item.id not in known]
-            if not new:
-                raise Refused(f"All items of {name} are here already.")
-            self.session.add_items(new)
-        else:
+        tables = (".csv", ".tsv", ".json", ".jsonl", ".parquet")
+        if suffix not in (*IMAGE_TYPES, *TEXT_TYPES, *tables):
             kinds = ".csv, .tsv, .json, .jsonl, .parquet, .txt, .md or an image"
             raise Refused(f"{name}: give a file that ends with {kinds}.")
-        return "/organizer#items"
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, f"items{suffix}")
+            path.write_bytes(data)
+            try:
+                if suffix not in tables:
+                    return self._add([file_item(name, path, keep)])
+                items = read_items(path, keep)
+            except DataError as error:
+                raise DataError(str(error).replace(str(path), name)) from None
+        known = {item.id for item in self.session.items}
+        new = [item for item in items if item.id not in known]
+        if not new:
+            raise Refused(f"All items of {name} are here already.")
+        return self._add(new)
 
-    def _check_featureless(self) -> None:
+    def _add(self, items: list[Item]) -> str:
         if self.session.items[0].features:
             raise Refused(
                 "These items have features, which a new item needs too: add it to the file, and "
                 "start rankwise ask again."
             )
-
-
-def _decoded(name: str, data: bytes) -> str:
-    try:
-        return data.decode("utf-8-sig").strip()
-    except UnicodeDecodeError as error:
-        raise DataError(f"{name} is not UTF-8 text: {error.reason}.") from error
+        self.session.add_items(items)
+        return "/organizer#items"
 
 
 def _text(form: dict[str, Any], name: str) -> str:
@@ -226,7 +162,7 @@ def _number(form: dict[str, Any], name: str) -> int:
 
 
 def _per_hour(times: list[float]) -> list[int]:
-    """Answers in each of the last hours; those of a clock that was set back count as now."""
+    """Answers in each of the last hours; answers from a clock that was set back count as now."""
     now, counts = time.time(), [0] * _HOURS
     for when in times:
         ago = max(0, int((now - when) // 3600))

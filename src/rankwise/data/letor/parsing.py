@@ -79,7 +79,7 @@ class Null(NamedTuple):
 class ParsedRows(NamedTuple):
     """The rows of a block of text, in CSR form; ``*_at`` are positions in the text.
 
-    `inexact` lists numbers that are left to Python's `float`: a slot (that of a value, or
+    `inexact` lists numbers that are left to Python's `float`: a slot (of a value, or
     -1 - row for a label) and the position of the text.
     """
 

@@ -1,40 +1,367 @@
 """Read LETOR (svmlight) text: a whole file in memory, blocks of whole queries, spans of bytes.
 
-X is allocated at once: the size of the text and its first block say how large it will be. If that
-was too little, or the size of the text is not known, arrays grow by NumPy's `resize`. On Linux this
-moves pages, not bytes, so that no result is ever held twice; NumPy 2.5 and later copy, however.
+`parsed_blocks` is the one iterator over a file: checked blocks of whole lines, parsed by a few
+threads, in file order. The fast parser only finds a line that cannot be read; `explain`, a slow
+one, finds the reason.
+
+Arrays have room for all rows from the first block on, by the size of the text: room that is never
+used takes no memory. If that was too little, or the size of the text is not known, they grow.
 """
 
 from __future__ import annotations
 
+import gzip
+import io
+import math
 import os
-from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
-from dataclasses import dataclass
-from functools import cached_property
+import re
+import sys
+import zlib
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
 from pathlib import Path
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
-from rankwise.data.letor.parsing import MAX_INDEX, TEXT_QID, copy_tokens
-from rankwise.data.letor.text_blocks import Float, Span, TextBlock, parsed_blocks, text_size
-from rankwise.data.query_rows import (
-    BLOCK_BYTES,
-    DescribedRows,
-    FileVersion,
-    file_version,
-    run_starts,
-    whole_queries,
+from rankwise.data.letor.parsing import (
+    MAX_INDEX,
+    NO_QID,
+    PADDING,
+    TEXT_QID,
+    Null,
+    ParsedRows,
+    copy_tokens,
+    parse_lines,
 )
+from rankwise.data.query_rows import DescribedRows, FileSurvey, QueryBlocks, run_starts
+from rankwise.data.tables.formats import SPREADSHEETS, encoding_of
 from rankwise.errors import LetorFormatError
 from rankwise.files import check_regular
 from rankwise.parameters import AnyOf, Choice, Number, Whole, check_float_type, check_value
 
+BLOCK_BYTES = 1 << 20
+"""Text per block: large enough to hide the cost of switching threads, small enough for caches."""
+
+MAX_WORKERS = 8
+"""The single thread that reads cannot feed more parsers than this."""
+
+Float = type[np.float32 | np.float64]
+Span = tuple[int, int]  # the first byte, and the one after the last
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_UTF8_MARK = b"\xef\xbb\xbf"
+_TOKEN = re.compile(rb"[^ \t\r\n#]+")
+
+
+class TextBlock:
+    """Whole lines of a file and their parsed rows; the memory is used again for later lines."""
+
+    text: bytearray  # the lines are text[:n_bytes]; the last one ends in a newline too
+    rows: ParsedRows
+    _scratch: ParsedRows
+    n_bytes = n_lines = 0
+    max_index = 0  # the largest feature index
+    complete = True  # whether every row has the features 1 to max_index
+    has_qid: bool | None = None  # whether rows of the file have query ids; None: no row so far
+    lines_before = 0  # lines of the file, or of the span, before this block
+    _fault_at = -1  # a byte of the first line that could not be parsed
+
+    def __init__(self, path: str, n_bytes: int, span_start: int = 0) -> None:
+        self._path, self._span_start, self._room = path, span_start, n_bytes
+        self.text = bytearray(n_bytes + n_bytes // 8 + PADDING + 1)  # for the end of a line
+        self._scratch = ParsedRows.allocate(len(self.text), n_lines=n_bytes // 256)
+
+    @property
+    def codes(self) -> NDArray[np.uint8]:
+        """The text as numbers."""
+        return np.frombuffer(self.text, dtype=np.uint8)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.rows.labels)
+
+    def line_numbers(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """The lines of the file that these rows are on, counted from 1; not for spans."""
+        newlines = np.flatnonzero(self.codes[: self.n_bytes] == ord("\n"))
+        return self.lines_before + 1 + np.searchsorted(newlines, self.rows.row_at[rows])
+
+    def comments(self) -> list[str]:
+        """The text after the ``#`` of each row, or an empty one."""
+        text = self.text
+        return [
+            text[at : text.index(b"\n", at)].strip(b" \t\r").decode("utf-8", "replace")
+            if at >= 0
+            else ""
+            for at in self.rows.comment_at.tolist()
+        ]
+
+    def token(self, at: int) -> bytes:
+        """The bytes from `at` to the next blank."""
+        found = _TOKEN.match(self.text, at)
+        return bytes(found[0]) if found else b""
+
+    def error(self, at: int, message: str) -> LetorFormatError:
+        """An error about the line that holds byte `at`, with file and line number."""
+        line = self.lines_before + self.text.count(b"\n", 0, at) + 1
+        line += count_lines(self._path, self._span_start)
+        return LetorFormatError(f"{self._path}, line {line}: {message}")
+
+    def fill(self, file: Any, left: int) -> bool:
+        """Read whole lines, of at most `left` bytes; returns whether there were any."""
+        room = max(min(self._room, left), 0)
+        with memoryview(self.text) as view:
+            n: int = file.readinto(view[:room])
+        line = file.readline() if n == room < left else b""  # the end of the last line
+        if n + len(line) >= len(self.text) - PADDING:
+            self.text.extend(bytes(len(line)))
+            self._scratch = ParsedRows.allocate(len(self.text), 0)
+        self.text[n : n + len(line)] = line
+        n += len(line)
+        if n and self.text[n - 1] != ord("\n"):
+            self.text[n] = ord("\n")
+            n += 1
+        self.n_bytes = n
+        return n > 0
+
+    def parse(self, limit: int, null: Null) -> None:
+        """Parse the text, with feature indices up to `limit`."""
+        self.n_lines = int(np.count_nonzero(self.codes[: self.n_bytes] == ord("\n")))
+        if self.n_lines > len(self._scratch.labels):
+            self._scratch = ParsedRows.allocate(len(self.text), 2 * self.n_lines)
+        self._fault_at, n_rows, n_inexact, self.max_index, self.complete = parse_lines(
+            self.codes, self.n_bytes, limit, null, self._scratch
+        )
+        self.rows = self._scratch.first(n_rows)
+        for slot, at in self._scratch.inexact[:n_inexact].tolist():
+            value = float(self.token(at) or "nan")
+            if not math.isfinite(value):
+                self._fault_at = at
+                break
+            if slot < 0:
+                self._scratch.labels[-1 - slot] = value
+            else:
+                self._scratch.values[slot] = value
+
+    def check(self, n_features: int | None, dtype: Float, has_qid: bool | None) -> None:
+        """Refuse lines that cannot be parsed, large values, and rows that differ in having a qid.
+
+        `has_qid` comes from the previous block.
+        """
+        at = self._fault_at
+        if dtype is np.float32:
+            too_large = np.abs(self.rows.values) > np.finfo(dtype).max
+            if too_large.any():
+                row = np.searchsorted(self.rows.indptr[1:], np.argmax(too_large), side="right")
+                at = int(self.rows.row_at[row])
+        if at >= 0:
+            start = self.text.rfind(b"\n", 0, at) + 1
+            line = bytes(self.text[start : self.text.index(b"\n", at)])
+            raise self.error(at, explain(line, n_features=n_features, dtype=dtype))
+        has = self.rows.qid_kind != NO_QID
+        self.has_qid = bool(has[0]) if has_qid is None and len(has) else has_qid
+        if (has != self.has_qid).any():
+            at = int(self.rows.row_at[np.argmax(has != self.has_qid)])
+            one, others = ("no qid", "have one") if self.has_qid else ("a qid", "have none")
+            raise self.error(
+                at,
+                f"this row has {one}, but the rows before it {others}. Write qid:ID after the "
+                "label of every row, or of none.",
+            )
+
+
+def parsed_blocks(
+    path: str,
+    n_features: int | None,
+    dtype: Float,
+    span: Span | None = None,
+    fill: float | None = None,
+) -> Generator[TextBlock, None, None]:
+    """Parse and check a file block by block; each block is valid until the next one.
+
+    Only a few blocks are in memory at a time. With a `span`, only the bytes from its start to
+    its end are read; these must be whole lines of a file that is not gzipped. With a `fill`, NULL
+    is read as this number.
+    """
+    null = Null(fill is not None, 0.0 if fill is None else float(fill))
+    limit = MAX_INDEX if n_features is None else int(n_features)
+    n_workers = min(_n_cpus(), MAX_WORKERS)
+    start = span[0] if span else 0
+    idle = [TextBlock(path, BLOCK_BYTES, start) for _ in range(n_workers + 2)]
+    pending: deque[tuple[TextBlock, Future[None]]] = deque()
+    left = span[1] - start if span else sys.maxsize
+    n_lines, has_qid, is_first = 0, None, True
+    with _open(path, start) as file, ThreadPoolExecutor(n_workers) as pool:
+        while left > 0 or pending:
+            while left > 0 and idle:
+                block = idle.pop()
+                if not block.fill(file, left):
+                    idle.append(block)
+                    left = 0
+                    break
+                left -= block.n_bytes
+                if is_first and block.text.startswith(_UTF8_MARK):
+                    block.text[: len(_UTF8_MARK)] = b"   "
+                is_first = False
+                pending.append((block, pool.submit(block.parse, limit, null)))
+            if not pending:
+                return
+            block, parsing = pending.popleft()
+            parsing.result()
+            block.lines_before = n_lines
+            block.check(n_features, dtype, has_qid)
+            has_qid = block.has_qid
+            yield block
+            n_lines += block.n_lines
+            idle.append(block)
+
+
+def text_size(path: str) -> int:
+    """Bytes of text in a file that can be read again, or 0 if it is gzipped."""
+    check_regular(path)
+    with open(path, "rb") as file:
+        return 0 if _is_gzipped(path, file) else os.path.getsize(path)
+
+
+def _is_gzipped(path: str, file: io.BufferedReader) -> bool:
+    """Whether a file is gzipped, not plain text; refuses all else. Nothing is read from it."""
+    start = file.peek(8)
+    if not start:
+        raise LetorFormatError(f"{path} is empty.")
+    if Path(path).suffix.lower() in SPREADSHEETS:
+        raise LetorFormatError(f"{path} is a spreadsheet. Save the sheet as a CSV file.")
+    if kind := archive(start):
+        raise LetorFormatError(
+            f"{path} is not text but a {kind} archive. Unpack it first; plain and gzipped text "
+            "can be read."
+        )
+    return start.startswith(_GZIP_MAGIC)
+
+
+def count_lines(path: str, n_bytes: int) -> int:
+    """Number of lines that end within the first `n_bytes` of a file."""
+    count = 0
+    if not n_bytes:  # what is not a regular file must not be opened again
+        return count
+    with open(path, "rb") as file:
+        while text := file.read(min(n_bytes - file.tell(), 1 << 20)):
+            count += text.count(b"\n")
+    return count
+
+
+@contextmanager
+def _open(path: str, start: int) -> Iterator[Any]:
+    """The text of a file, decompressed if necessary, or from a byte on."""
+    if os.path.isdir(path):
+        raise LetorFormatError(f"{path} is a folder. Give one file in it.")
+    with open(path, "rb") as file:
+        if not _is_gzipped(path, file):
+            if start:
+                file.seek(start)
+            yield file
+            return
+        try:
+            with gzip.open(file) as unpacked:
+                yield unpacked
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise LetorFormatError(
+                f"{path} is a damaged gzip file, or a part of one ({error}). Download or copy it "
+                "again."
+            ) from error
+
+
+def _n_cpus() -> int:
+    """Processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
+_INDEX = re.compile(r"0*(\d{1,18})", re.ASCII)
+_NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+_ARCHIVES = {b"PK\x03\x04": "zip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
+_MISSING = (
+    "A missing value is written as NULL, and read as a number of your choice: fill=0.0 of "
+    "read_letor, or --fill 0 on the command line. Boosted trees take nan."
+)
+_ROW = "A row reads 'label qid:ID index:value index:value ...'."
+
+
+def explain(line: bytes, *, n_features: int | None, dtype: DTypeLike) -> str:
+    """The first error in a line, and what to do about it."""
+    content = line.partition(b"#")[0]
+    text = content.decode("utf-8", "replace")
+    if _NOT_TEXT.search(content) or "\ufffd" in text:
+        return (
+            "this is not UTF-8 text. Only plain or gzipped LETOR text can be read; if it is in "
+            f"another encoding, for example {encoding_of(line) or 'UTF-16'}, save it as UTF-8."
+        )
+    label, *pairs = [token for token in re.split(r"[ \t\r\n]+", text) if token] or [""]
+    if fault := _number_fault(label, np.float64):
+        return f"the label {_short(label)} {fault}. {_ROW}"
+    if pairs and pairs[0].startswith("qid:") and pairs.pop(0) == "qid:":
+        return "'qid:' has no id after it. Write it without blanks, for example qid:12."
+    last = 0
+    for pair in pairs:
+        name, colon, value = pair.partition(":")
+        if name == "qid":
+            return f"{_short(pair)} comes after a feature or another qid. {_ROW}"
+        digits = _INDEX.fullmatch(name)
+        index = int(digits[1]) if colon and digits else -1
+        if not 0 <= index <= MAX_INDEX:
+            return (
+                f"{_short(pair)} is not an index:value pair, with an index from 1 to {MAX_INDEX} "
+                f"in plain digits. {_ROW}"
+            )
+        if index <= last:
+            return (
+                f"feature {index} is out of order: indices start at 1 and ascend within a row, "
+                "each once. Sort the pairs of each row; if the file counts from 0, add one to "
+                "every index."
+            )
+        if n_features is not None and index > n_features:
+            return (
+                f"feature {index} exceeds n_features={n_features}. Give a larger n_features, "
+                "or None to take it from the file."
+            )
+        if value == "NULL" or (fault := _number_fault(value, dtype)):
+            missing = value == "NULL" or _NOT_FINITE.fullmatch(value)
+            fault = "is a missing value" if value == "NULL" else fault
+            hint = f" {_MISSING}" if missing else ""
+            return f"the value {_short(value)} of feature {index} {fault}.{hint}"
+        last = index
+    return f"the line cannot be read. {_ROW}"
+
+
+def archive(start: bytes) -> str | None:
+    """The kind of archive that starts with these bytes; None if there is none."""
+    return next((kind for magic, kind in _ARCHIVES.items() if start.startswith(magic)), None)
+
+
+def _number_fault(text: str, dtype: DTypeLike) -> str | None:
+    if _NOT_FINITE.fullmatch(text):
+        return "is not finite: replace it, or leave out the pair or the row"
+    if not _NUMBER.fullmatch(text):
+        return "is not a number"
+    if abs(float(text)) > float(np.finfo(dtype).max):
+        return f"is too large for {np.dtype(dtype)}"
+    return None
+
+
+def _short(token: str) -> str:
+    return repr(token if len(token) <= 40 else token[:37] + "...")
+
+
 Layout = Literal["auto", "dense", "sparse"]
-Scalar = TypeVar("Scalar", bound=np.generic)
 
 DENSE_FILL = 1 / 3
 """From this share of written cells on, "auto" is dense: at most twice the memory of CSR, which
@@ -42,9 +369,6 @@ takes 12 bytes per cell instead of 8, and products run at BLAS speed."""
 
 LONG_ID = 64
 """Bytes of an id. Arrays of text are as wide as the longest one; longer ones become objects."""
-
-_LEAST_GROWTH, _MOST_GROWTH = 1 << 16, 1 << 25
-_SPARE = 1.1  # times the estimated room: what is never written takes no memory
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,17 +419,17 @@ def read_letor(
     ``float(text)``.
 
     Time is linear in the size of the file: all processors parse blocks of whole lines, at some
-    hundred MB/s each. Memory: the result and 2 to 10 MB per processor; for a moment up to twice
-    the rows so far, if these have fewer features than later ones or suggest another layout. From
-    NumPy 2.5 on also if the first megabyte of text has fewer values than others, and for pipes.
+    hundred MB/s each. Memory: the result and 2 to 10 MB per processor; briefly up to twice the rows
+    so far, if these have fewer features than later rows or suggest another layout. From NumPy 2.5
+    on also if the first megabyte of text has fewer values than others, and for pipes.
 
     Parameters
     ----------
     path : str or path-like
         The file, or a pipe. Gzip is recognized by its first bytes, not by its name.
     n_features : int, optional
-        Number of columns of X. By default the largest index in the file: give it for a part of
-        a data set in which the last features may be missing. A larger index is an error.
+        Number of columns of X. By default the largest index in the file: pass it for a part of a
+        data set in which the last features may be missing. A larger index is an error.
     layout : {"auto", "dense", "sparse"}, default="auto"
         "auto" is dense if at least a third of the cells are written, and CSR otherwise: a dense
         X then takes at most twice the memory of CSR and is several times as fast to work with.
@@ -162,7 +486,7 @@ def read_lines(
     if span is not None:
         n_bytes = span[1] - span[0]
     else:  # a pipe can be read once
-        n_bytes = text_size(path) if Path(path).is_file() else 0
+        n_bytes = text_size(path) if os.path.isfile(path) else 0
     X = FeatureMatrix(layout, n_features, dtype, n_bytes)
     y = GrowingArray(np.float64)
     qid = QueryIds(as_text=text_ids)
@@ -198,82 +522,80 @@ def check_arguments(
     return check_float_type(dtype)
 
 
-class GrowingArray(Generic[Scalar]):
+class GrowingArray:
     """A one-dimensional array that grows at its end."""
 
-    def __init__(self, dtype: type[Scalar], start: NDArray[Scalar] | None = None) -> None:
-        self._array = np.empty(0, dtype) if start is None else start
-        self._size = len(self._array)
-        self._is_reserved = False
+    def __init__(self, dtype: Any) -> None:
+        self._array = np.empty(0, dtype)
+        self._size = 0
 
     def __len__(self) -> int:
         return self._size
 
-    def reserve(self, n: int) -> None:
-        """Allocate room for the first `n` entries at once, which is cheaper than growing."""
+    def reserve(self, n: float) -> None:
+        """Room for `n` entries; only for an array without entries."""
         with suppress(MemoryError):  # an estimate may be far too large
-            self._array = np.empty(n, self._array.dtype)
-            self._is_reserved = True
-
-    def extend(self, n: int) -> NDArray[Scalar]:
-        """A view of `n` new entries, valid until the next call."""
-        size = self._size + n
-        if size > len(self._array):
-            spare = min(max(self._array.nbytes // 4, _LEAST_GROWTH), _MOST_GROWTH)
-            self._array.resize(size + spare // self._array.itemsize, refcheck=False)
-            self._is_reserved = False
-        added = self._array[self._size : size]
-        self._size = size
-        return added
+            self._array = np.empty(int(n), self._array.dtype)
 
     def append(self, values: NDArray[Any]) -> None:
         """Add values at the end."""
-        self.extend(len(values))[:] = values
+        size = self._size + len(values)
+        if size > len(self._array):
+            self._array.resize(size + size // 8, refcheck=False)  # Linux moves pages, not bytes
+        self._array[self._size : size] = values
+        self._size = size
 
-    def finish(self) -> NDArray[Scalar]:
-        """The array at its true size; this object must not be used afterwards."""
-        if self._is_reserved:
-            return self._array[: self._size]
-        self._array.resize(self._size, refcheck=False)
-        return self._array
+    def finish(self) -> NDArray[Any]:
+        """The array at its true size."""
+        return self._array[: self._size]
 
 
 class FeatureMatrix:
     """Rows of features, dense or CSR: as requested, or by the share of written cells.
 
-    `n_bytes` is the size of the text that all rows together take, if known: it tells how much
-    memory to allocate at first.
+    `n_bytes` is the size of the text that all rows together take, 0 if it is not known.
     """
 
     def __init__(
         self, layout: Layout, n_features: int | None, dtype: Float, n_bytes: int = 0
     ) -> None:
-        self._layout, self._dtype, self._n_bytes = layout, dtype, n_bytes
-        self._fixed_width = n_features
+        self._layout, self._dtype, self._fixed_width = layout, dtype, n_features
+        self._n_bytes = n_bytes
         self._width = n_features or 0
         self._n_rows = self._n_pairs = 0
         self._is_dense = layout != "sparse"
-        self._cells: GrowingArray[Any] = GrowingArray(dtype)  # dense: row after row
-        self._values: GrowingArray[Any] = GrowingArray(dtype)  # CSR
-        self._indices = GrowingArray(np.int32)
+        self._cells = GrowingArray(dtype)  # dense: row after row
+        self._values, self._indices = GrowingArray(dtype), GrowingArray(np.int32)  # CSR
         self._row_sizes = GrowingArray(np.int64)
 
     def append(self, block: TextBlock) -> None:
         """Add the rows of a block."""
+        rows = block.rows
         width = self._fixed_width or max(self._width, block.max_index)
-        self._n_pairs += len(block.rows.values)
+        self._n_pairs += len(rows.values)
         if self._is_dense and not self._worth_dense(self._n_rows + block.n_rows, width):
             # At most once, if the first rows were misleading.
-            rows = sparse.csr_array(self._take_dense())
-            self._append_sparse(rows.indptr, rows.indices, rows.data)
+            before = sparse.csr_array(self._take_dense())
+            self._append_sparse(before.indptr, before.indices, before.data)
             self._is_dense = False
-        if self._is_dense:
-            self._append_dense(block, width)
+        if self._n_rows == 0:  # the others should be like the first block
+            share = 1.1 * self._n_bytes / max(block.n_bytes, 1)
+            self._cells.reserve(share * block.n_rows * width * self._is_dense)
+            for array in (self._values, self._indices):
+                array.reserve(share * np.count_nonzero(rows.values) * (not self._is_dense))
+        if not self._is_dense:
+            self._append_sparse(rows.indptr, rows.indices, rows.values)
         else:
-            if self._n_rows == 0:
-                n_stored = int(np.count_nonzero(block.rows.values))
-                self._reserve(block, n_stored, self._values, self._indices)
-            self._append_sparse(block.rows.indptr, block.rows.indices, block.rows.values)
+            if self._n_rows and width > self._width:
+                wide = np.zeros((self._n_rows, width), self._dtype)
+                wide[:, : self._width] = self._take_dense()
+                self._cells.append(wide.ravel())
+            cells = rows.values
+            if not block.complete or block.max_index != width:
+                cells = np.zeros(block.n_rows * width, self._dtype)
+                starts = np.repeat(np.arange(block.n_rows) * width, np.diff(rows.indptr))
+                cells[starts + rows.indices] = rows.values
+            self._cells.append(cells)
         self._width = width
         self._n_rows += block.n_rows
 
@@ -300,28 +622,6 @@ class FeatureMatrix:
         rows: NDArray[Any] = self._cells.finish().reshape(self._n_rows, self._width)
         self._cells = GrowingArray(self._dtype)
         return rows
-
-    def _reserve(self, block: TextBlock, n_entries: int, *arrays: GrowingArray[Any]) -> None:
-        """Room for all rows, if the first block, which has so many entries, is like the others."""
-        if self._n_bytes:
-            for array in arrays:
-                array.reserve(round(_SPARE * self._n_bytes / block.n_bytes * n_entries))
-
-    def _append_dense(self, block: TextBlock, width: int) -> None:
-        n, rows = block.n_rows, block.rows
-        if self._n_rows and width > self._width:
-            wide = np.zeros(self._n_rows * width, self._dtype)
-            wide.reshape(-1, width)[:, : self._width] = self._take_dense()
-            self._cells = GrowingArray(self._dtype, wide)
-        elif self._n_rows == 0:
-            self._reserve(block, n * width, self._cells)
-        cells = self._cells.extend(n * width)
-        if block.complete and block.max_index == width:
-            cells[:] = rows.values
-        else:
-            cells[:] = 0
-            starts = np.repeat(np.arange(n) * width, np.diff(rows.indptr))
-            cells[starts + rows.indices] = rows.values
 
     def _append_sparse(
         self, indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any]
@@ -377,49 +677,26 @@ class QueryIds:
 
 
 def _tokens(block: TextBlock, starts: NDArray[np.int64]) -> NDArray[Any]:
-    """The ids that start at these bytes, as text; each takes the memory of the longest."""
-    null = block.text.find(b"\0", 0, block.n_bytes)
+    """The ids that start at these bytes, as text; objects if one is longer than `LONG_ID`."""
     longest = copy_tokens(block.codes, starts, np.empty((len(starts), 0), np.uint8))
-    if longest > LONG_ID:
-        return _long_tokens(block, starts)
-    if null >= 0:  # at the end of an id, NumPy would drop it
-        return _long_tokens(block, starts).astype(f"U{longest}")
-    tokens = np.zeros((len(starts), longest), np.uint8)
+    tokens = np.zeros((len(starts), longest if longest <= LONG_ID else 0), np.uint8)
     copy_tokens(block.codes, starts, tokens)
-    try:
-        return np.char.decode(tokens.view(f"S{longest}").ravel(), "utf-8")
-    except UnicodeDecodeError:
-        return _long_tokens(block, starts)  # which finds the line
-
-
-def _long_tokens(block: TextBlock, starts: NDArray[np.int64]) -> NDArray[Any]:
-    """The ids that start at these bytes, as objects, each of its own length."""
+    with suppress(UnicodeDecodeError):
+        if tokens.shape[1] > 0 and block.text.find(b"\0", 0, block.n_bytes) < 0:
+            return np.char.decode(tokens.view(f"S{longest}").ravel(), "utf-8")
     ids = np.empty(len(starts), object)
     for k, at in enumerate(starts.tolist()):
         token = block.token(at)
-        if b"\0" in token:
-            raise block.error(at, "the query id has a null byte. Save the file as UTF-8 text.")
         try:
             ids[k] = token.decode()
         except UnicodeDecodeError as error:
             raise block.error(at, "the query id is not UTF-8. Save the file as UTF-8.") from error
-    return ids
+        if "\0" in ids[k]:
+            raise block.error(at, "the query id has a null byte. Save the file as UTF-8 text.")
+    return ids if longest > LONG_ID else ids.astype(f"U{longest}")
 
 
-@dataclass(frozen=True)
-class LetorSurvey:
-    """Counts of a LETOR file, from a first pass over it."""
-
-    version: FileVersion
-    n_rows: int
-    n_queries: int  # 0 if there are no query ids
-    n_features: int
-    n_bytes: int  # of text, decompressed
-    layout: str  # "dense" if at least a third of the cells are written, otherwise "sparse"
-    text_ids: bool  # whether some query id is not an integer
-
-
-class LetorBlocks:
+class LetorBlocks(QueryBlocks[LetorData]):
     """The rows of a LETOR file, block by block; a block never splits a query.
 
     Each iteration reads the file again and yields a `LetorData` per block. Before the first one,
@@ -436,7 +713,7 @@ class LetorBlocks:
     n_features, dtype, fill
         As for `read_letor`.
     block_bytes : int, optional
-        Approximate size of the features in a block, but at least that of 1 MB of text. None:
+        Approximate size of the features in a block; at least 1 MB of text is read. None:
         32 MiB.
     progress : callable, optional
         Called with the bytes of text read so far in this pass, and the number of bytes in all (0
@@ -457,6 +734,8 @@ class LetorBlocks:
     [8] [[1.0, 1.0]]
     """
 
+    fault = LetorFormatError
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -467,53 +746,37 @@ class LetorBlocks:
         block_bytes: int | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        check_value("block_bytes", block_bytes, AnyOf(Whole(1), None))
-        self.path = os.fspath(path)
+        super().__init__(path, block_bytes, progress)
         self._dtype = check_arguments(n_features, "auto", dtype, fill)
         self._n_features, self._fill = n_features, fill
-        self._block_bytes = BLOCK_BYTES if block_bytes is None else int(block_bytes)
-        self._progress = progress or (lambda done, total: None)
 
     @cached_property
-    def survey(self) -> LetorSurvey:
+    def survey(self) -> FileSurvey:
         """Counts of the file; the first access reads it once."""
-        size, version = text_size(self.path), file_version(self.path)
-        n_rows = n_values = width = n_bytes = 0
+        size, version = text_size(self.path), self.version()
         run_ids, run_lines = QueryIds(), GrowingArray(np.int64)  # of runs of equal ids
+        counts = SpanSurvey()
         for block in self._blocks(self._n_features, size):
-            n_rows += block.n_rows
-            n_values += len(block.rows.values)
-            n_bytes += block.n_bytes
-            width = max(width, block.max_index)
+            counts = counts.with_block(block)
             if block.has_qid and block.n_rows:
                 starts = run_starts(QueryIds.of(block, as_text=False))
                 run_ids.append(block, starts)
                 run_lines.append(block.line_numbers(starts))
-        if n_rows == 0:
+        if counts.n_rows == 0:
             raise LetorFormatError(f"{self.path} has no rows: its lines are blank or comments.")
-        width = self._n_features or width
-        layout = "dense" if n_values >= DENSE_FILL * n_rows * width else "sparse"
-        ids = run_ids.finish()
-        n_queries = self._count_queries(ids, run_lines.finish())
-        text_ids = ids.dtype.kind in "UO"
-        return LetorSurvey(version, n_rows, n_queries, width, n_bytes, layout, text_ids)
+        width = self._n_features or counts.largest_index
+        is_dense = counts.n_values >= DENSE_FILL * counts.n_rows * width
+        ids, lines = run_ids.finish(), run_lines.finish()
+        n_queries = self._count_queries(ids, lambda k: f"{self.path}, line {lines[k]}")
+        survey = FileSurvey(version, counts.n_rows, n_queries, width, counts.text_ids)
+        return replace(survey, n_bytes=counts.n_bytes, layout="dense" if is_dense else "sparse")
 
-    def __iter__(self) -> Iterator[LetorData]:
-        return whole_queries(self._pieces(self.survey), self._block_bytes)
-
-    def __repr__(self) -> str:
-        return f"LetorBlocks({self.path!r})"
-
-    def _pieces(self, survey: LetorSurvey) -> Iterator[LetorData]:
-        """The rows of each block of text, in arrays of their own."""
-        layout: Any = survey.layout
-        if file_version(self.path) != survey.version:
-            raise LetorFormatError(
-                f"{self.path} has changed since it was first read: make a new LetorBlocks."
-            )
+    def _pieces(self) -> Iterator[LetorData]:
+        """The rows of each block of text, in separate arrays."""
+        survey = self.survey
         for block in self._blocks(survey.n_features, survey.n_bytes):
             if block.n_rows:
-                X = FeatureMatrix(layout, survey.n_features, self._dtype)
+                X = FeatureMatrix(survey.layout, survey.n_features, self._dtype)
                 X.append(block)
                 qid = QueryIds.of(block, as_text=survey.text_ids) if block.has_qid else None
                 yield LetorData(X.finish(), block.rows.labels.copy(), qid)
@@ -528,33 +791,27 @@ class LetorBlocks:
                 done += block.n_bytes
                 self._progress(done, n_bytes)
 
-    def _count_queries(self, ids: NDArray[Any], lines: NDArray[np.int64]) -> int:
-        """The number of queries; an error if the rows of one are not contiguous.
-
-        One id and line per run of rows.
-        """
-        starts = run_starts(ids)  # a run may continue in the next block
-        ids, lines = ids[starts], lines[starts]
-        first = np.unique(ids, return_index=True)[1]
-        if len(first) < len(ids):
-            again = int(np.setdiff1d(np.arange(len(ids)), first)[0])
-            raise LetorFormatError(
-                f"{self.path}, line {lines[again]}: query {ids[again]} appears again after other "
-                "queries. To be read in blocks, the rows of a query must be contiguous: sort the "
-                "file by query, or read all of it with read_letor. On the command line, 'rankwise "
-                "fit --workers 1' reads queries in any order."
-            )
-        return len(ids)
-
 
 class SpanSurvey(NamedTuple):
     """Counts of the rows of a span; `has_ids` is None if there are none."""
 
-    n_rows: int
-    n_values: int
-    largest_index: int
-    has_ids: bool | None
-    text_ids: bool
+    n_rows: int = 0
+    n_values: int = 0
+    largest_index: int = 0
+    has_ids: bool | None = None
+    text_ids: bool = False
+    n_bytes: int = 0
+
+    def with_block(self, block: TextBlock) -> SpanSurvey:
+        """The counts after another block of text."""
+        return SpanSurvey(
+            self.n_rows + block.n_rows,
+            self.n_values + len(block.rows.values),
+            max(self.largest_index, block.max_index),
+            block.has_qid,
+            self.text_ids or bool((block.rows.qid_kind == TEXT_QID).any()),
+            self.n_bytes + block.n_bytes,
+        )
 
 
 def survey_span(
@@ -562,16 +819,8 @@ def survey_span(
 ) -> SpanSurvey:
     """Read a span, or a whole file, once; raises `LetorFormatError` as `read_letor` does."""
     check_regular(path)
-    n_rows = n_values = largest = 0
-    has_ids, text_ids = None, False
     with closing(parsed_blocks(path, n_features, np.float64, span, fill)) as blocks:
-        for block in blocks:
-            has_ids = block.has_qid
-            n_rows += block.n_rows
-            n_values += len(block.rows.values)
-            largest = max(largest, block.max_index)
-            text_ids |= bool((block.rows.qid_kind == TEXT_QID).any())
-    return SpanSurvey(n_rows, n_values, largest, has_ids, text_ids)
+        return reduce(SpanSurvey.with_block, blocks, SpanSurvey())
 
 
 def letor_spans(path: str, n_bytes: int) -> list[Span | None]:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from rankwise.data.query_rows import finite_matrix
 from rankwise.errors import DataError
 from rankwise.files import replacing
 from rankwise.graph.query_groups import QueryGroups
@@ -72,41 +73,19 @@ def write_letor(
     2 qid:a 1:0.5 2:3 # best
     0 qid:a 2:0.1
     """
-    features = _check_features(X)
+    features = finite_matrix(X)
     n_rows = features.shape[0]
     heads = _row_heads(_check_labels(y, n_rows), qid)
     tails = _row_tails(comments, n_rows)
     with ExitStack() as stack:
         file: Any = stack.enter_context(open(stack.enter_context(replacing(path)), "wb"))
-        if Path(path).suffix == ".gz":  # without a name and a time: equal rows give equal bytes
+        if Path(path).suffix == ".gz":  # without a name and a time: equal rows are equal bytes
             file = stack.enter_context(gzip.GzipFile("", "wb", 6, file, mtime=0))
         for start in range(0, n_rows, _ROWS_AT_A_TIME):
             stop = min(start + _ROWS_AT_A_TIME, n_rows)
             bodies = _pairs(features[start:stop])
             lines = map("".join, zip(heads[start:stop], bodies, tails[start:stop], strict=True))
             file.write("".join(lines).encode())
-
-
-def _check_features(X: Any) -> Any:
-    """X as a dense or a CSR array of finite numbers."""
-    is_sparse = sparse.issparse(X)
-    features: Any = sparse.csr_array(X) if is_sparse else np.asarray(X)
-    if features.ndim != 2:
-        raise DataError(
-            f"X must have two dimensions, rows and features: got shape {features.shape}."
-        )
-    values = features.data if is_sparse else features
-    if values.dtype.kind not in "biuf":
-        raise DataError(f"X must contain numbers: got dtype {values.dtype}.")
-    # If the sum is finite, all entries are: no mask of the size of X is needed.
-    with np.errstate(all="ignore"):
-        doubtful = not np.isfinite(values.sum(dtype=np.float64))
-    if doubtful and not (finite := np.isfinite(values)).all():
-        raise DataError(
-            f"X contains {int((~finite).sum())} values that are NaN or infinite, which LETOR text "
-            "cannot represent. Replace them, or drop these rows."
-        )
-    return features
 
 
 def _check_labels(y: ArrayLike, n_rows: int) -> NDArray[np.float64]:

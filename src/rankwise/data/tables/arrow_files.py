@@ -1,4 +1,4 @@
-"""Table files as Arrow's tables, whole or in batches, and errors that say where they are broken."""
+"""Table files by Arrow, whole or in batches, and their columns as checked NumPy arrays."""
 
 from __future__ import annotations
 
@@ -9,55 +9,79 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from itertools import accumulate
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwise.backends.threads import map_in_threads, threads_for
 from rankwise.data.tables.formats import (
+    BROKEN,
     FORMATS,
     MISSING_WORDS,
-    SEPARATORS,
+    broken_file,
     check_names_differ,
     compression_of,
+    csv_names,
     csv_rows,
     encoding_fault,
-    even_rows,
     format_of,
+    json_records,
+    listed,
     opened_bytes,
-    require_pyarrow,
-)
-from rankwise.data.tables.records import (
-    broken_file,
-    json_lines,
-    json_list,
     parsed_json,
     place_of_row,
+    required,
 )
 from rankwise.errors import DataError, ParameterError
-from rankwise.graph.id_arrays import EXACT, float_fault, is_number
+from rankwise.graph.id_arrays import EXACT, float_fault, id_array, is_number, text_fault
+from rankwise.tables import plural
 
 BLOCK = 1 << 20  # bytes of CSV that are parsed at a time: larger blocks leave the cache
 FEW_COLUMNS = 1000  # for which a block is large enough
 DIGITS = 76  # of Arrow's longest whole numbers
 JSON_BLOCK = 1 << 23
-
-
-class Source(Protocol):
-    """Where a table comes from, for messages."""
-
-    @property
-    def path(self) -> Any: ...
-
-    def place(self, row: int) -> str:
-        """The place of a row, which counts from 0."""
-        ...
+KINDS = {
+    bool: "truth value",
+    int: "number",
+    float: "number",
+    str: "text",
+    list: "list",
+    type(None): "nothing",
+}
+NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
+WHOLE = re.compile(r"0|-?[1-9][0-9]{0,75}")  # as Python writes it; longer ones stay text
+WHOLE_FLOAT = re.compile(r"(0|-?[1-9][0-9]{0,14})(\.0)?")  # as pandas writes a column with gaps
+WITH_EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
+DECIMAL_COMMA = r"^\s*[-+]?\d+,\d+\s*$"
+ROWS = 4096  # that are copied at a time: fewer would often wait for the interpreter lock
+REMEDIES = {
+    "text": (
+        "Fit with --encode onehot (categories) or hashing (words; in Python, keep_text=True and an "
+        "encoder)."
+    ),
+    "date": "Turn dates into numbers, such as days.",
+    "list or object": "Write the entries of lists and objects to separate columns.",
+}
+SHORT = 64  # letters of an id, up to which arrays of NumPy's texts are small
 
 
 @dataclass(frozen=True)
-class TableFile:
+class Source:
+    """Where rows come from, for messages."""
+
+    path: Any
+
+    def place(self, row: int) -> str:
+        """The place of a row, which counts from 0."""
+        return f"{self.path}, row {row}"
+
+
+@dataclass(frozen=True)
+class TableFile(Source):
     """A table in a file of any format.
 
     Attributes
@@ -82,7 +106,7 @@ class TableFile:
         separator: str | None = None,
         decimal: str | None = None,
     ) -> TableFile:
-        """A file whose format is given, or that of its suffix."""
+        """A file of a given format, or of the format that its suffix names."""
         found = format or format_of(path)
         if found is None:
             raise DataError(
@@ -93,15 +117,13 @@ class TableFile:
             raise ParameterError(f"format must be one of {', '.join(FORMATS)}: got {format!r}.")
         if found not in ("csv", "tsv") and (separator or decimal):
             raise ParameterError(f"{path}: only CSV files have a separator and a decimal mark.")
-        for name, mark in (("separator", separator), ("decimal", decimal)):
-            if mark is not None and len(mark) != 1:
-                raise ParameterError(f"The {name} must be a single character: got {mark!r}.")
-        between = separator or ("\t" if found == "tsv" else ",")
-        if between == (decimal or "."):
+        between, point = separator or ("\t" if found == "tsv" else ","), decimal or "."
+        if len(between) != 1 or len(point) != 1 or between == point:
             raise ParameterError(
-                f"The separator and the decimal mark are both {between!r}: they must differ."
+                "The separator and the decimal mark must be a single character each, and must "
+                f"differ: got {between!r} and {point!r}."
             )
-        return cls(path, found, between, decimal or ".")
+        return cls(path, found, between, point)
 
     @cached_property
     def names(self) -> list[str]:
@@ -111,10 +133,25 @@ class TableFile:
         check_names_differ(self.path, names)
         return names
 
+    @cached_property
+    def records(self) -> list[tuple[str, dict[str, Any]]]:
+        """The rows of a file of JSON, each with its place."""
+        found = list(json_records(self.path, self.format))
+        if not found:
+            raise DataError(f"{self.path} has no rows.")
+        return found
+
     def read(self, columns: Sequence[str], texts: Sequence[str] = ()) -> Any:
         """A `pyarrow.Table` of some columns; `texts` are not parsed as numbers."""
         with self._explained():
-            return _READERS[self.format](self, columns, texts)
+            if self.format in ("csv", "tsv"):
+                return _read_csv(self, columns, texts)
+            if self.format == "parquet":
+                return _parquet(self).read(columns=list(columns))
+            arrow = required("pyarrow")
+            parts = list(_BATCHES[self.format](self, columns, texts))
+            empty = arrow.table({name: [] for name in columns})
+            return arrow.concat_tables(parts or [empty], promote_options="permissive")
 
     def batches(self, columns: Sequence[str], texts: Sequence[str] = ()) -> Iterator[Any]:
         """The rows of some columns in tables of moderate size."""
@@ -128,60 +165,25 @@ class TableFile:
     @contextmanager
     def _explained(self) -> Iterator[None]:
         """Replace errors of pyarrow by ours, with the line."""
-        arrow = require_pyarrow("pyarrow")
+        arrow = required("pyarrow")
         try:
-            yield
+            try:
+                yield
+            except arrow.ArrowException:  # text is read again, to find out what is wrong
+                if self.format in ("csv", "tsv"):
+                    _check_csv(self)
+                elif self.format in ("json", "jsonl"):
+                    _of_records(self, _record_names(self), ())
+                raise
         except arrow.ArrowException as error:
-            raise self._fault(error) from error
-        except (EOFError, OSError) as error:
+            reason = str(error).partition("\n")[0].rstrip(".")
+            what = {"parquet": "Parquet", "arrow": "Arrow"}.get(self.format, self.format.upper())
+            raise DataError(
+                f"{self.path} cannot be read as {what}: {reason}. Is the file complete, and is "
+                "this its format?"
+            ) from error
+        except BROKEN as error:
             raise broken_file(self.path, error) from error
-
-    def _fault(self, error: Exception) -> DataError:
-        """What is wrong with a file that pyarrow cannot read; text is read again to find out."""
-        try:
-            if self.format in ("csv", "tsv"):
-                _check_csv(self)
-            elif self.format == "jsonl":
-                _check_records(self.path, json_lines(self.path), "line")
-            elif self.format == "json":
-                _check_records(self.path, enumerate(json_list(self.path), 1), "row")
-        except DataError as found:
-            return found
-        except (EOFError, OSError) as found:
-            broken = broken_file(self.path, found)
-            return broken if isinstance(broken, DataError) else DataError(str(broken))
-        reason = str(error).partition("\n")[0].rstrip(".")
-        what = {"parquet": "Parquet", "arrow": "Arrow"}.get(self.format, self.format.upper())
-        return DataError(
-            f"{self.path} cannot be read as {what}: {reason}. Is the file whole, and is this its "
-            "format?"
-        )
-
-
-def _check_records(path: Path, records: Iterator[tuple[int, Any]], unit: str) -> None:
-    """Every record is an object, and every column has one type."""
-    kinds: dict[str, tuple[str, int]] = {}
-    for line, record in records:
-        if not isinstance(record, dict):
-            raise DataError(f"{path}, {unit} {line}: expected an object with names and values.")
-        for name, value in record.items():
-            kind = _kind(value)
-            if kind is None:
-                continue
-            known, before = kinds.setdefault(name, (kind, line))
-            if known != kind:
-                raise DataError(
-                    f"{path}, {unit} {line}: the column {name!r} has a {kind} here, "
-                    f"{str(value)[:40]!r}, but a {known} in {unit} {before}. Use one type."
-                )
-    if not kinds:
-        raise DataError(f"{path} has no rows.")
-
-
-def _kind(value: Any) -> str | None:
-    """The type of a JSON value in words; None for a missing one."""
-    kinds = {bool: "truth value", int: "number", float: "number", str: "text", list: "list"}
-    return None if value is None else kinds.get(type(value), "nested object")
 
 
 # CSV
@@ -189,38 +191,16 @@ def _kind(value: Any) -> str | None:
 
 def _check_csv(file: TableFile) -> None:
     """Read a CSV file for its errors only."""
-    deque(even_rows(file.path, file.separator), maxlen=0)
+    deque(csv_rows(file.path, file.separator), maxlen=0)
 
 
-def _csv_names(file: TableFile) -> list[str]:
-    line, names = next(csv_rows(file.path, file.separator), (0, []))
-    if not names:
-        raise DataError(f"{file.path} is empty: it needs a line with the names of columns.")
-    if len(names) == 1:
-        for mark, words in {**SEPARATORS, ",": "commas"}.items():
-            if mark in names[0] and mark != file.separator:
-                given = "'\\t' (or --format tsv)" if mark == "\t" else f"'{mark}'"
-                decimal = ", and --decimal ',' if its numbers have decimal commas" * (mark == ";")
-                raise DataError(
-                    f"{file.path}, line {line}: one column, {names[0][:40]!r}. Its values seem to "
-                    f"be separated by {words}: give --separator {given}{decimal}."
-                )
-    if all(is_number(name) for name in names):
-        raise DataError(
-            f"{file.path}, line {line}: the first line has numbers only, such as {names[0]!r}, "
-            "where names of columns are expected. Add a line with names."
-        )
-    empty = next((k for k, name in enumerate(names, 1) if not name.strip()), None)
-    if empty is not None and not (empty == 1 and len(names) > 1):
-        raise DataError(f"{file.path}, line {line}: column {empty} has no name: give it one.")
-    return names
-
-
-def _csv_options(
+def _csv_arguments(
     file: TableFile, columns: Sequence[str], types: dict[str, Any], *, newlines: bool
 ) -> dict[str, Any]:
-    csv = require_pyarrow("pyarrow.csv")
+    """The arguments of Arrow's readers of CSV files."""
+    arrow, csv = required("pyarrow"), required("pyarrow.csv")
     return {
+        "input_file": arrow.input_stream(str(file.path), compression=compression_of(file.path)),
         "read_options": csv.ReadOptions(block_size=BLOCK * (1 + len(file.names) // FEW_COLUMNS)),
         "parse_options": csv.ParseOptions(delimiter=file.separator, newlines_in_values=newlines),
         "convert_options": csv.ConvertOptions(
@@ -233,29 +213,23 @@ def _csv_options(
     }
 
 
-def _csv_input(path: Path) -> Any:
-    arrow = require_pyarrow("pyarrow")
-    return arrow.input_stream(str(path), compression=compression_of(path))
-
-
 def _as_text(columns: Sequence[str]) -> dict[str, Any]:
     """Columns as Arrow's dictionaries: each text is stored once."""
-    arrow = require_pyarrow("pyarrow")
+    arrow = required("pyarrow")
     return dict.fromkeys(columns, arrow.dictionary(arrow.int32(), arrow.string()))
 
 
 def _read_csv(file: TableFile, columns: Sequence[str], texts: Sequence[str]) -> Any:
-    arrow, csv = require_pyarrow("pyarrow"), require_pyarrow("pyarrow.csv")
+    arrow, csv = required("pyarrow"), required("pyarrow.csv")
     types = _as_text(texts)
     quoted = _has_quotes(file.path)
     try:
-        options = _csv_options(file, columns, types, newlines=quoted)
-        table = csv.read_csv(_csv_input(file.path), **options)
+        table = csv.read_csv(**_csv_arguments(file, columns, types, newlines=quoted))
     except arrow.ArrowInvalid:
         if quoted:
             raise
-        options = _csv_options(file, columns, types, newlines=True)  # a quotation mark comes later
-        table = csv.read_csv(_csv_input(file.path), **options)
+        # A quotation mark may come later.
+        table = csv.read_csv(**_csv_arguments(file, columns, types, newlines=True))
     _check_utf8(file, table.schema)
     if _may_lack_a_quote(table):
         _check_csv(file)
@@ -282,24 +256,20 @@ def _may_lack_a_quote(table: Any) -> bool:
 
 
 def _check_utf8(file: TableFile, schema: Any) -> None:
-    types = require_pyarrow("pyarrow.types")
+    types = required("pyarrow.types")
     if any(types.is_binary(kind) for kind in schema.types):
         raise encoding_fault(file.path)
 
 
 def _csv_batches(file: TableFile, columns: Sequence[str], texts: Sequence[str]) -> Iterator[Any]:
     """Numbers in the first block of text are numbers in all of them."""
-    arrow, csv = require_pyarrow("pyarrow"), require_pyarrow("pyarrow.csv")
+    arrow, csv = required("pyarrow"), required("pyarrow.csv")
     types = _as_text(texts)
-    first = csv.open_csv(
-        _csv_input(file.path), **_csv_options(file, columns, types, newlines=True)
-    ).schema
-    numbers = (arrow.types.is_integer, arrow.types.is_null)
+    first = csv.open_csv(**_csv_arguments(file, columns, types, newlines=True)).schema
     for field in first:
-        if any(is_such(field.type) for is_such in numbers):
+        if arrow.types.is_integer(field.type) or arrow.types.is_null(field.type):
             types[field.name] = arrow.float64()
-    options = _csv_options(file, columns, types, newlines=True)
-    with csv.open_csv(_csv_input(file.path), **options) as reader:
+    with csv.open_csv(**_csv_arguments(file, columns, types, newlines=True)) as reader:
         _check_utf8(file, reader.schema)
         is_checked = False
         try:
@@ -316,12 +286,12 @@ def _csv_batches(file: TableFile, columns: Sequence[str], texts: Sequence[str]) 
 
 
 def _refuse_words(file: TableFile, names: Sequence[str]) -> None:
-    """Raise an error about the first value in columns of numbers that is no number."""
+    """Raise an error about the first value in columns of numbers that is not a number."""
     rows = csv_rows(file.path, file.separator)
     _, known = next(rows)
     places = [(known.index(name), name) for name in names]
     for line, row in rows:
-        for k, name in places if len(row) == len(known) else ():
+        for k, name in places:
             value = row[k].strip()
             if value not in MISSING_WORDS and not is_number(value.replace(file.decimal, ".")):
                 raise DataError(
@@ -333,25 +303,24 @@ def _refuse_words(file: TableFile, names: Sequence[str]) -> None:
 # JSON
 
 
-def _json_texts(path: Path) -> Iterator[bytes]:
-    """Blocks of whole lines."""
+def _json_tables(path: Path) -> Iterator[tuple[bytes, Any]]:
+    """Blocks of whole lines of JSON, and the table of each."""
+    json = required("pyarrow.json")
     with opened_bytes(path) as file:
-        while True:
-            text = file.read(JSON_BLOCK)
-            if not text:
-                return
-            yield text + file.readline()
+        while text := file.read(JSON_BLOCK):
+            text = (text + file.readline()).removeprefix(b"\xef\xbb\xbf")
+            if text.strip():
+                wide = FEW_COLUMNS * (text.find(b"\n") + 1)  # blocks of a few rows take long
+                options = json.ReadOptions(block_size=max(BLOCK, min(wide, len(text))))
+                yield text, json.read_json(io.BytesIO(text), read_options=options)
 
 
 def _jsonl_batches(file: TableFile, columns: Sequence[str], texts: Sequence[str]) -> Iterator[Any]:
-    arrow, json = require_pyarrow("pyarrow"), require_pyarrow("pyarrow.json")
+    arrow = required("pyarrow")
     n_rows = 0
-    for k, text in enumerate(_json_texts(file.path)):
-        if not text.strip():
-            continue
-        table = json.read_json(io.BytesIO(text.removeprefix(b"\xef\xbb\xbf")))
+    for text, table in _json_tables(file.path):
         new = set(table.column_names) - set(file.names)
-        if k and new:
+        if new:
             raise DataError(
                 f"{file.path}: the column {min(new)!r} first appears after row {n_rows}. Give it "
                 "in the first rows as well, null where there is no value."
@@ -359,7 +328,7 @@ def _jsonl_batches(file: TableFile, columns: Sequence[str], texts: Sequence[str]
         for name in set(texts) & set(table.column_names):
             if _is_rounded(table.column(name)):
                 place = table.column_names.index(name)
-                table = table.set_column(place, name, _exact_ids(file, text, table, name, n_rows))
+                table = table.set_column(place, name, _exact_ids(file, text, name, n_rows))
         n_rows += table.num_rows
         for name in set(columns) - set(table.column_names):
             table = table.append_column(name, arrow.nulls(table.num_rows))
@@ -367,38 +336,34 @@ def _jsonl_batches(file: TableFile, columns: Sequence[str], texts: Sequence[str]
 
 
 def _jsonl_names(file: TableFile) -> list[str]:
-    json = require_pyarrow("pyarrow.json")
-    text = next(_json_texts(file.path), b"").removeprefix(b"\xef\xbb\xbf")
-    if not text.strip():
+    _, table = next(_json_tables(file.path), (b"", None))
+    if table is None:
         raise DataError(f"{file.path} is empty: it needs an object in each line.")
-    names: list[str] = json.read_json(io.BytesIO(text)).column_names
+    names: list[str] = table.column_names
     return names
 
 
 def _is_rounded(column: Any) -> bool:
     """Whether Arrow may have made floats of whole numbers of more than 53 bits."""
-    arrow = require_pyarrow("pyarrow")
+    arrow = required("pyarrow")
     values = column.to_numpy() if arrow.types.is_floating(column.type) else np.empty(0)
     return bool((abs(values) >= EXACT).any())
 
 
-def _exact_ids(file: TableFile, text: bytes, table: Any, name: str, first: int) -> Any:
+def _exact_ids(file: TableFile, text: bytes, name: str, first: int) -> Any:
     """The ids in lines of JSON as they are written; `first` is the number of the first row."""
-    lines = [line for line in text.decode("utf-8-sig").split("\n") if line.strip()]
-    if len(lines) != table.num_rows:
-        raise DataError(f"{file.path}: each object needs a line of its own.")
     values = []
-    for row, line in enumerate(lines, first):
+    for line in filter(bytes.strip, text.split(b"\n")):
         try:
-            values.append(parsed_json(line).get(name))
+            values.append(parsed_json(line.decode()).get(name))
         except DataError as error:
-            raise DataError(f"{file.place(row)}: {error}.") from error
+            raise DataError(f"{file.place(first + len(values))}: {error}.") from error
     return id_column(file, name, values, first)
 
 
 def id_column(file: Source, name: str, values: list[Any], first: int = 0) -> Any:
     """A column of ids of Python's types, in which whole numbers keep all digits."""
-    arrow = require_pyarrow("pyarrow")
+    arrow = required("pyarrow")
     floats = np.array([value if isinstance(value, float) else 0.0 for value in values])
     refuse_floats(file, floats, name, first)
     whole = [int(v) if isinstance(v, float) and v == v else v for v in values]
@@ -424,42 +389,44 @@ def refuse_floats(file: Source, values: NDArray[Any], name: str, first: int) -> 
         )
 
 
-def _json_rows(file: TableFile) -> list[dict[str, Any]]:
-    rows = json_list(file.path)
-    _check_records(file.path, enumerate(rows, 1), "row")
-    return rows
+def _record_names(file: TableFile) -> list[str]:
+    return list(dict.fromkeys(name for _, record in file.records for name in record))
 
 
-def _json_names(file: TableFile) -> list[str]:
-    return list(dict.fromkeys(name for row in _json_rows(file) for name in row))
-
-
-def _read_json(file: TableFile, columns: Sequence[str], texts: Sequence[str]) -> Any:
-    rows = _json_rows(file)
+def _of_records(file: TableFile, columns: Sequence[str], texts: Sequence[str]) -> Any:
+    """A table of objects, in which each column has values of one type."""
     table = {}
     for name in columns:
-        values = [row.get(name) for row in rows]
-        is_id = name in texts and any(isinstance(value, int | float) for value in values)
-        table[name] = id_column(file, name, values) if is_id else _column(values)
-    return require_pyarrow("pyarrow").table(table)
+        values = [record.get(name) for _, record in file.records]
+        kinds = {type(value): _kind(value) for value in values if value is not None}
+        known, *others = dict.fromkeys(kinds.values()) or [""]
+        if others:
+            k = next(k for k, value in enumerate(values) if _kind(value) == others[0])
+            raise DataError(
+                f"{file.records[k][0]}: the column {name!r} has a {others[0]} here, "
+                f"{str(values[k])[:40]!r}, but a {known} in a row before. Use one type."
+            )
+        if known == "number" and name in texts:
+            table[name] = id_column(file, name, values)
+        elif known == "number":
+            table[name] = float_column(values)
+        else:
+            table[name] = required("pyarrow").array(values)
+    return required("pyarrow").table(table)
 
 
-def _column(values: list[Any]) -> Any:
-    """A column of values of one type; numbers may be floats."""
-    arrow = require_pyarrow("pyarrow")
+def _kind(value: Any) -> str:
+    """The type of a JSON value in words."""
+    return KINDS.get(type(value), "nested object")
+
+
+def float_column(values: list[Any]) -> Any:
+    """Numbers of any size as floats; too large numbers become infinite, and are refused later."""
     try:
-        return arrow.array(values)
-    except (OverflowError, arrow.ArrowInvalid):
-        if all(_kind(value) in (None, "number") for value in values):
-            return arrow.array([None if value is None else _float(value) for value in values])
-        raise
-
-
-def _float(number: float) -> float:
-    try:
-        return float(number)
-    except OverflowError:
-        return math.inf  # which is refused
+        return required("pyarrow").array(values, "float64", safe=False)
+    except (OverflowError, required("pyarrow").ArrowInvalid):
+        floats = [None if v is None else float(v) if abs(v) < 1e308 else math.inf for v in values]
+        return required("pyarrow").array(floats)
 
 
 # Parquet and Arrow
@@ -467,28 +434,17 @@ def _float(number: float) -> float:
 
 def _parquet(file: TableFile) -> Any:
     source = file.path if compression_of(file.path) is None else _unpacked(file.path)
-    return require_pyarrow("pyarrow.parquet").ParquetFile(source)
+    return required("pyarrow.parquet").ParquetFile(source)
 
 
 def _unpacked(path: Path) -> Any:
     with opened_bytes(path) as file:
-        return require_pyarrow("pyarrow").BufferReader(file.read())
-
-
-def _arrow_batches(file: TableFile, columns: Sequence[str], texts: Sequence[str]) -> Iterator[Any]:
-    arrow = require_pyarrow("pyarrow")
-    reader = _arrow_reader(file)
-    if hasattr(reader, "num_record_batches"):
-        batches = (reader.get_batch(k) for k in range(reader.num_record_batches))
-    else:
-        batches = iter(reader)
-    for batch in batches:
-        yield arrow.Table.from_batches([batch]).select(list(columns))
+        return required("pyarrow").BufferReader(file.read())
 
 
 def _arrow_reader(file: TableFile) -> Any:
     """A reader of Arrow's file format (Feather), or of its streaming format."""
-    arrow = require_pyarrow("pyarrow")
+    arrow = required("pyarrow")
     plain = compression_of(file.path) is None
     source = arrow.memory_map(str(file.path)) if plain else _unpacked(file.path)
     try:
@@ -498,50 +454,288 @@ def _arrow_reader(file: TableFile) -> Any:
         return arrow.ipc.open_stream(source)
 
 
-def _parquet_batches(
-    file: TableFile, columns: Sequence[str], texts: Sequence[str]
-) -> Iterator[Any]:
-    arrow = require_pyarrow("pyarrow")
-    for batch in _parquet(file).iter_batches(columns=list(columns)):
-        yield arrow.Table.from_batches([batch])
-
-
-def _joined(
-    batches: Callable[[TableFile, Sequence[str], Sequence[str]], Iterator[Any]],
-) -> Callable[[TableFile, Sequence[str], Sequence[str]], Any]:
-    """A reader of the whole from one of batches."""
-
-    def read(file: TableFile, columns: Sequence[str], texts: Sequence[str]) -> Any:
-        arrow = require_pyarrow("pyarrow")
-        parts = list(batches(file, columns, texts))
-        if not parts:
-            return arrow.table({name: [] for name in columns})
-        return arrow.concat_tables(parts, promote_options="permissive")
-
-    return read
+def _arrow_batches(file: TableFile, columns: Sequence[str], texts: Sequence[str]) -> Iterator[Any]:
+    arrow = required("pyarrow")
+    if file.format == "parquet":
+        batches = _parquet(file).iter_batches(columns=list(columns))
+    else:
+        reader = _arrow_reader(file)
+        count = getattr(reader, "num_record_batches", None)
+        batches = reader if count is None else (reader.get_batch(k) for k in range(count))
+    for batch in batches:
+        yield arrow.Table.from_batches([batch]).select(list(columns))
 
 
 _NAMES: dict[str, Callable[[TableFile], list[str]]] = {
-    "csv": _csv_names,
-    "tsv": _csv_names,
+    "csv": lambda file: csv_names(file.path, file.separator),
+    "tsv": lambda file: csv_names(file.path, file.separator),
     "jsonl": _jsonl_names,
-    "json": _json_names,
+    "json": _record_names,
     "parquet": lambda file: list(_parquet(file).schema_arrow.names),
     "arrow": lambda file: list(_arrow_reader(file).schema.names),
-}
-_READERS: dict[str, Callable[[TableFile, Sequence[str], Sequence[str]], Any]] = {
-    "csv": _read_csv,
-    "tsv": _read_csv,
-    "jsonl": _joined(_jsonl_batches),
-    "json": _read_json,
-    "parquet": lambda file, columns, texts: _parquet(file).read(columns=list(columns)),
-    "arrow": _joined(_arrow_batches),
 }
 _BATCHES: dict[str, Callable[[TableFile, Sequence[str], Sequence[str]], Iterator[Any]]] = {
     "csv": _csv_batches,
     "tsv": _csv_batches,
     "jsonl": _jsonl_batches,
-    "json": lambda file, columns, texts: iter([_read_json(file, columns, texts)]),
-    "parquet": _parquet_batches,
+    "json": lambda file, columns, texts: iter([_of_records(file, columns, texts)]),
+    "parquet": _arrow_batches,
     "arrow": _arrow_batches,
 }
+
+
+# Columns as arrays
+
+
+@cache
+def kind_of(kind: Any) -> str:
+    """The kind of an Arrow type: number, text, date, empty, list or object."""
+    types = required("pyarrow.types")
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    kinds = {
+        "number": (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean),
+        "text": (types.is_string, types.is_large_string, types.is_string_view),
+        "empty": (types.is_null,),
+        "date": (types.is_temporal,),
+    }
+    found = (name for name, tests in kinds.items() if any(is_such(kind) for is_such in tests))
+    return next(found, "list or object")
+
+
+def matrix(table: Any, names: Sequence[str], dtype: Any = np.float64) -> NDArray[Any]:
+    """Columns of numbers in one array; NaN where a value is missing."""
+    X = np.empty((table.num_rows, len(names)), dtype)
+    batches = table.select(list(names)).to_batches(max_chunksize=16 * ROWS)
+    ends = accumulate(batch.num_rows for batch in batches)
+    parts = [(batch, X[end - len(batch) : end]) for batch, end in zip(batches, ends, strict=True)]
+    map_in_threads(_copy, parts, threads_for(X.size))
+    return X
+
+
+def _copy(part: tuple[Any, NDArray[Any]]) -> None:
+    """Copy the columns of a batch to an array, some rows at a time."""
+    batch, X = part
+    columns = [_numbers(column) for column in batch.columns]
+    for low in range(0, len(X), ROWS):
+        rows = slice(low, low + ROWS)
+        for j, column in enumerate(columns):
+            X[rows, j] = column[rows]
+
+
+def _numbers(column: Any) -> NDArray[Any]:
+    arrow = required("pyarrow")
+    kind = column.type
+    if not (arrow.types.is_floating(kind) or arrow.types.is_integer(kind)):
+        if arrow.types.is_dictionary(kind):
+            column = column.dictionary_decode()
+        if arrow.types.is_null(kind):
+            return np.full(len(column), np.nan)
+        column = column.cast(arrow.float64(), safe=False)
+    values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return values
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """Rows of a table, whose columns become checked arrays.
+
+    Attributes
+    ----------
+    source : Source
+    table : pyarrow.Table
+    first : int
+        The number of the first row in the source.
+    """
+
+    source: Source
+    table: Any
+    first: int = 0
+
+    def kind(self, name: str) -> str:
+        """The kind of a column, see `kind_of`."""
+        return kind_of(self.table.schema.field(name).type)
+
+    def fault(self, name: str, rows: Any, what: str, remedy: str) -> DataError:
+        """An error about the first of some rows of a column, given by number or by a mask."""
+        rows = np.atleast_1d(rows)
+        rows = np.flatnonzero(rows) if rows.dtype == bool else rows
+        more = f", as in {plural(len(rows) - 1, 'more row')}" if len(rows) > 1 else ""
+        place = self.source.place(self.first + int(rows[0]))
+        return DataError(f"{place}: the column {name!r} {what}{more}. {remedy}")
+
+    def labels(self, name: str) -> NDArray[np.float64]:
+        """The labels: numbers, none of which is missing."""
+        if self.kind(name) != "number":
+            column = self.table.column(name)
+            if self.kind(name) == "text":
+                self._refuse_mixed(name)
+            some = listed([repr(value) for value in column.unique().to_pylist()[:5]])
+            raise DataError(
+                f"{self.source.path}: the label {name!r} has values of type {column.type}, such as "
+                f"{some}. Rankings need numbers, larger ones for better rows: replace each value "
+                "by a number."
+            )
+        values: NDArray[np.float64] = matrix(self.table, [name])[:, 0]
+        wrong = ~np.isfinite(values)
+        if wrong.any():
+            what = "of labels is missing or infinite here"
+            raise self.fault(name, wrong, what, "Fill it in, or leave out these rows.")
+        return values
+
+    def _refuse_mixed(self, name: str) -> None:
+        """Raise an error about a column of texts most of which are numbers."""
+        arrow, compute = required("pyarrow"), required("pyarrow.compute")
+        texts = self.table.column(name).cast(arrow.string())
+        is_number, comma, filled = (
+            compute.fill_null(compute.match_substring_regex(texts, pattern), False).to_numpy()
+            for pattern in (NUMBER, DECIMAL_COMMA, r"\S")
+        )
+        if 2 * (is_number | comma).sum() < filled.sum() or is_number.sum() == filled.sum():
+            return
+        row = int(np.argmax(filled & ~is_number))
+        remedy = "Correct it, or leave the column out by --ignore."
+        if comma.any():
+            remedy = "If it has decimal commas, give --separator ';' --decimal ','."
+        what = f"has numbers in other rows, but {texts[row].as_py()[:40]!r} here"
+        raise self.fault(name, row, what, remedy)
+
+    def features(
+        self, names: Sequence[str], dtype: Any, *, keep_text: bool, keep_missing: bool
+    ) -> NDArray[Any]:
+        """The features that are numbers, finite and, unless wanted, not missing.
+
+        Texts are refused unless they are wanted; they are not in the result.
+        """
+        kinds = {name: self.kind(name) for name in names}
+        for name in (name for name, kind in kinds.items() if kind == "text"):
+            self._refuse_mixed(name)
+        wrong = [
+            n
+            for n, kind in kinds.items()
+            if kind in REMEDIES and not (kind == "text" and keep_text)
+        ]
+        if wrong:
+            found = listed([f"{name!r} ({self._described(name)})" for name in wrong])
+            ways = " ".join(dict.fromkeys(REMEDIES[kinds[name]] for name in wrong))
+            raise DataError(
+                f"{self.source.path}: features are numbers, but not {found}. {ways} Or leave "
+                f"{'it' if len(wrong) == 1 else 'them'} out by --ignore {','.join(wrong)}"
+            )
+        numbers = [name for name, kind in kinds.items() if kind != "text"]
+        X = matrix(self.table, numbers, dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            suspect = np.flatnonzero(~np.isfinite(X.sum(axis=0))).tolist()
+        for j in suspect:
+            if np.isinf(X[:, j]).any():
+                remedy = "Replace it by a finite number."
+                raise self.fault(numbers[j], np.isinf(X[:, j]), "is infinite here", remedy)
+        if not keep_missing:
+            self.refuse_missing({numbers[j]: int(np.isnan(X[:, j]).sum()) for j in suspect})
+        return X
+
+    def _described(self, name: str) -> str:
+        column = self.table.column(name)
+        if self.kind(name) != "text":
+            return str(column.type)
+        different = column.unique().to_pylist()
+        example = next((value for value in different if value), "")
+        return f"text, {len(different)} different, such as {example[:30]!r}"
+
+    def refuse_missing(self, counts: dict[str, int]) -> None:
+        """Raise an error about missing values, with their number in each column."""
+        counts = {name: count for name, count in counts.items() if count}
+        if not counts:
+            return
+        n_rows = self.table.num_rows
+        each = [f"{name} {count:,} ({count / n_rows:.0%})" for name, count in counts.items()]
+        raise DataError(
+            f"{self.source.path} has {plural(sum(counts.values()), 'missing value')} in "
+            f"{plural(len(counts), 'column')} of features: {listed(each)}. Fit with --impute "
+            "median (or mean, most_frequent, a number; in Python, keep_missing=True and an "
+            "imputer), or leave the columns out by --ignore."
+        )
+
+    def texts(self, name: str) -> NDArray[Any]:
+        """Texts as Python's, each stored once; an empty one where it is missing."""
+        codes, texts = _encoded(self.table.column(name))
+        words: NDArray[Any] = np.array([*(text or "" for text in texts), ""], dtype=object)
+        return words[codes]
+
+    def ids(self, name: str) -> NDArray[Any]:
+        """Query ids or row ids: whole numbers where all are, otherwise texts; none is missing.
+
+        Numbers never become floats on the way. Decimals with fractions stay decimals.
+        """
+        column = self.table.column(name)
+        if self.kind(name) == "number":
+            return self._whole_numbers(name)
+        if self.kind(name) == "list or object":
+            path = self.source.path
+            raise DataError(f"{path}: the column {name!r} is of type {column.type}: not an id.")
+        codes, texts = _encoded(column)
+        self._refuse_holes(name, np.array([*(not (t or "").strip() for t in texts), True])[codes])
+        numbers = all(re.match(NUMBER, text) for text in texts if text)
+        for k, text in enumerate(texts):
+            fault = text_fault(text or "")
+            if fault is not None:
+                raise self.fault(name, codes == k, fault, "Correct the id.")
+            if numbers and text and WITH_EXPONENT.fullmatch(text):
+                what = f"has {text!r}, a number with an exponent, whose digits may be lost"
+                remedy = "Write ids as whole numbers or text; in pandas, as Int64 or str."
+                raise self.fault(name, codes == k, what, remedy)
+            if numbers and text and text.endswith(".0") and text.removesuffix(".0") in texts:
+                what = f"has {text!r} beside {text.removesuffix('.0')!r}: are they the same id?"
+                raise self.fault(name, codes == k, what, "Write equal ids in the same way.")
+        return _as_ids(texts)[codes]
+
+    def _whole_numbers(self, name: str) -> NDArray[Any]:
+        """Ids that are numbers, exactly."""
+        arrow, column = required("pyarrow"), self.table.column(name)
+        if arrow.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        self._refuse_holes(name, column.is_null(nan_is_null=True).to_numpy())
+        if arrow.types.is_floating(column.type):
+            values: NDArray[Any] = column.to_numpy()
+            refuse_floats(self.source, values, name, self.first)
+            return values.astype(np.int64)
+        try:
+            whole: NDArray[Any] = column.cast(arrow.int64()).to_numpy()
+            return whole
+        except arrow.ArrowInvalid:  # more than 64 bits, or a fraction
+            if arrow.types.is_integer(column.type):
+                return np.asarray(column.to_numpy())
+            return id_array(int(v) if v == int(v) else v for v in column.to_pylist())
+
+    def _refuse_holes(self, name: str, holes: NDArray[np.bool_]) -> None:
+        if holes.any():
+            remedy = "Fill it in, leave out these rows or, if you do not need it, --ignore it."
+            raise self.fault(name, holes, "has no value here", remedy)
+
+
+def _encoded(column: Any) -> tuple[NDArray[np.intp], list[str]]:
+    """The different texts of a column, and which of them each row has; -1 for a missing one."""
+    arrow = required("pyarrow")
+    if arrow.types.is_dictionary(column.type):
+        column = column.unify_dictionaries()
+    else:
+        column = column.cast(arrow.string()).dictionary_encode()
+    if column.num_chunks == 0:
+        return np.empty(0, np.intp), []
+    chunks = column.combine_chunks()
+    chunks = chunks.chunk(0) if hasattr(chunks, "chunk") else chunks
+    indices = chunks.indices.cast(arrow.int64()).fill_null(-1)
+    codes = indices.to_numpy(zero_copy_only=False).astype(np.intp)
+    return codes, chunks.dictionary.cast(arrow.string()).to_pylist()
+
+
+def _as_ids(texts: list[str]) -> NDArray[Any]:
+    """Whole numbers if all texts are whole numbers, such as 1 or 1.0; otherwise the texts."""
+    whole = [text for text in texts if text]
+    if all(WHOLE.fullmatch(text) for text in whole):
+        return id_array(int(text or 0) for text in texts)
+    if all(WHOLE_FLOAT.fullmatch(text) for text in whole):
+        return id_array(int((text or "0").removesuffix(".0")) for text in texts)
+    if max(map(len, whole), default=0) <= SHORT:
+        return np.array([text or "" for text in texts], dtype=np.str_)
+    return np.array(texts, dtype=object)

@@ -1,10 +1,13 @@
-"""Labelled rows of tables: from a file or a data frame, whole or in blocks of whole queries."""
+"""Labelled rows of tables: what each column is, and the rows of a file or a data frame."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, time, timedelta
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -15,31 +18,229 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from rankwise.data.query_rows import (
-    BLOCK_BYTES,
     DescribedRows,
-    FileVersion,
-    file_version,
+    FileSurvey,
+    QueryBlocks,
     qid_from_groups,
     run_starts,
-    whole_queries,
 )
-from rankwise.data.tables.arrow_files import Source, TableFile, id_column
-from rankwise.data.tables.columns import (
-    check_features,
-    check_values,
-    ids,
-    kind_of,
-    labels,
-    matrix,
-    neither_numbers_nor_text,
-    refuse_missing,
-    text_values,
+from rankwise.data.tables.arrow_files import (
+    REMEDIES,
+    Source,
+    TableFile,
+    TableRows,
+    float_column,
+    id_column,
 )
-from rankwise.data.tables.formats import check_names_differ, require_pyarrow
-from rankwise.data.tables.roles import Roles, is_guessed
-from rankwise.errors import DataError, MissingExtraError, ParameterError
-from rankwise.parameters import AnyOf, Whole, check_float_type, check_value
+from rankwise.data.tables.formats import check_names_differ, listed, required
+from rankwise.errors import DataError, ParameterError
+from rankwise.graph.id_arrays import entries_of, join_ids
+from rankwise.parameters import check_float_type
 from rankwise.tables import Column, Table, plural
+
+# Names without case, blanks and underscores. The first one that a table has is taken.
+QUERY_NAMES = (
+    "qid", "queryid", "query", "searchid", "srchid", "topicid", "topic", "groupid", "group",
+    "sessionid", "requestid", "impressionid", "querytext", "searchquery", "searchterm",
+)  # fmt: skip
+LABEL_NAMES = ("label", "relevance", "rel", "grade", "relevancelabel", "relevancegrade", "target")
+ID_NAMES = (
+    "docid", "documentid", "docno", "itemid", "productid", "rowid", "id", "doc", "document", "item",
+    "product", "sku", "uuid",
+)  # fmt: skip
+INDEX_NAMES = ("", "__index_level_0__", "Unnamed: 0")  # of pandas, in the files that it writes
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The columns of a table by role.
+
+    Attributes
+    ----------
+    query, label, id : str or None
+    features : list of str
+        In the order of the table, or in the order of the features of the model.
+    left_out : dict of str to str
+        The other columns, and why.
+    guessed : frozenset of str
+        The columns whose role follows from their name only.
+    """
+
+    query: str | None
+    label: str | None
+    id: str | None
+    features: list[str]
+    left_out: dict[str, str]
+    guessed: frozenset[str]
+
+    @classmethod
+    def of(
+        cls,
+        where: Any,
+        names: Sequence[str],
+        *,
+        query: str | None = None,
+        label: str | None = None,
+        id: str | None = None,
+        features: Sequence[str] | None = None,
+        ignore: Sequence[str] = (),
+        like: Sequence[str] | None = None,
+        needs_label: bool = True,
+        needs_features: bool = True,
+    ) -> Roles:
+        """The requested roles; other roles are guessed from the names of columns.
+
+        `features` and `ignore` are names and patterns such as ``price_*``. `like` are the features
+        of a model. `where` is the table, for messages.
+        """
+        for name in (query, label, id):
+            if name is not None and name not in names:
+                raise DataError(f"{where} has no column {name!r}{_instead(name, names)}")
+        given = [name for name in (query, label, id) if name is not None]
+        twice = next((name for name in given if given.count(name) > 1), None)
+        if twice is not None:
+            raise DataError(
+                f"{where}: the column {twice!r} cannot have two of these roles at once."
+            )
+        dropped = set(_matching(where, ignore, names, "--ignore"))
+        wanted = like if features is None else features
+        kept = {name for name in wanted or () if name in names}
+        free = [n for n in names if n not in (*given, *INDEX_NAMES) and n not in dropped | kept]
+        guessed: list[str] = []
+        found = [query, label, id]
+        for k, known in enumerate((QUERY_NAMES, LABEL_NAMES, ID_NAMES)):
+            guess = _guess(known, free) if found[k] is None else None
+            if guess is not None:
+                guessed.append(guess)
+                found[k] = guess
+        query, label, id = found
+        if label is None and needs_label:
+            taken = _guess(LABEL_NAMES, sorted(kept))
+            why = f"None is called {', '.join(LABEL_NAMES[:5])}"
+            if taken is not None:
+                why = f"{taken!r} is a feature{' of the model' if features is None else ''}"
+            raise DataError(
+                f"{where}: which column has the label? {why}. Name it by --label. Columns: "
+                f"{listed(names)}."
+            )
+        special = {name for name in found if name is not None}
+        left_out = {name: "left out as asked" for name in names if name in dropped}
+        left_out |= dict.fromkeys((n for n in names if n in INDEX_NAMES), "row numbers of pandas")
+        if like is not None:
+            missing = [name for name in like if name not in names]
+            if missing:
+                raise DataError(
+                    f"{where} lacks {_count(missing)} of the model: {listed(missing)}"
+                    f"{_instead(missing[0], names)}"
+                )
+            chosen = list(like)
+        elif features is not None:
+            chosen = _matching(where, features, names, "--features")
+            wrong = next((name for name in features if name in special), None)
+            if wrong is not None:
+                raise DataError(f"{where}: the column {wrong!r} cannot be a feature as well.")
+            chosen = [n for n in chosen if n not in special and n not in left_out]
+        else:
+            chosen = [n for n in names if n not in special and n not in left_out]
+        if needs_features and not chosen:
+            raise DataError(f"{where} has no column of features besides {listed(sorted(special))}.")
+        why = "not a feature of the model" if like is not None else "not in --features"
+        used = special.union(chosen, left_out)
+        rest = [name for name in names if name not in used]
+        return cls(
+            query, label, id, chosen, left_out | dict.fromkeys(rest, why), frozenset(guessed)
+        )
+
+    @property
+    def used_ids(self) -> list[str]:
+        """The columns of ids."""
+        return [name for name in (self.query, self.id) if name and name not in self.features]
+
+    @property
+    def used(self) -> list[str]:
+        """The columns to read."""
+        special = [name for name in (self.query, self.label, self.id) if name is not None]
+        return list(dict.fromkeys([*special, *self.features]))
+
+    def without(self, reasons: dict[str, str]) -> Roles:
+        """The same without some of the features, and why."""
+        kept = [name for name in self.features if name not in reasons]
+        return replace(self, features=kept, left_out=self.left_out | reasons)
+
+    @property
+    def looking_like_ids(self) -> list[str]:
+        """Features that are named like identifiers, which are hardly related to relevance."""
+        known = (*QUERY_NAMES, *ID_NAMES)
+        return [
+            name
+            for name in self.features
+            if _plain(name) in known or re.search(r"(^|[_ -])(id|ID|Id)$|[a-z]I[dD]$", name)
+        ]
+
+    @property
+    def looking_like_labels(self) -> list[str]:
+        """Features that are named like labels, which new rows do not have."""
+        return [name for name in self.features if _plain(name) in LABEL_NAMES]
+
+    def role(self, name: str) -> str:
+        """What a column is, in a few words."""
+        for what, found in (("query", self.query), ("label", self.label), ("id", self.id)):
+            if name == found:
+                return f"{what} (guessed)" if name in self.guessed else what
+        return self.left_out.get(name, "feature")
+
+    def words(self) -> str:
+        """What was understood, in one sentence."""
+        parts = []
+        for what, name in (("query", self.query), ("label", self.label), ("id", self.id)):
+            if name is not None:
+                parts.append(f"{what} {name!r}{' (guessed)' if name in self.guessed else ''}")
+        n = len(self.features)
+        if n:
+            parts.append(f"{n} feature{'s' * (n != 1)} ({listed(self.features)})")
+        if self.left_out:
+            parts.append(f"left out: {listed(list(self.left_out))}")
+        return "; ".join(parts)
+
+
+def _count(names: Sequence[str]) -> str:
+    return "a feature" if len(names) == 1 else f"{len(names)} features"
+
+
+def _instead(name: str, names: Sequence[str]) -> str:
+    """The end of a message about a name that is missing."""
+    near = get_close_matches(name, names, 1, 0.75)
+    if not near:
+        near = [other for other in names if other.strip().lower() == name.strip().lower()]
+    meant = f" Is it {near[0]!r}?" if near else ""
+    return f".{meant} Columns: {listed(names)}."
+
+
+def is_guessed(name: str) -> bool:
+    """Whether a column of this name would be taken for queries, labels or ids."""
+    return _plain(name) in (*QUERY_NAMES, *LABEL_NAMES, *ID_NAMES)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s_.-]", "", name).lower()
+
+
+def _guess(known: Sequence[str], names: Sequence[str]) -> str | None:
+    plain = {_plain(name): name for name in reversed(names)}  # the first of several
+    return next((plain[word] for word in known if word in plain), None)
+
+
+def _matching(where: Any, patterns: Sequence[str], names: Sequence[str], option: str) -> list[str]:
+    """The names that are listed or match a pattern, in the order of `names`."""
+    found: set[str] = set()
+    for pattern in patterns:
+        these = [name for name in names if name == pattern or fnmatchcase(name, pattern)]
+        if not these:
+            raise DataError(
+                f"{where}: {option} {pattern!r} matches no column{_instead(pattern, names)}"
+            )
+        found.update(these)
+    return [name for name in names if name in found]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,8 +254,8 @@ class TableData(DescribedRows):
     y : ndarray of shape (n_rows,) or None
         Labels, float64; None if the table has none.
     qid : ndarray of shape (n_rows,) or None
-        Query ids: whole numbers if all ids are such, with all their digits, otherwise text; None
-        if there are none.
+        Query ids: whole numbers, with all their digits, if all ids are whole numbers, otherwise
+        text; None if there are none.
     ids : ndarray of shape (n_rows,) or None
         Ids of rows, such as document ids.
     roles : Roles
@@ -116,10 +317,10 @@ def read_table(
     Files may be compressed (gzip, bzip2, Zstandard, LZ4). They are read by pyarrow, in parallel:
     ``pip install 'rankwise[tables]'``. Memory: the columns that are used, twice for a moment.
 
-    Columns that are not named are found by their names: queries in ``qid``, ``query_id``, ``query``
-    and the like, labels in ``label``, ``relevance``, ``grade``, ids in ``doc_id``, ``id``. All
-    other columns are features, unless `features` or `ignore` says otherwise. The result has the
-    roles, and whether they were guessed.
+    Columns that you do not specify are recognized by their names: queries in ``qid``, ``query_id``,
+    ``query`` and the like, labels in ``label``, ``relevance``, ``grade``, ids in ``doc_id``,
+    ``id``. All other columns are features, unless `features` or `ignore` is given. The roles, and
+    whether they were guessed, are part of the result.
 
     Parameters
     ----------
@@ -151,7 +352,7 @@ def read_table(
     Raises
     ------
     DataError
-        If the table cannot be read or used: the message has the file, the line or the column, and
+        If the table cannot be read or used: the message names the file, the line or the column, and
         what to do.
 
     Examples
@@ -187,60 +388,49 @@ def read_roles(
     keep_all: bool = False,
     dtype: Any = np.float64,
 ) -> TableData:
-    """The rows of a file whose columns are known."""
-    used = [n for n in (roles.query, roles.label, roles.id) if n is not None]
-    texts = [n for n in used if n != roles.label and n not in roles.features]
-    table = file.read(list(dict.fromkeys([*used, *roles.features])), texts)
-    return of_table(
-        file, table, roles, keep_text=keep_text, keep_missing=keep_missing, keep_all=keep_all,
-        dtype=dtype,
-    )  # fmt: skip
-
-
-def of_table(
-    file: Source,
-    table: Any,
-    roles: Roles,
-    *,
-    keep_text: bool,
-    keep_missing: bool,
-    keep_all: bool = False,
-    dtype: Any = np.float64,
-) -> TableData:
-    """The rows of an Arrow table; `file` says in messages where they come from.
+    """The rows of a file whose columns are known.
 
     With `keep_all`, columns that cannot be features are left out, with the reason.
     """
-    if not table.num_rows:
-        raise DataError(f"{file.path} has no rows: only the names of its columns.")
+    rows = TableRows(file, file.read(roles.used, roles.used_ids))
     if keep_all:
-        others = neither_numbers_nor_text(table, roles.features)
-        roles = roles.without({name: f"none: a {kind}" for name, kind in others.items()})
-    qid = None if roles.query is None else ids(file, table, roles.query)
-    y = None if roles.label is None else labels(file, table, roles.label)
-    names = None if roles.id is None else ids(file, table, roles.id)
-    check_features(file, table, roles.features, keep_text=keep_text)
-    is_text = {n: kind_of(table.schema.field(n).type) == "text" for n in roles.features}
-    numbers = [name for name in roles.features if not is_text[name]]
-    X = matrix(table, numbers, dtype)
-    check_values(file, X, numbers, keep_missing=keep_missing)
-    frame = as_frame(X, numbers)
-    for k, name in enumerate(roles.features):
-        if is_text[name]:
-            words = text_values(table.column(name))
-            frame.insert(k, name, words)
-            if not keep_missing:
-                refuse_missing(file, {name: int(np.sum(words == ""))}, len(words))
-    return TableData(frame, y, qid, names, roles)
+        kinds = {name: rows.kind(name) for name in roles.features}
+        others = {n: f"none: a {k}" for n, k in kinds.items() if k in REMEDIES and k != "text"}
+        roles = roles.without(others)
+    return _as_data(rows, roles, dtype, keep_text=keep_text, keep_missing=keep_missing)
 
 
-def as_frame(X: Any, names: Sequence[str]) -> Any:
+def _as_arrays(
+    rows: TableRows, roles: Roles, dtype: Any, *, keep_text: bool, keep_missing: bool
+) -> TableData:
+    """Rows whose features are an array of the columns that are numbers."""
+    if not rows.table.num_rows:
+        raise DataError(f"{rows.source.path} has no rows: only the names of its columns.")
+    qid = None if roles.query is None else rows.ids(roles.query)
+    y = None if roles.label is None else rows.labels(roles.label)
+    names = None if roles.id is None else rows.ids(roles.id)
+    X = rows.features(roles.features, dtype, keep_text=keep_text, keep_missing=keep_missing)
+    return TableData(X, y, qid, names, roles)
+
+
+def _as_data(
+    rows: TableRows, roles: Roles, dtype: Any, *, keep_text: bool, keep_missing: bool
+) -> TableData:
+    """Rows whose features are a data frame, with texts where these are wanted."""
+    data = _as_arrays(rows, roles, dtype, keep_text=keep_text, keep_missing=keep_missing)
+    texts = {k: name for k, name in enumerate(roles.features) if rows.kind(name) == "text"}
+    frame = _frame(data.X, [name for k, name in enumerate(roles.features) if k not in texts])
+    for k, name in texts.items():
+        words = rows.texts(name)
+        frame.insert(k, name, words)
+        if not keep_missing:
+            rows.refuse_missing({name: int(np.sum(words == ""))})
+    return replace(data, X=frame)
+
+
+def _frame(X: Any, names: Sequence[str]) -> Any:
     """Rows as a pandas data frame, which shares their memory."""
-    try:
-        import pandas
-    except ImportError as error:
-        raise MissingExtraError("pandas", "tables") from error
-    return pandas.DataFrame(X, columns=list(names), copy=False)
+    return required("pandas").DataFrame(X, columns=list(names), copy=False)
 
 
 def _row(name: str, role: str, values: Any) -> tuple[Any, ...]:
@@ -258,16 +448,6 @@ def _row(name: str, role: str, values: Any) -> tuple[Any, ...]:
     return name, kind, role, words.count(""), found
 
 
-@dataclass(frozen=True)
-class _Frame:
-    """Where rows come from, for messages."""
-
-    path: str = "The frame"
-
-    def place(self, row: int) -> str:
-        return f"{self.path}, row {row}"
-
-
 def from_frame(
     frame: Any,
     *,
@@ -283,10 +463,10 @@ def from_frame(
 ) -> TableData:
     """Features, labels and queries of a data frame, by the names of its columns.
 
-    Takes frames of pandas, polars and pyarrow, and whatever else narwhals reads:
-    ``pip install 'rankwise[tables]'``. Columns that are not named are guessed by their names, as in
-    `read_table`; an index of pandas with such a name is taken for a column. Prints in one line
-    which column is what.
+    Takes frames of pandas, polars and pyarrow, and others that Arrow reads by its PyCapsule
+    interface: ``pip install 'rankwise[tables]'``. Columns that you do not specify are guessed by
+    their names, as in `read_table`. An index of pandas with such a name counts as a column. Prints
+    in one line which column is what.
 
     Parameters
     ----------
@@ -325,10 +505,10 @@ def from_frame(
     array([0, 0, 0, 1])
     """
     table = _arrow_table(_with_index(frame, (qid, label, id)))
-    source = _Frame()
+    source = Source("The frame")
     names = table.column_names
     if group is not None and qid is not None:
-        raise ParameterError("Give qid or group, not both: they both say which rows are a query.")
+        raise ParameterError("Give qid or group, not both: each defines the queries.")
     roles = Roles.of(
         source.path, names, query=qid, label=label, id=id, features=features, ignore=ignore,
         needs_label=False,
@@ -338,7 +518,8 @@ def from_frame(
             f"Queries are given by group, but the column {roles.query!r} looks like query ids: "
             f"leave group out, or name the column in ignore."
         )
-    data = of_table(source, table, roles, keep_text=keep_text, keep_missing=keep_missing)
+    rows = TableRows(source, table)
+    data = _as_data(rows, roles, np.float64, keep_text=keep_text, keep_missing=keep_missing)
     words = roles.words()
     if group is not None:
         queries = qid_from_groups(group)
@@ -368,30 +549,25 @@ def _with_index(frame: Any, named: Sequence[str | None]) -> Any:
 
 
 def _arrow_table(frame: Any) -> Any:
-    arrow = require_pyarrow("pyarrow")
-    try:
-        import narwhals
-    except ImportError as error:
-        raise MissingExtraError("narwhals", "tables") from error
+    arrow = required("pyarrow")
     if hasattr(frame, "collect"):
         raise DataError("The frame is lazy: call its collect method first.")
-    names: Any = getattr(frame, "columns", ())
-    names = getattr(frame, "column_names", names)  # columns of pyarrow's tables are no names
-    check_names_differ("The frame", list(names))
-    try:
-        eager = narwhals.from_native(frame, eager_only=True)
-    except TypeError as error:
+    names = getattr(frame, "column_names", getattr(frame, "columns", None))  # the former of pyarrow
+    if names is None:
         raise DataError(
             f"Expected a data frame of pandas, polars or pyarrow: got a {type(frame).__name__}."
-        ) from error
-    other = next((name for name in eager.columns if not isinstance(name, str)), None)
+        )
+    names = list(names)
+    check_names_differ("The frame", names)
+    other = next((name for name in names if not isinstance(name, str)), None)
     if other is not None:
         raise DataError(f"Names of columns must be text: got {other!r}. Rename them.")
     _refuse_mixed_dates(frame)
     try:
-        return eager.to_arrow().select(eager.columns)
+        table = frame.to_arrow() if hasattr(frame, "to_arrow") else arrow.table(frame)
+        return table.select(names)
     except Exception:  # of any library: which column is it?
-        return arrow.table({name: _arrow_column(frame, eager, name) for name in eager.columns})
+        return arrow.table({name: _arrow_column(frame[name], name) for name in names})
 
 
 def _refuse_mixed_dates(frame: Any) -> None:
@@ -401,48 +577,37 @@ def _refuse_mixed_dates(frame: Any) -> None:
     """
     for name, dtype in getattr(frame, "dtypes", {}).items() if hasattr(frame, "iloc") else ():
         values = getattr(dtype, "categories", frame[name])
-        if values.dtype != object:
-            continue
-        import pandas as pd
-
-        if not pd.api.types.infer_dtype(values, skipna=True).startswith(("mixed", "date", "time")):
-            continue
-        kinds = {type(value) for value in values[~pd.isna(values)]}
+        kinds = set(map(type, values[~values.isna()])) if values.dtype == object else set()
         if len(kinds) > 1 and any(issubclass(kind, date | time | timedelta) for kind in kinds):
-            found = ", ".join(sorted(kind.__name__ for kind in kinds))
-            raise DataError(
-                f"The frame: the column {name!r} holds values of several types ({found}). Convert "
-                "them to one type, such as text."
-            )
+            raise _several_types(name, kinds)
 
 
-def _arrow_column(frame: Any, eager: Any, name: str) -> Any:
+def _several_types(name: str, kinds: set[type]) -> DataError:
+    found = ", ".join(sorted(kind.__name__ for kind in kinds))
+    return DataError(
+        f"The frame: the column {name!r} holds values of several types, or of a type that Arrow "
+        f"does not know ({found}). Convert them to one type, such as text."
+    )
+
+
+def _arrow_column(column: Any, name: str) -> Any:
+    arrow = required("pyarrow")
     try:
-        if hasattr(getattr(frame[name], "dtype", None), "fill_value"):  # a sparse column
-            return require_pyarrow("pyarrow").array(np.asarray(frame[name]))
-        return eager[name].to_arrow()
+        if hasattr(column, "to_arrow"):
+            return column.to_arrow()
+        is_sparse = hasattr(column.dtype, "fill_value")
+        return arrow.array(np.asarray(column) if is_sparse else column)
     except Exception as error:
-        values = eager[name].to_list()
-        if {type(value) for value in values} <= {int, NoneType}:
-            return id_column(_Frame(), name, values)
-        reason = str(error).partition("\n")[0]
-        raise DataError(
-            f"The frame: the column {name!r} holds values of several types: {reason}."
-        ) from error
+        values = entries_of(column)
+        kinds = {type(value) for value in values} - {NoneType}
+        if kinds <= {int}:
+            return id_column(Source("The frame"), name, values)
+        if kinds <= {int, float}:
+            return float_column(values)
+        raise _several_types(name, kinds) from error
 
 
-@dataclass(frozen=True)
-class TableSurvey:
-    """Counts of a table, from a first pass over it."""
-
-    version: FileVersion
-    n_rows: int
-    n_queries: int  # 0 if there are no query ids
-    n_features: int
-    text_ids: bool  # whether some query id is not a number
-
-
-class TableBlocks:
+class TableBlocks(QueryBlocks[TableData]):
     """The rows of a table, block by block; a block never splits a query.
 
     Each iteration reads the file again and yields a `TableData` per block. Before the first one,
@@ -492,70 +657,58 @@ class TableBlocks:
         block_bytes: int | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        check_value("block_bytes", block_bytes, AnyOf(Whole(1), None))
+        super().__init__(path, block_bytes, progress)
         self.file = TableFile.of(Path(path), format, separator, decimal)
         self.roles = Roles.of(
             self.file.path, self.file.names, query=qid, label=label, features=features,
             ignore=ignore,
         )  # fmt: skip
+        self.roles = replace(self.roles, id=None)
         self._dtype = check_float_type(dtype)
-        self._block_bytes = BLOCK_BYTES if block_bytes is None else int(block_bytes)
-        self._progress = progress or (lambda done, total: None)
 
     @cached_property
-    def survey(self) -> TableSurvey:
+    def survey(self) -> FileSurvey:
         """Counts of the file; the first access reads it once."""
-        version = file_version(self.file.path)
-        seen: set[Any] = set()
-        n_rows, last, text_ids = 0, None, False
+        version = self.version()
+        ids: list[NDArray[Any]] = []
+        rows: list[int] = []
+        n_rows = 0
         for piece in self._read(0):
             if piece.qid is not None:
                 starts = run_starts(piece.qid)
-                text_ids |= piece.qid.dtype.kind in "UO"
-                for start, name in zip(starts, map(str, piece.qid[starts]), strict=True):
-                    if name != last and name in seen:
-                        raise DataError(
-                            f"{self.file.place(n_rows + int(start))}: query {name} appears again "
-                            "after other queries. To be read in blocks, the rows of a query must "
-                            "be contiguous: sort the table by query, or read all of it with "
-                            "read_table."
-                        )
-                    seen.add(name)
-                    last = name
+                ids.append(piece.qid[starts])
+                rows += (n_rows + starts).tolist()
             n_rows += len(piece.X)
         if n_rows == 0:
             raise DataError(f"{self.file.path} has no rows: only the names of its columns.")
-        return TableSurvey(version, n_rows, len(seen), len(self.roles.features), text_ids)
+        text_ids = any(part.dtype.kind in "UO" for part in ids)
+        runs = join_ids([_as_text(part) if text_ids else part for part in ids]) if ids else None
+        n_queries = 0
+        if runs is not None:
+            n_queries = self._count_queries(runs, lambda k: self.file.place(rows[k]))
+        return FileSurvey(version, n_rows, n_queries, len(self.roles.features), text_ids)
 
     def __iter__(self) -> Iterator[TableData]:
-        if file_version(self.file.path) != self.survey.version:
-            raise DataError(
-                f"{self.file.path} has changed since it was first read: make a new TableBlocks."
-            )
-        for block in whole_queries(self._read(self.survey.n_rows), self._block_bytes):
-            yield replace(block, X=as_frame(block.X, self.roles.features))
+        for block in super().__iter__():
+            yield replace(block, X=_frame(block.X, self.roles.features))
 
-    def __repr__(self) -> str:
-        return f"TableBlocks({str(self.file.path)!r})"
+    def _pieces(self) -> Iterator[TableData]:
+        for piece in self._read(self.survey.n_rows):
+            text = piece.qid is not None and self.survey.text_ids
+            yield replace(piece, qid=_as_text(piece.qid)) if text else piece
 
     def _read(self, n_rows: int) -> Iterator[TableData]:
-        """The rows of each batch in arrays; after the survey, all ids are of one type."""
-        roles, done = self.roles, 0
-        used = [name for name in (roles.query, roles.label) if name is not None]
-        texts = [] if roles.query is None else [roles.query]
-        as_text = bool(n_rows) and self.survey.text_ids
-        assert roles.label is not None  # Roles.of needs one
+        """The rows of each batch in arrays."""
+        done = 0
         self._progress(0, n_rows)
-        for table in self.file.batches([*used, *roles.features], texts):
-            if not table.num_rows:
-                continue
-            qid = None if roles.query is None else ids(self.file, table, roles.query, done)
-            if as_text and qid is not None and qid.dtype.kind != "U":
-                qid = np.array([str(name) for name in qid.tolist()], dtype=object)
-            y = labels(self.file, table, roles.label, done)
-            check_features(self.file, table, roles.features, keep_text=False, first=done)
-            X = matrix(table, roles.features, self._dtype)
-            check_values(self.file, X, roles.features, keep_missing=False, first=done)
-            done += table.num_rows
-            yield TableData(X, y, qid, None, roles)
-            self._progress(done, n_rows)
+        for table in self.file.batches(self.roles.used, self.roles.used_ids):
+            if table.num_rows:
+                rows = TableRows(self.file, table, done)
+                done += table.num_rows
+                yield _as_arrays(rows, self.roles, self._dtype, keep_text=False, keep_missing=False)
+                self._progress(done, n_rows)
+
+
+def _as_text(ids: Any) -> Any:
+    """Ids as texts, of any length."""
+    return np.array([str(name) for name in ids.tolist()], dtype=object)

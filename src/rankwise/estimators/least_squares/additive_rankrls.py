@@ -24,13 +24,13 @@ class AdditiveRankRLS(LeastSquaresRanker):
 
         1/2 sum_{ij} W_ij ((y_i - y_j) - (f(x_i) - f(x_j)))^2 + alpha sum_j sum_k (rise of f_j)_k^2,
 
-    where (rise of f_j)_k is the change of f_j from one knot to the next. It ranks by features of
-    which neither more nor less is always better, and by features with outliers, and its functions
-    can be drawn. It has no interactions: for these, use a kernel.
+    where (rise of f_j)_k is the change of f_j from one knot to the next. It suits features where
+    neither more nor less is always better, and features with outliers. Its functions can be drawn.
+    It models no interactions: use a kernel for these.
 
-    Hold-outs, and the choice of alpha, keep the knots of all rows, which are computed without
-    labels; `shared` of their results says so. On features with heavy tails, a refit may have a
-    rather different last knot.
+    Hold-outs and the choice of alpha keep the knots of all rows, which are computed without labels
+    and are named in `shared` of the results. On features with heavy tails, the last knot of a refit
+    may differ considerably.
 
     This is `RankRLS` on n p ramps instead of n features, for p = `n_ramps`: O(m n^2 p^2 + n^3 p^3)
     time and O(m n p) memory for m rows.

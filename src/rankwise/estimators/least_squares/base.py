@@ -35,8 +35,8 @@ from rankwise.tables import require_pandas
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from rankwise.holdout.alpha_evaluation import AlphaChoice
-    from rankwise.holdout.held_out_scores import HeldOutScores
+    from rankwise.holdout.alpha_choice import AlphaChoice
+    from rankwise.holdout.scores import HeldOutScores
 
 
 class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
@@ -74,7 +74,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         """The space that the parameters describe, for rows with this many features."""
 
     def space_of(self, X: Any) -> Space:
-        """The space for these rows, or an error that says why it cannot take them.
+        """The space for these rows, or an error that explains why it cannot take them.
 
         Parameters
         ----------
@@ -152,7 +152,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         return Problem(X, tasks, loss, space, qid)
 
     def check_takes(self, sample_weight: Any) -> None:
-        """Refuse weights of rows if the ranker has none."""
+        """Refuse weights of rows if the ranker does not support them."""
         if sample_weight is not None and not self.takes_row_weights:
             raise ParameterError(
                 f"{type(self).__name__} takes no sample_weight: use a ranker whose fit has it, "
@@ -220,7 +220,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         Parameters
         ----------
         alpha : float
-        choice : rankwise.holdout.alpha_evaluation.AlphaChoice, optional
+        choice : rankwise.holdout.alpha_choice.AlphaChoice, optional
         shared : tuple of str
             What was computed from all rows, held-out ones included; see `HeldOutScores`.
 
@@ -309,9 +309,8 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
             With ``kernel="precomputed"``, kernel values with all training rows.
         qid : array-like of shape (n_rows,), optional
             The query of every row, if the ranker scales within queries (see `scale_`). None: the
-            rows are those of one query. It has no effect on other rankers. Pass all rows of a query
-            in one call: such a ranker gives other scores if a query is split over two calls, which
-            it cannot notice.
+            rows belong to one query. It has no effect on other rankers. Pass all rows of a query
+            in one call: if a query is split over two calls, its scores differ, without an error.
 
         Returns
         -------
@@ -380,11 +379,8 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         return tags
 
 
-class RowWeightsMixin:
+class RowWeightsMixin(LeastSquaresRanker):
     """Adds weights of rows to a ranker."""
-
-    make_problem: Any
-    fit_problem: Any
 
     takes_row_weights: ClassVar[bool] = True
 
@@ -418,9 +414,9 @@ class RowWeightsMixin:
             How much the query of every row counts: it multiplies the weights of the query's pairs.
             Above 0, and the same for all rows of a query; not for losses on single rows. None: 1.
         sample_weight : array-like of shape (n_rows,), optional
-            How much every row counts, at least 0. A pair of rows counts the product of the two
-            weights; in a loss on single rows, the squared error of a row counts its weight. Rows of
-            weight 0 are left out. None: 1. See Notes.
+            How much every row counts, at least 0. The weight of a pair is the product of the
+            weights of its rows; in a loss on single rows, the squared error of a row is multiplied
+            by its weight. Rows of weight 0 are left out. None: 1. See Notes.
 
         Returns
         -------
@@ -439,11 +435,8 @@ class RowWeightsMixin:
         regressions, it holds out up to five parts of the rows (or of the queries), one after the
         other. Held-out rows are scored without weights.
         """
-        problem = self.make_problem(
-            X, y, qid=qid, query_weight=query_weight, sample_weight=sample_weight
-        )
-        fitted: Self = self.fit_problem(problem)
-        return fitted
+        weights = {"query_weight": query_weight, "sample_weight": sample_weight}
+        return self.fit_problem(self.make_problem(X, y, qid=qid, **weights))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -491,12 +484,13 @@ class RegularizationPath:
         """The `coefficients` as a pandas frame: a row for each alpha, a column for each feature."""
         pandas, coefs = require_pandas("coefficients()"), self.coefficients()
         names = getattr(self.template, "feature_names_in_", None)
-        columns = [f"x{j}" for j in range(coefs.shape[1])] if names is None else names
+        n = coefs.shape[1]  # of functions of the features, there may be more coefficients
+        columns = names if names is not None and len(names) == n else [f"x{j}" for j in range(n)]
         index = pandas.Index(self.alphas, name="alpha")
         return pandas.DataFrame(coefs, index=index, columns=columns)
 
     def plot(self, **options: Any) -> Axes:
-        """Draw the coefficients; options are those of `rankwise.plots.plot_coefficient_path`."""
+        """Draw the coefficients; see `rankwise.plots.plot_coefficient_path` for the options."""
         from rankwise.plots import plot_coefficient_path
 
         return plot_coefficient_path(self, **options)
@@ -538,9 +532,9 @@ def warn_of_steps(ranker: Any, fit: Fit) -> None:
     if fit.residual is not None:
         what = "at the smallest alpha, " if len(fit.solutions) > 1 else ""
         warn(
-            f"{type(ranker).__name__} stopped after {fit.basis.n_iter} steps of conjugate "
+            f"{type(ranker).__name__} stopped after {fit.n_iter} steps of conjugate "
             f"gradients. The gradient, relative to the start, is {what}{fit.residual:.1e}, above "
-            f"tol={ranker.tol:g}. Use a larger alpha, scale the features, or increase max_iter or "
+            f"tol={fit.tol:g}. Use a larger alpha, scale the features, or increase max_iter or "
             'tol. If there are few rows or features, use solver="primal" or "dual".',
             ConvergenceWarning,
         )

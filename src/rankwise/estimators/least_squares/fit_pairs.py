@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -13,7 +13,7 @@ from rankwise.backends.dispatch import as_given, backend_of
 from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators._scaling import scale_training
 from rankwise.estimators._validation import check_rows
-from rankwise.estimators.least_squares.base import RegularizationPath
+from rankwise.estimators.least_squares.base import LeastSquaresRanker, RegularizationPath
 from rankwise.graph import QueryGroups
 from rankwise.graph.comparison_checks import check_context
 from rankwise.graph.comparison_graph import ComparisonGraph
@@ -27,18 +27,9 @@ SHOWN = 3  # parts, and items of a part, that the warning names
 FREQUENCIES = 4
 
 
-class FitPairsMixin:
+class FitPairsMixin(LeastSquaresRanker):
     """Adds `fit_pairs` to a ranker with a loss on pairs."""
 
-    parameters: ClassVar[Any]
-    make_loss: Any
-    space_of: Any
-    fit_problem: Any
-    exact_search: ClassVar[bool]
-    path_of_problem: Any
-    predict: Any
-    alpha: Any
-    alpha_: float
     n_comparisons_: int
 
     def fit_pairs(
@@ -63,7 +54,7 @@ class FitPairsMixin:
         X : array-like or sparse of shape (n_rows, n_features)
         pairs : array-like of shape (n_pairs, 2), or rankwise.data.Comparisons
             Row numbers of X, the preferred row first. Pairs may be repeated and may contradict
-            each other. `Comparisons` have item ids, outcomes and everything below.
+            each other. `Comparisons` contain item ids, outcomes and everything below.
         margin : array-like of shape (n_pairs,) or (n_pairs, n_outputs), optional
             The difference between the scores of the first and the second row. None: 1. Booleans
             (True: the first row won) and the words "first", "tie" and "second" mean 1, 0 and -1.
@@ -93,7 +84,7 @@ class FitPairsMixin:
         >>> ranker.predict(answers).argsort()[::-1]
         array([1, 2, 0])
         """
-        from rankwise.holdout.preference_slope import preference_slope  # compiles loops
+        from rankwise.holdout.alpha_choice import preference_slope  # compiles loops
 
         given = {"margin": margin, "weight": weight, "groups": groups, "context": context}
         comparisons, problem = self._check_pairs(X, pairs, given)
@@ -192,9 +183,9 @@ class FitPairsMixin:
     def predict_preference(self, X1: Any, X2: Any, *, context: Any = None) -> Any:
         """Probability that a row of X1 is preferred to the row of X2, row by row.
 
-        Only after `fit_pairs`.
-        It is 1 / (1 + exp(-a (f(x1) - f(x2)))). The slope a, `preference_slope_`, was fitted to the
-        differences that fits without each comparison, or its group, predict for it (Platt, 1999).
+        Only after `fit_pairs`. The probability is 1 / (1 + exp(-a (f(x1) - f(x2)))). The slope a,
+        `preference_slope_`, is fitted to held-out differences: each comparison is predicted without
+        it or its group (Platt, 1999).
 
         Parameters
         ----------
@@ -218,7 +209,7 @@ class FitPairsMixin:
         check_is_fitted(self)
         slope = getattr(self, "preference_slope_", None)
         if slope is None:
-            from rankwise.holdout.choice_budget import KERNEL_ROWS
+            from rankwise.holdout.alpha_choice import KERNEL_ROWS
 
             if getattr(self, "n_comparisons_", None) == 1:
                 raise ParameterError(
@@ -244,7 +235,7 @@ class FitPairsMixin:
 
 
 def warn_of_parts(ranker: Any, X: Any, comparisons: Comparisons, n_rows: int) -> None:
-    """Warn if parts of the comparisons are not linked, so that their order means nothing.
+    """Warn if parts of the comparisons are not linked, so that their relative order is undefined.
 
     Comparisons fall into parts with no chain of comparisons between them. Features that items of
     different parts share may still rank them. Where they share none, as indicators of items do, a

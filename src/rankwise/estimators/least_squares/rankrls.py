@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from rankwise.errors import ParameterError
-from rankwise.estimators.least_squares.base import LeastSquaresRanker, RowWeightsMixin
-from rankwise.estimators.least_squares.blocks import StepBlocksMixin
+from rankwise.estimators.least_squares.base import RowWeightsMixin
+from rankwise.estimators.least_squares.fit_blocks import StepBlocksMixin
 from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
 from rankwise.estimators.ranker_mixin import (
     ALPHA,
@@ -20,7 +20,7 @@ from rankwise.parameters import Rule
 from rankwise.problem import FeatureSpace, KernelSpace, PairLoss, RowLoss
 
 
-class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin, LeastSquaresRanker):
+class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin):
     """Pairwise regularized least squares.
 
     Fits the differences between predictions to the differences between the scores of all pairs
@@ -28,8 +28,8 @@ class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin, LeastSquaresRanke
 
         min_f  1/2 sum_ij W_ij ((y_i - y_j) - (f(x_i) - f(x_j)))^2 + alpha |f|^2,
 
-    where W_ij > 0 for rows of the same query. Although the number of pairs is quadratic, the cost
-    is that of ridge regression. With the Laplacian L of W, the solution is
+    where W_ij > 0 for rows of the same query. Although the number of pairs is quadratic, a fit
+    costs as much as ridge regression. With the Laplacian L of W, the solution is
     w = (X'LX + alpha I)^-1 X'Ly in the primal, and a = (LK + alpha I)^-1 Ly in the dual.
 
     For m rows and n features, the primal takes O(m n^2 + n^3) time and O(n^2) memory in addition
@@ -46,7 +46,7 @@ class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin, LeastSquaresRanke
     kernel : str or callable, default="linear"
         "linear", "rbf", "laplacian", "polynomial" (or "poly"), "sigmoid", "cosine",
         "precomputed", a function of two rows, or a kernel of
-        ``sklearn.gaussian_process.kernels``. `WhiteKernel` gives each item a part of its own; rows
+        ``sklearn.gaussian_process.kernels``. `WhiteKernel` gives each item a separate part; rows
         with equal features are the same item, in training and in prediction.
     gamma : float, "scale" or None, default=None
         For the rbf, laplacian, polynomial and sigmoid kernels. None: 1 / n_features. "scale":
@@ -62,7 +62,7 @@ class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin, LeastSquaresRanke
         - "query-standard": each feature of each query to mean 0 and variance 1;
         - "query-ranks": each value of a query by its rank, from -1/2 to 1/2;
         - "standard": each feature to mean 0 and variance 1 over the training rows (sparse rows are
-          only divided). With a linear kernel, `coef_` is then that of the features as they are;
+          only divided). With a linear kernel, `coef_` then applies to the features as they are;
         - None: not at all;
         - "auto": "query-minmax" or "standard" with qid, and "standard" without, if it is needed.
           With ``alpha="auto"``, hold-outs on a sample of the queries choose between the two, or
@@ -74,10 +74,10 @@ class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin, LeastSquaresRanke
           are then left as they are.
 
         A ranker that scales within queries needs qid in `predict`; rows without qid are one query.
-        Hold-outs of queries and folds equal refits with the same scaling: linear rankers
+        Hold-outs of queries and folds agree with refits with the same scaling: linear rankers
         standardize again without each fold, if that takes less than about half a minute. Pairs are
         held out given the scaling of all rows; so are queries with a kernel and "standard" or
-        gamma="scale". `shared` of a result says what was computed from all rows.
+        gamma="scale". `shared` of a result names what was computed from all rows.
     ties : {"include", "exclude"}, default="include"
         Whether pairs with equal scores count. If they do, their predictions should be equal. If
         they do not, each output is fitted separately, since outputs have different ties.
@@ -87,13 +87,13 @@ class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin, LeastSquaresRanke
         same weight ("queries").
     solver : {"auto", "primal", "dual", "cg"}, default="auto"
         "primal" and "dual" factorize a matrix of features or of rows. "cg", for the linear kernel,
-        needs only products with X. It suits many sparse features: these are never centred into
-        dense ones, and all alphas of a path share the products. "auto" uses "cg" for sparse rows if
-        a factorization would take more than two seconds and more than about 200 steps, or if the
-        matrix does not fit in memory. Otherwise it uses the primal for a linear kernel if there
-        are at most as many features as rows, and the dual.
+        needs only products with X. It suits many sparse features, which stay sparse, and all alphas
+        of a path share the products. "auto" uses "cg" for sparse rows if a factorization would take
+        more than two seconds and more than about 200 steps, or if the matrix does not fit in
+        memory. Otherwise it uses the primal for a linear kernel if there are at most as many
+        features as rows, and the dual.
     tol : float, default=1e-6
-        For "cg": stop when the norm of the gradient, relative to that at w = 0, is at most tol.
+        For "cg": stop when the norm of the gradient, relative to w = 0, is at most tol.
     max_iter : int, default=1000
         For "cg": the maximum number of steps.
     device : str, torch.device or None, default=None
@@ -159,10 +159,10 @@ class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin, LeastSquaresRanke
     - single comparisons, or groups of them, by the squared error of the margin, in `fit_pairs`.
 
     The best alpha is used (the largest, if several are equal), and a warning is issued if it is the
-    smallest or largest and clearly better than the next. If every query cannot be held out in about
-    the time of a fit, folds of queries are, or a sample of them; a sample depends on the query ids
-    only. With fewer than four rows, or if only queries without different labels could be held out,
-    alpha is 0.1 times the mean of the diagonal.
+    smallest or largest and clearly better than the next. If holding out every query would take
+    longer than about one fit, folds of queries or a sample of queries are held out; a sample
+    depends on the query ids only. With fewer than four rows, or if only queries without different
+    labels could be held out, alpha is 0.1 times the mean of the diagonal.
 
     References
     ----------
@@ -228,7 +228,7 @@ class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin, LeastSquaresRanke
         return _make_space(self, n_features)
 
 
-class RLS(RowWeightsMixin, LeastSquaresRanker):
+class RLS(RowWeightsMixin):
     """Regularized least-squares regression: the pointwise baseline.
 
     Fits predictions to the scores themselves,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from rankwise.estimators.least_squares.base import LeastSquaresRanker, RowWeightsMixin
-from rankwise.estimators.least_squares.blocks import FitBlocksMixin
+from rankwise.estimators.least_squares.base import RowWeightsMixin
+from rankwise.estimators.least_squares.fit_blocks import FitBlocksMixin
 from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
 from rankwise.estimators.ranker_mixin import (
     ALPHA,
@@ -19,7 +19,7 @@ from rankwise.problem import LandmarkSpace, PairLoss, RowLoss
 from rankwise.problem.landmarks import LandmarkChoice, check_for_landmarks
 
 
-class SparseRankRLS(FitPairsMixin, FitBlocksMixin, RowWeightsMixin, LeastSquaresRanker):
+class SparseRankRLS(FitPairsMixin, FitBlocksMixin, RowWeightsMixin):
     """Pairwise regularized least squares with a kernel, for a very large number of rows.
 
     The ranker is a kernel expansion on r landmarks, f(x) = sum_r a_r k(x, x_r), and its loss
@@ -169,7 +169,7 @@ class SparseRankRLS(FitPairsMixin, FitBlocksMixin, RowWeightsMixin, LeastSquares
         return _make_space(self, n_features)
 
 
-class SparseRLS(FitBlocksMixin, RowWeightsMixin, LeastSquaresRanker):
+class SparseRLS(FitBlocksMixin, RowWeightsMixin):
     """Regularized least-squares regression with a kernel, for a very large number of rows.
 
     The pointwise baseline of `SparseRankRLS`: a kernel expansion on r landmarks with

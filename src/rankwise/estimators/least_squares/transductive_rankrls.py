@@ -29,8 +29,8 @@ from rankwise.problem.landmarks import LandmarkChoice, check_for_landmarks
 class TransductiveRankRLS(LeastSquaresRanker):
     """Pairwise regularized least squares on labelled and unlabelled rows.
 
-    Rows whose label is NaN have none. They belong to no pair, but they say where rows are: the
-    ranker prefers functions that change slowly between neighbouring rows,
+    Rows with the label NaN are unlabelled. They belong to no pair, but they show where rows are
+    dense: the ranker prefers functions that change slowly between neighbouring rows,
 
         min_f  1/2 sum_ij W_ij ((y_i - y_j) - (f(x_i) - f(x_j)))^2
                + alpha (|f|^2 + smoothness f'Mf / t),
@@ -42,20 +42,20 @@ class TransductiveRankRLS(LeastSquaresRanker):
 
     The solution has the closed form of `RankRLS`, w = (X'LX + alpha (I + c X'MX))^-1 X'Ly with
     c = smoothness / t, and the same exact hold-outs: held-out rows lose their labels and stay in
-    the graph, as the unlabelled rows do. Use it if few queries have labels and the rows of the
-    others are known; on data where neighbours do not have similar labels it is no better than
-    `RankRLS`, so compare the two.
+    the graph, as the unlabelled rows do. Use it if few queries have labels and the rows of other
+    queries are known. Where neighbours do not have similar labels, it is no better than `RankRLS`:
+    compare the two.
 
-    For m rows and n features (or landmarks), of which a labelled part, this takes O(m n^2 + n^3)
-    time in addition to the fit, and O(m_q^2 n) for the neighbours in a query of m_q rows.
+    For m rows, labelled or not, and n features (or landmarks), this takes O(m n^2 + n^3) time in
+    addition to the fit, and O(m_q^2 n) for the neighbours in a query of m_q rows.
 
     Parameters
     ----------
     alpha : float or "auto", default="auto"
         Regularization strength, at least 0, or chosen by exact hold-outs. See `RankRLS`.
     smoothness : float, default=10.0
-        Weight of the slopes along the graph, at least 0. 0: the unlabelled rows have no effect but
-        on the scaling and on the choice of landmarks.
+        Weight of the slopes along the graph, at least 0. 0: the unlabelled rows affect only the
+        scaling and the choice of landmarks.
     n_neighbors : int, default=10
         Number of nearest rows to which each row is connected.
     neighbors : {"query", "all"}, default="query"
@@ -71,7 +71,7 @@ class TransductiveRankRLS(LeastSquaresRanker):
     landmarks : str or array-like, default="random"
         How they are chosen, as for `SparseRankRLS`.
     scale : str or None, default="auto"
-        As for `RankRLS`; the statistics are those of all rows, labelled or not.
+        As for `RankRLS`; statistics are computed from all rows, labelled or not.
     ties, weighting
         As for `RankRLS`.
     random_state : int or Generator, optional
@@ -200,7 +200,7 @@ max_query_rows_, basis_, solution_
         X, y, qid, query_weight
             As for `fit`; unlabelled rows have NaN in y.
         sample_weight : None
-            This ranker takes no weights of rows.
+            Not supported.
 
         Returns
         -------
@@ -240,7 +240,7 @@ max_query_rows_, basis_, solution_
 def _split_labels(y: Any) -> tuple[Any, NDArray[np.bool_] | None]:
     """Labels with 0 in place of NaN, and which of them are not NaN.
 
-    The second is None if y has no NaN, or if scikit-learn is to say what is wrong with it.
+    The second is None if y has no NaN, or if scikit-learn will raise the error.
     """
     values = np.asarray(y)
     if values.dtype.kind != "f" or values.ndim not in (1, 2) or not len(values):

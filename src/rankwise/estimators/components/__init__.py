@@ -1,1 +1,0 @@
-"""Rankers on the principal components of a kernel."""

@@ -1,0 +1,472 @@
+"""Exact hold-outs of comparisons, one at a time or in sets, from fits to all of them.
+
+A fit to the differences D = B F of compared rows, with weights W = R^2, has two forms. With
+A = D'WD and b = D'W margin, it is w = (A + lam I)^-1 b. Without a set S of comparisons, the
+residuals are
+
+    e_S = (I - E_S W_S)^-1 (margin_S - D_S w),   E = D (A + lam I)^-1 D'.
+
+With no more comparisons than coordinates, leverages may be close to 1. From the Gram matrix
+G = D D', the fit is w = D'R a with a = P R margin and P = (R G R + lam I)^-1. Without the set S,
+
+    e_S = R_S^-1 (P_SS)^-1 a_S.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from rankwise.backends.arrays import EPS, Array, Index, Loader, to_host
+from rankwise.backends.dispatch import backend_of
+from rankwise.backends.threads import blas_threads_for
+from rankwise.errors import DataError
+from rankwise.graph.comparison_graph import ComparisonGraph
+from rankwise.holdout.rounding import CLOSE, check_digits, not_definite
+from rankwise.problem import FeatureSystem, Problem
+from rankwise.solvers.ridge_path import SMALL, solve_ridge_path
+
+BLOCK = 2**17  # numbers of a block of differences, which fits in a cache
+STACKED = 2**20  # numbers of differences of the sets that are processed together
+STORED = 2 * 10**7  # numbers: largest coordinates that are stored
+INDEFINITE = 1e-6  # of the largest kernel value: larger errors of a factor are not rounding
+FEW = 500  # comparisons, whose Gram matrix takes little time with any kernel
+
+Excess = Callable[[Index], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class HeldComparisons(ABC):
+    """Comparisons that can be held out.
+
+    `excess`, if comparisons have a context, comes from `ContextSpace.without`: without a set of
+    comparisons, its columns have another scale.
+    """
+
+    graph: ComparisonGraph
+    excess: Excess | None
+
+    @property
+    @abstractmethod
+    def n_coordinates(self) -> int:
+        """Sets with more comparisons are held out by solving for the others."""
+
+    @property
+    def margin(self) -> Array:
+        """Margins with an axis for outputs."""
+        return self.graph.margin.reshape(len(self.graph.margin), -1)
+
+    @abstractmethod
+    def single(self, some: Index, lams: Sequence[float]) -> Array:
+        """The prediction for each of some comparisons without it: (n_lams, n_some, n_outputs)."""
+
+    @abstractmethod
+    def sets(self, sets: Sequence[Index], lams: Sequence[float]) -> Array:
+        """Predictions for sets of comparisons, each without its set.
+
+        Returns an array of shape (n_lams, n, n_outputs) for the n comparisons of all sets, one set
+        after the other.
+        """
+
+
+def held_comparisons(problem: Problem, excess: Excess | None = None) -> HeldComparisons:
+    """The comparisons of a problem on features, landmarks or a kernel.
+
+    Features and landmarks take O(N n^2) time for N comparisons (less, if there are fewer rows),
+    without the coordinates of all rows. A kernel matrix takes O(m^3) time. No more comparisons than
+    coordinates take O(N^3) time.
+    """
+    graph, X = problem.comparisons, problem.X
+    system = problem.space.system(X, problem.qid)
+    n = len(graph.first)
+    if system is None:
+        K = problem.coordinates().kernel
+        assert K is not None
+        if n <= max(len(K), FEW):
+            B, K = graph.incidence, np.asarray(to_host(K))
+            return GramComparisons(graph, excess, _finite(B @ (B @ K).T))
+        X = kernel_factor(K)
+        system = FeatureSystem(X.shape[1])
+    if n <= system.n_coordinates:
+        D = graph.differences(system.coordinates(X), np.arange(n))
+        on = backend_of(D)
+        G = np.asarray(to_host(on.matmul(D, on.contiguous(D.T))))
+        return GramComparisons(graph, excess, _finite(G))
+    found = system.coordinate_moments(system.moments(X, problem.tasks[0], problem.loss))
+    b = found.b.reshape(len(found.b), -1)
+    _finite(found.A.diagonal())
+    return FeatureComparisons(graph, excess, system.coordinates(X), found.A, _finite(b))
+
+
+def _finite(products: Array) -> Array:
+    if not backend_of(products).is_finite(products):
+        raise DataError("Products of features or margins overflow. Scale the features.")
+    return products
+
+
+@dataclass(frozen=True, eq=False)
+class GramComparisons(HeldComparisons):
+    """Comparisons whose differences have the Gram matrix G: O(n^3) time for n comparisons."""
+
+    G: Array
+
+    @property
+    def n_coordinates(self) -> int:
+        return len(self.G)
+
+    def single(self, some: Index, lams: Sequence[float]) -> Array:
+        """See `HeldComparisons`."""
+        if self.excess is not None:
+            return self.sets(list(some[:, None]), lams)
+        trained, root, _, V = self._spectrum
+        place = self._places[some]
+        held, others = np.flatnonzero(place >= 0), np.flatnonzero(place < 0)
+        mine = place[held]
+        out = np.empty((len(lams), len(some), self.margin.shape[1]))
+        for k, (shares, products) in enumerate(self._fits(lams)):
+            diagonal, a = (V[mine] ** 2) @ shares, V @ products
+            out[k, held] = self.margin[some[held]] - a[mine] / (diagonal * root[mine])[:, None]
+            # Comparisons of weight 0 have no part in the fit.
+            out[k, others] = self.G[np.ix_(some[others], trained)] @ (root[:, None] * a)
+        return out
+
+    def sets(self, sets: Sequence[Index], lams: Sequence[float]) -> Array:
+        """See `HeldComparisons`. A set of g comparisons takes O(g n + g^3) time for each lam."""
+        trained, root, _, V = self._spectrum
+        ends = np.cumsum([len(one) for one in sets])
+        excess = [None if self.excess is None else self.excess(one) for one in sets]
+        out = np.empty((len(lams), int(ends[-1]) if len(ends) else 0, self.margin.shape[1]))
+        for k, (shares, products) in enumerate(self._fits(lams)):
+            P, a = (V * shares) @ V.T, V @ products
+            for end, one, change in zip(ends, sets, excess, strict=True):
+                place = self._places[one]
+                held, others = np.flatnonzero(place >= 0), np.flatnonzero(place < 0)
+                mine, found = place[held], out[k, end - len(one) : end]
+                P_S, a_now = self._with_context(P, a, mine, change)
+                e = np.linalg.solve(P_S[mine], a_now[mine])
+                found[held] = self.margin[one[held]] - e / root[mine, None]
+                if len(others):
+                    rest = root[:, None] * (a_now - P_S @ e)
+                    found[others] = self.G[np.ix_(one[others], trained)] @ rest
+                    if change is not None:
+                        Z, less = self._context, change / (1.0 + change)
+                        found[others] -= Z[one[others]] @ (less[:, None] * (Z[trained].T @ rest))
+        if not np.isfinite(out).all():
+            raise np.linalg.LinAlgError
+        return out
+
+    def _with_context(
+        self, P: Array, a: Array, columns: Index, excess: Array | None
+    ) -> tuple[Array, Array]:
+        """Some columns of P, and a, if columns of the context are penalized more by `excess`.
+
+        G changes by Z diag(c) Z' for the context Z and c = 1 / (1 + excess) - 1, and P by
+        -P U T U'P with U = R Z and T = (I + diag(c) U'P U)^-1 diag(c).
+        """
+        if excess is None:
+            return P[:, columns], a
+        trained, root, _, _ = self._spectrum
+        U = root[:, None] * self._context[trained]
+        PU, c = P @ U, -excess / (1.0 + excess)
+        T = np.linalg.solve(np.eye(len(c)) + c[:, None] * (U.T @ PU), np.diag(c))
+        return P[:, columns] - PU @ (T @ PU[columns].T), a - PU @ (T @ (U.T @ a))
+
+    @property
+    def _context(self) -> Array:
+        assert self.graph.context is not None
+        return self.graph.context
+
+    def _fits(self, lams: Sequence[float]) -> Iterator[tuple[Array, Array]]:
+        """Eigenvalues of P and V'a, for each lam."""
+        trained, root, s, V = self._spectrum
+        target = V.T @ (root[:, None] * self.margin[trained])
+        for lam in lams:
+            check_digits(float(s.sum()), float(s.min(initial=np.inf)) + lam)
+            shares = 1.0 / (s + lam)
+            yield shares, shares[:, None] * target
+
+    @cached_property
+    def _places(self) -> Index:
+        """The place of each comparison among the ones with a weight above 0; else -1."""
+        counted = self.graph.weight > 0
+        return np.where(counted, np.cumsum(counted) - 1, -1)
+
+    @cached_property
+    def _spectrum(self) -> tuple[Index, Array, Array, Array]:
+        """Comparisons with a weight above 0, roots of weights, and R G R = V diag(s) V'."""
+        trained = np.flatnonzero(self.graph.weight > 0)
+        root = np.sqrt(self.graph.weight[trained])
+        M = root[:, None] * self.G[np.ix_(trained, trained)] * root
+        s, V = np.linalg.eigh(M)
+        if len(s) and s[0] < -100 * len(s) * EPS * s[-1]:
+            raise not_definite(M, 0.0)
+        return trained, root, s.clip(min=0.0), V
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureComparisons(HeldComparisons):
+    """Comparisons as rows of a ridge regression on differences of coordinates.
+
+    ``load(rows)`` returns the coordinates of some rows; A and b are the moments of all comparisons.
+    """
+
+    load: Loader
+    A: Array
+    b: Array
+
+    @property
+    def n_coordinates(self) -> int:
+        return len(self.b)
+
+    @cached_property
+    def extended(self) -> ComparisonGraph:
+        """The comparisons and, if the scale of the context may change, its columns after them."""
+        return self.graph if self.excess is None else self.graph.with_context_columns()
+
+    def single(self, some: Index, lams: Sequence[float]) -> Array:
+        """See `HeldComparisons`."""
+        if self.excess is not None:
+            return self.sets(list(some[:, None]), lams)
+        margin, weight = self.margin, self.graph.weight
+        out = np.empty((len(lams), len(some), margin.shape[1]))
+        step = max(1, BLOCK // self.n_coordinates)
+        for which, fits in self._fits(lams):
+            for start in range(0, len(some), step):
+                part = some[start : start + step]
+                fitted, h = fits.each(part)
+                h *= weight[part]
+                check_digits(1.0, 1.0 - float(h.max()))
+                fitted -= h[:, :, None] * margin[part]
+                fitted /= (1.0 - h)[:, :, None]
+                out[which, start : start + step] = fitted
+        return out
+
+    def sets(self, sets: Sequence[Index], lams: Sequence[float]) -> Array:
+        """See `HeldComparisons`.
+
+        A set of g comparisons takes O(g^2 d + g^3) time for each lam or, if there are more of them
+        than coordinates d, O(g d^2 + d^3) time.
+        """
+        sizes = np.array([len(one) for one in sets], dtype=np.intp)
+        ends = np.cumsum(sizes)
+        d = self.n_coordinates
+        out = np.empty((len(lams), int(sizes.sum()), self.margin.shape[1]))
+        small = np.flatnonzero(sizes <= d)
+        excess = None if self.excess is None else [self.excess(one) for one in sets]
+        if len(small):
+            for which, fits in self._fits(lams):
+                for size in np.unique(sizes[small]).tolist():
+                    alike = small[sizes[small] == size]
+                    step = max(1, STACKED // max(1, size * d))
+                    for start in range(0, len(alike), step):
+                        chosen = alike[start : start + step]
+                        listed = np.stack([sets[k] for k in chosen])
+                        places = ends[chosen, None] - size + np.arange(size)
+                        more = None if excess is None else np.stack([excess[k] for k in chosen])
+                        found = self._without(fits, listed, [lams[k] for k in which], more)
+                        out[np.array(which)[:, None], places.ravel()] = found
+        for k in np.flatnonzero(sizes > d).tolist():
+            out[:, ends[k] - sizes[k] : ends[k]] = self._without_many(sets[k], lams)
+        return out
+
+    def _without(
+        self, fits: _Fits, listed: Index, lams: Sequence[float], excess: Array | None
+    ) -> Array:
+        """Predictions for sets of the same size, shape (n_lams, n, n_outputs).
+
+        A column of the context that is penalized more is an additional comparison of weight lam *
+        excess and margin 0: the opposite of a comparison that is left out.
+        """
+        (n, size), everything = listed.shape, listed
+        if excess is not None:
+            columns = len(self.graph.first) + np.arange(excess.shape[1])
+            everything = np.hstack((listed, np.tile(columns, (n, 1))))
+        fitted, products = fits.together(everything)
+        margin = self.extended.margin[everything].reshape(*everything.shape, -1)
+        weight = self.extended.weight[everything]
+        out = np.empty((len(lams), n * size, margin.shape[2]))
+        for k, lam in enumerate(lams):
+            E = products(k)
+            on = backend_of(E)
+            if excess is not None:
+                weight[:, size:] = -lam * excess
+            left = on.array(np.eye(everything.shape[1])) - E * on.array(weight)[:, None, :]
+            residual = margin - fitted[:, :, k]
+            e = to_host(on.solve(left, on.array(residual)))
+            if lam < CLOSE * float(self.A.diagonal().sum()):
+                check_digits(1.0, float(np.linalg.svd(to_host(left), compute_uv=False).min()))
+            out[k] = (margin - e)[:, :size].reshape(n * size, -1)
+        return out
+
+    def _without_many(self, members: Index, lams: Sequence[float]) -> Array:
+        """Predictions for a large set, from the moments of the other comparisons."""
+        on = backend_of(self.b)
+        D = self.graph.differences(self.load, members)
+        WD = on.array(self.graph.weight[members])[:, None] * D
+        A = self.A - on.matmul(on.contiguous(D.T), on.contiguous(WD))
+        b = self.b - on.matmul(on.contiguous(WD.T), on.array(self.margin[members]))
+        A = (A + A.T) / 2
+        if self.excess is None:
+            found = solve_ridge_path(A, b, lams, gram=True)
+        else:
+            excess, n = on.array(self.excess(members)), self.graph.n_rows
+            columns = self.load(np.arange(n - len(excess), n))
+            more = on.matmul(on.contiguous(columns.T), excess[:, None] * columns)
+            found = [solve_ridge_path(A + lam * more, b, [lam], gram=True)[0] for lam in lams]
+        return np.stack([to_host(on.matmul(D, w)) for w in found])
+
+    def _fits(self, lams: Sequence[float]) -> Iterator[tuple[list[int], _Fits]]:
+        """Coordinates F T in which (A + lam I)^-1 is diagonal, and the positions of their lams.
+
+        One eigendecomposition A = T diag(s) T' serves all lams. A few lams have a Cholesky factor
+        C = T'^-1 each.
+        """
+        on, norm = backend_of(self.b), float(self.A.diagonal().sum())
+        if len(self.b) <= SMALL or len(lams) > on.inverse_cost:
+            s, V = on.eigh(on.copy(self.A))
+            s = s.clip(min=0.0)
+            check_digits(norm, float(s.min()) + min(lams))
+            shares = 1.0 / (s[:, None] + on.array(np.asarray(lams, dtype=float)))
+            w = ((V.T @ self.b)[:, None, :] * shares[:, :, None]).reshape(len(s), -1)
+            yield list(range(len(lams))), _Fits(self, on.contiguous(V), w, shares)
+            return
+        for k, lam in enumerate(lams):
+            M = on.copy(self.A)
+            on.diagonal(M)[:] += lam
+            C = on.cholesky(M)
+            if C is None:
+                raise np.linalg.LinAlgError
+            check_digits(norm, float((on.diagonal(C) ** 2).min()))
+            T = on.contiguous(on.solve_triangular(C, on.array(np.eye(len(C)))).T)
+            yield [k], _Fits(self, T, T.T @ self.b, on.zeros(len(C), 1) + 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Fits:
+    """Fits for one or several lams, in the coordinates F T.
+
+    There, the fits predict ``differences @ weights``, with columns for lams and then outputs, and
+    E is ``differences @ diag(shares) @ differences'``.
+    """
+
+    comparisons: FeatureComparisons
+    T: Array
+    weights: Array
+    shares: Array
+
+    def each(self, some: Index) -> tuple[Array, Array]:
+        """Predictions (n_lams, n, n_outputs) for some comparisons, and diagonals of E (n_lams, n).
+
+        Both are new arrays in host memory.
+        """
+        on, n_outputs = backend_of(self.weights), self.comparisons.b.shape[1]
+        D = self._differences(some)
+        with blas_threads_for(len(self.weights)):
+            fitted = np.asarray(to_host(on.matmul(self.weights.T, D.T)))
+            D *= D
+            leverage = np.asarray(to_host(on.matmul(self.shares.T, D.T)))
+        return fitted.reshape(-1, n_outputs, len(some)).swapaxes(1, 2), leverage
+
+    def together(self, listed: Index) -> tuple[Array, Callable[[int], Array]]:
+        """Predictions for sets of the same size, (n, size, n_lams, n_outputs), and E for a lam."""
+        on, (n, size) = backend_of(self.weights), listed.shape
+        D = self._differences(listed.ravel())
+        n_outputs = self.comparisons.b.shape[1]
+        fitted = to_host(on.matmul(D, self.weights)).reshape(n, size, -1, n_outputs)
+        stacked = D.reshape(n, size, -1)
+        turned = on.xp.swapaxes(stacked, 1, 2)
+        return fitted, lambda k: (stacked * self.shares[:, k]) @ turned
+
+    @cached_property
+    def _stored(self) -> Array | None:
+        """The coordinates of all rows, if each is used several times and they fit in memory."""
+        graph = self.comparisons.extended
+        several = graph.n_root_rows > graph.n_rows
+        stored = several and graph.n_rows * len(self.weights) <= STORED
+        return self._moved(slice(None)) if stored else None
+
+    def _differences(self, some: Index) -> Array:
+        graph, stored = self.comparisons.extended, self._stored
+        if stored is not None:
+            return graph.stored_differences(stored, some)
+        return backend_of(self.weights).contiguous(graph.differences(self._moved, some))
+
+    def _moved(self, rows: Any) -> Array:
+        F = self.comparisons.load(rows)
+        on = backend_of(F)
+        return on.matmul(on.contiguous(F), self.T)
+
+
+def kernel_factor(K: Array) -> Array:
+    """F with F F' = K, from a pivoted Cholesky factorization: O(m r^2) time for the rank r."""
+    on, largest = backend_of(K), float(abs(K.diagonal()).max())
+    order, C, _ = on.pivoted_cholesky(on.copy(K), 8 * len(K) * EPS * largest)
+    kept, others = order[: len(C)], order[len(C) :]
+    F = on.empty(len(K), len(C))
+    F[kept] = C
+    if len(others):
+        F[others] = on.solve_triangular(C, on.contiguous(K[kept[:, None], others])).T
+    probe = on.array(np.random.default_rng(0).standard_normal((len(K), 1)))
+    error = abs(on.matmul(K, probe) - on.matmul(F, on.matmul(on.contiguous(F.T), probe))).max()
+    if float(error) > INDEFINITE * largest * len(K):
+        raise DataError(
+            "The kernel is not positive semidefinite, which exact hold-outs of comparisons need. "
+            "Use another kernel, or RankingSearchCV with a splitter, which refits."
+        )
+    return F
+
+
+def without_items(
+    comparisons: HeldComparisons, lams: Sequence[float], *, both: bool
+) -> Iterator[tuple[Index, Index, Array]]:
+    """Predictions for comparisons of items none of whose comparisons are known.
+
+    With `both`, every comparison without all comparisons of its two items; otherwise each item in
+    turn. Yields the numbers of comparisons, the side of the item that is held out (0 and 1; 0 for
+    both), and predictions of shape (n_lams, n, n_outputs).
+    """
+    graph = comparisons.graph
+    n = len(graph.first)
+    rows = np.concatenate((graph.first, graph.second))
+    order = np.argsort(rows, kind="stable")
+    starts = np.flatnonzero(np.diff(rows[order], prepend=-1))
+    of_item = {
+        int(rows[part[0]]): np.sort(part % n) for part in np.split(order, starts[1:]) if len(part)
+    }
+    low, high = np.minimum(graph.first, graph.second), np.maximum(graph.first, graph.second)
+    if both:
+        pairs = np.unique(np.column_stack((low, high)), axis=0).tolist()
+        sets = (np.union1d(of_item[i], of_item[j]) for i, j in pairs)
+    else:
+        pairs = [(i, i) for i in of_item]
+        sets = (of_item[i] for i, _ in pairs)
+    listed: list[tuple[Index, Index]] = []
+    waiting = 0
+
+    def found() -> tuple[Index, Index, Array]:
+        predictions = comparisons.sets([members for members, _ in listed], lams)
+        members = np.concatenate([members for members, _ in listed])
+        owner = np.repeat(
+            np.array([items for _, items in listed]), [len(m) for m, _ in listed], axis=0
+        )
+        if both:
+            asked = (low[members] == owner[:, 0]) & (high[members] == owner[:, 1])
+            side = np.zeros(len(members), dtype=np.intp)
+        else:
+            asked = np.ones(len(members), dtype=bool)
+            side = np.where(graph.first[members] == owner[:, 0], 0, 1)
+        return members[asked], side[asked], predictions[:, asked]
+
+    for items, members in zip(pairs, sets, strict=True):
+        listed.append((members, np.asarray(items)))
+        waiting += len(members)
+        if waiting * len(lams) > STACKED:
+            yield found()
+            listed, waiting = [], 0
+    if listed:
+        yield found()

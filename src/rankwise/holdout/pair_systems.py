@@ -1,0 +1,365 @@
+"""The rows of one query as a linear system, of which some rows will be held out.
+
+Let n be the number of rows that are left (m - 2 in the leave-pair-out paper), and B - 11' the
+Laplacian of their pairs. RankRLS has a free intercept b, and its dual weights solve
+
+    (K + lam B^-1) a + b 1 = y,   1'a = 0.                                                   (i)
+
+If all pairs count, B = n I. If tied pairs do not count, B = d_l I + 11' on the rows of a level l,
+which have equal labels: d_l = n - n_l is the degree of a row, and B^-1 = (I - 11'/n) / d_l.
+
+The solution is linear in y. It is a = P y / lam with the matrix
+
+    P = lam (G - G 1 1'G / 1'G 1),   G = (K + lam B^-1)^-1.
+
+Theorem 2 of the paper has D = B and Q = (D + lam K^-1)^-1, so that lam G = D - D Q D. Its B is
+another matrix, with three columns: the first is the intercept here, and the two others, which take
+D from the held-out rows, are e_U below. So (28) is solved here by 2 by 2 systems.
+
+Held-out rows U have a = 0. P depends on them through n and n_l only: one P of all rows serves all
+hold-outs with the same numbers.
+
+With the labels y_U - e_U, e_U = P_UU^-1 (P y)_U, the rows U have a = 0, and the fit is the fit
+without them. By (i), it predicts, up to the constant b,
+
+    f_U = y_U - e_U + (sum of lam a over the level) / (d_l n),                               (ii)
+
+where a is the solution for the labels y - e. The last term is 0 if all pairs count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from rankwise.backends.arrays import EPS, Array, Index, to_host
+from rankwise.backends.dispatch import Backend, backend_of
+from rankwise.holdout.leave_query_out import Conditional
+from rankwise.holdout.pair_differences import listed_differences
+from rankwise.holdout.rounding import (
+    CLOSE,
+    check_digits,
+    check_fold,
+    check_large_alpha,
+    not_definite,
+)
+
+BLOCK_BYTES = 8 * 2**20  # of a matrix computed at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Laplacian:
+    """B^-1 of the Laplacian B - 11' of the pairs of n rows that are left.
+
+    Attributes
+    ----------
+    n : int
+    degrees : ndarray of shape (n_levels,)
+        The number d_l of pairs of a row of each level.
+    level : ndarray of shape (n_rows,)
+        The level of each row, held-out rows included. If all pairs count, there is one level.
+    ties : bool
+        Whether all pairs count, so that B = n I.
+    """
+
+    n: int
+    degrees: Array
+    level: Index
+    ties: bool
+
+    @classmethod
+    def of_all_pairs(cls, n_rows: int, left: int) -> Laplacian:
+        """All pairs of the rows that are left count."""
+        return cls(left, np.array([float(left)]), np.zeros(n_rows, np.intp), True)
+
+    @classmethod
+    def of_levels(cls, level: Index, left: Index) -> Laplacian:
+        """Pairs of different levels count, which have `left` rows."""
+        n = int(left.sum())
+        return cls(n, np.asarray(n - left, np.float64), level, False)
+
+    @property
+    def diagonal(self) -> Array:
+        """d_l for each row."""
+        return self.degrees[self.level]
+
+    @property
+    def definite(self) -> bool:
+        """Whether B^-1 is positive definite up to a constant: few rows of a level are held out."""
+        return self.ties or bool(np.bincount(self.level).max() <= self.n + 1)
+
+    @property
+    def coupling(self) -> Array:
+        """1 / (d_l n) for each level, which B^-1 has with a minus between rows of a level."""
+        return 1.0 / (self.degrees * self.n)
+
+
+@dataclass(frozen=True)
+class DenseP:
+    """P as a matrix."""
+
+    P: Array
+
+    @classmethod
+    def of(cls, K: Array, laplacian: Laplacian, lam: float) -> DenseP:
+        """From a centred kernel matrix, which is overwritten: n^3 flops for n rows in all."""
+        on, n = backend_of(K), len(K)  # all rows; `laplacian.n` of them are left
+        trace, ridge = float(K.diagonal().sum()), lam / laplacian.diagonal
+        if not laplacian.ties:
+            level, c = laplacian.level, laplacian.coupling
+            K -= on.array(np.where(level[:, None] == level, lam * c[level], 0.0))
+        # K maps the constant vector to 0. A larger eigenvalue keeps the inverse accurate.
+        K += (trace / n + float(ridge.max())) / n
+        G = on.inverse_definite(K, on.array(ridge))
+        if G is None:
+            if laplacian.definite:
+                raise not_definite(K, float(ridge.min()))
+            K[np.arange(n), np.arange(n)] += on.array(ridge)
+            G = on.solve(K, on.array(np.eye(n)))
+        check_digits(trace, 1.0 / float(G.diagonal().max()))
+        G *= lam
+        sums = G.sum(axis=0)
+        for start, stop in _spans(on, n):  # without a second matrix
+            G[start:stop] -= sums[start:stop, None] * (sums / sums.sum())
+        return cls(G)
+
+    @property
+    def diagonal(self) -> Array:
+        return backend_of(self.P).contiguous(self.P.diagonal())
+
+    def times(self, y: Array) -> Array:
+        return backend_of(self.P).matmul(self.P, y)
+
+    def entries(self, first: Index, second: Index) -> Array:
+        return self.P[first, second]
+
+    def grid(self, first: Index, second: Index) -> Array:
+        return self.P[first[:, None], second]
+
+    def block(self, rows: Index) -> Array:
+        return self.P[rows[:, None], rows]
+
+    def blocks(self) -> Iterator[tuple[int, Array]]:
+        """(start, block) of the upper triangle: rows and columns from index `start` on."""
+        for start, stop in _spans(backend_of(self.P), len(self.P)):
+            yield start, self.P[start:stop, start:]
+
+    def level_sums(self, level: Index, n_levels: int) -> Array:
+        """The sum of the rows of each level."""
+        return backend_of(self.P).group_sums(level, n_levels, self.P)
+
+    def dense(self) -> Array:
+        return self.P
+
+
+@dataclass(frozen=True)
+class LowRankP:
+    """P = diag(d) - left right' from few features, without n by n matrices."""
+
+    d: Array
+    left: Array
+    right: Array
+
+    @classmethod
+    def of(cls, F: Array, laplacian: Laplacian, lam: float) -> LowRankP:
+        """From centred features, by the matrix inversion lemma: O(n (d + levels)^2) flops.
+
+        K / lam + B^-1 = V S V' + D^-1 has the features, the indicators of the levels and the
+        constant in the columns of V, with S^-1 = diag(lam, -n d_l, 0). So
+        P = D - D V (S^-1 + V'D V)^-1 V'D.
+        """
+        on, degrees = backend_of(F), laplacian.degrees
+        d = on.array(laplacian.diagonal)
+        columns, inverse_S = [F], [np.full(F.shape[1], lam)]
+        if not laplacian.ties:
+            columns.append(on.array(laplacian.level[:, None] == np.arange(len(degrees))))
+            inverse_S.append(-laplacian.n * degrees)
+        columns.append(on.zeros(len(F), 1) + 1.0)
+        inverse_S.append(np.zeros(1))
+        V = on.array(on.xp.hstack(columns))
+        DV = d[:, None] * V
+        inner = on.matmul(on.contiguous(V.T), DV)
+        on.diagonal(inner)[:] += on.array(np.concatenate(inverse_S))
+        right = on.solve(inner, on.contiguous(DV.T)).T
+        return cls(d, DV, on.contiguous(right))
+
+    @property
+    def diagonal(self) -> Array:
+        return self.d - _row_products(self.left, self.right)
+
+    def times(self, y: Array) -> Array:
+        on = backend_of(y)
+        return self.d[:, None] * y - on.matmul(self.left, on.matmul(self.right.T, y))
+
+    def entries(self, first: Index, second: Index) -> Array:
+        on = backend_of(self.d)
+        own = on.array(first == second) * self.d[first]
+        return own - _row_products(self.left[first], self.right[second])
+
+    def grid(self, first: Index, second: Index) -> Array:
+        """Entries of every row of `first` with every row of `second`, which are other rows."""
+        return backend_of(self.d).matmul(-self.left[first], self.right[second].T)
+
+    def block(self, rows: Index) -> Array:
+        """Entries of all rows of a fold."""
+        return on_diagonal(self.grid(rows, rows), self.d[rows])
+
+    def blocks(self) -> Iterator[tuple[int, Array]]:
+        """(start, block) of the upper triangle: rows and columns from index `start` on."""
+        on = backend_of(self.left)
+        for start, stop in _spans(on, len(self.left)):
+            block = on.matmul(-self.left[start:stop], self.right[start:].T)
+            yield start, on_diagonal(block, self.d[start:stop])
+
+    def level_sums(self, level: Index, n_levels: int) -> Array:
+        """The sum of the rows of each level."""
+        on = backend_of(self.left)
+        own = on.array(np.arange(n_levels)[:, None] == level) * self.d
+        return own - on.matmul(on.group_sums(level, n_levels, self.left), self.right.T)
+
+    def dense(self) -> Array:
+        return on_diagonal(-self.left @ self.right.T, self.d)
+
+
+@dataclass(frozen=True, eq=False)
+class PairSystem:
+    """P, the labels y, and P y of the rows of a query: `a` has the dual weights times lam.
+
+    `error` bounds rounding errors of P relative to EPS; 0 if alpha is so large that they do not
+    matter.
+    """
+
+    P: DenseP | LowRankP
+    laplacian: Laplacian
+    y: Array
+    a: Array
+    error: float
+
+    @classmethod
+    def of(cls, query: Conditional, laplacian: Laplacian, lam: float) -> PairSystem | None:
+        """At lam, divided by the weight of a pair; None if the features or kernel are constant.
+
+        As 1'a = 0, constants do not matter, and both are centred.
+        """
+        on = backend_of(query.target)
+        y = on.contiguous(query.target - query.target.mean(axis=0))
+        F = query.features
+        low_rank = F is not None and F.shape[1] < len(y)
+        if F is not None and low_rank:
+            rows = on.contiguous(F - F.mean(axis=0))
+            size, trace = float((F**2).sum()), float((rows**2).sum())
+        else:
+            rows = query.stored_kernel()
+            size = float(abs(rows.diagonal()).sum())
+            trace = float(centred(rows).diagonal().sum())
+        if trace <= (10 * EPS) ** (2 if low_rank else 1) * size:
+            return None
+        check_large_alpha(lam / float(laplacian.degrees.min()), trace)
+        P = (LowRankP if low_rank else DenseP).of(rows, laplacian, lam)
+        error = query.error
+        if low_rank and lam < CLOSE * trace * float(laplacian.degrees.max()):
+            error = max(error, 1.0)
+        system = cls(P, laplacian, y, P.times(y), error)
+        if error:
+            system.check_pairs()
+        return system
+
+    def check_pairs(self) -> None:
+        """Refuse an alpha for which P_UU is singular up to rounding errors for a pair U of rows.
+
+        Only the rows of U have a feature then, and P_ii < d_i / 2 for one of them.
+        """
+        root = np.sqrt(self.laplacian.diagonal)
+        diagonal = to_host(self.diagonal) / root**2
+        found = [diagonal]
+        for i in np.flatnonzero(diagonal < 0.5 + 1e-9):
+            others = np.delete(np.arange(len(root)), i)
+            entries = to_host(self.P.grid(np.array([i]), others))[0] / (root[i] * root[others])
+            mean = (diagonal[i] + diagonal[others]) / 2
+            spread = np.hypot((diagonal[i] - diagonal[others]) / 2, entries)
+            found += [mean - spread, mean + spread]
+        self._check_eigenvalues(np.concatenate(found))
+
+    def _check_eigenvalues(self, found: Array) -> None:
+        found = found if self.laplacian.definite else abs(found)
+        check_fold(self.error, float(found.min()))
+
+    @cached_property
+    def level_sums(self) -> Array:
+        """Rows of P, summed over each level and divided by d_l n, as in (ii)."""
+        c = backend_of(self.y).array(self.laplacian.coupling)
+        return c[:, None] * self.P.level_sums(self.laplacian.level, len(c))
+
+    @cached_property
+    def f(self) -> Array:
+        """(ii) without e: y, and what each level adds if tied pairs do not count."""
+        if self.laplacian.ties:
+            return self.y
+        on, level = backend_of(self.y), self.laplacian.level
+        c = on.array(self.laplacian.coupling)
+        sums = on.group_sums(level, len(c), self.a)
+        return self.y + (c[:, None] * sums)[level]
+
+    def differences(self, first: Index, second: Index) -> Array:
+        """f_i - f_j of listed pairs, each without both rows."""
+        entries, factors = self.P.entries(first, second), None
+        if not self.laplacian.ties:
+            p, q = self.laplacian.level[first], self.laplacian.level[second]
+            Z = self.level_sums
+            factors = (1.0 + Z[p, first] - Z[q, first], 1.0 + Z[q, second] - Z[p, second])
+        return listed_differences(entries, self.diagonal, self.f, self.a, first, second, factors)
+
+    @cached_property
+    def diagonal(self) -> Array:
+        return self.P.diagonal
+
+    def of_lines(self, rows: Index) -> tuple[Array, Array]:
+        """P and a of the rows of each line, shapes (n_lines, s, s) and (n_lines, s, n_outputs)."""
+        b, s = rows.shape
+        first, second = np.repeat(rows, s, axis=1).ravel(), np.tile(rows, s).ravel()
+        return self.P.entries(first, second).reshape(b, s, s), self.a[rows.ravel()].reshape(
+            b, s, -1
+        )
+
+    def without(self, rows: Index) -> Array:
+        """Predictions (ii) without the rows of each line, shape (n_lines, s, n_outputs)."""
+        P, a = self.of_lines(rows)
+        if self.error:
+            root = np.sqrt(self.laplacian.diagonal)[rows]
+            scaled = to_host(P) / (root[:, :, None] * root[:, None])
+            self._check_eigenvalues(np.linalg.eigvalsh(scaled))
+        e, f = backend_of(P).solve(P, a), self.f[rows.ravel()].reshape(a.shape)
+        if self.laplacian.ties:
+            return f - e
+        Z = self.level_sums[self.laplacian.level[rows][:, :, None], rows[:, None]]
+        return f - e - Z @ e
+
+
+def centred(K: Array) -> Array:
+    """C K C with C = I - 11'/n, in place."""
+    K -= K.mean(axis=0)
+    K -= K.mean(axis=1)[:, None]
+    return K
+
+
+def on_diagonal(M: Array, d: Array) -> Array:
+    """M, with d added to its diagonal, in place."""
+    rows = np.arange(len(d))
+    M[rows, rows] += d
+    return M
+
+
+def _row_products(F: Array, G: Array) -> Array:
+    """Inner products of corresponding rows of F and G."""
+    on = backend_of(F)
+    return on.array(on.xp.einsum("ij,ij->i", F, G))
+
+
+def _spans(on: Backend, n: int) -> Iterator[tuple[int, int]]:
+    n_arrays = 1 if on.is_host else 4  # on a device, pairs need more arrays of this size
+    step = max(1, on.block_bytes(BLOCK_BYTES) // n_arrays // (8 * max(n, 1)))
+    for start in range(0, n, step):
+        yield start, min(start + step, n)

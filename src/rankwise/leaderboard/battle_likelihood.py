@@ -1,0 +1,645 @@
+"""The likelihood of battles: outcome models, counts of equal battles, sums over them.
+
+A battle has up to three linear predictors: eta, by how much the first item is better; tau, the
+logarithm of the tie parameter; and e, the logit of the share of verdicts that are given at random.
+Outcomes are in the order first, second, tie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+from scipy.special import log_ndtr, ndtr
+
+from rankwise.backends.arrays import Array, Index, Sparse
+from rankwise.data.battles import Battles, number_in_order, number_labels
+from rankwise.errors import DataError, warn
+from rankwise.tables import plural
+
+CHUNK = 1 << 15  # rows whose derivatives are computed at a time
+SAMPLE, DISTINCT = 2000, 64  # a column with more distinct values in a sample is continuous
+POSITION = "first place"  # the column that is 1 in every battle
+SMALLEST = 1e-140  # size of a column whose coefficient has a finite variance
+SHOWN = 5  # items that a message names
+FEW_GROUPS = 20
+POSITION_Z = 4.0  # how far beyond chance the first place must matter to be worth a warning
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """Logarithms of probabilities, and their derivatives by the predictors.
+
+    `log_p` has shape (n_outcomes, n), `gradient` (n_outcomes, n_predictors, n) and `hessian`
+    (n_outcomes, n_predictors, n_predictors, n), or (1, ...) where it is the same for all outcomes.
+    """
+
+    log_p: Array
+    gradient: Array
+    hessian: Array
+
+
+Model = Callable[[Array, float], Terms]
+
+
+def logit(eta: Array, tau: float) -> Terms:
+    """Bradley-Terry: P(first) = 1 / (1 + exp(-eta)); no ties."""
+    log_p = np.stack((-np.logaddexp(0.0, -eta), -np.logaddexp(0.0, eta)))
+    p = np.exp(log_p)
+    return Terms(log_p, np.stack((p[1], -p[0]))[:, None], -(p[0] * p[1])[None, None, None])
+
+
+def davidson(eta: Array, tau: float) -> Terms:
+    """Davidson: P(first), P(second), P(tie) in proportion to exp(eta/2), exp(-eta/2), exp(tau)."""
+    half = 0.5 * eta
+    top = np.maximum(abs(half), tau)
+    log_p = np.stack((half - top, -half - top, tau - top))
+    p = np.exp(log_p)
+    total = p.sum(axis=0)
+    p /= total
+    log_p -= np.log(total)
+    a, b, t = p
+    mean = 0.5 * (a - b)
+    gradient = np.empty((3, 2, len(eta)))
+    gradient[0, 0], gradient[1, 0], gradient[2, 0] = 0.5 - mean, -0.5 - mean, -mean
+    gradient[:2, 1], gradient[2, 1] = -t, a + b
+    hessian = np.empty((1, 2, 2, len(eta)))
+    hessian[0, 0, 0] = mean**2 - 0.25 * (a + b)
+    hessian[0, 0, 1] = hessian[0, 1, 0] = mean * t
+    hessian[0, 1, 1] = -t * (a + b)
+    return Terms(log_p, gradient, hessian)
+
+
+def probit(eta: Array, tau: float) -> Terms:
+    """Thurstone: P(first) = Phi(eta); no ties."""
+    log_p, slope, bend = _tail(np.stack((eta, -eta)))
+    return Terms(log_p, np.stack((slope[0], -slope[1]))[:, None], bend[:, None, None])
+
+
+def threshold(eta: Array, tau: float) -> Terms:
+    """Thurstone with ties: P(first) = Phi(eta - t), P(second) = Phi(-eta - t), t = exp(tau)."""
+    t = np.exp(tau)
+    log_tail, slope, bend = _tail(np.stack((eta, -eta)) - t)
+    # From the side where both terms are small, so that their difference is exact.
+    near, far = t - abs(eta), -t - abs(eta)
+    p = np.maximum(ndtr(near) - ndtr(far), 1e-300)
+    up, down = _density(eta + t) / p, _density(eta - t) / p
+    gradient = np.empty((3, 2, len(eta)))
+    gradient[0, 0], gradient[1, 0], gradient[2, 0] = slope[0], -slope[1], up - down
+    gradient[:2, 1], gradient[2, 1] = -t * slope, t * (up + down)
+    hessian = np.empty((3, 2, 2, len(eta)))
+    hessian[:2, 0, 0] = bend
+    hessian[0, 0, 1], hessian[1, 0, 1] = -t * bend[0], t * bend[1]
+    hessian[:2, 1, 1] = t * t * bend - t * slope
+    bends = (eta - t) * down - (eta + t) * up
+    hessian[2, 0, 0] = bends - gradient[2, 0] ** 2
+    crossed = -t * ((eta + t) * up + (eta - t) * down)
+    hessian[2, 0, 1] = crossed - gradient[2, 0] * gradient[2, 1]
+    hessian[2, 1, 1] = t * t * bends + gradient[2, 1] - gradient[2, 1] ** 2
+    hessian[:, 1, 0] = hessian[:, 0, 1]
+    return Terms(np.concatenate((log_tail, np.log(p)[None])), gradient, hessian)
+
+
+def _tail(z: Array) -> tuple[Array, Array, Array]:
+    """log Phi(z), its first and its second derivative."""
+    log_p = log_ndtr(z)
+    slope = np.exp(-0.5 * z * z - 0.5 * np.log(2 * np.pi) - log_p)
+    return log_p, slope, -slope * (slope + z)
+
+
+def _density(z: Array) -> Array:
+    return np.asarray(np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi))
+
+
+MODELS: dict[tuple[str, bool], Model] = {
+    ("logit", False): logit,
+    ("logit", True): davidson,
+    ("probit", False): probit,
+    ("probit", True): threshold,
+}
+"""By link, and whether ties have a model."""
+
+
+def with_slips(terms: Terms, e: Array) -> Terms:
+    """The same with a share s = 1 / (1 + exp(-e)) of verdicts given at random.
+
+    P = (1 - s) Q + s / K with the outcome model's Q and K outcomes. With r = (1 - s) Q / P, the
+    probability that a verdict was meant, log P has r times the derivatives of log Q, and
+    (1 - r) - s by e.
+    """
+    n_outcomes, q, n = terms.gradient.shape
+    meant = terms.log_p - np.logaddexp(0.0, e)
+    random = -np.logaddexp(0.0, -e) - np.log(n_outcomes)
+    log_p = np.logaddexp(meant, random)
+    r = np.exp(meant - log_p)
+    share = np.exp(-np.logaddexp(0.0, -e))
+    both = r * (1.0 - r)
+    gradient = np.empty((n_outcomes, q + 1, n))
+    gradient[:, :q] = r[:, None] * terms.gradient
+    gradient[:, q] = (1.0 - r) - share
+    hessian = np.empty((n_outcomes, q + 1, q + 1, n))
+    outer = terms.gradient[:, :, None] * terms.gradient[:, None]
+    hessian[:, :q, :q] = r[:, None, None] * terms.hessian + both[:, None, None] * outer
+    hessian[:, :q, q] = hessian[:, q, :q] = -both[:, None] * terms.gradient
+    hessian[:, q, q] = both - share * (1.0 - share)
+    return Terms(log_p, gradient, hessian)
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """Distinct battles: who met whom, before which judge, with which covariates.
+
+    `counts` has a column each for the first item's wins, the second's wins, and ties.
+    `judge` is None if judges are not modelled.
+    """
+
+    first: Index
+    second: Index
+    counts: Array
+    x: Array
+    judge: Index | None = None
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+def tally(
+    first: Index,
+    second: Index,
+    outcome: Index,
+    weight: Array,
+    x: Array,
+    judge: Index | None = None,
+) -> tuple[Tally, Index]:
+    """Count equal battles; also returns the row of every battle.
+
+    With columns of `x` with many values, such as lengths, every battle is a separate row.
+    """
+    where = row = np.arange(len(first))
+    if all(len(np.unique(column[:SAMPLE])) <= DISTINCT for column in x.T):
+        keys = [first, second, *([] if judge is None else [judge])]
+        keys += [np.unique(column, return_inverse=True)[1] for column in x.T]
+        code = np.zeros(len(first), dtype=np.int64)
+        for key in keys:
+            size = int(key.max(initial=0)) + 1
+            if code.max(initial=0) > 2**62 // size:  # numbers would overflow
+                code = np.unique(code, return_inverse=True)[1]
+            code = code * size + key
+        _, where, row = np.unique(code, return_index=True, return_inverse=True)
+    sums = np.bincount(3 * row + outcome, weights=weight, minlength=3 * len(where))
+    counts = np.asarray(sums, dtype=np.float64).reshape(-1, 3)
+    kept = None if judge is None else judge[where]
+    return Tally(first[where], second[where], counts, x[where], kept), row
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where each kind of parameter is.
+
+    `places` are the preferences of judges for the first place, and `slips` their departures from
+    the common logit of slips.
+    """
+
+    items: slice
+    places: slice
+    slips: slice
+    columns: slice
+    tie: slice
+    common_slip: slice
+
+    @classmethod
+    def of(cls, n_items: int, n_columns: int, n_judges: int = 0, ties: bool = False) -> Layout:
+        sizes = (n_items, n_judges, n_judges, n_columns, int(ties), int(n_judges > 0))
+        ends = np.cumsum(sizes).tolist()
+        return cls(*(slice(end - size, end) for end, size in zip(ends, sizes, strict=True)))
+
+    @property
+    def n_judges(self) -> int:
+        return int(self.places.stop - self.places.start)
+
+    @property
+    def ties(self) -> bool:
+        """Whether ties have a model."""
+        return bool(self.tie.stop > self.tie.start)
+
+    @property
+    def size(self) -> int:
+        return int(self.common_slip.stop)
+
+    @property
+    def groups(self) -> dict[str, slice]:
+        """Parameters that are shrunk together."""
+        named = {"items": self.items, "places": self.places, "slips": self.slips}
+        return {name: part for name, part in named.items() if part.stop > part.start}
+
+
+@dataclass(frozen=True, eq=False)
+class Bordered:
+    """The symmetric matrix [[A, B], [B', D]] with a sparse A and few columns of B."""
+
+    A: Sparse
+    B: Array
+    D: Array
+
+    def __matmul__(self, V: Array) -> Array:
+        top, bottom = V[: len(self.B)], V[len(self.B) :]
+        return np.concatenate((self.A @ top + self.B @ bottom, self.B.T @ top + self.D @ bottom))
+
+    def diagonal(self) -> Array:
+        return np.concatenate((self.A.diagonal(), self.D.diagonal()))
+
+    def toarray(self) -> Array:
+        return np.block([[self.A.toarray(), self.B], [self.B.T, self.D]])
+
+
+@dataclass(frozen=True, eq=False)
+class Likelihood:
+    """Log-likelihood of a tally as a function of all parameters.
+
+    Each predictor is linear in the parameters: a sparse matrix times the first of them (items and
+    judges) plus a dense one times the rest (covariates, tie, common slip).
+    """
+
+    tally: Tally
+    layout: Layout
+    link: str
+
+    @cached_property
+    def sides(self) -> list[list[tuple[Index, float]]]:
+        """Of each predictor, the parameters of items and judges in each row, with their signs."""
+        t, layout = self.tally, self.layout
+        eta, slip = [(t.first, 1.0), (t.second, -1.0)], []
+        if t.judge is not None:
+            eta.append((layout.places.start + t.judge, 1.0))
+            slip = [[(layout.slips.start + t.judge, 1.0)]]
+        return [eta, *([[]] if layout.ties else []), *slip]
+
+    @cached_property
+    def sparse(self) -> list[Sparse]:
+        """The sparse matrix of each predictor."""
+        n, made = len(self.tally), []
+        for sides in self.sides:
+            i = np.tile(np.arange(n), len(sides))
+            j = np.concatenate([columns for columns, _ in sides] or [i])
+            signs = np.repeat([sign for _, sign in sides], n)
+            made.append(sp.csr_array((signs, (i, j)), shape=(n, self.layout.columns.start)))
+        return made
+
+    @cached_property
+    def dense(self) -> list[tuple[slice, Array]]:
+        """The dense part of each predictor: its parameters, and the matrix."""
+        one = np.ones((len(self.tally), 1))
+        found = [(self.layout.columns, self.tally.x)]
+        if self.layout.ties:
+            found.append((self.layout.tie, one))
+        if self.layout.n_judges:
+            found.append((self.layout.common_slip, one))
+        return found
+
+    @cached_property
+    def counts(self) -> Array:
+        """How often each outcome of the model occurred, a row per outcome.
+
+        Without a model of ties, a tie is two half wins.
+        """
+        counts = self.tally.counts.T
+        if not self.layout.ties:
+            counts = counts[:2] + 0.5 * counts[2]
+        return np.ascontiguousarray(counts)
+
+    def with_counts(self, counts: Array) -> Likelihood:
+        """The same battles, with other numbers of outcomes."""
+        made = Likelihood(replace(self.tally, counts=counts), self.layout, self.link)
+        shared = ("sparse", "dense", "_off_diagonal")
+        made.__dict__.update({name: getattr(self, name) for name in shared})
+        return made
+
+    def terms(self, params: Array) -> Iterator[tuple[slice, Terms]]:
+        """Outcome probabilities and their derivatives, for some rows at a time."""
+        predictors = self.spread(params)
+        model = MODELS[self.link, self.layout.ties]
+        tau = float(params[self.layout.tie][0]) if self.layout.ties else 0.0
+        for begin in range(0, len(self.tally), CHUNK):
+            rows = slice(begin, begin + CHUNK)
+            found = model(predictors[0, rows], tau)
+            if self.tally.judge is not None:
+                found = with_slips(found, predictors[-1, rows])
+            yield rows, found
+
+    def value(self, params: Array) -> float:
+        """The log-likelihood."""
+        parts = ((self.counts[:, rows] * terms.log_p).sum() for rows, terms in self.terms(params))
+        return float(sum(parts))
+
+    def expansion(self, params: Array) -> tuple[float, Array, Array]:
+        """The log-likelihood, its gradient, and minus its second derivatives, by row.
+
+        They have shapes (), (n_predictors, n_rows) and (n_predictors, n_predictors, n_rows).
+        """
+        n, q = len(self.tally), len(self.sparse)
+        g, h, value = np.empty((q, n)), np.empty((q, q, n)), 0.0
+        for rows, terms in self.terms(params):
+            counts = self.counts[:, rows]
+            value += float(np.vdot(counts, terms.log_p))
+            g[:, rows] = np.einsum("yn,yqn->qn", counts, terms.gradient)
+            if len(terms.hessian) == 1:
+                h[..., rows] = -counts.sum(axis=0) * terms.hessian[0]
+            else:
+                h[..., rows] = -np.einsum("yn,yqrn->qrn", counts, terms.hessian)
+        return value, g, h
+
+    def scores(self, params: Array) -> Array:
+        """Derivatives of the log-likelihood of one battle, by outcome, predictor and row."""
+        found = np.concatenate([terms.gradient for _, terms in self.terms(params)], axis=-1)
+        if len(found) == 2:
+            found = np.concatenate((found, found.mean(axis=0, keepdims=True)))
+        return found
+
+    def probabilities(self, params: Array) -> Array:
+        """Of the outcomes of each row, of shape (n_rows, n_outcomes)."""
+        parts = [terms.log_p for _, terms in self.terms(params)]
+        return np.exp(np.concatenate(parts, axis=1)).T
+
+    def gather(self, g: Array) -> Array:
+        """The gradient by parameters, of shape (size,) + g.shape[2:]."""
+        out = np.zeros((self.layout.size, *g.shape[2:]))
+        for values, E, (part, X) in zip(g, self.sparse, self.dense, strict=True):
+            out[: E.shape[1]] += E.T @ values
+            out[part] += X.T @ values
+        return out
+
+    def spread(self, params: Array) -> Array:
+        """The predictors, of shape (n_predictors, n_rows) + params.shape[1:]."""
+        each = zip(self.sparse, self.dense, strict=True)
+        return np.stack([E @ params[: E.shape[1]] + X @ params[part] for E, (part, X) in each])
+
+    def gram(self, h: Array) -> Bordered:
+        """The sum over rows of D' h D, with the predictors D of a row."""
+        width = self.layout.columns.start
+        B = np.zeros((width, self.layout.size - width))
+        D = np.zeros((B.shape[1], B.shape[1]))
+        own, entries = np.arange(width), []
+        for q, (E, (left, X)) in enumerate(zip(self.sparse, self.dense, strict=True)):
+            entries.append((abs(E).T @ h[q, q], own, own))
+            for r, (right, Z) in enumerate(self.dense):
+                weighted = h[q, r][:, None] * Z
+                columns = slice(right.start - width, right.stop - width)
+                B[:, columns] += E.T @ weighted
+                D[left.start - width : left.stop - width, columns] += X.T @ weighted
+        for q, r, i, j, position, sign in self._off_diagonal:
+            values = sign * np.bincount(position, weights=h[q, r])
+            entries += [(values, i, j)] if q != r else [(values, i, j), (values, j, i)]
+        values, i, j = (np.concatenate(part) for part in zip(*entries, strict=True))
+        return Bordered(sp.coo_array((values, (i, j)), shape=(width, width)).tocsr(), B, D)
+
+    @cached_property
+    def _off_diagonal(self) -> list[tuple[int, int, Index, Index, Index, float]]:
+        """Entries of E_q' E_r that the rows add to: q, r, their rows and columns, and for each row
+        of the tally the position of its entry, and the sign.
+        """
+        width, found = self.layout.columns.start, []
+        for (q, left), (r, right) in product(enumerate(self.sides), repeat=2):
+            for (a, (i, s)), (b, (j, t)) in product(enumerate(left), enumerate(right)):
+                if q != r or a < b:
+                    keys, position = np.unique(width * i + j, return_inverse=True)
+                    found.append((q, r, keys // width, keys % width, position, s * t))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class BattleProblem:
+    """The likelihood of battles, and where each battle is in it.
+
+    `row`, `outcome`, `weight` and `group` are of the battles that count: battles in which both
+    items are bad, or without weight, do not. `sign` is -1 where the likelihood has the two items in
+    the other order. Columns are divided by their `scales`. `features` are the centred features of
+    items.
+    """
+
+    likelihood: Likelihood
+    row: Index
+    outcome: Index
+    weight: Array
+    sign: Array
+    group: Index | None
+    judges: NDArray[Any]
+    names: list[str]
+    scales: Array
+    features: Array
+
+    @classmethod
+    def of(
+        cls, battles: Battles, *, link: str, ties: str, position: bool, item_features: Any = None
+    ) -> BattleProblem:
+        """Check what only whole battles can show, and count."""
+        b = battles.take(np.flatnonzero((battles.outcome != 3) & (battles.weight > 0)))
+        if not (b.outcome < 2).any():
+            raise DataError(
+                "No battle has a winner: there is nothing to rank the items by. Check the outcomes."
+            )
+        judges, judge = (np.zeros(0), None) if b.judge is None else number_labels(b.judge)
+        features, feature_names = _item_features(item_features, battles.items)
+        x, names = _columns(b, position=position)
+        first, second = b.pairs.T
+        if feature_names:
+            x = np.column_stack((x, features[first] - features[second]))
+            names += feature_names
+        scales = _scales(x, names)
+        # Unless it matters who was shown first, both orders of a pair count as one.
+        turned = (first > second) & (POSITION not in names)
+        sign = np.where(turned, -1.0, 1.0)
+        outcome = np.where(turned & (b.outcome < 2), 1 - b.outcome, b.outcome)
+        sides = np.where(turned, second, first), np.where(turned, first, second)
+        counts, row = tally(*sides, outcome, b.weight, sign[:, None] * (x / scales), judge)
+        modelled = ties == "model" and bool((b.outcome == 2).any())
+        layout = Layout.of(len(battles.items), len(names), len(judges), modelled)
+        group = b.groups
+        if group is not None:
+            whole = group.dtype.kind in "iu"
+            group = np.unique(group, return_inverse=True)[1] if whole else number_in_order(group)[1]
+        return cls(
+            Likelihood(counts, layout, link), row, outcome, b.weight, sign, group, judges, names,
+            scales, features,
+        )  # fmt: skip
+
+    @property
+    def layout(self) -> Layout:
+        return self.likelihood.layout
+
+    def ratings(self, params: Array) -> Array:
+        """Ratings relative to their mean, of shape params.shape[:-1] + (n_items,)."""
+        found = params[..., self.layout.items]
+        n_features = self.features.shape[1]
+        if n_features:
+            last = params[..., self.layout.columns][..., -n_features:]
+            found = found + (last / self.scales[-n_features:]) @ self.features.T
+        return np.asarray(found - found.mean(axis=-1, keepdims=True))
+
+    def rating_map(self) -> Array:
+        """The matrix that maps parameters to ratings."""
+        return self.ratings(np.eye(self.layout.size)).T
+
+
+def _columns(b: Battles, *, position: bool) -> tuple[Array, list[str]]:
+    """The first place, if it matters, and the context; and their names."""
+    columns, names = [np.zeros((len(b), 0))], []
+    if position or b.judge is not None:
+        columns.append(np.ones((len(b), 1)))
+        names.append(POSITION)
+    if b.context is not None:
+        columns.append(b.context)
+        names += b.context_names or [f"x{k}" for k in range(b.context.shape[1])]
+    return np.column_stack(columns), names
+
+
+def _item_features(given: Any, items: NDArray[Any]) -> tuple[Array, list[str]]:
+    """Features of items in the order of the items, centred, and their names."""
+    if given is None:
+        return np.zeros((len(items), 0)), []
+    if hasattr(given, "columns") and hasattr(given, "index"):
+        names = [str(name) for name in given.columns]
+        rows = dict(zip(given.index.tolist(), np.asarray(given).tolist(), strict=True))
+    elif isinstance(given, Mapping):
+        rows = {name: np.atleast_1d(row).tolist() for name, row in given.items()}
+        names = [f"z{k}" for k in range(len(next(iter(rows.values()), [])))]
+    else:
+        raise DataError(
+            "item_features must be a data frame whose index has the ids of items, or a dictionary "
+            f"of numbers by id: got {type(given).__name__}."
+        )
+    missing = [name for name in items.tolist() if name not in rows]
+    if missing:
+        raise DataError(
+            f"item_features has no row for {missing[0]!r} ({len(missing)} of {len(items)} items)."
+        )
+    try:
+        values = np.array([rows[name] for name in items.tolist()], dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.full(1, np.nan)
+    if not np.isfinite(values).all():
+        raise DataError("item_features must hold the same number of finite numbers for each item.")
+    return values - values.mean(axis=0), names
+
+
+def _scales(x: Array, names: list[str]) -> Array:
+    """The size of each column; raises an error if columns determine each other."""
+    if not x.shape[1]:
+        return np.ones(0)
+    largest = abs(x).max(axis=0)
+    extreme = np.flatnonzero(~((largest > SMALLEST) & (largest < 1.0 / SMALLEST)))
+    if len(extreme):
+        raise DataError(
+            f"The largest value of the column {names[extreme[0]]!r} is {largest[extreme[0]]:.1g}: "
+            "its coefficient cannot be estimated. Leave a column of zeros out, or multiply the "
+            "column by a constant."
+        )
+    scales = largest * np.sqrt(np.square(x / largest).mean(axis=0))
+    # What is left of each column after a regression on the columns before it.
+    rest = np.square(np.diagonal(np.linalg.qr(x / scales).R)) / len(x)
+    if len(rest) < x.shape[1] or (rest < 1e-10).any():
+        k = int(np.argmin(np.append(rest > 1e-10, False)))
+        raise DataError(
+            f"The column {names[k]!r} is a combination of the columns before it "
+            f"({', '.join(map(repr, names[:k]))}): leave one of them out."
+        )
+    return np.asarray(scales)
+
+
+def warn_about_graph(problem: BattleProblem, items: NDArray[Any], penalty: Any) -> None:
+    """Warn if battles do not link all items, or links lead only in one direction.
+
+    Without a penalty, such ratings are infinite: raise an error.
+    """
+
+    def tell(found: str, what: str) -> None:
+        if penalty == 0:
+            raise DataError(f"{found}: give penalty a positive number.")
+        warn(f"{found}: only the penalty {what}.")
+
+    t, n = problem.likelihood.tally, len(items)
+    a, b, ties = t.counts.T
+    won = np.concatenate((t.first[a + ties > 0], t.second[b + ties > 0]))
+    lost = np.concatenate((t.second[a + ties > 0], t.first[b + ties > 0]))
+    links = sp.coo_array((np.ones(len(won)), (won, lost)), shape=(n, n)).tocsr()
+    parts, part = connected_components(links, directed=False)
+    if parts > 1:
+        small = np.flatnonzero(part == int(np.argmin(np.bincount(part))))
+        tell(
+            f"Battles do not link all items. There are {parts} parts, the smallest with "
+            f"{_named(items[small])}, and items of different parts cannot be compared",
+            "keeps their ratings together",
+        )
+    ahead, behind = np.bincount(won, minlength=n), np.bincount(lost, minlength=n)
+    met = ahead + behind > 0
+    for only, word in ((met & (behind == 0), "won"), (met & (ahead == 0), "lost")):
+        if only.any():
+            return tell(
+                f"{_named(items[only])} {word} all battles, which set no bound to such a rating",
+                "bounds it",
+            )
+    strong = connected_components(links, directed=True, connection="strong")[0]
+    if strong > parts:
+        tell(
+            f"Some items never lost against any of the others ({strong} groups of items, each of "
+            "which is ahead of the next in all battles)",
+            "determines the distances between these groups",
+        )
+    return None
+
+
+def check_order(battles: Battles) -> None:
+    """Refuse an effect of the first place if the first item won every battle.
+
+    Then winners are listed before losers, and the order does not show which item came first.
+    """
+    if (battles.outcome == 0).any() and not (battles.outcome == 1).any():
+        raise DataError(
+            "The first item won every battle: the battles seem to list winners before losers, so "
+            "that the effects of the first place and of judges are unknown. Leave out position and "
+            "judge, or give the items in the order in which they were shown."
+        )
+
+
+def warn_about_position(problem: BattleProblem, params: Array) -> None:
+    """Warn if the first place wins more often than the ratings explain, and is not modelled.
+
+    A score test: the sum of the scores of groups, divided by its standard error. If the first wins
+    all battles, winners are listed before losers, and the order does not show which item came
+    first.
+    """
+    if not np.where(problem.sign > 0, problem.outcome == 1, problem.outcome == 0).any():
+        return
+    scores = problem.likelihood.scores(params)[problem.outcome, 0, problem.row]
+    scores = scores * problem.weight * problem.sign
+    if problem.group is not None:
+        scores = np.bincount(problem.group, weights=scores)
+    error = float(np.sqrt(np.square(scores).sum()))
+    if error == 0 or abs(scores.sum()) < POSITION_Z * error:
+        return
+    which = "first" if scores.sum() > 0 else "second"
+    warn(
+        f"The item shown {which} won more often than the ratings explain "
+        f"({abs(scores.sum()) / error:.1f} standard errors): two orders of a pair are judged "
+        "differently. Set position=True."
+    )
+
+
+def warn_about_groups(n_groups: int) -> None:
+    """Warn if there are few independent groups."""
+    if n_groups < FEW_GROUPS:
+        warn(
+            f"Intervals rest on {plural(n_groups, 'group')} of battles: they are rough with fewer "
+            f"than {FEW_GROUPS}."
+        )
+
+
+def _named(items: NDArray[Any]) -> str:
+    more = f" and {len(items) - SHOWN} more" if len(items) > SHOWN else ""
+    return ", ".join(map(repr, items[:SHOWN].tolist())) + more

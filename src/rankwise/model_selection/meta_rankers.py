@@ -1,0 +1,629 @@
+"""Rankers made of other rankers: MeanRanker, the choice of its parts, and GroupedRanker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from rankwise.backends.arrays import Array, Index, to_host
+from rankwise.data.query_rows import qid_from_groups
+from rankwise.errors import DataError, ParameterError
+from rankwise.estimators._scaling import speaking_for_parts, warn_of_queries
+from rankwise.estimators._validation import forget
+from rankwise.estimators.ranker_mixin import RankerMixin, explain_calls, in_dtype
+from rankwise.graph import QueryGroups
+from rankwise.metric_names import get_metric, metric_label
+from rankwise.model_selection.rows import (
+    LabelledRows,
+    as_rows,
+    check_fit_and_predict,
+    fit_with_queries,
+)
+from rankwise.model_selection.trials import RowTrials, unit_codes
+from rankwise.parameters import check_alphas
+from rankwise.routing import predict_with_queries
+from rankwise.scaling import QueryStandard
+
+ROUNDING = 1e-12  # relative to the largest score
+
+
+class MeanRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
+    """The mean of the scores of several rankers, which often ranks better than each of them.
+
+    Rankers score on different scales, so the scores of each are first brought to mean 0 and
+    standard deviation 1: within each query, or, for one global ranking, by the mean and the
+    standard deviation of its scores of the training rows.
+
+    Parameters
+    ----------
+    rankers : list of estimators
+        They are cloned, not fitted. Pipelines and the rankers of other libraries also work, as in
+        `RankingSearchCV`.
+    weights : array-like of shape (n_rankers,), optional
+        Weight of each ranker, 0 or more, with a positive sum. None: all have the same weight.
+
+    Attributes
+    ----------
+    rankers_ : list of estimators
+        The fitted rankers.
+    weights_ : ndarray of shape (n_rankers,)
+        Their weights, with sum 1.
+    means_, scales_ : ndarray of shape (n_rankers,) or (n_rankers, n_outputs), or None
+        Mean and standard deviation of the scores of the training rows by each ranker; only for one
+        global ranking.
+    n_queries_ : int
+        Number of queries seen in `fit`.
+    max_query_rows_ : int
+        Number of rows of the largest of them.
+    n_features_in_, feature_names_in_
+        Number and names of the features seen in `fit`.
+
+    Examples
+    --------
+    >>> from rankwise import MeanRanker, RankRLS, SparseRankRLS
+    >>> from rankwise.data import make_ranking
+    >>> data = make_ranking(n_queries=30, rows_per_query=10, n_features=5, random_state=0)
+    >>> ranker = MeanRanker([RankRLS(), SparseRankRLS(n_landmarks=50, random_state=0)])
+    >>> ranker.fit(data.X, data.y, qid=data.qid).predict(data.X, qid=data.qid).shape
+    (300,)
+    """
+
+    __metadata_request__predict = {"qid": True}  # noqa: RUF012
+
+    def __init__(self, rankers: Any, *, weights: Any = None) -> None:
+        self.rankers = rankers
+        self.weights = weights
+
+    @explain_calls
+    def fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
+        """Fit all rankers to the same rows.
+
+        Parameters
+        ----------
+        X : array-like, sparse or data frame of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+        qid : array-like of shape (n_rows,), optional
+            The query of every row, as integers or text, in any order. None: one global ranking.
+
+        Returns
+        -------
+        self
+        """
+        rankers, weights = self._check_parameters()
+        forget(self)
+        data = LabelledRows.of(X, y, qid)
+        validate_data(self, X, skip_check_array=True)
+        fitted = [clone(ranker) for ranker in rankers]
+        for ranker in fitted:
+            fit_with_queries(ranker, data.X, data.y, data.qid)
+        self.n_queries_ = data.groups.n_groups
+        self.max_query_rows_ = int(data.groups.sizes.max())
+        self.weights_ = weights / weights.sum()
+        self.means_ = self.scales_ = None
+        if self.n_queries_ == 1:
+            scores = np.stack([_scores(ranker, data.X, None) for ranker in fitted])
+            self.means_, spread = scores.mean(axis=1), scores.std(axis=1)
+            self.scales_ = np.where(spread > 0, spread, 1.0)
+        self.rankers_ = fitted
+        return self
+
+    def predict(self, X: Any, *, qid: Any = None) -> Any:
+        """The mean of the standardized scores: higher is better.
+
+        Parameters
+        ----------
+        X : array-like, sparse or data frame of shape (n_rows, n_features)
+        qid : array-like of shape (n_rows,), optional
+            The query of every row. None: the rows are one query. Unless the ranker was fitted to
+            one global ranking, scores of different queries are not comparable, and splitting a
+            query over two calls changes its scores: pass all its rows in one call.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,) or (n_rows, n_outputs)
+        """
+        return self.predict_as(type(self).__name__, X, qid)
+
+    def predict_as(self, name: str, X: Any, qid: Any) -> Any:
+        """The scores of `predict`, with warnings in the name of a ranker that contains this one.
+
+        Parameters
+        ----------
+        name : str
+        X, qid
+            As for `predict`.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,) or (n_rows, n_outputs)
+        """
+        check_is_fitted(self, "rankers_")
+        if self.means_ is None or self.scales_ is None:
+            with speaking_for_parts():
+                scores = self._scores_of_parts(X, qid)
+            groups = QueryGroups.of(to_host(qid), scores.shape[1])
+            if hasattr(self, "max_query_rows_"):  # not in files of earlier versions
+                subject = f"{name} standardizes scores"
+                trained = self.n_queries_, self.max_query_rows_
+                warn_of_queries(subject, "predict", groups, trained, named=qid is not None)
+            scores = standardized(scores, groups)
+        else:
+            scores = self._scores_of_parts(X, qid)
+            with np.errstate(over="ignore", invalid="ignore"):  # checked below
+                scores = (scores - self.means_[:, None]) / self.scales_[:, None]
+        return in_dtype(np.tensordot(self.weights_, scores, axes=1), np.float64)
+
+    def _scores_of_parts(self, X: Any, qid: Any) -> Array:
+        return np.stack([_scores(ranker, X, qid) for ranker in self.rankers_])
+
+    def _check_parameters(self) -> tuple[list[Any], Array]:
+        if isinstance(self.rankers, (str, type)) or not hasattr(self.rankers, "__iter__"):
+            raise ParameterError(f"rankers must be a list of rankers: got {self.rankers!r}.")
+        rankers = list(self.rankers)
+        for ranker in rankers:
+            check_fit_and_predict("Each of rankers", ranker)
+        n = len(rankers)
+        weights = np.asarray(np.ones(n) if self.weights is None else self.weights)
+        if not n:
+            raise ParameterError("rankers must have at least one ranker: got an empty list.")
+        if weights.shape != (n,) or not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
+            raise ParameterError(
+                f"weights must be {n} numbers of at least 0, one for each ranker, with a positive "
+                f"sum: got {self.weights!r}."
+            )
+        return rankers, weights.astype(np.float64)
+
+    def _predict_queries(self, X: Any, qid: Any) -> Any:
+        return self.predict(X, qid=qid)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "rankers_")
+
+    def __sklearn_tags__(self) -> Any:
+        """Rows of a kind that all rankers accept."""
+        tags = super().__sklearn_tags__()
+        inner = [get_tags(ranker) for ranker in self._check_parameters()[0]]
+        tags.input_tags.sparse = all(each.input_tags.sparse for each in inner)
+        tags.input_tags.allow_nan = all(each.input_tags.allow_nan for each in inner)
+        tags.input_tags.pairwise = any(each.input_tags.pairwise for each in inner)
+        tags.target_tags.multi_output = all(each.target_tags.multi_output for each in inner)
+        tags.target_tags.required = True
+        return tags
+
+
+def standardized(scores: Array, groups: QueryGroups) -> Array:
+    """Scores with mean 0 and standard deviation 1 within each query; 0 if they are all equal.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_rankers, n_rows) or (n_rankers, n_rows, n_outputs)
+    groups : QueryGroups
+
+    Returns
+    -------
+    ndarray of the same shape
+    """
+    by_row = np.moveaxis(np.asarray(scores, dtype=np.float64), 1, 0)
+    columns = by_row.reshape(len(by_row), -1)
+    scaled = QueryStandard().scale(columns, groups)
+    # Differences of the size of rounding errors are none: without this, they would be scaled up.
+    starts, sorted_rows = groups.indptr[:-1], columns[groups.order]
+    span = np.maximum.reduceat(sorted_rows, starts) - np.minimum.reduceat(sorted_rows, starts)
+    equal = span <= ROUNDING * np.abs(columns).max(axis=0)
+    scaled[equal[groups.codes]] = 0.0
+    return np.ascontiguousarray(np.moveaxis(scaled.reshape(by_row.shape), 0, 1))
+
+
+def _scores(ranker: Any, X: Any, qid: Any) -> Array:
+    scores = np.asarray(to_host(predict_with_queries(ranker, X, qid)), dtype=np.float64)
+    if not np.isfinite(scores).all():
+        row = int(np.argmin(np.isfinite(scores.reshape(len(scores), -1)).all(axis=1)))
+        raise DataError(f"The score of row {row} by {type(ranker).__name__} is not finite.")
+    return scores
+
+
+ALPHAS = np.geomspace(1e-3, 1e5, 17)
+
+
+class GroupedRanker(MetaEstimatorMixin, BaseEstimator):
+    """A ranker that is called like LightGBM's rankers: ``fit(X, y, group=counts)``.
+
+    Tools that were written for LightGBM and XGBoost, such as PyTerrier's
+    ``pt.ltr.apply_learned_model(GroupedRanker(RankRLS(scale="standard")), form="ltr")``, pass the
+    number of rows of each query to `fit`, and rows of many queries without their ids to `predict`.
+    The ranker must therefore not scale features within queries.
+
+    Parameters
+    ----------
+    ranker : estimator
+        A ranker of rankwise, or a pipeline with one.
+    metric : str, default="ndcg@10"
+        With `eval_set`: the metric by which alpha is chosen.
+    alphas : array-like, optional
+        With `eval_set`: the values to choose from. None: 17 values from 1e-3 to 1e5.
+
+    Attributes
+    ----------
+    ranker_ : estimator
+        The fitted ranker.
+    qid_ : ndarray of shape (n_rows,)
+        The queries that the group sizes stand for: 0, 1, and so on.
+    evals_ : ndarray of shape (n_alphas,) or None
+        The metric on the evaluation rows at each alpha, if there were such rows.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.model_selection import GroupedRanker
+    >>> X, y = [[0.0], [1.0], [2.0], [1.0], [5.0]], [0, 1, 2, 0, 1]
+    >>> ranker = GroupedRanker(RankRLS(1.0, scale="standard")).fit(X, y, group=[3, 2])
+    >>> ranker.qid_
+    array([0, 0, 0, 1, 1])
+    >>> ranker.predict([[0.0], [3.0]]).argsort()
+    array([0, 1])
+    """
+
+    def __init__(self, ranker: Any, *, metric: str = "ndcg@10", alphas: Any = None) -> None:
+        self.ranker = ranker
+        self.metric = metric
+        self.alphas = alphas
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        group: Any = None,
+        *,
+        eval_set: Any = None,
+        eval_group: Any = None,
+    ) -> Self:
+        """Fit the ranker; with evaluation rows, at the alpha that ranks these best.
+
+        Parameters
+        ----------
+        X : array-like, sparse or data frame of shape (n_rows, n_features)
+            The rows of each query follow each other.
+        y : array-like of shape (n_rows,)
+        group : array-like of shape (n_queries,)
+            The number of rows of each query.
+        eval_set : list with one pair (X, y), optional
+        eval_group : list with one array of group sizes, optional
+
+        Returns
+        -------
+        self
+        """
+        qid = _queries(group, as_rows(X).shape[0], "group", "X")
+        ranker = clone(self.ranker)
+        self.evals_: Any = None
+        if (eval_set is None) != (eval_group is None):
+            raise ParameterError("Give eval_set and eval_group together, or neither.")
+        if eval_set is None:
+            ranker.fit(X, y, qid=qid)
+        else:
+            ranker = self._chosen(ranker, X, y, qid, eval_set, eval_group)
+        scale = getattr(ranker, "scale_", None)
+        if scale is not None and scale.startswith("query-"):
+            raise ParameterError(
+                f"The ranker scales features within queries ({scale}), but predict gets rows "
+                'without queries here: use scale="standard" or scale=None.'
+            )
+        self.ranker_, self.qid_ = ranker, qid
+        return self
+
+    def _chosen(self, ranker: Any, X: Any, y: Any, qid: Any, eval_set: Any, eval_group: Any) -> Any:
+        """The ranker with the alpha that is best on the evaluation rows."""
+        if not hasattr(ranker, "path"):
+            raise ParameterError(
+                f"{type(ranker).__name__} has no alpha to choose on an eval_set: leave it out."
+            )
+        if len(eval_set) != 1 or len(eval_group) != 1:
+            raise ParameterError(
+                f"eval_set and eval_group must have one entry: got {len(eval_set)} and "
+                f"{len(eval_group)}."
+            )
+        (new, labels), sizes = eval_set[0], eval_group[0]
+        queries = _queries(sizes, as_rows(new).shape[0], "eval_group", "eval_set")
+        metric, greater_is_better = get_metric(self.metric)
+        alphas = check_alphas(ALPHAS if self.alphas is None else self.alphas)
+        path = ranker.path(X, y, alphas, qid=qid)
+        scores = path.predict(new, qid=queries)
+        values = np.array([metric(labels, each, queries) for each in scores])
+        self.evals_ = values
+        best = values.argmax() if greater_is_better else values.argmin()
+        return path.estimator(int(best))
+
+    def predict(self, X: Any) -> Any:
+        """Scores of rows, of any queries: higher is better within a query.
+
+        Parameters
+        ----------
+        X : array-like, sparse or data frame of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        check_is_fitted(self)
+        return self.ranker_.predict(X)
+
+
+def _queries(sizes: Any, n_rows: int, name: str, rows: str) -> Any:
+    if sizes is None:
+        raise DataError(f"{name} is missing: the number of rows of each query, as in [10, 8, 12].")
+    qid = qid_from_groups(sizes)
+    if len(qid) != n_rows:
+        raise DataError(f"{name} adds up to {len(qid)}, but {rows} has {n_rows} rows.")
+    return qid
+
+
+MARGIN = 0.05  # of the best score, or of its distance from 1: less is not worth leaving out
+FOLDS = 10  # of queries, for the estimate
+FEWEST = 5  # queries or folds for an interval
+
+
+@dataclass(frozen=True)
+class ScoreEstimate:
+    """The score that a chosen mean can be expected to have on new queries.
+
+    Attributes
+    ----------
+    metric : str
+    greater_is_better : bool
+    score : float
+        Mean over queries, each of which was scored by the mean of rankers that was chosen without
+        it, with the predictions of rankers that were trained without it.
+    standard_error : float
+        Of `score`, over queries; NaN if there is only one.
+    optimistic : float
+        The score of the mean that was chosen by all queries, on the same queries.
+    n_queries : int
+        Queries with a score.
+    unit : str
+        "queries", or "folds" of the rows of one global ranking instead.
+
+    Examples
+    --------
+    >>> estimate = ScoreEstimate("ndcg@10", True, 0.512, 0.01, 0.52, 100)
+    >>> print(estimate)
+    NDCG@10 0.5120, 95% interval 0.4924 to 0.5316 (100 queries)
+    """
+
+    metric: str
+    greater_is_better: bool
+    score: float
+    standard_error: float
+    optimistic: float
+    n_queries: int
+    unit: str = "queries"
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """A confidence interval of the score, from the normal approximation.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+
+        Returns
+        -------
+        tuple of two floats
+            NaN if there are fewer than 5 queries (or folds), or if all have the same score, which
+            does not show the spread of scores.
+        """
+        if self.n_queries < FEWEST or not self.standard_error > 0:
+            return float("nan"), float("nan")
+        from scipy.stats import norm
+
+        width = float(norm.isf((1 - level) / 2)) * self.standard_error
+        return self.score - width, self.score + width
+
+    def __str__(self) -> str:
+        low, high = self.interval()
+        found = f"{metric_label(self.metric)} {self.score:.4f}"
+        units = f"{self.n_queries:,} {self.unit}"
+        if self.n_queries < FEWEST:
+            return f"{found} ({units}, too few for an interval)"
+        if np.isnan(low):
+            return f"{found} ({units}, all with the same score: no interval)"
+        return f"{found}, 95% interval {low:.4f} to {high:.4f} ({units})"
+
+    def __repr__(self) -> str:
+        return f"<ScoreEstimate: {self}>"
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """The mean difference of two candidates over queries, and its standard error.
+
+    Attributes
+    ----------
+    difference : float
+        Positive if the first is better.
+    standard_error : float
+        NaN if there is only one query.
+    n_queries : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> gap = PairedDifference.of(np.array([0.1, 0.0, 0.2, 0.1]))
+    >>> round(gap.difference, 3), round(gap.standard_error, 3), gap.is_clear
+    (0.1, 0.041, False)
+    >>> gap.words("This ranker", "that one", "ndcg@10")
+    'This ranker is 0.1000 better than that one in NDCG@10, with a standard error of 0.0408: the \
+data cannot tell them apart.'
+    """
+
+    difference: float
+    standard_error: float
+    n_queries: int
+
+    @classmethod
+    def of(cls, gap: Array) -> PairedDifference:
+        """From the difference on each query."""
+        n = len(gap)
+        error = float(gap.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
+        return cls(float(gap.mean()), error, n)
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether Student's t test at the level of 5% finds a difference; False for one query."""
+        if self.n_queries < 2:
+            return False
+        return abs(self.difference) > clear_errors(self.n_queries) * self.standard_error
+
+    def __repr__(self) -> str:
+        gap = f"{self.difference:.4f}, with a standard error of {self.standard_error:.4f}"
+        return f"<PairedDifference: {gap}, over {self.n_queries:,} queries>"
+
+    def words(self, first: str, second: str, metric: str) -> str:
+        """One sentence: how far the first is ahead of the second, and whether that is clear."""
+        metric = metric_label(metric)
+        if self.n_queries < 2:
+            return f"With a single value of {metric}, {first} and {second} cannot be compared."
+        verdict = "a clear difference" if self.is_clear else "the data cannot tell them apart"
+        better = "better" if self.difference >= 0 else "worse"
+        return (
+            f"{first} is {abs(self.difference):.4f} {better} than {second} in {metric}, with a "
+            f"standard error of {self.standard_error:.4f}: {verdict}."
+        )
+
+
+def clear_errors(n_queries: int) -> float:
+    """The number of standard errors from which a mean difference is clear, by Student's t test."""
+    return float(stdtrit(n_queries - 1, 0.975))
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutPool:
+    """Held-out scores of several candidates for the same rows.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n_rows,)
+    groups : QueryGroups
+        The queries of the rows, or the folds of the rows of one global ranking.
+    scores : ndarray of shape (n_candidates, n_rows)
+        Held-out scores, standardized within queries, in float32.
+    batches : ndarray of shape (n_candidates,)
+        Candidates that differ only in alpha have the same number here.
+    metric : str
+        A name of `rankwise.metrics.METRICS`.
+    unit : str
+        What the groups are: "queries" or "folds".
+    per_batch : int
+        How many candidates that differ only in alpha a mean may have.
+    """
+
+    labels: Array
+    groups: QueryGroups
+    scores: NDArray[np.float32]
+    batches: Index
+    metric: str
+    unit: str = "queries"
+    per_batch: int = 2
+
+    @classmethod
+    def of(
+        cls,
+        labels: Array,
+        queries: Any,
+        predictions: Array,
+        batches: Index,
+        metric: str,
+        unit: str = "queries",
+    ) -> HeldOutPool:
+        """A pool of predictions that are not yet standardized."""
+        groups = QueryGroups.of(queries, len(labels))
+        scores = standardized(predictions, groups).astype(np.float32)
+        return cls(labels, groups, scores, batches, metric, unit)
+
+    @classmethod
+    def of_splits(cls, trials: RowTrials, predictions: Array, batches: Index) -> HeldOutPool:
+        """A pool of predictions for the rows of all splits."""
+        data, splits = trials.data, trials.splits
+        labels, metric = data.labels[splits.rows, 0], str(trials.scorer.scoring)
+        # Scores of different folds of one ranking have different offsets.
+        unit = "folds" if data.groups.n_groups == 1 else "queries"
+        return cls.of(labels, unit_codes(data, splits), predictions, batches, metric, unit)
+
+    @cached_property
+    def values(self) -> Array:
+        """The metric of each candidate on each query where it is defined.
+
+        Shape (n_candidates, n_queries); greater is better, so errors are negated.
+        """
+        return np.stack([self._values(scores) for scores in self.scores])
+
+    def _values(self, scores: Any) -> Array:
+        function, greater_is_better = get_metric(self.metric)
+        values = function(self.labels, scores, self.groups.codes, per_query=True).values
+        return np.asarray(values if greater_is_better else 0.0 - values)
+
+    def mean_values(self, chosen: Index) -> Array:
+        """The metric of the mean of candidates on each query."""
+        return self._values(self.scores[chosen].mean(axis=0))
+
+    def choose(self, n_best: int, queries: Any = slice(None)) -> Index:
+        """The candidates whose mean is to be used, best first.
+
+        These are the best candidates by their mean over queries, at most `n_best` of them, and at
+        most `per_batch` that differ only in alpha. A candidate is left out if a paired t test over
+        the same queries finds it worse than the best, and the difference matters: more than 5% of
+        the best score, or of its distance from 1, if that is less. With few queries, which cannot
+        tell candidates apart, the mean has many parts.
+        """
+        values = self.values[:, queries]
+        means, n = values.mean(axis=1), values.shape[1]
+        order = np.argsort(-means, kind="stable")
+        best = order[0]
+        top = means[best] + (0.0 if get_metric(self.metric).greater_is_better else 1.0)
+        worse = means[best] - means > MARGIN * max(0.0, min(top, 1.0 - top))
+        if n > 1:
+            errors = (values[best] - values).std(axis=1, ddof=1) / np.sqrt(n)
+            worse &= means[best] - means > clear_errors(n) * errors
+        else:
+            worse[:] = False
+        chosen: list[int] = []
+        used = np.zeros(self.batches.max() + 1, dtype=np.intp)
+        for candidate in order[~worse[order]]:
+            if used[self.batches[candidate]] < self.per_batch:
+                chosen.append(int(candidate))
+                used[self.batches[candidate]] += 1
+            if len(chosen) == n_best:
+                break
+        return np.array(chosen)
+
+    def outer_values(self, n_best: int) -> Array:
+        """The metric on each query of the mean that is chosen by the other queries."""
+        n = self.values.shape[1]
+        if n == 1:
+            return self.mean_values(self.choose(n_best))
+        fold, values = np.arange(n) % FOLDS, np.empty(n)
+        for k in range(min(n, FOLDS)):
+            out = fold == k
+            values[out] = self.mean_values(self.choose(n_best, ~out))[out]
+        return values
+
+    def estimate(self, chosen: Index, outer: Array) -> ScoreEstimate:
+        """What to expect of a choice on new queries, from `outer_values`."""
+        greater_is_better = get_metric(self.metric).greater_is_better
+        sign = 1.0 if greater_is_better else -1.0
+        spread = PairedDifference.of(outer)
+        return ScoreEstimate(
+            self.metric,
+            greater_is_better,
+            sign * spread.difference + 0.0,
+            spread.standard_error,
+            sign * float(self.mean_values(chosen).mean()) + 0.0,
+            len(outer),
+            self.unit,
+        )

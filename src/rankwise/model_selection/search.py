@@ -1,0 +1,605 @@
+"""RankingSearchCV: parameters chosen with whole queries, pairs or comparisons held out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from scipy.stats import rankdata
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.model_selection import ParameterGrid
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from rankwise.backends.arrays import Array
+from rankwise.errors import DataError, ParameterError
+from rankwise.estimators._validation import forget
+from rankwise.estimators.ranker_mixin import Skl2onnxMixin, explain_calls, warn_without_queries
+from rankwise.graph.comparisons import Comparisons
+from rankwise.metric_names import Metric
+from rankwise.metrics.ranking_scorer import RankingScorer
+from rankwise.model_selection.meta_rankers import HeldOutPool, MeanRanker
+from rankwise.model_selection.rows import (
+    LabelledRows,
+    as_rows,
+    check_fit_and_predict,
+    comparison_splits,
+    fit_with_queries,
+    make_splits,
+)
+from rankwise.model_selection.trials import (
+    Batch,
+    ComparisonScorer,
+    ComparisonTrials,
+    Outcome,
+    PairTrials,
+    RowTrials,
+    Trials,
+    make_batches,
+    run_trials,
+    with_params,
+)
+from rankwise.parameters import AnyOf, Choice, Flag, Whole, check_value, default_parameters
+from rankwise.routing import predict_with_queries
+from rankwise.tables import require_pandas
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+MEAN_OF_BEST = "mean-of-best"
+
+
+def list_candidates(param_grid: Any) -> list[dict[str, Any]]:
+    """The candidates of a grid, in the order of scikit-learn."""
+    try:
+        candidates = list(ParameterGrid(param_grid))
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"param_grid is invalid: {error}") from error
+    if not candidates:
+        raise ParameterError(
+            "param_grid is empty. Pass values to try, as in {'alpha': [0.1, 1.0]}."
+        )
+    return candidates
+
+
+def candidate_names(candidates: Sequence[dict[str, Any]]) -> list[str]:
+    """The parameters in which candidates differ, as text; all parameters of a single candidate."""
+    names = dict.fromkeys(name for params in candidates for name in params)
+    varied = [
+        name
+        for name in names
+        if len({_short(params[name]) if name in params else None for params in candidates}) > 1
+    ]
+    texts = []
+    for params in candidates:
+        shown = [name for name in (varied or names) if name in params]
+        parts = (f"{name.rpartition('__')[2]} {_short(params[name])}" for name in shown)
+        texts.append(", ".join(parts))
+    counts = {text: texts.count(text) for text in texts}
+    return [
+        text if counts[text] == 1 else f"{text} (candidate {k})" for k, text in enumerate(texts)
+    ]
+
+
+def _masked(name: str, candidates: Sequence[dict[str, Any]]) -> Any:
+    """Values of a parameter, masked for candidates that do not set it."""
+    given = {k: params[name] for k, params in enumerate(candidates) if name in params}
+    plain = all(isinstance(v, (bool, int, float, np.number, np.bool_)) for v in given.values())
+    kind = np.array(list(given.values())).dtype if plain else object
+    column = np.ma.masked_all(len(candidates), dtype=kind)
+    for k, value in given.items():
+        column[k] = value
+    return column
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float | np.floating):
+        return f"{float(value):.4g}"
+    text = str(value)
+    return text if len(text) <= 30 else f"{text[:29]}\u2026"
+
+
+def _has_best_estimator(search: RankingSearchCV) -> bool:
+    if not search.refit:
+        raise AttributeError(
+            "RankingSearchCV(refit=False) has no fitted ranker. Use refit=True, or fit the "
+            "estimator with best_params_."
+        )
+    return True
+
+
+def _has_preferences(search: RankingSearchCV) -> bool:
+    ranker = getattr(search, "best_estimator_", search.estimator)
+    return _has_best_estimator(search) and hasattr(ranker, "predict_preference")
+
+
+class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
+    """Choose parameters by cross-validation in which whole queries, or pairs, are held out.
+
+    This is the counterpart of `GridSearchCV` for rankers: queries are never split, and scores are
+    means over queries, regardless of whether metadata routing is enabled.
+
+    Least-squares rankers (`RankRLS`, `RLS`) are not refitted: candidates that differ only in
+    alpha share one exact hold-out, which costs about as much as one fit (see `leave_query_out`,
+    `leave_pair_out` and `k_fold`). Pipelines that end in such a ranker are refitted for each split,
+    because their transformers must not use held-out rows, but only once for all alphas. A ranker
+    with ``alpha="auto"`` is also refitted, and chooses its alpha in each split. Any other estimator
+    is refitted for each candidate and split. The rankers of LightGBM, XGBoost and CatBoost get
+    their rows sorted by query, with group sizes, ids or group ids; regressors get no queries.
+
+    Parameters
+    ----------
+    estimator : estimator
+        An object with `fit` and `predict`. It is cloned, not fitted.
+    param_grid : dict or list of dict
+        Values to try for each parameter, as for `sklearn.model_selection.ParameterGrid`.
+    scoring : str, Metric or callable, default="disagreement"
+        A name of `rankwise.metrics.METRICS`, such as "ndcg@10" or "map", a metric, or a function
+        ``(y, scores, qid)`` that is called for each split and returns a number, where greater is
+        better. With ``cv="leave_pair_out"``: "disagreement", "concordance" or "auc".
+    cv : str, int, splitter or iterable, default="leave_query_out"
+        What is held out:
+
+        - "leave_query_out": one query at a time; needs `qid`.
+        - "leave_pair_out": every pair of rows of a query, or of all rows without `qid`; only for
+          least-squares rankers. The best estimate for small samples.
+        - int: number of folds of whole queries, or of rows without `qid`.
+        - a scikit-learn splitter, which is called with ``groups=qid``, or a list of (train, test)
+          row numbers. Candidates are refitted. It is an error to split a query.
+    n_jobs : int, optional
+        Number of processes for parameters other than alpha and for refits. None: 1; -1: all cores.
+    refit : bool or "mean-of-best", default=True
+        Whether to fit the best candidate to all rows, which `predict` and `score` need.
+        "mean-of-best" fits the best candidates, and `predict` returns the mean of their scores,
+        standardized within queries (see `MeanRanker`). This often ranks better than the best one:
+        a candidate joins the mean unless a paired t test over queries finds that it is worse, by
+        more than 5%; at most two that differ only in alpha join.
+    n_best : int, default=10
+        Greatest number of candidates in such a mean.
+    verbose : bool, default=False
+        Whether to show progress, on stderr if it is a terminal, or in a notebook.
+    random_state : int or Generator, optional
+        If `cv` is an integer, assign queries (or rows) to folds in random order. None: in turn.
+
+    Attributes
+    ----------
+    best_estimator_ : estimator
+        Fitted to all rows with the best parameters, or the `MeanRanker`; only with `refit`.
+    best_params_ : dict
+    best_score_ : float
+        Held-out score of the best candidate (the first one, if several are equal).
+    best_index_ : int
+        Its index in `cv_results_`.
+    shared_ : tuple of str
+        What was computed from all rows for `best_score_`, held-out ones included, such as
+        "landmarks"; see `HeldOutScores`. Empty if hold-outs are refits or equal refits.
+    cv_results_ : dict of str to array
+        In scikit-learn's form: ``params`` and ``param_*``, ``mean_test_score``,
+        ``std_test_score``, ``rank_test_score``, ``split0_test_score`` and so on,
+        ``mean_fit_time``, ``std_fit_time``, ``mean_score_time``, ``std_score_time``. See Notes.
+        With "leave_query_out" there is no column for each query: see `split_scores_`.
+    split_scores_ : ndarray of shape (n_candidates, n_splits)
+        The score of every candidate in every split, or on every query with "leave_query_out"; no
+        columns with "leave_pair_out".
+    query_scores_ : ndarray of shape (n_candidates, n_queries)
+        The score of every candidate on every query, NaN where it is undefined. As `split_scores_`
+        for one ranking, after `fit_pairs`, or if `scoring` is a function.
+    n_splits_ : int
+        Number of queries, folds or splits; with "leave_pair_out", of pairs.
+    scorer_ : RankingScorer or ComparisonScorer
+        ``scorer_(y, scores, qid)`` computes the score. After `fit_pairs`, its `scoring` is the
+        metric of comparisons.
+    baseline_scores_ : dict of str to float
+        Scores of a random guess and of "the first one wins"; only after `fit_pairs`.
+    mean_indices_ : ndarray
+        Indices of the candidates of the mean in `cv_results_`; only with "mean-of-best".
+    score_estimate_ : ScoreEstimate
+        What to expect of the mean on new queries: each query is scored by a mean that was chosen
+        without it; only with "mean-of-best".
+    refit_time_ : float
+        Seconds to fit the best candidate; only with `refit`.
+    n_queries_ : int
+        Number of queries seen in `fit`.
+    n_features_in_, feature_names_in_
+        Number and names of the features seen in `fit`.
+
+    Notes
+    -----
+    Greater scores are better, as in scikit-learn. Errors are negated, so that "disagreement" has
+    values from -1 (all pairs in the wrong order) to 0.
+
+    The score of a split is the mean over its queries, and ``mean_test_score`` is the mean over the
+    queries of all splits (over folds, for a global ranking): a fold with more queries has more
+    weight. If the metric is undefined for all queries of a split, its score is NaN, and the split
+    does not count. With "leave_pair_out" there are no splits, and ``std_test_score`` is the
+    standard error of the score.
+
+    The time of a factorization is divided among the candidates that share it.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS, RankingSearchCV
+    >>> from rankwise.data import make_ranking
+    >>> data = make_ranking(n_queries=30, rows_per_query=10, n_features=5, random_state=0)
+    >>> grid = {"alpha": [0.1, 10.0, 1e3], "ties": ["include", "exclude"]}
+    >>> search = RankingSearchCV(RankRLS(), grid).fit(data.X, data.y, qid=data.qid)
+    >>> search.best_params_
+    {'alpha': 10.0, 'ties': 'include'}
+    >>> search.cv_results_["mean_test_score"].round(3)
+    array([-0.038, -0.038, -0.036, -0.036, -0.041, -0.041])
+    """
+
+    # scikit-learn's class-level requests: with metadata routing on, qid reaches these methods
+    # through any meta-estimator.
+    __metadata_request__fit = {"qid": True}  # noqa: RUF012
+    __metadata_request__predict = {"qid": True}  # noqa: RUF012
+    __metadata_request__score = {"qid": True}  # noqa: RUF012
+
+    scorer_: RankingScorer | ComparisonScorer
+
+    @explain_calls
+    def __init__(
+        self,
+        estimator: Any,
+        param_grid: Any,
+        *,
+        scoring: str | Metric | Callable[..., Any] = "disagreement",
+        cv: Any = "leave_query_out",
+        n_jobs: int | None = None,
+        refit: bool | str = True,
+        n_best: int = 10,
+        verbose: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.param_grid = param_grid
+        self.scoring = scoring
+        self.cv = cv
+        self.n_jobs = n_jobs
+        self.refit = refit
+        self.n_best = n_best
+        self.verbose = verbose
+        self.random_state = random_state
+
+    @explain_calls
+    def fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
+        """Evaluate every candidate, and fit the best one to all rows.
+
+        Parameters
+        ----------
+        X : array-like, sparse or data frame of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+            NaN for rows without a label, which only `TransductiveRankRLS` takes. They are not held
+            out.
+        qid : array-like of shape (n_rows,), optional
+            The query of every row, as integers or text, in any order. None: one global ranking.
+
+        Returns
+        -------
+        self
+        """
+        scorer = RankingScorer.of(self.scoring)
+        self._start()
+        unlabelled = getattr(self.estimator, "takes_unlabelled", False)
+        data = LabelledRows.of(X, y, qid, unlabelled=unlabelled)
+        self._check_mean(scorer, data)
+        validate_data(self, X, skip_check_array=True)
+        self.scorer_, self.n_queries_ = scorer, data.with_labels.groups.n_groups
+        if isinstance(self.cv, str) and self.cv == "leave_pair_out":
+            sizes = data.with_labels.groups.sizes
+            self.n_splits_ = int((sizes * (sizes - 1) // 2).sum())
+            self._search(PairTrials(data, scorer))
+        else:
+            splits = make_splits(self.cv, data, self.random_state)
+            self.n_splits_ = len(splits)
+            trials = RowTrials(data, splits, scorer, self.refit == MEAN_OF_BEST)
+            batches, outcomes = self._search(trials, by_split=not isinstance(self.cv, str))
+        if self.refit:
+            start = perf_counter()
+            best: Any = with_params(self.estimator, self.best_params_)
+            if self.refit == MEAN_OF_BEST:
+                best = self._mean_of_best(trials, batches, outcomes)
+            fit_with_queries(best, data.X, data.y, data.qid)
+            self.best_estimator_, self.refit_time_ = best, perf_counter() - start
+        return self
+
+    def fit_pairs(
+        self,
+        X: Any,
+        pairs: Any,
+        *,
+        margin: Any = None,
+        weight: Any = None,
+        groups: Any = None,
+        context: Any = None,
+    ) -> Self:
+        """Evaluate every candidate on held-out comparisons, and fit the best one to all of them.
+
+        A group of comparisons is never split. `RankRLS` and `SparseRankRLS` are not refitted for
+        other alphas and splits (see `leave_comparison_out`); other candidates are.
+
+        The parameters mean:
+
+        - `cv`: "leave_query_out", the default, or "leave_comparison_out" hold out one group of
+          comparisons at a time, or one comparison without groups; "leave_item_out" holds out both
+          items of a comparison with all their comparisons; an integer is the number of folds of
+          groups. A splitter is called with ``groups``, and a list contains numbers of comparisons.
+        - `scoring`: "disagreement" (one minus the accuracy, negated), "accuracy", "log_loss",
+          "brier" or "squared_error" (negated). Probabilities come from the ranker if it is a
+          `PairwiseGP`, and otherwise from logistic functions of held-out differences.
+        - `refit` is True or False.
+
+        ``std_test_score`` is the standard error of the score over groups, and `baseline_scores_`
+        are the scores of a random guess and of "the first one wins".
+
+        Parameters
+        ----------
+        X, pairs, margin, weight, groups, context
+            As for `RankRLS.fit_pairs`. `pairs` may be `rankwise.data.Comparisons`.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from rankwise import RankingSearchCV, RankRLS
+        >>> rng = np.random.default_rng(0)
+        >>> X, first = rng.standard_normal((60, 4)), rng.integers(0, 60, 300)
+        >>> second = (first + rng.integers(1, 60, 300)) % 60
+        >>> won = (X[first] - X[second]) @ [1, 1, 0, 0] + rng.standard_normal(300) > 0
+        >>> search = RankingSearchCV(RankRLS(), {"alpha": [0.1, 10.0, 1e3]}, scoring="log_loss")
+        >>> search.fit_pairs(X, np.column_stack((first, second)), margin=won).best_params_
+        {'alpha': 10.0}
+        >>> {name: round(score, 3) for name, score in search.baseline_scores_.items()}
+        {'random': -0.693, 'first wins': -0.689}
+        """
+        scorer = ComparisonScorer.of(self.scoring)
+        if self.refit == MEAN_OF_BEST:
+            raise ParameterError('refit="mean-of-best" needs queries: use refit=True in fit_pairs.')
+        self._start()
+        X = as_rows(X)
+        validate_data(self, X, skip_check_array=True)
+        options = {"margin": margin, "weight": weight, "groups": groups, "context": context}
+        given = Comparisons.given(X, int(X.shape[0]), pairs, **options)
+        if given.margin.ndim > 1:
+            raise DataError(f"A search needs one margin per pair: got shape {given.margin.shape}.")
+        splits = comparison_splits(self.cv, given, self.random_state)
+        self.n_splits_ = len(given) if splits is None else len(splits)
+        trials = ComparisonTrials(X, given, splits, scorer)
+        self.scorer_, self.n_queries_ = scorer, 1
+        self._search(trials, by_split=not isinstance(self.cv, str))
+        self.baseline_scores_ = trials.baselines()
+        if self.refit:
+            start = perf_counter()
+            self.best_estimator_ = with_params(self.estimator, self.best_params_)
+            self.best_estimator_.fit_pairs(X, given)
+            self.refit_time_ = perf_counter() - start
+        return self
+
+    def _start(self) -> None:
+        """Check the parameters, and forget earlier results."""
+        check_value("refit", self.refit, AnyOf(Flag(), Choice(MEAN_OF_BEST)))
+        check_value("n_best", self.n_best, Whole(1))
+        check_fit_and_predict("estimator", self.estimator)
+        forget(self)
+
+    def _search(
+        self, trials: Trials, *, by_split: bool = False
+    ) -> tuple[list[Batch], list[Outcome]]:
+        """Score all candidates, and keep the results; `by_split`: with a column for each split."""
+        candidates = list_candidates(self.param_grid)
+        batches = make_batches(self.estimator, candidates)
+        outcomes: list[Outcome] = run_trials(
+            trials, batches, trials.outcome, n_jobs=self.n_jobs, verbose=bool(self.verbose)
+        )
+        back = np.argsort(np.concatenate([batch.candidates for batch in batches]))
+
+        def of(name: str) -> Array:
+            return np.concatenate([getattr(outcome, name) for outcome in outcomes])[back]
+
+        results: dict[str, Any] = {}
+        for name in ("fit_time", "score_time"):
+            results[f"mean_{name}"] = of(name).mean(axis=1)
+            results[f"std_{name}"] = of(name).std(axis=1)
+        for name in dict.fromkeys(name for params in candidates for name in params):
+            results[f"param_{name}"] = _masked(name, candidates)
+        results["params"] = candidates
+        self.split_scores_, self.query_scores_ = of("splits"), of("queries")
+        if by_split:
+            columns = enumerate(self.split_scores_.T)
+            results |= {f"split{k}_test_score": column for k, column in columns}
+        results["mean_test_score"], results["std_test_score"] = of("mean"), of("std")
+        results["rank_test_score"] = rankdata(-of("mean"), method="min").astype(np.int32)
+        self.cv_results_ = results
+        self.best_index_ = int(np.argmin(results["rank_test_score"]))
+        self.best_params_ = candidates[self.best_index_]
+        self.best_score_ = float(results["mean_test_score"][self.best_index_])
+        (self.shared_,) = (
+            outcome.shared
+            for batch, outcome in zip(batches, outcomes, strict=True)
+            if self.best_index_ in batch.candidates
+        )
+        return batches, outcomes
+
+    def _check_mean(self, scorer: RankingScorer, data: LabelledRows) -> None:
+        """A mean needs held-out scores of rows, and the metric of each query."""
+        if self.refit != MEAN_OF_BEST:
+            return
+        only_pairs = isinstance(self.cv, str) and self.cv == "leave_pair_out"
+        if only_pairs or scorer.metric is None:
+            raise ParameterError(
+                'refit="mean-of-best" compares candidates query by query: use '
+                'cv="leave_query_out", or a number of folds, and the name of a metric as scoring. '
+                f"Got cv={self.cv!r} and scoring={self.scoring!r}."
+            )
+        if data.labels.shape[1] > 1 or data.labelled is not None:
+            raise DataError('refit="mean-of-best" needs one label for every row: use refit=True.')
+
+    def _mean_of_best(
+        self, trials: RowTrials, batches: list[Batch], outcomes: list[Outcome]
+    ) -> MeanRanker:
+        """The mean of the best candidates, to be fitted; see `HeldOutPool`."""
+        back = np.argsort(np.concatenate([batch.candidates for batch in batches]))
+        predictions: Any = np.concatenate([each.predictions for each in outcomes])[back]
+        numbers = np.repeat(np.arange(len(batches)), [len(batch.candidates) for batch in batches])
+        scores = predictions.reshape(len(back), -1)
+        pool = HeldOutPool.of_splits(trials, scores, numbers[back])
+        self.mean_indices_ = pool.choose(self.n_best)
+        self.score_estimate_ = pool.estimate(self.mean_indices_, pool.outer_values(self.n_best))
+        params = self.cv_results_["params"]
+        return MeanRanker([with_params(self.estimator, params[k]) for k in self.mean_indices_])
+
+    @available_if(_has_best_estimator)  # type: ignore[untyped-decorator]
+    def predict(self, X: Any, *, qid: Any = None) -> Any:
+        """Scores of rows by the best ranker: higher is better.
+
+        Parameters
+        ----------
+        X : array-like, sparse or data frame of shape (n_rows, n_features)
+        qid : array-like of shape (n_rows,), optional
+            The query of every row, for rankers and pipelines that scale within queries. It has no
+            effect on others. Pass all rows of a query in one call: if a query is split over two
+            calls, its scores change.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,) or (n_rows, n_outputs)
+        """
+        check_is_fitted(self)
+        return predict_with_queries(self.best_estimator_, X, qid)
+
+    @available_if(_has_best_estimator)  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> Any:
+        """The scores of `predict`, for scikit-learn's scorers of two classes, such as "roc_auc".
+
+        Parameters
+        ----------
+        X : array-like, sparse or data frame of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows,) or (n_rows, n_outputs)
+        """
+        return self.predict(X)
+
+    @available_if(_has_preferences)  # type: ignore[untyped-decorator]
+    def predict_preference(self, X1: Any, X2: Any, **options: Any) -> Any:
+        """Probability that a row of X1 is preferred to the row of X2, by the best ranker.
+
+        Only after `fit_pairs`, and for rankers with this method.
+
+        Parameters
+        ----------
+        X1, X2 : array-like or sparse of shape (n_pairs, n_features)
+        **options
+            Options of the ranker's `predict_preference`, such as `context`.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
+        """
+        check_is_fitted(self)
+        return self.best_estimator_.predict_preference(X1, X2, **options)
+
+    @available_if(_has_best_estimator)  # type: ignore[untyped-decorator]
+    def score(self, X: Any, y: Any, sample_weight: None = None, qid: Any = None) -> float:
+        """The score of these rows by `scoring`, on the scale of `best_score_`.
+
+        After `fit_pairs`, it is the share of pairs in the right order.
+
+        Parameters
+        ----------
+        X : array-like, sparse or data frame of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+        sample_weight : None
+            Only for compatibility with scikit-learn; weights are not supported.
+        qid : array-like of shape (n_rows,), optional
+            Only rows of the same query are compared. None: all rows are compared.
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        if sample_weight is not None:
+            raise ParameterError(
+                "score does not support sample_weight: it averages queries, not rows. Pass queries "
+                "by name: qid=."
+            )
+        if qid is None:
+            warn_without_queries(self, y)
+        scorer = self.scorer_
+        if not isinstance(scorer, RankingScorer):
+            scorer = RankingScorer.of("concordance")
+        return scorer(y, self.predict(X, qid=qid), qid)
+
+    def to_frame(self) -> Any:
+        """A pandas frame with a row for each candidate, the best first.
+
+        The columns are the parameters, the score, how far it is behind the best, and the standard
+        error of this difference over splits or queries.
+        """
+        check_is_fitted(self)
+        results, splits = self.cv_results_, self.split_scores_
+        frame = require_pandas("cv_results_").DataFrame(results["params"])
+        behind = splits[self.best_index_] - splits
+        behind = behind[:, np.isfinite(behind).all(axis=0)]
+        frame["score"] = results["mean_test_score"]
+        frame["behind_best"] = self.best_score_ - results["mean_test_score"]
+        n = behind.shape[1]
+        frame["standard_error"] = behind.std(axis=1, ddof=1) / np.sqrt(n) if n > 1 else np.nan
+        frame["rank"] = results["rank_test_score"]
+        return frame.sort_values("rank", kind="stable")
+
+    def plot(self, **options: Any) -> Axes:
+        """Draw how far candidates are behind the best, with intervals of these differences.
+
+        Parameters
+        ----------
+        **options
+            Options of `rankwise.plots.plot_differences_from_best`, such as `top`.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        from rankwise.plots import plot_differences_from_best
+
+        check_is_fitted(self)
+        if not self.split_scores_.shape[1]:
+            raise DataError(
+                'cv="leave_pair_out" and "leave_item_out" have no splits, so that candidates '
+                "cannot be compared split by split. Plot the result of leave_pair_out, or use a "
+                "number of folds, as in cv=5."
+            )
+        scorer = self.scorer_
+        values = -self.split_scores_ if scorer.negated else self.split_scores_
+        named = dict(zip(candidate_names(self.cv_results_["params"]), values, strict=True))
+        metric = scorer.scoring if isinstance(scorer.scoring, str) else "score"
+        return plot_differences_from_best(
+            named, metric=metric, greater_is_better=not scorer.negated, **options
+        )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Parameters that did not exist when the state was stored get their defaults."""
+        super().__setstate__(default_parameters(type(self)) | state)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator)
+        tags.estimator_type = inner.estimator_type
+        tags.regressor_tags = deepcopy(inner.regressor_tags)
+        tags.classifier_tags = deepcopy(inner.classifier_tags)
+        tags.input_tags.pairwise = inner.input_tags.pairwise
+        tags.input_tags.sparse = inner.input_tags.sparse
+        tags.input_tags.allow_nan = inner.input_tags.allow_nan
+        tags.target_tags = deepcopy(inner.target_tags)
+        tags.target_tags.required = True
+        return tags

@@ -1,1 +1,0 @@
-"""Parameter search by cross-validation over queries or pairs."""

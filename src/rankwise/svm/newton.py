@@ -1,0 +1,507 @@
+"""The hinge loss on pairs and its square, minimized by a truncated Newton method.
+
+The objective of the squared hinge is
+
+    J(w) = sum_{(i, j)} c_ij max(0, 1 - (f_i - f_j))^2 + lam |w|^2,   f = X w,
+
+over the pairs of rows of the same query with y_i > y_j. A pair is active if f_i - f_j < 1. With
+the rows of a query sorted by score, the active partners of a row end at a position that moves
+monotonically from row to row; a binary indexed tree over labels counts and sums the partners with a
+smaller (larger) label. The loss, its gradient with respect to f and a product with its Hessian take
+O(m log m) time for m rows, regardless of the number of pairs. If rows have weights u, c_ij has the
+factor u_i u_j: sums over partners are sums of u_j and u_j v_j, and each row has the factor u_i.
+
+The hinge is smoothed near its kink. With q(s) = max(0, s)^2, (q(s) - q(s - delta)) / (2 delta) is
+s^2 / (2 delta) up to delta and s - delta / 2 beyond. This differs from max(0, s) by at most
+delta / 2, and its sums over pairs are differences of the sums of two squared hinges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+
+from rankwise.backends.arrays import EPS, Array, Index
+from rankwise.backends.jit import compiled
+
+_SHRINK, _ARMIJO, _MAX_HALVINGS = 0.5, 1e-4, 60
+_FLATTER, _ROUNDING = 0.9, 1e-13
+# Tolerance of Newton directions: a square root of the residual converges superlinearly with fewer
+# products than the residual itself, and the last direction need not be better than the goal.
+_FORCING, _ENOUGH = 0.1, 0.3
+
+
+@dataclass(frozen=True)
+class LabelledPairs:
+    """Pairs of rows of the same query with different labels.
+
+    Attributes
+    ----------
+    codes : ndarray of shape (n_rows,)
+        The query of each row, numbered from 0.
+    indptr : ndarray of shape (n_queries + 1,)
+        The start of each query when rows are sorted by query.
+    level : ndarray of shape (n_rows,)
+        The rank of each row's label among the labels of its query, starting at 1.
+    weight : ndarray of shape (n_rows,)
+        The weight of the pairs of each row, which is the same throughout a query, times the weight
+        of the row.
+    n_pairs : int
+    row_weights : ndarray of shape (n_rows,) or None
+        The weight of each row, above 0. None: 1.
+    """
+
+    codes: Index
+    indptr: Index
+    level: Index
+    weight: Array
+    n_pairs: int
+    row_weights: Array | None = None
+
+    @classmethod
+    def of(
+        cls,
+        y: Array,
+        codes: Index,
+        weighting: str,
+        query_weights: Array | None = None,
+        row_weights: Array | None = None,
+    ) -> LabelledPairs:
+        """Pairs of labelled rows, with the weightings of preference graphs."""
+        sizes = np.bincount(codes)
+        indptr = np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
+        order = np.lexsort((y, codes))
+        rises = np.ones(len(y), dtype=np.intp)
+        rises[1:] = y[order[1:]] != y[order[:-1]]
+        rises[indptr[:-1]] = 1
+        running = np.cumsum(rises)
+        level = np.empty(len(y), dtype=np.intp)
+        level[order] = running - np.repeat(running[indptr[:-1]] - 1, sizes)
+        run = np.empty(len(y), dtype=np.intp)
+        run[order] = running - 1
+        of_rows = np.ones(len(y)) if row_weights is None else row_weights
+        n_pairs, _ = _pairs_of_queries(np.ones(len(y)), run, codes)
+        pairs, rows = _pairs_of_queries(of_rows, run, codes)
+        by_query = {
+            "pairs": np.ones(len(sizes)),
+            "rows": 1.0 / rows,
+            "queries": 1.0 / np.where(n_pairs > 0, pairs, 1.0),
+        }[weighting]
+        if query_weights is not None:
+            by_query = by_query * query_weights
+        weight = by_query[codes] * of_rows
+        return cls(codes, indptr, level, weight, int(n_pairs.sum()), row_weights)
+
+    def at(self, f: Array, less: float = 0.0) -> ActivePairs:
+        """The pairs that are active at these scores, with a margin that is smaller by `less`."""
+        f = f / (1.0 - less)
+        by_score = np.lexsort((f, self.codes)).astype(np.intp, copy=False)
+        # Sums of scores far from zero would lose digits. Only differences count, so the median
+        # score of each query is subtracted.
+        middle = by_score[self.indptr[:-1] + np.diff(self.indptr) // 2]
+        return ActivePairs(self, f - f[middle][self.codes], by_score, 1.0 - less)
+
+
+@dataclass(frozen=True, eq=False)
+class ListedPairs:
+    """Comparisons with margins: the difference d of a comparison should be at least its margin.
+
+    The loss of a comparison of weight w is w max(0, margin - d)^2 for a positive margin,
+    w max(0, d - margin)^2 for a negative one, and w d^2 for a tie, whose margin is 0.
+
+    Attributes
+    ----------
+    B : sparse of shape (n_pairs, n_rows)
+        ``B @ f`` are the differences.
+    margin, weight : ndarray of shape (n_pairs,)
+    """
+
+    B: Any
+    margin: Array
+    weight: Array
+
+    def at(self, f: Array, less: float = 0.0) -> ActiveComparisons:
+        """The comparisons that have a loss at these scores, after `less` is taken off."""
+        sign = np.where(self.margin < 0, -1.0, 1.0)
+        slack = np.abs(self.margin) - sign * (self.B @ f)
+        tied = (self.margin == 0) & (slack < -less)
+        active = (slack > less) | (tied if less else self.margin == 0)
+        slack -= np.where(tied, -less, less) if less else 0.0
+        return ActiveComparisons(self.B, np.where(active, self.weight, 0.0), sign * slack)
+
+
+class ActiveComparisons:
+    """Loss, gradient and products with the Hessian, as `ActivePairs`, of listed comparisons."""
+
+    def __init__(self, B: Any, weight: Array, slack: Array) -> None:
+        self._B, self._weight = B, weight
+        self.loss = float(weight @ slack**2)
+        self.gradient: Array = np.asarray(-2.0 * (B.T @ (weight * slack)))
+
+    def hessian_product(self, v: Array) -> Array:
+        """The Hessian with respect to f times v."""
+        return np.asarray(2.0 * (self._B.T @ (self._weight * (self._B @ v))))
+
+
+class ActivePairs:
+    """Loss of scores f, its gradient in f, and products with its generalized Hessian.
+
+    Attributes
+    ----------
+    loss : float
+        sum c_ij max(0, 1 - (f_i - f_j))^2.
+    gradient : ndarray of shape (n_rows,)
+        Its derivative with respect to the scores.
+    """
+
+    def __init__(
+        self, pairs: LabelledPairs, f: Array, by_score: Index, margin: float = 1.0
+    ) -> None:
+        # Scores and losses are in units of the margin.
+        self._pairs, self._f, self._by_score = pairs, f, by_score
+        better, above, worse, below = self._sums(self._times_weights(f))
+        if pairs.row_weights is not None:
+            _, better, _, worse = self._sums(pairs.row_weights)
+        # Slacks 1 - (f_i - f_j), summed over the active pairs of each better row and of each worse
+        # row. The sum of squared slacks follows from these.
+        slack_better = better * (1.0 - f) + above
+        slack_worse = worse * (1.0 + f) - below
+        excess = slack_worse - slack_better
+        self._degree = better + worse
+        self.gradient: Array = (2.0 * margin) * pairs.weight * excess
+        self.loss = margin**2 * float(pairs.weight @ (slack_better + f * excess))
+
+    def hessian_product(self, v: Array) -> Array:
+        """The Hessian with respect to f times v, by the Laplacian of the active pairs."""
+        _, above, _, below = self._sums(self._times_weights(v))
+        return np.asarray(2.0 * self._pairs.weight * (self._degree * v - above - below))
+
+    def _times_weights(self, v: Array) -> Array:
+        u = self._pairs.row_weights
+        return v if u is None else u * v
+
+    def _sums(self, v: Array) -> tuple[Array, Array, Array, Array]:
+        return _active_sums(self._f, v, self._by_score, self._pairs.indptr, self._pairs.level)
+
+
+@dataclass(frozen=True)
+class NewtonFit:
+    """Weights and the state of the iteration.
+
+    `residual` is the norm of the gradient relative to the start, or NaN if it overflows.
+    """
+
+    w: Array
+    n_iter: int
+    residual: float
+    converged: bool
+
+
+class ActiveLoss(Protocol):
+    """A loss of scores at a point, its gradient and products with its Hessian."""
+
+    loss: float
+    gradient: Array
+
+    def hessian_product(self, v: Array) -> Array:
+        """The Hessian with respect to the scores times v."""
+
+
+PairLosses: TypeAlias = "LabelledPairs | ListedPairs | SmoothedHinge"
+
+
+def least_lam(X: Any, pairs: LabelledPairs | ListedPairs) -> float:
+    """A lam that is lost in the rounding errors of the Hessian, as is every smaller one.
+
+    It is measured by the squared hinge at w = 0, along the gradient.
+    """
+    state = pairs.at(np.zeros(X.shape[0]))
+    slope = X.T @ state.gradient
+    length = float(np.linalg.norm(slope))
+    if not 0.0 < length < np.inf:
+        return 0.0
+    along = X @ (slope / length)
+    return EPS * _dot(along, state.hessian_product(along)) / 2.0
+
+
+def squared_hinge(
+    X: Any,
+    pairs: PairLosses,
+    lams: Sequence[float],
+    *,
+    tol: float,
+    max_iter: int,
+    first: Array | None = None,
+) -> list[NewtonFit]:
+    """Minimize J for each lam by Newton steps, solved approximately by conjugate gradients.
+
+    The objective is convex and piecewise quadratic with a continuous gradient, so a step within
+    one piece is exact. A step is halved until J decreases enough, which ensures convergence from
+    any start. The largest lam starts at `first` or 0, each other at the solution of the next one.
+
+    Parameters
+    ----------
+    X : array or sparse of shape (n_rows, n_features)
+    pairs : LabelledPairs, ListedPairs or SmoothedHinge
+    lams : sequence of float
+    tol : float
+        Target norm of the gradient, relative to w = 0.
+    max_iter : int
+        Maximum number of Newton steps for each lam.
+    first : ndarray, optional
+        Where to begin.
+    """
+    begin = _Point.of(X, pairs, np.zeros(X.shape[1]))
+    start = float(np.linalg.norm(begin.slope))
+    point = begin if first is None else _Point.of(X, pairs, first)
+    fits: dict[float, NewtonFit] = {}
+    for lam in sorted(set(lams), reverse=True):
+        found, point = _descend(X, pairs, lam, point, start, tol, max_iter)
+        fits[lam] = found
+        if not np.isfinite(found.residual):
+            break
+    return [fits.get(lam, found) for lam in lams]
+
+
+class _Point(NamedTuple):
+    """Weights w, their scores f, the loss of these, and its gradient in w."""
+
+    w: Array
+    f: Array
+    state: ActiveLoss
+    slope: Array
+
+    @classmethod
+    def of(cls, X: Any, pairs: PairLosses, w: Array) -> _Point:
+        f = X @ w
+        state = pairs.at(f)
+        return cls(w, f, state, X.T @ state.gradient)
+
+
+def _descend(
+    X: Any, pairs: PairLosses, lam: float, point: _Point, start: float, tol: float, max_iter: int
+) -> tuple[NewtonFit, _Point]:
+    """Newton steps from a point to the last one; `start` is the norm of the gradient at w = 0."""
+    step = 0
+    while True:
+        gradient = point.slope + 2.0 * lam * point.w
+        residual = float(np.linalg.norm(gradient)) / start if start else 0.0
+        if residual <= tol or step >= max_iter:
+            break
+        enough = max(min(_FORCING, residual**0.5), _ENOUGH * tol / residual)
+        direction = _newton_direction(X, point.state, lam, gradient, enough)
+        slope = float(gradient @ direction)
+        if not np.isfinite(slope):
+            return NewtonFit(point.w, step, np.nan, converged=False), point
+        moved = _search(pairs, lam, point, direction, X @ direction, slope)
+        if moved is None:  # no further descent in floating-point arithmetic
+            break
+        w, f, state = moved
+        point = _Point(w, f, state, X.T @ state.gradient)
+        step += 1
+    return NewtonFit(point.w, step, residual, residual <= tol), point
+
+
+def _newton_direction(X: Any, state: ActiveLoss, lam: float, gradient: Array, tol: float) -> Array:
+    """Conjugate gradients on H d = -g, until the residual is at most tol |g|."""
+    d = np.zeros_like(gradient)
+    r = -gradient
+    p = r.copy()
+    rr = _dot(r, r)
+    enough = tol**2 * rr
+    for _ in range(2 * len(gradient) + 10):
+        Hp = X.T @ state.hessian_product(X @ p)
+        Hp += 2.0 * lam * p
+        curvature = _dot(p, Hp)
+        if curvature <= 0.0:  # lam = 0, and the loss of the active pairs is flat along p
+            break
+        length = rr / curvature
+        d += length * p
+        Hp *= length
+        r -= Hp
+        before, rr = rr, _dot(r, r)
+        if rr <= enough:
+            break
+        p *= rr / before
+        p += r
+    return d if d.any() else -gradient
+
+
+def _objective(state: ActiveLoss, lam: float, w: Array) -> float:
+    """J; a loss below 0 is a rounding error."""
+    return float(max(state.loss, 0.0) + (lam * w) @ w)
+
+
+def _dot(u: Array, v: Array) -> float:
+    """u'v without BLAS, whose threads wait for each other between products with a sparse X."""
+    return float(np.einsum("i,i->", u, v))
+
+
+def _search(
+    pairs: PairLosses, lam: float, point: _Point, direction: Array, along: Array, slope: float
+) -> tuple[Array, Array, ActiveLoss] | None:
+    """Halve the step until J satisfies the Armijo condition.
+
+    Near the minimum, changes of J are below rounding errors; a smaller slope is enough there. No
+    step decreases J, which is not negative, by more than its value: longer ones are not tried.
+    Scores would be so large there that the computed loss is a rounding error, of any sign.
+    """
+    size, value = 1.0, _objective(point.state, lam, point.w)
+    while -_ARMIJO * size * slope > value:
+        size *= _SHRINK
+    for _ in range(_MAX_HALVINGS):
+        w_new, f_new = point.w + size * direction, point.f + size * along
+        state = pairs.at(f_new)
+        rise = _objective(state, lam, w_new) - value
+        slope_new = state.gradient @ along + 2.0 * (lam * w_new) @ direction
+        flatter = abs(slope_new) <= _FLATTER * abs(slope) and rise <= _ROUNDING * value
+        if rise <= _ARMIJO * size * slope or flatter:
+            return w_new, f_new, state
+        size *= _SHRINK
+    return None
+
+
+def _pairs_of_queries(weights: Array, run: Index, codes: Index) -> tuple[Array, Array]:
+    """The weight of the pairs with different labels of each query, and of its rows.
+
+    `run` numbers the labels of all queries, and `codes` the queries.
+    """
+    query_of_run = np.empty(int(run.max()) + 1, dtype=np.intp)
+    query_of_run[run] = codes
+    of_run = np.bincount(run, weights)
+    rows = np.asarray(np.bincount(query_of_run, of_run), dtype=np.float64)
+    return np.bincount(query_of_run, of_run * (rows[query_of_run] - of_run)) / 2, rows
+
+
+@compiled
+def _active_sums(
+    f: Array, v: Array, by_score: Index, indptr: Index, level: Index
+) -> tuple[Array, Array, Array, Array]:
+    """Counts of and sums of v over the active partners of each row, below and above its label.
+
+    There are two sweeps over each query. The active partners with a smaller label have scores above
+    f_i - 1 and are added as f_i decreases; partners with a larger label have scores below f_j + 1
+    and are added as f_j increases.
+    """
+    m = len(f)
+    better, above = np.zeros(m), np.zeros(m)
+    worse, below = np.zeros(m), np.zeros(m)
+    longest = 0
+    for g in range(len(indptr) - 1):
+        longest = max(longest, indptr[g + 1] - indptr[g])
+    count, total = np.zeros(longest + 1), np.zeros(longest + 1)
+    for g in range(len(indptr) - 1):
+        lo, hi = indptr[g], indptr[g + 1]
+        top = 0
+        for k in range(lo, hi):
+            top = max(top, level[by_score[k]])
+        if top == 1:
+            continue
+        count[: top + 1] = 0.0
+        total[: top + 1] = 0.0
+        inside = hi - 1
+        for k in range(hi - 1, lo - 1, -1):
+            i = by_score[k]
+            while inside >= lo and f[i] - f[by_score[inside]] < 1.0:
+                j = by_score[inside]
+                at = level[j]
+                while at <= top:
+                    count[at] += 1.0
+                    total[at] += v[j]
+                    at += at & -at
+                inside -= 1
+            at = level[i] - 1
+            while at > 0:
+                better[i] += count[at]
+                above[i] += total[at]
+                at -= at & -at
+        count[: top + 1] = 0.0
+        total[: top + 1] = 0.0
+        # Levels are counted from the top here, so that prefixes hold larger labels.
+        inside = lo
+        for k in range(lo, hi):
+            j = by_score[k]
+            while inside < hi and f[by_score[inside]] - f[j] < 1.0:
+                i = by_score[inside]
+                at = top + 1 - level[i]
+                while at <= top:
+                    count[at] += 1.0
+                    total[at] += v[i]
+                    at += at & -at
+                inside += 1
+            at = top - level[j]
+            while at > 0:
+                worse[j] += count[at]
+                below[j] += total[at]
+                at -= at & -at
+    return better, above, worse, below
+
+
+DELTAS = (0.5, 0.1, 0.02, 0.004, 0.001)
+"""Widths of the smoothed kink, each with the solution for the one before as a start."""
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothedHinge:
+    """The smoothed hinge of pairs; for a tie, the smoothed absolute value."""
+
+    pairs: LabelledPairs | ListedPairs
+    delta: float
+
+    def at(self, f: Array) -> SmoothedLoss:
+        """The loss at these scores."""
+        return SmoothedLoss(self.pairs.at(f), self.pairs.at(f, self.delta), self.delta)
+
+
+class SmoothedLoss:
+    """Loss, gradient and products with the Hessian: differences of two squared hinges."""
+
+    def __init__(self, whole: ActiveLoss, beyond: ActiveLoss, delta: float) -> None:
+        self._whole, self._beyond, self._factor = whole, beyond, 0.5 / delta
+        self.loss = self._factor * (whole.loss - beyond.loss)
+        self.gradient: Array = self._factor * (whole.gradient - beyond.gradient)
+
+    def hessian_product(self, v: Array) -> Array:
+        """The Hessian with respect to the scores times v."""
+        found = self._whole.hessian_product(v) - self._beyond.hessian_product(v)
+        return np.asarray(self._factor * found)
+
+
+def hinge(
+    X: Any,
+    pairs: LabelledPairs | ListedPairs,
+    lams: Sequence[float],
+    *,
+    tol: float,
+    max_iter: int,
+) -> list[NewtonFit]:
+    """Minimize sum_ij c_ij max(0, 1 - (f_i - f_j)) + lam |w|^2 for each lam.
+
+    The objective of the result is within DELTAS[-1] / 2 times the sum of all c_ij of the minimum.
+
+    Parameters
+    ----------
+    X : array or sparse of shape (n_rows, n_features)
+    pairs : LabelledPairs or ListedPairs
+    lams : sequence of float
+    tol, max_iter
+        As for `squared_hinge`, for the last width; steps count for all widths together.
+    """
+    fits: dict[float, NewtonFit] = {}
+    w = np.zeros(X.shape[1])
+    for lam in sorted(set(lams), reverse=True):
+        n_iter = 0
+        for delta in DELTAS:
+            (found,) = squared_hinge(
+                X, SmoothedHinge(pairs, delta), [lam], first=w, max_iter=max_iter - n_iter,
+                tol=tol if delta == DELTAS[-1] else max(tol, 1e-3),
+            )  # fmt: skip
+            n_iter += found.n_iter
+            if not np.isfinite(found.residual):
+                break
+            w = found.w
+        fits[lam] = replace(found, n_iter=n_iter)
+    return [fits[lam] for lam in lams]
