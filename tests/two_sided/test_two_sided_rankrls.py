@@ -28,7 +28,7 @@ def tables(draw):
     kinds = draw(st.sampled_from(KERNELS)), draw(st.sampled_from(KERNELS))
     alpha = draw(st.sampled_from([0.01, 0.3, 10.0]))
     ranker = TwoSidedRankRLS(
-        alpha, row_kernel=kinds[0], column_kernel=kinds[1], scale=False, tol=1e-13,
+        alpha, row_kernel=kinds[0], column_kernel=kinds[1], scale=False, tol=1e-11,
         compare=draw(st.sampled_from(COMPARE)),
     )  # fmt: skip
     return rng, R, C, Y, ranker
@@ -39,6 +39,14 @@ def kernel(X, kind):
     if kind == "linear":
         return X @ X.T
     return np.exp(-((X[:, None] - X) ** 2).sum(axis=2) / X.shape[1])
+
+
+def some_cells(rng, shape):
+    """A mask of given cells, at least one in each row and column, and not all."""
+    known = rng.random(shape) < 0.7
+    known[:, 0] = known[0] = True
+    known[2, 2] = False
+    return known
 
 
 def expected(R, C, Y, known, ranker):
@@ -58,9 +66,7 @@ def test_complete_tables_equal_the_dense_system(table):
 @settings(max_examples=40)
 def test_given_cells_equal_the_dense_system(table, ties):
     rng, R, C, Y, ranker = table
-    known = rng.random(Y.shape) < 0.7
-    known[:2, 0] = known[0, :2] = True
-    known[2, 2] = False
+    known = some_cells(rng, Y.shape)
     ranker.set_params(ties=ties).fit(R, C, np.where(known, Y, np.nan))
     assert ranker.solver_ == "cg"
     assert_allclose(ranker.predict(R, C), expected(R, C, Y, known, ranker), atol=1e-6, rtol=1e-6)
@@ -75,13 +81,64 @@ def test_hold_outs_equal_refits(table, leave):
     for i, j in [(0, 0), (1, 2), (2, 1)]:
         known = np.ones(Y.shape, bool)
         if leave in ("rows", "both"):
-            known[held.row_fold == held.row_fold[i]] = False
+            known[held.plan.row_fold == held.plan.row_fold[i]] = False
         if leave in ("columns", "both"):
-            known[:, held.column_fold == held.column_fold[j]] = False
+            known[:, held.plan.column_fold == held.plan.column_fold[j]] = False
         if leave == "cells":
             known[i, j] = False
         want = expected(R, C, Y, known, ranker)[i, j]
         assert_allclose(held.predictions[0, i, j], want, atol=1e-6, rtol=1e-6)
+
+
+@given(tables(), st.sampled_from(["rows", "columns", "both", "cells"]))
+@settings(max_examples=40)
+def test_hold_outs_of_given_cells_equal_refits(table, leave):
+    rng, R, C, Y, ranker = table
+    given_cells = some_cells(rng, Y.shape)
+    ranker.set_params(random_state=int(rng.integers(10)))
+    held = ranker.hold_out(R, C, np.where(given_cells, Y, np.nan), leave=leave)
+    assert not held.exact
+    assert "missing" in held.why
+    scored = np.isfinite(held.predictions[0])
+    assert not (scored & ~given_cells).any()
+    for kept, out in held.plan.splits(Y.shape):
+        both = out & scored
+        if both.any():
+            want = expected(R, C, Y, given_cells & kept, ranker)
+            assert_allclose(held.predictions[0][both], want[both], atol=1e-6, rtol=1e-6)
+
+
+def test_weights_of_rows_are_copies(drugs):
+    R, C, Y = drugs
+    weight = np.ones(20)
+    weight[:3] = 2.0
+    ranker = TwoSidedRankRLS(0.5, row_kernel="rbf", scale=False, tol=1e-10)
+    weighted = ranker.fit(R, C, Y, query_weight=weight).predict(R, C)
+    assert ranker.solver_ == "cg"
+    twice = np.r_[np.arange(20), :3]
+    ranker.set_params(alpha=0.5 * 23 / 20)  # weights are relative to their mean
+    copied = ranker.fit(R[twice], C, Y[twice]).predict(R, C)
+    assert_allclose(weighted, copied, atol=1e-6)
+    with pytest.raises(DataError, match="each of the 20 rows"):
+        ranker.fit(R, C, Y, query_weight=weight[:4])
+
+
+def test_paths_equal_fits(drugs):
+    R, C, Y = drugs
+    path = TwoSidedRankRLS(row_kernel="rbf").path(R, C, Y, [0.1, 10.0])
+    for k, alpha in enumerate([0.1, 10.0]):
+        want = TwoSidedRankRLS(alpha, row_kernel="rbf").fit(R, C, Y).predict(R[:3], C[:4])
+        assert_allclose(path.predict(R[:3], C[:4])[k], want)
+
+
+def test_scores_within_rows_and_columns(drugs):
+    R, C, Y = drugs
+    held = TwoSidedRankRLS(1.0).hold_out(R, C, Y, n_folds=4)
+    assert_allclose(held.score("concordance").score, 1.0 - held.score().score)
+    assert held.score("ndcg@5", within="columns").metric == "ndcg@5"
+    assert held.score(within="all").score.shape == (1,)
+    by_row = held.values("concordance")
+    assert_allclose(by_row.mean(), held.score("concordance").score[0])
 
 
 @pytest.fixture
@@ -99,6 +156,9 @@ def test_new_rows_and_columns(drugs):
     differences = scores - scores.mean(axis=1, keepdims=True)
     want = Y[15:, 10:] - Y[15:, 10:].mean(axis=1, keepdims=True)
     assert_allclose(differences, want, atol=0.05)
+    assert_allclose(ranker.predict(R), ranker.predict(R, C[:10]))
+    assert ranker.rank(R[15])[0].max() < 10
+    assert 0.9 < ranker.score(R[15:], C[10:], Y[15:, 10:]) <= 1.0
     best, top = ranker.rank(R[15], C, k=3)
     assert_allclose(top, np.sort(ranker.predict(R[15:16], C)[0])[::-1][:3])
     assert_allclose(top, ranker.predict(R[15:16], C)[0, best])
@@ -170,11 +230,24 @@ def test_names_are_matched(drugs):
         (lambda R, C, Y: (R, C, np.where(Y > 2, np.inf, Y)), "finite scores, or NaN"),
         (lambda R, C, Y: (R, C, np.zeros_like(Y)), "nothing to rank"),
         (lambda R, C, Y: (R[:1], C[:1], Y[:1, :1]), "nothing to rank"),
+        (lambda R, C, Y: (R[0], C, Y), "rows cannot be used"),
+        (lambda R, C, Y: (R, C, np.where(np.arange(20)[:, None] == 4, np.nan, Y)), "Row 4 has no"),
+        (lambda R, C, Y: (R, C, np.full(Y.shape, "missing")), "numbers, with NaN for missing"),
     ],
 )
 def test_bad_input_is_refused_in_words(drugs, change, words):
     with pytest.raises(DataError, match=words):
         TwoSidedRankRLS(1.0).fit(*change(*drugs))
+
+
+def test_a_table_with_one_row_ranks_columns_only(drugs):
+    R, C, Y = drugs
+    scores = TwoSidedRankRLS(1e-6).fit(R[:1], C, Y[:1]).predict(R[:1], C)
+    assert np.corrcoef(scores[0], Y[0])[0, 1] > 0.99
+    with pytest.raises(DataError, match="1 row and 15 columns: a fold of rows"):
+        TwoSidedRankRLS().fit(R[:1], C, Y[:1])
+    with pytest.raises(DataError, match=r"nothing to rank .* compare='rows'"):
+        TwoSidedRankRLS(1.0, compare="rows").fit(R[:1], C, Y[:1])
 
 
 def test_bad_kernels_are_refused_in_words(drugs):

@@ -18,6 +18,7 @@ from rankwise.holdout.leave_comparison_out import held_comparisons, without_item
 from rankwise.holdout.leave_pair_out import PairDifferences, pair_differences, pair_errors
 from rankwise.holdout.pair_differences import add_losses, listed_differences
 from rankwise.holdout.plans import (
+    Cells,
     ComparisonFolds,
     Items,
     Pairs,
@@ -41,6 +42,7 @@ from rankwise.holdout.scores import (
     ObservedComparisons,
     score_predictions,
 )
+from rankwise.holdout.table_hold_out import hold_out_cells
 from rankwise.metrics.comparison_metrics import clustered_mean, squared_error_of
 from rankwise.problem import Task
 
@@ -232,12 +234,15 @@ class ComparisonHoldOut:
         )
 
 
-def hold_out(problem: HoldOutProblem, plan: Plan) -> Any:
+def hold_out(problem: Any, plan: Plan) -> Any:
     """Predict what a plan holds out, by fits without it, for all alphas of the problem.
 
     Returns a `HoldOut` for queries and rows, a `PairHoldOut` for pairs, and a `ComparisonHoldOut`
-    for comparisons and items.
+    for comparisons and items, each of a `HoldOutProblem`; and a `TableHoldOut` for the cells of a
+    `CellProblem`.
     """
+    if isinstance(plan, Cells):
+        return hold_out_cells(problem, plan)
     if isinstance(plan, Pairs):
         return PairHoldOut(problem, plan, shared=problem.shared(scaling=True))
     with explained_rounding():

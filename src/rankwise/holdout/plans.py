@@ -6,7 +6,7 @@ fitted. See `rankwise.holdout.engine.hold_out`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -138,7 +138,49 @@ class Items:
     both: bool = True
 
 
-Plan: TypeAlias = Queries | QueryFolds | Rows | RowFolds | Pairs | ComparisonFolds | Items
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Cells of a table are held out: alone, or with the other cells of rows or columns.
+
+    Attributes
+    ----------
+    leave : {"cells", "rows", "columns", "both"}
+        What is held out. With "both", each cell is predicted without its row and without its
+        column.
+    row_fold, column_fold : ndarray of int
+        The fold of each row and column; 0 if they are not held out.
+    cell_fold : ndarray of int of shape (n_rows, n_columns), optional
+        The fold of each cell, for "cells". None: each cell by itself.
+    """
+
+    leave: str
+    row_fold: Index
+    column_fold: Index
+    cell_fold: Index | None = None
+
+    def splits(self, shape: tuple[int, int]) -> Iterator[tuple[Any, Any]]:
+        """Masks of the cells that a fit keeps, and of the cells that it predicts."""
+        if self.leave == "cells":
+            n_cells = shape[0] * shape[1]
+            fold = np.arange(n_cells).reshape(shape) if self.cell_fold is None else self.cell_fold
+            for k in range(int(fold.max()) + 1):
+                yield fold != k, fold == k
+            return
+        everywhere = np.ones(shape, dtype=bool)
+        for in_rows in _members(self.row_fold):
+            for in_columns in _members(self.column_fold):
+                held = everywhere & in_rows[:, None] & in_columns
+                either = in_rows[:, None] | in_columns
+                yield everywhere & ~(either if self.leave == "both" else held), held
+
+
+def _members(fold: Index) -> Iterator[Any]:
+    """A mask for each fold."""
+    for k in range(int(fold.max()) + 1):
+        yield fold == k
+
+
+Plan: TypeAlias = Queries | QueryFolds | Rows | RowFolds | Pairs | ComparisonFolds | Items | Cells
 
 
 def choose_pairs(

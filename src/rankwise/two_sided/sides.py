@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,11 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
-from rankwise.backends.arrays import Array, Index, is_sparse
+from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor
+from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.kernels import Kernel, NamedKernel, PairFunction, Precomputed
-from rankwise.kernels.products import kernel_values
-from rankwise.kernels.training import training_kernel
+from rankwise.kernels.products import kernel_values, training_kernel
 from rankwise.solvers.landmark_factor import LandmarkFactor
 from rankwise.two_sided.table_system import Side
 
@@ -48,15 +49,17 @@ class View:
         """Standardized features; sparse ones are only divided."""
         if self.deviation is None:
             return X
-        ones = np.ones((X.shape[0], int(self.constant)))
         if is_sparse(X):
+            ones = np.ones((X.shape[0], int(self.constant)))
             return sp.hstack((X.multiply(1.0 / self.deviation), ones), format="csr")
-        return np.hstack(((X - self.mean) / self.deviation, ones))
+        on = backend_of(X)
+        ones = on.array(np.ones((len(X), int(self.constant))))
+        return on.xp.concatenate(((X - self.mean) / self.deviation, ones), axis=1)
 
     def values(self, X: Any, columns: Index) -> Array:
         """Kernel values of new objects with the points."""
-        if isinstance(self.kernel, Precomputed):
-            return np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)[:, columns]
+        if self.points is None:
+            return dense(X)[:, columns]
         return kernel_values(self.kernel, self.scaled(X), self.points)
 
 
@@ -107,12 +110,19 @@ class TableSide:
         """The matrix that multiplies the coefficients, of shape (n_new, n_coefficients)."""
         given = self.check_new(X)
         if self.linear:
-            scaled = self.views[0].scaled(given[0])
-            return np.asarray(scaled.toarray() if is_sparse(scaled) else scaled, dtype=np.float64)
-        parts = [
-            view.values(one, self.columns) for view, one in zip(self.views, given, strict=True)
-        ]
-        return np.asarray(np.tensordot(self.weights, parts, axes=1))
+            return dense(self.views[0].scaled(given[0]))
+        pairs = zip(self.views, given, strict=True)
+        return weighted_sum(self.weights, [view.values(one, self.columns) for view, one in pairs])
+
+
+def dense(X: Any) -> Array:
+    """An array or a tensor of a matrix that may be sparse."""
+    return np.asarray(X.toarray()) if is_sparse(X) else X
+
+
+def weighted_sum(weights: Array, matrices: Sequence[Array]) -> Array:
+    """The sum of kernel matrices with weights."""
+    return sum(float(w) * M for w, M in zip(weights, matrices, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,46 +137,65 @@ class TrainingSide:
     def n(self) -> int:
         return len(self.matrices[0])
 
-    def with_weights(self, weights: Sequence[float]) -> TrainingSide:
+    @property
+    def in_features(self) -> bool:
+        """Whether the kernel is FF' for the features F: for linear kernels and landmarks."""
+        return self.side.linear or self.factor is not None
+
+    def weighted(self, weights: Sequence[float]) -> TrainingSide:
         """The same with other weights of the kernels."""
         return replace(self, side=replace(self.side, weights=np.asarray(weights, dtype=float)))
 
-    @property
+    @cached_property
     def kernel(self) -> Array:
         """The kernel matrix of the training objects."""
-        if self.side.linear or self.factor is not None:
-            F = self.features
-            return F @ F.T
-        return np.asarray(np.tensordot(self.side.weights, self.matrices, axes=1))
+        if self.in_features:
+            return self.matrices[0] @ self.matrices[0].T
+        return weighted_sum(self.side.weights, self.matrices)
 
     @property
-    def features(self) -> Array:
-        """F with kernel FF', for linear sides and landmarks."""
-        return self.matrices[0]
+    def mean_square(self) -> float:
+        """The mean of k(x, x)."""
+        if self.in_features:
+            return float((self.matrices[0] ** 2).sum()) / self.n
+        return float(self.kernel.diagonal().mean())
 
     def basis(self, rows: Index | None = None, *, centred: bool) -> Side:
         """The basis of some training objects, or of all."""
-        if self.side.linear or self.factor is not None:
-            F = self.features if rows is None else self.features[rows]
+        if self.in_features:
+            F = self.matrices[0] if rows is None else self.matrices[0][rows]
             return Side.of_features(F, centred=centred)
-        K = self.kernel
-        return Side.of_kernel(K if rows is None else K[np.ix_(rows, rows)], centred=centred)
+        K = self.kernel if rows is None else self.kernel[rows][:, rows]
+        return Side.of_kernel(K, centred=centred)
 
     def cross(self, rows: Index, others: Index) -> Array:
         """Kernel values between training objects."""
-        if self.side.linear or self.factor is not None:
-            return self.features[rows] @ self.features[others].T
-        return self.kernel[np.ix_(rows, others)]
+        if self.in_features:
+            return self.matrices[0][rows] @ self.matrices[0][others].T
+        return self.kernel[rows][:, others]
 
     def coefficients(self, A: Array) -> Array:
         """Coefficients of what `TableSide.values` returns, from those of the training objects."""
         if self.factor is not None:
-            return self.factor.coefficients(self.features.T @ A)
-        return self.features.T @ A if self.side.linear else A
+            return self.factor.coefficients(self.matrices[0].T @ A)
+        return self.matrices[0].T @ A if self.side.linear else A
+
+    @property
+    def training_values(self) -> Array:
+        """What `TableSide.values` returns for the training objects."""
+        if self.factor is None:
+            return self.matrices[0] if self.side.linear else self.kernel
+        values = np.zeros((self.n, self.factor.n_landmarks))
+        values[:, self.factor.kept] = self.matrices[0] @ self.factor.C.T
+        return values
 
 
 def check_values(X: Any, name: str) -> Any:
     """Finite numbers in two dimensions."""
+    if is_tensor(X):
+        if X.ndim != 2 or not backend_of(X).is_finite(X):
+            raise DataError(f"The {name}s must be a table of finite numbers, as a tensor.")
+        return backend_of(X).array(X)
     try:
         return check_array(X, accept_sparse="csr", dtype=np.float64, input_name=f"The {name}s")
     except ValueError as error:
@@ -211,12 +240,15 @@ def training_side(
     first = views[0].kernel
     is_linear = len(views) == 1 and isinstance(first, NamedKernel) and first.name == "linear"
     n_landmarks = None if n_landmarks is None or n_landmarks >= n else n_landmarks
+    if n_landmarks is not None and isinstance(weights, str):
+        raise ParameterError(
+            f'{name}_weights="auto" needs complete kernels: pass numbers with landmarks.'
+        )
     linear = is_linear and n_landmarks is None and scaled[0].shape[1] <= n
     everything = np.arange(n)
     side = TableSide(name, views, shares, everything, linear, names)
     if linear:
-        F = scaled[0].toarray() if is_sparse(scaled[0]) else scaled[0]
-        return TrainingSide(replace(side, views=[replace(views[0], points=F[:0])]), [F])
+        return TrainingSide(side, [dense(scaled[0])])
     if n_landmarks is not None:
         chosen = np.sort(rng.choice(n, n_landmarks, replace=False))
         marked = [
@@ -249,10 +281,12 @@ def _view(X: Any, kernel: Any, gamma: Any, scale: bool) -> View:
         if is_sparse(X):
             mean = np.zeros(X.shape[1])
             square = np.asarray(X.multiply(X).mean(axis=0)).ravel()
-            deviation = np.sqrt(square - np.asarray(X.mean(axis=0)).ravel() ** 2)
+            middle = np.asarray(X.mean(axis=0)).ravel()
+            deviation = np.sqrt((square - middle**2).clip(min=0.0))
         else:
-            mean, deviation = X.mean(axis=0), X.std(axis=0)
-        deviation = np.where(deviation > 0, deviation, 1.0)
+            mean = X.mean(axis=0)
+            deviation = ((X - mean) ** 2).mean(axis=0) ** 0.5
+        deviation = deviation + (deviation == 0.0)  # a constant feature is not divided
     if callable(kernel):
         takes_arrays = hasattr(kernel, "diag") and hasattr(kernel, "is_stationary")
         made: Any = clone(kernel) if takes_arrays else PairFunction(kernel)

@@ -27,10 +27,8 @@ from rankwise.backends.arrays import Array, Index
 from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, ParameterError
 
-NEGATIVE = (
-    1e-9  # of the largest eigenvalue: below minus this, a kernel is not positive semidefinite
-)
-ROUNDING = 1e-14  # of the largest product of eigenvalues: an alpha below it is lost in rounding
+NEGATIVE = 1e-9  # of the largest eigenvalue: a kernel with one below minus this is refused
+ROUNDING = 1e-14  # of the largest eigenvalue, and of products: what is below it is lost in rounding
 BLOCK_BYTES = 64 * 2**20  # of the systems of a fold that are solved at a time
 
 
@@ -61,13 +59,11 @@ class Side:
         on = backend_of(K)
         if centred:
             H = _reflection(len(K), on)
-            inner = on.copy(_reflected(K, H, on)[1:, 1:])
-            s, V = on.eigh(inner)
+            s, V = on.eigh(on.copy(_reflected(K, H)[1:, 1:]))
             V = on.xp.concatenate((on.zeros(1, V.shape[1]), V))
-            P = on.contiguous(V - 2.0 * H[:, None] * (H @ V)[None])
+            P = V - 2.0 * H[:, None] * (H @ V)[None]
         else:
             s, P = on.eigh(on.copy(K))
-            P = on.contiguous(P)
         largest = float(abs(s).max()) if len(s) else 0.0
         if len(s) and float(s.min()) < -NEGATIVE * largest:
             raise DataError(
@@ -75,14 +71,17 @@ class Side:
                 f"{float(s.min()):.2g}, and its largest {largest:.2g}. Check that it is symmetric "
                 "and holds similarities, or use another kernel."
             )
-        return cls(P, s.clip(min=0.0), on.matmul(K, P), centred)
+        kept = s > ROUNDING * largest
+        P, s = on.contiguous(P[:, kept]), s[kept]
+        beside = K.mean(axis=0) @ P if centred else 0.0
+        return cls(P, s, P * s + beside, centred)  # K P is a multiple of P, up to constants
 
     @classmethod
     def of_features(cls, F: Array, *, centred: bool) -> Side:
         """From features with K = FF': O(n r^2) time for r features, r at most n."""
         on = backend_of(F)
         middle = F - F.mean(axis=0) if centred else F
-        P, roots, V = on.svd(middle)
+        P, roots, V = on.xp.linalg.svd(middle, full_matrices=False)
         kept = roots > ROUNDING * (float(roots.max()) if len(roots) else 0.0)
         P, roots, V = on.contiguous(P[:, kept]), roots[kept], V[kept]
         return cls(P, roots**2, on.matmul(F, on.contiguous(V.T)) * roots, centred)
@@ -127,11 +126,11 @@ def _reflection(n: int, on: Any) -> Array:
     return on.array(u / length if length else u)
 
 
-def _reflected(K: Array, u: Array, on: Any) -> Array:
+def _reflected(K: Array, u: Array) -> Array:
     """(I - 2uu') K (I - 2uu') for a symmetric K."""
     Ku = K @ u
     v = 2.0 * Ku - 2.0 * float(u @ Ku) * u
-    return on.array(K - u[:, None] * v[None] - v[:, None] * u[None])
+    return K - u[:, None] * v[None] - v[:, None] * u[None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,7 +212,8 @@ class TableSystem:
 
         In the basis Q, S^-1 has a block P diag(W_l) P' for each column l of it. Without the rows U,
         the coefficients (A Q)_l change by -P diag(W_l) P_U' e_l, where
-        P_U diag(W_l) P_U' e_l = (A Q)_Ul.
+        P_U diag(W_l) P_U' e_l = (A Q)_Ul. Unless the rows are centred, e_l are the errors of the
+        held-out scores, and no further product is needed.
 
         Parameters
         ----------
@@ -224,7 +224,7 @@ class TableSystem:
         at : array of shape (n_new, r), optional
             G Q of the columns to be scored. None: the columns of the table.
         """
-        on, P, R, W = backend_of(Y), self.rows.basis, self.rows.scores, self.factors(alpha)
+        on, P, W = backend_of(Y), self.rows.basis, self.factors(alpha)
         T = self.columns.scores if at is None else at
         targets = on.matmul(Y, self.columns.basis)  # Y Q
         Z = W * on.matmul(on.contiguous(P.T), targets)
@@ -232,13 +232,20 @@ class TableSystem:
         if not self.rows.is_complete:
             a = a + self.rows.outside(targets) / alpha
         if folds is None:
-            D = on.matmul(P**2, W) + self.rows.outside_diagonal[:, None] / alpha
-            change = a / D * on.matmul(P * R, W)
+            e = a / (on.matmul(P**2, W) + self.rows.outside_diagonal[:, None] / alpha)
+        else:
+            e = on.empty(*a.shape)
+            for fold in folds:
+                e[fold] = self._solve_fold(a[fold], fold, W, alpha)
+        if not self.rows.centred:  # the error of a held-out row is e
+            return on.matmul(targets - e, on.contiguous((T / self.columns.values).T))
+        R = self.rows.scores
+        if folds is None:
+            change = e * on.matmul(P * R, W)
         else:
             change = on.empty(*a.shape)
             for fold in folds:
-                e = self._solve_fold(a[fold], fold, W, alpha)
-                change[fold] = on.matmul(R[fold], W * (P[fold].T @ e))
+                change[fold] = on.matmul(R[fold], W * (P[fold].T @ e[fold]))
         return on.matmul(on.matmul(R, Z) - change, on.contiguous(T.T))
 
     def _solve_fold(self, a: Array, fold: Index, W: Array, alpha: float) -> Array:

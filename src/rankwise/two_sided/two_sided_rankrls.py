@@ -2,39 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from rankwise.backends.arrays import Array, Index, is_sparse
+from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
+from rankwise.backends.dispatch import backend_of
 from rankwise.errors import DataError, ParameterError, warn
+from rankwise.estimators._validation import forget
 from rankwise.graph import PreferenceGraph
+from rankwise.holdout.engine import hold_out
+from rankwise.holdout.table_hold_out import WITHIN, TableHoldOut
+from rankwise.metrics import disagreement_error
 from rankwise.parameters import (
     AnyOf,
     Choice,
+    Flag,
     Number,
     Rule,
     Whole,
     as_generator,
     check_alphas,
     check_parameters,
+    check_value,
 )
-from rankwise.two_sided.cells import CellProducts, competing, solve_cells
+from rankwise.two_sided.cells import competing
 from rankwise.two_sided.sides import TableSide, TrainingSide, training_side
-from rankwise.two_sided.table_hold_out import (
-    TableHoldOut,
-    TableProblem,
-    fold_codes,
-    make_folds,
-)
+from rankwise.two_sided.table_problem import TableProblem
 
-HIGHEST, LOWEST, STEP = 1e2, 1e-6, 10.0**0.5  # alphas, relative to the mean square of a cell
-N_FOLDS = 10
 STEPS = 4  # of the weight of a kernel from 0 to 1, if weights are chosen
 
 
@@ -130,6 +131,7 @@ class TwoSidedRankRLS(BaseEstimator):
         "compare": Choice("columns", "rows", "all"),
         "for_new": Choice("rows", "columns", "both", "cells"),
         "ties": Choice("include", "exclude"),
+        "scale": Flag(),
         "tol": Number(0, 1, open_low=True, open_high=True),
         "max_iter": Whole(1, 2**31 - 1),
     }
@@ -167,7 +169,7 @@ class TwoSidedRankRLS(BaseEstimator):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def fit(self, R: Any, C: Any, Y: Any, *, cells: Any = None) -> Self:
+    def fit(self, R: Any, C: Any, Y: Any, *, cells: Any = None, query_weight: Any = None) -> Self:
         """Fit to a table, or to some of its cells.
 
         Parameters
@@ -178,115 +180,129 @@ class TwoSidedRankRLS(BaseEstimator):
             The same for the columns.
         Y : array-like of shape (n_rows, n_columns), or of shape (n_cells,)
             Scores, higher is better. NaN in a table is a missing cell. With `cells`, the scores of
-            the cells.
+            the cells. A data frame is put in the order of the names of `R` and `C`, if these are
+            data frames with names as their index.
         cells : array-like of shape (n_cells, 2), optional
             The row and the column number of each given cell, each cell once.
+        query_weight : array-like, optional
+            The weight of each row if columns compete, and of each column if rows compete,
+            relative to the other weights.
 
         Returns
         -------
         self
         """
-        rows, columns, table = self._training(R, C, Y, cells)
-        if not np.isfinite(table).all() or self.ties == "exclude":
-            return self._fit_cells(rows, columns, table)
-        alpha, self.solver_ = self.alpha, "table"
-        candidates = list(self._weight_candidates(rows, columns))
-        if alpha == "auto" or len(candidates) > 1:
-            rows, columns, alpha = self._choose(candidates, table)
-        problem = TableProblem(rows, columns, table, self.compare)
-        A = problem.coefficients(problem.system(), float(alpha))
-        return self._set_fitted(rows, columns, A, float(alpha))
+        problem = self._problem(R, C, Y, cells, query_weight)
+        alpha = self.alpha
+        if alpha == "auto" or "auto" in self._named_weights():
+            problem, alpha = self._choose(problem)
+        return self._solved(problem, float(alpha))
 
-    def _training(
-        self, R: Any, C: Any, Y: Any, cells: Any
-    ) -> tuple[TrainingSide, TrainingSide, Array]:
-        """Checked sides, and the table with NaN for missing cells."""
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(self, name)
+    def path(self, R: Any, C: Any, Y: Any, alphas: Any, *, cells: Any = None) -> TablePath:
+        """Rankers with several alphas, from the same eigendecompositions; `self` is not fitted.
+
+        Parameters
+        ----------
+        R, C, Y, cells
+            As for `fit`. Weights of kernels are not chosen.
+        alphas : array-like
+
+        Returns
+        -------
+        TablePath
+            With `predict(R, C)` for all alphas, and `estimator(i)`.
+        """
+        if "auto" in self._named_weights():
+            raise ParameterError(
+                'Weights "auto" are chosen with alpha, in fit: pass numbers to path.'
+            )
+        ranker = clone(self)
+        problem = ranker._problem(R, C, Y, cells)  # noqa: SLF001
+        return TablePath(ranker, replace(problem, alphas=check_alphas(alphas)))
+
+    def _named_weights(self) -> list[str]:
+        """The values of the weights of kernels that are names."""
+        return [v for v in (self.row_weights, self.column_weights) if isinstance(v, str)]
+
+    def _problem(
+        self, R: Any, C: Any, Y: Any, cells: Any, query_weight: Any = None
+    ) -> TableProblem:
+        """The checked sides, and the table with NaN for missing cells."""
+        forget(self)
         check_parameters(self, self.parameters)
         rng = as_generator(self.random_state)
         gammas, landmarks = _pair("gamma", self.gamma), _pair("n_landmarks", self.n_landmarks)
-        sides = []
-        for k, (name, X) in enumerate((("row", R), ("column", C))):
-            sides.append(
-                training_side(
-                    X,
-                    name,
-                    kernel=getattr(self, f"{name}_kernel"),
-                    gamma=gammas[k],
-                    scale=bool(self.scale),
-                    weights=getattr(self, f"{name}_weights"),
-                    n_landmarks=landmarks[k],
-                    rng=rng,
-                )
+        rows, columns = (
+            training_side(
+                X, name, kernel=getattr(self, f"{name}_kernel"), gamma=gammas[k],
+                scale=bool(self.scale), weights=getattr(self, f"{name}_weights"),
+                n_landmarks=landmarks[k], rng=rng,
             )
-        rows, columns = sides
-        table = check_table(Y, cells, rows, columns)
-        n_levels = len(np.unique(table[np.isfinite(table)]))
-        if n_levels < 2:
-            raise DataError("All cells have the same score: there is nothing to rank.")
-        return rows, columns, table
-
-    def _weight_candidates(self, rows: TrainingSide, columns: TrainingSide) -> Any:
-        """Both sides, for each combination of weights to try."""
-        for first in _simplex(self.row_weights, rows):
-            for second in _simplex(self.column_weights, columns):
-                yield rows.with_weights(first), columns.with_weights(second)
-
-    def _choose(
-        self, candidates: Sequence[tuple[TrainingSide, TrainingSide]], table: Array
-    ) -> tuple[TrainingSide, TrainingSide, float]:
-        """The sides and the alpha with the best held-out scores."""
-        best: Any = None
-        for rows, columns in candidates:
-            problem = TableProblem(rows, columns, table, self.compare)
-            grid = table_alphas(problem) if self.alpha == "auto" else np.array([float(self.alpha)])
-            curve = self._held_out(problem, self.for_new, grid, None).score()
-            value = curve.score[curve.best_index] * (1 if curve.greater_is_better else -1)
-            if best is None or value > best[0]:
-                best = value, rows, columns, curve
-        _, rows, columns, curve = best
-        if self.alpha == "auto":
-            self.alpha_curve_ = curve
-        return rows, columns, curve.best_alpha
-
-    def _held_out(
-        self, problem: TableProblem, leave: str, alphas: Array, n_folds: int | None
-    ) -> TableHoldOut:
-        """Closed forms for a complete table."""
-        n, m = problem.Y.shape
-        rng = as_generator(self.random_state)
-        alone = [np.arange(n)], [np.arange(m)]
-        within = {"columns": "rows", "rows": "columns", "all": "all"}[self.compare]
-        row_folds, column_folds = alone
-        if leave in ("rows", "both"):
-            default = None if within == "rows" and leave == "rows" else _n_folds(n)
-            row_folds = make_folds(n, n_folds or default, rng)
-        if leave in ("columns", "both"):
-            default = None if within == "columns" and leave == "columns" else _n_folds(m)
-            column_folds = make_folds(m, n_folds or default, rng)
-        if leave == "rows":
-            found = problem.without_rows(alphas, row_folds)
-        elif leave == "columns":
-            found = problem.without_columns(alphas, column_folds)
-        elif leave == "both":
-            found = problem.without_both(alphas, row_folds, column_folds)
-        else:
-            found = problem.without_cells(alphas)
-        shared = tuple(self._shared(problem))
-        why = "The table is complete: formulas give the predictions of refits."
-        return TableHoldOut(
-            alphas, found, problem.Y, leave, fold_codes(n, row_folds), fold_codes(m, column_folds),
-            self.compare, True, why, shared,
+            for k, (name, X) in enumerate((("row", R), ("column", C)))
         )  # fmt: skip
+        table = check_table(Y, cells, rows, columns)
+        self._check_competition(table)
+        weight = None
+        if query_weight is not None:
+            weight = self._checked_weight(query_weight, table.shape)
+        if is_tensor(rows.matrices[0]):
+            table = backend_of(rows.matrices[0]).array(table)
+        return TableProblem(
+            rows, columns, table, self.compare, self.ties, weight, self.tol, self.max_iter
+        )
 
-    def _shared(self, problem: TableProblem) -> Any:
-        """What was computed from all rows and columns."""
-        sides = (problem.rows, problem.columns)
-        if any(view.deviation is not None for side in sides for view in side.side.views):
-            yield "scaling"
-        if any(side.factor is not None for side in sides):
-            yield "landmarks"
+    def _check_competition(self, table: Array) -> None:
+        """Raise an error if there is nothing to rank, or nothing to learn about a row or column."""
+        given = np.isfinite(table)
+        for name, axis in (("row", 1), ("column", 0)):
+            empty = np.flatnonzero(~given.any(axis=axis))
+            if len(empty):
+                raise DataError(
+                    f"{name.capitalize()} {empty[0]} has no cells ({len(empty)} of "
+                    f"{table.shape[1 - axis]} {name}s): leave such {name}s out of the fit, and "
+                    "score them with predict."
+                )
+        group = competing(*np.nonzero(given), self.compare)
+        y = table[given]
+        graph = PreferenceGraph.from_scores(y, group, n_rows=len(y), ties="exclude")
+        if not graph.n_pairs:
+            cells = {"columns": "cells of a row", "rows": "cells of a column", "all": "cells"}
+            raise DataError(
+                f"No two {cells[self.compare]} have different scores: there is nothing to rank in "
+                f"this table of {table.shape[0]} rows and {table.shape[1]} columns with "
+                f"compare={self.compare!r}."
+            )
+
+    def _checked_weight(self, query_weight: Any, shape: tuple[int, ...]) -> Array:
+        if self.compare == "all":
+            raise ParameterError("query_weight needs queries: use compare='columns' or 'rows'.")
+        n = shape[0] if self.compare == "columns" else shape[1]
+        weight = np.asarray(query_weight, dtype=np.float64)
+        if weight.shape != (n,):
+            raise DataError(
+                f"query_weight needs a weight for each of the {n} {WITHIN[self.compare]}: got "
+                f"shape {weight.shape}."
+            )
+        return weight
+
+    def _choose(self, problem: TableProblem) -> tuple[TableProblem, float]:
+        """The weights of kernels and the alpha with the best held-out scores."""
+        best: Any = None
+        for first in _simplex(self.row_weights, problem.rows):
+            for second in _simplex(self.column_weights, problem.columns):
+                rows, columns = problem.rows.weighted(first), problem.columns.weighted(second)
+                tried = replace(problem, rows=rows, columns=columns)
+                auto = self.alpha == "auto"
+                alphas = tried.default_alphas() if auto else np.array([float(self.alpha)])
+                tried = replace(tried, alphas=alphas)
+                plan = tried.plan(self.for_new, None, as_generator(self.random_state))
+                curve = hold_out(tried.loosely(), plan).score()
+                value = curve.score[curve.best_index] * (1 if curve.greater_is_better else -1)
+                if best is None or value > best[0]:
+                    best = value, tried, curve
+        _, found, curve = best
+        self.alpha_curve_ = curve
+        return found, curve.best_alpha
 
     def hold_out(
         self,
@@ -294,168 +310,176 @@ class TwoSidedRankRLS(BaseEstimator):
         C: Any,
         Y: Any,
         *,
+        cells: Any = None,
         leave: str | None = None,
         alphas: Any = None,
         n_folds: int | None = None,
     ) -> TableHoldOut:
         """Scores of the cells by fits without them, for each alpha; this ranker is not fitted.
 
+        For a complete table with ties, formulas give what refits would give: all rows (or all
+        cells) of n are held out in about the time of a few fits. Otherwise the ranker is refitted.
+
         Parameters
         ----------
-        R, C, Y
-            As for `fit`; the table must be complete.
+        R, C, Y, cells
+            As for `fit`.
         leave : {"rows", "columns", "both", "cells"}, optional
-            What leaves: a row, a column, the row and the column of a cell, or a cell. None:
+            What is held out: a row, a column, the row and the column of a cell, or a cell. None:
             `for_new`.
         alphas : array-like, optional
-            None: the grid of ``alpha="auto"``.
+            None: `alpha`, or the grid of ``alpha="auto"``.
         n_folds : int, optional
-            Rows or columns that leave together. None: each by itself if its cells compete with each
-            other; otherwise 10 folds, as the scores of different fits cannot be compared.
+            The number of folds. None: each row (column, cell) by itself if its cells compete with
+            each other and there is a formula; otherwise 10 folds, or 5 for refits.
 
         Returns
         -------
         TableHoldOut
         """
-        from sklearn.base import clone
-
-        ranker = clone(self)
-        rows, columns, table = ranker._training(R, C, Y, None)  # noqa: SLF001
-        if not np.isfinite(table).all() or self.ties == "exclude":
-            raise DataError("Hold-outs need a complete table, and ties that are included.")
+        if "auto" in self._named_weights():
+            raise ParameterError(
+                'Weights "auto" would be chosen on the cells that are held out: pass numbers.'
+            )
         leave = self.for_new if leave is None else leave
-        problem = TableProblem(rows, columns, table, self.compare)
-        grid = table_alphas(problem) if alphas is None else check_alphas(alphas)
-        return ranker._held_out(problem, leave, grid, n_folds)  # noqa: SLF001
+        check_value("leave", leave, self.parameters["for_new"])
+        check_value("n_folds", n_folds, AnyOf(Whole(2), None))
+        ranker = clone(self)
+        problem = ranker._problem(R, C, Y, cells)  # noqa: SLF001
+        if alphas is None:
+            alphas = problem.default_alphas() if self.alpha == "auto" else [self.alpha]
+        problem = replace(problem, alphas=check_alphas(alphas))
+        plan = problem.plan(leave, n_folds, as_generator(self.random_state))
+        found: TableHoldOut = hold_out(problem, plan)
+        return found
 
-    def _fit_cells(self, rows: TrainingSide, columns: TrainingSide, table: Array) -> Self:
-        """Conjugate gradients on the given cells."""
-        i, j = np.nonzero(np.isfinite(table))
-        y = table[i, j]
-        qid = competing(i, j, self.compare)
-        graph = PreferenceGraph.from_scores(y, qid, n_rows=len(y), ties=self.ties, weighting="rows")
-        if not graph.n_pairs:
-            raise DataError(
-                f"No two cells that compete have different scores (compare={self.compare!r}): "
-                "there is nothing to rank."
-            )
-        products = CellProducts.of(rows.kernel, columns.kernel, i, j)
-        alpha = self.alpha
-        if alpha == "auto":
-            alpha = self._choose_by_refits(rows, columns, table)
-        (a,), found = solve_cells(
-            products, graph, y, [float(alpha)], tol=self.tol, max_iter=self.max_iter
-        )
-        if found.residuals[0] > self.tol:
-            warn(
-                f"Conjugate gradients have not converged after {found.n_iter} steps (max_iter): "
-                f"the relative residual is {found.residuals[0]:.1g}. Use a larger alpha or "
-                "max_iter.",
-                ConvergenceWarning,
-            )
-        A = np.zeros(table.shape)
-        A[i, j] = a
-        self.solver_, self.n_iter_ = "cg", found.n_iter
-        return self._set_fitted(rows, columns, A, float(alpha))
-
-    def _choose_by_refits(self, rows: TrainingSide, columns: TrainingSide, table: Array) -> float:
-        """Alpha by folds of what will be new, each fitted without it."""
-        n, m = table.shape
-        rng = as_generator(self.random_state)
-        problem = TableProblem(rows, columns, table, self.compare)
-        alphas = table_alphas(problem)
-        K, G = rows.kernel, columns.kernel
-        row_folds, column_folds = [np.arange(n)], [np.arange(m)]
-        if self.for_new in ("rows", "both"):
-            row_folds = make_folds(n, min(5, n), rng)
-        if self.for_new in ("columns", "both"):
-            column_folds = make_folds(m, min(5, m), rng)
-        cell_fold = rng.integers(5, size=table.shape)
-        out = np.full((len(alphas), n, m), np.nan)
-        if self.for_new == "cells":
-            parts = [cell_fold == k for k in range(5)]
-        else:
-            parts = []
-            for first, second in product(row_folds, column_folds):
-                leaves = np.zeros((n, m), dtype=bool)
-                leaves[np.ix_(first, second)] = True
-                parts.append(leaves)
-        for leaves in parts:
-            kept = np.isfinite(table) & ~leaves
-            if self.for_new == "both":
-                first, second = np.nonzero(leaves.any(axis=1))[0], np.nonzero(leaves.any(axis=0))[0]
-                kept[first] = False
-                kept[:, second] = False
-            i, j = np.nonzero(kept)
-            y = table[i, j]
-            graph = PreferenceGraph.from_scores(
-                y, competing(i, j, self.compare), n_rows=len(y), ties=self.ties, weighting="rows"
-            )
-            if not len(y) or not graph.n_pairs:
-                continue
-            found, _ = solve_cells(
-                CellProducts.of(K, G, i, j), graph, y, alphas.tolist(),
-                tol=max(self.tol, 1e-3), max_iter=min(self.max_iter, 100),
-            )  # fmt: skip
-            for k, a in enumerate(found):
-                A = np.zeros(table.shape)
-                A[i, j] = a
-                out[k][leaves] = (K @ A @ G)[leaves]
-        held = np.where(np.isfinite(out).all(axis=0), table, np.nan)
-        result = TableHoldOut(
-            alphas, np.nan_to_num(out), held, self.for_new, fold_codes(n, row_folds),
-            fold_codes(m, column_folds), self.compare, False, "Some cells are missing: refits.",
-        )  # fmt: skip
-        self.alpha_curve_ = result.score()
-        return self.alpha_curve_.best_alpha
-
-    def _set_fitted(
-        self, rows: TrainingSide, columns: TrainingSide, A: Array, alpha: float
-    ) -> Self:
+    def _solved(self, problem: TableProblem, alpha: float) -> Self:
+        """Solve a problem, and keep the result."""
+        A, ended = problem.solve(alpha)
+        self.solver_ = "table" if ended is None else "cg"
+        if ended is not None:
+            self.n_iter_ = ended.n_iter
+            if ended.residuals[0] > self.tol:
+                warn(
+                    f"Conjugate gradients have not converged after {ended.n_iter} steps "
+                    f"(max_iter): the relative residual is {ended.residuals[0]:.1g}. Use a larger "
+                    "alpha or max_iter.",
+                    ConvergenceWarning,
+                )
+        rows, columns = problem.rows, problem.columns
         self.alpha_ = alpha
         self.coef_ = columns.coefficients(rows.coefficients(A).T).T
+        self.known_ = self.coef_ @ columns.training_values.T
         self.row_side_, self.column_side_ = rows.side, columns.side
         self.row_weights_, self.column_weights_ = rows.side.weights, columns.side.weights
         self.row_names_, self.column_names_ = rows.side.names, columns.side.names
         return self
 
-    def predict(self, R: Any, C: Any) -> Array:
+    def predict(self, R: Any, C: Any = None) -> Array:
         """Scores of all cells of a table of rows and columns, known or new.
 
         Parameters
         ----------
         R : array-like or sparse of shape (n_rows, n_row_features), or list of such
             As in `fit`. With a precomputed kernel, kernel values with all training rows.
-        C : array-like or sparse of shape (n_columns, n_column_features), or list of such
+        C : array-like or sparse of shape (n_columns, n_column_features), or list of such, optional
+            None: the columns of the fit.
 
         Returns
         -------
         ndarray of shape (n_rows, n_columns)
         """
         check_is_fitted(self)
-        return np.asarray(self.row_side_.values(R) @ self.coef_ @ self.column_side_.values(C).T)
+        values = self.row_side_.values(R)
+        if C is None:
+            return values @ self.known_
+        return values @ self.coef_ @ self.column_side_.values(C).T
 
-    def rank(self, row: Any, C: Any, k: int = 10) -> tuple[Index, Array]:
-        """The best columns for a row.
+    def rank(self, row: Any, C: Any = None, *, k: int = 10) -> tuple[Index, Array]:
+        """Return the k best columns for a row, best first.
 
         Parameters
         ----------
-        row : array-like of shape (n_row_features,)
+        row : array-like of shape (n_row_features,) or (1, n_row_features), or list of such
             As one row of `R` in `predict`.
-        C : array-like of shape (n_columns, n_column_features)
+        C : array-like of shape (n_columns, n_column_features), optional
+            None: the columns of the fit.
         k : int, default=10
+            At most; there may be fewer columns.
 
         Returns
         -------
-        columns : ndarray of int
-            The numbers of the columns with the highest scores, the best first.
-        scores : ndarray
+        columns : ndarray of shape (k,)
+            Their numbers.
+        scores : ndarray of shape (k,)
         """
+        check_is_fitted(self)
+        check_value("k", k, Whole(1))
         several = len(self.row_side_.views) > 1
-        one = [np.atleast_2d(part) for part in row] if several else np.atleast_2d(row)
-        scores = self.predict(one, C)[0]
+        one = [_one_row(part) for part in row] if several else _one_row(row)
+        scores = to_host(self.predict(one, C))[0]
         best = np.argsort(-scores, kind="stable")[:k]
         return best, scores[best]
+
+    def score(self, R: Any, C: Any, Y: Any) -> float:
+        """The concordance of scores with a table, averaged over rows (or what competes).
+
+        Parameters
+        ----------
+        R, C
+            As for `predict`.
+        Y : array-like of shape (n_rows, n_columns)
+            NaN for missing cells.
+
+        Returns
+        -------
+        float
+        """
+        scores, table = to_host(self.predict(R, C)), np.asarray(to_host(Y), dtype=np.float64)
+        if table.shape != scores.shape:
+            raise DataError(f"Y must have shape {scores.shape}: got {table.shape}.")
+        given = np.isfinite(table)
+        qid = competing(*np.nonzero(given), self.compare)
+        return 1.0 - float(disagreement_error(table[given], scores[given], qid))
+
+
+@dataclass(frozen=True, eq=False)
+class TablePath:
+    """Rankers that differ in alpha; made by `TwoSidedRankRLS.path`.
+
+    Attributes
+    ----------
+    ranker : TwoSidedRankRLS
+        Not fitted.
+    problem : TableProblem
+    """
+
+    ranker: TwoSidedRankRLS
+    problem: TableProblem
+
+    @property
+    def alphas(self) -> Array:
+        return self.problem.alphas
+
+    def __len__(self) -> int:
+        return len(self.alphas)
+
+    def estimator(self, i: int) -> TwoSidedRankRLS:
+        """The ranker with alpha number i."""
+        ranker = clone(self.ranker).set_params(alpha=float(self.alphas[i]))
+        found: TwoSidedRankRLS = ranker._solved(self.problem, ranker.alpha)  # noqa: SLF001
+        return found
+
+    def predict(self, R: Any, C: Any) -> Array:
+        """Scores for each alpha, of shape (n_alphas, n_rows, n_columns)."""
+        return np.stack([to_host(self.estimator(i).predict(R, C)) for i in range(len(self))])
+
+
+def _one_row(row: Any) -> Any:
+    """A single row, with its axis."""
+    if is_sparse(row) or hasattr(row, "columns"):
+        return row
+    return row if np.ndim(row) == 2 else np.asarray(row)[None]
 
 
 def _pair(name: str, value: Any) -> tuple[Any, Any]:
@@ -479,16 +503,6 @@ def _simplex(weights: Any, side: TrainingSide) -> list[Any]:
     ]
 
 
-def table_alphas(problem: TableProblem) -> Array:
-    """Alphas around the mean square of a cell."""
-    sizes = [float(np.mean(np.diagonal(side.kernel))) for side in (problem.rows, problem.columns)]
-    middle = sizes[0] * sizes[1]
-    if not 0.0 < middle < np.inf:
-        raise DataError("The kernel of the rows or of the columns is 0: check the features.")
-    number = 1 + round(np.log(HIGHEST / LOWEST) / np.log(STEP))
-    return middle * LOWEST * STEP ** np.arange(number)
-
-
 def check_table(Y: Any, cells: Any, rows: TrainingSide, columns: TrainingSide) -> Array:
     """The table as an array of shape (n_rows, n_columns), with NaN for missing cells."""
     n, m = rows.n, columns.n
@@ -496,7 +510,15 @@ def check_table(Y: Any, cells: Any, rows: TrainingSide, columns: TrainingSide) -
         return _table_of_cells(Y, cells, n, m)
     if hasattr(Y, "index") and hasattr(Y, "columns"):
         Y = _in_order(Y, rows.side, columns.side)
-    table = np.asarray(Y.toarray() if is_sparse(Y) else Y, dtype=np.float64)
+    if is_sparse(Y):
+        raise DataError(
+            "Y is sparse, and zeros in it may be scores or missing cells: pass a table with NaN "
+            "for missing cells, or the scores with cells=."
+        )
+    try:
+        table = np.array(to_host(Y), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"Y must have numbers, with NaN for missing cells: {error}.") from error
     if table.shape != (n, m):
         raise DataError(
             f"Y must have a row for each of the {n} rows and a column for each of the {m} columns: "
@@ -544,8 +566,3 @@ def _in_order(Y: Any, rows: TableSide, columns: TableSide) -> Any:
             )
         Y = Y.loc[side.names] if axis == "index" else Y[side.names]
     return Y
-
-
-def _n_folds(n: int) -> int:
-    """Ten folds, or fewer, so that each has at least two of n rows or columns to compare."""
-    return max(2, min(N_FOLDS, n // 2))
