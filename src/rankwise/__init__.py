@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rankwise.preprocessing import QueryStandardScaler as QueryStandardScaler
     from rankwise.preprocessing import SeenFeatures as SeenFeatures
     from rankwise.svm.rank_svm import RankSVM as RankSVM
+    from rankwise.two_sided.two_sided_rankrls import TwoSidedRankRLS as TwoSidedRankRLS
 
 __version__ = "0.1.0"
 
@@ -94,6 +95,7 @@ __all__ = [
     "SparseRLS",
     "SparseRankRLS",
     "TransductiveRankRLS",
+    "TwoSidedRankRLS",
     "__version__",
     "load_model",
     "save_model",

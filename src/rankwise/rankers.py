@@ -24,6 +24,7 @@ RANKERS = {
         "rankwise.estimators.least_squares.transductive_rankrls.TransductiveRankRLS"
     ),
     "additive-rankrls": "rankwise.estimators.least_squares.additive_rankrls.AdditiveRankRLS",
+    "two-sided-rankrls": "rankwise.two_sided.two_sided_rankrls.TwoSidedRankRLS",
     "mean": "rankwise.model_selection.meta_rankers.MeanRanker",
     "auto": "rankwise.auto.auto_ranker.AutoRanker",
     "leaderboard": "rankwise.leaderboard.leaderboard.Leaderboard",

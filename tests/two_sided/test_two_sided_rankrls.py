@@ -116,7 +116,6 @@ def test_weights_of_rows_are_copies(drugs):
     weighted = ranker.fit(R, C, Y, query_weight=weight).predict(R, C)
     assert ranker.solver_ == "cg"
     twice = np.r_[np.arange(20), :3]
-    ranker.set_params(alpha=0.5 * 23 / 20)  # weights are relative to their mean
     copied = ranker.fit(R[twice], C, Y[twice]).predict(R, C)
     assert_allclose(weighted, copied, atol=1e-6)
     with pytest.raises(DataError, match="each of the 20 rows"):
@@ -135,6 +134,7 @@ def test_scores_within_rows_and_columns(drugs):
     R, C, Y = drugs
     held = TwoSidedRankRLS(1.0).hold_out(R, C, Y, n_folds=4)
     assert_allclose(held.score("concordance").score, 1.0 - held.score().score)
+    held = TwoSidedRankRLS(1.0).hold_out(R, C, Y - Y.min(), n_folds=4)
     assert held.score("ndcg@5", within="columns").metric == "ndcg@5"
     assert held.score(within="all").score.shape == (1,)
     by_row = held.values("concordance")

@@ -74,7 +74,8 @@ class TableSide:
     weights : ndarray of shape (n_views,)
         The weights of their kernels.
     columns : ndarray of int
-        Which training objects new ones are compared with: all of them, or landmarks.
+        Which training objects new ones are compared with: all of them, or landmarks. Empty if
+        coefficients belong to features.
     linear : bool
         Whether coefficients belong to features, and not to training objects.
     names : list of str or None
@@ -105,6 +106,11 @@ class TableSide:
                     f"{each.shape[1]}."
                 )
         return checked
+
+    def zeros(self, n: int) -> Any:
+        """What `values` takes: n objects of zeros."""
+        rows = [np.zeros((n, view.n_features)) for view in self.views]
+        return rows if len(rows) > 1 else rows[0]
 
     def values(self, X: Any) -> Array:
         """The matrix that multiplies the coefficients, of shape (n_new, n_coefficients)."""
@@ -245,8 +251,7 @@ def training_side(
             f'{name}_weights="auto" needs complete kernels: pass numbers with landmarks.'
         )
     linear = is_linear and n_landmarks is None and scaled[0].shape[1] <= n
-    everything = np.arange(n)
-    side = TableSide(name, views, shares, everything, linear, names)
+    side = TableSide(name, views, shares, np.arange(0 if linear else n), linear, names)
     if linear:
         return TrainingSide(side, [dense(scaled[0])])
     if n_landmarks is not None:

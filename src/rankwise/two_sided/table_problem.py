@@ -154,8 +154,7 @@ class TableProblem:
         y = self.Y[i, j]
         qid: Any = competing(i, j, self.compare)
         if self.query_weight is not None:
-            groups = QueryGroups.of(qid, len(y))
-            qid = groups.weighted(self.query_weight[np.unique(qid)])
+            qid = QueryGroups.of(qid, len(y)).weighted(self.query_weight[qid])
         if not len(y):
             return None
         graph = PreferenceGraph.from_scores(y, qid, n_rows=len(y), ties=self.ties, weighting="rows")

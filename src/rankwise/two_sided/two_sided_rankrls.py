@@ -94,16 +94,16 @@ class TwoSidedRankRLS(BaseEstimator):
     alpha_ : float
     alpha_curve_ : HeldOutScores
         The held-out scores from which alpha was chosen; only with ``alpha="auto"``.
-    row_weights_, column_weights_ : ndarray
-        The weights of the kernels of each side.
     coef_ : ndarray of shape (n_row_coefficients, n_column_coefficients)
         Weights of pairs of features, for linear kernels; of pairs of training objects or landmarks
         otherwise.
     solver_ : {"table", "cg"}
     n_iter_ : int
         The number of steps of conjugate gradients.
-    row_names_, column_names_ : list or None
-    row_side_, column_side_ : TableSide
+    known_ : ndarray of shape (n_row_coefficients, n_columns)
+        `coef_` times the training columns.
+    sides_ : list of TableSide
+        How new rows and new columns are compared with the training ones.
 
     See Also
     --------
@@ -185,8 +185,8 @@ class TwoSidedRankRLS(BaseEstimator):
         cells : array-like of shape (n_cells, 2), optional
             The row and the column number of each given cell, each cell once.
         query_weight : array-like, optional
-            The weight of each row if columns compete, and of each column if rows compete,
-            relative to the other weights.
+            The weight of each row if columns compete, and of each column if rows compete;
+            above 0. A row of weight 2 counts like two copies.
 
         Returns
         -------
@@ -370,10 +370,28 @@ class TwoSidedRankRLS(BaseEstimator):
         self.alpha_ = alpha
         self.coef_ = columns.coefficients(rows.coefficients(A).T).T
         self.known_ = self.coef_ @ columns.training_values.T
-        self.row_side_, self.column_side_ = rows.side, columns.side
-        self.row_weights_, self.column_weights_ = rows.side.weights, columns.side.weights
-        self.row_names_, self.column_names_ = rows.side.names, columns.side.names
+        self.sides_ = [rows.side, columns.side]
         return self
+
+    @property
+    def row_weights_(self) -> Array:
+        """The weights of the kernels of the rows."""
+        return self.sides_[0].weights
+
+    @property
+    def column_weights_(self) -> Array:
+        """The weights of the kernels of the columns."""
+        return self.sides_[1].weights
+
+    @property
+    def row_names_(self) -> list[Any] | None:
+        """The names of the training rows, if these were a data frame with names."""
+        return self.sides_[0].names
+
+    @property
+    def column_names_(self) -> list[Any] | None:
+        """The names of the training columns."""
+        return self.sides_[1].names
 
     def predict(self, R: Any, C: Any = None) -> Array:
         """Scores of all cells of a table of rows and columns, known or new.
@@ -390,10 +408,10 @@ class TwoSidedRankRLS(BaseEstimator):
         ndarray of shape (n_rows, n_columns)
         """
         check_is_fitted(self)
-        values = self.row_side_.values(R)
+        values = self.sides_[0].values(R)
         if C is None:
             return values @ self.known_
-        return values @ self.coef_ @ self.column_side_.values(C).T
+        return values @ self.coef_ @ self.sides_[1].values(C).T
 
     def rank(self, row: Any, C: Any = None, *, k: int = 10) -> tuple[Index, Array]:
         """Return the k best columns for a row, best first.
@@ -415,7 +433,7 @@ class TwoSidedRankRLS(BaseEstimator):
         """
         check_is_fitted(self)
         check_value("k", k, Whole(1))
-        several = len(self.row_side_.views) > 1
+        several = len(self.sides_[0].views) > 1
         one = [_one_row(part) for part in row] if several else _one_row(row)
         scores = to_host(self.predict(one, C))[0]
         best = np.argsort(-scores, kind="stable")[:k]
