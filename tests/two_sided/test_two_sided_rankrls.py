@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from rankwise import RankingSearchCV, RankRLS, TwoSidedRankRLS, load_model, save_model
 from rankwise.errors import DataError, ParameterError
-from rankwise.two_sided.two_sided_rankrls import TwoSidedRankRLS
 from tests.oracles.two_sided import table_scores
 from tests.strategies import seeds
 
@@ -259,3 +259,42 @@ def test_bad_kernels_are_refused_in_words(drugs):
         ranker.fit(-np.eye(20) - R @ R.T, C, Y)
     with pytest.raises(ParameterError, match="below the rounding errors"):
         ranker.set_params(alpha=1e-30).fit(R @ R.T, C, Y)
+
+
+def test_a_search_over_kernels_and_weights_of_both_sides(drugs):
+    R, C, _ = drugs
+    Y = np.exp(-((R[:, None] - C[:, :3]) ** 2).sum(axis=2))
+    grid = {
+        "row_kernel": ["linear", "rbf"],
+        "column_kernel": ["linear", "rbf"],
+        "alpha": [1e-3, 1.0],
+    }
+    search = RankingSearchCV(TwoSidedRankRLS(for_new="both"), grid, scoring="ndcg@5", cv=4)
+    search.fit_table(R, C, Y, within="rows")
+    assert search.best_params_["row_kernel"] == "rbf"
+    best = TwoSidedRankRLS(for_new="both", **search.best_params_)
+    held = best.hold_out(R, C, Y, n_folds=4).score("ndcg@5", within="rows")
+    assert_allclose(search.best_score_, held.score[0])
+    assert_allclose(search.cv_results_["std_test_score"][search.best_index_], held.standard_error)
+    assert_allclose(search.best_estimator_.predict(R, C), best.fit(R, C, Y).predict(R, C))
+    kernels = TwoSidedRankRLS(row_kernel=["rbf", "linear"])
+    weights = {"row_weights": [(1.0, 0.0), (0.5, 0.5), (0.0, 1.0)]}
+    noise = np.random.default_rng(0).standard_normal((20, 9))
+    search = RankingSearchCV(kernels, weights).fit_table([R, noise], C, Y)
+    assert search.best_params_ == {"row_weights": (1.0, 0.0)}
+    with pytest.raises(ParameterError, match="name of a metric"):
+        RankingSearchCV(kernels, weights, refit="mean-of-best").fit_table([R, noise], C, Y)
+    with pytest.raises(ParameterError, match="RankRLS cannot be fitted to a table"):
+        RankingSearchCV(RankRLS(), {"alpha": [1.0]}).fit_table(R, C, Y)
+    with pytest.raises(ParameterError, match="pass numbers"):
+        TwoSidedRankRLS(row_kernel=["rbf", "linear"], row_weights="auto").hold_out([R, R], C, Y)
+
+
+def test_model_files(drugs, tmp_path):
+    R, C, Y = drugs
+    ranker = TwoSidedRankRLS(1.0, row_kernel="precomputed").fit(R @ R.T, sp.csr_array(C), Y)
+    same = load_model(save_model(ranker, tmp_path / "table.rankwise"))
+    assert_allclose(same.predict(R @ R.T, C), ranker.predict(R @ R.T, C))
+    search = RankingSearchCV(TwoSidedRankRLS(), {"alpha": [1.0, 2.0]}).fit_table(R, C, Y)
+    same = load_model(save_model(search, tmp_path / "search.rankwise"))
+    assert same.best_params_ == search.best_params_

@@ -126,6 +126,10 @@ class TwoSidedRankRLS(BaseEstimator):
     (2, 20)
     """
 
+    #: What `predict` takes; rows, unless a ranker declares it.
+    scored: ClassVar[str] = "rows and columns of a table"
+    exact_search: ClassVar[bool] = True
+
     parameters: ClassVar[Mapping[str, Rule]] = {
         "alpha": AnyOf(Number(0, open_low=True), Choice("auto")),
         "compare": Choice("columns", "rows", "all"),
