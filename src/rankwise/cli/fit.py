@@ -36,6 +36,7 @@ from rankwise.cli.options import (
     grouped,
     refuse,
 )
+from rankwise.cli.table_files import TableRankerOptions, fit_table
 from rankwise.cli.terminal import check_writable, note, progress, show
 from rankwise.errors import DataError, MissingExtraError
 from rankwise.metric_names import metric_label
@@ -64,6 +65,12 @@ def fit(
         Path | None, typer.Option(exists=True, dir_okay=False, rich_help_panel="Data")
     ] = None,
     data: DataOptions,
+    rows: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, rich_help_panel="Both sides")
+    ] = None,
+    columns: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, rich_help_panel="Both sides")
+    ] = None,
     workers: Annotated[
         str | None, typer.Option("--workers", "--cluster", rich_help_panel="Data")
     ] = None,
@@ -83,6 +90,7 @@ def fit(
       rankwise fit train.txt --model transductive-rankrls --unlabelled more.txt \\
           -o model.rankwise
       rankwise fit train.txt --model ranksvm --kernel rbf --set loss=hinge -o model.rankwise
+      rankwise fit affinities.csv --rows drugs.csv --columns targets.csv -o model.rankwise
       rankwise fit train.parquet --features 'price,stars_*' --impute median \\
           -o model.rankwise
 
@@ -115,6 +123,12 @@ def fit(
     The model file stores how features are scaled: predict and evaluate scale new rows in the same
     way. It contains no pickle, so reading it runs no code.
 
+    With --rows and --columns, TRAIN is a table of scores: names of rows in its first column, names
+    of columns in its first line, and empty cells where scores are missing. The other two files have
+    a line of features for each of these names. This fits a TwoSidedRankRLS, which ranks the columns
+    of each row, known or new; --set changes that, as in --set compare=rows --set for_new=columns.
+    With --set row_kernel=precomputed, the file has similarities of rows instead of features.
+
     For lists of landmarks, kernel functions, weights of rows and comparisons, use Python.
 
     Parameters
@@ -123,6 +137,10 @@ def fit(
         File to choose alpha on.
     unlabelled : FILE
         More rows for transductive-rankrls. Their labels, if any, are not used.
+    rows : FILE
+        Features of the rows of the table TRAIN.
+    columns : FILE
+        Features of the columns of the table TRAIN.
     workers : N
         Read TRAIN in N processes on this machine, or on the workers of the Dask scheduler at an
         address, as in tcp://10.0.0.1:8786. They must be able to read the file.
@@ -130,6 +148,22 @@ def fit(
     from rankwise.persistence import save_model
 
     alpha = selection.alphas
+    if rows is not None or columns is not None:
+        if rows is None or columns is None:
+            refuse("columns" if columns is None else "rows", "Give --rows and --columns together.")
+        others = {"valid": valid, "unlabelled": unlabelled, "workers": workers}
+        for name, value in {**others, "scale": options.scale, "metric": selection.metric}.items():
+            if value is not None:
+                refuse(name, "This is not for tables with --rows and --columns: leave it out.")
+        check_writable(out, train, rows, columns, force=force)
+        ranker = _table_ranker(options, alpha)
+        ranker = fit_table(train, rows, columns, ranker, data)
+        save_model(ranker, out)
+        if hasattr(ranker, "alpha_curve_"):
+            note(_chosen(ranker))
+        cells = f"{plural(ranker.n_cells_, 'cell')} of {ranker.n_rows_} rows and"
+        note(f"Wrote {out}: {in_one_line(ranker)} fitted to {cells} {ranker.n_columns_} columns.")
+        return
     given = {"alpha": alpha, "valid": valid}
     options.check_alpha(*(name for name, value in given.items() if value is not None))
     for name in ("metric", "relevant"):
@@ -151,24 +185,24 @@ def fit(
             refuse("fill", "Workers do not read NULL: replace it in the file first.")
         check_summable(ranker)
     with connected(workers) as client:
-        rows = open_rows(train, data, ranker, client)
+        training = open_rows(train, data, ranker, client)
         read_like = partial(
             data.read_like,
-            preparation=rows.preparation,
-            names=rows.feature_names,
-            n_features=rows.n_features,
+            preparation=training.preparation,
+            names=training.feature_names,
+            n_features=training.n_features,
             whose=train,
         )
         if unlabelled is not None:
-            assert isinstance(rows, InMemory)  # other forms are refused for this model
-            rows.add_unlabelled(read_like(unlabelled, needs_label=False), unlabelled)
-        ranker = options.settle_scale(ranker, has_queries=rows.has_queries)
+            assert isinstance(training, InMemory)  # other forms are refused for this model
+            training.add_unlabelled(read_like(unlabelled, needs_label=False), unlabelled)
+        ranker = options.settle_scale(ranker, has_queries=training.has_queries)
         if valid is None:
-            ranker = rows.fit(ranker)
+            ranker = training.fit(ranker)
         else:
             held_out = read_like(valid)
-            ranker = _best(rows.fit(ranker, grid), held_out, selection.for_rows(held_out))
-    save_model(rows.preparation.around(ranker), out)
+            ranker = _best(training.fit(ranker, grid), held_out, selection.for_rows(held_out))
+    save_model(training.preparation.around(ranker), out)
     note_scaling(ranker)
     if hasattr(ranker, "alpha_curve_"):
         note(_chosen(ranker))
@@ -177,8 +211,19 @@ def fit(
     elif options.has_alpha and alpha is None and valid is None:
         default = last_step(ranker).alpha
         note(f"alpha {default:g}, the default: choose it with --valid or 'rankwise tune'.")
-    shape = f"{plural(rows.n_rows, 'row')}, {plural(rows.n_features, 'feature')}"
+    shape = f"{plural(training.n_rows, 'row')}, {plural(training.n_features, 'feature')}"
     note(f"Wrote {out}: {in_one_line(ranker)} fitted to {shape}.")
+
+
+def _table_ranker(options: RankerOptions, alpha: str | None) -> Any:
+    """The ranker of a table; --kernel is for both sides."""
+    settings = list(options.settings or ())
+    if options.kernel is not None:
+        settings += [f"row_kernel={options.kernel}", f"column_kernel={options.kernel}"]
+    ranker = TableRankerOptions(settings=settings).single()
+    if alpha is not None:
+        ranker.set_params(alpha=_parsed(alpha, ranker))
+    return ranker
 
 
 def _parsed(text: str, ranker: Any) -> float | str:

@@ -141,6 +141,9 @@ def model_facts(file: ModelFile) -> dict[str, Any]:
     if hasattr(model, "feature_names_in_"):
         facts["names"] = ", ".join(model.feature_names_in_)
     facts["scaling"] = getattr(ranker, "scale_", None)
+    if hasattr(ranker, "sides_"):
+        facts["table"] = f"{ranker.n_rows_} rows, {ranker.n_columns_} columns"
+        facts["cells fitted to"] = ranker.n_cells_
     facts["queries fitted to"] = getattr(ranker, "n_queries_", None)
     if hasattr(ranker, "X_fit_"):
         facts["training rows kept"] = int(ranker.X_fit_.shape[0])

@@ -6,7 +6,8 @@ import sys
 from typing import Any, TextIO
 
 from rankwise.cli.data_options import Features, TableOptions, note_scaling, read_model, scores_of
-from rankwise.cli.options import Force, InputArgument, ModelFile, Out, grouped, refuse
+from rankwise.cli.options import Force, InputArgument, InputFile, ModelFile, Out, grouped, refuse
+from rankwise.cli.table_files import predict_table
 from rankwise.cli.terminal import check_writable, note
 from rankwise.tables import plural
 
@@ -21,6 +22,7 @@ def predict(
     out: Out = None,
     force: Force = False,
     features: Features = None,
+    columns: InputFile = None,
     table: TableOptions,
 ) -> None:
     """Score the rows of a file: higher is better.
@@ -37,11 +39,15 @@ def predict(
     model, the rest is read as 0, with a warning. If it has fewer than half of the features,
     --features must confirm the number.
 
+    For a model of a table (fit with --rows and --columns), DATA has the features of rows, known or
+    new, and the result is a table with a score for each row and column.
+
     \b
     Examples:
       rankwise predict model.rankwise test.txt --out scores.txt
       rankwise predict model.rankwise test.txt.gz | head
       rankwise predict model.rankwise new.csv --out scores.csv
+      rankwise predict model.rankwise new-drugs.csv --columns targets.csv --out scores.csv
       rankwise predict model.rankwise new.parquet --id product --out scores.parquet
 
     Parameters
@@ -51,8 +57,10 @@ def predict(
     out : FILE
         Write scores here instead of to stdout: a table if the name ends with .csv, .tsv, .parquet,
         .arrow or .jsonl.
+    columns : FILE, default=the columns of the fit
+        For a model of a table: features of its columns.
     """
-    from rankwise.data.tables.formats import COMPRESSED, SPREADSHEETS, format_of
+    from rankwise.data.tables.formats import COMPRESSED, SPREADSHEETS, format_of, write_columns
     from rankwise.files import replacing
 
     if out is not None:
@@ -62,12 +70,20 @@ def predict(
             refuse("out", f"Spreadsheets are not written: name it {out.stem}.csv, which they open.")
         check_writable(out, model, data, force=force)
     file = read_model(model)
+    ranker = getattr(file.model, "best_estimator_", file.model)
+    if hasattr(ranker, "sides_"):
+        scores = predict_table(ranker, data, columns, table)
+        write_columns(scores, out, "csv" if out is None else format_of(out) or "csv")
+        if out is not None:
+            rows_and_columns = f"{plural(len(scores['row']), 'row')} and {len(scores) - 1} columns"
+            note(f"Wrote {out}: scores of {rows_and_columns}.")
+        return
+    if columns is not None:
+        refuse("columns", "This is for a model of a table, fitted with --rows and --columns.")
     rows = table.read_for(file, model, data, features, needs_label=False)
     scores = scores_of(file, rows)
     as_table = "csv" if out is None and table.is_table(data) else out and format_of(out)
     if as_table:
-        from rankwise.data.tables.formats import write_columns
-
         write_columns(_columns(rows, scores), out, as_table)
     elif out is None:
         _write(scores, sys.stdout)

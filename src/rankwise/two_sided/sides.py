@@ -33,6 +33,8 @@ class View:
     n_features : int
     mean, deviation : ndarray of shape (n_features,), or None
         Features are standardized by these. None: they are not.
+    names : list of str or None
+        The names of the features (or of the training objects, for a precomputed kernel).
     constant : bool
         Whether a feature of ones is appended, for the linear kernel of standardized features. With
         it on the rows, columns may be better than others in every row.
@@ -44,6 +46,7 @@ class View:
     mean: Array | None
     deviation: Array | None
     constant: bool = False
+    names: list[str] | None = None
 
     def scaled(self, X: Any) -> Any:
         """Standardized features; sparse ones are only divided."""
@@ -98,6 +101,14 @@ class TableSide:
                 f"kernels: got {len(given)}."
             )
         checked = [check_values(each, self.name) for each in given]
+        for named, view in zip(given, self.views, strict=True):
+            names = column_names(named)
+            if names and view.names and names != view.names and len(names) == len(view.names):
+                k = next(k for k, name in enumerate(names) if name != view.names[k])
+                raise DataError(
+                    f"Column {k} of the {self.name}s is {names[k]!r}, where {view.names[k]!r} was "
+                    "in fit: pass the same columns in the same order."
+                )
         for each, view in zip(checked, self.views, strict=True):
             if each.shape[1] != view.n_features:
                 what = "kernel values with training objects" if view.points is None else "features"
@@ -233,7 +244,10 @@ def training_side(
     sizes = {one.shape[0] for one in checked}
     if len(sizes) > 1:
         raise DataError(f"All arrays of {name}s must have as many rows: got {sorted(sizes)}.")
-    views = [_view(one, each, gamma, scale) for one, each in zip(checked, kernels, strict=True)]
+    views = [
+        replace(_view(one, each, gamma, scale), names=column_names(frame))
+        for one, each, frame in zip(checked, kernels, given, strict=True)
+    ]
     n = sizes.pop()
     shares = np.full(len(views), 1.0 / len(views))
     if weights is not None and not isinstance(weights, str):
@@ -270,6 +284,12 @@ def training_side(
         for view, one in zip(views, scaled, strict=True)
     ]
     return TrainingSide(replace(side, views=kept), matrices)
+
+
+def column_names(X: Any) -> list[str] | None:
+    """The names of the columns of a data frame, if they are texts."""
+    names = list(getattr(X, "columns", ()))
+    return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def _has_names(X: Any) -> bool:

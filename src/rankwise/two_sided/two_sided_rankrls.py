@@ -97,6 +97,8 @@ class TwoSidedRankRLS(BaseEstimator):
     coef_ : ndarray of shape (n_row_coefficients, n_column_coefficients)
         Weights of pairs of features, for linear kernels; of pairs of training objects or landmarks
         otherwise.
+    n_rows_, n_columns_, n_cells_ : int
+        The size of the table, and the number of given cells.
     solver_ : {"table", "cg"}
     n_iter_ : int
         The number of steps of conjugate gradients.
@@ -375,6 +377,8 @@ class TwoSidedRankRLS(BaseEstimator):
         self.coef_ = columns.coefficients(rows.coefficients(A).T).T
         self.known_ = self.coef_ @ columns.training_values.T
         self.sides_ = [rows.side, columns.side]
+        self.n_rows_, self.n_columns_ = problem.Y.shape
+        self.n_cells_ = len(problem.cells[0])
         return self
 
     @property
