@@ -21,6 +21,7 @@ from rankwise.plots.item_plots import (
     plot_item_ranking,
     plot_posterior,
     plot_ratings,
+    plot_table,
     plot_win_matrix,
 )
 from rankwise.plots.ranker_differences import (
@@ -67,6 +68,7 @@ __all__ = [
     "plot_reliability",
     "plot_roc",
     "plot_scree",
+    "plot_table",
     "plot_training_sizes",
     "plot_win_matrix",
     "require_matplotlib",
