@@ -21,7 +21,7 @@ import torch
 
 from benchmarks.harness import Result, seconds
 from rankwise import KPCRank, RankRLS, SparseRankRLS
-from rankwise.backends.dispatch import backend_of
+from rankwise.backends.arrays import backend_of
 from rankwise.errors import KernelSizeError
 from rankwise.model_selection import leave_pair_out, leave_query_out
 

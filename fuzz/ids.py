@@ -33,7 +33,7 @@ from rankwise.data import (
 from rankwise.data.sample_files import NOTHING
 from rankwise.errors import RankwiseError
 from rankwise.graph import QueryGroups
-from rankwise.graph.id_arrays import entries_of
+from rankwise.graph.query_groups import entries_of
 
 TEXTS = [
     "a", "A", "a ", " a", "a\0", "-5", "'-5", "--5", "=1+1", "1", "01", "+1", "1.0", "1e3", "1_000",

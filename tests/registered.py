@@ -1,6 +1,6 @@
 """Least-squares rankers by their stable names, so that no test needs a list of them."""
 
-from rankwise.estimators.least_squares.base import LeastSquaresRanker
+from rankwise.estimators.base import LeastSquaresRanker
 from rankwise.rankers import RANKERS, ranker_class
 
 

@@ -12,7 +12,7 @@ from rankwise.cli.options import metric_words
 from rankwise.data import make_ranking, write_letor
 from rankwise.errors import ParameterError
 from rankwise.metrics import compare_rankings, evaluate_ranking, get_metric, paired_test
-from rankwise.metrics.ranking_metric import ranking_metric
+from rankwise.metrics.ranking_metrics import ranking_metric
 from rankwise.plots import plot_query_values
 
 

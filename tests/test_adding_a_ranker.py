@@ -23,8 +23,8 @@ from rankwise.errors import (
     ParameterError,
     RankwiseWarning,
 )
-from rankwise.estimators.least_squares.base import LeastSquaresRanker
-from rankwise.estimators.least_squares.fit_pairs import FitPairsMixin
+from rankwise.estimators.base import LeastSquaresRanker
+from rankwise.estimators.fit_pairs import FitPairsMixin
 from rankwise.export import to_onnx
 from rankwise.model_selection import leave_comparison_out, leave_pair_out, leave_query_out
 from rankwise.parameters import AnyOf, Choice, Number, Whole

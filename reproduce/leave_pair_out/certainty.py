@@ -16,7 +16,7 @@ from sklearn.feature_selection import SelectKBest
 from sklearn.pipeline import make_pipeline
 
 from rankwise import RankRLS
-from rankwise.cli.auc_page import AUCStudy
+from rankwise.cli.study_pages import AUCStudy
 from rankwise.data import read_samples
 from rankwise.errors import DataError
 from rankwise.model_selection import nested_leave_pair_out, permutation_test

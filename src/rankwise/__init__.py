@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from rankwise.bilinear.sparse_bilinear import Shrinkage as Shrinkage
     from rankwise.bilinear.sparse_bilinear import SparseBilinearRanker as SparseBilinearRanker
     from rankwise.boosted.boosted_ranker import BoostedRanker as BoostedRanker
-    from rankwise.estimators.component_choice import ComponentOptions as ComponentOptions
     from rankwise.estimators.kpcrank import KPCR as KPCR
+    from rankwise.estimators.kpcrank import ComponentOptions as ComponentOptions
     from rankwise.estimators.kpcrank import KPCRank as KPCRank
-    from rankwise.estimators.least_squares.additive_rankrls import (
+    from rankwise.estimators.rankrls import RLS as RLS
+    from rankwise.estimators.rankrls import (
         AdditiveRankRLS as AdditiveRankRLS,
     )
-    from rankwise.estimators.least_squares.rankrls import RLS as RLS
-    from rankwise.estimators.least_squares.rankrls import RankRLS as RankRLS
-    from rankwise.estimators.least_squares.sparse_rankrls import SparseRankRLS as SparseRankRLS
-    from rankwise.estimators.least_squares.sparse_rankrls import SparseRLS as SparseRLS
-    from rankwise.estimators.least_squares.transductive_rankrls import (
+    from rankwise.estimators.rankrls import RankRLS as RankRLS
+    from rankwise.estimators.rankrls import SparseRankRLS as SparseRankRLS
+    from rankwise.estimators.rankrls import SparseRLS as SparseRLS
+    from rankwise.estimators.transductive_rankrls import (
         TransductiveRankRLS as TransductiveRankRLS,
     )
     from rankwise.gp.pairwise_gp import GPOptions as GPOptions
@@ -48,7 +48,7 @@ _HOME = {
         path.rpartition(".")[2]: path.rpartition(".")[0]
         for path in (*RANKERS.values(), *TRANSFORMERS.values())
     },
-    "ComponentOptions": "rankwise.estimators.component_choice",
+    "ComponentOptions": "rankwise.estimators.kpcrank",
     "GPOptions": "rankwise.gp.pairwise_gp",
     "OnColumns": "rankwise.gp.process",
     "Shrinkage": "rankwise.bilinear.sparse_bilinear",

@@ -10,8 +10,8 @@ import numpy as np
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph import PreferenceGraph, QueryGroups
-from rankwise.graph.label_checks import check_labels_differ
-from rankwise.graph.query_graph import TIES, WEIGHTINGS, pair_weight
+from rankwise.graph.preference_graph import TIES, WEIGHTINGS, pair_weight
+from rankwise.graph.query_groups import check_labels_differ
 from rankwise.parameters import Choice, check_value
 
 __all__ = ["RankRLSObjective", "RowObjective"]

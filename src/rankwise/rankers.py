@@ -10,20 +10,18 @@ from importlib import import_module
 from typing import Any
 
 RANKERS = {
-    "rankrls": "rankwise.estimators.least_squares.rankrls.RankRLS",
-    "rls": "rankwise.estimators.least_squares.rankrls.RLS",
-    "sparse-rankrls": "rankwise.estimators.least_squares.sparse_rankrls.SparseRankRLS",
-    "sparse-rls": "rankwise.estimators.least_squares.sparse_rankrls.SparseRLS",
+    "rankrls": "rankwise.estimators.rankrls.RankRLS",
+    "rls": "rankwise.estimators.rankrls.RLS",
+    "sparse-rankrls": "rankwise.estimators.rankrls.SparseRankRLS",
+    "sparse-rls": "rankwise.estimators.rankrls.SparseRLS",
     "kpcrank": "rankwise.estimators.kpcrank.KPCRank",
     "kpcr": "rankwise.estimators.kpcrank.KPCR",
     "pairwise-gp": "rankwise.gp.pairwise_gp.PairwiseGP",
     "sparse-bilinear": "rankwise.bilinear.sparse_bilinear.SparseBilinearRanker",
     "ranksvm": "rankwise.svm.rank_svm.RankSVM",
     "boosted": "rankwise.boosted.boosted_ranker.BoostedRanker",
-    "transductive-rankrls": (
-        "rankwise.estimators.least_squares.transductive_rankrls.TransductiveRankRLS"
-    ),
-    "additive-rankrls": "rankwise.estimators.least_squares.additive_rankrls.AdditiveRankRLS",
+    "transductive-rankrls": ("rankwise.estimators.transductive_rankrls.TransductiveRankRLS"),
+    "additive-rankrls": "rankwise.estimators.rankrls.AdditiveRankRLS",
     "two-sided-rankrls": "rankwise.two_sided.two_sided_rankrls.TwoSidedRankRLS",
     "mean": "rankwise.model_selection.meta_rankers.MeanRanker",
     "auto": "rankwise.auto.auto_ranker.AutoRanker",

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from rankwise.backends.arrays import to_host
-from rankwise.backends.dispatch import NUMPY, as_given, backend_of
+from rankwise.backends.arrays import NUMPY, NestedLevels, as_given, backend_of, to_host
 
 pytest.importorskip("torch", reason="needs the extra gpu")
 
@@ -49,24 +48,24 @@ def nests(draw):
     if draw(st.booleans()):
         rows = rng.permutation(rows)
     a, b = rng.uniform(0.5, 2.0, len(levels)), rng.uniform(0.5, 2.0, len(sizes))
-    return rows, level_ptr, group_ptr, a, b
+    return NestedLevels(rows, level_ptr, group_ptr, a, b)
 
 
 @settings(max_examples=40)
 @given(nests(), st.integers(1, 3))
 def test_combine_rows_and_columns_with_group_means(nest, d):
-    rows, level_ptr, group_ptr, a, b = nest
+    rows = nest.rows
     X = np.random.default_rng(0).standard_normal((len(rows), d))
     want, got = np.empty_like(X), torch.empty(X.shape, dtype=torch.float64)
     in_order = np.arange(len(rows))
-    NUMPY.combine_rows(X, want, rows, in_order, level_ptr, group_ptr, a, b)
-    TORCH.combine_rows(torch.tensor(X), got, rows, in_order, level_ptr, group_ptr, a, b)
+    NUMPY.combine_rows(X, want, in_order, nest)
+    TORCH.combine_rows(torch.tensor(X), got, in_order, nest)
     assert_allclose(got.numpy(), want, atol=1e-13)
     K = X @ X.T
     want, got = K.copy(), torch.tensor(K)
     for on, M in ((NUMPY, want), (TORCH, got)):
-        on.combine_rows(M, M, rows, rows, level_ptr, group_ptr, a, b)
-        on.combine_columns(M, rows, level_ptr, group_ptr, a, b)
+        on.combine_rows(M, M, rows, nest)
+        on.combine_columns(M, nest)
     assert_allclose(got.numpy(), want, atol=1e-12)
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import rankwise
-from rankwise.backends import threads
-from rankwise.backends.threads import map_in_threads, threads_for
+from rankwise.backends import arrays
+from rankwise.backends.arrays import map_in_threads, threads_for
 
 
 def test_results_have_the_order_of_the_parts():
@@ -36,8 +36,8 @@ def test_threads_have_the_context_of_the_caller():
 
 
 def test_little_work_has_one_thread():
-    assert threads_for(threads.MANY - 1) == 1
-    assert threads_for(threads.MANY) == threads.THREADS
+    assert threads_for(arrays.MANY - 1) == 1
+    assert threads_for(arrays.MANY) == arrays.THREADS
 
 
 def test_no_loop_has_threads_of_numba():

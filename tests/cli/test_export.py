@@ -114,7 +114,7 @@ def test_options_that_do_not_belong_together(run, linear, tmp_path, arguments, m
     [
         (b"a\nb\n", "one name for each of 6 features: got 2"),
         (b"a\n\nc\n", "names.txt, line 2 is empty"),
-        (b"a\n\xff\n", "names.txt, line 2: this is not UTF-8"),
+        (b"a\n\xff\n", "names.txt is not UTF-8"),
         (b"\n\n", "names.txt, line 1 is empty"),
         (b"a\nb\nc\nd\ne\na\n", "'a' is there 2 times"),
     ],

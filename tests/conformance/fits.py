@@ -174,7 +174,7 @@ def queries_longer_than_a_block(place: Place) -> dict[str, Any]:
 def small_blocks() -> Iterator[None]:
     """The smallest blocks of rows: 256."""
     with ExitStack() as stack:
-        stack.enter_context(patch("rankwise.solvers.moments.BLOCK_BYTES", 1))
+        stack.enter_context(patch("rankwise.solvers.ridge_path.BLOCK_BYTES", 1))
         if "rankwise.backends._torch" in sys.modules:
             stack.enter_context(patch("rankwise.backends._torch.DEVICE_BLOCK_BYTES", 1))
         yield

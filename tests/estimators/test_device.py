@@ -204,13 +204,13 @@ def test_reduced_precision(problem):
 def test_errors_if_the_device_has_too_little_memory(problem, monkeypatch):
     X, y, _ = (torch.tensor(values) for values in problem)
     monkeypatch.setattr(TorchBackend, "free_bytes", lambda self: 60_000)
-    with pytest.raises(KernelSizeError, match=r"GiB, but the device has only .* too little"):
+    with pytest.raises(KernelSizeError, match=r"GiB, but the device has only"):
         RankRLS(1.0, kernel="rbf", scale=None).fit(X, y)
     with pytest.raises(KernelSizeError, match="50 rows would fit"):
         RankRLS(1.0, kernel="rbf", scale=None).fit(X, y)
     with pytest.raises(KernelSizeError, match="43 rows would fit"):
         RankRLS(1.0, kernel="rbf", scale=None).path(X, y, [1.0, 2.0])
-    with pytest.raises(KernelSizeError, match="32 landmarks would fit"):
+    with pytest.raises(KernelSizeError, match="Use fewer landmarks"):
         SparseRankRLS(1.0, n_landmarks=60, scale=None).fit(X, y)
     RankRLS(1.0).fit(X, y)
 

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from rankwise import KPCR, RLS, ComponentOptions, KPCRank, RankRLS
 from rankwise.errors import DataError, KernelSizeError, ParameterError, RankwiseWarning
-from rankwise.estimators.component_choice import OPTIONS
+from rankwise.estimators.kpcrank import OPTIONS
 from rankwise.kernels import NamedKernel
 from tests.oracles.kpca import coordinates, equation_6
 from tests.oracles.laplacian import edge_laplacian, edge_rhs, grouped_laplacian
@@ -447,7 +447,7 @@ def test_kernel_values_with_landmarks_are_computed_in_blocks(ties, monkeypatch):
     X, y, qid = make_problem()
     monkeypatch.setattr("rankwise.problem.component_space.STORED_BYTES", 0)
     monkeypatch.setattr("rankwise.solvers.kpca.BLOCK_BYTES", 0)
-    monkeypatch.setattr("rankwise.kernels.products.PREDICT_BYTES", 8 * 20 * 7)
+    monkeypatch.setattr("rankwise.kernels.PREDICT_BYTES", 8 * 20 * 7)
     sizes = []
 
     class RecordingKernel(NamedKernel):
@@ -465,7 +465,7 @@ def test_kernel_values_with_landmarks_are_computed_in_blocks(ties, monkeypatch):
 def test_many_components_need_a_second_matrix(monkeypatch):
     X, y, qid = make_problem()
     pages = {"SC_PAGE_SIZE": 1, "SC_PHYS_PAGES": 12 * 60**2}  # one matrix and a half
-    monkeypatch.setattr("rankwise.problem.memory.os.sysconf", pages.__getitem__)
+    monkeypatch.setattr("rankwise.problem.problem.os.sysconf", pages.__getitem__)
     with pytest.raises(KernelSizeError, match=r"and its eigenvectors .* Use landmarks"):
         KPCRank(20, scale=None).fit(X, y, qid=qid)
     monkeypatch.setattr("rankwise.solvers.kpca.SMALL", 60)

@@ -5,7 +5,7 @@ import pytest
 
 from rankwise.gp.inference import _pair_of_number, comparisons_of_scores
 from rankwise.graph import PreferenceGraph, QueryGroups
-from rankwise.graph.query_graph import QueryGraph
+from rankwise.graph.preference_graph import QueryGraph
 
 QID = ["b", "a", "b", "c", "a", "b", "b"]
 Y = np.array([3.0, 1.0, 2.0, 5.0, 4.0, 2.0, 9.0])

@@ -103,7 +103,7 @@ def test_take_is_the_graph_of_these_rows_alone(p, ties, weighting, data):
     part = PreferenceGraph.from_scores(p.y, groups, ties=ties, weighting=weighting).take(rows)
     want = grouped_laplacian(p.y[rows], p.qid[rows], ties, weighting, weight[rows])
     assert_allclose(part.to_dense(), want, atol=1e-12)
-    assert part.groups.names[part.query_of_row].tolist() == p.qid[rows].tolist()
+    assert part.groups.names[part.groups.codes].tolist() == p.qid[rows].tolist()
 
 
 @given(comparisons(), st.data())

@@ -10,7 +10,7 @@ import pytest
 from rankwise import RankRLS, SparseRankRLS
 from rankwise.data import Battles, Comparisons
 from rankwise.errors import DataError
-from rankwise.graph import QueryGroups, id_arrays
+from rankwise.graph import QueryGroups, query_groups
 from rankwise.metrics import ndcg
 from rankwise.model_selection import cross_validate, leave_query_out
 
@@ -100,8 +100,8 @@ def test_integers_of_128_bits():
 
 def test_joined_ids_are_what_they_were():
     parts = [np.array([-1, 2]), np.array([2**63], dtype=np.uint64), np.array(["2"])]
-    assert id_arrays.join_ids(parts).tolist() == [-1, 2, 2**63, "2"]
-    assert id_arrays.join_ids(parts[:1] * 2).dtype == np.int64
+    assert query_groups.join_ids(parts).tolist() == [-1, 2, 2**63, "2"]
+    assert query_groups.join_ids(parts[:1] * 2).dtype == np.int64
 
 
 CLOSE = [2**53, 2**53, 2**53 + 1, 2**53 + 1, 1.0, 1.0]

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from rankwise import KPCR, ComponentOptions, KPCRank
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators.component_choice import ComponentErrors, shuffled_folds
+from rankwise.estimators.kpcrank import ComponentErrors, shuffled_folds
 from rankwise.graph import PreferenceGraph
 from rankwise.holdout.leave_pair_out import component_pair_losses
 from rankwise.metrics import disagreement_error

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from rankwise.backends import threads
-from rankwise.backends.dispatch import NUMPY
+from rankwise.backends import arrays
+from rankwise.backends.arrays import NUMPY
 from rankwise.errors import DataError
 from rankwise.graph import PreferenceGraph
 from rankwise.holdout import leave_query_out
@@ -112,7 +112,7 @@ def test_lams_below_rounding_errors_are_refused(rows):
 @pytest.mark.parametrize("from_numbers", [0, 10**9])
 def test_moments_of_all_folds_but_one_in_little_memory(n_bytes, from_numbers, monkeypatch):
     monkeypatch.setattr(leave_query_out, "SOLVE_BYTES", n_bytes)
-    monkeypatch.setattr(threads, "MANY", from_numbers)
+    monkeypatch.setattr(arrays, "MANY", from_numbers)
     monkeypatch.setattr(leave_query_out, "FOLDS_PER_CALL", 2)
     rng = np.random.default_rng(0)
     Z, t = rng.standard_normal((50, 3)), rng.standard_normal((50, 2))

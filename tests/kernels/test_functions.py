@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from rankwise.kernels import NamedKernel, PairFunction, Precomputed, functions, kernel_product
+from rankwise import kernels
+from rankwise.kernels import NamedKernel, PairFunction, Precomputed, kernel_product
 from tests.strategies import seeds
 
 PARAMETERS = {
@@ -41,8 +42,8 @@ def test_blocks_make_no_difference(name, monkeypatch):
     X, Y, V = rng.standard_normal((9, 3)), rng.standard_normal((8, 3)), rng.standard_normal((8, 2))
     kernel = NamedKernel(name, **PARAMETERS[name])
     whole = kernel(X, Y)
-    monkeypatch.setattr(functions, "BLOCK_BYTES", 100)
-    monkeypatch.setattr("rankwise.kernels.products.PREDICT_BYTES", 100)
+    monkeypatch.setattr(kernels, "BLOCK_BYTES", 100)
+    monkeypatch.setattr("rankwise.kernels.PREDICT_BYTES", 100)
     assert_allclose(kernel(X, Y), whole, atol=1e-14)
     assert_allclose(kernel(sp.csr_array(X), sp.csr_array(Y)), whole, atol=1e-14)
     assert_allclose(kernel_product(kernel, X, Y, V), whole @ V, atol=1e-13)

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from rankwise.kernels import NamedKernel, Precomputed
-from rankwise.kernels.sampling import (
+from rankwise.problem.landmarks import (
     leverage_rows,
     pivoted_cholesky_rows,
     random_rows,

@@ -351,12 +351,12 @@ def test_parameters_are_checked():
 
 
 def test_many_items_need_no_matrix(monkeypatch, board):
-    from rankwise.leaderboard import penalized_newton
+    from rankwise.leaderboard import battle_likelihood
 
     monkeypatch.setattr(
-        penalized_newton.maximize, "__kwdefaults__", {"tolerance": 1e-7, "dense": 0}
+        battle_likelihood.maximize, "__kwdefaults__", {"tolerance": 1e-7, "dense": 0}
     )
-    monkeypatch.setattr(penalized_newton, "PROBES", 400)
+    monkeypatch.setattr(battle_likelihood, "PROBES", 400)
     large = Leaderboard(penalty=board.penalty_).fit(BATTLES)
     assert large.covariance_ is None
     assert_allclose(large.ratings_, board.ratings_, atol=1e-7)

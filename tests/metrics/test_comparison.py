@@ -21,7 +21,7 @@ from rankwise.metrics import (
     ndcg,
     paired_test,
 )
-from rankwise.metrics.comparison import holm
+from rankwise.metrics.evaluation import holm
 from rankwise.model_selection import compare_rankers
 from tests.metrics.cases import noisy_ranking
 from tests.oracles.significance import holm_adjusted, t_interval, two_sided_sign_flips

@@ -104,7 +104,7 @@ def test_rankers_of_hashed_features(hashed, tmp_path, ranker):
 @pytest.mark.parametrize("ranker", [RankRLS(), RankRLS(kernel="rbf"), RankSVM()])
 def test_a_ranker_alone_says_what_to_use(hashed, monkeypatch, ranker):
     _, y, H, _ = hashed
-    monkeypatch.setattr("rankwise.problem.memory._available_bytes", lambda on: 2**34)
+    monkeypatch.setattr("rankwise.problem.problem._available_bytes", lambda on: 2**34)
     with pytest.raises(KernelSizeError, match=r"40 of the columns have values: keep these only"):
         ranker.fit(H, y)
 
@@ -138,6 +138,6 @@ def test_truncated_model_files_are_refused(hashed, tmp_path):
 )
 def test_rankers_on_dense_rows_refuse_wide_sparse_rows(hashed, monkeypatch, ranker, advice):
     X, y, _, _ = hashed
-    monkeypatch.setattr("rankwise.problem.memory._available_bytes", lambda on: 8 * 30 * 39)
+    monkeypatch.setattr("rankwise.problem.problem._available_bytes", lambda on: 8 * 30 * 39)
     with pytest.raises(KernelSizeError, match=f"A dense copy of 30 sparse rows.*{advice}"):
         ranker.fit(sparse.csr_array(X), y)

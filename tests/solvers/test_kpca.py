@@ -18,13 +18,12 @@ from rankwise.solvers.kpca import (
     number_with_share,
     scatter,
 )
-from rankwise.solvers.landmark_factor import LandmarkFactor
-from rankwise.solvers.moments import Moments
 from rankwise.solvers.nested_least_squares import (
     Triangle,
     component_triangle,
     rounding_noise,
 )
+from rankwise.solvers.ridge_path import LandmarkFactor, Moments
 from tests.oracles.kpca import (
     centred,
     coordinates,

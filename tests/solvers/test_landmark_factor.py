@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from rankwise.errors import DataError, RankwiseWarning
-from rankwise.solvers.landmark_factor import LandmarkFactor
+from rankwise.solvers.ridge_path import LandmarkFactor
 
 
 def gram(seed, n=12, rank=12):

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from rankwise.graph import PreferenceGraph, QueryGroups
-from rankwise.solvers import pair_products
-from rankwise.solvers.pair_products import PairProducts, pair_squares, row_chunks, within_queries
+from rankwise.solvers import shifted_cg
+from rankwise.solvers.shifted_cg import PairProducts, pair_squares, row_chunks, within_queries
 from tests.oracles.laplacian import edge_laplacian, grouped_laplacian
 from tests.strategies import comparisons, problems, seeds, ties, weightings
 
@@ -59,12 +59,12 @@ def test_products_and_squares_of_comparisons(c, seed):
 @given(problems(), seeds, st.sampled_from([1, 3, 2**21]))
 def test_complete_features_become_differences(p, seed, chunk):
     X, groups = thinned(p.X, seed), QueryGroups.of(p.qid)
-    before, pair_products.CHUNK = pair_products.CHUNK, chunk
+    before, shifted_cg.CHUNK = shifted_cg.CHUNK, chunk
     try:
         found = within_queries(sp.csr_array(X), groups)
         chunks = list(row_chunks(sp.csr_array(X)))
     finally:
-        pair_products.CHUNK = before
+        shifted_cg.CHUNK = before
     want = X.copy()
     for rows in groups:
         complete = (X[rows] != 0).all(axis=0) & (len(rows) > 1)

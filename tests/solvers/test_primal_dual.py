@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from rankwise.graph import PreferenceGraph
-from rankwise.solvers.moments import Moments
-from rankwise.solvers.ridge_path import dual, primal
+from rankwise.solvers.ridge_path import Moments, dual, primal
 from tests.oracles.laplacian import edge_laplacian, edge_rhs, grouped_laplacian, pair_weights
 from tests.oracles.objective import minimize_comparisons, minimize_kernel, minimize_linear
 from tests.strategies import comparisons, problems, ties, weightings

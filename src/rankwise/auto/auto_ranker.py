@@ -17,13 +17,11 @@ from rankwise.auto.results import AutoResults, Explanation, Part
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.boosted.boosted_ranker import BoostedRanker
 from rankwise.errors import DataError, KernelSizeError, ParameterError
-from rankwise.estimators._validation import DTYPES, forget, validated
-from rankwise.estimators.least_squares.additive_rankrls import AdditiveRankRLS
-from rankwise.estimators.least_squares.rankrls import RankRLS
-from rankwise.estimators.least_squares.sparse_rankrls import SparseRankRLS
-from rankwise.estimators.ranker_mixin import RankerMixin, explain_calls
+from rankwise.estimators.base import RankerMixin, explain_calls
+from rankwise.estimators.ranker_rows import DTYPES, forget, validated
+from rankwise.estimators.rankrls import AdditiveRankRLS, RankRLS, SparseRankRLS
 from rankwise.graph import QueryGroups
-from rankwise.graph.label_checks import numeric_labels
+from rankwise.graph.query_groups import numeric_labels
 from rankwise.holdout.rounding import alphas_compared
 from rankwise.metrics import get_metric
 from rankwise.metrics.ranking_scorer import RankingScorer, are_grades, default_metric

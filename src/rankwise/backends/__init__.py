@@ -3,7 +3,7 @@
 Solvers, graphs, kernels and hold-outs are written once, for NumPy arrays and for torch tensors.
 They use what the two libraries have in common: array methods (``M.T``, ``M.mean(axis=0)``,
 ``M[rows]``) and functions with the same name and meaning (``on.xp.sqrt``). Where the libraries
-differ, they call a `Backend` (dispatch.py): ``on = backend_of(M)`` at the top of a function
+differ, they call a `Backend` (arrays.py): ``on = backend_of(M)`` at the top of a function
 returns the backend of its arrays, and ``on.matmul(M, V)`` runs there. There are two:
 
 - `Backend` itself: SciPy's BLAS and LAPACK, and compiled loops;

@@ -11,8 +11,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 import torch
 
-from rankwise.backends.arrays import Index, Rows, is_sparse, is_tensor
-from rankwise.backends.dispatch import Backend
+from rankwise.backends.arrays import Backend, Index, NestedLevels, Rows, is_sparse, is_tensor
 
 FEW_GROUPS = 64  # up to this many are summed by a product with their indicator
 
@@ -26,14 +25,15 @@ class Nest:
         self.level = None if self.size else on.index(np.repeat(np.arange(len(lengths)), lengths))
 
     @classmethod
-    def of(cls, on: Backend, level_ptr: Index, group_ptr: Index, a: Any, b: Any) -> Nest:
+    def of(cls, on: Backend, nest: NestedLevels) -> Nest:
         """From levels and groups; only groups of several levels need a separate mean."""
-        levels = np.diff(group_ptr)
+        levels = np.diff(nest.group_ptr)
         between = None
         if bool((levels > 1).any()):
-            of_group = np.where(levels > 1, b, 0.0)
-            between = (levels, level_ptr[group_ptr], on.array(np.repeat(of_group, levels)))
-        return cls(on, np.diff(level_ptr), on.array(a), between)
+            of_group = np.where(levels > 1, nest.b, 0.0)
+            ends = nest.level_ptr[nest.group_ptr]
+            between = (levels, ends, on.array(np.repeat(of_group, levels)))
+        return cls(on, np.diff(nest.level_ptr), on.array(nest.a), between)
 
     def combine(self, x: Any, out: Any) -> None:
         """out <- a_l (x - mean_l) + b_g (mean_l - mean_g); `out` may be x."""
@@ -221,19 +221,9 @@ class TorchBackend(Backend):
     def manhattan(self, X: Tensor, Y: Tensor) -> Tensor:
         return torch.cdist(X, Y, p=1.0)
 
-    def combine_rows(
-        self,
-        X: Tensor,
-        out: Tensor,
-        rows: Index,
-        target: Index,
-        level_ptr: Index,
-        group_ptr: Index,
-        a: Tensor,
-        b: Tensor,
-    ) -> None:
-        nest = Nest.of(self, level_ptr, group_ptr, a, b)
-        source, goal = self._order(rows, len(X)), self._order(target, len(out))
+    def combine_rows(self, X: Tensor, out: Tensor, target: Index, nest: NestedLevels) -> None:
+        levels = Nest.of(self, nest)
+        source, goal = self._order(nest.rows, len(X)), self._order(target, len(out))
         width = X.shape[1]
         step = max(1, min(width, self.block_bytes(2**26) // (8 * max(len(X), 1))))
         for start in range(0, width, step):
@@ -241,19 +231,17 @@ class TorchBackend(Backend):
             x = part if source is None else part[source]
             into = out[:, start : start + step]
             if goal is None:
-                nest.combine(x, into)
+                levels.combine(x, into)
             else:
                 z = torch.empty_like(x)
-                nest.combine(x, z)
+                levels.combine(x, z)
                 into[goal] = z
 
-    def combine_columns(
-        self, X: Tensor, rows: Index, level_ptr: Index, group_ptr: Index, a: Tensor, b: Tensor
-    ) -> None:
+    def combine_columns(self, X: Tensor, nest: NestedLevels) -> None:
         step = max(1, self.block_bytes(2**26) // (8 * max(X.shape[1], 1)))
         for start in range(0, len(X), step):
             part = X[start : start + step].T.contiguous()
-            self.combine_rows(part, part, rows, rows, level_ptr, group_ptr, a, b)
+            self.combine_rows(part, part, nest.rows, nest)
             X[start : start + step] = part.T
 
     def _order(self, rows: Index, n: int) -> Any:

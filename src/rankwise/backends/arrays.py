@@ -1,14 +1,31 @@
-"""Array types, and functions for dense arrays, sparse arrays and tensors."""
+"""Arrays: their types, the operations in which NumPy and torch differ, and threads.
+
+NumPy and SciPy each bring a BLAS with its own threads, which stay busy for a while after each
+call: code that alternates between the two runs at half its speed. LAPACK is SciPy's, so large
+products use SciPy's BLAS too.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import copy_context
+from functools import cache
+from threading import Lock
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.linalg import eigh, lapack, solve_triangular
+from scipy.linalg import qr as qr_factor
+from scipy.linalg.blas import dgemm, dsyrk
+from scipy.spatial.distance import cdist
+from threadpoolctl import ThreadpoolController
+
+from rankwise.errors import ParameterError
 
 Array: TypeAlias = NDArray[np.float64]  # or a torch tensor
 Index: TypeAlias = NDArray[np.intp]
@@ -58,3 +75,395 @@ def as_slice(rows: Index) -> Rows:
     if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and bool((np.diff(rows) == 1).all()):
         return slice(int(rows[0]), int(rows[-1]) + 1)
     return rows
+
+
+def matmul(A: Array, B: Array) -> Array:
+    """A B for matrices of float64, as a C-ordered array."""
+    # BLAS expects column-major arrays, so it computes (A B)' = B'A'.
+    transpose_b, transpose_a = not B.flags.c_contiguous, not A.flags.c_contiguous
+    b = B if transpose_b else B.T
+    a = A if transpose_a else A.T
+    return np.asarray(dgemm(1.0, b, a, trans_a=transpose_b, trans_b=transpose_a).T)
+
+
+def add_gram(A: Array, Z: Array) -> Array:
+    """A + Z'Z on the upper triangle of a C-ordered A, which is overwritten."""
+    # BLAS sees A' and fills its lower triangle.
+    return np.asarray(dsyrk(1.0, Z.T, beta=1.0, c=A.T, lower=1, overwrite_c=1).T)
+
+
+def mirror_lower(A: Array) -> Array:
+    """Copy the lower triangle of a C-ordered A to the upper one, in place, block by block."""
+    n, step = len(A), 256
+    for start in range(0, n, step):
+        stop = min(start + step, n)
+        A[start:stop, stop:] = A[stop:, start:stop].T
+        square = A[start:stop, start:stop]
+        square[:] = np.tril(square) + np.tril(square, -1).T
+    return A
+
+
+class NestedLevels(NamedTuple):
+    """x_i <- a_l (x_i - mean_l) + b_g (mean_l - mean_g): rows in levels, levels in groups.
+
+    Level l holds the positions level_ptr[l]:level_ptr[l + 1] of `rows`, group g the levels
+    group_ptr[g]:group_ptr[g + 1].
+    """
+
+    rows: Index
+    level_ptr: Index
+    group_ptr: Index
+    a: Array
+    b: Array
+
+
+def _loops() -> Any:
+    """The compiled loops, imported late: Numba takes a while."""
+    from rankwise.backends import group_loops
+
+    return group_loops
+
+
+class Backend:
+    """The operations in which array libraries differ, on NumPy arrays in host memory.
+
+    `TorchBackend` overrides them for tensors. Arrays are float64 unless stated otherwise. Methods
+    that may overwrite an argument are documented as such; use the array that they return.
+
+    Attributes
+    ----------
+    xp : module
+        NumPy or torch, for functions that have the same name and meaning in both.
+    is_host : bool
+        Whether arrays are NumPy arrays.
+    reduction_cost : int
+        Number of Cholesky factorizations that take as long as one reduction for all shifts.
+    inverse_cost : int
+        Number of inverses of a definite matrix that take as long as its eigendecomposition.
+    """
+
+    xp: Any = np
+    is_host: ClassVar[bool] = True
+    reduction_cost: ClassVar[int] = 5
+    inverse_cost: ClassVar[int] = 4
+
+    def array(self, values: Any) -> Array:
+        """Dense or sparse values as a float64 array of this backend; not copied if they are one."""
+        values = values.toarray() if is_sparse(values) else to_host(values)
+        return np.asarray(values, dtype=np.float64)
+
+    def index(self, values: Any) -> Any:
+        """Row numbers or a mask as an index array of this backend."""
+        return np.asarray(values)
+
+    def rows(self, X: Any, rows: Rows) -> Array:
+        """``X[rows]`` as a C-ordered float64 array; a view of X if possible."""
+        return dense_rows(X, rows)
+
+    def empty(self, *shape: int) -> Array:
+        """An uninitialized array."""
+        return np.empty(shape)
+
+    def zeros(self, *shape: int) -> Array:
+        """An array of zeros."""
+        return np.zeros(shape)
+
+    def copy(self, X: Array) -> Array:
+        """A C-ordered copy."""
+        return np.array(X, order="C")
+
+    def contiguous(self, X: Array) -> Array:
+        """X in C order; not copied if it already is."""
+        return np.ascontiguousarray(X)
+
+    def cast(self, X: Array, dtype: Any) -> Any:
+        """X in another dtype of this library."""
+        return np.asarray(X, dtype=dtype)
+
+    def diagonal(self, M: Array) -> Array:
+        """The diagonal as a view that can be written to; NumPy's ``M.diagonal()`` cannot."""
+        return np.asarray(np.einsum("ii->i", M))
+
+    def block_bytes(self, in_cache: int) -> int:
+        """Size of a block of work in bytes: `in_cache` on a CPU, more on a GPU."""
+        return in_cache
+
+    def free_bytes(self) -> int | None:
+        """Bytes that can still be allocated; None if unknown."""
+        return None
+
+    def manhattan(self, X: Array, Y: Array) -> Array:
+        """|x - y|_1 for all rows of X and Y."""
+        return np.asarray(cdist(X, Y, "cityblock"))
+
+    def combine_rows(self, X: Array, out: Array, target: Index, nest: NestedLevels) -> None:
+        """Combine row ``nest.rows[k]`` of X with the means of its groups; write row ``target[k]``.
+
+        With ``target is nest.rows``, `out` may be X itself.
+        """
+        rows, *levels = nest
+        _loops().combine_rows(X, out, rows, target, *levels)
+
+    def combine_columns(self, X: Array, nest: NestedLevels) -> None:
+        """The same along axis 1, in place."""
+        _loops().combine_columns(X, *nest)
+
+    def group_sums(self, codes: Index, n_groups: int, X: Array) -> Array:
+        """Sums of the rows of X by their group, shape (n_groups, ...)."""
+        n = len(codes)
+        member = sp.csr_array((np.ones(n), codes, np.arange(n + 1)), shape=(n, n_groups))
+        return np.asarray(member.T @ X)
+
+    def minmax_groups(self, X: Any, rows: Index, ptr: Index) -> bool:
+        """Map each column of each group of rows to [0, 1], in place.
+
+        Group g holds the positions ptr[g]:ptr[g + 1] of `rows`, which lists each row once. A
+        constant column becomes 0. Returns False if a range overflows.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            return bool(_loops().minmax_groups(X, rows, ptr))
+
+    def standardize_groups(self, X: Any, rows: Index, ptr: Index) -> None:
+        """Give each column of each group mean 0 and variance 1, in place, after `minmax_groups`."""
+        _loops().standardize_groups(X, rows, ptr)
+
+    def rank_groups(self, X: Any, rows: Index, ptr: Index) -> None:
+        """Replace each column of each group by its ranks from -1/2 to 1/2; ties share theirs."""
+        _loops().rank_groups(X, rows, ptr)
+
+    def sparse_product(self, S: Any, X: Array) -> Array:
+        """S X for a scipy.sparse S and a dense vector or matrix X."""
+        return np.asarray(S @ X)
+
+    def products(self, X: Any) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+        """The functions P -> X P and Q -> X'Q of matrices, for a dense or scipy.sparse X.
+
+        A sparse X is copied to a device once, with its transpose.
+        """
+        if not is_sparse(X):
+            X = np.asarray(X, dtype=np.float64)
+            return lambda P: matmul(X, P), lambda Q: matmul(X.T, Q)
+        if X.dtype != np.float64:  # once, not in every product; the indices are shared
+            X = sp.csr_array((X.data.astype(np.float64), X.indices, X.indptr), shape=X.shape)
+        return lambda P: np.asarray(X @ P), lambda Q: np.asarray(X.T @ Q)
+
+    def matmul(self, A: Array, B: Array) -> Array:
+        """A B for two matrices."""
+        return matmul(A, B)
+
+    def add_gram(self, A: Array, Z: Array) -> Array:
+        """A + Z'Z on the upper triangle of A, which is overwritten."""
+        return add_gram(A, Z)
+
+    def with_precision(self, precision: str) -> Backend:
+        """This backend with `add_gram` in another precision; sums stay float64."""
+        raise ParameterError(
+            f"precision={precision!r} needs a GPU: NumPy arrays are multiplied in float64. Use "
+            'device="cuda", or precision="float64".'
+        )
+
+    def solve_definite(self, M: Array, t: Array, lam: float) -> Array | None:
+        """(M + lam I)^-1 t for a symmetric M, which is overwritten.
+
+        Returns None, and leaves M unchanged, if M + lam I is not positive definite.
+        """
+        factor = self._factor(M, lam)
+        if factor is None:
+            return None
+        z, _ = lapack.dpotrs(factor, t)
+        return np.asarray(z).reshape(t.shape)
+
+    def inverse_definite(self, M: Array, shift: Any) -> Array | None:
+        """(M + diag(shift))^-1 for a symmetric M; overwrites M and returns None as above."""
+        factor = self._factor(M, shift)
+        if factor is None:
+            return None
+        inverse, _ = lapack.dpotri(factor, overwrite_c=1)
+        return mirror_lower(inverse.T)
+
+    def _factor(self, M: Array, shift: Any) -> Array | None:
+        """Factor M + diag(shift) in place, in LAPACK's order; None if it is not definite."""
+        M = M if M.flags.f_contiguous else M.T  # without a copy: M is symmetric
+        diagonal = np.diagonal(M).copy()
+        np.fill_diagonal(M, diagonal + shift)
+        factor, info = lapack.dpotrf(M, clean=0, overwrite_a=1)
+        if info:  # restore M from its lower triangle, which is unchanged
+            mirror_lower(M)
+            np.fill_diagonal(M, diagonal)
+            return None
+        return np.asarray(factor)
+
+    def cholesky(self, M: Array) -> Array | None:
+        """The lower factor of a symmetric M; None if M is not positive definite."""
+        M = M if M.flags.f_contiguous else M.T  # symmetric: LAPACK's order without a transposition
+        factor, info = lapack.dpotrf(M, lower=1)
+        return None if info else np.asarray(factor)
+
+    def pivoted_cholesky(self, K: Array, tolerance: float) -> tuple[Index, Array, Array]:
+        """Pivoted factor C C' of the rows of K whose pivots exceed the tolerance.
+
+        Returns the order of all rows, pivots first; C of shape (rank, rank); and the remaining
+        diagonal of the other rows.
+        """
+        diagonal = np.diagonal(K).copy()
+        factor, pivot, rank, _ = lapack.dpstrf(np.asfortranarray(K), tol=tolerance, lower=1)
+        order = pivot.astype(np.intp) - 1
+        rest = diagonal[order[rank:]] - (factor[rank:, :rank] ** 2).sum(axis=1)
+        return order, np.asfortranarray(np.tril(factor[:rank, :rank])), rest
+
+    def solve_triangular(self, C: Array, B: Array, *, transpose: bool = False) -> Array:
+        """C^-1 B for a lower triangular C, or C'^-1 B."""
+        if transpose:
+            return np.asarray(solve_triangular(C, B, lower=True, trans="T", check_finite=False))
+        return np.asarray(solve_triangular(C, B, lower=True, check_finite=False))
+
+    def solve(self, A: Array, B: Array) -> Array:
+        """A^-1 B for one matrix, or for stacks of them.
+
+        Raises `numpy.linalg.LinAlgError` if A is singular.
+        """
+        return np.asarray(np.linalg.solve(A, B))
+
+    def eigh(self, M: Array) -> tuple[Array, Array]:
+        """Eigenvalues, ascending, and eigenvectors as columns; M may be overwritten."""
+        s, V = eigh(M, overwrite_a=True, check_finite=False)
+        return s, V
+
+    def largest_eigh(self, M: Array, n: int) -> tuple[Array, Array]:
+        """As `eigh`, for the n largest eigenvalues; M is not changed."""
+        m = len(M)
+        s, V = eigh(M, subset_by_index=None if n == m else [m - n, m - 1], check_finite=False)
+        if len(s) < n:  # LAPACK may lose some of many equal ones
+            s, V = eigh(M, check_finite=False)
+            s, V = s[m - n :], V[:, m - n :]
+        return s, V
+
+    def qr(self, A: Array) -> tuple[Array, Array]:
+        """Q with orthonormal columns and a triangular R; A may be overwritten."""
+        Q, R = qr_factor(A, mode="economic", overwrite_a=True, check_finite=False)
+        return np.asarray(Q, dtype=np.float64), np.asarray(R, dtype=np.float64)
+
+    def triangle(self, A: Array) -> Array:
+        """Only R of `qr`."""
+        (R,) = qr_factor(A, mode="r", overwrite_a=True, check_finite=False)
+        return np.asarray(R)
+
+    def is_finite(self, X: Array) -> bool:
+        """Whether all values are finite."""
+        # The sum needs one pass and no mask of the size of X; the mask decides where it overflows.
+        with np.errstate(all="ignore"):
+            return bool(self.xp.isfinite(X.sum())) or bool(self.xp.isfinite(X).all())
+
+    def mirror_upper(self, A: Array) -> Array:
+        """The symmetric matrix with the upper triangle of A."""
+        return self.array(self.xp.triu(A) + self.xp.triu(A, 1).T)
+
+    def symmetrize(self, A: Array) -> None:
+        """A <- (A + A') / 2 in place, some rows at a time."""
+        step = max(1, self.block_bytes(2**21) // (8 * max(len(A), 1)))
+        for start in range(0, len(A), step):
+            rows = slice(start, start + step)
+            mean = (A[rows, start:] + A[start:, rows].T) / 2
+            A[rows, start:] = mean
+            A[start:, rows] = mean.T
+
+
+NUMPY = Backend()
+
+
+def backend_of(X: Any) -> Backend:
+    """The backend for the device of X, a tensor or `HostRows`; otherwise NumPy's."""
+    if isinstance(X, np.ndarray):
+        return NUMPY
+    backend = getattr(X, "backend", None)
+    if isinstance(backend, Backend):
+        return backend
+    if is_tensor(X):
+        from rankwise.backends._torch import TorchBackend  # torch is already imported
+
+        return TorchBackend.on(X.device)
+    return NUMPY
+
+
+def as_given(X: Any) -> Any:
+    """The array that the user passed: the host array of `HostRows`, anything else unchanged."""
+    return X.host if isinstance(getattr(X, "backend", None), Backend) else X
+
+
+def is_sent(X: Any) -> bool:
+    """Whether rows are in host memory but processed on a device: results are then copied back."""
+    return not is_tensor(X) and not backend_of(X).is_host
+
+
+THREADS = 2
+MANY = 100_000  # numbers to work on, from which a second thread is worth its start
+
+Part = TypeVar("Part")
+Result = TypeVar("Result")
+
+
+def threads_for(n_numbers: int) -> int:
+    """The number of threads for work on this many numbers."""
+    return THREADS if n_numbers >= MANY else 1
+
+
+def map_in_threads(
+    function: Callable[[Part], Result], parts: Sequence[Part], n_threads: int
+) -> list[Result]:
+    """``[function(part) for part in parts]``, on some parts at a time.
+
+    The threads have the context of the caller, such as ``np.errstate``.
+    """
+    if n_threads == 1 or len(parts) == 1:
+        return [function(part) for part in parts]
+    contexts = [copy_context() for _ in parts]  # a context is for one thread at a time
+    with ThreadPoolExecutor(n_threads) as pool:
+        calls = [pool.submit(c.run, function, p) for c, p in zip(contexts, parts, strict=True)]
+        return [call.result() for call in calls]
+
+
+# Rows up to which one thread is as fast as several on an idle machine. On a busy one, several
+# wait for each other: the factorization of 150 rows then takes a quarter of a second.
+SMALL = 400
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController().select(user_api="blas")
+
+
+class _OneThread:
+    """One thread as long as anyone asks for it: limits apply to the whole process."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.users = 0
+        self.limit: Any = None
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if not self.users:
+                self.limit = _controller().limit(limits=1)
+            self.users += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self.lock:
+            self.users -= 1
+            if not self.users:
+                self.limit.restore_original_limits()
+
+
+_one_thread = _OneThread()
+
+
+@contextmanager
+def blas_threads_for(n_rows: int) -> Iterator[None]:
+    """Limit BLAS to one thread if square matrices have at most `SMALL` rows.
+
+    The limit holds for the process, until all callers are done.
+    """
+    if n_rows > SMALL:
+        yield
+    else:
+        with _one_thread:
+            yield

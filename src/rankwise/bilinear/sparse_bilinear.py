@@ -43,7 +43,7 @@ from rankwise.bilinear.triplets import (
     held_out_triplets,
 )
 from rankwise.errors import DataError, ModelFileError, ParameterError, warn
-from rankwise.estimators.ranker_mixin import explain_calls
+from rankwise.estimators.base import explain_calls
 from rankwise.parameters import (
     AnyOf,
     Choice,

@@ -16,9 +16,13 @@ from rankwise.backends.arrays import Array, check_compressed, is_sparse
 from rankwise.bilinear.algorithm_1 import INT32_MAX, Ints
 from rankwise.data import draw_triplets
 from rankwise.errors import DataError
-from rankwise.estimators._validation import VECTORIZER, explain_rows
-from rankwise.graph.id_arrays import check_column_names, check_lossless, check_real
-from rankwise.graph.query_groups import missing_entries
+from rankwise.estimators.ranker_rows import VECTORIZER, explain_rows
+from rankwise.graph.query_groups import (
+    check_column_names,
+    check_lossless,
+    check_real,
+    missing_entries,
+)
 from rankwise.tables import plural
 
 BLOCK = 1 << 14

@@ -19,10 +19,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.errors import DataError, MissingExtraError, ModelFileError, ParameterError, warn
-from rankwise.estimators._validation import DTYPES, check_new_ids, forget, validated
-from rankwise.estimators.ranker_mixin import LOSS_PARAMETERS, RankerMixin, explain_calls, in_dtype
+from rankwise.estimators.base import LOSS_PARAMETERS, RankerMixin, explain_calls, in_dtype
+from rankwise.estimators.ranker_rows import DTYPES, check_new_ids, forget, validated
 from rankwise.graph import QueryGroups
-from rankwise.graph.label_checks import check_labels_differ, numeric_labels
+from rankwise.graph.query_groups import check_labels_differ, numeric_labels
 from rankwise.metric_names import get_metric
 from rankwise.metrics.ranking_scorer import LARGEST_GRADE, are_grades, default_metric
 from rankwise.objectives import RankRLSObjective, RowObjective

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 
-from rankwise.cli.data_options import split_names
-from rankwise.cli.options import Count, InputFile, grouped, refuse
+from rankwise.cli.options import Count, InputFile, grouped, refuse, split_names
 from rankwise.cli.terminal import complain, note
 from rankwise.errors import MissingExtraError
 from rankwise.tables import plural

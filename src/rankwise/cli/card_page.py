@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from rankwise import AutoRanker, PairwiseGP, RankingSearchCV, __version__
+from rankwise.cli.contents import data_facts, model_facts
 from rankwise.cli.data_options import in_one_line, scores_of
-from rankwise.cli.info import data_facts, model_facts
 from rankwise.errors import ExportError
-from rankwise.estimators._scaling import scales_within_queries
+from rankwise.estimators.ranker_rows import scales_within_queries
 from rankwise.export import feature_weights
 from rankwise.graph import QueryGroups
 from rankwise.metric_names import described, metric_label
@@ -20,7 +20,7 @@ from rankwise.metrics import RankingEvaluation, evaluate_ranking
 from rankwise.model_selection import permutation_importance
 from rankwise.model_selection.meta_rankers import clear_errors
 from rankwise.persistence import ModelFile
-from rankwise.plots import figure_svg, plot_coefficients, plot_importance
+from rankwise.plots import plot_coefficients, plot_importance
 from rankwise.report import Column, Figure, Page, Section, Table, Text
 from rankwise.routing import last_step
 from rankwise.tables import plural
@@ -196,7 +196,7 @@ def _features(model: Any, rows: CardRows | None, names: Sequence[str] | None) ->
     )
     best = ", ".join(str(labels[k]) for k in order[:3])
     return [
-        Figure(figure_svg(ax.figure), f"Bars of features. The largest: {best}.", caption),
+        Figure.of(ax, f"Bars of features. The largest: {best}.", caption),
         table,
     ]
 

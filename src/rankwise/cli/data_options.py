@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 
-from rankwise.cli.options import refuse
+from rankwise.cli.options import refuse, split_names
 from rankwise.cli.terminal import complain, note, progress
-from rankwise.errors import DataError, ParameterError
+from rankwise.errors import DataError, LetorFormatError, ParameterError
 from rankwise.routing import last_step, predict_with_queries
 from rankwise.tables import plural
 
@@ -169,7 +168,7 @@ class ColumnOptions:
             if seen is not None:
                 note_unseen(seen, rows, path)
             elif wanted is not None and n_features is None:
-                check_width(rows, path, wanted, whose, self.fill)
+                check_width(rows.X, path, whose)
             return rows
         if n_features is not None:
             refuse("features", "This is for LETOR files: the columns of a table have names.")
@@ -342,11 +341,16 @@ def read_letor_file(
     from rankwise.data import read_letor
     from rankwise.data.query_rows import group_file_beside, read_group_file
 
-    with (
-        progress(f"Reading {path} ({path.stat().st_size / 1e6:,.1f} MB)"),
-        explaining_width(n_features, whose),
-    ):
-        data = read_letor(path, n_features=n_features, fill=fill)
+    with progress(f"Reading {path} ({path.stat().st_size / 1e6:,.1f} MB)"):
+        try:
+            data = read_letor(path, n_features=n_features, fill=fill)
+        except LetorFormatError as error:
+            feature, exceeds, _ = str(error).partition(" exceeds n_features")
+            if not exceeds:
+                raise
+            raise DataError(
+                f"{feature}, but {whose} has {n_features} features: they do not belong together."
+            ) from None
     file = group_file_beside(path) if data.qid is None else None
     if file is None:
         return data
@@ -355,38 +359,15 @@ def read_letor_file(
     return replace(data, qid=qid)
 
 
-@contextmanager
-def explaining_width(n_features: int | None, whose: str) -> Iterator[None]:
-    """Name in an error where a number of features comes from that a LETOR file exceeds."""
-    from rankwise.errors import LetorFormatError
+def check_width(X: Any, path: Path, whose: str) -> None:
+    """Warn if a file lacks the last features of a model; refuse it if it lacks more than half."""
+    import numpy as np
 
-    try:
-        yield
-    except LetorFormatError as error:
-        feature, exceeds, _ = str(error).partition(" exceeds n_features")
-        if not exceeds:
-            raise
-        raise DataError(
-            f"{feature}, but {whose} has {n_features} features: they do not belong together."
-        ) from None
-
-
-def check_width(
-    data: LetorData, path: Path, n_features: int, whose: str, fill: float | None
-) -> None:
-    """Warn if a file lacks the last features of a model; refuse it if it lacks more than half.
-
-    A file is read again to find its last feature, but only if no row has the last of the model.
-    """
-    from rankwise.data.letor.reading import survey_span
-
-    last: Any = data.X[:, [n_features - 1]]
-    if abs(last).sum() > 0:
-        return
-    found = survey_span(str(path), None, None, fill).largest_index
+    used = X.indices if hasattr(X, "indices") else np.flatnonzero(X.any(axis=0))
+    n_features, found = X.shape[1], int(used.max(initial=-1)) + 1
     if found == n_features:
         return
-    words = f"{path} has {plural(found, 'feature')}, but {whose} has {n_features:,}"
+    words = f"{path} has no values beyond feature {found:,}, but {whose} has {n_features:,}"
     if 2 * found < n_features:
         raise DataError(
             f"{words}: do they belong together? If the others are 0 in all rows, confirm it by "
@@ -513,13 +494,6 @@ def note_ids(roles: Any) -> None:
             note(f"These features look like {what}: {listed}. Leave them out by --ignore if so.")
 
 
-def split_names(text: str | None) -> list[str] | None:
-    """Names with commas between them."""
-    if text is None:
-        return None
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
 def _takes_missing(model: Any) -> bool:
     """Whether a model accepts missing values."""
     if model is None:
@@ -610,6 +584,13 @@ def note_scaling(model: Any) -> None:
             note(f"Features: {SCALE_NOTES[scaler]}.")
 
 
+def note_model(out: Path, model: Any, n_rows: int, n_features: int) -> None:
+    """Print what was written to a model file, and how the model scales features."""
+    note_scaling(model)
+    shape = f"{plural(n_rows, 'row')}, {plural(n_features, 'feature')}"
+    note(f"Wrote {out}: {in_one_line(model)} fitted to {shape}.")
+
+
 def distinct_names(files: list[Path]) -> list[str]:
     """The names of files, or their paths if names are not different."""
     for names in ([f.stem for f in files], [f.name for f in files], [str(f) for f in files]):
@@ -623,14 +604,12 @@ def read_names(path: Path | None) -> list[str] | None:
     if path is None:
         return None
     try:
-        names = path.read_text(encoding="utf-8-sig").rstrip().splitlines()
-    except UnicodeDecodeError as error:
-        number = error.object[: error.start].count(b"\n") + 1
-        raise DataError(f"{path}, line {number}: this is not UTF-8 text.") from None
-    for number, name in enumerate(names or [""], 1):
-        if not name.strip():
-            raise DataError(f"{path}, line {number} is empty: write one name per line.")
-    return [name.strip() for name in names]
+        names = [name.strip() for name in path.read_text(encoding="utf-8-sig").splitlines()]
+    except UnicodeDecodeError:
+        raise DataError(f"{path} is not UTF-8 text: write one name per line.") from None
+    if "" in (names := names or [""]):
+        raise DataError(f"{path}, line {names.index('') + 1} is empty: write one name per line.")
+    return names
 
 
 def read_scores(path: Path, n_rows: int, data_path: Path) -> Any:

@@ -1,4 +1,4 @@
-"""rankwise fit: from a file to a model file.
+"""rankwise fit and auto: from a file to a model file.
 
 The rows of the file are in memory, or read block by block, or on workers. The classes for these
 share `n_rows`, `n_features`, `feature_names`, `has_queries`, `preparation`, and `fit(ranker,
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from logging import CRITICAL, getLogger
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -21,23 +21,36 @@ from rankwise.cli.data_options import (
     MOST_NUMBERED,
     DataOptions,
     Preparation,
-    explaining_width,
     in_one_line,
     note_ids,
-    note_scaling,
-    split_names,
+    note_model,
 )
 from rankwise.cli.options import (
     Force,
+    InputFile,
     ModelOut,
+    Out,
+    Positive,
     RankerOptions,
+    Seed,
     SelectionOptions,
     TrainingFile,
     grouped,
+    metric_words,
     refuse,
+    split_names,
 )
 from rankwise.cli.table_files import TableRankerOptions, fit_table
-from rankwise.cli.terminal import check_writable, note, progress, show
+from rankwise.cli.terminal import (
+    check_page,
+    check_writable,
+    interruptible,
+    note,
+    progress,
+    say,
+    show,
+    write_page,
+)
 from rankwise.errors import DataError, MissingExtraError
 from rankwise.metric_names import metric_label
 from rankwise.routing import last_step, predict_with_queries
@@ -47,6 +60,7 @@ if TYPE_CHECKING:
     from rankwise.data import LetorData, TableData
 
 MOST_WORKERS = 1000
+Budget = Annotated[float | None, typer.Option(min=0.0)]
 
 
 @grouped
@@ -173,7 +187,7 @@ def fit(
     if unlabelled is not None and not getattr(ranker, "takes_unlabelled", False):
         refuse("unlabelled", f"This is for the model transductive-rankrls: got {options.model}.")
     if valid is not None:
-        selection.metric_function()  # raises an error where the options do not fit together
+        selection.chosen_metric()  # raises an error where the options do not fit together
         grid = selection.grid
     elif alpha is not None:
         last_step(ranker).set_params(alpha=_parsed(alpha, last_step(ranker)))
@@ -201,9 +215,9 @@ def fit(
             ranker = training.fit(ranker)
         else:
             held_out = read_like(valid)
-            ranker = _best(training.fit(ranker, grid), held_out, selection.for_rows(held_out))
+            found = training.fit(ranker, grid)
+            ranker = _best(found, held_out, selection.for_rows(held_out))
     save_model(training.preparation.around(ranker), out)
-    note_scaling(ranker)
     if hasattr(ranker, "alpha_curve_"):
         note(_chosen(ranker))
     elif hasattr(ranker, "component_errors_"):
@@ -211,8 +225,7 @@ def fit(
     elif options.has_alpha and alpha is None and valid is None:
         default = last_step(ranker).alpha
         note(f"alpha {default:g}, the default: choose it with --valid or 'rankwise tune'.")
-    shape = f"{plural(training.n_rows, 'row')}, {plural(training.n_features, 'feature')}"
-    note(f"Wrote {out}: {in_one_line(ranker)} fitted to {shape}.")
+    note_model(out, ranker, training.n_rows, training.n_features)
 
 
 def _table_ranker(options: RankerOptions, alpha: str | None) -> Any:
@@ -271,23 +284,161 @@ def _best(path: Any, valid: LetorData, selection: SelectionOptions) -> Any:
     """The ranker with the best alpha on the validation rows; prints a table of all alphas."""
     import numpy as np
 
-    from rankwise.tables import Column, Table
+    from rankwise.holdout.scores import HeldOutScores, mean_and_error
 
-    metric, greater_is_better = selection.metric_function()
+    name, (metric, greater_is_better) = selection.metric_name, selection.chosen_metric()
     with progress(f"Scoring {len(valid.y):,} rows"):
         scored = path.predict(valid.X, qid=valid.qid)
-        values = np.array([metric(valid.y, scores, valid.qid) for scores in scored])
-    best = int(np.argmax(values) if greater_is_better else np.argmin(values))
-    rows = tuple(
-        (alpha, value, "chosen" if i == best else "")
-        for i, (alpha, value) in enumerate(zip(selection.grid, values.tolist(), strict=True))
+        values = [metric(valid.y, scores, valid.qid, per_query=True).values for scores in scored]
+    means = np.transpose([mean_and_error([of_queries]) for of_queries in values])
+    found = HeldOutScores(np.array(selection.grid), *means, name, greater_is_better)
+    show(found.to_table())
+    note(*selection.remarks_on(found.best_alpha))
+    return path.estimator(found.best_index)
+
+
+@grouped
+def auto(
+    *,
+    train: TrainingFile,
+    out: Out = None,
+    force: Force = False,
+    test: InputFile = None,
+    report: Path | None = None,
+    metric: Annotated[str, typer.Option(autocompletion=metric_words)] = "auto",
+    time_budget: Budget = None,
+    memory_budget: Budget = None,
+    n_best: Positive = 10,
+    candidates: Literal["auto", "linear", "additive", "kernel"] = "auto",
+    boosted: Annotated[bool | None, typer.Option("--boosted/--no-boosted")] = None,
+    seed: Seed = 0,
+    data: DataOptions,
+) -> None:
+    """Find a good ranker for a LETOR file or a table: start here.
+
+    Tries linear rankers, sums of functions of single features, and kernels, on several scalings of
+    the features and at many strengths of regularization, and boosted trees if LightGBM is
+    installed. Each is judged by exact hold-outs:
+    every query is predicted by rankers trained without it. The best are averaged, and the mean is
+    fitted to all rows.
+
+    Prints what was tried, which parts carry the score, and what to expect on new queries. For
+    that estimate, the parts are chosen again for each query, without looking at it. Features
+    need no preparation, and the model remembers how to scale new rows.
+
+    \b
+    Examples:
+      rankwise auto train.txt
+      rankwise auto train.txt --test test.txt --out model.rankwise --report page.html
+      rankwise auto train.txt --metric MAP --time-budget 60 -o model.rankwise
+      rankwise auto train.csv --query search_id --label clicks -o model.rankwise
+      rankwise predict model.rankwise new.txt
+
+    Parameters
+    ----------
+    out : MODEL
+        Where to write the model.
+    test : FILE
+        File to evaluate the model on. Nothing is chosen by it.
+    report : FILE
+        Where to write a page with all tables, as .html.
+    metric : NAME, default=ndcg@10 for grades in queries, else disagreement
+        Metric to choose by: ndcg@10, MAP, MRR, precision@5, disagreement, auc, ... A wrong name
+        lists them all.
+    time_budget : SECONDS
+        Try no further ranker after this time.
+    memory_budget : MB
+        Leave out rankers that need more memory.
+    n_best : N
+        The mean has at most N parts.
+    candidates : NAME
+        Rankers to try: auto (all), linear, additive or kernel.
+    boosted : FLAG, default=if LightGBM is installed
+        Try boosted trees as well.
+    seed : N
+        Seed for the choice of landmarks.
+    """
+    from rankwise.persistence import save_model
+
+    check_writable(out, train, test, force=force)
+    check_page(report, train, test, force=force)
+    rows, preparation = data.read_training(train)
+    held_back = None
+    if test is not None:
+        names = None if not hasattr(rows, "roles") else rows.roles.features
+        held_back = data.read_like(test, preparation, names, rows.X.shape[1], train)
+    # These imports compile loops: only now, when all arguments are known to be valid.
+    from rankwise.auto import AutoRanker
+    from rankwise.metrics import evaluate_ranking
+
+    ranker = AutoRanker(
+        metric=metric,
+        n_best=n_best,
+        candidates=candidates,
+        boosted="auto" if boosted is None else boosted,
+        time_budget=time_budget,
+        memory_budget=None if memory_budget is None else memory_budget * 1e6,
+        verbose=True,
+        random_state=seed,
     )
-    columns = (Column("alpha", ".4g"), Column(metric_label(selection.metric_name)), Column("", ""))
-    show(Table(columns, rows, best=frozenset({(best, 1)})))
-    hint = selection.remark_on(selection.grid[best])
-    if hint:
-        note(hint)
-    return path.estimator(best)
+    with interruptible(f"Trying rankers on {len(rows.y):,} rows"):
+        ranker.fit(rows.X, rows.y, qid=rows.qid)
+    evaluated = None
+    if held_back is not None:
+        scores = ranker.predict(held_back.X, qid=held_back.qid)
+        found = evaluate_ranking(held_back.y, scores, held_back.qid)
+        evaluated = found.to_table(title=f"{test}: {found.n_queries:,} queries")
+    show(ranker.results_.to_table(), ranker.explain().to_table())
+    print()
+    say(*conclusions(ranker))
+    if evaluated is not None:
+        print()
+        show(evaluated)
+    if report is not None:
+        _write_results(ranker, report, train, evaluated)
+    if out is None:
+        note("The model was not kept: give --out to write it to a file.")
+        return
+    save_model(preparation.around(ranker), out)
+    parts = ranker.parts_
+    what = f"a mean of {len(parts)} rankers" if len(parts) > 1 else f"one ranker, {parts[0].name}"
+    note(f"Wrote {out}: {what}, fitted to {len(rows.y):,} rows.")
+
+
+def _write_results(ranker: Any, path: Path, train: Path, evaluated: Any) -> None:
+    """All tables and conclusions on one page."""
+    from rankwise.report import Section, Text
+
+    first, *others = conclusions(ranker)
+    sections = [
+        Section("", [Text(line) for line in others]),
+        Section("Evaluation", [] if evaluated is None else [evaluated]),
+        Section("The parts of the mean", [ranker.explain().to_table()]),
+        Section("All that was tried", [ranker.results_.to_table()]),
+        Section("The model", [Text(f"{part.name}: `{part.ranker}`") for part in ranker.parts_]),
+    ]
+    write_page(path, "auto", f"The best ranker for {train.name}", first, sections)
+
+
+def conclusions(ranker: Any) -> list[str]:
+    """What to expect, what the mean gains, and whether the data could tell the best apart."""
+    estimate, results, n_parts = ranker.score_estimate_, ranker.results_, len(ranker.parts_)
+    lines = [
+        f"Expected on new queries: {estimate}.",
+        f"On the queries that it was chosen by, the mean has {estimate.optimistic:.4f}, which is "
+        "optimistic.",
+    ]
+    if n_parts > 1:
+        gain = ranker.gain_over_best_
+        mean = f"On queries that neither was chosen by, the mean of {n_parts}"
+        lines.append(gain.words(mean, "the best single ranker", estimate.metric))
+    runner_up = results.runner_up
+    if runner_up is not None:
+        best, second, gap = runner_up
+        lines.append(
+            gap.words(f"The best single ranker ({best})", f"the next ({second})", estimate.metric)
+        )
+    return lines
 
 
 class InMemory:
@@ -374,7 +525,7 @@ class Streamed:
         self._report: Callable[..., None]
         self.preparation, self.feature_names = Preparation(), None
         shown: Any = {"progress": lambda done, total: self._report(done, total)}
-        is_table, width = options.is_table(path), None
+        is_table = options.is_table(path)
         if is_table:
             file = options.table_file(path)
             self._blocks: Any = TableBlocks(
@@ -390,9 +541,9 @@ class Streamed:
             )
             self.feature_names = self._blocks.roles.features
         else:
-            width = options.n_features
-            self._blocks = LetorBlocks(path, n_features=width, fill=options.fill, **shown)
-        with self._showing("Checking"), explaining_width(width, "--features"):
+            n_features = options.n_features
+            self._blocks = LetorBlocks(path, n_features=n_features, fill=options.fill, **shown)
+        with self._showing("Checking"):
             survey = self._blocks.survey
         if is_table:
             note(f"{path}: {self._blocks.roles.words()}. Read block by block.")
@@ -427,9 +578,8 @@ class OnWorkers:
             raise DataError(f"{path} is a table, and workers read LETOR files: leave them out.")
         self._client = client
         self.preparation, self.feature_names = Preparation(), None
-        n_features = options.n_features
-        with progress(f"Checking {path}"), explaining_width(n_features, "--features"):
-            self._parts = Run(client).open([path], None, None, n_features)
+        with progress(f"Checking {path}"):
+            self._parts = Run(client).open([path], None, None, options.n_features)
         assert self._parts.shape is not None  # LETOR files have one
         self.n_rows, self.n_features = self._parts.shape
         self.has_queries = self._parts.has_ids
@@ -499,8 +649,10 @@ def connected(workers: str | None) -> Iterator[Any]:
     from distributed.comm.core import CommClosedError
     from distributed.scheduler import KilledWorker
 
+    # The client reports errors of workers and of the scheduler; Dask would log them as well.
+    for name in ("distributed", "tornado.application", "asyncio"):
+        getLogger(name).setLevel(CRITICAL)
     with ExitStack() as stack:
-        stack.enter_context(_without_logs())
         there = workers if number is None else stack.enter_context(local_cluster(number))
         try:
             client = stack.enter_context(Client(there, timeout="20s"))
@@ -515,20 +667,6 @@ def connected(workers: str | None) -> Iterator[Any]:
             ) from error
         except (CommClosedError, CancelledError) as error:
             raise DataError(f"The Dask scheduler at {there} no longer answers: {error}.") from error
-
-
-@contextmanager
-def _without_logs() -> Iterator[None]:
-    """The client reports errors of workers and of the scheduler; Dask would log them as well."""
-    loggers = [getLogger(name) for name in ("distributed", "tornado.application", "asyncio")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(CRITICAL)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
 
 
 def local_cluster(workers: int, *, tries: int = 3) -> Any:

@@ -7,19 +7,12 @@ from typing import Annotated, Literal
 import typer
 
 from rankwise.cli.ask import ask
-from rankwise.cli.auc import auc
-from rankwise.cli.auto import auto
-from rankwise.cli.card import card
-from rankwise.cli.compare import compare
+from rankwise.cli.contents import card, export, info
 from rankwise.cli.demo import demo
-from rankwise.cli.evaluate import evaluate
-from rankwise.cli.export import export
-from rankwise.cli.fit import fit
-from rankwise.cli.info import info
-from rankwise.cli.leaderboard import leaderboard
+from rankwise.cli.fit import auto, fit
 from rankwise.cli.options import grouped
-from rankwise.cli.predict import predict
-from rankwise.cli.preferences import preferences
+from rankwise.cli.scoring import compare, evaluate, predict
+from rankwise.cli.studies import auc, leaderboard, preferences
 from rankwise.cli.terminal import Command, Program, as_help
 from rankwise.cli.tune import tune
 

@@ -26,7 +26,7 @@ import typer
 
 from rankwise.cli.terminal import PARAMETERS, duration, note
 from rankwise.errors import ParameterError
-from rankwise.metric_names import get_metric
+from rankwise.metric_names import Metric, get_metric
 from rankwise.progress import quiet
 from rankwise.rankers import RANKERS, TRANSFORMERS, ranker_class
 
@@ -376,22 +376,22 @@ class SelectionOptions:
         """What to choose by."""
         return self.metric or "disagreement"
 
-    def metric_function(self) -> tuple[Callable[..., Any], bool]:
-        """A function of labels, scores and queries, and whether larger values are better."""
+    def chosen_metric(self) -> Metric:
+        """The metric to choose by, with the option --relevant."""
         metric = get_metric(self.metric_name)
         if self.relevant is None:
-            return metric.function, metric.greater_is_better
+            return metric
         if not metric.counts_relevant:
             refuse("relevant", f"--metric {self.metric_name} does not use it: leave it out.")
-        return partial(metric.function, relevant=self.relevant), metric.greater_is_better
+        return replace(metric, function=partial(metric.function, relevant=self.relevant))
 
-    def remark_on(self, alpha: float) -> str:
-        """A hint where the best alpha is the first or last that was tried; empty elsewhere."""
+    def remarks_on(self, alpha: float) -> list[str]:
+        """A hint where the best alpha is the first or last that was tried; none elsewhere."""
         grid = self.grid
         if len(grid) == 1 or alpha not in (min(grid), max(grid)) or min(grid) == 0:
-            return ""
+            return []
         end = "smallest" if alpha == min(grid) else "largest"
-        return f"The best alpha is the {end} one tried: widen --alphas to see whether more helps."
+        return [f"The best alpha is the {end} one tried: widen --alphas to see whether more helps."]
 
 
 def values_of(name: str, text: str, rule: Rule | None) -> list[Any]:
@@ -411,6 +411,13 @@ def values_of(name: str, text: str, rule: Rule | None) -> list[Any]:
     count = parse_parameter(f"the COUNT of {name}", ends[2], Whole(1, MOST_VALUES))
     grid: list[float] = np.geomspace(low, high, count).tolist()
     return grid
+
+
+def split_names(text: str | None) -> list[str] | None:
+    """Names with commas between them."""
+    if text is None:
+        return None
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _scaled(ranker: Any, scale: str | None) -> Any:

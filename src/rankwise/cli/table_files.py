@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rankwise.cli.data_options import DataOptions, split_names
-from rankwise.cli.options import RankerOptions
+from rankwise.cli.data_options import DataOptions
+from rankwise.cli.options import RankerOptions, split_names
 from rankwise.cli.terminal import progress
 from rankwise.errors import DataError
 from rankwise.rankers import ranker_class

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from inspect import cleandoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
@@ -24,6 +24,7 @@ from rankwise.files import replacing
 from rankwise.progress import is_quiet, progress_bar
 
 if TYPE_CHECKING:
+    from rankwise.report import Section
     from rankwise.tables import Table
 
 BAD_INPUT = 2
@@ -64,26 +65,17 @@ class Program(ReadableHelp, TyperGroup):
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         """Read what stands before the command; typer would end an interrupt here in silence."""
-        try:
+        _OUTPUTS.clear()
+        with _reporting_interrupts():
             return super().make_context(*args, **kwargs)
-        except KeyboardInterrupt as stop:
-            _report_interrupt(stop, OutputFiles())
-            raise typer.Exit(exit_code(stop)) from None
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; print each warning as one line."""
-        with output_files() as files:
-            return self._invoke(ctx, files)
-
-    def _invoke(self, ctx: Any, files: OutputFiles) -> Any:
         try:
-            with warnings.catch_warnings():
+            with _reporting_interrupts(), warnings.catch_warnings():
                 warnings.showwarning = _show_warning
                 result = super().invoke(ctx)
-            sys.stdout.flush()  # now: an error at interpreter exit can no longer be handled
-        except KeyboardInterrupt as stop:
-            _report_interrupt(stop, files)
-            raise typer.Exit(exit_code(stop)) from None
+                sys.stdout.flush()  # now: an error at interpreter exit can no longer be handled
         except BrokenPipeError:
             # The reader has closed the pipe: discard what is left.
             _silence_stdout()
@@ -111,14 +103,19 @@ class Program(ReadableHelp, TyperGroup):
         sys.exit(code if isinstance(code, int) else 0)
 
 
-def _report_interrupt(stop: KeyboardInterrupt, files: OutputFiles) -> None:
+@contextmanager
+def _reporting_interrupts() -> Iterator[None]:
     """Print in one line what was interrupted, and what was written."""
-    if os.environ.get(SHOW_TRACEBACK):
-        import traceback
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        if os.environ.get(SHOW_TRACEBACK):
+            import traceback
 
-        traceback.print_exception(stop)
-    doing = getattr(stop, "__notes__", [])[:1]  # of the innermost `interruptible`
-    complain("interrupted", " ".join([*(f"{words}." for words in doing), files.words()]))
+            traceback.print_exception(stop)
+        doing = getattr(stop, "__notes__", [])[:1]  # of the innermost `interruptible`
+        complain("interrupted", " ".join([*(f"{words}." for words in doing), _written()]))
+        raise typer.Exit(exit_code(stop)) from None
 
 
 def _report(error: Exception) -> int:
@@ -189,18 +186,19 @@ def _colored(text: str, color: str) -> str:
     return typer.style(text, fg=color, bold=True)
 
 
-def note(message: str, *, wrap: bool = True) -> None:
-    """Print a remark on stderr, apart from the results, unless --quiet is given.
+def note(*messages: str, wrap: bool = True) -> None:
+    """Print remarks on stderr, apart from the results, unless --quiet is given.
 
     With `wrap`, lines end between words on a terminal; commands to copy stay in one line.
     """
-    if not is_quiet():
+    for message in messages if not is_quiet() else ():
         _print_remark(_in_lines(message, sys.stderr) if wrap else message)
 
 
-def say(message: str) -> None:
-    """Print a sentence on stdout, among the results."""
-    print(_in_lines(message, sys.stdout))
+def say(*messages: str) -> None:
+    """Print sentences on stdout, among the results."""
+    for message in messages:
+        print(_in_lines(message, sys.stdout))
 
 
 def _in_lines(message: str, stream: TextIO) -> str:
@@ -223,6 +221,23 @@ def show(*tables: Table | None) -> None:
             Console().print(table)
         else:
             print(table.to_text())
+
+
+def show_json(content: Any) -> None:
+    """Print a result as JSON."""
+    print(json.dumps(content, indent=2))
+
+
+def write_page(
+    path: Path, command: str, title: str, summary: str, sections: Iterable[Section]
+) -> None:
+    """Write the page of a command, without sections that are empty, and print where it is."""
+    from rankwise import __version__
+    from rankwise.report import Page
+
+    footer = f"Made by `rankwise {command}`, rankwise {__version__}."
+    Page(title, summary, [part for part in sections if part.blocks], footer).write(path)
+    note(f"Wrote {path}: open {path.resolve().as_uri()}")
 
 
 @contextmanager
@@ -261,41 +276,19 @@ class _Writable(Exception):
     """Ends a trial write."""
 
 
-class OutputFiles:
-    """The files that a command is going to write, and which of them it has written."""
-
-    def __init__(self) -> None:
-        self._before: dict[Path, tuple[int, int] | None] = {}
-
-    def add(self, path: Path) -> None:
-        if any(path.resolve() == other.resolve() for other in self._before):
-            raise ParameterError(f"{path} would be written twice: give each output its own file.")
-        self._before[path] = _identity(path)
-
-    def words(self) -> str:
-        """One sentence on what was written and what was not."""
-        written = [p for p, before in self._before.items() if _identity(p) != before]
-        missing = [p for p in self._before if p not in written]
-        parts = []
-        for paths, was in ((written, "written"), (missing, "not written")):
-            if paths:
-                listed = " and ".join(map(str, paths))
-                parts.append(f"{listed} {'was' if len(paths) == 1 else 'were'} {was}")
-        return f"{'; '.join(parts)}." if parts else "Nothing was written."
+_OUTPUTS: dict[Path, tuple[int, int] | None] = {}  # files to write, and what stood there before
 
 
-_FILES: ContextVar[OutputFiles | None] = ContextVar("output_files", default=None)
-
-
-@contextmanager
-def output_files() -> Iterator[OutputFiles]:
-    """Collects the files of `check_writable` within the block."""
-    files = OutputFiles()
-    token = _FILES.set(files)
-    try:
-        yield files
-    finally:
-        _FILES.reset(token)
+def _written() -> str:
+    """One sentence on what was written and what was not."""
+    written = [path for path, before in _OUTPUTS.items() if _identity(path) != before]
+    missing = [path for path in _OUTPUTS if path not in written]
+    parts = []
+    for paths, was in ((written, "written"), (missing, "not written")):
+        if paths:
+            listed = " and ".join(map(str, paths))
+            parts.append(f"{listed} {'was' if len(paths) == 1 else 'were'} {was}")
+    return f"{'; '.join(parts)}." if parts else "Nothing was written."
 
 
 def check_page(page: Path | None, *inputs: Path | None, force: bool) -> None:
@@ -321,9 +314,9 @@ def check_writable(out: Path | None, *inputs: Path | None, force: bool) -> None:
         raise _Writable
     if out.is_file() and not force:
         raise ParameterError(f"{out} exists: give --force to replace it, or write to another file.")
-    files = _FILES.get()
-    if files is not None:
-        files.add(out)
+    if any(out.resolve() == other.resolve() for other in _OUTPUTS):
+        raise ParameterError(f"{out} would be written twice: give each output its own file.")
+    _OUTPUTS[out] = _identity(out)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

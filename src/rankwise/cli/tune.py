@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rankwise.cli.data_options import DataOptions, in_one_line, note_scaling
+from rankwise.cli.data_options import DataOptions, note_model
 from rankwise.cli.options import (
     Force,
     ModelOut,
@@ -19,7 +19,6 @@ from rankwise.cli.options import (
 )
 from rankwise.cli.terminal import check_writable, interruptible, note, show
 from rankwise.routing import last_step
-from rankwise.tables import plural
 
 TOP = 10  # settings in the table
 REFITS = 5  # folds of rankers that have to be refitted, unless --folds is given
@@ -109,17 +108,11 @@ def tune(
     best = tuned.best_ranker
     save_model(preparation.around(best), out)
     show(tuned.table(top=TOP))
-    for line in tuned.words():
-        note(line)
+    note(*tuned.words())
     if picture is not None:
         write_picture(tuned, picture, train)
-        note(f"Wrote {picture}: open {picture.resolve().as_uri()}")
-    hint = selection.remark_on(tuned.best_alpha) if options.has_alpha else ""
-    if hint:
-        note(hint)
-    note_scaling(best)
-    shape = f"{plural(len(rows.y), 'row')}, {plural(rows.X.shape[1], 'feature')}"
-    note(f"Wrote {out}: {in_one_line(best)} fitted to {shape}.")
+    note(*(selection.remarks_on(tuned.best_alpha) if options.has_alpha else ()))
+    note_model(out, best, *rows.X.shape)
 
 
 def _picture_file(plot: Path | None, out: Path, train: Path, *, force: bool) -> Path | None:

@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline, make_pipeline
 
-from rankwise import RankingSearchCV, __version__
+from rankwise import RankingSearchCV
 from rankwise.cli.data_options import in_one_line
 from rankwise.cli.options import SelectionOptions
+from rankwise.cli.terminal import note, write_page
 from rankwise.holdout.scores import HeldOutScores, given_words
-from rankwise.metric_names import get_metric, metric_label
+from rankwise.metric_names import metric_label
 from rankwise.model_selection import PairedDifference
 from rankwise.plots import (
     figure_svg,
@@ -25,7 +26,7 @@ from rankwise.plots import (
     plot_hold_out,
     save_figure,
 )
-from rankwise.report import Column, Figure, Page, Section, Table, Text
+from rankwise.report import Column, Figure, Section, Table, Text
 
 CURVES = 4  # as many as there are colours
 HOW_FAR = (
@@ -62,8 +63,6 @@ class Tuned:
         seed: int,
     ) -> Tuned:
         """Search over rankers, each given with its setting."""
-        function, _ = selection.metric_function()
-        metric = replace(get_metric(selection.metric_name), function=function)
         n_queries = 1 if rows.qid is None else len(np.unique(rows.qid))
         by_query = n_queries > 1
         cv: Any = folds or ("leave_query_out" if by_query else "leave_pair_out")
@@ -75,10 +74,11 @@ class Tuned:
         models = [ranker for _, ranker in rankers]
         if any(isinstance(model, Pipeline) for model in models):
             models = [m if isinstance(m, Pipeline) else make_pipeline(m) for m in models]
+        metric = selection.chosen_metric()
         search = RankingSearchCV(
             models[0],
             [_grid(model, alphas if has_alpha else None) for model in models],
-            scoring=metric if selection.relevant is not None else selection.metric_name,
+            scoring=selection.metric_name if selection.relevant is None else metric,
             cv=cv,
             random_state=None if by_query else seed,
             verbose=True,
@@ -220,6 +220,7 @@ def write_picture(tuned: Tuned, path: Path, train: Path) -> None:
     drawn, caption = _drawn(tuned)
     if path.suffix.lower() != ".html":
         save_figure(drawn, path)
+        note(f"Wrote {path}: open {path.resolve().as_uri()}")
         return
     best, metric = tuned.search.best_index_, metric_label(tuned.metric)
     value = f"{tuned.values[best]:.4f} ± {tuned.error(best):.4f}"
@@ -232,17 +233,14 @@ def write_picture(tuned: Tuned, path: Path, train: Path) -> None:
         tables.append(replace(every, title=f"Every alpha with {label}"))
     alpha = f", alpha = {tuned.best_alpha:.4g}" if tuned.has_alpha else ""
     model = f"`{in_one_line(tuned.best_ranker)}`{alpha}, fitted to all rows."
-    Page(
-        f"Tuning on {train.name}",
-        f"{tuned.title}: {metric} is best with {tuned.name(best)}, {value}.",
-        [
-            Section("", [Text(line) for line in tuned.words()]),
-            Section("", [Figure(figure_svg(drawn), alt=alt, caption=caption)]),
-            Section("All settings", tables),
-            Section("The model", [Text(model)]),
-        ],
-        footer=f"Made by `rankwise tune`, rankwise {__version__}.",
-    ).write(path)
+    sections = [
+        Section("", [Text(line) for line in tuned.words()]),
+        Section("", [Figure(figure_svg(drawn), alt=alt, caption=caption)]),
+        Section("All settings", tables),
+        Section("The model", [Text(model)]),
+    ]
+    summary = f"{tuned.title}: {metric} is best with {tuned.name(best)}, {value}."
+    write_page(path, "tune", f"Tuning on {train.name}", summary, sections)
 
 
 def _drawn(tuned: Tuned) -> tuple[Any, str]:

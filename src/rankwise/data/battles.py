@@ -18,8 +18,9 @@ from rankwise.backends.arrays import Array, Index
 from rankwise.data.tables.formats import parsed_json
 from rankwise.data.tables.records import Columns, SmallTable
 from rankwise.errors import DataError, ParameterError
-from rankwise.graph.comparison_checks import (
+from rankwise.graph.comparisons import (
     OUTCOME_OF_CODE,
+    Comparisons,
     check_comparison_ids,
     check_context,
     check_items,
@@ -28,9 +29,7 @@ from rankwise.graph.comparison_checks import (
     outcome_codes,
     positions_of,
 )
-from rankwise.graph.comparisons import Comparisons
-from rankwise.graph.id_arrays import id_array, join_ids
-from rankwise.graph.query_groups import missing_entries
+from rankwise.graph.query_groups import id_array, join_ids, missing_entries
 from rankwise.tables import plural
 
 # Of the battle that counts most; outside this range, standard errors are lost in rounding.

@@ -11,8 +11,7 @@ import numpy as np
 from rankwise.backends.arrays import Array, Index
 from rankwise.data.tables.records import SmallTable
 from rankwise.errors import DataError, warn
-from rankwise.graph.comparison_checks import OUTCOME_OF_CODE, outcome_codes
-from rankwise.graph.comparisons import Comparisons
+from rankwise.graph.comparisons import OUTCOME_OF_CODE, Comparisons, outcome_codes
 from rankwise.tables import plural
 
 ITEM_COLUMNS = ("id", "item", "name")

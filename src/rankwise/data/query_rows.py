@@ -14,11 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from rankwise.backends.arrays import is_sparse
-from rankwise.backends.dispatch import NUMPY
+from rankwise.backends.arrays import NUMPY, is_sparse
 from rankwise.errors import DataError
-from rankwise.graph.id_arrays import join_ids
-from rankwise.graph.query_groups import QueryGroups
+from rankwise.graph.query_groups import QueryGroups, join_ids
 from rankwise.parameters import AnyOf, Whole, check_value
 from rankwise.scaling import QueryMinMax
 from rankwise.tables import Column, Table, plural, require_pandas

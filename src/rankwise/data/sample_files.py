@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rankwise.data.tables.formats import MISSING_WORDS, listed, row_numbers, row_word
 from rankwise.data.tables.records import SmallTable
 from rankwise.errors import DataError, ParameterError
-from rankwise.graph.id_arrays import EXACT, id_array
+from rankwise.graph.query_groups import EXACT, id_array
 from rankwise.tables import plural
 
 MISSING = ("refuse", "drop-rows", "drop-columns", "median")

@@ -14,9 +14,8 @@ from rankwise.data.tables.formats import BROKEN, broken_file, encoding_fault, op
 from rankwise.data.tables.records import SmallTable
 from rankwise.errors import DataError, ParameterError
 from rankwise.files import replacing
-from rankwise.graph.comparison_checks import check_hashable
-from rankwise.graph.id_arrays import as_ids
-from rankwise.graph.query_groups import missing_entries
+from rankwise.graph.comparisons import check_hashable
+from rankwise.graph.query_groups import as_ids, missing_entries
 
 Qrels = dict[str, dict[str, int]]
 Run = dict[str, dict[str, float]]

@@ -29,19 +29,18 @@ from rankwise.distributed._partitions import (
     with_whole_queries,
 )
 from rankwise.errors import DataError, ParameterError, UndefinedMetricError
-from rankwise.estimators._scaling import (
+from rankwise.estimators.base import LeastSquaresRanker, RegularizationPath
+from rankwise.estimators.fit_blocks import alphas_of_sums, fit_sums, path_of_sums
+from rankwise.estimators.ranker_rows import (
     check_not_tiny,
     choose_scale,
+    forget,
     learn_scaling,
     scales_within_queries,
     shared_by_choice,
 )
-from rankwise.estimators._validation import forget
-from rankwise.estimators.least_squares.base import LeastSquaresRanker, RegularizationPath
-from rankwise.estimators.least_squares.fit_blocks import alphas_of_sums, fit_sums, path_of_sums
 from rankwise.graph import QueryGroups
-from rankwise.graph.id_arrays import join_ids
-from rankwise.graph.label_checks import nothing_to_rank
+from rankwise.graph.query_groups import join_ids, nothing_to_rank
 from rankwise.holdout.leave_query_out import MomentSpectrum, predict_without
 from rankwise.holdout.scores import mean_and_error
 from rankwise.metrics import evaluate_ranking, get_metric
@@ -58,7 +57,7 @@ from rankwise.problem.block_sums import BlockSums, total_of
 from rankwise.problem.landmarks import Reservoir, check_in_range, stacked
 from rankwise.routing import predict_with_queries
 from rankwise.scaling import QUERY_SCALINGS, ColumnStatistics
-from rankwise.solvers.moments import Moments
+from rankwise.solvers.ridge_path import Moments
 
 Ranker = TypeVar("Ranker", bound=Any)
 Progress = Callable[[int, int], None]

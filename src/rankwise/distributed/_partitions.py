@@ -17,10 +17,9 @@ from dask.delayed import Delayed, delayed
 
 from rankwise.backends.arrays import Array, Index, as_slice, is_sparse
 from rankwise.errors import DataError, LetorFormatError
-from rankwise.estimators._scaling import SAMPLE_ROWS, evenly_spaced
+from rankwise.estimators.ranker_rows import SAMPLE_ROWS, evenly_spaced
 from rankwise.graph import QueryGroups
-from rankwise.graph.id_arrays import join_ids
-from rankwise.graph.query_groups import check_ids
+from rankwise.graph.query_groups import check_ids, join_ids
 from rankwise.problem import Loss, System
 from rankwise.problem.block_sums import BlockSums, total_of
 from rankwise.problem.landmarks import stacked

@@ -23,8 +23,7 @@ from rankwise.export._stages import (
     uniform,
 )
 from rankwise.gp.process import OnColumns
-from rankwise.kernels.functions import NamedKernel, PairFunction, Precomputed
-from rankwise.kernels.products import has_own_parts
+from rankwise.kernels import NamedKernel, PairFunction, Precomputed, has_own_parts
 
 IN_FLOAT32 = ("rbf", "laplacian")
 """Named kernels of differences of rows, which keep their digits in float32."""

@@ -30,7 +30,7 @@ from rankwise.auto.auto_ranker import AutoRanker
 from rankwise.backends.arrays import Array, is_sparse, to_host
 from rankwise.boosted.boosted_ranker import BoostedRanker
 from rankwise.errors import DataError, ExportError
-from rankwise.estimators.least_squares.base import LeastSquaresRanker
+from rankwise.estimators.base import LeastSquaresRanker
 from rankwise.export._endings import (
     KernelScores,
     LinearProcess,

@@ -10,7 +10,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, is_sparse, to_host
 from rankwise.errors import DataError, RankwiseWarning
-from rankwise.estimators.least_squares.rankrls import RankRLS
+from rankwise.estimators.rankrls import RankRLS
 from rankwise.metrics import disagreement_error, ndcg
 from rankwise.metrics.ranking_scorer import are_grades
 from rankwise.model_selection.meta_rankers import PairedDifference

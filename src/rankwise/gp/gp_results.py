@@ -15,8 +15,7 @@ from rankwise.errors import DataError, warn
 from rankwise.gp.evidence import Evidence
 from rankwise.gp.process import ProcessMixture
 from rankwise.graph import QueryGroups
-from rankwise.graph.comparison_checks import check_comparison_ids
-from rankwise.graph.comparisons import Comparisons
+from rankwise.graph.comparisons import Comparisons, check_comparison_ids
 from rankwise.metrics.comparison_metrics import (
     accuracy_of,
     brier_of,

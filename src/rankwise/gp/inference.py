@@ -39,9 +39,8 @@ from scipy.linalg import lapack
 from scipy.linalg.blas import dtrsm
 from scipy.special import ndtr
 
-from rankwise.backends.arrays import Array, Index, is_sparse
+from rankwise.backends.arrays import Array, Index, is_sparse, matmul
 from rankwise.backends.blas import cross_product, solve_lower
-from rankwise.backends.dispatch import matmul
 from rankwise.backends.jit import compiled
 from rankwise.errors import DataError
 from rankwise.gp.probit import derivatives, update_sites

@@ -13,14 +13,17 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from rankwise.backends.arrays import Array, Index, is_sparse
-from rankwise.backends.threads import blas_threads_for
+from rankwise.backends.arrays import Array, Index, blas_threads_for, is_sparse
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._scaling import warn_of_constants, warn_of_spread
-from rankwise.estimators._validation import check_new_ids, validated
-from rankwise.estimators.least_squares.fit_pairs import fitted_context, warn_of_parts
+from rankwise.estimators.base import RankerMixin, explain_calls, in_dtype
+from rankwise.estimators.fit_pairs import fitted_context, warn_of_parts
 from rankwise.estimators.pair_strategies import POOL, PairStrategy, suggest_pairs
-from rankwise.estimators.ranker_mixin import RankerMixin, explain_calls, in_dtype
+from rankwise.estimators.ranker_rows import (
+    check_new_ids,
+    validated,
+    warn_of_constants,
+    warn_of_spread,
+)
 from rankwise.gp.evidence import Evidence, InferenceSettings
 from rankwise.gp.gp_results import HeldOutComparisons, RaterSlopes, hold_out
 from rankwise.gp.hyperparameters import (
@@ -46,10 +49,9 @@ from rankwise.gp.process import (
 )
 from rankwise.gp.site_changes import PoolPosterior
 from rankwise.graph import QueryGroups
-from rankwise.graph.comparison_checks import check_comparison_ids
-from rankwise.graph.comparisons import Comparisons
-from rankwise.graph.label_checks import check_labels_differ, numeric_labels
-from rankwise.kernels.products import has_own_parts
+from rankwise.graph.comparisons import Comparisons, check_comparison_ids
+from rankwise.graph.query_groups import check_labels_differ, numeric_labels
+from rankwise.kernels import has_own_parts
 from rankwise.parameters import (
     AnyOf,
     Choice,
@@ -63,7 +65,7 @@ from rankwise.parameters import (
     check_value,
 )
 from rankwise.problem.landmarks import LandmarkChoice, check_for_landmarks
-from rankwise.problem.memory import check_dense_fits, check_kernel_fits
+from rankwise.problem.problem import check_dense_fits, check_kernel_fits
 from rankwise.progress import progress_bar
 
 _GAUSSIAN_NOISE_BOUNDS = (1e-5, 1e5)

@@ -24,10 +24,9 @@ from sklearn.gaussian_process.kernels import (
     Sum,
 )
 
-from rankwise.backends.arrays import Array
-from rankwise.backends.dispatch import matmul
+from rankwise.backends.arrays import Array, matmul
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._scaling import check_not_tiny
+from rankwise.estimators.ranker_rows import check_not_tiny
 from rankwise.gp.inference import (
     CONSTANT,
     Approximation,
@@ -35,9 +34,8 @@ from rankwise.gp.inference import (
     WeightBasis,
     pivoted_cholesky,
 )
-from rankwise.graph.comparison_checks import context_factors
-from rankwise.graph.comparisons import Comparisons
-from rankwise.kernels.products import has_own_parts, same_items, with_own_parts
+from rankwise.graph.comparisons import Comparisons, context_factors
+from rankwise.kernels import has_own_parts, same_items, with_own_parts
 from rankwise.scaling import ColumnStatistics
 
 _MEDIAN_ROWS = 500  # rows whose median distance is taken

@@ -17,8 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index
-from rankwise.backends.dispatch import matmul
+from rankwise.backends.arrays import Array, Index, matmul
 from rankwise.gp.inference import (
     Approximation,
     Differences,

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, is_sparse, to_host
-from rankwise.backends.dispatch import as_given, backend_of
+from rankwise.backends.arrays import Array, as_given, backend_of, is_sparse, to_host
 from rankwise.errors import DataError
 from rankwise.problem import Coordinates, Problem, System, Task
-from rankwise.solvers.moments import CentredMoments, Moments
-from rankwise.solvers.pair_products import pair_squares
+from rankwise.solvers.ridge_path import CentredMoments, Moments
+from rankwise.solvers.shifted_cg import pair_squares
 
 HIGHEST, LOWEST = 1e2, 1e-6  # relative to the mean square of a coordinate
 STEP, KERNEL_STEP = 10.0**0.75, 10.0  # with a kernel matrix, each alpha costs a factorization

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from rankwise.backends.arrays import Array, is_sparse, to_host
-from rankwise.backends.dispatch import NUMPY
+from rankwise.backends.arrays import NUMPY, Array, is_sparse, to_host
 from rankwise.errors import DataError
 from rankwise.graph.query_groups import QueryGroups
 from rankwise.holdout.alpha_choice import FEWEST_FOLDS, SAMPLE_ROWS, AlphaChoice
@@ -32,10 +31,8 @@ from rankwise.problem.block_sums import (
     rows_of,
     total_of,
 )
-from rankwise.solvers.moments import CentredMoments, Moments
-from rankwise.solvers.pair_products import pair_squares
-from rankwise.solvers.ridge_path import solve_ridge_path
-from rankwise.solvers.shifted_cg import is_solved, shifted_cg
+from rankwise.solvers.ridge_path import CentredMoments, Moments, solve_ridge_path
+from rankwise.solvers.shifted_cg import is_solved, pair_squares, shifted_cg
 
 
 def summed_alphas(

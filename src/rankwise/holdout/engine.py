@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index, to_host
-from rankwise.backends.dispatch import backend_of
+from rankwise.backends.arrays import Array, Index, backend_of, to_host
 from rankwise.graph import QueryGroups
 from rankwise.holdout.folds import check_folds, predict_queries, predict_rows, rescales, strength
 from rankwise.holdout.hold_out_problem import HoldOutProblem, plain_problem

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index, is_sparse
-from rankwise.backends.dispatch import as_given, backend_of
+from rankwise.backends.arrays import Array, Index, as_given, backend_of, is_sparse
 from rankwise.errors import DataError
 from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.holdout.leave_query_out import Rescaling, dual_folds, primal_folds, solve_without

@@ -8,11 +8,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, to_host
-from rankwise.backends.dispatch import as_given, backend_of, is_sent
+from rankwise.backends.arrays import Array, as_given, backend_of, is_sent, to_host
 from rankwise.errors import DataError
 from rankwise.graph import QueryGroups
-from rankwise.graph.query_graph import QueryGraph
+from rankwise.graph.preference_graph import QueryGraph
 from rankwise.holdout.rounding import explained_rounding as explained_rounding
 from rankwise.kernels import Precomputed
 from rankwise.problem import (

@@ -22,11 +22,17 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import EPS, Array, Index, Loader, to_host
-from rankwise.backends.dispatch import backend_of
-from rankwise.backends.threads import blas_threads_for
+from rankwise.backends.arrays import (
+    EPS,
+    Array,
+    Index,
+    Loader,
+    backend_of,
+    blas_threads_for,
+    to_host,
+)
 from rankwise.errors import DataError
-from rankwise.graph.comparison_graph import ComparisonGraph
+from rankwise.graph.preference_graph import ComparisonGraph
 from rankwise.holdout.rounding import CLOSE, check_digits, not_definite
 from rankwise.problem import FeatureSystem, Problem
 from rankwise.solvers.ridge_path import SMALL, solve_ridge_path

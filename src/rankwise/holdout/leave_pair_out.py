@@ -13,9 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index, to_host
-from rankwise.backends.dispatch import backend_of
-from rankwise.backends.threads import map_in_threads, threads_for
+from rankwise.backends.arrays import Array, Index, backend_of, map_in_threads, threads_for, to_host
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph import QueryGroups
 from rankwise.holdout.hold_out_problem import HoldOutProblem, on_coordinates
@@ -430,7 +428,7 @@ def _queries_without_pairs(
 ) -> Iterator[tuple[int, PairDifferences]]:
     """Pairs of queries without pairs that count: holding them out does not change the fit."""
     graph, y, loss = problem.graph(task), problem.targets(task), problem.loss
-    without_pairs = graph.pairs_of_query[graph.query_of_row] == 0
+    without_pairs = graph.pairs_of_query[graph.groups.codes] == 0
     chosen = []
     for rows in problem.groups:
         if without_pairs[rows[0]] and len(rows) > 1:

@@ -19,11 +19,18 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rankwise.backends.arrays import EPS, Array, Index, is_sparse
-from rankwise.backends.dispatch import backend_of
-from rankwise.backends.threads import THREADS, map_in_threads, threads_for
+from rankwise.backends.arrays import (
+    EPS,
+    THREADS,
+    Array,
+    Index,
+    backend_of,
+    is_sparse,
+    map_in_threads,
+    threads_for,
+)
 from rankwise.errors import warn
-from rankwise.graph.query_graph import QueryGraph, row_scale
+from rankwise.graph.preference_graph import QueryGraph, row_scale
 from rankwise.holdout import pair_loops
 from rankwise.holdout.rounding import CLOSE, check_digits, check_fold, not_definite
 from rankwise.scaling import ColumnStandard, ColumnStatistics
@@ -428,9 +435,9 @@ def moments_of_folds(Z: Array, t: Array, folds: Sequence[Index]) -> tuple[Array,
 def _mean_groups(graph: QueryGraph) -> Index:
     """Group codes: one for each query with pairs, and one for each row of the other queries."""
     query = np.empty(graph.n_rows, dtype=np.intp)
-    query[graph.rows] = np.repeat(np.arange(len(graph.query_sizes)), graph.query_sizes)
+    query[graph.rows] = np.repeat(np.arange(len(graph.groups.sizes)), graph.groups.sizes)
     alone = graph.pairs_of_query[query] == 0
-    query[alone] = len(graph.query_sizes) + np.flatnonzero(alone)
+    query[alone] = len(graph.groups.sizes) + np.flatnonzero(alone)
     return np.unique(query, return_inverse=True)[1].astype(np.intp)
 
 

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index
-from rankwise.backends.dispatch import backend_of
+from rankwise.backends.arrays import Array, Index, backend_of
 from rankwise.holdout import pair_loops
 
 

@@ -35,8 +35,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rankwise.backends.arrays import EPS, Array, Index, to_host
-from rankwise.backends.dispatch import Backend, backend_of
+from rankwise.backends.arrays import EPS, Array, Backend, Index, backend_of, to_host
 from rankwise.holdout.leave_query_out import Conditional
 from rankwise.holdout.pair_differences import listed_differences
 from rankwise.holdout.rounding import (

@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import EPS, Array, Index, to_host
-from rankwise.backends.dispatch import backend_of
+from rankwise.backends.arrays import EPS, Array, Index, backend_of, map_in_threads, to_host
 from rankwise.backends.jit import compiled, inlined
-from rankwise.backends.threads import map_in_threads
 from rankwise.errors import DataError
 from rankwise.graph import QueryGroups
 from rankwise.holdout.hold_out_problem import HoldOutProblem, largest_size

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import EPS
-from rankwise.backends.dispatch import backend_of
+from rankwise.backends.arrays import EPS, backend_of
 from rankwise.errors import DataError, warn
 
 REFUSED = 0.1  # relative error above which a hold-out is refused

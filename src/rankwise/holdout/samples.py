@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index, to_host
-from rankwise.backends.dispatch import as_given, backend_of
+from rankwise.backends.arrays import Array, Index, as_given, backend_of, to_host
 from rankwise.errors import DataError
 from rankwise.graph import QueryGroups
-from rankwise.graph.query_graph import QueryGraph
+from rankwise.graph.preference_graph import QueryGraph
 from rankwise.holdout.folds import strength
 from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.holdout.leave_query_out import lifted_root_kernel
@@ -27,8 +26,7 @@ from rankwise.problem import PairLoss, Problem, RowLoss, System
 from rankwise.problem.block_sums import without_rows
 from rankwise.problem.problem import side_by_side
 from rankwise.solvers.band import BandForm
-from rankwise.solvers.moments import CentredMoments
-from rankwise.solvers.ridge_path import solve_ridge_path
+from rankwise.solvers.ridge_path import CentredMoments, solve_ridge_path
 from rankwise.solvers.shifted_cg import is_solved, shifted_cg
 
 CHOICE_TOL, CHOICE_STEPS = 1e-3, 100  # of conjugate gradients

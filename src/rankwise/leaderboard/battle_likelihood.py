@@ -1,4 +1,4 @@
-"""The likelihood of battles: outcome models, counts of equal battles, sums over them.
+"""The likelihood of battles, its penalized maximum, and the covariance there.
 
 A battle has up to three linear predictors: eta, by how much the first item is better; tau, the
 logarithm of the tie parameter; and e, the logit of the share of verdicts that are given at random.
@@ -10,18 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky
+from scipy.linalg.lapack import dpotri
 from scipy.sparse.csgraph import connected_components
 from scipy.special import log_ndtr, ndtr
 
-from rankwise.backends.arrays import Array, Index, Sparse
+from rankwise.backends.arrays import Array, Index, Sparse, is_sparse
 from rankwise.data.battles import Battles, number_in_order, number_labels
 from rankwise.errors import DataError, warn
+from rankwise.progress import Show, unseen
+from rankwise.solvers.shifted_cg import shifted_cg
 from rankwise.tables import plural
 
 CHUNK = 1 << 15  # rows whose derivatives are computed at a time
@@ -241,30 +244,10 @@ class Layout:
 
 
 @dataclass(frozen=True, eq=False)
-class Bordered:
-    """The symmetric matrix [[A, B], [B', D]] with a sparse A and few columns of B."""
-
-    A: Sparse
-    B: Array
-    D: Array
-
-    def __matmul__(self, V: Array) -> Array:
-        top, bottom = V[: len(self.B)], V[len(self.B) :]
-        return np.concatenate((self.A @ top + self.B @ bottom, self.B.T @ top + self.D @ bottom))
-
-    def diagonal(self) -> Array:
-        return np.concatenate((self.A.diagonal(), self.D.diagonal()))
-
-    def toarray(self) -> Array:
-        return np.block([[self.A.toarray(), self.B], [self.B.T, self.D]])
-
-
-@dataclass(frozen=True, eq=False)
 class Likelihood:
     """Log-likelihood of a tally as a function of all parameters.
 
-    Each predictor is linear in the parameters: a sparse matrix times the first of them (items and
-    judges) plus a dense one times the rest (covariates, tie, common slip).
+    Each predictor is linear in the parameters.
     """
 
     tally: Tally
@@ -272,36 +255,25 @@ class Likelihood:
     link: str
 
     @cached_property
-    def sides(self) -> list[list[tuple[Index, float]]]:
-        """Of each predictor, the parameters of items and judges in each row, with their signs."""
-        t, layout = self.tally, self.layout
-        eta, slip = [(t.first, 1.0), (t.second, -1.0)], []
+    def entries(self) -> list[tuple[int, Index, Array]]:
+        """Predictors as sums over entries: number of the predictor, parameter and factor by row."""
+        t, layout, n = self.tally, self.layout, len(self.tally)
+        one = np.ones(n)
+        found = [(0, t.first, one), (0, t.second, -one)]
+        columns = range(layout.columns.start, layout.columns.stop)
+        found += [(0, np.full(n, k), x) for k, x in zip(columns, t.x.T, strict=True)]
+        if layout.ties:
+            found.append((1, np.full(n, layout.tie.start), one))
         if t.judge is not None:
-            eta.append((layout.places.start + t.judge, 1.0))
-            slip = [[(layout.slips.start + t.judge, 1.0)]]
-        return [eta, *([[]] if layout.ties else []), *slip]
-
-    @cached_property
-    def sparse(self) -> list[Sparse]:
-        """The sparse matrix of each predictor."""
-        n, made = len(self.tally), []
-        for sides in self.sides:
-            i = np.tile(np.arange(n), len(sides))
-            j = np.concatenate([columns for columns, _ in sides] or [i])
-            signs = np.repeat([sign for _, sign in sides], n)
-            made.append(sp.csr_array((signs, (i, j)), shape=(n, self.layout.columns.start)))
-        return made
-
-    @cached_property
-    def dense(self) -> list[tuple[slice, Array]]:
-        """The dense part of each predictor: its parameters, and the matrix."""
-        one = np.ones((len(self.tally), 1))
-        found = [(self.layout.columns, self.tally.x)]
-        if self.layout.ties:
-            found.append((self.layout.tie, one))
-        if self.layout.n_judges:
-            found.append((self.layout.common_slip, one))
+            slip = 1 + int(layout.ties)
+            found.append((0, layout.places.start + t.judge, one))
+            found.append((slip, layout.slips.start + t.judge, one))
+            found.append((slip, np.full(n, layout.common_slip.start), one))
         return found
+
+    @property
+    def n_predictors(self) -> int:
+        return 1 + int(self.layout.ties) + int(self.tally.judge is not None)
 
     @cached_property
     def counts(self) -> Array:
@@ -317,8 +289,7 @@ class Likelihood:
     def with_counts(self, counts: Array) -> Likelihood:
         """The same battles, with other numbers of outcomes."""
         made = Likelihood(replace(self.tally, counts=counts), self.layout, self.link)
-        shared = ("sparse", "dense", "_off_diagonal")
-        made.__dict__.update({name: getattr(self, name) for name in shared})
+        made.__dict__["entries"] = self.entries
         return made
 
     def terms(self, params: Array) -> Iterator[tuple[slice, Terms]]:
@@ -343,7 +314,7 @@ class Likelihood:
 
         They have shapes (), (n_predictors, n_rows) and (n_predictors, n_predictors, n_rows).
         """
-        n, q = len(self.tally), len(self.sparse)
+        n, q = len(self.tally), self.n_predictors
         g, h, value = np.empty((q, n)), np.empty((q, q, n)), 0.0
         for rows, terms in self.terms(params):
             counts = self.counts[:, rows]
@@ -368,49 +339,29 @@ class Likelihood:
         return np.exp(np.concatenate(parts, axis=1)).T
 
     def gather(self, g: Array) -> Array:
-        """The gradient by parameters, of shape (size,) + g.shape[2:]."""
-        out = np.zeros((self.layout.size, *g.shape[2:]))
-        for values, E, (part, X) in zip(g, self.sparse, self.dense, strict=True):
-            out[: E.shape[1]] += E.T @ values
-            out[part] += X.T @ values
-        return out
+        """The gradient by parameters, from the gradient by the predictors of each row."""
+        size = self.layout.size
+        return np.asarray(sum(np.bincount(i, x * g[q], size) for q, i, x in self.entries))
 
     def spread(self, params: Array) -> Array:
-        """The predictors, of shape (n_predictors, n_rows) + params.shape[1:]."""
-        each = zip(self.sparse, self.dense, strict=True)
-        return np.stack([E @ params[: E.shape[1]] + X @ params[part] for E, (part, X) in each])
-
-    def gram(self, h: Array) -> Bordered:
-        """The sum over rows of D' h D, with the predictors D of a row."""
-        width = self.layout.columns.start
-        B = np.zeros((width, self.layout.size - width))
-        D = np.zeros((B.shape[1], B.shape[1]))
-        own, entries = np.arange(width), []
-        for q, (E, (left, X)) in enumerate(zip(self.sparse, self.dense, strict=True)):
-            entries.append((abs(E).T @ h[q, q], own, own))
-            for r, (right, Z) in enumerate(self.dense):
-                weighted = h[q, r][:, None] * Z
-                columns = slice(right.start - width, right.stop - width)
-                B[:, columns] += E.T @ weighted
-                D[left.start - width : left.stop - width, columns] += X.T @ weighted
-        for q, r, i, j, position, sign in self._off_diagonal:
-            values = sign * np.bincount(position, weights=h[q, r])
-            entries += [(values, i, j)] if q != r else [(values, i, j), (values, j, i)]
-        values, i, j = (np.concatenate(part) for part in zip(*entries, strict=True))
-        return Bordered(sp.coo_array((values, (i, j)), shape=(width, width)).tocsr(), B, D)
-
-    @cached_property
-    def _off_diagonal(self) -> list[tuple[int, int, Index, Index, Index, float]]:
-        """Entries of E_q' E_r that the rows add to: q, r, their rows and columns, and for each row
-        of the tally the position of its entry, and the sign.
-        """
-        width, found = self.layout.columns.start, []
-        for (q, left), (r, right) in product(enumerate(self.sides), repeat=2):
-            for (a, (i, s)), (b, (j, t)) in product(enumerate(left), enumerate(right)):
-                if q != r or a < b:
-                    keys, position = np.unique(width * i + j, return_inverse=True)
-                    found.append((q, r, keys // width, keys % width, position, s * t))
+        """The predictors, of shape (n_predictors, n_rows)."""
+        found = np.zeros((self.n_predictors, len(self.tally)))
+        for q, i, x in self.entries:
+            found[q] += x * params[i]
         return found
+
+    def gram(self, h: Array, *, dense: bool) -> Array | Sparse:
+        """The sum over rows of D' h D, with the predictors D of a row."""
+        size = self.layout.size
+        half: Any = np.zeros((size, size)) if dense else sp.csr_array((size, size))
+        for k, (q, i, x) in enumerate(self.entries):
+            for r, j, z in [(q, i, 0.5 * x), *self.entries[k + 1 :]]:  # half of the diagonal
+                values = h[q, r] * (x * z)
+                if dense:
+                    half += np.bincount(size * i + j, values, size * size).reshape(size, size)
+                else:
+                    half = half + sp.coo_array((values, (i, j)), shape=(size, size)).tocsr()
+        return half + half.T
 
 
 @dataclass(frozen=True, eq=False)
@@ -643,3 +594,403 @@ def warn_about_groups(n_groups: int) -> None:
 def _named(items: NDArray[Any]) -> str:
     more = f" and {len(items) - SHOWN} more" if len(items) > SHOWN else ""
     return ", ".join(map(repr, items[:SHOWN].tolist())) + more
+
+
+DENSE = 3000  # parameters up to which matrices are formed
+MAX_STEPS = 100
+STEP_TOLERANCE = 1e-7  # a Newton step this small leaves an error of its square
+LOST = 1e-15  # a penalty, relative to the sum of curvatures, that rounding errors hide
+PCG_TOLERANCE = 1e-12
+TRACE_TOLERANCE = 1e-7  # of the vectors: traces have its square
+PROBES = 24  # vectors that estimate a trace where there is no matrix
+SLIP_MEAN, SLIP_PRECISION = -3.0, 1.0  # prior of the common logit of slips
+BOUNDS = (np.log(1e-6), np.log(1e6))  # of log penalties
+# What is known of variances before any battle: as much as PRIOR_SIZE parameters would tell.
+PRIOR_SIZE = 2.0
+PRIOR_VARIANCE = {"items": 1.0, "places": 0.1, "slips": 0.5}
+EVIDENCE_TOLERANCE = 1e-10
+GRID = np.geomspace(1e-3, 1e2, 16)  # penalties that held-out groups choose from
+FOLDS = 5
+BLOCK = 20  # draws that are made at a time where there is no dense matrix
+DRAW_TOLERANCE = 1e-3  # of such draws: far below the noise of 2,000 of them
+
+
+@dataclass(frozen=True, eq=False)
+class DenseCurvature:
+    """By a Cholesky factorization of the matrix, scaled to a unit diagonal."""
+
+    factor: tuple[Array, bool]
+    scale: Array
+
+    @classmethod
+    def of(cls, K: Array) -> DenseCurvature:
+        diagonal = K.diagonal()
+        if not (np.isfinite(diagonal).all() and (diagonal > 0).all()):
+            raise LinAlgError("not positive definite")
+        scale = 1.0 / np.sqrt(diagonal)
+        return cls(cho_factor(K * scale * scale[:, None], lower=True, check_finite=False), scale)
+
+    def solve(self, R: Array) -> Array:
+        """The inverse times R."""
+        scale = self.scale.reshape(-1, *[1] * (R.ndim - 1))
+        return np.asarray(scale * cho_solve(self.factor, scale * R, check_finite=False))
+
+    def traces(self, groups: dict[str, slice]) -> dict[str, float]:
+        """The sums of the diagonal of the inverse, over groups of parameters."""
+        inverse, _ = dpotri(self.factor[0], lower=1)
+        diagonal = inverse.diagonal() * self.scale**2
+        return {name: float(diagonal[part].sum()) for name, part in groups.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class IterativeCurvature:
+    """By conjugate gradients, preconditioned with the diagonal, for a sparse matrix.
+
+    To the matrix, `precision` is added on the diagonal, and `level` to all entries of `items`.
+    """
+
+    matrix: Sparse
+    precision: Array
+    items: slice
+    level: float
+
+    def solve(self, R: Array, tolerance: float = PCG_TOLERANCE) -> Array:
+        diagonal = self.matrix.diagonal() + self.precision
+        diagonal[self.items] += self.level
+        scale = 1.0 / np.sqrt(np.maximum(diagonal, 1e-300))[:, None]
+
+        def apply(P: Array) -> Array:
+            V = scale * P
+            out = self.matrix @ V + self.precision[:, None] * V
+            if self.level:
+                out[self.items] += self.level * V[self.items].sum(axis=0)
+            return np.asarray(scale * out)
+
+        B = R.reshape(len(R), -1)
+        found = shifted_cg(apply, scale * B, [0.0], tol=tolerance, max_iter=10 * len(B))
+        X = scale * found.solutions[0]
+        if ((B * X).sum(axis=0) < 0).any():
+            raise LinAlgError("not positive definite")
+        return np.asarray(X.reshape(R.shape))
+
+    def traces(self, groups: dict[str, slice]) -> dict[str, float]:
+        rng = np.random.default_rng(0)
+        found = {}
+        for name, part in groups.items():
+            probes = np.zeros((len(self.precision), PROBES))
+            probes[part] = rng.choice([-1.0, 1.0], size=(part.stop - part.start, PROBES))
+            found[name] = float((probes * self.solve(probes, TRACE_TOLERANCE)).sum() / PROBES)
+        return found
+
+
+Curvature = DenseCurvature | IterativeCurvature  # minus second derivatives, with penalties
+
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    """The log-likelihood around some parameters: value, gradient and minus second derivatives.
+
+    `matrix` is sparse beyond `DENSE` parameters.
+    """
+
+    params: Array
+    value: float
+    gradient: Array
+    matrix: Array | Sparse
+
+    @classmethod
+    def of(cls, likelihood: Likelihood, params: Array, dense: int) -> Expansion:
+        with np.errstate(all="ignore"):  # a step that is too long is taken back
+            value, g, h = likelihood.expansion(params)
+            matrix = likelihood.gram(h, dense=len(params) <= dense)
+            return cls(params, value, likelihood.gather(g), matrix)
+
+
+@dataclass(frozen=True, eq=False)
+class Mode:
+    """The maximum: parameters, penalties, and curvature there."""
+
+    at: Expansion
+    penalties: dict[str, float]
+    precision: Array
+    curvature: Curvature
+    converged: bool
+
+    @property
+    def params(self) -> Array:
+        return self.at.params
+
+
+def start(layout: Layout) -> Array:
+    """Equal items, and few ties and slips."""
+    params = np.zeros(layout.size)
+    params[layout.tie] = -1.0
+    params[layout.common_slip] = SLIP_MEAN
+    return params
+
+
+def maximize(
+    likelihood: Likelihood,
+    penalties: dict[str, float],
+    at: Expansion | Array | None = None,
+    *,
+    tolerance: float = STEP_TOLERANCE,
+    dense: int = DENSE,
+) -> Mode:
+    """Newton's method on the likelihood minus half the penalties times the squared parameters.
+
+    A step is halved until it improves the sum. Up to `dense` parameters, its equations are solved
+    by Cholesky factorization, O(rows + n_items^3) per step, beyond by preconditioned conjugate
+    gradients, O(rows) per iteration. It begins `at` parameters, or at an expansion around some.
+    """
+    layout = likelihood.layout
+    if not isinstance(at, Expansion):
+        at = Expansion.of(likelihood, start(layout) if at is None else at, dense)
+    mean, precision = np.zeros(layout.size), np.zeros(layout.size)
+    for name, part in layout.groups.items():
+        precision[part] = penalties[name]
+    mean[layout.common_slip], precision[layout.common_slip] = SLIP_MEAN, SLIP_PRECISION
+
+    def goal(point: Expansion) -> float:
+        return point.value - 0.5 * float(precision @ np.square(point.params - mean))
+
+    converged = False
+    for _ in range(MAX_STEPS):
+        gradient = at.gradient - precision * (at.params - mean)
+        curvature, step, damped = _newton_step(layout, at, precision, gradient)
+        if converged:
+            return Mode(at, penalties, precision, curvature, not damped)
+        size, length, reached = float(abs(step).max(initial=0.0)), 1.0, goal(at)
+        # Improvements below the rounding errors of the sum cannot be seen.
+        blur = 1e-12 * (abs(reached) + 1.0)
+        while True:
+            trial = Expansion.of(likelihood, at.params + length * step, dense)
+            if goal(trial) >= reached - blur or length < 1e-10:
+                break
+            length *= 0.5
+        at = trial
+        converged = length == 1.0 and size < tolerance * max(1.0, float(abs(at.params).max()))
+    return Mode(at, penalties, precision, curvature, False)
+
+
+def _newton_step(
+    layout: Layout, at: Expansion, precision: Array, gradient: Array
+) -> tuple[Curvature, Array, bool]:
+    """The curvature, the step, and whether curvature had to be added to find one upwards."""
+    matrix, diagonal = at.matrix, at.matrix.diagonal()
+    level, total = 0.0, float(diagonal[layout.items].sum())
+    if precision[0] <= LOST * total:  # then only differences of ratings are determined
+        level = total / (2 * layout.items.stop**2) + 1e-12
+    damping = 0.0
+    while True:
+        extra = precision + damping * (abs(diagonal) + 1e-12)
+        try:
+            found: Curvature
+            if is_sparse(matrix):
+                found = IterativeCurvature(matrix, extra, layout.items, level)
+            else:
+                K = matrix.copy()
+                K[np.diag_indices_from(K)] += extra
+                K[layout.items, layout.items] += level
+                found = DenseCurvature.of(K)
+            return found, found.solve(gradient), damping > 0
+        except (LinAlgError, DataError):
+            damping = max(10.0 * damping, 1e-8)
+            if damping > 1e8:
+                raise
+
+
+def by_evidence(
+    likelihood: Likelihood,
+    fixed: dict[str, float],
+    at: Expansion | Array | None = None,
+    log_penalties: dict[str, float] | None = None,
+    show: Show = unseen,
+) -> Mode:
+    """The maximum with the penalties that maximize the evidence, except the `fixed` ones.
+
+    The ratings are normal with variance 1 / penalty. At the maximum of the evidence of the normal
+    approximation (MacKay, 1992), with n parameters u and the covariance S, and a weak gamma prior
+    of the penalty, worth m = 2 parameters of variance v,
+
+        penalty (|u|^2 + m v) = n - penalty trace(S) + m.
+
+    Without the prior, a few battles could make the variance 0, and intervals with it. The
+    logarithm of the penalty is found by the secant method, from `log_penalties` or 0. `show` gets
+    the number of penalties tried.
+    """
+    groups = likelihood.layout.groups
+    free = [name for name in groups if name not in fixed]
+    log = {name: (log_penalties or {}).get(name, 0.0) for name in free}
+    before: dict[str, tuple[float, float]] = {}
+    moved = 1.0 if free else 0.0
+    for tried in range(MAX_STEPS):
+        show(tried)
+        penalties = {**fixed, **{name: float(np.exp(log[name])) for name in free}}
+        # As long as penalties still move much, a rough maximum will do.
+        tolerance = float(np.clip(0.1 * moved, STEP_TOLERANCE, 1e-2))
+        mode = maximize(likelihood, penalties, at, tolerance=tolerance)
+        at = mode.at
+        traces = mode.curvature.traces({name: groups[name] for name in free})
+        moved = 0.0
+        for name in free:
+            part, penalty = at.params[groups[name]], penalties[name]
+            known = max(len(part) - penalty * traces[name], 0.0) + PRIOR_SIZE
+            size = float(part @ part) + PRIOR_SIZE * PRIOR_VARIANCE[name]
+            excess = float(np.log(known) - np.log(penalty * size))
+            step = excess
+            if name in before:
+                gone, change = log[name] - before[name][0], excess - before[name][1]
+                if gone and change / gone < 0:
+                    step = -excess * gone / change
+            new = float(np.clip(log[name] + np.clip(step, -2.0, 2.0), *BOUNDS))
+            moved = max(moved, abs(new - log[name]))
+            before[name], log[name] = (log[name], excess), new
+        if moved < EVIDENCE_TOLERANCE and tolerance == STEP_TOLERANCE:
+            break
+    return mode
+
+
+def by_held_out(
+    likelihood: Likelihood,
+    row: Index,
+    outcome: Index,
+    weight: Array,
+    group: Index,
+    rng: np.random.Generator,
+    params: Array | None = None,
+    show: Show = unseen,
+) -> Mode:
+    """The maximum with the penalty of ratings that best predicts groups of battles held out.
+
+    Five folds of whole groups. The penalties of judges come from the evidence of all battles.
+    """
+    n_groups = int(group.max()) + 1
+    fold = rng.permutation(n_groups) % min(FOLDS, n_groups)
+    total, losses = likelihood.tally.counts, np.zeros(len(GRID))
+    others = by_evidence(likelihood, {}, params)
+    fixed = {name: value for name, value in others.penalties.items() if name != "items"}
+    for k in range(min(FOLDS, n_groups)):
+        out = fold[group] == k
+        code = 3 * row[out] + outcome[out]
+        held = np.bincount(code, weights=weight[out], minlength=total.size)
+        counts = np.asarray(held, dtype=np.float64).reshape(total.shape)
+        train, test = likelihood.with_counts(total - counts), likelihood.with_counts(counts)
+        at: Expansion | Array = others.params
+        for i, penalty in enumerate(GRID):
+            at = maximize(train, {**fixed, "items": float(penalty)}, at, tolerance=1e-3).at
+            losses[i] -= test.value(at.params)
+            show(len(GRID) * k + i + 1)
+    best = float(GRID[int(np.argmin(losses))])
+    return maximize(likelihood, {**fixed, "items": best}, others.at)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupScores:
+    """Gradients of the log-likelihood, summed within independent groups of battles.
+
+    A row per group, and a column per parameter.
+    """
+
+    matrix: Sparse
+    n_groups: int
+
+    @classmethod
+    def of(
+        cls,
+        likelihood: Likelihood,
+        params: Array,
+        row: Index,
+        outcome: Index,
+        weight: Array,
+        group: Index | None,
+    ) -> GroupScores:
+        """From the row, outcome, weight and group of each battle; None: battles are independent."""
+        scores = likelihood.scores(params)
+        if group is None:
+            # Equal battles have equal scores: the squares add up.
+            n_groups = len(row)
+            code = 3 * row + outcome
+            squares = np.bincount(code, weights=weight**2, minlength=3 * len(likelihood.tally))
+            cells = np.flatnonzero(squares)
+            row, outcome, weight = cells // 3, cells % 3, np.sqrt(squares[cells])
+            group = np.arange(len(cells))
+            size = len(cells)
+        else:
+            size = n_groups = int(group.max()) + 1
+        g = scores[outcome, :, row] * weight[:, None]
+        entries = [(g[:, q] * x[row], group, i[row]) for q, i, x in likelihood.entries]
+        values, i, j = (np.concatenate(part) for part in zip(*entries, strict=True))
+        shape = (size, likelihood.layout.size)
+        return cls(sp.coo_array((values, (i, j)), shape=shape).tocsr(), n_groups)
+
+    @property
+    def correction(self) -> float:
+        """For a finite number of groups."""
+        return self.n_groups / max(self.n_groups - 1, 1)
+
+    def gram(self) -> Array:
+        """The sum of outer products of the rows."""
+        return np.asarray((self.matrix.T @ self.matrix).toarray() * self.correction)
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        """Draws from the normal distribution with covariance ``gram()``, as columns."""
+        z = rng.standard_normal((self.matrix.shape[0], n)) * np.sqrt(self.correction)
+        return np.asarray(self.matrix.T @ z)
+
+
+def spread(
+    mode: Mode,
+    scores: GroupScores,
+    items: slice,
+    n_draws: int,
+    rng: np.random.Generator,
+    show: Show = unseen,
+) -> tuple[Array | None, Array]:
+    """The covariance of parameters, and draws of their deviations from the estimate.
+
+    The covariance is K^-1 (M + P) K^-1 with the curvature K, the gram M of scores, and the
+    penalties P. M is the variance of the gradient when groups are independent. K^-1 P K^-1 is the
+    square of the bias through the penalty, averaged over ratings with variance 1 / penalty. If
+    battles are independent and the model is right, M + P = K, and this is the usual K^-1. The
+    common level of the ratings is taken out of it: only the penalty determines it, and if that is
+    small, rounding errors of the level would hide the rest.
+
+    Draws have the shape (n_draws, n_parameters). Beyond `DENSE` parameters there are only draws, in
+    single precision, and None for the covariance.
+    """
+    P = mode.precision
+    if isinstance(mode.curvature, DenseCurvature):
+        M = scores.gram()
+        M[np.diag_indices_from(M)] += P
+        half = _without_level(mode.curvature.solve(M), items)
+        covariance = _without_level(mode.curvature.solve(half.T), items)
+        draws = mode.curvature.solve(_root(M) @ rng.standard_normal((len(M), n_draws)))
+        draws = _without_level(draws, items).T
+        return 0.5 * (covariance + covariance.T), draws
+    draws = np.empty((n_draws, len(P)), dtype=np.float32)
+    for begin in range(0, n_draws, BLOCK):
+        count = min(BLOCK, n_draws - begin)
+        drawn = scores.draw(count, rng)
+        drawn += np.sqrt(P)[:, None] * rng.standard_normal((len(P), count))
+        solved = mode.curvature.solve(drawn, DRAW_TOLERANCE)
+        draws[begin : begin + count] = _without_level(solved, items).T
+        show(begin + count)
+    return None, draws
+
+
+def _without_level(values: Array, items: slice) -> Array:
+    """Columns of parameters, in place, with ratings relative to their mean."""
+    values[items] -= values[items].mean(axis=0)
+    return values
+
+
+def _root(M: Array) -> Array:
+    """A matrix R with R R' = M, which may be singular."""
+    scale = np.sqrt(np.maximum(M.diagonal(), 1e-300))
+    unit = M / scale / scale[:, None]
+    try:
+        return np.asarray(scale[:, None] * cholesky(unit, lower=True, check_finite=False))
+    except LinAlgError:
+        s, V = np.linalg.eigh(unit)
+        return np.asarray(scale[:, None] * V * np.sqrt(np.maximum(s, 0.0)))

@@ -4,42 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.optimize import brentq
+from scipy.special import expit, ndtr
+from scipy.stats import chi2
 from scipy.stats import t as student
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from rankwise.backends.arrays import Array, Index
-from rankwise.backends.threads import blas_threads_for
+from rankwise.backends.arrays import Array, Index, blas_threads_for
 from rankwise.data.battles import BattleFile, Battles, number_labels, read_battles
 from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators.pair_strategies import PairStrategy, suggest_pairs
-from rankwise.graph.comparison_checks import check_context
+from rankwise.graph.comparisons import check_context
 from rankwise.leaderboard.battle_likelihood import (
+    DENSE,
     MODELS,
     BattleProblem,
-    check_order,
-    warn_about_graph,
-    warn_about_groups,
-    warn_about_position,
-)
-from rankwise.leaderboard.board_tables import BoardTable, Standings, intervals, range_quantile
-from rankwise.leaderboard.penalized_newton import (
-    DENSE,
     GroupScores,
     Mode,
     by_evidence,
     by_held_out,
+    check_order,
     maximize,
     spread,
     start,
+    warn_about_graph,
+    warn_about_groups,
+    warn_about_position,
 )
 from rankwise.parameters import (
     AnyOf,
@@ -53,6 +52,131 @@ from rankwise.parameters import (
     check_value,
 )
 from rankwise.progress import Show, progress_bar, unseen
+from rankwise.tables import Column, Table, TableMixin
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BoardTable(TableMixin):
+    """Columns of equal length, by name, that print as a table and become a data frame.
+
+    `shown` are the columns of the table, if they differ, such as both ends of an interval in one
+    column.
+    """
+
+    columns: Mapping[str, Any]
+    formats: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
+    shown: Mapping[str, Any] | None = None
+
+    def to_table(self) -> Table:
+        """The result as a table."""
+        columns = self.columns if self.shown is None else self.shown
+        heads = tuple(Column(name, self.formats.get(name, ".3f")) for name in columns)
+        return Table(heads, tuple(_rows(columns)), note=self.note)
+
+    def records(self) -> list[dict[str, Any]]:
+        """The rows as dictionaries of plain values, unrounded; None where there is no number."""
+        rows = _rows(self.columns)
+        plain = ([value if value == value else None for value in row] for row in rows)
+        return [dict(zip(self.columns, row, strict=True)) for row in plain]
+
+    def _frame_columns(self) -> Mapping[str, Any]:
+        return self.columns
+
+    def __getitem__(self, name: str) -> Any:
+        return self.columns[name]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Standings(BoardTable):
+    """The items from best to worst, with intervals; made by `Leaderboard.standings`.
+
+    The columns are item, rating, low, high, rank (by rating), rank_low, rank_high, p_first (the
+    probability that the item is the best), group, battles, and both_bad (the share of battles in
+    which both items were bad). Items of a group cannot be told apart from the first item of the
+    group.
+    """
+
+    def to_table(self) -> Table:
+        """As a table, with both ends of an interval in one column."""
+        c = self.columns
+        digits = 0 if self.formats.get("rating") == ".0f" else 2
+        ranks = [
+            f"{low}" if low == high else f"{low}–{high}"
+            for low, high in zip(c["rank_low"], c["rank_high"], strict=True)
+        ]
+        shown = {
+            "rank": c["rank"], "item": c["item"], "rating": c["rating"],
+            "interval": intervals(c["low"], c["high"], digits),
+            "ranks": ranks, "P(first)": c["p_first"], "group": c["group"], "battles": c["battles"],
+        }  # fmt: skip
+        if np.nansum(c["both_bad"]):
+            shown["both bad"] = c["both_bad"]
+        formats = {"rating": f".{digits}f", "P(first)": ".2f", "both bad": ".2f"}
+        return BoardTable(shown, formats, self.note).to_table()
+
+    def plot(self, *, top: int | None = None, ax: Axes | None = None) -> Axes:
+        """Draw ratings with their intervals, the ranks beside them; see `plot_ratings`."""
+        from rankwise.plots import plot_ratings
+
+        c = self.columns
+        return plot_ratings(
+            c["rating"], c["low"], c["high"], names=c["item"],
+            ranks=(c["rank_low"], c["rank_high"]), group=c["group"], top=top, ax=ax,
+        )  # fmt: skip
+
+
+def _rows(columns: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+    return zip(*(np.asarray(column).tolist() for column in columns.values()), strict=True)
+
+
+def intervals(low: Any, high: Any, digits: int) -> list[str]:
+    return [f"{a:.{digits}f} to {b:.{digits}f}" for a, b in zip(low, high, strict=True)]
+
+
+LARGEST = np.linspace(-9.0, 9.0, 241)  # where the largest of the normal values may be
+NORMAL = np.linspace(-7.0, 7.0, 43)  # normal scores of the standard error
+
+
+def range_quantile(level: float, n: int, df: int) -> float:
+    """The `level` quantile of the range of n standard normal values over their standard error.
+
+    The standard error has `df` degrees of freedom, independent of the values. With s of the
+    distribution of the standard error, P(range < q s) is the mean over s of
+
+        n integral phi(z) (Phi(z) - Phi(z - q s))^(n - 1) dz.
+
+    The same as ``scipy.stats.studentized_range.ppf``, which takes seconds, in milliseconds.
+
+    Examples
+    --------
+    >>> round(range_quantile(0.95, 10, 60), 2)
+    4.65
+    """
+    s = np.sqrt(chi2.ppf(ndtr(NORMAL), df) / df)
+    weights, density = (_normal_weights(points) for points in (NORMAL, LARGEST))
+    below = ndtr(LARGEST)
+
+    def short(q: float) -> float:
+        inner = (below - ndtr(LARGEST - q * s[:, None])) ** (n - 1) @ density
+        return float(weights @ (n * inner)) - level
+
+    return float(brentq(short, 1e-6, 200.0 if df > 2 else 1e4, xtol=1e-10))
+
+
+def _normal_weights(points: Array) -> Array:
+    """Of the trapezoidal rule for means over the normal distribution."""
+    return np.asarray(np.exp(-0.5 * points**2) / np.sqrt(2 * np.pi) * (points[1] - points[0]))
+
 
 LONG = 500_000  # battles from which on progress is shown
 ELO = 400 / np.log(10)  # points of one unit of log-odds

@@ -12,16 +12,17 @@ that the run did not retrieve has no rank.
 
 from rankwise.metric_names import METRICS, Metric, get_metric
 from rankwise.metrics import comparison_metrics as _registered  # noqa: F401
-from rankwise.metrics.comparison import (
+from rankwise.metrics.evaluation import (
     PairedTest,
     RankerPair,
     RankingComparison,
+    RankingEvaluation,
     compare_rankings,
+    evaluate_ranking,
     paired_test,
 )
-from rankwise.metrics.evaluation import RankingEvaluation, evaluate_ranking
-from rankwise.metrics.ranking_metric import QueryValues
 from rankwise.metrics.ranking_metrics import (
+    QueryValues,
     average_precision,
     concordance_index,
     disagreement_error,

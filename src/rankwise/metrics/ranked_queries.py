@@ -16,11 +16,9 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.backends.arrays import to_host
-from rankwise.backends.threads import map_in_threads
+from rankwise.backends.arrays import map_in_threads, to_host
 from rankwise.errors import DataError
-from rankwise.graph.id_arrays import check_float64_range, check_unmasked, too_large
-from rankwise.graph.query_groups import QueryGroups
+from rankwise.graph.query_groups import QueryGroups, check_float64_range, check_unmasked, too_large
 from rankwise.tables import plural
 
 Array: TypeAlias = NDArray[np.float64]

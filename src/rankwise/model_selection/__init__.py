@@ -1,6 +1,6 @@
 """Model selection: exact hold-outs without refitting, and parameter searches."""
 
-from rankwise.estimators.component_choice import ComponentErrors
+from rankwise.estimators.kpcrank import ComponentErrors
 from rankwise.holdout.scores import HeldOutScores
 from rankwise.model_selection.auc_intervals import (
     AUCDifference,

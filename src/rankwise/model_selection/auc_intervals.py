@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.errors import DataError, warn
-from rankwise.estimators.least_squares.base import LeastSquaresRanker
+from rankwise.estimators.base import LeastSquaresRanker
 from rankwise.graph import QueryGroups
 from rankwise.holdout.engine import hold_out
 from rankwise.holdout.hold_out_problem import HoldOutProblem

@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from rankwise.backends.arrays import Array, Index, to_host
-from rankwise.backends.dispatch import backend_of
+from rankwise.backends.arrays import Array, Index, backend_of, to_host
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._scaling import kept_of_all_rows
-from rankwise.estimators.component_choice import ComponentErrors
-from rankwise.estimators.kpcrank import ComponentMixin
-from rankwise.estimators.least_squares.base import LeastSquaresRanker
-from rankwise.estimators.ranker_mixin import explain_calls
+from rankwise.estimators.base import LeastSquaresRanker, explain_calls
+from rankwise.estimators.kpcrank import ComponentErrors, ComponentMixin
+from rankwise.estimators.ranker_rows import kept_of_all_rows
 from rankwise.graph import QueryGroups
 from rankwise.holdout.alpha_choice import choose_alpha
 from rankwise.holdout.alpha_grid import data_alphas

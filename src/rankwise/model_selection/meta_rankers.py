@@ -16,9 +16,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.data.query_rows import qid_from_groups
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._scaling import speaking_for_parts, warn_of_queries
-from rankwise.estimators._validation import forget
-from rankwise.estimators.ranker_mixin import RankerMixin, explain_calls, in_dtype
+from rankwise.estimators.base import RankerMixin, explain_calls, in_dtype
+from rankwise.estimators.ranker_rows import forget, speaking_for_parts, warn_of_queries
 from rankwise.graph import QueryGroups
 from rankwise.metric_names import get_metric, metric_label
 from rankwise.model_selection.rows import (

@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_consistent_length
 
 from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
 from rankwise.errors import DataError, ParameterError, warn
-from rankwise.estimators.ranker_mixin import explain_calls
+from rankwise.estimators.base import explain_calls
 from rankwise.graph import QueryGroups
-from rankwise.graph.label_checks import numeric_labels
+from rankwise.graph.query_groups import numeric_labels
 from rankwise.holdout.engine import hold_out
 from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.holdout.leave_pair_out import shares_system

@@ -17,11 +17,10 @@ from sklearn.utils.validation import check_array, check_consistent_length
 
 from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._validation import explain_labels, explain_rows, query_groups
+from rankwise.estimators.ranker_rows import explain_labels, explain_rows, query_groups
 from rankwise.graph import QueryGroups
 from rankwise.graph.comparisons import Comparisons
-from rankwise.graph.id_arrays import as_ids
-from rankwise.graph.label_checks import labels_differ, nothing_to_rank, numeric_labels
+from rankwise.graph.query_groups import as_ids, labels_differ, nothing_to_rank, numeric_labels
 from rankwise.parameters import Choice, as_generator, check_value
 from rankwise.routing import requested
 from rankwise.tables import plural

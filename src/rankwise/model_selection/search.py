@@ -17,8 +17,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._validation import forget
-from rankwise.estimators.ranker_mixin import Skl2onnxMixin, explain_calls, warn_without_queries
+from rankwise.estimators.base import Skl2onnxMixin, explain_calls, warn_without_queries
+from rankwise.estimators.ranker_rows import forget
 from rankwise.graph.comparisons import Comparisons
 from rankwise.metric_names import Metric
 from rankwise.metrics.ranking_scorer import RankingScorer

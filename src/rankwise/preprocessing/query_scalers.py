@@ -8,9 +8,8 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import to_host
-from rankwise.estimators._scaling import warn_of_scaled_queries
-from rankwise.estimators._validation import check_rows
-from rankwise.estimators.ranker_mixin import Skl2onnxMixin
+from rankwise.estimators.base import Skl2onnxMixin
+from rankwise.estimators.ranker_rows import check_rows, warn_of_scaled_queries
 from rankwise.graph import QueryGroups
 from rankwise.scaling import QueryMinMax, QueryRank, QueryStandard, Scaling
 

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Index, is_sparse
 from rankwise.errors import DataError
-from rankwise.estimators._validation import DTYPES, validated
+from rankwise.estimators.ranker_rows import DTYPES, validated
 
 
 class SeenFeatures(TransformerMixin, BaseEstimator):

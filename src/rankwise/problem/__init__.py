@@ -16,7 +16,13 @@ moments are summed over blocks, and the sum is solved once.
 """
 
 from rankwise.problem.block_sums import BlockSums
-from rankwise.problem.feature_space import FeatureBasis, FeatureSpace, FeatureSystem
+from rankwise.problem.feature_space import (
+    FeatureBasis,
+    FeatureSpace,
+    FeatureSystem,
+    RampBasis,
+    RampSpace,
+)
 from rankwise.problem.kernel_space import (
     KernelBasis,
     KernelSpace,
@@ -40,7 +46,6 @@ from rankwise.problem.problem import (
     System,
     Task,
 )
-from rankwise.problem.ramp_space import RampBasis, RampSpace
 from rankwise.problem.smooth_space import SmoothSpace
 
 __all__ = [

@@ -9,13 +9,11 @@ from zlib import crc32
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index
-from rankwise.backends.dispatch import backend_of
+from rankwise.backends.arrays import Array, Index, backend_of
 from rankwise.errors import DataError, ParameterError
-from rankwise.graph.id_arrays import as_ids
-from rankwise.graph.query_groups import QueryGroups
+from rankwise.graph.query_groups import QueryGroups, as_ids
 from rankwise.problem.problem import Fit, Loss, RowLoss, System
-from rankwise.solvers.pair_products import PairProducts
+from rankwise.solvers.shifted_cg import PairProducts
 
 N_FOLDS = 5
 Block = tuple[Any, Array, Any]  # rows, labels and query ids

@@ -8,11 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index, to_host
-from rankwise.backends.dispatch import as_given, backend_of
+from rankwise.backends.arrays import Array, Index, as_given, backend_of, to_host
 from rankwise.errors import ParameterError
-from rankwise.kernels import Kernel, Precomputed
-from rankwise.kernels.products import finite_kernel_product, training_kernel
+from rankwise.kernels import Kernel, Precomputed, finite_kernel_product, training_kernel
 from rankwise.parameters import as_generator
 from rankwise.problem import (
     Basis,
@@ -26,8 +24,7 @@ from rankwise.problem import (
 )
 from rankwise.problem.kernel_space import check_spread
 from rankwise.problem.landmarks import LandmarkChoice
-from rankwise.problem.memory import check_kernel_fits
-from rankwise.problem.problem import KernelSum, plain
+from rankwise.problem.problem import KernelSum, check_kernel_fits, plain
 from rankwise.solvers.kpca import (
     Count,
     KernelComponents,

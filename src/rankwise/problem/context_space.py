@@ -10,10 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
-from rankwise.backends.dispatch import as_given
-from rankwise.graph.comparison_checks import context_factors
-from rankwise.graph.comparisons import Comparisons
+from rankwise.backends.arrays import Array, Index, as_given, is_sparse, is_tensor, to_host
+from rankwise.graph.comparisons import Comparisons, context_factors
 from rankwise.problem.problem import Coordinates, Fit, Problem, RowMatrix, Solution, Space
 
 CANCELLED = 1e-3  # share of a sum of squares, of which a difference keeps too few digits

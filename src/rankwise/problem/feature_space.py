@@ -1,4 +1,4 @@
-"""Linear functions of the features."""
+"""Linear functions of the features, and of piecewise linear ramps of single features."""
 
 from __future__ import annotations
 
@@ -8,17 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index, Loader, is_sparse, to_host
-from rankwise.backends.dispatch import as_given, backend_of
+from rankwise.backends.arrays import Array, Index, Loader, as_given, backend_of, is_sparse, to_host
+from rankwise.errors import DataError
 from rankwise.graph.query_groups import QueryGroups
-from rankwise.kernels import NamedKernel
-from rankwise.kernels.products import feature_product, training_kernel
-from rankwise.problem.memory import (
-    check_kernel_fits,
-    check_moments_fit,
-    kernel_copies,
-    square_fits,
-)
+from rankwise.kernels import NamedKernel, feature_product, training_kernel
 from rankwise.problem.problem import (
     Basis,
     Coordinates,
@@ -29,14 +22,23 @@ from rankwise.problem.problem import (
     Solution,
     Space,
     Task,
+    check_dense_fits,
+    check_fits,
+    check_kernel_fits,
+    fits,
     join_tasks,
+    kernel_copies,
     plain,
     with_intercepts,
 )
-from rankwise.solvers.moments import CentredMoments, Moments
-from rankwise.solvers.pair_products import PairProducts
-from rankwise.solvers.ridge_path import linear_dual, primal, solve_ridge_path
-from rankwise.solvers.shifted_cg import shifted_cg, unsolved_residual
+from rankwise.solvers.ridge_path import (
+    CentredMoments,
+    Moments,
+    linear_dual,
+    primal,
+    solve_ridge_path,
+)
+from rankwise.solvers.shifted_cg import PairProducts, shifted_cg, unsolved_residual
 
 FLOPS = 2e10  # of factorizations, in a second
 DIRECT_SECONDS = 2.0  # that a direct solution of sparse rows may always take
@@ -114,7 +116,7 @@ class FeatureSpace(Space):
         if self.solver != "auto":
             return self.solver
         d = min(X.shape)
-        if not square_fits(d, backend_of(X)):
+        if not fits(d**2, backend_of(X)):
             return "cg"
         given = as_given(X)
         if is_sparse(given) and d**3 / 3 / FLOPS > max(
@@ -138,7 +140,7 @@ class FeatureSpace(Space):
             copies = kernel_copies(X, alphas)
             check_kernel_fits(problem.n_rows, on, advice, n_matrices=copies)
         else:
-            check_moments_fit(X.shape[1], on, advice)
+            check_fits(_moments_of(X), X.shape[1] ** 2, advice, on)
         basis = FeatureBasis(form)
         find = primal if form == "primal" else linear_dual
         found = [find(X, task.graph, task.y, alphas) for task in problem.tasks]
@@ -201,7 +203,7 @@ class FeatureSpace(Space):
             "conjugate gradients, or cross_validate or RankingSearchCV with cv=5, which refit."
         )
         if self.direct_form(X) == "primal":
-            check_moments_fit(X.shape[1], on, advice)
+            check_fits(_moments_of(X), X.shape[1] ** 2, advice, on)
             return Coordinates(features=X)
         copies = 1 if on.is_host else 3
         check_kernel_fits(problem.n_rows, on, advice, n_matrices=copies)
@@ -253,6 +255,11 @@ def solutions_of(
         for of_task, task in zip(weights, problem.tasks, strict=True)
     ]
     return join_tasks(by_task)
+
+
+def _moments_of(X: Any) -> str:
+    """The matrix of the primal form, in an error."""
+    return f"The matrix X'LX of {X.shape[1]} features"
 
 
 def _step_memory(X: Any) -> str:
@@ -311,3 +318,108 @@ class FeatureSystem:
     def coordinate_moments(self, moments: Any) -> Any:
         """The moments themselves, which are copied."""
         return replace(moments, A=backend_of(moments.A).copy(moments.A))
+
+
+SAMPLE = 10_000  # rows for the quantiles
+
+
+@dataclass(frozen=True, eq=False)
+class RampBasis(Basis):
+    """f(x) = sum_c w_c r_c(x), where ramp c rises from 0 to 1 as one feature goes from low to high.
+
+    Attributes
+    ----------
+    feature : ndarray of shape (n_ramps,)
+        The feature of each ramp, in ascending order.
+    low, high : ndarray of shape (n_ramps,)
+        Where each ramp begins and ends. The ramps of a feature follow one another, so its function
+        is piecewise linear, and constant outside of the first and the last knot.
+    """
+
+    feature: Index
+    low: Array
+    high: Array
+    scale_free: ClassVar[bool] = True
+    on_ramps: ClassVar[bool] = True
+
+    @classmethod
+    def of(cls, X: Any, n_ramps: int) -> RampBasis:
+        """Ramps between quantiles of each feature; equal quantiles count once.
+
+        Quantiles are computed from at most 10,000 evenly spaced rows.
+        """
+        if is_sparse(X):
+            check_dense_fits(X, "Functions of single features need dense rows: use RankRLS.")
+        rows = np.unique(np.linspace(0, X.shape[0] - 1, SAMPLE).round().astype(np.intp))
+        sample = X[rows].toarray() if is_sparse(X) else np.asarray(to_host(X[rows]))
+        shares = np.linspace(0, 1, n_ramps + 1)
+        quantiles = np.quantile(sample.astype(np.float64), shares, axis=0, method="nearest")
+        knots = [_knots(column) for column in quantiles.T]
+        return cls(
+            np.repeat(np.arange(len(knots)), [len(knot) - 1 for knot in knots]),
+            np.concatenate([knot[:-1] for knot in knots]),
+            np.concatenate([knot[1:] for knot in knots]),
+        )
+
+    def features(self, X: Any) -> Any:
+        """The value of each ramp for each row, dense, in the precision of X."""
+        rows = X.toarray() if is_sparse(X) else X
+        on = backend_of(rows)
+        low, width = (on.cast(on.array(v), rows.dtype) for v in (self.low, self.high - self.low))
+        return ((rows[:, self.feature] - low) / width).clip(0.0, 1.0)
+
+    def products(self, X: Any, weights: Array) -> Any:
+        """Scores without the intercept, one column for each column of weights."""
+        return FeatureBasis("primal").products(self.features(X), weights)
+
+    def attributes(self, solution: Solution) -> dict[str, Any]:
+        """The weights of the ramps."""
+        w = solution.weights
+        return {"coef_": w.T if w.ndim == 2 else w}
+
+
+@dataclass(frozen=True)
+class RampSpace(Space):
+    """Sums of piecewise linear functions, with `n_ramps` ramps for each feature.
+
+    The regularizer is the sum of the squared rises of the functions between knots.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise.problem import PairLoss, Problem, RampSpace
+    >>> X, y, loss = np.array([[0.0], [1.0], [3.0]]), np.array([0.0, 2.0, 2.0]), PairLoss()
+    >>> fit = Problem(X, loss.tasks(y, None), loss, RampSpace(2)).solve([1e-9])
+    >>> fit.solutions[0].weights.round(3)  # up by 2 from 0 to 1, and level from 1 to 3
+    array([2., 0.])
+    """
+
+    n_ramps: int
+    shared: ClassVar[tuple[str, ...]] = ("knots",)
+    takes_sparse: ClassVar[bool] = True
+
+    def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
+        """As for linear functions, on ramps in place of the features."""
+        basis = RampBasis.of(problem.X, self.n_ramps)
+        return replace(_on_ramps(problem, basis).solve(alphas), basis=basis)
+
+    def coordinates(self, problem: Problem) -> Coordinates:
+        """The ramps, or their products."""
+        return _on_ramps(problem, RampBasis.of(problem.X, self.n_ramps)).coordinates()
+
+
+def _on_ramps(problem: Problem, basis: RampBasis) -> Problem:
+    """The same problem with ramps in place of the features, which has the same solution."""
+    X = basis.features(problem.X)
+    return replace(problem, X=X, space=FeatureSpace(direct_form(X)))
+
+
+def _knots(quantiles: Array) -> Array:
+    """Distinct quantiles. A constant feature gets a ramp on which all training rows are at 0."""
+    knots: Array = np.unique(quantiles)
+    if len(knots) == 1:
+        low = float(knots[0])
+        return np.array([low, low + max(1.0, abs(low))])
+    if not np.isfinite(float(knots[-1]) - float(knots[0])):
+        raise DataError(f"A feature ranges from {knots[0]:g} to {knots[-1]:g}: scale the features.")
+    return knots

@@ -8,20 +8,28 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index, Loader, to_host
-from rankwise.backends.dispatch import NUMPY, Backend, as_given, backend_of
+from rankwise.backends.arrays import (
+    NUMPY,
+    Array,
+    Backend,
+    Index,
+    Loader,
+    as_given,
+    backend_of,
+    to_host,
+)
 from rankwise.errors import DataError
-from rankwise.kernels import Kernel, NamedKernel, Precomputed
-from rankwise.kernels.products import finite_kernel_product, kernel_values, training_kernel
+from rankwise.kernels import (
+    Kernel,
+    NamedKernel,
+    Precomputed,
+    finite_kernel_product,
+    kernel_values,
+    training_kernel,
+)
 from rankwise.parameters import as_generator
 from rankwise.problem.feature_space import FeatureSpace
 from rankwise.problem.landmarks import LandmarkChoice, Landmarks
-from rankwise.problem.memory import (
-    check_features_fit,
-    check_kernel_fits,
-    check_landmarks_fit,
-    kernel_copies,
-)
 from rankwise.problem.problem import (
     Basis,
     Coordinates,
@@ -33,12 +41,14 @@ from rankwise.problem.problem import (
     Solution,
     Space,
     Task,
+    check_features_fit,
+    check_fits,
+    check_kernel_fits,
     join_tasks,
+    kernel_copies,
     with_intercepts,
 )
-from rankwise.solvers.landmark_factor import LandmarkFactor
-from rankwise.solvers.moments import CentredMoments, Moments
-from rankwise.solvers.ridge_path import dual
+from rankwise.solvers.ridge_path import CentredMoments, LandmarkFactor, Moments, dual
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +141,7 @@ def kernel_distances(kernel: Kernel, X: Any, first: Index, second: Index) -> Arr
 
 
 COORDINATE_ROWS = 4096  # rows whose coordinates are computed at a time
+DEVICE_MATRICES = 7  # of landmarks by landmarks, at most, in a fit on a device
 LEAST_SPREAD = 1e-10  # of squares of landmarks, which have a relative error of 1e-16
 
 
@@ -183,7 +194,11 @@ class LandmarkSystem:
         cls, kernel: Kernel, landmarks: Landmarks, precision: str = "float64", on: Backend = NUMPY
     ) -> LandmarkSystem:
         """Factor the kernel matrix of the landmarks: O(r^3) time."""
-        check_landmarks_fit(landmarks.points.shape[0], on)
+        n = landmarks.points.shape[0]
+        if not on.is_host:
+            # The kernel matrix, its factor, the moments, their factors, and blocks of rows.
+            n_numbers = DEVICE_MATRICES * n**2 + 256 * n
+            check_fits(f"A fit on {n} landmarks", n_numbers, "Use fewer landmarks.", on)
         check_spread(kernel, landmarks.points, "landmarks")
         factor = LandmarkFactor.of(landmarks.kernel_matrix(kernel, on))
         points = None if isinstance(kernel, Precomputed) else landmarks.points

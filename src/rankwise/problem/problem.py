@@ -1,7 +1,8 @@
-"""A ranking problem: its losses, and the interfaces of its parts."""
+"""A ranking problem: its losses, the interfaces of its parts, and its memory."""
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,16 +10,86 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, cast
 
-from rankwise.backends.arrays import Array, Index, Loader, to_host
-from rankwise.backends.dispatch import Backend, backend_of
+import numpy as np
+
+from rankwise.backends.arrays import NUMPY, Array, Backend, Index, Loader, backend_of, to_host
 from rankwise.errors import DataError, KernelSizeError
 from rankwise.graph import PairGraph, PreferenceGraph
-from rankwise.graph.comparison_graph import ComparisonGraph
-from rankwise.graph.label_checks import labels_differ, nothing_to_rank
-from rankwise.graph.query_graph import QueryGraph, pair_weight
-from rankwise.graph.query_groups import QueryGroups
-from rankwise.solvers.moments import CentredMoments, Moments, row_mean
-from rankwise.solvers.pair_products import PairProducts
+from rankwise.graph.preference_graph import ComparisonGraph, QueryGraph, pair_weight
+from rankwise.graph.query_groups import QueryGroups, labels_differ, nothing_to_rank
+from rankwise.solvers.ridge_path import CentredMoments, Moments, row_mean
+from rankwise.solvers.shifted_cg import PairProducts
+
+COLUMN_VECTORS = 12  # in a linear fit
+
+
+def fits(n_numbers: float, on: Backend = NUMPY) -> bool:
+    """Whether this many numbers of float64 fit in memory; True if the memory is unknown."""
+    available = _available_bytes(on)
+    return available is None or 8 * n_numbers <= available
+
+
+def check_fits(what: str, n_numbers: float, advice: str, on: Backend = NUMPY) -> None:
+    """Raise an error if this many numbers of float64 do not fit in memory."""
+    if not fits(n_numbers, on):
+        available = (_available_bytes(on) or 0) / 2**30
+        where = "this machine" if on.free_bytes() is None else "the device"
+        raise KernelSizeError(
+            f"{what} needs {8 * n_numbers / 2**30:.1f} GiB, but {where} has only {available:.1f} "
+            f"GiB. {advice}"
+        )
+
+
+def check_kernel_fits(
+    n_rows: int,
+    on: Backend = NUMPY,
+    advice: str = "Use SparseRankRLS, kernel='linear', or fewer rows.",
+    n_matrices: float = 1.0,
+) -> None:
+    """Raise an error if kernel matrices of this many rows do not fit in memory."""
+    others = " and its eigenvectors" if n_matrices > 1 else ""
+    if not on.is_host:  # factorizations on a device need copies
+        n_matrices, others = n_matrices + 2, " and its factors"
+    most = int(((_available_bytes(on) or 0) / 8 / n_matrices) ** 0.5)
+    what, advice = f"The kernel matrix of {n_rows} rows{others}", f"{advice} {most} rows would fit."
+    check_fits(what, n_matrices * n_rows**2, advice, on)
+
+
+def kernel_copies(X: Any, alphas: Sequence[float]) -> int:
+    """Number of kernel matrices in memory; on a device, several alphas need a copy."""
+    return 1 if backend_of(X).is_host or len(alphas) == 1 else 2
+
+
+def check_columns_fit(X: Any) -> None:
+    """Raise an error if vectors of a number per column of sparse rows do not fit in memory."""
+    if not fits(COLUMN_VECTORS * X.shape[1]):
+        n_used = len(np.unique(X.indices[X.data != 0]))
+        check_fits(
+            f"X has {X.shape[1]:,} columns: the weights and statistics of a linear fit",
+            COLUMN_VECTORS * X.shape[1],
+            f"{n_used:,} of the columns have values: keep these only, as in "
+            "make_pipeline(rankwise.SeenFeatures(), ranker).",
+        )
+
+
+def check_dense_fits(X: Any, advice: str) -> None:
+    """Raise an error if a dense copy of sparse rows does not fit in memory."""
+    what = f"A dense copy of {X.shape[0]:,} sparse rows of {X.shape[1]:,} features"
+    check_fits(what, X.shape[0] * X.shape[1], advice)
+
+
+def check_features_fit(n_rows: int, n_features: int, on: Backend = NUMPY) -> None:
+    """Raise an error if dense coordinates of this many rows do not fit in memory."""
+    what = f"A matrix of the coordinates of {n_rows} rows on {n_features} landmarks"
+    check_fits(what, n_rows * n_features, "Use fewer landmarks or rows.", on)
+
+
+def _available_bytes(on: Backend) -> int | None:
+    """The free memory of a device, or all memory of this machine; None if unknown."""
+    free = on.free_bytes()
+    if free is not None or not hasattr(os, "sysconf"):  # not on Windows
+        return free
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import solve_triangular
 
-from rankwise.backends.arrays import EPS, Array, Index, is_sparse
-from rankwise.backends.dispatch import NUMPY
+from rankwise.backends.arrays import EPS, NUMPY, Array, Index, is_sparse
 from rankwise.errors import DataError
 from rankwise.graph.query_groups import QueryGroups
 from rankwise.problem.feature_space import (
@@ -21,10 +20,8 @@ from rankwise.problem.feature_space import (
     direct_form,
     solutions_of,
 )
-from rankwise.problem.memory import check_kernel_fits
-from rankwise.problem.problem import Basis, Coordinates, Fit, Problem, Space
-from rankwise.solvers.landmark_factor import LandmarkFactor
-from rankwise.solvers.ridge_path import primal
+from rankwise.problem.problem import Basis, Coordinates, Fit, Problem, Space, check_kernel_fits
+from rankwise.solvers.ridge_path import LandmarkFactor, primal
 
 ACCURACY = 1e-9  # relative, of the regularizer
 BLOCK = 2**20  # differences of features that are in memory at a time

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rankwise.errors import DataError
-from rankwise.files import replacing
+from rankwise.files import replacing, write_text
 from rankwise.metric_names import described, is_gain
 from rankwise.metrics import RankingEvaluation, paired_test
+from rankwise.plots import figure_svg
 from rankwise.tables import Column, Table
 
 ENLARGED = 1.25  # text of 10 points in a figure is then as large as the text of the page
@@ -31,6 +32,8 @@ class PageElement(Protocol):
 
     def to_html(self) -> str: ...
 
+    def to_markdown(self) -> str: ...
+
 
 @dataclass(frozen=True)
 class Text:
@@ -41,6 +44,9 @@ class Text:
     def to_html(self) -> str:
         return f"<p>{_inline(self.text)}</p>"
 
+    def to_markdown(self) -> str:
+        return self.text
+
 
 @dataclass(frozen=True)
 class Code:
@@ -50,6 +56,9 @@ class Code:
 
     def to_html(self) -> str:
         return f"<pre><code>{html.escape(self.text)}</code></pre>"
+
+    def to_markdown(self) -> str:
+        return f"```\n{self.text.rstrip()}\n```"
 
 
 @dataclass(frozen=True)
@@ -64,6 +73,9 @@ class Facts:
             for value, label in self.facts
         )
         return f'<dl class="facts">{items}</dl>'
+
+    def to_markdown(self) -> str:
+        return "\n".join(f"- {label}: **{value}**" for value, label in self.facts)
 
 
 @dataclass(frozen=True)
@@ -84,6 +96,11 @@ class Figure:
     alt: str
     caption: str = ""
 
+    @classmethod
+    def of(cls, ax: Any, alt: str, caption: str = "") -> Figure:
+        """The figure of matplotlib Axes."""
+        return cls(figure_svg(ax.figure), alt, caption)
+
     def to_html(self, name: str = "figure") -> str:
         """Its HTML, with ids that begin with `name`: two drawings on a page must not share ids."""
         svg = re.sub(r"^.*?(?=<svg)", "", self.svg, count=1, flags=re.DOTALL)
@@ -93,6 +110,11 @@ class Figure:
         svg = svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
         caption = f"<figcaption>{_inline(self.caption)}</figcaption>" if self.caption else ""
         return f"<figure>{svg}{caption}</figure>"
+
+    def to_markdown(self, name: str = "figure.svg") -> str:
+        """A link to the drawing in the file `name`, and the caption."""
+        caption = f"\n\n*{self.caption}*" if self.caption else ""
+        return f"![{self.alt}]({name}){caption}"
 
 
 @dataclass(frozen=True)
@@ -143,10 +165,8 @@ class Page:
 
     def write(self, path: str | os.PathLike[str]) -> Path:
         """Write the document to a file; an existing file is replaced at the end."""
-        path = Path(path)
-        with replacing(path) as beside:
-            beside.write_text(self.to_html(), encoding="utf-8")
-        return path
+        write_text(path, self.to_html())
+        return Path(path)
 
     def _sections(self) -> Iterator[str]:
         n_figures = 0
@@ -209,11 +229,9 @@ def write_markdown(page: Page, path: str | os.PathLike[str]) -> Path:
             if isinstance(block, Figure):
                 picture = path.with_name(f"{path.stem}-{len(pictures) + 1}.svg")
                 pictures.append((picture, block.svg))
-                parts.append(f"![{block.alt}]({picture.name})")
-                if block.caption:
-                    parts.append(f"*{block.caption}*")
+                parts.append(block.to_markdown(picture.name))
             else:
-                parts.append(_markdown(block))
+                parts.append(block.to_markdown())
     if page.footer:
         parts.append(f"*{page.footer}*")
     with ExitStack() as stack:
@@ -223,18 +241,6 @@ def write_markdown(page: Page, path: str | os.PathLike[str]) -> Path:
         beside = stack.enter_context(replacing(path))
         beside.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     return path
-
-
-def _markdown(block: PageElement) -> str:
-    if isinstance(block, Text):
-        return block.text
-    if isinstance(block, Code):
-        return f"```\n{block.text.rstrip()}\n```"
-    if isinstance(block, Facts):
-        return "\n".join(f"- {label}: **{value}**" for value, label in block.facts)
-    if isinstance(block, Table):
-        return block.to_markdown().rstrip()
-    raise TypeError(f"There is no Markdown for {type(block).__name__}.")
 
 
 def comparison_table(

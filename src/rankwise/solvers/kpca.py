@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankwise.backends.arrays import EPS, Array, Loader, Rows, to_host
-from rankwise.backends.dispatch import NUMPY, Backend, backend_of
+from rankwise.backends.arrays import EPS, NUMPY, Array, Backend, Loader, Rows, backend_of, to_host
 from rankwise.errors import DataError, ParameterError, warn
-from rankwise.solvers.landmark_factor import LandmarkFactor
+from rankwise.solvers.ridge_path import LandmarkFactor
 
 # Lanczos pays off, as measured, from this size on and up to this share of the eigenvectors.
 SMALL = 1500  # rows

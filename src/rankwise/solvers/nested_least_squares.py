@@ -9,12 +9,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.backends.arrays import EPS, Array, Index, Loader, to_host
-from rankwise.backends.dispatch import NUMPY, Backend, backend_of
+from rankwise.backends.arrays import EPS, NUMPY, Array, Backend, Index, Loader, backend_of, to_host
 from rankwise.backends.jit import compiled
 from rankwise.errors import DataError
 from rankwise.graph import PairGraph
-from rankwise.solvers.moments import Moments
+from rankwise.solvers.ridge_path import Moments
 
 BLOCK_BYTES = 2**20  # of features processed at a time, so that they stay in cache
 LEAST_PIVOT = 1e-3  # for features of unit length; below it, their products lose digits

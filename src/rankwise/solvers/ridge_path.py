@@ -1,20 +1,199 @@
-"""RankRLS on arrays, in primal and dual form, for any number of lam."""
+"""RankRLS on arrays: the moments A = F'LF and b = F'Ly, and solutions for any number of lam."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from rankwise.backends.arrays import EPS, Array, is_sparse
-from rankwise.backends.dispatch import backend_of
+from rankwise.backends.arrays import (
+    EPS,
+    NUMPY,
+    Array,
+    Backend,
+    Index,
+    Loader,
+    Rows,
+    backend_of,
+    is_sparse,
+)
 from rankwise.errors import DataError, warn
 from rankwise.graph import PairGraph
+from rankwise.graph.preference_graph import QueryGraph, row_scale
 from rankwise.solvers.band import BandForm
-from rankwise.solvers.moments import Moments
+
+BLOCK_BYTES = 8 * 2**20  # of features processed at a time
+STORED_BYTES = 256 * 2**20  # largest features that are stored to avoid recomputing them
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """The sufficient statistics of a least-squares ranker.
+
+    A = F'LF and b = F'Ly for features F and a preference graph with Laplacian L; for comparisons,
+    b = F'B' diag(w) margin. Moments of disjoint sets of queries add up.
+
+    Attributes
+    ----------
+    A : ndarray of shape (n_features, n_features)
+    b : ndarray of shape (n_features,) or (n_features, n_outputs)
+    """
+
+    A: Array
+    b: Array
+
+    @classmethod
+    def of(cls, F: Any, graph: PairGraph, y: Array | None = None) -> Moments:
+        """Moments of dense or sparse features.
+
+        A = Z'Z with Z = L^(1/2) F takes half the flops of a general product: O(m n^2) time, and
+        about 8 MiB in addition to the result. N comparisons take O(N n^2) time or, if they
+        outnumber the rows by far, O(N + m n^2) time and a copy of F. Sparse features stay sparse.
+        """
+        if is_sparse(F):
+            return cls(graph.gram(F), np.asarray(F.T @ graph.rhs(y)))
+        on = backend_of(F)
+        if graph.n_root_rows > 2 * graph.n_rows:  # many comparisons: a general product is cheaper
+            F = on.rows(F, slice(None))
+            A = on.matmul(F.T, graph @ F)
+            return cls((A + A.T) / 2, F.T @ on.array(graph.rhs(y)))
+        return cls.of_blocks(lambda rows: on.rows(F, rows), F.shape[1], graph, y, on)
+
+    @classmethod
+    def of_blocks(
+        cls,
+        load: Loader,
+        n_features: int,
+        graph: PairGraph,
+        y: Array | None = None,
+        on: Backend = NUMPY,
+    ) -> Moments:
+        """Moments of features that ``load(rows)`` computes block by block.
+
+        O(m n^2) time, or O(N n^2) for N comparisons. In addition to the result, about 16 MiB of
+        memory, or 512 rows of features if that is more (on a device, a few of its blocks). If
+        comparisons outnumber rows, features of up to 256 MiB and their products are stored, so
+        that they are computed only once.
+        """
+        if graph.n_root_rows > 2 * graph.n_rows and 8 * graph.n_rows * n_features <= STORED_BYTES:
+            return cls.of(load(slice(None)), graph, y)
+        max_rows = max(256, on.block_bytes(BLOCK_BYTES) // (8 * max(n_features, 1)))
+        return cls.of_root_blocks(graph.root_blocks(load, y, max_rows), n_features, on)
+
+    @classmethod
+    def of_root_blocks(
+        cls, blocks: Iterable[tuple[Array, Array]], n_features: int, on: Backend = NUMPY
+    ) -> Moments:
+        """Moments from blocks (Z, t) of L^(1/2) F and L^(1/2) y."""
+        A, b = on.zeros(n_features, n_features), on.zeros(n_features, 1)
+        outputs: tuple[int, ...] = ()
+        for Z, t in blocks:
+            A = on.add_gram(A, Z)
+            b = b + on.matmul(Z.T, t.reshape(len(t), -1))
+            outputs = t.shape[1:]
+        return cls(on.mirror_upper(A), b.reshape(n_features, *outputs))
+
+    @np.errstate(over="ignore", invalid="ignore")  # solvers check for overflow
+    def __add__(self, other: Moments) -> Moments:
+        return Moments(self.A + other.A, self.b + other.b)
+
+    @np.errstate(over="ignore", invalid="ignore")  # solvers check for overflow
+    def __sub__(self, other: Moments) -> Moments:
+        """The moments without some of the queries."""
+        return Moments(self.A - other.A, self.b - other.b)
+
+    def label_scatter(self, other: Moments) -> float:
+        """What y'Ly of the sum has in addition to y'Ly of both parts: 0."""
+        return 0.0
+
+    def intercept(self, w: Array) -> float:
+        """The intercept of scores F w: 0, since only differences count."""
+        return 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class CentredMoments:
+    """The sufficient statistics of a regression with an intercept.
+
+    A = F'CF and b = F'Cy, where C subtracts means. The sum of two sets of rows also includes the
+    scatter between their means.
+
+    Attributes
+    ----------
+    A : ndarray of shape (n_features, n_features)
+    b : ndarray of shape (n_features,) or (n_features, n_outputs)
+    n_rows : float
+        The number of rows, or the sum of their weights; means are weighted in the same way.
+    F_mean : ndarray of shape (n_features,)
+    y_mean : ndarray of shape () or (n_outputs,)
+    """
+
+    A: Array
+    b: Array
+    n_rows: float
+    F_mean: Array
+    y_mean: Array
+
+    @classmethod
+    def of_blocks(
+        cls, load: Loader, n_features: int, graph: QueryGraph, y: Array, on: Backend = NUMPY
+    ) -> CentredMoments:
+        """Like `Moments.of_blocks`, for the regression of y on the rows of one query."""
+        total, weights = on.zeros(n_features), graph.row_weights
+
+        def load_and_sum(rows: Rows) -> Array:
+            nonlocal total
+            F = load(rows)
+            total += (F if weights is None else row_scale(weights[rows], F)).sum(axis=0)
+            return F
+
+        moments = Moments.of_blocks(load_and_sum, n_features, graph, y, on)
+        n_rows = len(y) if weights is None else float(weights.sum())
+        y_mean = on.array(row_mean(y, weights))
+        return cls(moments.A, moments.b, n_rows, total / n_rows, y_mean)
+
+    @np.errstate(over="ignore", invalid="ignore")  # solvers check for overflow
+    def __add__(self, other: CentredMoments) -> CentredMoments:
+        n = self.n_rows + other.n_rows
+        share = other.n_rows / n
+        F_gap, y_gap = other.F_mean - self.F_mean, other.y_mean - self.y_mean
+        between = self.n_rows * share
+        F_gaps = F_gap.reshape(-1, *[1] * y_gap.ndim)
+        return CentredMoments(
+            self.A + other.A + between * (F_gap[:, None] * F_gap),
+            self.b + other.b + between * (F_gaps * y_gap),
+            n,
+            self.F_mean + share * F_gap,
+            self.y_mean + share * y_gap,
+        )
+
+    def __sub__(self, other: CentredMoments) -> CentredMoments:
+        """The moments without some of the rows."""
+        return self + replace(other, A=-other.A, b=-other.b, n_rows=-other.n_rows)
+
+    def label_scatter(self, other: CentredMoments) -> Array:
+        """The scatter between the means of y of two parts, which y'Cy of their sum includes."""
+        weight = self.n_rows * other.n_rows / (self.n_rows + other.n_rows)
+        scatter: Array = weight * (other.y_mean - self.y_mean) ** 2
+        return scatter
+
+    def intercept(self, w: Array) -> Array | float:
+        """The intercept with which scores F w have the mean of y."""
+        value = self.y_mean - self.F_mean @ w
+        return float(value) if value.ndim == 0 else value
+
+
+def row_mean(values: Array, weights: Array | None) -> Array:
+    """The mean over rows, each with its weight."""
+    if weights is None:
+        mean: Array = values.mean(axis=0)
+        return mean
+    total: Array = row_scale(weights, values).sum(axis=0)
+    return total / float(weights.sum())
+
 
 SMALL = 200  # up to this size, the cost of an eigendecomposition is negligible
 
@@ -210,3 +389,100 @@ def dual(K: Array, graph: PairGraph, y: Array | None, lams: Sequence[float]) -> 
     t = backend_of(K).array(graph.root_target(y))
     M = graph.root_kernel(K)
     return [graph.root_transpose(z) for z in solve_ridge_path(M, t, lams)]
+
+
+LEAST_PIVOT = 1e-12  # relative to the largest; below it, landmarks are linearly dependent
+LEAST_KERNEL = 1e-130  # its square, and rounding errors of that, do not underflow
+WHITEN_BELOW = 1e-3  # relative pivots below it: moments of kernel values lose too many digits
+
+
+@dataclass(frozen=True)
+class LandmarkFactor:
+    """K_RR = C C' on linearly independent landmarks.
+
+    A function on landmarks, f = k(., R) a, has the squared norm a'K_RR a, which is |z|^2 for
+    z = C'a; the coordinates of a row are C^-1 k(R, x). Duplicate landmarks or a very wide kernel
+    make K_RR numerically singular. A pivoted Cholesky factorization keeps linearly independent
+    landmarks, and the others get the coefficient 0.
+
+    Attributes
+    ----------
+    n_landmarks : int
+    kept : ndarray of shape (rank,)
+        Indices of the landmarks that are kept, in pivot order.
+    C : ndarray of shape (rank, rank)
+        Lower triangular.
+    """
+
+    n_landmarks: int
+    kept: Index
+    C: Array
+
+    @classmethod
+    def of(cls, K_RR: Array) -> LandmarkFactor:
+        """Factor the kernel matrix of the landmarks: r^3/3 flops."""
+        n, largest = len(K_RR), float(K_RR.diagonal().max())
+        tolerance = max(LEAST_PIVOT, 8 * n * EPS) * largest
+        if tolerance <= 0.0:
+            if K_RR.diagonal().min() < 0.0:
+                raise DataError(
+                    "The kernel is not positive semidefinite: k(x, x) is negative for a landmark. "
+                    "Check its sign."
+                )
+            raise DataError(
+                "The kernel is 0 on all landmarks, so it cannot distinguish rows. Check the "
+                "features and the kernel."
+            )
+        if largest < LEAST_KERNEL:
+            raise DataError(
+                f"Kernel values are at most {largest:.0e}, and their products underflow. Scale the "
+                "features."
+            )
+        order, C, rest = backend_of(K_RR).pivoted_cholesky(K_RR, tolerance)
+        rank = len(C)
+        if len(rest) and rest.min() < -1e-6 * largest:
+            warn(
+                f"The kernel is not positive semidefinite: only {rank} of {n} landmarks are used. "
+                "Use a positive semidefinite kernel.",
+            )
+        return cls(n, order[:rank], C)
+
+    @property
+    def rank(self) -> int:
+        """The number of landmarks that are kept."""
+        return len(self.kept)
+
+    @property
+    def needs_whitening(self) -> bool:
+        """Whether moments of kernel values are too inaccurate, so that rows are whitened first."""
+        pivots = self.C.diagonal() ** 2
+        return bool(pivots.min() < WHITEN_BELOW * pivots.max())
+
+    def whiten(self, K: Array) -> Array:
+        """K C^-T: coordinates of rows from their kernel values with the kept landmarks."""
+        on = backend_of(K)
+        return on.contiguous(on.solve_triangular(self.C, K.T).T)
+
+    def whiten_system(self, A: Array, b: Array) -> tuple[Array, Array]:
+        """C^-1 A C^-T and C^-1 b: moments of coordinates from moments of kernel values."""
+        on = backend_of(A)
+        M = on.solve_triangular(self.C, on.solve_triangular(self.C, A).T)
+        return on.contiguous((M + M.T) / 2), on.solve_triangular(self.C, b)
+
+    def coefficients(self, z: Array) -> Array:
+        """The coefficients a with C'a = z on the kept landmarks, and 0 on the others."""
+        on = backend_of(z)
+        a = on.zeros(self.n_landmarks, *z.shape[1:])
+        a[self.kept] = on.solve_triangular(self.C, z, transpose=True)
+        return a
+
+    def solve(self, A: Array, b: Array, lams: Sequence[float]) -> list[Array]:
+        """Coordinates z of the ranker for each lam.
+
+        With A = K_RM L K_MR and b = K_RM L y, the coefficients are
+        a = (A + lam K_RR)^-1 b = C^-T (C^-1 A C^-T + lam I)^-1 C^-1 b: equation (8) of the
+        sparse RankRLS paper, by its section 4.1. If `needs_whitening`, A and b must be moments of
+        whitened rows. O(r^3) time for all lam together.
+        """
+        M, t = (backend_of(A).copy(A), b) if self.needs_whitening else self.whiten_system(A, b)
+        return solve_ridge_path(M, t, lams, gram=True)

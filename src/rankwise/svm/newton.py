@@ -162,9 +162,9 @@ class ActivePairs:
     ) -> None:
         # Scores and losses are in units of the margin.
         self._pairs, self._f, self._by_score = pairs, f, by_score
-        better, above, worse, below = self._sums(self._times_weights(f))
+        (better, above), (worse, below) = self._sums(self._times_weights(f))
         if pairs.row_weights is not None:
-            _, better, _, worse = self._sums(pairs.row_weights)
+            (_, better), (_, worse) = self._sums(pairs.row_weights)
         # Slacks 1 - (f_i - f_j), summed over the active pairs of each better row and of each worse
         # row. The sum of squared slacks follows from these.
         slack_better = better * (1.0 - f) + above
@@ -176,14 +176,14 @@ class ActivePairs:
 
     def hessian_product(self, v: Array) -> Array:
         """The Hessian with respect to f times v, by the Laplacian of the active pairs."""
-        _, above, _, below = self._sums(self._times_weights(v))
+        (_, above), (_, below) = self._sums(self._times_weights(v))
         return np.asarray(2.0 * self._pairs.weight * (self._degree * v - above - below))
 
     def _times_weights(self, v: Array) -> Array:
         u = self._pairs.row_weights
         return v if u is None else u * v
 
-    def _sums(self, v: Array) -> tuple[Array, Array, Array, Array]:
+    def _sums(self, v: Array) -> Array:
         return _active_sums(self._f, v, self._by_score, self._pairs.indptr, self._pairs.level)
 
 
@@ -377,18 +377,15 @@ def _pairs_of_queries(weights: Array, run: Index, codes: Index) -> tuple[Array, 
 
 
 @compiled
-def _active_sums(
-    f: Array, v: Array, by_score: Index, indptr: Index, level: Index
-) -> tuple[Array, Array, Array, Array]:
-    """Counts of and sums of v over the active partners of each row, below and above its label.
+def _active_sums(f: Array, v: Array, by_score: Index, indptr: Index, level: Index) -> Array:
+    """Counts of and sums of v over the active partners of each row, of shape (2, 2, n_rows).
 
     There are two sweeps over each query. The active partners with a smaller label have scores above
     f_i - 1 and are added as f_i decreases; partners with a larger label have scores below f_j + 1
-    and are added as f_j increases.
+    and are added as f_j increases. The second sweep counts levels from the top, so that prefixes
+    hold larger labels.
     """
-    m = len(f)
-    better, above = np.zeros(m), np.zeros(m)
-    worse, below = np.zeros(m), np.zeros(m)
+    found = np.zeros((2, 2, len(f)))
     longest = 0
     for g in range(len(indptr) - 1):
         longest = max(longest, indptr[g + 1] - indptr[g])
@@ -400,44 +397,28 @@ def _active_sums(
             top = max(top, level[by_score[k]])
         if top == 1:
             continue
-        count[: top + 1] = 0.0
-        total[: top + 1] = 0.0
-        inside = hi - 1
-        for k in range(hi - 1, lo - 1, -1):
-            i = by_score[k]
-            while inside >= lo and f[i] - f[by_score[inside]] < 1.0:
-                j = by_score[inside]
-                at = level[j]
-                while at <= top:
-                    count[at] += 1.0
-                    total[at] += v[j]
-                    at += at & -at
-                inside -= 1
-            at = level[i] - 1
-            while at > 0:
-                better[i] += count[at]
-                above[i] += total[at]
-                at -= at & -at
-        count[: top + 1] = 0.0
-        total[: top + 1] = 0.0
-        # Levels are counted from the top here, so that prefixes hold larger labels.
-        inside = lo
-        for k in range(lo, hi):
-            j = by_score[k]
-            while inside < hi and f[by_score[inside]] - f[j] < 1.0:
-                i = by_score[inside]
-                at = top + 1 - level[i]
-                while at <= top:
-                    count[at] += 1.0
-                    total[at] += v[i]
-                    at += at & -at
-                inside += 1
-            at = top - level[j]
-            while at > 0:
-                worse[j] += count[at]
-                below[j] += total[at]
-                at -= at & -at
-    return better, above, worse, below
+        for sweep in range(2):
+            step = 2 * sweep - 1
+            first = lo if sweep else hi - 1
+            count[: top + 1] = 0.0
+            total[: top + 1] = 0.0
+            inside = first
+            for k in range(first, first + step * (hi - lo), step):
+                i = by_score[k]
+                while lo <= inside < hi and step * (f[by_score[inside]] - f[i]) < 1.0:
+                    j = by_score[inside]
+                    at = top + 1 - level[j] if sweep else level[j]
+                    while at <= top:
+                        count[at] += 1.0
+                        total[at] += v[j]
+                        at += at & -at
+                    inside += step
+                at = (top + 1 - level[i] if sweep else level[i]) - 1
+                while at > 0:
+                    found[sweep, 0, i] += count[at]
+                    found[sweep, 1, i] += total[at]
+                    at -= at & -at
+    return found
 
 
 DELTAS = (0.5, 0.1, 0.02, 0.004, 0.001)

@@ -12,29 +12,9 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from rankwise.backends.arrays import Array, is_sparse
-from rankwise.backends.dispatch import NUMPY
+from rankwise.backends.arrays import NUMPY, Array, is_sparse
 from rankwise.errors import DataError, ParameterError, warn
-from rankwise.estimators._scaling import (
-    SAMPLE_ROWS,
-    check_not_tiny,
-    evenly_spaced,
-    follows_variance,
-    known_range,
-    scaled_gamma,
-    warn_of_constants,
-    warn_of_far_values,
-)
-from rankwise.estimators._validation import (
-    DTYPES,
-    KeptRows,
-    check_new_ids,
-    forget,
-    query_groups,
-    validated,
-)
-from rankwise.estimators.least_squares.fit_pairs import warn_of_parts
-from rankwise.estimators.ranker_mixin import (
+from rankwise.estimators.base import (
     KERNEL_PARAMETERS,
     LOSS_PARAMETERS,
     RankerMixin,
@@ -42,14 +22,31 @@ from rankwise.estimators.ranker_mixin import (
     in_dtype,
     make_kernel,
 )
-from rankwise.graph.comparison_graph import ComparisonGraph
+from rankwise.estimators.fit_pairs import warn_of_parts
+from rankwise.estimators.ranker_rows import (
+    DTYPES,
+    SAMPLE_ROWS,
+    KeptRows,
+    check_new_ids,
+    check_not_tiny,
+    evenly_spaced,
+    follows_variance,
+    forget,
+    known_range,
+    query_groups,
+    scaled_gamma,
+    validated,
+    warn_of_constants,
+    warn_of_far_values,
+)
 from rankwise.graph.comparisons import Comparisons
-from rankwise.graph.label_checks import check_labels_differ, numeric_labels
+from rankwise.graph.preference_graph import ComparisonGraph
+from rankwise.graph.query_groups import check_labels_differ, numeric_labels
 from rankwise.parameters import Choice, Number, Rule, Whole, check_alphas, check_parameters
 from rankwise.problem import FeatureSpace, LandmarkSpace, LandmarkSystem
 from rankwise.problem.context_space import context_scale, with_units
 from rankwise.problem.landmarks import LandmarkChoice, check_for_landmarks
-from rankwise.problem.memory import check_columns_fit, check_features_fit
+from rankwise.problem.problem import check_columns_fit, check_features_fit
 from rankwise.scaling import ColumnStatistics
 from rankwise.svm.newton import (
     LabelledPairs,

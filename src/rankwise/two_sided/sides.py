@@ -12,12 +12,17 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
-from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor
-from rankwise.backends.dispatch import backend_of
+from rankwise.backends.arrays import Array, Index, backend_of, is_sparse, is_tensor
 from rankwise.errors import DataError, ParameterError
-from rankwise.kernels import Kernel, NamedKernel, PairFunction, Precomputed
-from rankwise.kernels.products import kernel_values, training_kernel
-from rankwise.solvers.landmark_factor import LandmarkFactor
+from rankwise.kernels import (
+    Kernel,
+    NamedKernel,
+    PairFunction,
+    Precomputed,
+    kernel_values,
+    training_kernel,
+)
+from rankwise.solvers.ridge_path import LandmarkFactor
 from rankwise.two_sided.table_system import Side
 
 

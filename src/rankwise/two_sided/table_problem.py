@@ -9,17 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index, to_host
-from rankwise.backends.dispatch import backend_of
+from rankwise.backends.arrays import Array, Index, backend_of, to_host
 from rankwise.errors import DataError
 from rankwise.graph import PreferenceGraph, QueryGroups
 from rankwise.holdout.plans import Cells
 from rankwise.holdout.table_hold_out import WITHIN
 from rankwise.solvers.shifted_cg import ShiftedSolutions
 from rankwise.tables import plural
-from rankwise.two_sided.cells import CellProducts, competing, solve_cells
 from rankwise.two_sided.sides import TrainingSide
-from rankwise.two_sided.table_system import TableSystem
+from rankwise.two_sided.table_system import CellProducts, TableSystem, competing, solve_cells
 
 HIGHEST, LOWEST, STEP = 1e2, 1e-6, 10.0**0.5  # alphas, relative to the mean square of a cell
 N_FOLDS, N_REFITS = 10, 5  # folds by formulas, and by refits

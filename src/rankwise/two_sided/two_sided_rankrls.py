@@ -12,10 +12,9 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from rankwise.backends.arrays import Array, Index, is_sparse, is_tensor, to_host
-from rankwise.backends.dispatch import backend_of
+from rankwise.backends.arrays import Array, Index, backend_of, is_sparse, is_tensor, to_host
 from rankwise.errors import DataError, ParameterError, warn
-from rankwise.estimators._validation import forget
+from rankwise.estimators.ranker_rows import forget
 from rankwise.graph import PreferenceGraph
 from rankwise.holdout.engine import hold_out
 from rankwise.holdout.table_hold_out import WITHIN, TableHoldOut
@@ -32,9 +31,9 @@ from rankwise.parameters import (
     check_parameters,
     check_value,
 )
-from rankwise.two_sided.cells import competing
 from rankwise.two_sided.sides import TableSide, TrainingSide, training_side
 from rankwise.two_sided.table_problem import TableProblem
+from rankwise.two_sided.table_system import competing
 
 STEPS = 4  # of the weight of a kernel from 0 to 1, if weights are chosen
 

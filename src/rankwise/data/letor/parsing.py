@@ -379,19 +379,3 @@ def parse_lines(
         max_index = max(max_index, last)
         row += 1
     return -1, row, n_inexact, max_index, complete
-
-
-@compiled
-def copy_tokens(text: NDArray[np.uint8], starts: NDArray[np.int64], out: NDArray[np.uint8]) -> int:
-    """Copy the token at each start to a row of `out`, cut to its width; returns the longest."""
-    longest = 0
-    for row in range(len(starts)):
-        i = starts[row]
-        n = 0
-        while not _is_end(text[i]):
-            if n < out.shape[1]:
-                out[row, n] = text[i]
-            i += 1
-            n += 1
-        longest = max(longest, n)
-    return longest

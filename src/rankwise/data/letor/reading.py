@@ -37,7 +37,6 @@ from rankwise.data.letor.parsing import (
     TEXT_QID,
     Null,
     ParsedRows,
-    copy_tokens,
     parse_lines,
 )
 from rankwise.data.query_rows import DescribedRows, FileSurvey, QueryBlocks, run_starts
@@ -285,15 +284,10 @@ def _n_cpus() -> int:
 
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
+_MISSING = re.compile(r"NULL|[+-]?(nan|inf|infinity)", re.IGNORECASE)
 _INDEX = re.compile(r"0*(\d{1,18})", re.ASCII)
 _NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _ARCHIVES = {b"PK\x03\x04": "zip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
-_MISSING = (
-    "A missing value is written as NULL, and read as a number of your choice: fill=0.0 of "
-    "read_letor, or --fill 0 on the command line. Boosted trees take nan."
-)
-_ROW = "A row reads 'label qid:ID index:value index:value ...'."
 
 
 def explain(line: bytes, *, n_features: int | None, dtype: DTypeLike) -> str:
@@ -305,60 +299,41 @@ def explain(line: bytes, *, n_features: int | None, dtype: DTypeLike) -> str:
             "this is not UTF-8 text. Only plain or gzipped LETOR text can be read; if it is in "
             f"another encoding, for example {encoding_of(line) or 'UTF-16'}, save it as UTF-8."
         )
-    label, *pairs = [token for token in re.split(r"[ \t\r\n]+", text) if token] or [""]
-    if fault := _number_fault(label, np.float64):
-        return f"the label {_short(label)} {fault}. {_ROW}"
-    if pairs and pairs[0].startswith("qid:") and pairs.pop(0) == "qid:":
-        return "'qid:' has no id after it. Write it without blanks, for example qid:12."
     last = 0
-    for pair in pairs:
-        name, colon, value = pair.partition(":")
-        if name == "qid":
-            return f"{_short(pair)} comes after a feature or another qid. {_ROW}"
+    for place, token in enumerate(re.split(r"[ \t\r\n]+", text.strip(" \t\r\n"))):
+        name, _, value = token.partition(":") if place else ("label", "", token)
+        if place == 1 and name == "qid" and value:
+            continue
+        shown = repr(token if len(token) <= 40 else f"{token[:37]}...")
         digits = _INDEX.fullmatch(name)
-        index = int(digits[1]) if colon and digits else -1
-        if not 0 <= index <= MAX_INDEX:
-            return (
-                f"{_short(pair)} is not an index:value pair, with an index from 1 to {MAX_INDEX} "
-                f"in plain digits. {_ROW}"
-            )
-        if index <= last:
-            return (
-                f"feature {index} is out of order: indices start at 1 and ascend within a row, "
-                "each once. Sort the pairs of each row; if the file counts from 0, add one to "
-                "every index."
-            )
-        if n_features is not None and index > n_features:
+        index = int(digits[1]) if digits and ":" in token else -1
+        if place and n_features is not None and index > n_features:
             return (
                 f"feature {index} exceeds n_features={n_features}. Give a larger n_features, "
                 "or None to take it from the file."
             )
-        if value == "NULL" or (fault := _number_fault(value, dtype)):
-            missing = value == "NULL" or _NOT_FINITE.fullmatch(value)
-            fault = "is a missing value" if value == "NULL" else fault
-            hint = f" {_MISSING}" if missing else ""
-            return f"the value {_short(value)} of feature {index} {fault}.{hint}"
-        last = index
-    return f"the line cannot be read. {_ROW}"
+        if place and not last < index <= MAX_INDEX:
+            return (
+                f"{shown} is out of place. A row reads 'label qid:ID index:value index:value ...', "
+                f"with indices from 1 to {MAX_INDEX} that ascend within the row. Sort the pairs of "
+                "each row; if the file counts from 0, add one to every index."
+            )
+        if _MISSING.fullmatch(value):
+            return (
+                f"{shown} is a missing or an infinite value. A missing value is written as NULL, "
+                "and read as a number of your choice: fill=0.0 of read_letor, or --fill 0 on the "
+                "command line. Boosted trees take nan."
+            )
+        number_type = dtype if place else np.float64
+        if not _NUMBER.fullmatch(value) or abs(float(value)) > float(np.finfo(number_type).max):
+            return f"{shown} has no number, or one that is too large for {np.dtype(number_type)}."
+        last = max(index, 0)
+    return "the line cannot be read."
 
 
 def archive(start: bytes) -> str | None:
     """The kind of archive that starts with these bytes; None if there is none."""
     return next((kind for magic, kind in _ARCHIVES.items() if start.startswith(magic)), None)
-
-
-def _number_fault(text: str, dtype: DTypeLike) -> str | None:
-    if _NOT_FINITE.fullmatch(text):
-        return "is not finite: replace it, or leave out the pair or the row"
-    if not _NUMBER.fullmatch(text):
-        return "is not a number"
-    if abs(float(text)) > float(np.finfo(dtype).max):
-        return f"is too large for {np.dtype(dtype)}"
-    return None
-
-
-def _short(token: str) -> str:
-    return repr(token if len(token) <= 40 else token[:37] + "...")
 
 
 Layout = Literal["auto", "dense", "sparse"]
@@ -368,7 +343,7 @@ DENSE_FILL = 1 / 3
 takes 12 bytes per cell instead of 8, and products run at BLAS speed."""
 
 LONG_ID = 64
-"""Bytes of an id. Arrays of text are as wide as the longest one; longer ones become objects."""
+"""Letters of an id. Arrays of text are as wide as the longest one; longer ones become objects."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -384,7 +359,7 @@ class LetorData(DescribedRows):
     qid : ndarray of shape (n_rows,) or None
         Query ids: int64 if every id is an integer of at most 64 bits, written without a plus sign
         and without zeros in front; otherwise text, so that 1 and 01 are two queries. Text is of
-        dtype object if an id is longer than 64 bytes. None if the file has none.
+        dtype object if an id is longer than 64 letters. None if the file has none.
     comments : list of str or None
         The text after ``#`` in each row, without surrounding blanks (empty if there is no
         comment); None unless requested.
@@ -678,22 +653,18 @@ class QueryIds:
 
 def _tokens(block: TextBlock, starts: NDArray[np.int64]) -> NDArray[Any]:
     """The ids that start at these bytes, as text; objects if one is longer than `LONG_ID`."""
-    longest = copy_tokens(block.codes, starts, np.empty((len(starts), 0), np.uint8))
-    tokens = np.zeros((len(starts), longest if longest <= LONG_ID else 0), np.uint8)
-    copy_tokens(block.codes, starts, tokens)
-    with suppress(UnicodeDecodeError):
-        if tokens.shape[1] > 0 and block.text.find(b"\0", 0, block.n_bytes) < 0:
-            return np.char.decode(tokens.view(f"S{longest}").ravel(), "utf-8")
-    ids = np.empty(len(starts), object)
-    for k, at in enumerate(starts.tolist()):
-        token = block.token(at)
+    texts = []
+    for at in starts.tolist():
+        token: Any = _TOKEN.match(block.text, at)
         try:
-            ids[k] = token.decode()
+            texts.append(token[0].decode())
         except UnicodeDecodeError as error:
             raise block.error(at, "the query id is not UTF-8. Save the file as UTF-8.") from error
-        if "\0" in ids[k]:
-            raise block.error(at, "the query id has a null byte. Save the file as UTF-8 text.")
-    return ids if longest > LONG_ID else ids.astype(f"U{longest}")
+    null = next((k for k, text in enumerate(texts) if "\0" in text), None)
+    if null is not None:
+        fault = "the query id has a null byte. Save the file as UTF-8 text."
+        raise block.error(int(starts[null]), fault)
+    return np.array(texts, dtype=object if max(map(len, texts)) > LONG_ID else np.str_)
 
 
 class LetorBlocks(QueryBlocks[LetorData]):

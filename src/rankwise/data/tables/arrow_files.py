@@ -17,11 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.backends.threads import map_in_threads, threads_for
+from rankwise.backends.arrays import map_in_threads, threads_for
 from rankwise.data.tables.formats import (
     BROKEN,
     FORMATS,
     MISSING_WORDS,
+    OptionalModule,
+    arrow,
     broken_file,
     check_names_differ,
     compression_of,
@@ -32,26 +34,23 @@ from rankwise.data.tables.formats import (
     json_records,
     listed,
     opened_bytes,
+    parquet,
     parsed_json,
     place_of_row,
-    required,
 )
 from rankwise.errors import DataError, ParameterError
-from rankwise.graph.id_arrays import EXACT, float_fault, id_array, is_number, text_fault
+from rankwise.graph.query_groups import EXACT, float_fault, id_array, text_fault
+from rankwise.parameters import Choice, check_value
 from rankwise.tables import plural
+
+csv, json = OptionalModule("pyarrow.csv"), OptionalModule("pyarrow.json")
+compute = OptionalModule("pyarrow.compute")
 
 BLOCK = 1 << 20  # bytes of CSV that are parsed at a time: larger blocks leave the cache
 FEW_COLUMNS = 1000  # for which a block is large enough
 DIGITS = 76  # of Arrow's longest whole numbers
 JSON_BLOCK = 1 << 23
-KINDS = {
-    bool: "truth value",
-    int: "number",
-    float: "number",
-    str: "text",
-    list: "list",
-    type(None): "nothing",
-}
+KINDS = {bool: "truth value", int: "number", float: "number", str: "text", list: "list"}
 NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 WHOLE = re.compile(r"0|-?[1-9][0-9]{0,75}")  # as Python writes it; longer ones stay text
 WHOLE_FLOAT = re.compile(r"(0|-?[1-9][0-9]{0,14})(\.0)?")  # as pandas writes a column with gaps
@@ -109,12 +108,9 @@ class TableFile(Source):
         """A file of a given format, or of the format that its suffix names."""
         found = format or format_of(path)
         if found is None:
-            raise DataError(
-                f"{path}: the suffix names no format of tables. Give the format: "
-                f"{', '.join(FORMATS)}."
-            )
-        if found not in FORMATS:
-            raise ParameterError(f"format must be one of {', '.join(FORMATS)}: got {format!r}.")
+            known = ", ".join(FORMATS)
+            raise DataError(f"{path}: the suffix names no format of tables. Give one: {known}.")
+        check_value("format", found, Choice(*FORMATS))
         if found not in ("csv", "tsv") and (separator or decimal):
             raise ParameterError(f"{path}: only CSV files have a separator and a decimal mark.")
         between, point = separator or ("\t" if found == "tsv" else ","), decimal or "."
@@ -148,7 +144,6 @@ class TableFile(Source):
                 return _read_csv(self, columns, texts)
             if self.format == "parquet":
                 return _parquet(self).read(columns=list(columns))
-            arrow = required("pyarrow")
             parts = list(_BATCHES[self.format](self, columns, texts))
             empty = arrow.table({name: [] for name in columns})
             return arrow.concat_tables(parts or [empty], promote_options="permissive")
@@ -165,7 +160,6 @@ class TableFile(Source):
     @contextmanager
     def _explained(self) -> Iterator[None]:
         """Replace errors of pyarrow by ours, with the line."""
-        arrow = required("pyarrow")
         try:
             try:
                 yield
@@ -179,8 +173,8 @@ class TableFile(Source):
             reason = str(error).partition("\n")[0].rstrip(".")
             what = {"parquet": "Parquet", "arrow": "Arrow"}.get(self.format, self.format.upper())
             raise DataError(
-                f"{self.path} cannot be read as {what}: {reason}. Is the file complete, and is "
-                "this its format?"
+                f"{self.path} cannot be read as {what}: {reason}. Correct the value, or check that "
+                "the file is complete and has this format."
             ) from error
         except BROKEN as error:
             raise broken_file(self.path, error) from error
@@ -198,7 +192,6 @@ def _csv_arguments(
     file: TableFile, columns: Sequence[str], types: dict[str, Any], *, newlines: bool
 ) -> dict[str, Any]:
     """The arguments of Arrow's readers of CSV files."""
-    arrow, csv = required("pyarrow"), required("pyarrow.csv")
     return {
         "input_file": arrow.input_stream(str(file.path), compression=compression_of(file.path)),
         "read_options": csv.ReadOptions(block_size=BLOCK * (1 + len(file.names) // FEW_COLUMNS)),
@@ -215,20 +208,15 @@ def _csv_arguments(
 
 def _as_text(columns: Sequence[str]) -> dict[str, Any]:
     """Columns as Arrow's dictionaries: each text is stored once."""
-    arrow = required("pyarrow")
     return dict.fromkeys(columns, arrow.dictionary(arrow.int32(), arrow.string()))
 
 
 def _read_csv(file: TableFile, columns: Sequence[str], texts: Sequence[str]) -> Any:
-    arrow, csv = required("pyarrow"), required("pyarrow.csv")
     types = _as_text(texts)
-    quoted = _has_quotes(file.path)
     try:
-        table = csv.read_csv(**_csv_arguments(file, columns, types, newlines=quoted))
-    except arrow.ArrowInvalid:
-        if quoted:
-            raise
-        # A quotation mark may come later.
+        newlines = _has_quotes(file.path)
+        table = csv.read_csv(**_csv_arguments(file, columns, types, newlines=newlines))
+    except arrow.ArrowInvalid:  # a quotation mark may come later
         table = csv.read_csv(**_csv_arguments(file, columns, types, newlines=True))
     _check_utf8(file, table.schema)
     if _may_lack_a_quote(table):
@@ -256,14 +244,12 @@ def _may_lack_a_quote(table: Any) -> bool:
 
 
 def _check_utf8(file: TableFile, schema: Any) -> None:
-    types = required("pyarrow.types")
-    if any(types.is_binary(kind) for kind in schema.types):
+    if any(arrow.types.is_binary(kind) for kind in schema.types):
         raise encoding_fault(file.path)
 
 
 def _csv_batches(file: TableFile, columns: Sequence[str], texts: Sequence[str]) -> Iterator[Any]:
     """Numbers in the first block of text are numbers in all of them."""
-    arrow, csv = required("pyarrow"), required("pyarrow.csv")
     types = _as_text(texts)
     first = csv.open_csv(**_csv_arguments(file, columns, types, newlines=True)).schema
     for field in first:
@@ -272,32 +258,12 @@ def _csv_batches(file: TableFile, columns: Sequence[str], texts: Sequence[str]) 
     with csv.open_csv(**_csv_arguments(file, columns, types, newlines=True)) as reader:
         _check_utf8(file, reader.schema)
         is_checked = False
-        try:
-            for batch in reader:
-                table = arrow.Table.from_batches([batch])
-                if not is_checked and _may_lack_a_quote(table):
-                    _check_csv(file)
-                    is_checked = True
-                yield table
-        except arrow.ArrowInvalid:
-            floats = [field.name for field in reader.schema if field.type == arrow.float64()]
-            _refuse_words(file, floats)
-            raise
-
-
-def _refuse_words(file: TableFile, names: Sequence[str]) -> None:
-    """Raise an error about the first value in columns of numbers that is not a number."""
-    rows = csv_rows(file.path, file.separator)
-    _, known = next(rows)
-    places = [(known.index(name), name) for name in names]
-    for line, row in rows:
-        for k, name in places:
-            value = row[k].strip()
-            if value not in MISSING_WORDS and not is_number(value.replace(file.decimal, ".")):
-                raise DataError(
-                    f"{file.path}, line {line}: the column {name!r} has numbers in other rows, but "
-                    f"{value[:40]!r} here. Correct it, or leave the column out by --ignore."
-                )
+        for batch in reader:
+            table = arrow.Table.from_batches([batch])
+            if not is_checked and _may_lack_a_quote(table):
+                _check_csv(file)
+                is_checked = True
+            yield table
 
 
 # JSON
@@ -305,7 +271,6 @@ def _refuse_words(file: TableFile, names: Sequence[str]) -> None:
 
 def _json_tables(path: Path) -> Iterator[tuple[bytes, Any]]:
     """Blocks of whole lines of JSON, and the table of each."""
-    json = required("pyarrow.json")
     with opened_bytes(path) as file:
         while text := file.read(JSON_BLOCK):
             text = (text + file.readline()).removeprefix(b"\xef\xbb\xbf")
@@ -316,7 +281,6 @@ def _json_tables(path: Path) -> Iterator[tuple[bytes, Any]]:
 
 
 def _jsonl_batches(file: TableFile, columns: Sequence[str], texts: Sequence[str]) -> Iterator[Any]:
-    arrow = required("pyarrow")
     n_rows = 0
     for text, table in _json_tables(file.path):
         new = set(table.column_names) - set(file.names)
@@ -345,7 +309,6 @@ def _jsonl_names(file: TableFile) -> list[str]:
 
 def _is_rounded(column: Any) -> bool:
     """Whether Arrow may have made floats of whole numbers of more than 53 bits."""
-    arrow = required("pyarrow")
     values = column.to_numpy() if arrow.types.is_floating(column.type) else np.empty(0)
     return bool((abs(values) >= EXACT).any())
 
@@ -363,7 +326,6 @@ def _exact_ids(file: TableFile, text: bytes, name: str, first: int) -> Any:
 
 def id_column(file: Source, name: str, values: list[Any], first: int = 0) -> Any:
     """A column of ids of Python's types, in which whole numbers keep all digits."""
-    arrow = required("pyarrow")
     floats = np.array([value if isinstance(value, float) else 0.0 for value in values])
     refuse_floats(file, floats, name, first)
     whole = [int(v) if isinstance(v, float) and v == v else v for v in values]
@@ -411,8 +373,8 @@ def _of_records(file: TableFile, columns: Sequence[str], texts: Sequence[str]) -
         elif known == "number":
             table[name] = float_column(values)
         else:
-            table[name] = required("pyarrow").array(values)
-    return required("pyarrow").table(table)
+            table[name] = arrow.array(values)
+    return arrow.table(table)
 
 
 def _kind(value: Any) -> str:
@@ -423,10 +385,10 @@ def _kind(value: Any) -> str:
 def float_column(values: list[Any]) -> Any:
     """Numbers of any size as floats; too large numbers become infinite, and are refused later."""
     try:
-        return required("pyarrow").array(values, "float64", safe=False)
-    except (OverflowError, required("pyarrow").ArrowInvalid):
+        return arrow.array(values, "float64", safe=False)
+    except (OverflowError, arrow.ArrowInvalid):
         floats = [None if v is None else float(v) if abs(v) < 1e308 else math.inf for v in values]
-        return required("pyarrow").array(floats)
+        return arrow.array(floats)
 
 
 # Parquet and Arrow
@@ -434,17 +396,16 @@ def float_column(values: list[Any]) -> Any:
 
 def _parquet(file: TableFile) -> Any:
     source = file.path if compression_of(file.path) is None else _unpacked(file.path)
-    return required("pyarrow.parquet").ParquetFile(source)
+    return parquet.ParquetFile(source)
 
 
 def _unpacked(path: Path) -> Any:
     with opened_bytes(path) as file:
-        return required("pyarrow").BufferReader(file.read())
+        return arrow.BufferReader(file.read())
 
 
 def _arrow_reader(file: TableFile) -> Any:
     """A reader of Arrow's file format (Feather), or of its streaming format."""
-    arrow = required("pyarrow")
     plain = compression_of(file.path) is None
     source = arrow.memory_map(str(file.path)) if plain else _unpacked(file.path)
     try:
@@ -455,7 +416,6 @@ def _arrow_reader(file: TableFile) -> Any:
 
 
 def _arrow_batches(file: TableFile, columns: Sequence[str], texts: Sequence[str]) -> Iterator[Any]:
-    arrow = required("pyarrow")
     if file.format == "parquet":
         batches = _parquet(file).iter_batches(columns=list(columns))
     else:
@@ -490,7 +450,7 @@ _BATCHES: dict[str, Callable[[TableFile, Sequence[str], Sequence[str]], Iterator
 @cache
 def kind_of(kind: Any) -> str:
     """The kind of an Arrow type: number, text, date, empty, list or object."""
-    types = required("pyarrow.types")
+    types = arrow.types
     if types.is_dictionary(kind):
         kind = kind.value_type
     kinds = {
@@ -524,7 +484,6 @@ def _copy(part: tuple[Any, NDArray[Any]]) -> None:
 
 
 def _numbers(column: Any) -> NDArray[Any]:
-    arrow = required("pyarrow")
     kind = column.type
     if not (arrow.types.is_floating(kind) or arrow.types.is_integer(kind)):
         if arrow.types.is_dictionary(kind):
@@ -585,7 +544,6 @@ class TableRows:
 
     def _refuse_mixed(self, name: str) -> None:
         """Raise an error about a column of texts most of which are numbers."""
-        arrow, compute = required("pyarrow"), required("pyarrow.compute")
         texts = self.table.column(name).cast(arrow.string())
         is_number, comma, filled = (
             compute.fill_null(compute.match_substring_regex(texts, pattern), False).to_numpy()
@@ -691,7 +649,7 @@ class TableRows:
 
     def _whole_numbers(self, name: str) -> NDArray[Any]:
         """Ids that are numbers, exactly."""
-        arrow, column = required("pyarrow"), self.table.column(name)
+        column = self.table.column(name)
         if arrow.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         self._refuse_holes(name, column.is_null(nan_is_null=True).to_numpy())
@@ -715,7 +673,6 @@ class TableRows:
 
 def _encoded(column: Any) -> tuple[NDArray[np.intp], list[str]]:
     """The different texts of a column, and which of them each row has; -1 for a missing one."""
-    arrow = required("pyarrow")
     if arrow.types.is_dictionary(column.type):
         column = column.unify_dictionaries()
     else:

@@ -21,7 +21,7 @@ import numpy as np
 
 from rankwise.errors import DataError, MissingExtraError, ParameterError
 from rankwise.files import check_regular, replacing
-from rankwise.graph.id_arrays import is_number
+from rankwise.graph.query_groups import is_number
 
 SUFFIXES = {
     ".csv": "csv",
@@ -63,7 +63,6 @@ ENTRY = re.compile(r"[^\s,]")  # where an entry of a JSON list begins
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 FEW = 8  # names in a sentence
 SHORT = 60  # characters of a name in a sentence
-BLOCK = 10_000  # rows written at a time
 
 
 def listed(names: Sequence[str]) -> str:
@@ -90,12 +89,20 @@ def compression_of(path: Path) -> str | None:
     return next((name for magic, name in MAGIC.items() if begin.startswith(magic)), None)
 
 
-def required(module: str) -> Any:
-    """A module of an optional package, or an error that explains how to install it."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise MissingExtraError(module.partition(".")[0], "tables") from error
+class OptionalModule:
+    """A module of an optional package, which is imported when it is first used."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        try:
+            return getattr(import_module(self._name), attribute)
+        except ImportError as error:
+            raise MissingExtraError(self._name.partition(".")[0], "tables") from error
+
+
+arrow, parquet = OptionalModule("pyarrow"), OptionalModule("pyarrow.parquet")
 
 
 def opened_bytes(path: Path) -> Any:
@@ -105,7 +112,7 @@ def opened_bytes(path: Path) -> Any:
         return (gzip if kind == "gzip" else bz2).open(path, "rb")
     if kind is None:
         return path.open("rb")
-    return io.BufferedReader(required("pyarrow").input_stream(str(path), compression=kind))
+    return io.BufferedReader(arrow.input_stream(str(path), compression=kind))
 
 
 def opened_text(path: Path) -> Any:
@@ -343,15 +350,14 @@ def write_columns(columns: dict[str, Any], path: Path | None, format: str) -> No
     if path is not None and path.suffix.lower() in COMPRESSED:
         raise ParameterError(f"{path}: tables are written without compression.")
     if format in ("parquet", "arrow"):
-        arrow = required("pyarrow")
         table = arrow.table({name: arrow.array(values) for name, values in columns.items()})
         if path is None:
             raise ParameterError(f"A {format} file cannot be written to stdout.")
         with replacing(path) as beside:
             if format == "parquet":
-                required("pyarrow.parquet").write_table(table, beside)
+                parquet.write_table(table, beside)
             else:
-                required("pyarrow.feather").write_feather(table, str(beside))
+                OptionalModule("pyarrow.feather").write_feather(table, str(beside))
     elif path is None:
         _write_text(columns, sys.stdout, format)
     else:
@@ -360,22 +366,13 @@ def write_columns(columns: dict[str, Any], path: Path | None, format: str) -> No
 
 
 def _write_text(columns: dict[str, Any], file: TextIO, format: str) -> None:
+    rows = zip(*(np.asarray(values).tolist() for values in columns.values()), strict=True)
     if format in ("csv", "tsv"):
         writer = csv.writer(file, delimiter="\t" if format == "tsv" else ",", lineterminator="\n")
-        writer.writerow(columns)
-        for rows in _blocks(columns):
-            writer.writerows(rows)
+        writer.writerows([columns, *rows])
         return
-    records = (dict(zip(columns, row, strict=True)) for rows in _blocks(columns) for row in rows)
+    records = [dict(zip(columns, row, strict=True)) for row in rows]
     if format == "json":
-        json.dump(list(records), file)
-        return
-    for record in records:
-        file.write(f"{json.dumps(record)}\n")
-
-
-def _blocks(columns: dict[str, Any]) -> Iterator[Iterator[tuple[Any, ...]]]:
-    """Rows of Python's values."""
-    arrays = [np.asarray(values) for values in columns.values()]
-    for start in range(0, len(arrays[0]), BLOCK):
-        yield zip(*(array[start : start + BLOCK].tolist() for array in arrays), strict=True)
+        json.dump(records, file)
+    else:
+        file.writelines(f"{json.dumps(record)}\n" for record in records)

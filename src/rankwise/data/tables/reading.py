@@ -32,11 +32,13 @@ from rankwise.data.tables.arrow_files import (
     float_column,
     id_column,
 )
-from rankwise.data.tables.formats import check_names_differ, listed, required
+from rankwise.data.tables.formats import OptionalModule, arrow, check_names_differ, listed
 from rankwise.errors import DataError, ParameterError
-from rankwise.graph.id_arrays import entries_of, join_ids
+from rankwise.graph.query_groups import entries_of, join_ids
 from rankwise.parameters import check_float_type
 from rankwise.tables import Column, Table, plural
+
+pandas = OptionalModule("pandas")
 
 # Names without case, blanks and underscores. The first one that a table has is taken.
 QUERY_NAMES = (
@@ -48,6 +50,7 @@ ID_NAMES = (
     "docid", "documentid", "docno", "itemid", "productid", "rowid", "id", "doc", "document", "item",
     "product", "sku", "uuid",
 )  # fmt: skip
+KNOWN = {"query": QUERY_NAMES, "label": LABEL_NAMES, "id": ID_NAMES}
 INDEX_NAMES = ("", "__index_level_0__", "Unnamed: 0")  # of pandas, in the files that it writes
 
 
@@ -93,63 +96,49 @@ class Roles:
         `features` and `ignore` are names and patterns such as ``price_*``. `like` are the features
         of a model. `where` is the table, for messages.
         """
-        for name in (query, label, id):
-            if name is not None and name not in names:
+        found = {"query": query, "label": label, "id": id}
+        given = [name for name in found.values() if name is not None]
+        for name in given:
+            if name not in names:
                 raise DataError(f"{where} has no column {name!r}{_instead(name, names)}")
-        given = [name for name in (query, label, id) if name is not None]
-        twice = next((name for name in given if given.count(name) > 1), None)
-        if twice is not None:
+            if given.count(name) > 1:
+                raise DataError(f"{where}: the column {name!r} cannot have two of these roles.")
+        left_out = dict.fromkeys(_matching(where, ignore, names, "--ignore"), "left out as asked")
+        left_out |= dict.fromkeys((n for n in names if n in INDEX_NAMES), "row numbers of pandas")
+        taken = {*given, *left_out, *((like if features is None else features) or ())}
+        free = [name for name in names if name not in taken]
+        guesses = {k: _guess(known, free) for k, known in KNOWN.items() if found[k] is None}
+        found |= guesses
+        special = {name for name in found.values() if name is not None}
+        if found["label"] is None and needs_label:
             raise DataError(
-                f"{where}: the column {twice!r} cannot have two of these roles at once."
-            )
-        dropped = set(_matching(where, ignore, names, "--ignore"))
-        wanted = like if features is None else features
-        kept = {name for name in wanted or () if name in names}
-        free = [n for n in names if n not in (*given, *INDEX_NAMES) and n not in dropped | kept]
-        guessed: list[str] = []
-        found = [query, label, id]
-        for k, known in enumerate((QUERY_NAMES, LABEL_NAMES, ID_NAMES)):
-            guess = _guess(known, free) if found[k] is None else None
-            if guess is not None:
-                guessed.append(guess)
-                found[k] = guess
-        query, label, id = found
-        if label is None and needs_label:
-            taken = _guess(LABEL_NAMES, sorted(kept))
-            why = f"None is called {', '.join(LABEL_NAMES[:5])}"
-            if taken is not None:
-                why = f"{taken!r} is a feature{' of the model' if features is None else ''}"
-            raise DataError(
-                f"{where}: which column has the label? {why}. Name it by --label. Columns: "
+                f"{where}: which column has the label? Name it by --label. Names such as "
+                f"{', '.join(LABEL_NAMES[:5])} are recognized, unless they are features. Columns: "
                 f"{listed(names)}."
             )
-        special = {name for name in found if name is not None}
-        left_out = {name: "left out as asked" for name in names if name in dropped}
-        left_out |= dict.fromkeys((n for n in names if n in INDEX_NAMES), "row numbers of pandas")
+        chosen = names
         if like is not None:
             missing = [name for name in like if name not in names]
             if missing:
                 raise DataError(
-                    f"{where} lacks {_count(missing)} of the model: {listed(missing)}"
-                    f"{_instead(missing[0], names)}"
+                    f"{where} lacks {plural(len(missing), 'feature')} of the model: "
+                    f"{listed(missing)}{_instead(missing[0], names)}"
                 )
-            chosen = list(like)
+            chosen = like
         elif features is not None:
             chosen = _matching(where, features, names, "--features")
             wrong = next((name for name in features if name in special), None)
             if wrong is not None:
                 raise DataError(f"{where}: the column {wrong!r} cannot be a feature as well.")
-            chosen = [n for n in chosen if n not in special and n not in left_out]
-        else:
-            chosen = [n for n in names if n not in special and n not in left_out]
+        if like is None:
+            chosen = [name for name in chosen if name not in special and name not in left_out]
         if needs_features and not chosen:
             raise DataError(f"{where} has no column of features besides {listed(sorted(special))}.")
         why = "not a feature of the model" if like is not None else "not in --features"
         used = special.union(chosen, left_out)
-        rest = [name for name in names if name not in used]
-        return cls(
-            query, label, id, chosen, left_out | dict.fromkeys(rest, why), frozenset(guessed)
-        )
+        left_out |= dict.fromkeys((name for name in names if name not in used), why)
+        guessed = frozenset(name for name in guesses.values() if name is not None)
+        return cls(**found, features=list(chosen), left_out=left_out, guessed=guessed)
 
     @property
     def used_ids(self) -> list[str]:
@@ -159,7 +148,7 @@ class Roles:
     @property
     def used(self) -> list[str]:
         """The columns to read."""
-        special = [name for name in (self.query, self.label, self.id) if name is not None]
+        special = filter(None, (self.query, self.label, self.id))
         return list(dict.fromkeys([*special, *self.features]))
 
     def without(self, reasons: dict[str, str]) -> Roles:
@@ -184,27 +173,24 @@ class Roles:
 
     def role(self, name: str) -> str:
         """What a column is, in a few words."""
-        for what, found in (("query", self.query), ("label", self.label), ("id", self.id)):
-            if name == found:
-                return f"{what} (guessed)" if name in self.guessed else what
-        return self.left_out.get(name, "feature")
+        what = next((role for role in KNOWN if getattr(self, role) == name), None)
+        if what is None:
+            return self.left_out.get(name, "feature")
+        return f"{what} (guessed)" if name in self.guessed else what
 
     def words(self) -> str:
         """What was understood, in one sentence."""
-        parts = []
-        for what, name in (("query", self.query), ("label", self.label), ("id", self.id)):
-            if name is not None:
-                parts.append(f"{what} {name!r}{' (guessed)' if name in self.guessed else ''}")
-        n = len(self.features)
-        if n:
-            parts.append(f"{n} feature{'s' * (n != 1)} ({listed(self.features)})")
+        named = {role: getattr(self, role) for role in KNOWN}
+        parts = [
+            f"{role} {name!r}{' (guessed)' if name in self.guessed else ''}"
+            for role, name in named.items()
+            if name is not None
+        ]
+        if self.features:
+            parts.append(f"{plural(len(self.features), 'feature')} ({listed(self.features)})")
         if self.left_out:
             parts.append(f"left out: {listed(list(self.left_out))}")
         return "; ".join(parts)
-
-
-def _count(names: Sequence[str]) -> str:
-    return "a feature" if len(names) == 1 else f"{len(names)} features"
 
 
 def _instead(name: str, names: Sequence[str]) -> str:
@@ -214,11 +200,6 @@ def _instead(name: str, names: Sequence[str]) -> str:
         near = [other for other in names if other.strip().lower() == name.strip().lower()]
     meant = f" Is it {near[0]!r}?" if near else ""
     return f".{meant} Columns: {listed(names)}."
-
-
-def is_guessed(name: str) -> bool:
-    """Whether a column of this name would be taken for queries, labels or ids."""
-    return _plain(name) in (*QUERY_NAMES, *LABEL_NAMES, *ID_NAMES)
 
 
 def _plain(name: str) -> str:
@@ -400,37 +381,37 @@ def read_roles(
     return _as_data(rows, roles, dtype, keep_text=keep_text, keep_missing=keep_missing)
 
 
-def _as_arrays(
-    rows: TableRows, roles: Roles, dtype: Any, *, keep_text: bool, keep_missing: bool
+def _as_data(
+    rows: TableRows,
+    roles: Roles,
+    dtype: Any,
+    *,
+    keep_text: bool = False,
+    keep_missing: bool = False,
+    as_array: bool = False,
 ) -> TableData:
-    """Rows whose features are an array of the columns that are numbers."""
+    """Rows whose features are a data frame, with texts where these are wanted, or an array."""
     if not rows.table.num_rows:
         raise DataError(f"{rows.source.path} has no rows: only the names of its columns.")
     qid = None if roles.query is None else rows.ids(roles.query)
     y = None if roles.label is None else rows.labels(roles.label)
-    names = None if roles.id is None else rows.ids(roles.id)
+    ids = None if roles.id is None else rows.ids(roles.id)
     X = rows.features(roles.features, dtype, keep_text=keep_text, keep_missing=keep_missing)
-    return TableData(X, y, qid, names, roles)
-
-
-def _as_data(
-    rows: TableRows, roles: Roles, dtype: Any, *, keep_text: bool, keep_missing: bool
-) -> TableData:
-    """Rows whose features are a data frame, with texts where these are wanted."""
-    data = _as_arrays(rows, roles, dtype, keep_text=keep_text, keep_missing=keep_missing)
+    if as_array:
+        return TableData(X, y, qid, ids, roles)
     texts = {k: name for k, name in enumerate(roles.features) if rows.kind(name) == "text"}
-    frame = _frame(data.X, [name for k, name in enumerate(roles.features) if k not in texts])
+    frame = _frame(X, [name for k, name in enumerate(roles.features) if k not in texts])
     for k, name in texts.items():
         words = rows.texts(name)
         frame.insert(k, name, words)
         if not keep_missing:
             rows.refuse_missing({name: int(np.sum(words == ""))})
-    return replace(data, X=frame)
+    return TableData(frame, y, qid, ids, roles)
 
 
 def _frame(X: Any, names: Sequence[str]) -> Any:
     """Rows as a pandas data frame, which shares their memory."""
-    return required("pandas").DataFrame(X, columns=list(names), copy=False)
+    return pandas.DataFrame(X, columns=list(names), copy=False)
 
 
 def _row(name: str, role: str, values: Any) -> tuple[Any, ...]:
@@ -543,13 +524,12 @@ def _with_index(frame: Any, named: Sequence[str | None]) -> Any:
         for name in levels
         if isinstance(name, str)
         and name not in frame.columns
-        and (name in named or is_guessed(name))
+        and (name in named or any(_plain(name) in known for known in KNOWN.values()))
     ]
     return frame.reset_index(level=wanted) if wanted else frame
 
 
 def _arrow_table(frame: Any) -> Any:
-    arrow = required("pyarrow")
     if hasattr(frame, "collect"):
         raise DataError("The frame is lazy: call its collect method first.")
     names = getattr(frame, "column_names", getattr(frame, "columns", None))  # the former of pyarrow
@@ -591,7 +571,6 @@ def _several_types(name: str, kinds: set[type]) -> DataError:
 
 
 def _arrow_column(column: Any, name: str) -> Any:
-    arrow = required("pyarrow")
     try:
         if hasattr(column, "to_arrow"):
             return column.to_arrow()
@@ -705,7 +684,7 @@ class TableBlocks(QueryBlocks[TableData]):
             if table.num_rows:
                 rows = TableRows(self.file, table, done)
                 done += table.num_rows
-                yield _as_arrays(rows, self.roles, self._dtype, keep_text=False, keep_missing=False)
+                yield _as_data(rows, self.roles, self._dtype, as_array=True)
                 self._progress(done, n_rows)
 
 

@@ -26,8 +26,7 @@ from rankwise.data.tables.formats import (
     separator_of,
 )
 from rankwise.errors import DataError
-from rankwise.graph.id_arrays import entries_of, text_fault
-from rankwise.graph.query_groups import missing_entries
+from rankwise.graph.query_groups import entries_of, missing_entries, text_fault
 
 Columns = dict[str, list[Any]]
 

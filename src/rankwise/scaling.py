@@ -11,8 +11,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from rankwise.backends.arrays import Array, Index, is_sparse, to_host
-from rankwise.backends.dispatch import Backend, as_given, backend_of
+from rankwise.backends.arrays import Array, Backend, Index, as_given, backend_of, is_sparse, to_host
 from rankwise.errors import DataError
 from rankwise.graph.query_groups import QueryGroups
 

@@ -8,16 +8,13 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from rankwise.backends.arrays import Array, is_sparse, to_host
-from rankwise.backends.dispatch import as_given, backend_of
+from rankwise.backends.arrays import Array, as_given, backend_of, is_sparse, to_host
 from rankwise.errors import DataError, ParameterError, warn
-from rankwise.estimators._scaling import scale_training
-from rankwise.estimators._validation import check_rows
-from rankwise.estimators.least_squares.base import LeastSquaresRanker, RegularizationPath
+from rankwise.estimators.base import LeastSquaresRanker, RegularizationPath
+from rankwise.estimators.ranker_rows import check_rows, scale_training
 from rankwise.graph import QueryGroups
-from rankwise.graph.comparison_checks import check_context
-from rankwise.graph.comparison_graph import ComparisonGraph
-from rankwise.graph.comparisons import Comparisons
+from rankwise.graph.comparisons import Comparisons, check_context
+from rankwise.graph.preference_graph import ComparisonGraph
 from rankwise.parameters import check_parameters
 from rankwise.problem import Problem, Task
 from rankwise.problem.context_space import ContextSpace, context_scale

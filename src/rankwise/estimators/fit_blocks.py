@@ -10,13 +10,29 @@ from typing import Any, Self
 
 from sklearn.base import clone
 
-from rankwise.backends.arrays import Array, is_sparse, is_tensor, to_host
-from rankwise.backends.dispatch import Backend, as_given, backend_of
+from rankwise.backends.arrays import (
+    Array,
+    Backend,
+    as_given,
+    backend_of,
+    is_sparse,
+    is_tensor,
+    to_host,
+)
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._scaling import (
+from rankwise.estimators.base import (
+    LeastSquaresRanker,
+    RegularizationPath,
+    explain_calls,
+    only_solution,
+    warn_of_steps,
+)
+from rankwise.estimators.ranker_rows import (
+    check_training,
     choose_scale,
     column_sample,
     learn_scaling,
+    moved,
     note_queries,
     note_rows,
     scale_training,
@@ -24,16 +40,7 @@ from rankwise.estimators._scaling import (
     shared_by_choice,
     warn_of_scales,
 )
-from rankwise.estimators._validation import check_training, moved
-from rankwise.estimators.least_squares.base import (
-    LeastSquaresRanker,
-    RegularizationPath,
-    only_solution,
-    warn_of_steps,
-)
-from rankwise.estimators.ranker_mixin import explain_calls
-from rankwise.graph.label_checks import nothing_to_rank
-from rankwise.graph.query_groups import QueryGroups, check_ids
+from rankwise.graph.query_groups import QueryGroups, check_ids, nothing_to_rank
 from rankwise.parameters import as_generator, check_alphas, check_parameters
 from rankwise.problem import (
     FeatureBasis,

@@ -10,17 +10,16 @@ from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Index, is_tensor, to_host
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators._scaling import scale_training
-from rankwise.estimators._validation import check_training, query_groups
-from rankwise.estimators.least_squares.base import LeastSquaresRanker
-from rankwise.estimators.ranker_mixin import (
+from rankwise.estimators.base import (
     ALPHA,
     KERNEL_PARAMETERS,
     LOSS_PARAMETERS,
+    LeastSquaresRanker,
     make_kernel,
 )
+from rankwise.estimators.ranker_rows import check_training, query_groups, scale_training
 from rankwise.graph import QueryGroups
-from rankwise.graph.label_checks import numeric_labels
+from rankwise.graph.query_groups import numeric_labels
 from rankwise.parameters import Choice, Number, Rule, Whole, check_parameters
 from rankwise.problem import FeatureSpace, LandmarkSpace, PairLoss, Problem, SmoothSpace
 from rankwise.problem.landmarks import LandmarkChoice, check_for_landmarks

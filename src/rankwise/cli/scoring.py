@@ -1,0 +1,404 @@
+"""rankwise predict, evaluate and compare: models on the rows of a file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, Literal, TextIO
+
+from rankwise.cli.data_options import (
+    ColumnOptions,
+    Features,
+    TableOptions,
+    distinct_names,
+    note_scaling,
+    read_model,
+    read_scores,
+    scores_of,
+)
+from rankwise.cli.options import (
+    Force,
+    InputArgument,
+    InputArguments,
+    InputFile,
+    Json,
+    ModelFile,
+    Out,
+    Positive,
+    grouped,
+    refuse,
+    split_names,
+    values_of,
+)
+from rankwise.cli.table_files import predict_table
+from rankwise.cli.terminal import check_writable, note, progress, show, show_json
+from rankwise.errors import DataError, ParameterError
+from rankwise.files import replacing, write_text
+from rankwise.routing import last_step
+from rankwise.tables import csv_text, plural
+
+BLOCK = 10_000  # scores written at a time
+CUTOFFS = [1, 3, 5, 10]
+
+
+@grouped
+def predict(
+    *,
+    model: ModelFile,
+    data: InputArgument,
+    out: Out = None,
+    force: Force = False,
+    features: Features = None,
+    columns: InputFile = None,
+    table: TableOptions,
+) -> None:
+    """Score the rows of a file: higher is better.
+
+    Scores order the rows of the same query. They are written with all their digits. If the model
+    scales features within queries, all rows of a query in DATA are scaled together: do not split a
+    query over two files.
+
+    For a LETOR file, the result is one number per line. For a table, it is a table with the columns
+    of ids and queries, and the column score, in the order of the rows. The columns of DATA may be
+    in any order: the model finds them by their names.
+
+    LETOR files may leave out features that are 0. If DATA ends before the last feature of the
+    model, the rest is read as 0, with a warning. If it has fewer than half of the features,
+    --features must confirm the number.
+
+    For a model of a table (fit with --rows and --columns), DATA has the features of rows, known or
+    new, and the result is a table with a score for each row and column.
+
+    \b
+    Examples:
+      rankwise predict model.rankwise test.txt --out scores.txt
+      rankwise predict model.rankwise test.txt.gz | head
+      rankwise predict model.rankwise new.csv --out scores.csv
+      rankwise predict model.rankwise new-drugs.csv --columns targets.csv --out scores.csv
+      rankwise predict model.rankwise new.parquet --id product --out scores.parquet
+
+    Parameters
+    ----------
+    data : DATA
+        LETOR file or table; it needs no labels.
+    out : FILE
+        Write scores here instead of to stdout: a table if the name ends with .csv, .tsv, .parquet,
+        .arrow or .jsonl.
+    columns : FILE, default=the columns of the fit
+        For a model of a table: features of its columns.
+    """
+    from rankwise.data.tables.formats import COMPRESSED, SPREADSHEETS, format_of, write_columns
+
+    if out is not None:
+        if out.suffix.lower() in COMPRESSED:
+            refuse("out", f"Scores are written without compression: leave {out.suffix} out.")
+        if out.suffix.lower() in SPREADSHEETS:
+            refuse("out", f"Spreadsheets are not written: name it {out.stem}.csv, which they open.")
+        check_writable(out, model, data, force=force)
+    file = read_model(model)
+    ranker = getattr(file.model, "best_estimator_", file.model)
+    if hasattr(ranker, "sides_"):
+        table_scores = predict_table(ranker, data, columns, table)
+        write_columns(table_scores, out, "csv" if out is None else format_of(out) or "csv")
+        if out is not None:
+            n_rows, n_columns = len(table_scores["row"]), len(table_scores) - 1
+            note(f"Wrote {out}: scores of {plural(n_rows, 'row')} and {n_columns} columns.")
+        return
+    if columns is not None:
+        refuse("columns", "This is for a model of a table, fitted with --rows and --columns.")
+    rows = table.read_for(file, model, data, features, needs_label=False)
+    scores = scores_of(file, rows)
+    as_table = "csv" if out is None and table.is_table(data) else out and format_of(out)
+    if as_table:
+        write_columns(_columns(rows, scores), out, as_table)
+    elif out is None:
+        _write(scores, sys.stdout)
+    else:
+        with replacing(out) as beside, beside.open("w", encoding="ascii") as lines:
+            _write(scores, lines)
+    note_scaling(file.model)
+    if out is not None:
+        note(f"Wrote {out}: scores of {plural(len(scores), 'row')}.")
+
+
+def _columns(rows: Any, scores: Any) -> dict[str, Any]:
+    """The ids and queries of rows under their own names, and the scores."""
+    roles = getattr(rows, "roles", None)
+    named = {
+        getattr(roles, "id", None) or "id": getattr(rows, "ids", None),
+        getattr(roles, "query", None) or "qid": rows.qid,
+        "score": scores,
+    }
+    return {name: values for name, values in named.items() if values is not None}
+
+
+def _write(scores: Any, file: TextIO) -> None:
+    """Write block by block: one huge write may be cut short, and needs more memory."""
+    for start in range(0, len(scores), BLOCK):
+        block = scores[start : start + BLOCK].tolist()
+        file.write("".join(f"{score!r}\n" for score in block))
+
+
+@grouped
+def evaluate(
+    *,
+    files: InputArguments,
+    qrels: InputFile = None,
+    scores: InputFile = None,
+    relevant: float = 1.0,
+    at: str | None = None,
+    gain: Literal["exponential", "linear"] | None = None,
+    discount: Literal["log2", "letor"] = "log2",
+    features: Features = None,
+    as_json: Json = False,
+    per_query: Path | None = None,
+    force: Force = False,
+    table: TableOptions,
+) -> None:
+    """Evaluate a model, scores from anywhere, or runs of TREC, on data with labels.
+
+    Prints MAP, MRR, NDCG, NDCG@k, P@k, the disagreement error (the share of pairs of a query in
+    the wrong order) and Kendall's tau_b, averaged over queries. The column "s.e." is the standard
+    error over queries. The column "undefined" counts the queries for which a metric is not defined.
+    A query without a relevant row counts as 0. A query without two different labels is left out of
+    the last two metrics.
+
+    LETOR files may leave out features that are 0. If DATA ends before the last feature of the
+    model, the rest is read as 0, with a warning. If it has fewer than half of the features,
+    --features must confirm the number.
+
+    The columns of a table (CSV, TSV, Parquet, Arrow or JSON lines) may be in any order. The
+    features of the model are found by their names.
+
+    With --qrels, the files are runs of TREC (query Q0 document rank score tag), and the results are
+    the same as with trec_eval -c. Ties are in the descending order of document ids, documents
+    without a judgement are not relevant, and queries without results count as 0. Several runs are
+    compared query by query, with p-values adjusted for their number by Holm's method.
+
+    \b
+    Examples:
+      rankwise evaluate model.rankwise test.txt
+      rankwise evaluate model.rankwise test.txt --relevant 2 --per-query test.csv
+      rankwise evaluate --scores scores.txt test.txt --json
+      rankwise evaluate model.rankwise test.parquet --label clicks
+      rankwise evaluate --qrels qrels.txt bm25.txt reranked.txt
+
+    Parameters
+    ----------
+    files : [MODEL] DATA
+        A model file (not with --scores) and a LETOR file or table; with --qrels, runs.
+    qrels : FILE
+        Evaluate runs of TREC by these judgements, and compare them.
+    scores : FILE
+        Evaluate these scores, one per line, instead of the scores of a model.
+    relevant : LABEL
+        Rows with at least this label are relevant (MAP, MRR, P@k).
+    at : K,K, default=1,3,5,10, or 10 for several runs
+        Cut-offs k of NDCG@k and P@k.
+    gain : NAME, default=exponential, or linear with --qrels
+        Gain of NDCG: exponential (2^label - 1) or linear (label).
+    discount : NAME
+        Discount of NDCG: log2 (1/log2(rank + 1)) or letor (as in LETOR 1.0).
+    per_query : FILE
+        Write the values of every query to this CSV file.
+    """
+    from rankwise.metrics import evaluate_ranking
+    from rankwise.parameters import Whole
+
+    cutoffs = None if at is None else values_of("--at", at, Whole(1))
+    check_writable(per_query, qrels, scores, *files, force=force)
+    if qrels is not None:
+        for name, value in {"scores": scores, "features": features, **vars(table)}.items():
+            if value is not None:
+                refuse(name, "This is for LETOR files and tables: leave it out with --qrels.")
+        options = {"relevant": relevant, "gain": gain or "linear", "discount": discount}
+        _evaluate_runs(qrels, files, cutoffs, options, per_query, as_json)
+        return
+    *models, path = files
+    if len(models) != (scores is None):
+        wanted = "a model and a data file" if scores is None else "only the data file with --scores"
+        got = ", ".join(map(str, files))
+        raise ParameterError(f"Give {wanted}: got {got}. Try 'rankwise evaluate --help'.")
+    if scores is not None and features is not None:
+        refuse("features", "This is the number of features of a model: leave it out with --scores.")
+    together = f"{path} has no query ids: its rows are ranked together"
+    if scores is None:
+        file = read_model(models[0])
+        data = table.read_for(file, models[0], path, features)
+        values = scores_of(file, data)
+        fitted = getattr(last_step(file.model), "n_queries_", 1)
+        if data.qid is None and fitted > 1 and not table.is_table(path):
+            note(f"{together}, unlike in training.")
+    else:
+        data = table.read_rows(path)
+        if data.qid is None:
+            note(f"{together}.")
+        values = read_scores(scores, len(data.y), path)
+    evaluation = evaluate_ranking(
+        data.y, values, data.qid, k=cutoffs or CUTOFFS, relevant=relevant,
+        gain=gain or "exponential", discount=discount,
+    )  # fmt: skip
+    if scores is None:
+        note_scaling(file.model)
+    queries = "one query" if evaluation.n_queries == 1 else f"{evaluation.n_queries:,} queries"
+    _report(evaluation, f"{evaluation.n_rows:,} rows in {queries}", per_query, as_json)
+
+
+def _report(evaluation: Any, title: str, per_query: Path | None, as_json: bool) -> None:
+    """Print an evaluation; write a row per query, whose cells are empty where there is no value."""
+    if per_query is not None:
+        columns = [
+            dict(zip(values.qid.tolist(), values.values.tolist(), strict=True))
+            for values in evaluation.per_query.values()
+        ]
+        rows = [
+            [query, *(column.get(query, "") for column in columns)]
+            for query in evaluation.qid.tolist()
+        ]
+        write_text(per_query, csv_text(["qid", *evaluation.per_query], rows))
+    if as_json:
+        show_json(evaluation.to_dict())
+    else:
+        show(evaluation.to_table(title=title))
+        note(*evaluation.notes)
+
+
+def _evaluate_runs(
+    qrels_path: Path,
+    paths: list[Path],
+    cutoffs: list[int] | None,
+    options: dict[str, Any],
+    per_query: Path | None,
+    as_json: bool,
+) -> None:
+    """Print the metrics of one run, or compare several."""
+    from rankwise.data.trec import read_qrels, read_run, trec_order
+    from rankwise.metrics import compare_rankings, evaluate_ranking
+
+    if len(paths) > 1 and per_query is not None:
+        refuse("per-query", "This is for a single run: got several.")
+    if len(paths) > 1 and options.pop("discount") != "log2":
+        refuse("discount", "Several runs are compared with the discount log2.")
+    with progress(f"Reading {qrels_path}"):
+        qrels = read_qrels(qrels_path)
+    below = sum(label < 0 for judged in qrels.values() for label in judged.values())
+    if below:
+        note(f"{qrels_path}: {below:,} negative judgements count as 0.")
+        qrels = {q: {d: max(v, 0) for d, v in judged.items()} for q, judged in qrels.items()}
+    runs = {}
+    for name, path in zip(distinct_names(paths), paths, strict=True):
+        with progress(f"Reading {path}"):
+            runs[name] = trec_order(read_run(path))
+        _note_queries(qrels, runs[name], path, qrels_path)
+    if len(paths) == 1:
+        (run,) = runs.values()
+        evaluation = evaluate_ranking(qrels, run, k=cutoffs or CUTOFFS, **options)
+        _report(evaluation, f"{paths[0]}: {evaluation.n_queries:,} queries", per_query, as_json)
+    else:
+        metrics = ["map", "mrr"]
+        metrics += [f"{name}@{k}" for name in ("ndcg", "precision") for k in cutoffs or [10]]
+        with progress("Comparing"):
+            comparison = compare_rankings(qrels, runs, metrics=metrics, **options)
+        _show_comparison(comparison, "json" if as_json else "text")
+    if not as_json:
+        note(
+            "As trec_eval -c: ties in the descending order of document ids; documents without a "
+            "judgement are not relevant; queries without results count as 0."
+        )
+
+
+def _note_queries(qrels: Any, run: Any, path: Path, qrels_path: Path) -> None:
+    """Print which queries are in one of the two files only."""
+    missing, extra = len(qrels.keys() - run.keys()), len(run.keys() - qrels.keys())
+    if extra == len(run):
+        raise DataError(
+            f"{path} and {qrels_path} have no query in common: {next(iter(run))!r} and "
+            f"{next(iter(qrels))!r} are their first ones."
+        )
+    if missing:
+        note(f"{path} lacks {plural(missing, 'query')} of {qrels_path}, counted as 0.")
+    if extra:
+        note(f"{path}: {plural(extra, 'query')} without judgements left out.")
+
+
+@grouped
+def compare(
+    *,
+    files: InputArguments,
+    metrics: str | None = None,
+    relevant: float = 1.0,
+    level: float = 0.95,
+    permutations: Positive = 10_000,
+    format: Literal["text", "markdown", "latex", "json"] = "text",
+    features: Features = None,
+    table: ColumnOptions,
+) -> None:
+    """Compare models on a LETOR file or a table: which is better, and is it more than chance?
+
+    Prints the mean of each metric for each model, and the difference of each pair of models on the
+    same queries, with an interval by Student's t distribution. The p-value comes from a
+    randomization (permutation) test, which exchanges the two models at random on each query. It is
+    adjusted by Holm's method for the number of tests: with more models and metrics, only larger
+    differences are significant.
+
+    Use queries that no model was trained or chosen on.
+
+    \b
+    Examples:
+      rankwise compare linear.rankwise rbf.rankwise test.txt
+      rankwise compare a.rankwise b.rankwise c.rankwise test.txt --metrics ndcg@5,MRR
+      rankwise compare a.rankwise b.rankwise test.txt --format latex > table.tex
+
+    Parameters
+    ----------
+    files : MODEL MODEL... DATA
+        Two or more model files, and a LETOR file or table.
+    metrics : NAME,NAME, default=ndcg@10,map,disagreement, or disagreement if labels are not grades
+        Metrics to compare: ndcg@10, MAP, MRR, precision@5, disagreement, auc, ... A wrong name
+        lists them all.
+    relevant : LABEL
+        Rows with at least this label are relevant (MAP, MRR, ...).
+    level : SHARE
+        Confidence level of the intervals.
+    permutations : N
+        Number of permutations of each test.
+    format : NAME
+        Format of the result: text, markdown, latex or json.
+    """
+    *models, path = files
+    if len(models) < 2:
+        got = ", ".join(map(str, files))
+        raise ParameterError(
+            f"Give at least two models and a data file: got {got}. Try 'rankwise compare --help'."
+        )
+    by_features: dict[Any, Any] = {}
+    scores: dict[str, Any] = {}
+    for name, model in zip(distinct_names(models), models, strict=True):
+        file = read_model(model)
+        width = getattr(file.model, "n_features_in_", None)
+        key = width, tuple(getattr(file.model, "feature_names_in_", ()))
+        if key not in by_features:
+            by_features[key] = table.read_for(file, model, path, features)
+        scores[name] = scores_of(file, by_features[key])
+    data = by_features[key]
+    if data.qid is None:
+        raise DataError(f"{path} has no query ids, and models are compared over queries.")
+    from rankwise.metrics import compare_rankings
+
+    with progress("Comparing"):
+        found = compare_rankings(
+            data.y, scores, data.qid, metrics=split_names(metrics), relevant=relevant, level=level,
+            n_permutations=permutations,
+        )  # fmt: skip
+    _show_comparison(found, format)
+
+
+def _show_comparison(found: Any, format: str) -> None:
+    """Print the means of rankings, and their differences."""
+    tables = found.means_table(), found.to_table()
+    if format == "text":
+        show(*tables)
+    elif format == "json":
+        show_json(found.to_dict())
+    else:
+        print(*(getattr(table, f"to_{format}")() for table in tables), sep="\n\n")

@@ -1,0 +1,438 @@
+"""rankwise leaderboard, preferences and auc: battles, comparisons or samples in a table."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+import typer
+
+from rankwise.cli.options import (
+    Count,
+    Force,
+    InputArgument,
+    Out,
+    Positive,
+    Seed,
+    grouped,
+    refuse,
+    split_names,
+)
+from rankwise.cli.terminal import (
+    check_page,
+    check_writable,
+    complain,
+    interruptible,
+    note,
+    progress,
+    say,
+    show,
+)
+from rankwise.files import write_text
+from rankwise.tables import csv_text, plural
+
+if TYPE_CHECKING:
+    from rankwise.data import BattleFile
+
+SHOWN = 10  # features in the printed table of columns
+
+
+@dataclass(frozen=True)
+class BattleColumns:
+    """Which column is what.
+
+    Parameters
+    ----------
+    first : COLUMN, default=model_a, left, ...
+        The items shown first.
+    second : COLUMN, default=model_b, right, ...
+        The items shown second.
+    winner : COLUMN, default=winner, outcome, ...
+        Who won. With --first and --second alone, the first item.
+    style : NAME,NAME, default=none
+        Covariates: columns of numbers, or NAME for columns NAME_a and NAME_b.
+    cluster : COLUMN, default=a column of sessions or prompts, if there is one
+        Session, prompt or voter: battles of the same one may depend on each other.
+    judge : COLUMN, default=none
+        Who judged: model each judge.
+    """
+
+    panel: ClassVar = "Columns"
+    first: str | None = None
+    second: str | None = None
+    winner: str | None = None
+    style: str | None = None
+    cluster: str | None = None
+    judge: str | None = None
+
+
+@grouped
+def leaderboard(
+    *,
+    battles: InputArgument,
+    columns: BattleColumns,
+    link: Literal["logit", "probit"] = "logit",
+    ties: Literal["model", "half"] = "model",
+    penalty: str = "evidence",
+    position: bool = False,
+    elo: bool = False,
+    level: float = 0.95,
+    top: Count = None,
+    csv_out: Annotated[Path | None, typer.Option("--csv")] = None,
+    spreadsheet: Path | None = None,
+    json_out: Annotated[Path | None, typer.Option("--json")] = None,
+    report: Path | None = None,
+    force: Force = False,
+) -> None:
+    """Rate the items of a file of battles, with intervals of ratings and ranks.
+
+    Knows battles of arenas (model_a, model_b, winner), of MT-bench (model_1, model_2, g1_winner,
+    g2_winner), of Evalica (left, right, winner), of RewardBench (chosen_model, rejected_model, or
+    models, num_correct), of PandaLM (cmp_key, annotator1, ...), and first, second, outcome.
+    Winners are words (model_a, left, tie, both_bad, ...) or ids.
+
+    Fits the Bradley-Terry model with ties. A penalty, chosen from the data, pulls ratings towards
+    their mean. Intervals are robust, and clustered by session or prompt. Items of a group cannot be
+    told apart from the first item of the group.
+
+    \b
+    Examples:
+      rankwise leaderboard battles.csv
+      rankwise leaderboard battles.jsonl --style length --cluster session --report page.html
+      rankwise leaderboard games.csv --first white --second black --winner result --position
+      rankwise leaderboard mt_bench.parquet --judge judge --position --elo --csv table.csv
+
+    Parameters
+    ----------
+    battles : BATTLES
+        CSV, TSV, JSON lines, JSON, Parquet or Arrow file.
+    link : NAME
+        logit (Bradley-Terry) or probit (Thurstone).
+    ties : NAME
+        model: estimate how frequent ties are. half: count a tie as half a win.
+    penalty : NUMBER
+        1 / variance of ratings: a number, evidence or held-out.
+    position : FLAG
+        Estimate the advantage of the first place.
+    elo : FLAG
+        Ratings in Elo points, with mean 1,000.
+    level : SHARE
+        Confidence level of the intervals.
+    top : N, default=all
+        Print only the best N items.
+    csv_out : FILE
+        Where to write the standings.
+    spreadsheet : FILE
+        The same for spreadsheets: names that look like formulas begin with a quote.
+    json_out : FILE
+        Where to write all numbers.
+    report : FILE
+        Where to write a page with tables and pictures, as .html.
+    """
+    check_page(report, battles, force=force)
+    for path in (csv_out, spreadsheet, json_out):
+        check_writable(path, battles, force=force)
+    first, second = columns.first, columns.second
+    if (first is None) != (second is None) or (columns.winner is not None and first is None):
+        missing = "first" if first is None else "second"
+        refuse(missing, "Name the columns of both items: --first and --second.")
+    from rankwise.data import read_battles
+    from rankwise.leaderboard.leaderboard import Leaderboard
+    from rankwise.parameters import parse_parameter
+
+    strength = parse_parameter("penalty", penalty, Leaderboard.parameters["penalty"])
+
+    with progress(f"Reading {battles} ({battles.stat().st_size / 1e6:,.1f} MB)"):
+        file = read_battles(
+            battles, first=first, second=second, winner=columns.winner,
+            style=split_names(columns.style) or [], groups=columns.cluster, judge=columns.judge,
+        )  # fmt: skip
+    board = Leaderboard(link, ties=ties, penalty=strength, position=position, level=level)
+    with (
+        interruptible(f"Rating {plural(len(file.battles.items), 'item')}"),
+        warnings.catch_warnings(record=True) as caught,
+    ):
+        warnings.simplefilter("always")
+        board.fit(file.battles)
+    note(f"{battles}: {file.schema}, {file.battles!r}.", *what_was_read(file))
+    concerns = [str(w.message).replace("position=True", "--position") for w in caught]
+    for concern in concerns:
+        complain("warning", concern)
+    standings = board.standings(elo=elo)
+    table = standings.to_table()
+    covariates = board.coefficients().to_table() if len(board.coef_names_) else None
+    judges = None if columns.judge is None else board.judges().to_table()
+    show(replace(table, rows=table.rows[:top]), covariates, judges)
+    rows = [row.values() for row in standings.records()]
+    for path, guarded in ((csv_out, False), (spreadsheet, True)):
+        if path is not None:
+            names = list(standings.records()[0])
+            write_text(path, csv_text(names, rows, for_spreadsheets=guarded))
+            note(f"Wrote {path}.")
+    if json_out is not None:
+        content = _content(board, standings, file, concerns)
+        write_text(json_out, json.dumps(content, indent=1, ensure_ascii=False))
+        note(f"Wrote {json_out}.")
+    if report is not None:
+        from rankwise.cli.study_pages import write_leaderboard
+
+        with progress(f"Drawing {report}"):
+            write_leaderboard(board, standings, file, concerns, battles, report)
+
+
+def what_was_read(file: BattleFile) -> list[str]:
+    """How the file was understood, in sentences."""
+    grouped_by = f"Intervals are clustered by {file.group_column!r}."
+    alone = "Battles are taken as independent: give --cluster COLUMN if some depend on each other."
+    left_out = [f"Left out {plural(n, 'row')} {reason}." for reason, n in file.dropped.items()]
+    return [alone if file.group_column is None else grouped_by, *file.remarks, *left_out]
+
+
+def _content(board: Any, standings: Any, file: BattleFile, concerns: list[str]) -> dict[str, Any]:
+    """All numbers of a leaderboard, for JSON."""
+    return {
+        "schema": file.schema,
+        "rows": file.n_rows,
+        "battles": len(file.battles),
+        "dropped": file.dropped,
+        "remarks": file.remarks,
+        "warnings": concerns,
+        "parameters": {k: v for k, v in board.get_params().items() if k != "random_state"},
+        "penalty": board.penalty_,
+        "tie": board.tie_ if board.tie_ == board.tie_ else None,
+        "both_bad": board.both_bad_,
+        "groups": board.n_groups_,
+        "standings": standings.records(),
+        "coefficients": board.coefficients().records(),
+        "judges": board.judges().records() if len(board.judges_) else [],
+        "shares": board.shares().records(),
+    }
+
+
+@dataclass(frozen=True)
+class ComparisonColumns:
+    """Which column is what.
+
+    Parameters
+    ----------
+    item : COLUMN, default=id, item, name or the first
+        Ids in ITEMS.
+    first : COLUMN, default=first, a, ...
+        First items.
+    second : COLUMN, default=second, b, ...
+        Second items.
+    outcome : COLUMN, default=outcome, ...
+        win, tie, loss; 1, 0.5, 0; or the winner's id.
+    weight : COLUMN, default=weight or count, if any
+        Weights.
+    group : COLUMN, default=group, prompt, rater, ..., if any
+        Groups that are held out together.
+    context : COLUMN,..., default=columns context_..., if any
+        Features of the comparison itself.
+    """
+
+    item: str | None = None
+    first: str | None = None
+    second: str | None = None
+    outcome: str | None = None
+    weight: str | None = None
+    group: str | None = None
+    context: str | None = None
+
+
+@grouped
+def preferences(
+    *,
+    items: InputArgument,
+    comparisons: Annotated[Path | None, typer.Argument(exists=True, dir_okay=False)] = None,
+    out: Out = None,
+    report: Path | None = None,
+    force: Force = False,
+    columns: ComparisonColumns,
+    kernel: Literal["auto", "linear", "rbf"] = "auto",
+    top: Positive = 10,
+) -> None:
+    """Rank items from comparisons, and predict the outcomes of new ones.
+
+    Chooses a kernel and the strength of regularization by exact hold-outs. Each comparison, or each
+    group of comparisons (of a prompt or a rater, for example), is predicted by rankers trained
+    without it. Prints the accuracy of these predictions, beside a random guess and "the first one
+    wins", the accuracy for pairs of new items, and the ranking of the items, with intervals if
+    there are at most 300.
+
+    Groups are never split. A column context_position, with 1 if the first item was shown on the
+    left and -1 otherwise, gets a separate weight, which is not part of the scores of items.
+
+    \b
+    Examples:
+      rankwise preferences items.csv votes.csv
+      rankwise preferences items.csv votes.csv --group rater --report page.html -o model.rankwise
+      rankwise preferences answers.csv   (prompt, chosen_length, rejected_length, ...)
+
+    Parameters
+    ----------
+    items : ITEMS
+        CSV file with an id and features of each item; or, alone, with a prompt and features
+        chosen_... and rejected_... in each line.
+    comparisons : [COMPARISONS]
+        CSV file with two items and an outcome in each line.
+    out : MODEL
+        Where to write the model.
+    report : FILE
+        Where to write a page with tables and pictures, as .html.
+    kernel : NAME
+        Kernels to try: auto, linear or rbf.
+    top : N
+        Print the N best items.
+    """
+    check_page(report, items, comparisons, force=force)
+    check_writable(out, items, comparisons, force=force)
+    from rankwise.data import read_comparisons
+
+    named = vars(columns)
+    given = next((name for name, value in named.items() if value is not None), None)
+    if comparisons is None and given is not None:
+        refuse(given, "It needs two files, ITEMS and COMPARISONS.")
+    named = named | {"context": split_names(columns.context) or []}
+    data = read_comparisons(items, comparisons, **named)
+    # These imports compile loops: only now, when all arguments are known to be valid.
+    from rankwise.cli.study_pages import KERNEL_ITEMS, PreferenceStudy, write_preferences
+    from rankwise.persistence import save_model
+
+    kernels: tuple[str, ...] = (kernel,)
+    if kernel == "auto":
+        kernels = ("linear", "rbf") if len(data.X) <= KERNEL_ITEMS else ("linear",)
+        if len(data.X) > KERNEL_ITEMS:
+            note(
+                f"{len(data.X):,} items: only a linear ranker is tried. Use --kernel rbf for more."
+            )
+    with interruptible(f"Holding out {len(data.comparisons):,} comparisons"):
+        study = PreferenceStudy.of(data, kernels)
+        show(study.tried_table())
+        print()
+        say(*study.conclusions())
+        learned = study.learned_tables()
+        if data.comparisons.items is not None:
+            learned.insert(0, study.ranking_table(min(top, len(data.X))))
+        if learned:
+            print()
+            show(*learned)
+    source = items.name if comparisons is None else comparisons.name
+    if report is not None:
+        write_preferences(study, report, source)
+    if out is not None:
+        save_model(study.ranker, out)
+        note(f"Wrote {out}: {study.ranker}, fitted to {len(data.comparisons):,} comparisons.")
+    else:
+        note("The model was not kept: give --out to write it to a file.")
+
+
+@grouped
+def auc(
+    *,
+    samples: InputArgument,
+    label: Annotated[str, typer.Option()],
+    positive: str | None = None,
+    stratum: str | None = None,
+    group: str | None = None,
+    ignore: str | None = None,
+    missing: Literal["refuse", "drop-rows", "drop-columns", "median"] = "refuse",
+    kernel: Literal["linear", "rbf"] = "linear",
+    permutations: Annotated[int, typer.Option(min=0)] = 1000,
+    seed: Seed = 0,
+    roc: Path | None = None,
+    report: Path | None = None,
+    force: Force = False,
+) -> None:
+    """Rank samples of two classes, and report the AUC with its uncertainty.
+
+    Every pair of samples of different classes is predicted by a ranker that was trained without
+    both. Prints the area under the ROC curve with an interval, a p-value from permuted labels, and
+    the nested AUC, for which alpha is chosen without the samples that are compared. The page
+    contains the ROC curve, and a paragraph for the methods section of a paper.
+
+    With --stratum, samples are compared, and labels permuted, within hospitals, batches, ... With
+    --group, all samples of two patients, ... are held out together, and the labels of patients are
+    permuted.
+
+    Columns of numbers, and of true and false, are features, columns of at most ten words become a
+    feature for each word, and other columns are left out.
+
+    \b
+    Examples:
+      rankwise auc samples.csv --label outcome
+      rankwise auc samples.csv --label outcome --positive ill --stratum site --report page.html
+      rankwise auc samples.parquet --label outcome --group patient --ignore visit
+
+    Parameters
+    ----------
+    samples : SAMPLES
+        CSV, TSV, JSON or Parquet file with a sample in each row.
+    label : COLUMN
+        The class of each sample.
+    positive : VALUE, default=of two, the larger or last one
+        The class to rank first.
+    stratum : COLUMN, default=none
+        Compare samples of the same hospital, batch, ... only.
+    group : COLUMN, default=none
+        Hold out samples of the same patient, ... together.
+    ignore : COLUMN,..., default=none
+        Columns to leave out.
+    missing : HOW
+        With missing values: refuse, drop-rows, drop-columns or median.
+    kernel : NAME
+        linear or rbf.
+    permutations : N
+        Permutations of the labels; 0 for no test.
+    seed : N
+        Seed of permutations and folds.
+    roc : FILE, default=nowhere
+        Where to draw the ROC curve: .svg, .pdf or .png.
+    report : FILE, default=nowhere
+        Where to write a page for a supplement, as .html.
+    """
+    check_page(report, samples, force=force)
+    check_writable(roc, samples, force=force)
+    if roc is not None and (stratum is not None or group is not None):
+        refuse("roc", "There is no ROC curve of all samples with --stratum or --group.")
+    from rankwise.data.sample_files import read_samples
+
+    data = read_samples(
+        samples, label, positive=positive, stratum=stratum, group=group,
+        ignore=split_names(ignore) or [], missing=missing,
+    )  # fmt: skip
+    if report is not None or roc is not None:
+        from rankwise.plots import require_matplotlib
+
+        require_matplotlib()
+    copies = data.copies()
+    if copies and group is None:
+        first, second = copies[0]
+        note(
+            f"{len(copies)} samples have the same features as an earlier one (lines {first} and "
+            f"{second}). If they are copies, the AUC is too high: remove them, or name a column "
+            "with --group so that they are held out together."
+        )
+    for name in data.row_counters():
+        note(
+            f"The column {name!r} counts the rows. If it is not a measurement, leave it out with "
+            "--ignore."
+        )
+    # These imports compile loops: only now, when all arguments are known to be valid.
+    from rankwise.cli.study_pages import AUCStudy, write_auc
+
+    with interruptible(f"Holding out pairs of {len(data.y):,} samples"):
+        study = AUCStudy.of(data, kernel, permutations, seed)
+    show(study.columns_table(SHOWN), study.table())
+    print()
+    say(*study.conclusions())
+    if roc is not None:
+        from rankwise.plots import save_figure
+
+        save_figure(study.draw_roc().figure, roc)
+        note(f"Wrote {roc}.")
+    if report is not None:
+        write_auc(study, report, samples.name)

@@ -1,0 +1,594 @@
+"""The studies of `rankwise leaderboard`, `preferences` and `auc`, and their pages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import DotProduct, WhiteKernel
+from sklearn.preprocessing import StandardScaler
+
+from rankwise import PairwiseGP, RankRLS, __version__
+from rankwise.backends.arrays import Array
+from rankwise.cli.studies import what_was_read
+from rankwise.cli.terminal import write_page
+from rankwise.data import ComparisonData
+from rankwise.data.sample_files import SampleData
+from rankwise.errors import DataError
+from rankwise.holdout.scores import ObservedComparisons, logistic_slope
+from rankwise.model_selection import (
+    AUCInterval,
+    LeaveComparisonOut,
+    LeavePairOut,
+    NestedLeavePairOut,
+    PermutationTest,
+    auc_interval,
+    leave_comparison_out,
+    leave_item_out,
+    leave_pair_out,
+    nested_leave_pair_out,
+    permutation_test,
+    tournament_scores,
+)
+from rankwise.plots import (
+    plot_hold_out,
+    plot_item_ranking,
+    plot_null,
+    plot_reliability,
+    plot_roc,
+    plot_win_matrix,
+)
+from rankwise.plots.item_plots import rank_intervals
+from rankwise.report import Facts, Figure, Section, Text
+from rankwise.tables import Column, Table, plural
+
+if TYPE_CHECKING:
+    from rankwise.data import BattleFile
+
+COVARIATES = Text(
+    "By how much a covariate raises the log-odds of the first item (or their probit). Ratings are "
+    "for covariates of zero."
+)
+MOST_ITEMS = 60  # in pictures
+MOST_CELLS = 25  # items of the matrix
+MOST_PAIRS = 20  # in the table of shares
+
+
+def write_leaderboard(
+    board: Any, standings: Any, file: BattleFile, concerns: list[str], source: Path, path: Path
+) -> None:
+    """Standings, pictures, shares, coefficients, judges, and what was left out."""
+    battles = file.battles
+    facts = [
+        (f"{len(battles):,}", "battles"),
+        (f"{len(board.items_):,}", "items"),
+        (f"{board.n_groups_:,}", "independent groups"),
+        (f"{standings['group'].max():,}", "groups that can be told apart"),
+    ]
+    if (battles.outcome == 3).any():
+        facts.append((f"{board.both_bad_:.1%}", "of battles: both are bad"))
+    covariates = [COVARIATES, board.coefficients().to_table()] if len(board.coef_names_) else []
+    judges: list[Any] = [board.judges().to_table()] if len(board.judges_) else []
+    if judges and battles.groups is not None and len(board.agreement()):
+        judges.append(Text("How often two judges agree on the same battle:"))
+        judges.append(board.agreement().to_table())
+    sections = [
+        Section("", [Facts(tuple(facts)), *map(Text, concerns)]),
+        Section("Standings", [standings.to_table(), _ratings(standings)]),
+        Section("Covariates", covariates),
+        Section("Judges", judges),
+        Section("Who wins against whom", [_matrix(board, standings), *_shares(board)]),
+        Section("What was read", [Text(line) for line in _what_was_read(board, file)]),
+    ]
+    title = f"Leaderboard of {source.name}"
+    write_page(path, "leaderboard", title, _summary(standings), sections)
+
+
+def _summary(standings: Any) -> str:
+    """Who leads, and who cannot be told apart from the leader."""
+    best = standings["item"][0]
+    tied = [str(item) for item in standings["item"][1:][standings["group"][1:] == 1]]
+    first = f"{best} is the best with probability {standings['p_first'][0]:.2f}."
+    if not tied:
+        return f"{first} It can be told apart from all others."
+    shown = ", ".join(tied[:5]) + (f" and {len(tied) - 5} more" if len(tied) > 5 else "")
+    return f"{first} It cannot be told apart from {shown}."
+
+
+def _ratings(standings: Any) -> Figure:
+    shown = min(len(standings), MOST_ITEMS)
+    caption = f"Ratings with their intervals; on the right, intervals of ranks. {standings.note}"
+    if shown < len(standings):
+        caption = f"The best {shown}. {caption}"
+    alt = f"Ratings of {plural(shown, 'item')} with intervals, from best to worst"
+    return Figure.of(standings.plot(top=shown), alt, caption)
+
+
+def _matrix(board: Any, standings: Any) -> Figure:
+    """Observed shares of wins, the best items first."""
+    n = len(board.items_)
+    place = np.empty(n, dtype=int)
+    place[np.argsort(-board.ratings_, kind="stable")] = np.arange(n)
+    counts = board.pair_counts_
+    i, j = place[counts[:, 0].astype(int)], place[counts[:, 1].astype(int)]
+    ties = counts[:, 4] if counts.shape[1] > 4 else 0.0
+    share = (counts[:, 2] + 0.5 * ties) / counts[:, 2:].sum(axis=1)
+    shown = min(n, MOST_CELLS)
+    shares = np.full((shown, shown), np.nan)
+    best = (i < shown) & (j < shown)
+    i, j, share = i[best], j[best], share[best]
+    shares[i, j], shares[j, i] = share, 1.0 - share
+    alt = f"How often each of {plural(shown, 'item')} won against each other item"
+    caption = (
+        "Share of battles that the item of the row won against the item of the column. A tie is "
+        "half a win. Pairs that never met are empty."
+    )
+    if shown < n:
+        caption = f"The best {shown}. {caption}"
+    return Figure.of(plot_win_matrix(shares, names=standings["item"][:shown]), alt, caption)
+
+
+def _shares(board: Any) -> list[Any]:
+    table: Table = board.shares().to_table()
+    text = "Observed beside predicted shares"
+    if len(table.rows) > MOST_PAIRS:
+        text += f", for the {MOST_PAIRS} of {len(table.rows):,} pairs that met most often"
+    return [Text(f"{text}:"), replace(table, rows=table.rows[:MOST_PAIRS])]
+
+
+def _what_was_read(board: Any, file: BattleFile) -> list[str]:
+    rows = f"{plural(file.n_rows, 'row')}, recognised as: {file.schema}."
+    bad = int((file.battles.outcome == 3).sum())
+    both_bad = (
+        f"In {plural(bad, 'battle')} both items were bad. These do not enter the ratings. Their "
+        "shares are in the tables of standings and of pairs."
+    )
+    penalty = f"Penalty of ratings: {board.penalty_:.3g}."
+    return [rows, *what_was_read(file), *([both_bad] if bad else []), penalty]
+
+
+KERNEL_ITEMS = 2000  # up to which a kernel is tried
+INTERVAL_ITEMS = 300  # up to which items get intervals
+MOST_RANKED = 30  # items in the picture of the ranking
+FOLDS = 5
+Z = 1.96
+
+
+@dataclass(frozen=True, eq=False)
+class PreferenceStudy:
+    """Rankers that were tried, and the best one, fitted to all comparisons.
+
+    Attributes
+    ----------
+    data : ComparisonData
+    trials : dict of str to LeaveComparisonOut
+        Held-out comparisons, or groups of them, by kernel.
+    kernel : str
+        The kernel of the best ranker.
+    ranker : RankRLS
+    """
+
+    data: ComparisonData
+    trials: dict[str, LeaveComparisonOut]
+    kernel: str
+    ranker: Any
+
+    @classmethod
+    def of(cls, data: ComparisonData, kernels: tuple[str, ...]) -> PreferenceStudy:
+        """Hold out comparisons for each kernel and alpha, and fit the best ranker."""
+        trials = {
+            kernel: leave_comparison_out(
+                _ranker(kernel), data.X, data.comparisons, metric="log_loss"
+            )
+            for kernel in kernels
+        }
+        best = min(trials, key=lambda kernel: float(trials[kernel].score.min()))
+        found = trials[best]
+        ranker = _ranker(best, found.best_alpha).fit_pairs(data.X, data.comparisons)
+        margin, weight = found.observed.margin, found.observed.weight
+        difference = found.differences[found.best_index]
+        ranker.preference_slope_ = logistic_slope(difference, margin, weight)
+        return cls(data, trials, best, ranker)
+
+    @property
+    def best(self) -> LeaveComparisonOut:
+        """The hold-outs of the best kernel."""
+        return self.trials[self.kernel]
+
+    @property
+    def unit(self) -> str:
+        """What was held out."""
+        return "comparison" if self.data.comparisons.groups is None else "group"
+
+    @cached_property
+    def nested(self) -> tuple[ObservedComparisons, Array]:
+        """Probabilities by rankers that were chosen without looking at the comparison's fold.
+
+        In each of five folds of groups, kernel and alpha are chosen by the log-loss on the other
+        folds.
+        """
+        observed = self.best.observed
+        chances = np.concatenate([trial.probabilities for trial in self.trials.values()])
+        loss = np.stack([observed.values("log_loss", p, p) for p in chances])
+        out, fold = np.empty(len(observed.margin)), observed.codes % FOLDS
+        for k in np.unique(fold):
+            others = observed.weight * (fold != k)
+            out[fold == k] = chances[int(np.argmin(loss @ others))][fold == k]
+        return observed, out
+
+    def nested_score(self, metric: str) -> tuple[float, float]:
+        """A metric of `nested`, and its standard error."""
+        observed, chance = self.nested
+        return observed.score(metric, chance - 0.5, chance)
+
+    @cached_property
+    def new_items(self) -> LeaveComparisonOut:
+        """Comparisons of two items, both of which are new."""
+        ranker = _ranker(self.kernel, self.best.best_alpha)
+        return leave_item_out(ranker, self.data.X, self.data.comparisons)
+
+    @cached_property
+    def process(self) -> Any:
+        """A Gaussian process for intervals of scores and ranks; None if there are many items."""
+        items = self.data.comparisons.items
+        graded = not np.isin(self.data.comparisons.margin, (-1.0, 0.0, 1.0)).all()
+        if items is None or len(items) > INTERVAL_ITEMS or graded:
+            return None
+        kernel = 0.1 * DotProduct(0.0, "fixed") + WhiteKernel(0.1)
+        return PairwiseGP(kernel).fit_pairs(self.standardized, self.data.comparisons)
+
+    @cached_property
+    def standardized(self) -> Array:
+        """Features with mean 0 and variance 1."""
+        return StandardScaler().fit_transform(self.data.X)
+
+    def tried_table(self) -> Table:
+        """Each kernel at its best alpha, and the baselines."""
+        rows: list[tuple[Any, ...]] = []
+        for kernel, trial in self.trials.items():
+            k = trial.best_index
+            accuracy, loss = trial.scores("accuracy"), trial.scores("log_loss")
+            chosen = "chosen" if kernel == self.kernel else ""
+            parts = accuracy[0][k], accuracy[1][k], loss[0][k], loss[1][k]
+            rows.append((f"RankRLS, {kernel}", f"{trial.alphas[k]:.3g}", *parts, chosen))
+        for name, found in self.best.baselines().items():
+            label = "a random guess" if name == "random" else "the first one wins"
+            rows.append((label, "", found["accuracy"], None, found["log_loss"], None, ""))
+        names = ("ranker", "alpha", "accuracy", "s.e.", "log-loss", "s.e.", "")
+        count = plural(len(self.data.comparisons), "comparison")
+        title = f"Predictions for {count}, each by a ranker without its {self.unit}"
+        return Table(tuple(map(Column, names)), tuple(rows), title)
+
+    def ranking_table(self, top: int | None) -> Table:
+        """Items from best to worst, with intervals of scores and ranks if there are few."""
+        scores, names, note = self.ranker.predict(self.data.X), self.data.names, ""
+        columns = [Column("rank"), Column("item"), Column("score", ".3f")]
+        intervals: list[tuple[str, ...]] = [()] * len(names)
+        gp = self.process
+        if gp is not None:
+            X = self.standardized
+            scores, std = gp.predict(X, contrast="mean", return_std=True)
+            low, high = rank_intervals(gp.rank_probabilities(X, random_state=0))
+            columns += [Column("95% interval"), Column("95% of ranks")]
+            intervals = [
+                (f"{s - Z * d:.2f} to {s + Z * d:.2f}", f"{a}" if a == b else f"{a} to {b}")
+                for s, d, a, b in zip(scores, std, low, high, strict=True)
+            ]
+            note = (
+                "Scores are relative to their mean, by a Gaussian process on the same features "
+                "with an independent part for each item."
+            )
+        order = np.argsort(-scores, kind="stable")[:top]
+        rows = tuple((k, names[i], float(scores[i]), *intervals[i]) for k, i in enumerate(order, 1))
+        title = f"The best {len(rows)} of {len(names)} items" if top else "All items"
+        return Table(tuple(columns), rows, title, note)
+
+    def learned_tables(self) -> list[Table]:
+        """The effects of features, for a linear ranker, and of the context, if there is one."""
+        features = [self._feature_table()] if self.kernel == "linear" else []
+        has_context = self.data.comparisons.context is not None
+        return [*features, self._context_table()] if has_context else features
+
+    def _feature_table(self, top: int = 15) -> Table:
+        """The coefficients of a linear ranker, per standard deviation of a feature."""
+        effect = self.ranker.coef_ * self.data.X.std(axis=0)
+        order = np.argsort(-np.abs(effect), kind="stable")[:top]
+        columns = Column("feature"), Column("effect of one s.d.", ".3f")
+        rows = tuple((self.data.feature_names[k], float(effect[k])) for k in order)
+        note = "The change of the score. The ranker was fitted to a difference of 1 for each win."
+        return Table(columns, rows, "Effects of the features", note)
+
+    def _context_table(self) -> Table:
+        """The weights of the context."""
+        weights = self.ranker.context_coef_.tolist()
+        names = self.data.comparisons.context_names or [f"context {k}" for k in range(len(weights))]
+        rows = tuple(zip(names, weights, strict=True))
+        title = "What the context of a comparison adds to the difference of scores"
+        note = "It is not part of the scores of items."
+        return Table((Column("context"), Column("weight", ".3f")), rows, title, note)
+
+    def conclusions(self) -> list[str]:
+        """What to expect of the ranker, in sentences."""
+        accuracy, error = self.nested_score("accuracy")
+        loss, loss_error = self.nested_score("log_loss")
+        low, high = accuracy - Z * error, accuracy + Z * error
+        each = "comparison" if self.unit == "comparison" else "whole group"
+        lines = [
+            f"Expected accuracy on new comparisons: {accuracy:.3f} (95% interval {low:.3f} to "
+            f"{high:.3f}), log-loss {loss:.3f} ± {loss_error:.3f}. Each {each} was predicted by "
+            "rankers that neither saw it nor were chosen on it."
+        ]
+        if low <= 0.5:
+            lines.append("This may be no better than chance: add comparisons or features.")
+        if self.data.comparisons.items is not None:
+            (new,), (spread,) = self.new_items.scores("accuracy")
+            lines.append(
+                f"Two items that were never compared: {new:.3f} ± {spread:.3f}, with all "
+                "comparisons of both held out."
+            )
+        return lines
+
+
+def _ranker(kernel: str, alpha: Any = "auto") -> RankRLS:
+    return RankRLS(alpha, kernel=kernel, scale="standard")
+
+
+def write_preferences(study: PreferenceStudy, path: Path, source: str) -> None:
+    """Accuracy, calibration, the ranking of items, and the effects of the features."""
+    first, *others = study.conclusions()
+    accuracy, error = study.nested_score("accuracy")
+    loss, _ = study.nested_score("log_loss")
+    brier, _ = study.nested_score("brier")
+    observed, chance = study.nested
+    facts = Facts(
+        (
+            (f"{accuracy:.3f} ± {Z * error:.3f}", "accuracy, 95% interval"),
+            (f"{loss:.3f}", f"log-loss ({np.log(2):.3f} at random)"),
+            (f"{brier:.3f}", "Brier score (0.25 at random)"),
+            (f"{observed.calibration_error(chance):.3f}", "calibration error"),
+        )
+    )
+    curves = plot_hold_out(study.trials, ylabel="held-out log-loss (± s.e.)")
+    tried = [study.tried_table(), Figure.of(curves, "Log-loss against alpha, for each kernel")]
+    ranking: list[Any] = []
+    if study.data.comparisons.items is not None:
+        drawn = [] if study.process is None else [_ranking(study)]
+        ranking = [*drawn, study.ranking_table(None)]
+    sections = [
+        Section("", [facts, *map(Text, others)]),
+        Section("Are the probabilities right?", [_reliability(study)]),
+        Section("What was tried", tried),
+        Section("The ranking", ranking),
+        Section("What the ranker has learned", study.learned_tables()),
+    ]
+    write_page(path, "preferences", f"Preferences in {source}", first, sections)
+
+
+def _reliability(study: PreferenceStudy) -> Figure:
+    observed, chance = study.nested
+    decided = (observed.margin != 0) & (observed.weight > 0)
+    margin, p = observed.margin[decided], chance[decided]
+    ahead = p >= 0.5
+    ax = plot_reliability(
+        np.where(ahead, margin > 0, margin < 0),
+        np.where(ahead, p, 1.0 - p),
+        n_bins=max(2, min(10, int(decided.sum()) // 10)),
+        data="held-out comparisons",
+    )
+    return Figure.of(
+        ax,
+        "Observed frequency of wins against the predicted probability",
+        "The predicted winner of each held-out comparison: its probability, and how often it won. "
+        "Ties are left out.",
+    )
+
+
+def _ranking(study: PreferenceStudy) -> Figure:
+    names = study.data.names
+    return Figure.of(
+        plot_item_ranking(study.process, study.standardized, names=names, top=MOST_RANKED),
+        "Scores of items with intervals, from best to worst",
+        f"At most {MOST_RANKED} items. The numbers on the right are 95% intervals of the ranks.",
+    )
+
+
+REPEATS = 10  # of the nested folds
+LISTED = 100  # features in the table of columns of a page
+
+
+@dataclass(frozen=True, eq=False)
+class AUCStudy:
+    """Results of all pairs of samples.
+
+    With groups, pairs of groups are held out. If their rows have different labels, there is no
+    permutation test; if two groups have all rows of a class, there is a nested AUC only.
+    """
+
+    data: SampleData
+    kernel: str
+    curve: LeavePairOut | None
+    interval: AUCInterval | None
+    test: PermutationTest | None
+    nested: NestedLeavePairOut
+
+    @classmethod
+    def of(cls, data: SampleData, kernel: str, n_permutations: int, seed: int) -> AUCStudy:
+        """Hold out pairs, permute labels, and nest the choice of alpha."""
+        ranker, X, y = RankRLS(kernel=kernel, scale="standard"), data.X, data.y
+        units: dict[str, Any] = {"strata": data.strata, "groups": data.groups}
+        curve = interval = test = None
+        try:
+            interval = auc_interval(ranker, X, y, **units)
+        except DataError:  # some pair of groups has all rows of a class
+            if data.groups is None:
+                raise
+        else:
+            curve = leave_pair_out(ranker, X, y, **units)
+            if n_permutations and data.groups_are_whole():
+                options = {"n_permutations": n_permutations, "random_state": seed}
+                test = permutation_test(ranker, X, y, **units, **options)
+        folds: dict[str, Any] = {"outer": FOLDS, "n_repeats": REPEATS, "random_state": seed}
+        nested = nested_leave_pair_out(ranker, X, y, **folds, **units)
+        return cls(data, kernel, curve, interval, test, nested)
+
+    def columns_table(self, shown: int) -> Table:
+        """What became of each column; features beyond the first ones are counted only."""
+        rows = [(name, what) for name, what in self.data.columns if what != "a feature"]
+        plain = [(name, what) for name, what in self.data.columns if what == "a feature"]
+        rows, rest = rows + plain[:shown], len(plain) - shown
+        more = f"And {plural(rest, 'more feature')}." if rest > 0 else ""
+        note = " ".join(filter(None, (more, self.data.missing)))
+        return Table((Column("column", ""), Column("used as", "")), tuple(rows), note=note)
+
+    def table(self) -> Table:
+        """The AUCs with their intervals, and the p-value."""
+        nested, rows = self.nested, []
+        if self.interval is not None:
+            found, p = self.interval, None if self.test is None else self.test.p_value
+            rows.append(("all pairs, alpha chosen on them", found.auc, found.low, found.high, p))
+        name = "nested: alpha chosen without them"
+        rows.append((name, nested.auc, nested.low, nested.high, None))
+        columns = [Column("held out", ""), *(Column(n, ".3f") for n in ("AUC", "low", "high"))]
+        note = "" if self.nested.why else "Intervals of 95%."
+        return Table((*columns, Column("p", ".3g")), tuple(rows), note=note)
+
+    def conclusions(self) -> list[str]:
+        """The results in words."""
+        lines = []
+        if self.interval is not None:
+            where = "" if self.data.strata is None else " of the same stratum"
+            lines.append(
+                f"A random sample of {self.data.classes[1]!r} is ranked above one of "
+                f"{self.data.classes[0]!r}{where} with probability {self.interval.auc:.3f} "
+                f"({self.interval.words()}), at alpha = {self.interval.alpha:.4g}."
+            )
+        if self.test is not None:
+            test = self.test
+            lines.append(
+                f"Permuted labels reach this in {test.n_as_good:,} of "
+                f"{len(test.null):,} cases: p = {test.p_value:.3g} ± {test.standard_error:.1g}. "
+                "The choice of alpha is part of each."
+            )
+        if self.data.groups is not None:
+            lines.append(self._about_groups())
+        if self.nested.optimism is not None:
+            lines.append(
+                f"With alpha chosen without the rows that are compared, the AUC is "
+                f"{self.nested.auc:.3f} ({self.nested.words()}): report this one if the data were "
+                "used for the choice."
+            )
+        return [*lines, self.nested.why] if self.nested.why else lines
+
+    def _about_groups(self) -> str:
+        """What holding out groups means for the results."""
+        nested = f"{self.nested.auc:.3f} ({self.nested.words()})"
+        if self.interval is None:
+            return (
+                f"Rows of a group are held out together: the nested AUC is {nested}. Two groups "
+                "have all rows of a class, so that pairs of groups cannot be held out, and there "
+                "is no p-value."
+            )
+        text = "Rows of a group are held out together, and a group counts as one observation."
+        if self.test is None and not self.data.groups_are_whole():
+            text += (
+                " There is no p-value: rows of a group have different labels or strata, and "
+                "permuted labels would divide it."
+            )
+        return text
+
+    def methods(self, source: str, version: str) -> str:
+        """A paragraph for the methods section of a paper, with its numbers."""
+        data = self.data
+        positive = int(data.y.sum())
+        kernel = {"linear": "a linear kernel", "rbf": "a Gaussian kernel"}[self.kernel]
+        parts = [
+            f"We ranked {len(data.y)} samples ({positive} {data.classes[1]}, "
+            f"{len(data.y) - positive} {data.classes[0]}) by {data.X.shape[1]} standardized "
+            f"features with regularized least-squares ranking (RankRLS) and {kernel}."
+        ]
+        parts += [data.missing] if data.missing else []
+        within = " within strata" if data.strata is not None else ""
+        if self.interval is not None:
+            rest, unit = "other samples", "sample"
+            if data.groups is not None:
+                rest, unit = "samples of other groups", "group"
+            interval = ""
+            if self.interval.low is not None:
+                interval = (
+                    f", 95% confidence interval {self.interval.words()} (symmetric on the scale "
+                    f"of log odds; its variance includes the effect of each {unit} as test and as "
+                    "training data, with a t quantile)"
+                )
+            parts.append(
+                f"Each of {self.interval.n_pairs:,} pairs of samples of different classes{within} "
+                f"was predicted by a ranker trained on all {rest} (leave-pair-out "
+                "cross-validation, given the standardization of all samples). The regularization "
+                "parameter, "
+                f"{self.interval.alpha:.3g}, maximized the area under the ROC curve (AUC) of these "
+                f"pairs: {self.interval.auc:.3f}{interval}."
+            )
+        if self.test is not None:
+            of_groups = " of groups" if data.groups is not None else ""
+            parts.append(
+                f"In a permutation test with {len(self.test.null):,} permutations of the "
+                f"labels{of_groups}{within}, each with its own choice of the parameter, p = "
+                f"{self.test.p_value:.3g}."
+            )
+        held = "groups" if data.groups is not None else "samples"
+        nested = "" if self.nested.low is None else f" ({self.nested.words()})"
+        parts.append(
+            f"With the parameter chosen by leave-pair-out within the training samples of {REPEATS} "
+            f"times {FOLDS} stratified folds of {held} (nested cross-validation), the AUC was "
+            f"{self.nested.auc:.3f}{nested}."
+        )
+        parts.append(f"Computed by rankwise {version} from {source}.")
+        return " ".join(parts)
+
+    def draw_roc(self) -> Any:
+        """The ROC curve of tournament scores; None with strata or groups, where none exists.
+
+        It has a band and an interval if there are enough samples for one.
+        """
+        if self.interval is None or self.data.strata is not None or self.data.groups is not None:
+            return None
+        ranker = RankRLS(self.interval.alpha, kernel=self.kernel, scale="standard")
+        scores = np.asarray(tournament_scores(ranker, self.data.X, self.data.y))
+        return plot_roc(self.data.y, scores, interval=not self.nested.why)
+
+
+def write_auc(study: AUCStudy, path: Path, source: str) -> None:
+    """The AUC with its interval, the pictures, a methods paragraph, and the columns."""
+    first, *others = study.conclusions()
+    nested = study.nested
+    facts = [(f"{nested.auc:.3f}", f"nested AUC ({nested.words()})")]
+    if study.interval is not None:
+        auc = study.interval
+        facts.insert(0, (f"{auc.auc:.3f}", f"AUC of all pairs ({auc.words()})"))
+        facts.append((f"{auc.alpha:.3g}", "alpha"))
+    if study.test is not None:
+        facts.insert(1, (f"{study.test.p_value:.3g}", "p-value"))
+    roc, chance, choice = study.draw_roc(), [], []
+    caption = "ROC curve of tournament scores: the share of held-out pairs that a sample wins."
+    if not nested.why:
+        caption += " The band and the interval of its area have 95% of bootstrap samples."
+    alt = "True positive rate against false positive rate of held-out samples"
+    curve = [] if roc is None else [Figure.of(roc, alt, caption)]
+    if study.test is not None:
+        alt = "Histogram of the AUC with permuted labels, and the AUC of the given labels"
+        caption = "The AUC of held-out pairs for permuted labels."
+        chance = [Figure.of(plot_null(study.test), alt, caption)]
+    if study.curve is not None:
+        drawn = plot_hold_out(study.curve, quantity="auc")
+        choice = [Figure.of(drawn, "AUC of held-out pairs against alpha")]
+    sections = [
+        Section("", [Facts(tuple(facts)), *map(Text, others)]),
+        Section("ROC curve", curve),
+        Section("By chance", chance),
+        Section("Choice of alpha", choice),
+        Section("Methods", [Text(study.methods(source, __version__))]),
+        Section("Columns", [study.columns_table(LISTED)]),
+    ]
+    write_page(path, "auc", f"AUC of {source}", first, sections)

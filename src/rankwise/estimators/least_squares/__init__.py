@@ -1,1 +1,0 @@
-"""Least-squares rankers on features, kernels and landmarks."""
