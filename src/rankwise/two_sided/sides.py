@@ -99,7 +99,8 @@ class TableSide:
 
     def check_new(self, X: Any) -> list[Any]:
         """Validated new objects, one array for each view."""
-        given = list(X) if len(self.views) > 1 else [X]
+        in_list = isinstance(X, (list, tuple)) and np.ndim(X[0]) == 2
+        given = list(X) if len(self.views) > 1 or in_list else [X]
         if len(given) != len(self.views):
             raise DataError(
                 f"There must be {len(self.views)} arrays of {self.name}s, one for each of its "
