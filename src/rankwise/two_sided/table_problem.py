@@ -128,11 +128,31 @@ class TableProblem:
             A = np.zeros(self.Y.shape)
             A[self.cells] = a
             return A, ended
-        A = self.system.coefficients(self.Y, alpha)
-        if self.compare == "all":
-            s = self.system.coefficients(_ones_like(self.Y), alpha)
-            A = A - s * (A.sum() / s.sum())
-        return A, None
+        Z, outside = self.rotated_solution(alpha)
+        A = self.system.unrotated(Z)
+        return A if outside is None else A + outside, None
+
+    @cached_property
+    def _rotated(self) -> list[tuple[Array, Array | None]]:
+        """P'YQ and what is outside of the bases; the same of ones, if all cells compete."""
+        tables = [self.Y, _ones_like(self.Y)] if self.compare == "all" else [self.Y]
+        inside = [self.system.rotated(table) for table in tables]
+        return [(Z, self.system.outside(table, Z)) for table, Z in zip(tables, inside, strict=True)]
+
+    def rotated_solution(self, alpha: float) -> tuple[Array, Array | None]:
+        """Z and B with A = P Z Q' + B, for a complete table; B is None if it is 0.
+
+        If all cells compete, A is relative to an offset for which the entries of A sum to 0.
+        """
+        W = self.system.factors(alpha)
+        (Z, B), *ones = [(W * Z, None if B is None else B / alpha) for Z, B in self._rotated]
+        if ones:
+            p, q = self.system.rows.basis.sum(axis=0), self.system.columns.basis.sum(axis=0)
+            both = [(Z, B), *ones]
+            sums = [float(p @ Z @ q) + (0.0 if B is None else float(B.sum())) for Z, B in both]
+            offset, (Z1, B1) = sums[0] / sums[1], ones[0]
+            Z, B = Z - offset * Z1, None if B is None or B1 is None else B - offset * B1
+        return Z, B
 
     @cached_property
     def cells(self) -> tuple[Index, Index]:
@@ -205,23 +225,22 @@ class TableProblem:
         of all cells, the fit without the cells U has the offset (1'A - s_U'x) / (1's - s_U'z): x
         and z are the errors of the held-out scores of the tables Y and 1.
         """
-        parts = None if len(folds) == len(Y) else folds
-        out = []
-        for alpha in self.alphas.tolist():
-            scores = system.hold_out_rows(Y, alpha, parts, at)
-            if self.compare == "all":
-                ones = _ones_like(Y)
-                own = scores if at is None else system.hold_out_rows(Y, alpha, parts)
-                own_ones = system.hold_out_rows(ones, alpha, parts)
-                at_ones = own_ones if at is None else system.hold_out_rows(ones, alpha, parts, at)
-                A, s = system.coefficients(Y, alpha), system.coefficients(ones, alpha)
-                top, bottom = (s * (Y - own)).sum(axis=1), (s * (1.0 - own_ones)).sum(axis=1)
-                offset = backend_of(Y).empty(len(Y))
-                for fold in folds:
-                    offset[fold] = (A.sum() - top[fold].sum()) / (s.sum() - bottom[fold].sum())
-                scores = scores - offset[:, None] * at_ones
-            out.append(scores)
-        return backend_of(Y).xp.stack(out)
+        parts, alphas = None if len(folds) == len(Y) else folds, self.alphas.tolist()
+        scores = system.hold_out_rows(Y, alphas, parts, at)
+        if self.compare != "all":
+            return scores
+        ones = _ones_like(Y)
+        own = scores if at is None else system.hold_out_rows(Y, alphas, parts)
+        own_ones = system.hold_out_rows(ones, alphas, parts)
+        at_ones = own_ones if at is None else system.hold_out_rows(ones, alphas, parts, at)
+        for k, alpha in enumerate(alphas):
+            A, s = system.coefficients(Y, alpha), system.coefficients(ones, alpha)
+            top, bottom = (s * (Y - own[k])).sum(axis=1), (s * (1.0 - own_ones[k])).sum(axis=1)
+            offset = backend_of(Y).empty(len(Y))
+            for fold in folds:
+                offset[fold] = (A.sum() - top[fold].sum()) / (s.sum() - bottom[fold].sum())
+            scores[k] = scores[k] - offset[:, None] * at_ones[k]
+        return scores
 
     def _without_cells(self) -> Array:
         """Held-out scores of single cells; the offset is as in `_without`."""

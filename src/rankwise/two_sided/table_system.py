@@ -189,13 +189,21 @@ class TableSystem:
 
     def coefficients(self, Y: Array, alpha: float) -> Array:
         """A = S^-1 Y."""
-        on, P, Q = backend_of(Y), self.rows.basis, self.columns.basis
         inside = self.rotated(Y)
-        A = on.matmul(on.matmul(P, self.factors(alpha) * inside), on.contiguous(Q.T))
+        A = self.unrotated(self.factors(alpha) * inside)
+        outside = self.outside(Y, inside)
+        return A if outside is None else A + outside / alpha
+
+    def unrotated(self, Z: Array) -> Array:
+        """P Z Q'."""
+        on = backend_of(Z)
+        return on.matmul(on.matmul(self.rows.basis, Z), on.contiguous(self.columns.basis.T))
+
+    def outside(self, Y: Array, inside: Array) -> Array | None:
+        """The part of a table that is outside of the bases; None if there is none."""
         if self.rows.is_complete and self.columns.is_complete:
-            return A
-        centred = self.columns.centre(self.rows.centre(Y).T).T
-        return A + (centred - on.matmul(on.matmul(P, inside), on.contiguous(Q.T))) / alpha
+            return None
+        return self.columns.centre(self.rows.centre(Y).T).T - self.unrotated(inside)
 
     def hold_out_cells(self, Y: Array, alpha: float) -> Array:
         """Scores of each cell by the fit to all other cells.
@@ -218,7 +226,7 @@ class TableSystem:
     def hold_out_rows(
         self,
         Y: Array,
-        alpha: float,
+        alphas: Sequence[float],
         folds: Sequence[Index] | None = None,
         at: Array | None = None,
     ) -> Array:
@@ -232,35 +240,49 @@ class TableSystem:
         Parameters
         ----------
         Y : array of shape (n_rows, n_columns)
-        alpha : float
+        alphas : sequence of float
         folds : sequence of arrays of row numbers, optional
             None: each row by itself.
         at : array of shape (n_new, r), optional
             G Q of the columns to be scored. None: the columns of the table.
+
+        Returns
+        -------
+        array of shape (n_alphas, n_rows, n_new)
         """
-        on, P, W = backend_of(Y), self.rows.basis, self.factors(alpha)
+        on, P, R = backend_of(Y), self.rows.basis, self.rows.scores
         T = self.columns.scores if at is None else at
+        T = on.contiguous((T if self.rows.centred else T / self.columns.values).T)
         targets = on.matmul(Y, self.columns.basis)  # Y Q
-        Z = W * on.matmul(on.contiguous(P.T), targets)
-        a = on.matmul(P, Z)  # A Q
-        if not self.rows.is_complete:
-            a = a + self.rows.outside(targets) / alpha
-        if folds is None:
-            e = a / (on.matmul(P**2, W) + self.rows.outside_diagonal[:, None] / alpha)
-        else:
-            e = on.empty(*a.shape)
-            for fold in folds:
-                e[fold] = self._solve_fold(a[fold], fold, W, alpha)
-        if not self.rows.centred:  # the error of a held-out row is e
-            return on.matmul(targets - e, on.contiguous((T / self.columns.values).T))
-        R = self.rows.scores
-        if folds is None:
-            change = e * on.matmul(P * R, W)
-        else:
-            change = on.empty(*a.shape)
-            for fold in folds:
-                change[fold] = on.matmul(R[fold], W * (P[fold].T @ e[fold]))
-        return on.matmul(on.matmul(R, Z) - change, on.contiguous(T.T))
+        rotated, squares = on.matmul(on.contiguous(P.T), targets), P**2
+        outside = None if self.rows.is_complete else self.rows.outside(targets)
+        out = on.empty(len(alphas), len(Y), T.shape[1])
+        for k, alpha in enumerate(alphas):
+            W = self.factors(alpha)
+            Z = W * rotated
+            a = on.matmul(P, Z)  # A Q
+            if outside is not None:
+                a += outside / alpha
+            if folds is None:
+                D = on.matmul(squares, W)
+                if outside is not None:
+                    D += self.rows.outside_diagonal[:, None] / alpha
+                e = a / D
+            else:
+                e = on.empty(*a.shape)
+                for fold in folds:
+                    e[fold] = self._solve_fold(a[fold], fold, W, alpha)
+            if not self.rows.centred:  # the error of a held-out row is e
+                out[k] = on.matmul(targets - e, T)
+                continue
+            if folds is None:
+                change = e * on.matmul(P * R, W)
+            else:
+                change = on.empty(*a.shape)
+                for fold in folds:
+                    change[fold] = on.matmul(R[fold], W * (P[fold].T @ e[fold]))
+            out[k] = on.matmul(on.matmul(R, Z) - change, T)
+        return out
 
     def _solve_fold(self, a: Array, fold: Index, W: Array, alpha: float) -> Array:
         """e with (P_U diag(W_l) P_U') e_l = a_l, for each column l of the basis Q."""

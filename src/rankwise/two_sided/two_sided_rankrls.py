@@ -497,7 +497,20 @@ class TablePath:
 
     def predict(self, R: Any, C: Any) -> Array:
         """Scores for each alpha, of shape (n_alphas, n_rows, n_columns)."""
-        return np.stack([to_host(self.estimator(i).predict(R, C)) for i in range(len(self))])
+        if self.problem.why_cg is not None:
+            return np.stack([self.estimator(i).predict(R, C) for i in range(len(self))])
+        problem, out = self.problem, []
+        sides, bases = (problem.rows, problem.columns), problem.system
+        left, right = (one.side.values(X) for one, X in zip(sides, (R, C), strict=True))
+        P, Q = sides[0].coefficients(bases.rows.basis), sides[1].coefficients(bases.columns.basis)
+        for alpha in self.alphas.tolist():
+            Z, B = problem.rotated_solution(alpha)
+            scores = (left @ P) @ Z @ (right @ Q).T
+            if B is not None:
+                inner = sides[1].coefficients(sides[0].coefficients(B).T).T
+                scores = scores + left @ inner @ right.T
+            out.append(to_host(scores))
+        return np.stack(out)
 
 
 def _one_row(row: Any) -> Any:
