@@ -208,7 +208,7 @@ class TrainingSide:
         """What `TableSide.values` returns for the training objects."""
         if self.factor is None:
             return self.matrices[0] if self.side.linear else self.kernel
-        values = np.zeros((self.n, self.factor.n_landmarks))
+        values = backend_of(self.matrices[0]).zeros(self.n, self.factor.n_landmarks)
         values[:, self.factor.kept] = self.matrices[0] @ self.factor.C.T
         return values
 
