@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from rankwise.data import read_letor
-from rankwise.data.letor.parsing import MAX_INDEX, Null
-from rankwise.data.letor.reading import FeatureMatrix, QueryIds, TextBlock, archive
+from rankwise.data.letor import FeatureMatrix, QueryIds, TextBlock, archive
+from rankwise.data.letor_parsing import MAX_INDEX, Null
 from rankwise.errors import LetorFormatError
 
 NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")

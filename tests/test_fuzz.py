@@ -37,7 +37,7 @@ def test_a_check_of_exports_that_is_too_lenient_is_found(monkeypatch, tmp_path, 
 
 
 def test_a_page_that_fails_is_found(monkeypatch, tmp_path):
-    monkeypatch.setattr("rankwise.asking.web.organizer.as_number", int)
+    monkeypatch.setattr("rankwise.asking.web.app.as_number", int)
     with pytest.raises(ValueError, match="invalid literal"):
         TARGETS["asking"](
             (CORPUS / "asking/answers").read_bytes(), np.random.default_rng(0), tmp_path

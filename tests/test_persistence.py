@@ -252,7 +252,7 @@ class TestRefusedOnSaving:
                 {},
                 "is a function.*kernels by name",
             ),
-            (Mine(), {}, "is a Mine, .* a line to rankwise.rankers.RANKERS"),
+            (Mine(), {}, "is a Mine, .* a stable name in rankwise.rankers.RANKERS"),
             (RankRLS(), {"basis": Basis(3)}, "basis of RankRLS is a Basis, .*VALUE_OBJECTS"),
             (RankRLS(), {"_mine": 1}, "RankRLS has an attribute _mine"),
             (RankRLS(), {"note": np.float32}, "note of RankRLS is a type, .*cannot be saved"),

@@ -59,8 +59,8 @@ def test_public_names_are_documented(module):
         assert name in PARTS or ">>>" in text, f"{module}.{name} has no doctest"
 
 
-# The same of another format, as a command, or on another layer (of arrays, and of estimators).
-SAME_THING = {"leaderboard", "reading"}
+# The same of another format.
+SAME_THING = {"reading"}
 
 
 def test_a_name_of_a_module_or_class_stands_for_one_thing():

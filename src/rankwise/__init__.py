@@ -70,36 +70,7 @@ _SUBMODULES = (
     "report",
 )
 
-__all__ = [
-    "KPCR",
-    "RLS",
-    "AdditiveRankRLS",
-    "AutoRanker",
-    "BoostedRanker",
-    "ComponentOptions",
-    "GPOptions",
-    "KPCRank",
-    "Leaderboard",
-    "MeanRanker",
-    "OnColumns",
-    "PairwiseGP",
-    "QueryMinMaxScaler",
-    "QueryRanks",
-    "QueryStandardScaler",
-    "RankRLS",
-    "RankSVM",
-    "RankingSearchCV",
-    "SeenFeatures",
-    "Shrinkage",
-    "SparseBilinearRanker",
-    "SparseRLS",
-    "SparseRankRLS",
-    "TransductiveRankRLS",
-    "TwoSidedRankRLS",
-    "__version__",
-    "load_model",
-    "save_model",
-]
+__all__ = ["__version__", *_HOME]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> object:

@@ -297,6 +297,7 @@ class Table:
             box=box.SIMPLE_HEAD,
             pad_edge=False,
             show_edge=False,
+            show_header=any(column.name for column in self.columns),
             padding=(0, 0 if narrow else 1),
         )
         for column, right in zip(self.columns, self.numeric, strict=True):

@@ -205,12 +205,12 @@ def test_a_file_whose_name_is_not_utf8(tmp_path, keep):
             (tmp_path / os.fsdecode(name)).write_text("some text")
         except OSError:
             pytest.skip("this file system has names in UTF-8 only")
-    with pytest.raises(DataError, match=r"the file b'caf.xe9.txt' is not UTF-8: rename it"):
+    with pytest.raises(DataError, match=r"the file b'caf.xe9.txt' is not UTF-8"):
         read_items(tmp_path, keep)
 
 
 def test_items_of_python_are_unicode():
-    with pytest.raises(DataError, match=r"id of item 2 has half of a letter"):
+    with pytest.raises(DataError, match=r"id of item 2 .*has half of a letter"):
         check_items(["a", "\ud800"])
 
 

@@ -11,7 +11,7 @@ pytest.importorskip("markdown_it", reason="needs the extra ask")
 pytest.importorskip("markupsafe", reason="needs the extra ask")
 
 
-from rankwise.asking.web.templating import LONGEST, markdown
+from rankwise.asking.web.app import LONGEST, markdown
 
 TAGS = {"p", "br", "hr", "h3", "h4", "h5", "h6", "ul", "ol", "li", "pre", "code", "strong", "em"}
 

@@ -14,8 +14,7 @@ from numpy.testing import assert_allclose
 from rankwise.asking import Background, Goal, Item, Refused, Session
 from rankwise.asking.background import Computing, Done, Job, Worker
 from rankwise.asking.item_model import MANY, ItemModel
-from rankwise.asking.ledger import Ledger
-from rankwise.asking.log import Entry, Log
+from rankwise.asking.log import Entry, Ledger, Log
 from rankwise.errors import DataError, ParameterError
 from tests.oracles.asking import PlainLog
 

@@ -133,7 +133,7 @@ def test_a_second_interrupt_says_nothing():
 def test_the_organizer_sees_the_best_of_many_items(client, enter, monkeypatch):
     enter("organizer")
     assert "These are the first" not in client.get("/organizer/live").text
-    monkeypatch.setattr("rankwise.asking.web.organizer._SHOWN", 3)
+    monkeypatch.setattr("rankwise.asking.web.app._SHOWN", 3)
     page = client.get("/organizer/live").text
     assert page.count('<th scope="row">') == 3
     assert "These are the first 3 of" in page
@@ -332,7 +332,7 @@ def test_the_organizer(served, client, enter):
         ("withdraw", {"answer": "99999"}, "no answer 99999"),
         ("change", {"answer": number, "outcome": "x"}, "outcome"),
         ("item", {"id": "new"}, "already"),
-        ("item", {"id": " "}, "needs a name"),
+        ("item", {"id": " "}, "empty id"),
         ("rater", {"name": ""}, "1 to 80"),
         ("drop", {"rater": "nobody"}, "no rater"),
         ("upload", {}, "Choose a file"),

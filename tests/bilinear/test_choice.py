@@ -156,8 +156,8 @@ def test_no_query_is_in_both_parts():
     pairs = np.column_stack([own, own])
     rows = draw_triplets(pairs, 200, n_negatives=5, random_state=0)
     for sampler in (TripletsInOrder(rows), DrawnTriplets(from_triplets(rows), 3)):
-        split = split_queries(sampler, 200, False, rows, 7)
-        training, aside = split.training.sample(rng, 5000), split.held_out
+        kept, aside = split_queries(sampler, 200, False, rows, 7)
+        training = kept.sample(rng, 5000)
         assert not set(training[:, 0]) & set(aside[:, 0])
         assert not set(training[:, 1:].ravel()) & set(aside[:, 1:].ravel())  # nor a document
         assert len(np.unique(aside[:, 0])) == 40
@@ -168,26 +168,26 @@ def test_no_query_is_in_both_parts():
 
 def test_comparisons_of_own_documents_are_kept_as_they_are():
     rows = np.column_stack([np.arange(50), 2 * np.arange(50), 2 * np.arange(50) + 1])
-    split = split_queries(TripletsInOrder(rows), 50, False, rows, 0)
-    assert {tuple(row) for row in split.held_out} <= {tuple(row) for row in rows}
-    assert len(split.held_out) == 10
+    _, aside = split_queries(TripletsInOrder(rows), 50, False, rows, 0)
+    assert {tuple(row) for row in aside} <= {tuple(row) for row in rows}
+    assert len(aside) == 10
 
 
 def test_documents_that_all_queries_share_stay():
     rng = np.random.default_rng(0)
     better = rng.integers(4, size=100)
     rows = np.column_stack([np.arange(100), better, (better + 1) % 4])
-    split = split_queries(TripletsInOrder(rows), 100, False, rows, 0)
-    assert len(split.training.sample(rng, 1000)) == 80
-    assert len(split.held_out) == 20
+    kept, aside = split_queries(TripletsInOrder(rows), 100, False, rows, 0)
+    assert len(kept.sample(rng, 1000)) == 80
+    assert len(aside) == 20
 
 
 def test_held_out_rows_of_classes_are_in_no_training_triplet():
     _, labels = texts(60)
     sampler = DrawnTriplets(from_classes(labels), 0)
-    split = split_queries(sampler, 60, True, None, 0)
-    training = split.training.sample(np.random.default_rng(0), 3000)
-    assert not set(training.ravel()) & set(split.held_out.ravel())
+    kept, aside = split_queries(sampler, 60, True, None, 0)
+    training = kept.sample(np.random.default_rng(0), 3000)
+    assert not set(training.ravel()) & set(aside.ravel())
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e9])

@@ -191,5 +191,5 @@ def test_what_is_refused(ask, items, tmp_path, given, words):
 
 
 def test_a_missing_extra_is_named(ask, items, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("rankwise.cli.ask.find_spec", lambda name: None)
     assert "pip install 'rankwise[ask]'" in ask(items, ok=False)

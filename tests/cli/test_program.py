@@ -218,7 +218,7 @@ def test_help_has_whole_names_of_options_and_no_type_of_flags(run, monkeypatch, 
 def test_an_interrupt_says_what_was_written(files, monkeypatch, tmp_path, saved):
     out = tmp_path / "model.rankwise"
     out.write_text("of old")
-    where = "rankwise.cli.fit.note_model" if saved else "rankwise.RankRLS.fit"
+    where = "rankwise.cli.fit._chosen" if saved else "rankwise.RankRLS.fit"
 
     def stop(*_, **__):
         raise KeyboardInterrupt

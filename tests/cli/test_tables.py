@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from rankwise import load_model
 from rankwise.cli import data_options
 from rankwise.data import read_letor, read_table
-from rankwise.data.tables import formats
+from rankwise.data import table_files as formats
 from rankwise.metrics import evaluate_ranking
 from rankwise.routing import predict_with_queries
 
@@ -79,7 +79,7 @@ def test_encoding_and_imputation_are_part_of_the_model(encode, tables, run, tmp_
     assert_allclose(found["score"], predict_with_queries(fitted, data.X, data.qid))
     run("evaluate", model, test)
     line = run("evaluate", model, tables / "test.csv", ok=False)
-    assert "lacks a feature of the model: brand" in line
+    assert "lacks 1 feature of the model: brand" in line
 
 
 @pytest.mark.parametrize("encode", ["onehot", "hashing"])

@@ -122,7 +122,7 @@ def test_pandalm_has_a_battle_for_each_annotator():
     assert_allclose(b.context[0, 0] / b.context[4, 0], (2 / 5) / (-1 / 6))
     for change, message in (
         ({"cmp_key": ["x_y", "x_y_z", "x_y"]}, "row 1: cmp_key must be two names of models"),
-        ({"annotator1": ["1", "2", "3"]}, "row 2: annotator1 must be 1, 2 or 0 for a tie: got '3'"),
+        ({"annotator1": ["1", "2", "3"]}, "row 2, column 'winner': the outcome '3' is unknown"),
         ({"cmp_key": ["x_y", "x_y", "x_x"]}, "row 2: 'x' battles itself"),
     ):
         with pytest.raises(DataError, match=message):

@@ -57,7 +57,7 @@ def test_missing_or_wrong_folder(monkeypatch, tmp_path):
     with pytest.raises(DataError, match=r"set the environment variable RANKWISE_DATA to the fold"):
         load_dataset("ohsumed", fold=1, part="train")
     monkeypatch.setenv("RANKWISE_DATA", str(tmp_path))
-    with pytest.raises(DataError, match=r"alon\.npz does not exist\. RANKWISE_DATA is"):
+    with pytest.raises(DataError, match=r"alon\.npz does not exist\. This data set"):
         load_dataset("alon")
 
 

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankwise.data import read_letor
-from rankwise.data.letor import reading
+from rankwise.data import letor, read_letor
 from rankwise.errors import LetorFormatError, ParameterError
 from tests.oracles.letor import parse_letor
 
@@ -63,7 +62,7 @@ def fault(tmp_path, content, **options):
     ],
 )
 def test_message_names_file_line_and_error(tmp_path, line, words):
-    with mock.patch.object(reading, "BLOCK_BYTES", 32):
+    with mock.patch.object(letor, "BLOCK_BYTES", 32):
         message = fault(tmp_path, GOOD + line + "\n" + GOOD)
     assert message.startswith(", line 5: ")
     assert words in message
@@ -84,7 +83,7 @@ def test_any_damage_is_either_read_or_explained(data):
         text = text[:at] + scrap + text[at + data.draw(st.integers(0, 3)) :]
     with (
         TemporaryDirectory() as folder,
-        mock.patch.object(reading, "BLOCK_BYTES", data.draw(st.sampled_from([16, 1 << 20]))),
+        mock.patch.object(letor, "BLOCK_BYTES", data.draw(st.sampled_from([16, 1 << 20]))),
     ):
         path = Path(folder, "data.txt")
         path.write_bytes(text.encode())

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from rankwise.data import LetorBlocks, qid_from_groups, read_letor
-from rankwise.data.letor import reading
+from rankwise.data import LetorBlocks, letor, qid_from_groups, read_letor
 from rankwise.data.query_rows import group_file_beside
 from rankwise.errors import DataError, LetorFormatError, ParameterError
 from tests.oracles.letor import parse_letor
@@ -96,7 +95,7 @@ def test_agrees_with_split_and_float(text, block_bytes, packed, layout):
     rows = parse_letor(text)
     with (
         TemporaryDirectory() as folder,
-        mock.patch.object(reading, "BLOCK_BYTES", block_bytes),
+        mock.patch.object(letor, "BLOCK_BYTES", block_bytes),
     ):
         path = Path(folder, "data")  # no suffix: gzip is recognized by its first bytes
         path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
@@ -176,7 +175,7 @@ def test_zeros_in_front_of_an_index_do_not_count(tmp_path):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_auto_changes_the_layout_if_the_first_blocks_are_misleading(tmp_path, dtype):
     full, wide = "1 1:1 2:2 3:3\n" * 20, "0 2:1.5 1000:0 2000:4\n" * 20
-    with mock.patch.object(reading, "BLOCK_BYTES", 64):
+    with mock.patch.object(letor, "BLOCK_BYTES", 64):
         late_wide = read_letor(write(tmp_path, full + wide), dtype=dtype).X
         assert isinstance(late_wide, sparse.csr_array)
         assert late_wide.has_canonical_format
@@ -193,7 +192,7 @@ def test_features_that_first_appear_late_widen_the_dense_rows(tmp_path):
     text = "".join(
         f"0 {' '.join(f'{j}:{i + j}' for j in range(1, 2 + i // 9))}\n" for i in range(90)
     )
-    with mock.patch.object(reading, "BLOCK_BYTES", 64):
+    with mock.patch.object(letor, "BLOCK_BYTES", 64):
         X = read_letor(write(tmp_path, text), layout="dense").X
     i, j = np.indices(X.shape)
     assert_array_equal(X, np.where(j < 1 + i // 9, i + j + 1, 0))
@@ -224,7 +223,7 @@ def test_byte_order_mark_is_skipped(tmp_path):
 
 
 def test_integers_before_text_ids_keep_their_text(tmp_path):
-    with mock.patch.object(reading, "BLOCK_BYTES", 16):
+    with mock.patch.object(letor, "BLOCK_BYTES", 16):
         qid = read_letor(write(tmp_path, "".join(f"1 qid:{q}\n" for q in ["7", "007", "é7"]))).qid
     assert qid.tolist() == ["7", "007", "é7"]
 
@@ -266,7 +265,7 @@ def test_comments_are_kept_only_if_asked_for_and_may_be_any_bytes(tmp_path):
 def test_rows_that_take_more_room_than_the_first_ones_suggest(tmp_path, layout):
     short, long = f"1 2:5 # {'-' * 50}\n", "0 1:3 2:4\n"
     path = write(tmp_path, short + long * 20_000)
-    with mock.patch.object(reading, "BLOCK_BYTES", 64):
+    with mock.patch.object(letor, "BLOCK_BYTES", 64):
         X = read_letor(path, layout=layout).X
     assert_array_equal(X if layout == "dense" else X.toarray(), [[0, 5], *[[3, 4]] * 20_000])
 
@@ -284,7 +283,7 @@ def test_memory_is_the_result_and_a_few_blocks(tmp_path, layout):
         " ".join(f"{j + 1}:{v:.6f}" for j, v in enumerate(row)) for row in rng.random((200, 100))
     ]
     path = write(tmp_path, "".join(f"1 qid:{i // 50} {pairs[i % 200]}\n" for i in range(7000)))
-    with mock.patch.object(reading, "BLOCK_BYTES", 1 << 16):
+    with mock.patch.object(letor, "BLOCK_BYTES", 1 << 16):
         read_letor(path, layout=layout)
         tracemalloc.start()
         try:

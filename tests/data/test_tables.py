@@ -14,8 +14,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from rankwise.data import TableBlocks, read_table
-from rankwise.data.tables.arrow_files import matrix
-from rankwise.data.tables.reading import Roles
+from rankwise.data.table_rows import Roles, matrix
 from rankwise.errors import DataError, MissingExtraError, ParameterError
 
 
@@ -88,7 +87,7 @@ def test_blocks_are_the_rows_cut_between_queries(name, frame, tmp_path):
 
 
 def test_blocks_have_ids_of_one_type(tmp_path, monkeypatch):
-    monkeypatch.setattr("rankwise.data.tables.arrow_files.BLOCK", 64)
+    monkeypatch.setattr("rankwise.data.table_files.BLOCK", 64)
     path = tmp_path / "t.csv"
     rows = [f"{k // 20},{k % 3},{k}" for k in range(100)] + ["x,1,2", "x,0,1"]
     path.write_text("\n".join(["qid,label,a", *rows]))
@@ -105,7 +104,7 @@ def test_a_query_that_comes_again_cannot_be_read_in_blocks(tmp_path):
 
 
 def test_integers_that_become_fractions_and_texts_later_in_the_file(tmp_path, monkeypatch):
-    monkeypatch.setattr("rankwise.data.tables.arrow_files.BLOCK", 64)
+    monkeypatch.setattr("rankwise.data.table_files.BLOCK", 64)
     path = tmp_path / "t.csv"
     path.write_text("label,a\n" + "1,1\n0,2\n" * 50 + "1,2.5\n")
     assert list(TableBlocks(path))[-1].X["a"].iloc[-1] == 2.5

@@ -111,9 +111,9 @@ def test_objects_of_other_libraries():
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        (3, "got a int"),
-        ({"q": [1]}, "got a list for query 'q'"),
-        ([("q", "d", 1)], "as of ir-measures: got a tuple"),
+        (3, "'int' object is not iterable"),
+        ({"q": [1]}, "'list' object has no attribute 'items'"),
+        ([("q", "d", 1)], "'tuple' object has no attribute 'query_id'"),
         ({}, "no queries"),
         (pd.DataFrame({"qid": [1]}), "column called doc_id"),
         (pd.DataFrame({"qid": [1, 1], "docno": [2, 2], "score": [1, 2]}), "appears again"),

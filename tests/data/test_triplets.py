@@ -48,7 +48,7 @@ def test_a_pair_that_is_given_twice_counts_once():
         ([[0.0, 1.0]], "whole numbers, .* got float64"),
         ([0, 1], "must have rows .query, relevant document."),
         (np.empty((0, 2), int), "at least one"),
-        ([[0], [1, 2]], "different lengths"),
+        ([[0], [1, 2]], "positives must have rows"),
     ],
 )
 def test_wrong_pairs(pairs, message):

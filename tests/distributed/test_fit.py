@@ -515,7 +515,7 @@ def test_alpha_is_chosen_from_the_sums_of_folds(ranker):
 def test_rows_of_split_queries_form_partitions_as_large_as_the_others(shuffled, n_new):
     order = np.random.default_rng(0).permutation(100) if shuffled else np.arange(100)
     rows = in_chunks(np.ones((100, 2)), np.arange(100.0), order // 7, size=20)
-    parts, overview = surveyed(open_partitions(rows, None, None), compute_all)
+    parts, overview = surveyed(open_partitions(rows, None, None, None, compute_all), compute_all)
     whole = with_whole_queries(parts, overview)
     assert len(whole) == 5 + n_new
     queries = compute_all(whole.map(lambda part: set(part.qid.tolist())))

@@ -36,7 +36,7 @@ from rankwise.export import (
     to_solr,
     to_vespa,
 )
-from rankwise.export._model_stages import ModelStages
+from rankwise.export._endings import ModelStages
 
 NAMES = ["title", "body", "year", "votes"]
 ENGINES = (to_elasticsearch, to_opensearch, to_solr, to_vespa, to_json)
@@ -278,7 +278,7 @@ def test_distil():
     assert to_solr(found.ranker, rows=X).check.passed
     assert distil(model, X, qid=QID).loss is None
     assert distil(RankRLS(1.0, kernel="rbf").fit(X, Y), X, grades).loss.n_queries == 5
-    with pytest.raises(DataError, match="at least two are needed"):
+    with pytest.raises(DataError, match="at least two queries"):
         distil(model, X[:8], qid=QID[:8])
     imputed = make_pipeline(SimpleImputer(), RankRLS(1.0)).fit(X, Y)
     with pytest.raises(DataError, match="Column 1 has missing values"):

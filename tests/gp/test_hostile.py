@@ -186,21 +186,16 @@ def test_data_that_cannot_be_used(call, words):
     ("parameters", "words"),
     [
         ({"kernel": "rbf"}, "sklearn.gaussian_process.kernels"),
-        ({"likelihood": "logit"}, "likelihood must be one of"),
         ({"noise": 0.0}, "noise must be a number of at least 1e-100"),
         ({"noise_bounds": (2.0, 1.0)}, "the smaller first"),
         ({"noise_bounds": "free"}, "noise_bounds must be one of auto, fixed"),
         ({"tie_model": "drop"}, "tie_model must be one of half, threshold, or a number"),
         ({"flips": 0.1, "inference": "laplace"}, 'needs likelihood="probit"'),
-        ({"optimizer": "adam"}, "optimizer must be"),
-        ({"n_restarts_optimizer": -1}, "n_restarts_optimizer must be"),
         ({"prior_scale": 0.0}, "prior_scale must be"),
         ({"prior_scale": [1.0, 2.0, 3.0]}, "one for each of the 2 free"),
         ({"options": {"tol": 1.0}}, "options must be GPOptions"),
         ({"marginalize": "grid", "kernel": DotProduct()}, "no free length_scale"),
-        ({"tol": -1.0}, "tol must be"),
         ({"n_landmarks": 100}, "more than the 7 rows"),
-        ({"random_state": "seed"}, "random_state must be"),
         ({"n_restarts_optimizer": 1, "kernel": RBF(1.0, (1e-3, np.inf))}, "finite bounds"),
     ],
 )
@@ -215,8 +210,6 @@ def test_arguments_of_predictions_out_of_range():
         gp.predict(X, return_std=True, return_cov=True)
     with pytest.raises(ParameterError, match="n_samples must be"):
         gp.sample(X, n_samples=0)
-    with pytest.raises(ParameterError, match="n_samples must be"):
-        gp.rank_probabilities(X, n_samples=0)
     for theta in ([0.0], [0.0, np.nan]):
         with pytest.raises(ParameterError, match="one finite entry for each of the 2 free"):
             gp.log_marginal_likelihood(theta)

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from rankwise.gp import site_changes
+from rankwise.gp import evidence
+from rankwise.gp.evidence import LeftOut
 from rankwise.gp.inference import (
     PairObservations,
     expectation_propagation,
@@ -14,7 +15,6 @@ from rankwise.gp.inference import (
     weights_of_pairs,
     weights_of_rows,
 )
-from rankwise.gp.site_changes import LeftOut
 from rankwise.graph.comparisons import Comparisons
 from tests.gp.problems import covariance
 from tests.oracles.pairwise_gp import tilted_moments
@@ -71,8 +71,8 @@ def test_sites_are_taken_out_of_the_posterior(problem, half_ties, few_rows):
     alone = [np.array([k]) for k in range(len(groups))]
     members = [np.flatnonzero(groups == g) for g in np.unique(groups)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(site_changes, "_MOVED", np.inf)
-        patch.setattr(site_changes, "_SWEEPS", 1)
+        patch.setattr(evidence, "_MOVED", np.inf)
+        patch.setattr(evidence, "_SWEEPS", 1)
         patch.setattr(LeftOut, "_without_many", LeftOut._without_few)
         each = out.each()
         assert_allclose(out.groups(alone), each, atol=1e-7)
@@ -99,8 +99,8 @@ def test_sites_that_are_matched_again_are_those_of_a_fit(problem, many):
     a = expectation_propagation(space.differences, observed.values, tol=1e-9)
     members = [np.flatnonzero(groups == g) for g in np.unique(groups)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(site_changes, "_MOVED", -1.0)
-        patch.setattr(site_changes, "_SWEEPS", 100)
+        patch.setattr(evidence, "_MOVED", -1.0)
+        patch.setattr(evidence, "_SWEEPS", 100)
         way = LeftOut._without_many if many else LeftOut._without_few
         for name in ("_without_many", "_without_few"):
             patch.setattr(LeftOut, name, way)

@@ -184,7 +184,7 @@ def test_updates_give_the_numbers_of_a_fit_to_all(board):
     kept = clone(grown).fit(early)
     kept.set_params(ties="half").update(b.take(slice(300, None)))
     assert_allclose(kept.ratings_, Leaderboard(ties="half").fit(grown.battles_).ratings_, atol=1e-7)
-    with pytest.raises(DataError, match="have groups, the new ones have not"):
+    with pytest.raises(DataError, match="have groups, style, and the new ones style"):
         grown.update(["item 1"], ["item 2"], [1], context=pd.DataFrame({"style": [0.0]}))
     with pytest.raises(DataError, match="without item_features"):
         grown.update(b, item_features={})

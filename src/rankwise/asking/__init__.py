@@ -3,8 +3,7 @@
 from rankwise.asking.background import Background
 from rankwise.asking.goals import Goal, Progress
 from rankwise.asking.items import Item, ItemChanges
-from rankwise.asking.ledger import Answer
-from rankwise.asking.log import NotSavedError, SessionFileError
+from rankwise.asking.log import Answer, NotSavedError, SessionFileError
 from rankwise.asking.session import Question, Refused, Session
 from rankwise.asking.standings import Ranking, RaterReport
 

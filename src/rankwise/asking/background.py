@@ -19,8 +19,7 @@ from typing import Any
 
 from rankwise.asking.goals import Pair
 from rankwise.asking.item_model import ItemModel
-from rankwise.asking.ledger import Ledger
-from rankwise.asking.log import Entry
+from rankwise.asking.log import Entry, Ledger
 from rankwise.asking.session import Refused, Session
 from rankwise.asking.standings import RunningFit, Standing
 
@@ -95,7 +94,7 @@ class Worker:
     def __init__(self) -> None:
         one = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         path = os.pathsep.join(part for part in sys.path if part)
-        self._process = subprocess.Popen(
+        self._process: Any = subprocess.Popen(
             [sys.executable, "-P", "-c", _PROGRAM],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -110,8 +109,6 @@ class Worker:
         OSError or EOFError
             If the process has ended.
         """
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         pickle.dump(job, self._process.stdin)
         self._process.stdin.flush()
         try:
@@ -129,11 +126,8 @@ class Worker:
         """Kill the process, and close the pipes, which nobody may be using."""
         self.kill()
         for pipe in (self._process.stdin, self._process.stdout):
-            assert pipe is not None
-            try:
+            with suppress(OSError):  # what was not sent
                 pipe.close()
-            except OSError:  # what was not sent
-                continue
 
 
 def serve() -> None:

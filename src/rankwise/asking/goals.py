@@ -283,19 +283,13 @@ def expected_wrong(scores: Scores) -> Array:
 
 def discordant(draws: Array) -> Array:
     """The share of pairs of columns i < j of each draw with a larger value at j."""
-    n = draws.shape[1]
-    if n < 2:
-        return np.zeros(len(draws))
-    if n > MANY:
-        from scipy.stats import kendalltau
+    from rankwise.metrics import disagreement_error
 
-        found = [kendalltau(np.arange(n), -draw, method="asymptotic")[0] for draw in draws]
-        return np.asarray((1.0 - np.array(found)) / 2.0)
-    columns = np.ascontiguousarray(draws.T)
-    wrong = np.zeros(len(draws))
-    for i in range(n - 1):
-        wrong += (columns[i + 1 :] > columns[i]).sum(axis=0)
-    return np.asarray(wrong / (n * (n - 1) / 2))
+    n_draws, n = draws.shape
+    if n < 2:
+        return np.zeros(n_draws)
+    order, draw = np.tile(np.arange(n)[::-1], n_draws), np.repeat(np.arange(n_draws), n)
+    return np.asarray(disagreement_error(order, draws.ravel(), draw, per_query=True).values)
 
 
 def pair(i: int, j: int) -> Pair:

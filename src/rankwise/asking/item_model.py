@@ -197,6 +197,8 @@ class ItemModel:
     features : ndarray of shape (n_items, n_features), optional
     """
 
+    gp: PairwiseGP  # after a fit
+
     def __init__(self, n_items: int, features: Array | None = None) -> None:
         self.n_items = n_items
         self.X = np.arange(float(n_items))[:, None]
@@ -205,7 +207,6 @@ class ItemModel:
             scaled = _standardized(features)
             self._columns = scaled.shape[1]
             self.X = np.hstack((self.X, scaled))
-        self.gp: PairwiseGP | None = None
 
     def fit(self, comparisons: Sequence[Comparison]) -> ItemModel:
         """Learn from comparisons; their order does not matter."""
@@ -225,7 +226,6 @@ class ItemModel:
 
     def tell(self, comparisons: Sequence[Comparison]) -> None:
         """Learn from further comparisons, without a new choice of hyperparameters."""
-        assert self.gp is not None
         if not comparisons:
             return
         rater = None if self.gp.raters_ is None else [c.rater for c in comparisons]
@@ -234,13 +234,11 @@ class ItemModel:
 
     def scores(self) -> DenseScores:
         """Mean and covariance of scores, in units of the noise of an answer."""
-        assert self.gp is not None
         mean, covariance = self.gp.training_moments()
         return DenseScores(mean.copy(), covariance.copy())
 
     def held_out(self) -> HeldOutAnswers:
         """What all other answers say about each answer, in the order of the fit."""
-        assert self.gp is not None
         if not len(self.gp.pairs_):
             return HeldOutAnswers(np.zeros(0), np.zeros(0), np.zeros(0))
         held_out, margin, slips = self.gp.leave_one_out(), self.gp.margin_, self.gp.flips_
@@ -252,7 +250,6 @@ class ItemModel:
     @property
     def slips(self) -> float:
         """The share of slips among answers."""
-        assert self.gp is not None
         return float(self.gp.flips_)
 
     def _kernel(self) -> Any:
@@ -331,19 +328,26 @@ class ManyItems:
     def fit(self, comparisons: Sequence[Comparison]) -> ManyItems:
         """Learn from comparisons; their order does not matter."""
         self._variance, self._threshold = self._start.copy(), 0.0
-        self._told = sorted(c.normalized() for c in comparisons)
-        self._seen = _Answers.of(self._told, self.n_items)
+        self._hear(sorted(c.normalized() for c in comparisons))
         self._tau, self._nu = np.zeros((2, len(self._told)))
         self._sweep(_SWEEPS, learning=True)
         return self
 
     def tell(self, comparisons: Sequence[Comparison]) -> None:
         """Learn from further comparisons, without a new choice of hyperparameters."""
-        self._told = [*self._told, *comparisons]
-        self._seen = _Answers.of(self._told, self.n_items)
+        self._hear([*self._told, *comparisons])
         nothing = np.zeros(len(comparisons))
         self._tau, self._nu = (np.append(sites, nothing) for sites in (self._tau, self._nu))
         self._sweep(_FEW_SWEEPS, learning=False)
+
+    def _hear(self, told: Sequence[Comparison]) -> None:
+        """Keep comparisons as arrays."""
+        self._told, self._pairs = told, _pairs(told)
+        columns = [_COLUMNS.index(MARGINS[c.outcome]) for c in told]
+        self._counts = np.eye(3)[np.array(columns, dtype=np.intp)]  # a 1 for the outcome
+        at = (self._pairs.ravel(), np.repeat(np.arange(len(told)), 2))
+        signs = np.tile([1.0, -1.0], len(told))  # of first and second items
+        self._incidence = csr_array((signs, at), shape=(self.n_items, len(told)))
 
     def scores(self) -> DrawnScores:
         """Mean and draws of scores, in units of the noise of an answer."""
@@ -353,24 +357,22 @@ class ManyItems:
         """What all other answers say about each answer, in the order of the fit."""
         mean, variance = self._without_each()
         p = _outcomes(mean, variance, self._threshold)
-        counts = self._seen.counts
+        counts = self._counts
         return HeldOutAnswers((counts * p).sum(axis=1), mean, counts[:, 0] - counts[:, 1])
 
     def _sweep(self, most: int, *, learning: bool) -> None:
         """Match sites to their answers, and learn variances, until little changes."""
         from rankwise.gp.probit import update_sites
 
-        seen = self._seen
-        if not self._threshold and seen.ties.any():
+        if not self._threshold and self._counts[:, 2].any():
             self._threshold = _THRESHOLD
         matched = np.empty((len(self._tau), 3))
         for _ in range(most if len(self._tau) else 0):
             y = self._coefficients(_FEW_DRAWS)
             self._scores = self._as_scores(y)
-            mean = seen.differences(self._scores.mean)
-            variance = self._scores.variance(seen.first, seen.second)
+            mean, variance = self._differences()
             prior = np.full(len(mean), np.inf)
-            given = (seen.counts, self._threshold, self.slips, matched)
+            given = (self._counts, self._threshold, self.slips, matched)
             update_sites(mean, variance, prior, self._tau, self._nu, *given)
             tau, nu = self._proper(*matched[:, :2].T)
             changed = float(np.quantile(np.abs(nu - self._nu), 0.99))
@@ -390,12 +392,12 @@ class ManyItems:
 
     def _coefficients(self, n_draws: int) -> Array:
         """Mean of (w, u), in units of prior deviations, and draws around it, as columns."""
-        seen, rng = self._seen, np.random.default_rng(n_draws)
+        rng, incidence = np.random.default_rng(n_draws), self._incidence
         noise = rng.standard_normal((len(self._tau), n_draws))
         pushes = np.column_stack((self._nu, np.sqrt(self._tau)[:, None] * noise))
-        right = self._transposed(seen.incidence @ pushes)
+        right = self._transposed(incidence @ pushes)
         right[:, 1:] += rng.standard_normal((len(right), n_draws))
-        precision = seen.laplacian(self._tau)
+        precision = csr_array((incidence * self._tau) @ incidence.T)  # of all scores
 
         def apply(y: Array) -> Array:
             return self._transposed(precision @ self._product(y))
@@ -422,7 +424,7 @@ class ManyItems:
     def _learn(self, y: Array) -> float:
         """Update variances and the interval of ties; returns the largest change of a logarithm."""
         squares = y[:, 0] ** 2 + np.mean(y[:, 1:] ** 2, axis=1)
-        compared = self._seen.degree > 0
+        compared = np.diff(self._incidence.indptr) > 0
         counted = np.concatenate((np.full(self._F.shape[1], True), compared))
         before = self._variance.copy()
         for k in range(2):
@@ -432,14 +434,14 @@ class ManyItems:
                 found = _best_variance(total, int(mine.sum()), self._start[k])
                 # Steps that only use mean squares are short: these are twice as long.
                 self._variance[k] = np.clip(found**2 / before[k], *SPREAD_BOUNDS)
-        if self._seen.ties.any():
+        if self._counts[:, 2].any():
             self._threshold = self._tie_width()
         return float(np.abs(np.log(self._variance / before)).max())
 
     def _tie_width(self) -> float:
         """The interval for which as many ties are expected as there are."""
         mean, variance = self._without_each()
-        share = float(self._seen.ties.mean())
+        share = float(self._counts[:, 2].mean())
 
         def excess(t: float) -> float:
             return float(_outcomes(mean, variance, t)[:, 2].mean()) - share
@@ -449,53 +451,17 @@ class ManyItems:
             return low
         return float(brentq(excess, low, high)) if excess(high) > 0 else high
 
+    def _differences(self) -> tuple[Array, Array]:
+        """Mean and variance of the difference that each answer is about."""
+        first, second = self._pairs.T
+        scores = self._scores
+        return scores.mean[first] - scores.mean[second], scores.variance(first, second)
+
     def _without_each(self) -> tuple[Array, Array]:
         """Mean and variance of each difference without its own answer."""
-        seen = self._seen
-        mean = seen.differences(self._scores.mean)
-        variance = self._scores.variance(seen.first, seen.second)
+        mean, variance = self._differences()
         left = np.maximum(1.0 - self._tau * variance, 0.05)
         return (mean - variance * self._nu) / left, variance / left
-
-
-@dataclass(frozen=True, eq=False)
-class _Answers:
-    """Comparisons as arrays."""
-
-    first: Index
-    second: Index
-    counts: Array  # of shape (n_answers, 3): a 1 in the column of the outcome
-    incidence: csr_array  # of shape (n_items, n_answers): 1 for first items, -1 for second ones
-
-    @classmethod
-    def of(cls, comparisons: Sequence[Comparison], n_items: int) -> _Answers:
-        m = len(comparisons)
-        pairs = np.array([(c.first, c.second) for c in comparisons], dtype=np.intp).reshape(-1, 2)
-        columns = [_COLUMNS.index(MARGINS[c.outcome]) for c in comparisons]
-        signs = np.tile([1.0, -1.0], m)
-        at = (pairs.ravel(), np.repeat(np.arange(m), 2))
-        return cls(
-            pairs[:, 0],
-            pairs[:, 1],
-            np.eye(3)[np.array(columns, dtype=np.intp)],
-            csr_array((signs, at), shape=(n_items, m)),
-        )
-
-    @property
-    def ties(self) -> Array:
-        return self.counts[:, 2]
-
-    @property
-    def degree(self) -> Index:
-        """The number of answers about each item."""
-        return np.diff(self.incidence.indptr)
-
-    def differences(self, scores: Array) -> Array:
-        return np.asarray(scores[self.first] - scores[self.second])
-
-    def laplacian(self, weight: Array) -> csr_array:
-        """The matrix of the sum of weight (f_first - f_second)^2."""
-        return csr_array((self.incidence * weight) @ self.incidence.T)
 
 
 def _outcomes(mean: Array, variance: Array, threshold: float) -> Array:

@@ -15,8 +15,7 @@ import numpy as np
 from rankwise.asking.goals import Goal
 from rankwise.backends.arrays import Array
 from rankwise.data.comparison_files import ITEM_COLUMNS
-from rankwise.data.tables.formats import place_of_row, row_numbers, row_word
-from rankwise.data.tables.records import read_records
+from rankwise.data.table_files import place_of_row, read_records, row_numbers, row_word
 from rankwise.errors import DataError
 from rankwise.tables import plural
 
@@ -232,8 +231,8 @@ def check_text(what: str, text: str) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         raise DataError(
-            f"{what} has half of a letter (the surrogate {text[error.start]!r}), which no file can "
-            "keep: write the whole letter."
+            f"{what} is not UTF-8: it has half of a letter (the surrogate {text[error.start]!r}), "
+            "which no file can keep. Write the whole letter."
         ) from None
 
 
@@ -285,8 +284,10 @@ def read_items(
     return check_items(items, matrix)
 
 
-def _keep_image(name: str, data: bytes, keep_file: KeepFile) -> str:
+def _read_image(name: str, path: Path, keep_file: KeepFile) -> str:
     """Keep the bytes of a picture, after a check of the first ones, and return their name."""
+    with path.open("rb") as file:
+        data = file.read(LARGEST_IMAGE + 1)
     media_type = IMAGE_TYPES.get(Path(name).suffix.lower())
     if media_type is None:
         raise DataError(f"{name} is not an image: use {', '.join(IMAGE_TYPES)}.")
@@ -320,13 +321,7 @@ def _folder_items(folder: Path, keep_file: KeepFile) -> list[Item]:
             f"endings {', '.join(sorted(known))}."
         )
     for path in paths:
-        try:
-            path.name.encode()
-        except UnicodeEncodeError:
-            raise DataError(
-                f"{folder}: the name of the file {os.fsencode(path.name)!r} is not UTF-8: rename "
-                "it."
-            ) from None
+        check_text(f"{folder}: the name of the file {os.fsencode(path.name)!r}", path.name)
     return [file_item(path.name, path, keep_file) for path in paths]
 
 
@@ -369,11 +364,6 @@ def _read_text(path: Path) -> str:
     if not text.strip():
         raise DataError(f"{path} is empty.")
     return text
-
-
-def _read_image(name: str, path: Path, keep_file: KeepFile) -> str:
-    with path.open("rb") as file:
-        return _keep_image(name, file.read(LARGEST_IMAGE + 1), keep_file)
 
 
 def _table_items(

@@ -17,8 +17,7 @@ import numpy as np
 from rankwise.asking.goals import Goal, Pair, Progress, close_pair
 from rankwise.asking.item_model import MANY, ItemModel, model_of
 from rankwise.asking.items import Item, ItemChanges, check_items, check_text
-from rankwise.asking.ledger import OUTCOMES, Answer, Ledger, Rater, Settings
-from rankwise.asking.log import Entry, Log
+from rankwise.asking.log import OUTCOMES, Answer, Entry, Ledger, Log, Rater, Settings
 from rankwise.asking.standings import Ranking, RaterReport, RunningFit, Standing
 from rankwise.errors import DataError, ParameterError
 from rankwise.parameters import Choice, check_value

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rankwise.asking.items import Item
-from rankwise.asking.ledger import OUTCOMES, Answer
+from rankwise.asking.log import OUTCOMES, Answer
 from rankwise.asking.session import Session
 from rankwise.asking.standings import Ranking
 from rankwise.errors import DataError
@@ -148,6 +148,9 @@ class _Gallery:
             f"<figcaption>{html.escape(caption)}</figcaption></figure>"
             for caption, source in self.pictures
         )
+
+    def to_markdown(self) -> str:
+        return "\n".join(f"- {caption}" for caption, _ in self.pictures)
 
 
 def _pictures(session: Session, ranking: Ranking, items: dict[str, Item]) -> list[tuple[str, str]]:

@@ -20,7 +20,7 @@ from rankwise.asking.item_model import (
     unknown_scores,
 )
 from rankwise.asking.items import Item
-from rankwise.asking.ledger import Ledger
+from rankwise.asking.log import Ledger
 from rankwise.backends.arrays import Array, Index
 from rankwise.tables import Column, Table, TableMixin
 

@@ -127,7 +127,7 @@ class AutoResults(TableMixin):
             How many rankers to show.
         ax : matplotlib Axes, optional
         """
-        from rankwise.plots.ranker_differences import draw_differences
+        from rankwise.plots.bars import draw_differences
 
         check_value("top", top, Whole(1))
         best = self.best_trials

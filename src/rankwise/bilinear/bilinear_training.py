@@ -376,10 +376,9 @@ class BilinearTraining:
         stops = bool(self.ranker.early_stopping) and self.held_out is None
         if chooses or stops:
             n_queries = len(self.Q.indptr) - 1
-            split = split_queries(
+            self.sampler, self.aside = split_queries(
                 self.sampler, n_queries, self.shared, self.triplets, self.record.seed
             )
-            self.sampler, self.aside = split.training, split.held_out
             if isinstance(self.sampler, TripletsInOrder):
                 self.n_steps = len(self.sampler.triplets)
             if stops:

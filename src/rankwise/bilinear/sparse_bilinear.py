@@ -292,13 +292,7 @@ def _one_row(x: Any, name: str) -> Any:
     if is_sparse(x):
         x = x.reshape(1, -1) if x.ndim == 1 else x
     elif not hasattr(x, "columns"):
-        try:
-            x = np.atleast_2d(np.asarray(x, dtype=np.float64))
-        except (TypeError, ValueError):
-            raise DataError(
-                f"{name} must be a row of numbers: got {x!r:.60}. Turn text into features first, "
-                "with the vectorizer of the fit."
-            ) from None
+        x = np.atleast_2d(np.asarray(x))
     if x.shape[0] != 1:
         raise DataError(f"{name} must be one row: got {x.shape[0]}.")
     return x

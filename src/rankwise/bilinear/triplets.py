@@ -163,24 +163,17 @@ def from_grades(grades: Array, query: Ints) -> tuple[Draw, int]:
     return draw, int(ends[-1])
 
 
-@dataclass(frozen=True)
-class QuerySplit:
-    """Triplets of the queries to learn from, and triplets of the others."""
-
-    training: TripletSampler
-    held_out: Ints
-
-
 def split_queries(
     sampler: TripletSampler,
     n_queries: int,
     shared: bool,
     rows: Ints | None,
     seed: int,
-) -> QuerySplit:
+) -> tuple[TripletSampler, Ints]:
     """Hold out a fifth of the queries, and the documents that go with them.
 
-    Raises DataError if there are too few.
+    Returns the triplets of the other queries, and some triplets of the held-out ones. Raises
+    DataError if there are too few.
 
     Parameters
     ----------
@@ -220,7 +213,7 @@ def split_queries(
             "held-out queries, which choose alpha and eta0 and stop the fit early. Set alpha and "
             "eta0 to numbers and early_stopping=False, pass held_out triplets, or add queries."
         )
-    return QuerySplit(training, aside)
+    return training, aside
 
 
 def _any(mask: NDArray[np.bool_], rows: Ints) -> NDArray[np.bool_]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import webbrowser
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -205,7 +206,9 @@ def ask(
         refuse("demo", "Give ITEMS, or --demo, and not both.")
     hosts = server.hosts()
     wanted = goal.make()
-    _check_installed()
+    for package in NEEDED:
+        if find_spec(package) is None:
+            raise MissingExtraError(package, "ask")
     from rankwise.asking.web.app import listening_socket, make_app, make_server
     from rankwise.asking.web.guards import Doorkeeper
 
@@ -306,11 +309,3 @@ def _path(items: Path | None, session: Path | None, demo: bool) -> Path:
         resolved = items.resolve()
         return resolved.with_name(f"{resolved.name}.ask")
     return items.with_suffix(".ask")
-
-
-def _check_installed() -> None:
-    from importlib.util import find_spec
-
-    for package in NEEDED:
-        if find_spec(package) is None:
-            raise MissingExtraError(package, "ask")

@@ -152,20 +152,19 @@ def model_facts(file: persistence.ModelFile) -> dict[str, Any]:
 
     model = file.model
     ranker = last_step(model)
-    facts: dict[str, Any] = {"type": type(model).__name__}
-    if hasattr(model, "steps"):
-        facts["steps"] = ", ".join(type(step).__name__ for _, step in model.steps)
-    facts["features"] = getattr(model, "n_features_in_", None)
-    seen = seen_by(getattr(model, "steps", ()))
-    if seen is not None:
-        facts["features that occur"] = seen.n_features_out_
-    if hasattr(model, "feature_names_in_"):
-        facts["names"] = ", ".join(model.feature_names_in_)
-    facts["scaling"] = getattr(ranker, "scale_", None)
+    steps = getattr(model, "steps", ())
+    facts: dict[str, Any] = {
+        "type": type(model).__name__,
+        "steps": ", ".join(type(step).__name__ for _, step in steps) or None,
+        "features": getattr(model, "n_features_in_", None),
+        "features that occur": getattr(seen_by(steps), "n_features_out_", None),
+        "names": ", ".join(getattr(model, "feature_names_in_", ())) or None,
+        "scaling": getattr(ranker, "scale_", None),
+        "queries fitted to": getattr(ranker, "n_queries_", None),
+    }
     if hasattr(ranker, "sides_"):
         facts["table"] = f"{ranker.n_rows_} rows, {ranker.n_columns_} columns"
         facts["cells fitted to"] = ranker.n_cells_
-    facts["queries fitted to"] = getattr(ranker, "n_queries_", None)
     if hasattr(ranker, "X_fit_"):
         facts["training rows kept"] = int(ranker.X_fit_.shape[0])
     if hasattr(ranker, "rank_"):

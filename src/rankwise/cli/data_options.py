@@ -17,7 +17,7 @@ from rankwise.tables import plural
 
 if TYPE_CHECKING:
     from rankwise.data import LetorData, TableData
-    from rankwise.data.tables.arrow_files import TableFile
+    from rankwise.data.table_files import TableFile
     from rankwise.persistence import ModelFile
     from rankwise.preprocessing import SeenFeatures
 
@@ -31,7 +31,7 @@ Features = Annotated[
         rich_help_panel="Data",
     ),
 ]
-IMPUTERS = ("mean", "median", "most_frequent", "constant")
+IMPUTERS = ("mean", "median", "most_frequent")
 MOST_CATEGORIES = 1000  # of a column, for one-hot features
 HASHED = 1024  # features of a hashed column
 MOST_NUMBERED = 2**20
@@ -78,7 +78,7 @@ class ColumnOptions:
 
     def is_table(self, path: Path) -> bool:
         """Whether a file is a table, not a LETOR file; refuses options for the other kind."""
-        from rankwise.data.tables.formats import format_of
+        from rankwise.data.table_files import format_of
 
         given = getattr(self, "format", None)
         found = given != "letor" and (given or format_of(path)) is not None
@@ -96,7 +96,7 @@ class ColumnOptions:
 
     def table_file(self, path: Path) -> TableFile:
         """A table file."""
-        from rankwise.data.tables.arrow_files import TableFile
+        from rankwise.data.table_files import TableFile
 
         separator = "\t" if self.separator == "\\t" else self.separator
         return TableFile.of(path, getattr(self, "format", None), separator, self.decimal)
@@ -112,12 +112,13 @@ class ColumnOptions:
         keep_text: bool = False,
         keep_missing: bool = False,
         keep_all: bool = False,
+        steps: Any = (),
     ) -> TableData:
         """The rows of a table; prints on stderr how its columns are understood.
 
-        With `keep_all`, columns may contain anything.
+        With `keep_all`, columns may contain anything. `steps` are the steps of a model.
         """
-        from rankwise.data.tables.reading import Roles, read_roles
+        from rankwise.data.table_rows import Roles, read_roles
 
         with progress(f"Reading {path} ({path.stat().st_size / 1e6:,.1f} MB)"):
             file = self.table_file(path)
@@ -133,7 +134,18 @@ class ColumnOptions:
         note(f"{path}: {data.roles.words()}.")
         if like is None:
             note_ids(data.roles)
+        check_text_columns(steps, data.X, path)
         return data
+
+    def _read_letor(
+        self, path: Path, n_features: int | None, whose: str, steps: Any = ()
+    ) -> LetorData:
+        """The rows of a LETOR file; prints how many features the steps of a model ignore."""
+        rows = read_letor_file(path, n_features=n_features, whose=whose, fill=self.fill)
+        seen = seen_by(steps)
+        if seen is not None:
+            note_unseen(seen, rows, path)
+        return rows
 
     def refuse_without_rows(self) -> None:
         """Refuse all options, if no rows are read."""
@@ -157,27 +169,23 @@ class ColumnOptions:
         needs_label: bool = True,
     ) -> Any:
         """The rows of a file for a model; the option --features confirms `n_features`."""
-        model = file.model
+        model, steps = file.model, getattr(file.model, "steps", ())
         wanted = getattr(model, "n_features_in_", None)
         whose = f"the model {model_path}"
         if not self.is_table(path):
             if n_features not in (None, wanted):
                 raise DataError(f"--features is {n_features}, but {whose} has {wanted} features.")
-            rows = read_letor_file(path, n_features=wanted, whose=whose, fill=self.fill)
-            seen = seen_by(getattr(model, "steps", ()))
-            if seen is not None:
-                note_unseen(seen, rows, path)
-            elif wanted is not None and n_features is None:
+            rows = self._read_letor(path, wanted, whose, steps)
+            if wanted is not None and n_features is None and seen_by(steps) is None:
                 check_width(rows.X, path, whose)
             return rows
         if n_features is not None:
             refuse("features", "This is for LETOR files: the columns of a table have names.")
         names = getattr(model, "feature_names_in_", None)
         data = self.read_table(
-            path, like=None if names is None else list(names), needs_label=needs_label,
+            path, like=None if names is None else list(names), needs_label=needs_label, steps=steps,
             keep_text=_takes_text(model), keep_missing=_takes_missing(model),
         )  # fmt: skip
-        check_text_columns(getattr(model, "steps", ()), data.X, path)
         if data.qid is None and getattr(last_step(model), "n_queries_", 1) > 1:
             complain(
                 "warning",
@@ -251,7 +259,9 @@ class DataOptions(TableOptions):
     def read_training(self, path: Path, ranker: Any = None) -> tuple[Any, Preparation]:
         """All rows of a training file, prepared for a ranker, and the preparation."""
         if not self.is_table(path):
-            return keep_seen(self._read_letor(path, self.n_features, "--features"), path)
+            rows = self._read_letor(path, self.n_features, "--features")
+            self.check_queries(path, rows)
+            return keep_seen(rows, path)
         imputer = self.imputer()
         data = self.read_table(
             path,
@@ -259,7 +269,7 @@ class DataOptions(TableOptions):
             keep_text=self.encode is not None,
             keep_missing=imputer is not None or _takes_missing(ranker),
         )
-        self.check_queries(path, len(data.X), has_queries=data.qid is not None)
+        self.check_queries(path, data)
         return prepare(data, self.encode, imputer, path)
 
     def imputer(self) -> Any:
@@ -271,51 +281,36 @@ class DataOptions(TableOptions):
         from rankwise.parameters import AnyOf, Choice, Number, parse_parameter
 
         value = parse_parameter("--impute", self.impute, AnyOf(Choice(*IMPUTERS), Number()))
-        if value == "constant":
-            value = 0.0
-        given = {"strategy": value}
-        if not isinstance(value, str):
-            given = {"strategy": "constant", "fill_value": float(value)}
-        return SimpleImputer(**given, keep_empty_features=True)
+        if isinstance(value, str):
+            return SimpleImputer(strategy=value, keep_empty_features=True)
+        return SimpleImputer(strategy="constant", fill_value=float(value), keep_empty_features=True)
 
-    def read_like(
-        self,
-        path: Path,
-        preparation: Preparation,
-        names: Sequence[str] | None,
-        n_features: int,
-        whose: Path,
-        *,
-        needs_label: bool = True,
-    ) -> Any:
-        """All rows of another file, with the features of the training file `whose`, prepared."""
+    def read_like(self, path: Path, training: Any, *, needs_label: bool = True) -> Any:
+        """All rows of another file, with the features of the training file, prepared alike."""
+        names, steps = training.feature_names, training.preparation.steps
         if (names is not None) != self.is_table(path):
             raise DataError(
-                f"{path} and {whose} must both be tables, or both be LETOR files: columns of LETOR "
-                "files have no names."
+                f"{path} and {training.path} must both be tables, or both be LETOR files: columns "
+                "of LETOR files have no names."
             )
         if names is None:
-            seen = seen_by(preparation.steps)
-            width = n_features if seen is None else seen.n_features_in_
-            rows = self._read_letor(path, width, str(whose))
-            if seen is not None:
-                note_unseen(seen, rows, path)
-            return preparation.transformed(rows)
-        data = self.read_table(
-            path, like=names, needs_label=needs_label, keep_text=self.encode is not None,
-            keep_missing=True,
-        )  # fmt: skip
-        check_text_columns(preparation.steps, data.X, path)
-        self.check_queries(path, len(data.X), has_queries=data.qid is not None)
-        return preparation.transformed(data)
+            seen = seen_by(steps)
+            width = training.n_features if seen is None else seen.n_features_in_
+            rows: Any = self._read_letor(path, width, str(training.path), steps)
+        else:
+            rows = self.read_table(
+                path, like=names, needs_label=needs_label, keep_text=self.encode is not None,
+                keep_missing=True, steps=steps,
+            )  # fmt: skip
+        self.check_queries(path, rows)
+        return training.preparation.transformed(rows)
 
-    def _read_letor(self, path: Path, n_features: int | None, whose: str) -> LetorData:
-        data = read_letor_file(path, n_features=n_features, whose=whose, fill=self.fill)
-        self.check_queries(path, len(data.y), has_queries=data.qid is not None)
-        return data
-
-    def check_queries(self, path: Path, n_rows: int, *, has_queries: bool) -> None:
+    def check_queries(self, path: Path, rows: Any) -> None:
         """One ranking of all rows of a file must be asked for, and is not possible with queries."""
+        self.check_one_ranking(path, rows.X.shape[0], has_queries=rows.qid is not None)
+
+    def check_one_ranking(self, path: Path, n_rows: int, *, has_queries: bool) -> None:
+        """Check whether a file has queries, if its rows are not in memory."""
         if self.one_ranking and has_queries:
             raise DataError(f"{path} has queries: leave --one-ranking out.")
         if not self.one_ranking and not has_queries:
@@ -367,11 +362,10 @@ def check_width(X: Any, path: Path, whose: str) -> None:
     n_features, found = X.shape[1], int(used.max(initial=-1)) + 1
     if found == n_features:
         return
-    words = f"{path} has no values beyond feature {found:,}, but {whose} has {n_features:,}"
+    words = f"{path} has only zeros beyond feature {found:,}, but {whose} has {n_features:,}"
     if 2 * found < n_features:
         raise DataError(
-            f"{words}: do they belong together? If the others are 0 in all rows, confirm it by "
-            f"--features {n_features}."
+            f"{words}: do they belong together? If they do, confirm it by --features {n_features}."
         )
     complain("warning", f"{words}: the missing ones are read as 0.")
 
@@ -444,7 +438,7 @@ def keep_seen(data: LetorData, path: Path) -> tuple[LetorData, Preparation]:
     """
     from scipy.sparse import csr_array
 
-    from rankwise.data.letor.parsing import MAX_INDEX
+    from rankwise.data.letor_parsing import MAX_INDEX
     from rankwise.preprocessing import SeenFeatures
 
     X: Any = data.X

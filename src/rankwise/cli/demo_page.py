@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import RLS, RankRLS, __version__
+from rankwise import RLS, RankRLS
+from rankwise.cli.terminal import write_page
 from rankwise.data import LetorData, load_dataset, make_ranking
 from rankwise.metrics import (
     RankingEvaluation,
@@ -20,13 +21,12 @@ from rankwise.metrics import (
     ndcg,
     paired_test,
 )
-from rankwise.plots import figure_svg, plot_alpha_path, plot_ndcg_curve, plot_query_differences
+from rankwise.plots import plot_alpha_path, plot_ndcg_curve, plot_query_differences
 from rankwise.report import (
     Code,
     Column,
     Facts,
     Figure,
-    Page,
     Section,
     Table,
     Text,
@@ -34,6 +34,7 @@ from rankwise.report import (
 )
 
 ALPHAS = np.logspace(-1, 6, 29)
+BOLD = Text("The best value in each row is bold.")
 N_QUERIES = {"train": 40, "valid": 60, "test": 120}
 
 
@@ -127,7 +128,7 @@ def comparison(experiment: Experiment) -> Table:
     )
 
 
-def write_report(experiment: Experiment, real: Experiment, path: Path) -> Path:
+def write_report(experiment: Experiment, real: Experiment, path: Path) -> None:
     """Write the page about both experiments."""
     errors = [tuned.evaluation["disagreement"] for tuned in experiment.rankers]
     summary = (
@@ -139,18 +140,11 @@ def write_report(experiment: Experiment, real: Experiment, path: Path) -> Path:
         Section("", [_results(experiment)]),
         Section("The problem", _problem(experiment)),
         Section("Choosing the regularization", _tuning(experiment)),
-        Section("On new queries", [comparison(experiment), *_test(experiment)]),
+        Section("On new queries", [comparison(experiment), BOLD, *_test(experiment)]),
         Section("Where there is only one query, nothing is lost", _real(real)),
         Section("Next steps", _commands(path.parent)),
     ]
-    page = Page(
-        "Ranking instead of regression",
-        summary,
-        sections,
-        footer=f"Made by `rankwise demo`, rankwise {__version__}. The best value in each row is "
-        "bold.",
-    )
-    return page.write(path)
+    write_page(path, "demo", "Ranking instead of regression", summary, sections)
 
 
 def _results(experiment: Experiment) -> Facts:
@@ -199,8 +193,8 @@ def _tuning(experiment: Experiment) -> list[Text | Figure]:
             "one. The score of each is the share of pairs of the validation queries that it puts "
             "in the wrong order."
         ),
-        Figure(
-            figure_svg(axes.figure),
+        Figure.of(
+            axes,
             f"Disagreement error against alpha on the validation queries. {best}.",
             "Disagreement error on the validation queries. Dotted lines mark the chosen values.",
         ),
@@ -221,13 +215,13 @@ def _test(experiment: Experiment) -> list[Figure]:
         for name, mean in means.items()
     )
     return [
-        Figure(
-            figure_svg(plot_ndcg_curve(values).figure),
+        Figure.of(
+            plot_ndcg_curve(values),
             f"NDCG by position on the test queries. {ends}.",
             "NDCG down the ranking, mean over the test queries with a band of 95 % confidence.",
         ),
-        Figure(
-            figure_svg(plot_query_differences(gaps, names=(first, second)).figure),
+        Figure.of(
+            plot_query_differences(gaps, names=(first, second)),
             f"Difference in NDCG@10 for each test query: RankRLS is better on "
             f"{int((gaps > 0).sum())} and plain regression on {int((gaps < 0).sum())}.",
             "The same comparison query by query, as in the paired test.",

@@ -1,8 +1,8 @@
 """rankwise fit and auto: from a file to a model file.
 
 The rows of the file are in memory, or read block by block, or on workers. The classes for these
-share `n_rows`, `n_features`, `feature_names`, `has_queries`, `preparation`, and `fit(ranker,
-alphas=None)`, which returns the fitted ranker, or a path of rankers with each alpha.
+share `path`, `n_rows`, `n_features`, `feature_names`, `has_queries`, `preparation`, and
+`fit(ranker, alphas=None)`, which returns the fitted ranker, or a path of rankers with each alpha.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from logging import CRITICAL, getLogger
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -40,7 +39,6 @@ from rankwise.cli.options import (
     refuse,
     split_names,
 )
-from rankwise.cli.table_files import TableRankerOptions, fit_table
 from rankwise.cli.terminal import (
     check_page,
     check_writable,
@@ -51,6 +49,7 @@ from rankwise.cli.terminal import (
     show,
     write_page,
 )
+from rankwise.cli.two_sided_files import TableRankerOptions, fit_table
 from rankwise.errors import DataError, MissingExtraError
 from rankwise.metric_names import metric_label
 from rankwise.routing import last_step, predict_with_queries
@@ -79,11 +78,13 @@ def fit(
         Path | None, typer.Option(exists=True, dir_okay=False, rich_help_panel="Data")
     ] = None,
     data: DataOptions,
-    rows: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, rich_help_panel="Both sides")
+    row_features: Annotated[
+        Path | None,
+        typer.Option("--rows", exists=True, dir_okay=False, rich_help_panel="Both sides"),
     ] = None,
-    columns: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, rich_help_panel="Both sides")
+    column_features: Annotated[
+        Path | None,
+        typer.Option("--columns", exists=True, dir_okay=False, rich_help_panel="Both sides"),
     ] = None,
     workers: Annotated[
         str | None, typer.Option("--workers", "--cluster", rich_help_panel="Data")
@@ -151,9 +152,9 @@ def fit(
         File to choose alpha on.
     unlabelled : FILE
         More rows for transductive-rankrls. Their labels, if any, are not used.
-    rows : FILE
+    row_features : FILE
         Features of the rows of the table TRAIN.
-    columns : FILE
+    column_features : FILE
         Features of the columns of the table TRAIN.
     workers : N
         Read TRAIN in N processes on this machine, or on the workers of the Dask scheduler at an
@@ -162,16 +163,17 @@ def fit(
     from rankwise.persistence import save_model
 
     alpha = selection.alphas
-    if rows is not None or columns is not None:
-        if rows is None or columns is None:
-            refuse("columns" if columns is None else "rows", "Give --rows and --columns together.")
+    if row_features is not None or column_features is not None:
+        if row_features is None or column_features is None:
+            lacking = "rows" if row_features is None else "columns"
+            refuse(lacking, "Give --rows and --columns together.")
         others = {"valid": valid, "unlabelled": unlabelled, "workers": workers}
         for name, value in {**others, "scale": options.scale, "metric": selection.metric}.items():
             if value is not None:
                 refuse(name, "This is not for tables with --rows and --columns: leave it out.")
-        check_writable(out, train, rows, columns, force=force)
+        check_writable(out, train, row_features, column_features, force=force)
         ranker = _table_ranker(options, alpha)
-        ranker = fit_table(train, rows, columns, ranker, data)
+        fit_table(train, row_features, column_features, ranker, data)
         save_model(ranker, out)
         if hasattr(ranker, "alpha_curve_"):
             note(_chosen(ranker))
@@ -199,25 +201,17 @@ def fit(
             refuse("fill", "Workers do not read NULL: replace it in the file first.")
         check_summable(ranker)
     with connected(workers) as client:
-        training = open_rows(train, data, ranker, client)
-        read_like = partial(
-            data.read_like,
-            preparation=training.preparation,
-            names=training.feature_names,
-            n_features=training.n_features,
-            whose=train,
-        )
+        rows = open_rows(train, data, ranker, client)
         if unlabelled is not None:
-            assert isinstance(training, InMemory)  # other forms are refused for this model
-            training.add_unlabelled(read_like(unlabelled, needs_label=False), unlabelled)
-        ranker = options.settle_scale(ranker, has_queries=training.has_queries)
+            assert isinstance(rows, InMemory)  # other forms are refused for this model
+            rows.add_unlabelled(data.read_like(unlabelled, rows, needs_label=False), unlabelled)
+        ranker = options.settle_scale(ranker, has_queries=rows.has_queries)
         if valid is None:
-            ranker = training.fit(ranker)
+            ranker = rows.fit(ranker)
         else:
-            held_out = read_like(valid)
-            found = training.fit(ranker, grid)
-            ranker = _best(found, held_out, selection.for_rows(held_out))
-    save_model(training.preparation.around(ranker), out)
+            held_out = data.read_like(valid, rows)
+            ranker = _best(rows.fit(ranker, grid), held_out, selection.for_rows(held_out))
+    save_model(rows.preparation.around(ranker), out)
     if hasattr(ranker, "alpha_curve_"):
         note(_chosen(ranker))
     elif hasattr(ranker, "component_errors_"):
@@ -225,7 +219,7 @@ def fit(
     elif options.has_alpha and alpha is None and valid is None:
         default = last_step(ranker).alpha
         note(f"alpha {default:g}, the default: choose it with --valid or 'rankwise tune'.")
-    note_model(out, ranker, training.n_rows, training.n_features)
+    note_model(out, ranker, rows.n_rows, rows.n_features)
 
 
 def _table_ranker(options: RankerOptions, alpha: str | None) -> Any:
@@ -290,8 +284,8 @@ def _best(path: Any, valid: LetorData, selection: SelectionOptions) -> Any:
     with progress(f"Scoring {len(valid.y):,} rows"):
         scored = path.predict(valid.X, qid=valid.qid)
         values = [metric(valid.y, scores, valid.qid, per_query=True).values for scores in scored]
-    means = np.transpose([mean_and_error([of_queries]) for of_queries in values])
-    found = HeldOutScores(np.array(selection.grid), *means, name, greater_is_better)
+    score, error = np.transpose([mean_and_error([of_queries]) for of_queries in values])
+    found = HeldOutScores(np.array(selection.grid), score, error, name, greater_is_better)
     show(found.to_table())
     note(*selection.remarks_on(found.best_alpha))
     return path.estimator(found.best_index)
@@ -362,11 +356,8 @@ def auto(
 
     check_writable(out, train, test, force=force)
     check_page(report, train, test, force=force)
-    rows, preparation = data.read_training(train)
-    held_back = None
-    if test is not None:
-        names = None if not hasattr(rows, "roles") else rows.roles.features
-        held_back = data.read_like(test, preparation, names, rows.X.shape[1], train)
+    training = InMemory(train, data, None)
+    rows, held_back = training.data, None if test is None else data.read_like(test, training)
     # These imports compile loops: only now, when all arguments are known to be valid.
     from rankwise.auto import AutoRanker
     from rankwise.metrics import evaluate_ranking
@@ -399,7 +390,7 @@ def auto(
     if out is None:
         note("The model was not kept: give --out to write it to a file.")
         return
-    save_model(preparation.around(ranker), out)
+    save_model(training.preparation.around(ranker), out)
     parts = ranker.parts_
     what = f"a mean of {len(parts)} rankers" if len(parts) > 1 else f"one ranker, {parts[0].name}"
     note(f"Wrote {out}: {what}, fitted to {len(rows.y):,} rows.")
@@ -445,25 +436,26 @@ class InMemory:
     """The rows of a file that is read whole."""
 
     def __init__(self, path: Path, options: DataOptions, ranker: Any) -> None:
-        self._data, self.preparation = options.read_training(path, ranker)
-        roles = getattr(self._data, "roles", None)
+        self.path = path
+        self.data, self.preparation = options.read_training(path, ranker)
+        roles = getattr(self.data, "roles", None)
         self.feature_names = None if roles is None else roles.features
-        self.n_rows, self.n_features = self._data.X.shape
-        self.has_queries = self._data.qid is not None
+        self.n_rows, self.n_features = self.data.X.shape
+        self.has_queries = self.data.qid is not None
 
     def add_unlabelled(self, more: Any, path: Path) -> None:
         """Add the rows of another file, whose labels are not used."""
-        if (more.qid is None) != (self._data.qid is None):
-            raise DataError(f"{path} and the training file must both have query ids, or neither.")
-        self._data = _with_unlabelled(self._data, more)
-        self.n_rows = self._data.X.shape[0]
+        if (more.qid is None) != (self.data.qid is None):
+            raise DataError(f"{path} and {self.path} must both have query ids, or neither.")
+        self.data = _with_unlabelled(self.data, more)
+        self.n_rows = self.data.X.shape[0]
 
     def fit(self, ranker: Any, alphas: Sequence[float] | None = None) -> Any:
         from sklearn.base import clone
 
         from rankwise.model_selection.rows import fit_with_queries
 
-        data = self._data
+        data = self.data
         if alphas is None:
             with progress(f"Fitting to {self.n_rows:,} rows"):
                 fit_with_queries(ranker, data.X, data.y, data.qid)
@@ -521,7 +513,7 @@ class Streamed:
     def __init__(self, path: Path, options: DataOptions) -> None:
         from rankwise.data import LetorBlocks, TableBlocks
 
-        self._path = path
+        self.path = path
         self._report: Callable[..., None]
         self.preparation, self.feature_names = Preparation(), None
         shown: Any = {"progress": lambda done, total: self._report(done, total)}
@@ -563,7 +555,7 @@ class Streamed:
     @contextmanager
     def _showing(self, what: str) -> Iterator[None]:
         """Show how much of the file is read, in every pass over it."""
-        with progress(f"{what} {self._path}") as self._report:
+        with progress(f"{what} {self.path}") as self._report:
             yield
 
 
@@ -576,7 +568,7 @@ class OnWorkers:
 
         if options.is_table(path):
             raise DataError(f"{path} is a table, and workers read LETOR files: leave them out.")
-        self._client = client
+        self.path, self._client = path, client
         self.preparation, self.feature_names = Preparation(), None
         with progress(f"Checking {path}"):
             self._parts = Run(client).open([path], None, None, options.n_features)
@@ -594,7 +586,7 @@ class OnWorkers:
                 f"{path} has no qid, and workers do not read the group sizes in {file}. Write "
                 "qid:ID after the label of every row, or leave --workers out."
             )
-        options.check_queries(path, self.n_rows, has_queries=self.has_queries)
+        options.check_one_ranking(path, self.n_rows, has_queries=self.has_queries)
 
     def fit(self, ranker: Any, alphas: Sequence[float] | None = None) -> Any:
         from rankwise import distributed
@@ -624,7 +616,7 @@ def open_rows(path: Path, options: DataOptions, ranker: Any, client: Any) -> Tra
     if isinstance(ranker, SparseRankRLS | SparseRLS) and not whole:
         streamed = Streamed(path, options)
         if streamed.has_queries and streamed.n_features <= MOST_NUMBERED:
-            options.check_queries(path, streamed.n_rows, has_queries=True)
+            options.check_one_ranking(path, streamed.n_rows, has_queries=True)
             return streamed
     return InMemory(path, options, ranker)
 

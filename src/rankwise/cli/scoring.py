@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, Literal
 
 from rankwise.cli.data_options import (
     ColumnOptions,
@@ -30,14 +30,13 @@ from rankwise.cli.options import (
     split_names,
     values_of,
 )
-from rankwise.cli.table_files import predict_table
 from rankwise.cli.terminal import check_writable, note, progress, show, show_json
+from rankwise.cli.two_sided_files import predict_table
 from rankwise.errors import DataError, ParameterError
 from rankwise.files import replacing, write_text
 from rankwise.routing import last_step
 from rankwise.tables import csv_text, plural
 
-BLOCK = 10_000  # scores written at a time
 CUTOFFS = [1, 3, 5, 10]
 
 
@@ -87,7 +86,7 @@ def predict(
     columns : FILE, default=the columns of the fit
         For a model of a table: features of its columns.
     """
-    from rankwise.data.tables.formats import COMPRESSED, SPREADSHEETS, format_of, write_columns
+    from rankwise.data.table_files import COMPRESSED, SPREADSHEETS, format_of, write_columns
 
     if out is not None:
         if out.suffix.lower() in COMPRESSED:
@@ -108,14 +107,15 @@ def predict(
         refuse("columns", "This is for a model of a table, fitted with --rows and --columns.")
     rows = table.read_for(file, model, data, features, needs_label=False)
     scores = scores_of(file, rows)
+    lines = (f"{float(score)!r}\n" for score in scores)
     as_table = "csv" if out is None and table.is_table(data) else out and format_of(out)
     if as_table:
         write_columns(_columns(rows, scores), out, as_table)
     elif out is None:
-        _write(scores, sys.stdout)
+        sys.stdout.writelines(lines)
     else:
-        with replacing(out) as beside, beside.open("w", encoding="ascii") as lines:
-            _write(scores, lines)
+        with replacing(out) as beside, beside.open("w", encoding="ascii") as opened:
+            opened.writelines(lines)
     note_scaling(file.model)
     if out is not None:
         note(f"Wrote {out}: scores of {plural(len(scores), 'row')}.")
@@ -130,13 +130,6 @@ def _columns(rows: Any, scores: Any) -> dict[str, Any]:
         "score": scores,
     }
     return {name: values for name, values in named.items() if values is not None}
-
-
-def _write(scores: Any, file: TextIO) -> None:
-    """Write block by block: one huge write may be cut short, and needs more memory."""
-    for start in range(0, len(scores), BLOCK):
-        block = scores[start : start + BLOCK].tolist()
-        file.write("".join(f"{score!r}\n" for score in block))
 
 
 @grouped

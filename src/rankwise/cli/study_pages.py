@@ -352,7 +352,10 @@ def write_preferences(study: PreferenceStudy, path: Path, source: str) -> None:
         )
     )
     curves = plot_hold_out(study.trials, ylabel="held-out log-loss (± s.e.)")
-    tried = [study.tried_table(), Figure.of(curves, "Log-loss against alpha, for each kernel")]
+    tried: list[Any] = [
+        study.tried_table(),
+        Figure.of(curves, "Log-loss against alpha, for each kernel"),
+    ]
     ranking: list[Any] = []
     if study.data.comparisons.items is not None:
         drawn = [] if study.process is None else [_ranking(study)]

@@ -8,8 +8,7 @@ from rankwise.data.comparison_files import (
     read_comparisons,
 )
 from rankwise.data.datasets import DatasetInfo, RankingDataset, list_datasets, load_dataset
-from rankwise.data.letor.reading import LetorBlocks, LetorData, read_letor
-from rankwise.data.letor.writing import write_letor
+from rankwise.data.letor import LetorBlocks, LetorData, read_letor, write_letor
 from rankwise.data.query_rows import normalize_per_query, qid_from_groups
 from rankwise.data.sample_files import SampleData, read_samples
 from rankwise.data.synthetic import (
@@ -19,7 +18,7 @@ from rankwise.data.synthetic import (
     make_battles,
     make_ranking,
 )
-from rankwise.data.tables.reading import TableBlocks, TableData, from_frame, read_table
+from rankwise.data.table_rows import TableBlocks, TableData, from_frame, read_table
 from rankwise.data.trec import as_qrels, as_run, read_qrels, read_run, trec_order, write_run
 from rankwise.graph.comparisons import Comparisons
 

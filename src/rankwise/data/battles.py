@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from ast import literal_eval
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from json import JSONDecodeError
 from operator import eq
@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array, Index
-from rankwise.data.tables.formats import parsed_json
-from rankwise.data.tables.records import Columns, SmallTable
+from rankwise.data.table_files import Columns, SmallTable, parsed_json
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph.comparisons import (
     OUTCOME_OF_CODE,
@@ -171,20 +170,12 @@ class Battles:
         place = [known.setdefault(name, len(known)) for name in other.items.tolist()]
         columns = {name: (getattr(self, name), getattr(other, name)) for name in PER_BATTLE}
         columns["pairs"] = (self.pairs, np.array(place, dtype=np.intp)[other.pairs])
-        for name, (old, new) in columns.items():
-            if (old is None) != (new is None):
-                has, lacks = ("new", "old") if old is None else ("old", "new")
-                raise DataError(
-                    f"The {has} battles have {name}, the {lacks} ones have not: give it for both, "
-                    "or for none."
-                )
-        names = [
-            b.context_names or (b.context is not None and b.context.shape[1]) for b in (self, other)
-        ]
-        if names[0] != names[1]:
+        old, new = map(_optional_columns, (self, other))
+        if old != new:
             raise DataError(
-                f"The old battles have the columns of context {names[0]}, the new ones "
-                f"{names[1]}: they need the same columns in the same order."
+                f"The old battles have {', '.join(old) or 'no more columns'}, and the new ones "
+                f"{', '.join(new) or 'no more columns'}: they need the same columns in the same "
+                "order."
             )
         joined: dict[str, Any] = {
             name: join_ids(both) for name, both in columns.items() if both[0] is not None
@@ -230,6 +221,13 @@ class Battles:
         if self.context is not None:
             about.append(plural(self.context.shape[1], "context column"))
         return f"Battles({', '.join(about)})"
+
+
+def _optional_columns(battles: Battles) -> list[str]:
+    """Groups, judge and the columns of context, as far as there are any."""
+    named = [name for name in ("groups", "judge") if getattr(battles, name) is not None]
+    n_context = 0 if battles.context is None else battles.context.shape[1]
+    return named + (battles.context_names or [f"context {k}" for k in range(n_context)])
 
 
 def number_labels(labels: NDArray[Any]) -> tuple[NDArray[Any], Index]:
@@ -419,12 +417,6 @@ class _BattleTable(SmallTable):
                 )
             return Schema("columns as named", first, second, winner)
         found = next(filter(None, (schema.found_in(self.columns) for schema in SCHEMAS)), None)
-        if found is None and {"chosen", "rejected"} <= self.columns.keys():
-            raise DataError(
-                f"{self.source} has texts that were chosen and rejected, without the names of "
-                "items: add columns chosen_model and rejected_model, or rank by features of "
-                "the texts with `rankwise preferences`."
-            )
         if found is None:
             usual = "; ".join(
                 ", ".join(filter(None, (s.first, s.second, s.outcome))) for s in SCHEMAS
@@ -432,7 +424,8 @@ class _BattleTable(SmallTable):
             raise DataError(
                 f"{self.source} has no columns of battles. Name them by --first, --second and "
                 f"--winner (first=, second=, winner=), or use one of these: {usual}. It has "
-                f"{', '.join(self.columns) or 'none'}."
+                f"{', '.join(self.columns) or 'none'}. Texts that were chosen and rejected, "
+                "without names of items, are ranked by their features: `rankwise preferences`."
             )
         return found
 
@@ -573,14 +566,10 @@ class _BattleTable(SmallTable):
             try:
                 row = _object(given) if isinstance(given, str) else given
                 rows.append({key: _total(value) for key, value in row.items()})
-            except DataError as error:
-                raise DataError(f"{self.place(k)}: {NESTED}: {error}.") from error
-            except (
-                AttributeError, MemoryError, RecursionError, SyntaxError, TypeError, ValueError,
-            ):  # fmt: skip
+            except Exception as error:  # whatever a text can hold
                 raise DataError(
                     f"{self.place(k)}: {NESTED} must hold an object with counts: got "
-                    f"{repr(given)[:80]}."
+                    f"{repr(given)[:80]} ({error})."
                 ) from None
         stems = filter(None, map(_stem, rows[0]))
         keys = [stem.replace("*", side) for stem in stems for side in "ab"]
@@ -632,10 +621,8 @@ def _of_annotators(table: SmallTable, annotators: list[str]) -> tuple[Columns, l
             )
     made["model_a"], made["model_b"] = ([pairs[k][side] for k in rows] for side in (0, 1))
     made["annotator"] = annotators * len(pairs)
-    made["winner"] = [
-        _winner(columns[name][k], name, table.place, k)
-        for k, name in zip(rows, made["annotator"], strict=True)
-    ]
+    given = [columns[name][k] for k, name in zip(rows, made["annotator"], strict=True)]
+    made["winner"] = [WINNERS.get(str(v).strip().removesuffix(".0"), v) for v in given]
     texts = [made[name] for name in ("instruction", "input") if name in columns]
     if texts:
         made["prompt"] = ["\n".join(map(str, row)) for row in zip(*texts, strict=True)]
@@ -643,14 +630,6 @@ def _of_annotators(table: SmallTable, annotators: list[str]) -> tuple[Columns, l
         if name in columns:
             made[f"words_{side}"] = [len(str(text or "").split()) for text in made[name]]
     return made, rows
-
-
-def _winner(value: Any, name: str, place: Callable[[int], str], row: int) -> str | None:
-    """A verdict of PandaLM as a word; None if it is missing."""
-    word = WINNERS.get(str(value).strip().removesuffix(".0"))
-    if word is None and value not in (None, ""):
-        raise DataError(f"{place(row)}: {name} must be 1, 2 or 0 for a tie: got {value!r}.")
-    return word
 
 
 def _of_completions(table: SmallTable) -> tuple[Columns, list[int]]:
@@ -663,10 +642,8 @@ def _of_completions(table: SmallTable) -> tuple[Columns, list[int]]:
     for k, (models, right) in enumerate(
         zip(table.values(MODELS), table.values(RIGHT), strict=True)
     ):
-        try:
-            n = int(right)
-        except (TypeError, ValueError):
-            n = -1
+        number = str(right).removesuffix(".0")
+        n = int(number) if number.isdecimal() else -1
         if not isinstance(models, list | tuple) or not 0 <= n <= len(models):
             raise DataError(
                 f"{table.place(k)}: {MODELS} must be a list, with the model of each completion, "

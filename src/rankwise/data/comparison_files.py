@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index
-from rankwise.data.tables.records import SmallTable
+from rankwise.data.table_files import SmallTable
 from rankwise.errors import DataError, warn
 from rankwise.graph.comparisons import OUTCOME_OF_CODE, Comparisons, outcome_codes
 from rankwise.tables import plural

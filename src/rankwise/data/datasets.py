@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rankwise.data.letor.reading import read_letor
+from rankwise.data.letor import read_letor
 from rankwise.data.query_rows import DescribedRows
 from rankwise.errors import DataError, ParameterError
 from rankwise.parameters import Choice, check_value
@@ -182,16 +182,11 @@ def _check_split(name: str, source: _Loader, fold: int | None, part: str | None)
 def _file(relative: str) -> Path:
     """A file in the data folder."""
     folder = os.environ.get(FOLDER_VARIABLE)
-    if not folder:
+    path = Path(folder or "", relative)
+    if not folder or not path.exists():
         raise DataError(
-            f"This data set does not come with rankwise: set the environment variable "
-            f"{FOLDER_VARIABLE} to the folder that contains {relative}."
-        )
-    path = Path(folder, relative)
-    if not path.exists():
-        raise DataError(
-            f"{path} does not exist. {FOLDER_VARIABLE} is {folder!r}: it must be the folder that "
-            f"contains {relative}."
+            f"{path} does not exist. This data set does not come with rankwise: set the "
+            f"environment variable {FOLDER_VARIABLE} to the folder that contains {relative}."
         )
     return path
 

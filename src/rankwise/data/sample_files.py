@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.data.tables.formats import MISSING_WORDS, listed, row_numbers, row_word
-from rankwise.data.tables.records import SmallTable
-from rankwise.errors import DataError, ParameterError
-from rankwise.graph.query_groups import EXACT, id_array
+from rankwise.data.table_files import MISSING_WORDS, SmallTable, listed, row_numbers, row_word
+from rankwise.errors import DataError
+from rankwise.graph.query_groups import as_ids, id_array
+from rankwise.parameters import Choice, check_value
 from rankwise.tables import plural
 
 MISSING = ("refuse", "drop-rows", "drop-columns", "median")
@@ -90,13 +90,8 @@ class SampleData:
         """Whether the rows of each group have the same label and stratum; True without groups."""
         if self.groups is None:
             return True
-        codes = np.unique(self.groups, return_inverse=True)[1]
-        others = [self.y] if self.strata is None else [self.y, self.strata]
-        return all(
-            len(np.unique(np.column_stack((codes, np.unique(v, return_inverse=True)[1])), axis=0))
-            == codes.max() + 1
-            for v in others
-        )
+        columns = [c.tolist() for c in (self.groups, self.y, self.strata) if c is not None]
+        return len(set(zip(*columns, strict=True))) == len(set(columns[0]))
 
 
 def read_samples(
@@ -148,8 +143,7 @@ def read_samples(
     >>> data.columns[1]
     ('smoker', '2 words: a feature for each')
     """
-    if missing not in MISSING:
-        raise ParameterError(f"missing must be one of {', '.join(MISSING)}: got {missing!r}.")
+    check_value("missing", missing, Choice(*MISSING))
     file, samples = Path(path), SmallTable.of(path)
     special = {"label": label, "stratum": stratum, "group": group}
     for named in (*special.values(), *ignore):
@@ -161,7 +155,8 @@ def read_samples(
     if "" in table and "" not in told:  # such as the row numbers that pandas writes
         told[""] = "no name: left out"
     features = [name for name in table if name not in told]
-    dropped = 0
+    gaps = [name for name in features if None in table[name] and set(table[name]) != {None}]
+    handled = ""
     if missing == "drop-rows":
         used = [name for name in (*features, *special.values()) if name is not None]
         whole = np.array([all(table[n][k] is not None for n in used) for k in range(len(lines))])
@@ -169,6 +164,14 @@ def read_samples(
             raise DataError(f"{file}: every row has a missing value. Use --missing drop-columns.")
         table = {n: [v for v, keep in zip(table[n], whole, strict=True) if keep] for n in table}
         lines, dropped = lines[whole], int((~whole).sum())
+        handled = f"{plural(dropped, 'sample')} with missing values left out." if dropped else ""
+    elif gaps and missing == "drop-columns":
+        handled = f"{plural(len(gaps), 'column')} with missing values left out."
+    elif gaps:
+        handled = (
+            f"Missing values of {plural(len(gaps), 'column')} were replaced by the median or, "
+            'among words, by the word "missing".'
+        )
     places = [f"{file}, {row_word(file)} {line}" for line in lines]
     y, classes = _classes(file, table[label], label, positive, places)
     parts: list[NDArray[np.float64]] = []
@@ -181,25 +184,8 @@ def read_samples(
         raise DataError(f"{file} has no column of numbers or categories besides {label!r}.")
     ids = [None if n is None else _ids(n, table[n], places) for n in (stratum, group)]
     columns = [(name, told[name]) for name in table]
-    handled = _handled(dropped, [what for _, what in columns])
     X = np.column_stack(parts)
     return SampleData(X, y, names, classes, ids[0], ids[1], columns, lines, handled)
-
-
-def _handled(dropped: int, told: list[str]) -> str:
-    """What was done with missing values."""
-    gaps = [what for what in told if "missing value" in what]
-    left_out = sum("left out" in what for what in gaps)
-    for number, what in ((dropped, "sample"), (left_out, "column")):
-        if number:
-            were = "was" if number == 1 else "were"
-            return f"{plural(number, what)} with missing values {were} left out."
-    if not gaps:
-        return ""
-    return (
-        f"Missing values of {plural(len(gaps), 'column')} were replaced by the median or, among "
-        'words, by the word "missing".'
-    )
 
 
 def _tidy(value: Any) -> Any:
@@ -218,23 +204,16 @@ def _classes(
     _refuse_gaps(label, values, places)
     words = [_word(value) for value in values]
     counts = Counter(words)
-    if len(counts) == 1:
-        raise DataError(
-            f"{file}: all {plural(len(words), 'row')} have the label {words[0]!r}. An AUC compares "
-            "rows of two classes: check --label."
-        )
     known = sorted(counts, key=lambda word: (_number(word) is None, _number(word) or 0.0, word))
-    if positive is None:
-        if len(counts) > 2:
-            raise DataError(
-                f"{file}: the label {label!r} has {len(counts)} different values, such as "
-                f"{listed(known)}. An AUC compares two classes: name one with --positive to "
-                "compare it with all others, or make two of them, such as those above and below a "
-                "threshold. For the order of numbers, use leave_pair_out in Python."
-            )
+    if positive is None and len(known) == 2:
         positive = known[-1]
-    elif positive not in counts:
-        raise DataError(f"{file}: no row has the label {positive!r}: labels are {listed(known)}.")
+    if positive is None or positive not in counts or len(known) == 1:
+        raise DataError(
+            f"{file}: the label {label!r} has {plural(len(known), 'different value')}, such as "
+            f"{listed(known)}. An AUC compares two classes: name one of these values with "
+            "--positive to compare it with all others, or make two of them, such as those above "
+            "and below a threshold. For the order of numbers, use leave_pair_out in Python."
+        )
     others = [word for word in known if word != positive]
     other = others[0] if len(others) == 1 else f"not {positive}"
     y = np.array([float(word == positive) for word in words])
@@ -295,14 +274,7 @@ def _feature(
 
 def _ids(name: str, values: list[Any], places: list[str]) -> NDArray[Any]:
     _refuse_gaps(name, values, places)
-    floats = np.array([value if isinstance(value, float) else 0.0 for value in values])
-    large = np.flatnonzero(abs(floats) >= EXACT)
-    if len(large):
-        raise DataError(
-            f"{places[large[0]]}: the column {name!r} has the float {floats[large[0]]!r}, which "
-            "stands for several whole numbers. Store the column as integers or text."
-        )
-    return id_array([_word(value) for value in values])
+    return id_array([_word(value) for value in as_ids(values, f"The column {name!r}").tolist()])
 
 
 def _refuse_gaps(name: str, values: list[Any], places: list[str]) -> None:

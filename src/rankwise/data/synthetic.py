@@ -376,8 +376,8 @@ def _checked(positives: Any, n_documents: int) -> NDArray[np.int64]:
     """Pairs of rows, with documents that exist."""
     try:
         pairs = np.asarray(positives)
-    except ValueError:
-        raise DataError("positives has rows of different lengths: make all of length 2.") from None
+    except ValueError:  # rows of different lengths
+        pairs = np.empty(0)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or len(pairs) == 0 or pairs.dtype.kind not in "iu":
         raise DataError(
             "positives must have rows (query, relevant document) of whole numbers, at least one: "

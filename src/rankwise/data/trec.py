@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.data.tables.formats import BROKEN, broken_file, encoding_fault, opened_text
-from rankwise.data.tables.records import SmallTable
+from rankwise.data.table_files import BROKEN, SmallTable, broken_file, encoding_fault, opened_text
 from rankwise.errors import DataError, ParameterError
 from rankwise.files import replacing
 from rankwise.graph.comparisons import check_hashable
@@ -250,23 +249,21 @@ def as_run(source: Any) -> Run:
 def _as_dictionary(
     source: Any, columns: tuple[str, ...], field: str, kind: type
 ) -> dict[str, dict[str, Any]]:
-    rows: Iterable[tuple[Any, ...]]
-    if hasattr(source, "columns"):
-        table = SmallTable.of(source)
-        rows = zip(
-            *(_column(table, names) for names in (QUERY_COLUMNS, DOCUMENT_COLUMNS, columns)),
-            strict=True,
-        )
-    elif hasattr(source, "to_dict") or isinstance(source, Mapping):
-        rows = _nested(source.to_dict() if hasattr(source, "to_dict") else source)  # of ranx
-    elif isinstance(source, Iterable) and not isinstance(source, str | bytes):
-        rows = _tuples(source, field)
-    else:
+    try:
+        if hasattr(source, "columns"):
+            table = SmallTable.of(source)
+            usual = (QUERY_COLUMNS, DOCUMENT_COLUMNS, columns)
+            given = list(zip(*(_column(table, names) for names in usual), strict=True))
+        elif hasattr(source, "to_dict") or isinstance(source, Mapping):  # the former of ranx
+            nested = source.to_dict() if hasattr(source, "to_dict") else source
+            given = [(q, doc, value) for q, found in nested.items() for doc, value in found.items()]
+        else:
+            given = [(row.query_id, row.doc_id, getattr(row, field)) for row in source]
+    except (AttributeError, TypeError) as error:
         raise DataError(
-            f"Expected a dictionary, a data frame, or an object of ranx or ir-measures: got a "
-            f"{type(source).__name__}."
-        )
-    given = list(rows)
+            f"Expected {{query: {{document: {field}}}}}, a data frame, or an object of ranx or "
+            f"ir-measures: {error}."
+        ) from error
     queries, documents = (_names(what, [row[k] for row in given]) for k, what in enumerate(IDS))
     if len(set(queries)) < len({row[0] for row in given}):
         raise DataError("Two query ids differ in their type only, such as 1 and '1': use one type.")
@@ -293,24 +290,3 @@ def _names(what: str, ids: list[Any]) -> list[str]:
     check_hashable(what, values)
     text: dict[Any, str] = {}
     return [text.setdefault(name, str(name)) for name in values.tolist()]
-
-
-def _nested(source: Mapping[Any, Any]) -> Iterable[tuple[Any, Any, Any]]:
-    for query, documents in source.items():
-        if not isinstance(documents, Mapping):
-            raise DataError(
-                f"Expected {{query: {{document: value}}}}: got a {type(documents).__name__} for "
-                f"query {query!r}."
-            )
-        for document, value in documents.items():
-            yield query, document, value
-
-
-def _tuples(source: Iterable[Any], field: str) -> Iterable[tuple[Any, Any, Any]]:
-    for row in source:
-        if not all(hasattr(row, name) for name in ("query_id", "doc_id", field)):
-            raise DataError(
-                f"Expected rows with query_id, doc_id and {field}, as of ir-measures: got a "
-                f"{type(row).__name__}."
-            )
-        yield row.query_id, row.doc_id, getattr(row, field)

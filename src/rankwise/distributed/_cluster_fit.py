@@ -19,7 +19,6 @@ from rankwise.distributed._partitions import (
     Overview,
     Partition,
     Partitions,
-    computed,
     open_partitions,
     partition_statistics,
     partition_sums,
@@ -226,7 +225,7 @@ class Run:
     ) -> Partitions:
         """The partitions of the user's data."""
         if n_features is not None:
-            from rankwise.data.letor.parsing import MAX_INDEX
+            from rankwise.data.letor_parsing import MAX_INDEX
 
             check_value("n_features", n_features, Whole(1, MAX_INDEX))
         with nullcontext() if self._client is None else self._client.as_current():
@@ -553,12 +552,13 @@ def predict(estimator: Any, data: Any, *, label: str | None = None, qid: str | N
 
     if isinstance(data, da.Array):
         data = (data, _no_labels(data))
-    parts = open_partitions(data, label, qid, getattr(estimator, "n_features_in_", None))
+    run = Run(None)
+    parts = open_partitions(data, label, qid, getattr(estimator, "n_features_in_", None), run)
     lengths = data[0].chunks[0] if isinstance(data, tuple) else [np.nan] * len(parts)
     ranker = delayed(estimator, pure=False)
     outputs = _outputs(estimator)
     if scales_within_queries(estimator):
-        parts, overview = surveyed(parts, computed)
+        parts, overview = surveyed(parts, run)
         if not overview.has_ids:
             name = type(estimator).__name__
             raise DataError(f"{name} scales features within queries: the rows need query ids.")
@@ -604,9 +604,10 @@ def evaluate(
     >>> evaluate(RankRLS().fit(X, y, qid=qid), rows).compute().n_rows
     60
     """
-    parts = open_partitions(data, label, qid, getattr(estimator, "n_features_in_", None))
+    run = Run(None)
+    parts = open_partitions(data, label, qid, getattr(estimator, "n_features_in_", None), run)
     if scales_within_queries(estimator):
-        parts, overview = surveyed(parts, computed)
+        parts, overview = surveyed(parts, run)
         parts = with_whole_queries(parts, overview)
     ranker = delayed(estimator, pure=False)
     columns = parts.map(_columns, ranker=ranker, names=parts.feature_names)

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from dask.base import compute, is_dask_collection
+from dask.base import is_dask_collection
 from dask.delayed import Delayed, delayed
+from scipy.sparse import coo_array
 
 from rankwise.backends.arrays import Array, Index, as_slice, is_sparse
 from rankwise.errors import DataError, LetorFormatError
@@ -57,15 +58,11 @@ class Partition:
 
     def checked(self) -> Partition:
         """The partition itself; raise an error that names the first non-finite feature."""
-        bad = ~np.isfinite(self.X.data if is_sparse(self.X) else self.X)
-        if not bad.any():
+        if np.isfinite(self.X.data if is_sparse(self.X) else self.X).all():
             return self
-        if is_sparse(self.X):
-            k = int(np.argmax(bad))
-            row = int(np.searchsorted(self.X.indptr, k, side="right")) - 1
-            column = int(self.X.indices[k])
-        else:
-            row, column = (int(k) for k in np.argwhere(bad)[0])
+        cells = coo_array(self.X)
+        first = int(np.argmax(~np.isfinite(cells.data)))
+        row, column = (int(numbers[first]) for numbers in cells.coords)
         row = row if self.rows is None else int(self.rows[row])
         raise _missing(self.where, self.first_row + row, f"feature {column}")
 
@@ -107,17 +104,12 @@ def _numbered(partition: Partition, first: int) -> Partition:
     return replace(partition, numbers=np.arange(first, first + len(partition.y)))
 
 
-def computed(tasks: Sequence[Any]) -> list[Any]:
-    """Results of delayed tasks, on the active client or in threads of this process."""
-    return list(compute(*tasks))
-
-
 def open_partitions(
     data: Any,
     label: str | None,
     qid: str | None,
-    n_features: int | None = None,
-    run: Callable[[Sequence[Any]], list[Any]] = computed,
+    n_features: int | None,
+    run: Callable[[Sequence[Any]], list[Any]],
 ) -> Partitions:
     """The partitions of any kind of data that `fit` accepts; `run` computes delayed tasks."""
     if isinstance(data, Partitions):
@@ -279,7 +271,7 @@ def _read_parquet(
 
 
 def _of_letor(files: list[str], n_features: int | None, run: Any) -> Partitions:
-    from rankwise.data.letor.reading import DENSE_FILL, count_lines, letor_spans, survey_span
+    from rankwise.data.letor import DENSE_FILL, count_lines, letor_spans, survey_span
 
     spans = [(file, span) for file in files for span in letor_spans(file, SPAN_BYTES)]
     look = delayed(survey_span, pure=False)
@@ -308,7 +300,7 @@ def _of_letor(files: list[str], n_features: int | None, run: Any) -> Partitions:
 
 
 def _read_letor(file: str, span: Any, n_features: int, layout: Any, text_ids: bool) -> Partition:
-    from rankwise.data.letor.reading import read_lines
+    from rankwise.data.letor import read_lines
 
     data = read_lines(file, n_features, layout, np.float64, span=span, text_ids=text_ids)
     return Partition(data.X, data.y, data.qid, file)

@@ -59,7 +59,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 MANY_ROWS = 50  # with fewer, grades may well belong to one ranking
 # By name, and imported when skl2onnx asks: rankers do not depend on what is made of them.
-CONVERTER = "rankwise.export.skl2onnx_converter"
+CONVERTER = "rankwise.export.onnx_export"
 # What other libraries call the queries of rows, as sizes or as ids.
 SIZES = ("group", "group_sizes", "query_sizes")
 IDS = ("groups", "group_id", "group_ids", "qids", "query", "query_id", "query_ids", "queries")

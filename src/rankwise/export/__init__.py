@@ -8,21 +8,24 @@ result of this comparison. A form that scores differently is refused.
 """
 
 from rankwise.export.checks import Export, ExportCheck, check_path
-from rankwise.export.distillation import Distilled, distil
-from rankwise.export.engine_rules import (
+from rankwise.export.linear_model import (
+    Distilled,
+    LinearModel,
+    distil,
+    feature_weights,
+    linear_model,
+)
+from rankwise.export.onnx_export import to_onnx
+from rankwise.export.search_engines import (
     elasticsearch_scores,
     json_scores,
     solr_scores,
-    vespa_scores,
-)
-from rankwise.export.linear_model import LinearModel, feature_weights, linear_model
-from rankwise.export.onnx_export import to_onnx
-from rankwise.export.search_engines import (
     to_elasticsearch,
     to_json,
     to_opensearch,
     to_solr,
     to_vespa,
+    vespa_scores,
 )
 
 __all__ = [

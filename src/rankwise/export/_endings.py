@@ -1,283 +1,89 @@
-"""The last stage of a model: from columns to scores, of shape (rows, outputs)."""
+"""A fitted model as stages; the last is an ending, from columns to scores."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, reduce, singledispatch
+from operator import add
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process import kernels as gp
+from scipy.linalg import solve_triangular
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
 
-from rankwise.backends.arrays import Array, Index
-from rankwise.errors import ExportError
-from rankwise.export._graph import ML, Graph, Value
+from rankwise.auto.auto_ranker import AutoRanker
+from rankwise.backends.arrays import Array, Index, is_sparse, to_host
+from rankwise.boosted.boosted_ranker import BoostedRanker
+from rankwise.errors import DataError, ExportError
+from rankwise.estimators.base import LeastSquaresRanker
+from rankwise.export._graph import IN_FLOAT32, ML, Value, kernel_values
 from rankwise.export._stages import (
+    Affine,
+    Branches,
+    Clip,
+    Columns,
+    FirstUses,
     Linear,
+    Lookup,
+    Stage,
     WithinQuery,
     between,
     draw_rows,
     emit_all,
+    first_known,
+    first_uses,
     linear_of,
+    stages_in_order,
     standardized,
     uniform,
 )
-from rankwise.gp.process import OnColumns
-from rankwise.kernels import NamedKernel, PairFunction, Precomputed, has_own_parts
-
-IN_FLOAT32 = ("rbf", "laplacian")
-"""Named kernels of differences of rows, which keep their digits in float32."""
-
-
-def kernel_values(graph: Graph, kernel: Any, x: Value, points: Array) -> Value:
-    """k(x, points), of shape (rows, points)."""
-    if isinstance(kernel, NamedKernel):
-        return _NAMED[kernel.name](graph, kernel, x, points)
-    if isinstance(kernel, Precomputed):
-        raise ExportError(
-            'A ranker with kernel="precomputed" takes kernel values in place of features, and its '
-            "kernel is not known. Export one that was fitted with a named kernel."
-        )
-    if isinstance(kernel, PairFunction):
-        raise ExportError(
-            "The kernel is a Python function of two rows, which has no operators. Use a named "
-            'kernel, such as "rbf", or one of sklearn.gaussian_process.kernels.'
-        )
-    K = _plain(graph, kernel, x, points)
-    if not has_own_parts(kernel):
-        return K
-    apart = graph.distances(x, points, squared=False)
-    same = graph.add("Equal", apart, 0.0)
-    return graph.add("Where", same, kernel_diagonal(graph, kernel, x), K)
-
-
-def _plain(graph: Graph, kernel: Any, x: Value, points: Array) -> Value:
-    """k(x, points) as scikit-learn computes it: without the separate parts of equal rows."""
-    return _found(_VALUES, kernel)(graph, kernel, x, points)
-
-
-def kernel_diagonal(graph: Graph, kernel: Any, x: Value) -> Value:
-    """k(x, x), of shape (rows, 1)."""
-    return _found(_DIAGONALS, kernel)(graph, kernel, x)
-
-
-def _found(table: dict[type, Callable[..., Value]], kernel: Any) -> Callable[..., Value]:
-    if type(kernel) in table:
-        return table[type(kernel)]
-    known = ", ".join(cls.__name__ for cls in table)
-    raise ExportError(
-        f"There are no ONNX operators for the kernel {kernel}. There are for the named kernels "
-        f"and for {known}, their sums and products."
-    )
-
-
-# Named kernels ------------------------------------------------------------------------------------
-
-
-def _linear(graph: Graph, kernel: NamedKernel, x: Value, points: Array) -> Value:
-    return graph.add("MatMul", x, points.T)
-
-
-def _rbf(graph: Graph, kernel: NamedKernel, x: Value, points: Array) -> Value:
-    """exp of 2 gamma x'y - gamma |x|^2 - gamma |y|^2 for centred rows, by one product."""
-    centre = points.mean(axis=0).astype(graph.dtype).astype(np.float64)
-    points = points - centre
-    x = graph.affine(x, centre, np.ones(len(centre)))
-    norms = graph.sum(graph.add("Mul", x, x), 1)
-    ones = graph.add("Add", graph.add("Mul", norms, 0.0), 1.0)
-    left = graph.add("Concat", x, norms, ones, axis=1)
-    g, squares = kernel.gamma, np.square(points).sum(axis=1)
-    right = np.vstack((2 * g * points.T, np.full(len(points), -g), -g * squares))
-    exponent = graph.add("MatMul", left, right)
-    return graph.add("Exp", graph.add("Min", exponent, 0.0))
-
-
-def _laplacian(graph: Graph, kernel: NamedKernel, x: Value, points: Array) -> Value:
-    centre = points.mean(axis=0).astype(graph.dtype).astype(np.float64)
-    x = graph.affine(x, centre, np.ones(len(centre)))
-    distances = graph.distances(x, points - centre, squared=False)
-    return graph.add("Exp", graph.add("Mul", distances, -kernel.gamma))
-
-
-def _affine_products(graph: Graph, kernel: NamedKernel, x: Value, points: Array) -> Value:
-    return graph.add("Add", graph.add("MatMul", x, kernel.gamma * points.T), kernel.coef0)
-
-
-def _polynomial(graph: Graph, kernel: NamedKernel, x: Value, points: Array) -> Value:
-    return graph.add("Pow", _affine_products(graph, kernel, x, points), float(kernel.degree))
-
-
-def _sigmoid(graph: Graph, kernel: NamedKernel, x: Value, points: Array) -> Value:
-    return graph.add("Tanh", _affine_products(graph, kernel, x, points))
-
-
-def _cosine(graph: Graph, kernel: NamedKernel, x: Value, points: Array) -> Value:
-    norms = np.linalg.norm(points, axis=1, keepdims=True)
-    directions = points / np.where(norms > 0, norms, 1.0)
-    length = graph.add("Sqrt", graph.sum(graph.add("Mul", x, x), 1))
-    is_zero = graph.add("Equal", length, 0.0)
-    length = graph.add("Where", is_zero, 1.0, length)
-    return graph.add("MatMul", graph.add("Div", x, length), directions.T)
-
-
-_NAMED: dict[str, Callable[[Graph, NamedKernel, Value, Array], Value]] = {
-    "linear": _linear,
-    "rbf": _rbf,
-    "laplacian": _laplacian,
-    "polynomial": _polynomial,
-    "poly": _polynomial,
-    "sigmoid": _sigmoid,
-    "cosine": _cosine,
-}
-
-
-# Kernels of scikit-learn's Gaussian processes -----------------------------------------------------
-
-
-def _squared_distances(graph: Graph, x: Value, points: Array, length: Any) -> Value:
-    """|x - p|^2 in units of a length scale, or of one for each feature."""
-    factor = np.broadcast_to(1.0 / np.asarray(length, dtype=np.float64), points.shape[1:])
-    scaled = graph.add("Mul", x, factor)
-    return graph.distances(scaled, points * factor, squared=True)
-
-
-def _constant(graph: Graph, kernel: Any, x: Value, points: Array) -> Value:
-    return graph.add("Add", graph.zeros(x, len(points)), float(kernel.constant_value))
-
-
-def _white(graph: Graph, kernel: Any, x: Value, points: Array) -> Value:
-    return graph.zeros(x, len(points))  # `kernel_values` replaces it for equal rows
-
-
-def _gaussian(graph: Graph, kernel: Any, x: Value, points: Array) -> Value:
-    squares = _squared_distances(graph, x, points, kernel.length_scale)
-    return graph.add("Exp", graph.add("Mul", squares, -0.5))
-
-
-def _matern(graph: Graph, kernel: Any, x: Value, points: Array) -> Value:
-    if kernel.nu == np.inf:
-        return _gaussian(graph, kernel, x, points)
-    squares = _squared_distances(graph, x, points, kernel.length_scale)
-    factors = {0.5: 1.0, 1.5: np.sqrt(3.0), 2.5: np.sqrt(5.0)}
-    if kernel.nu not in factors:
-        raise ExportError(
-            f"Matern with nu={kernel.nu:g} needs a Bessel function, for which ONNX has no "
-            "operator. Use nu=0.5, 1.5, 2.5 or inf."
-        )
-    t = graph.add("Mul", graph.add("Sqrt", squares), factors[kernel.nu])
-    decay = graph.add("Exp", graph.add("Neg", t))
-    if kernel.nu == 0.5:
-        return decay
-    polynomial = graph.add("Add", t, 1.0)
-    if kernel.nu == 2.5:
-        third = graph.add("Div", graph.add("Mul", t, t), 3.0)
-        polynomial = graph.add("Add", polynomial, third)
-    return graph.add("Mul", polynomial, decay)
-
-
-def _rational(graph: Graph, kernel: Any, x: Value, points: Array) -> Value:
-    squares = _squared_distances(graph, x, points, kernel.length_scale)
-    base = graph.add("Add", graph.add("Div", squares, 2.0 * float(kernel.alpha)), 1.0)
-    return graph.add("Pow", base, -float(kernel.alpha))
-
-
-def _periodic(graph: Graph, kernel: Any, x: Value, points: Array) -> Value:
-    squares = graph.distances(x, points, squared=True)
-    angle = graph.add("Mul", graph.add("Sqrt", squares), np.pi / float(kernel.periodicity))
-    wave = graph.add("Div", graph.add("Sin", angle), float(kernel.length_scale))
-    return graph.add("Exp", graph.add("Mul", graph.add("Mul", wave, wave), -2.0))
-
-
-def _dot_product(graph: Graph, kernel: Any, x: Value, points: Array) -> Value:
-    return graph.add("Add", graph.add("MatMul", x, points.T), float(kernel.sigma_0) ** 2)
-
-
-def _sum(graph: Graph, kernel: Any, x: Value, points: Array) -> Value:
-    parts = (_plain(graph, part, x, points) for part in (kernel.k1, kernel.k2))
-    return graph.add("Add", *parts)
-
-
-def _product(graph: Graph, kernel: Any, x: Value, points: Array) -> Value:
-    parts = (_plain(graph, part, x, points) for part in (kernel.k1, kernel.k2))
-    return graph.add("Mul", *parts)
-
-
-def _power(graph: Graph, kernel: Any, x: Value, points: Array) -> Value:
-    K = _plain(graph, kernel.kernel, x, points)
-    return graph.add("Pow", K, float(kernel.exponent))
-
-
-def _on_columns(graph: Graph, kernel: OnColumns, x: Value, points: Array) -> Value:
-    numbers = kernel.numbers(points.shape[1])
-    chosen = graph.add("Gather", x, numbers, axis=1)
-    return kernel_values(graph, kernel.kernel, chosen, points[:, numbers])
-
-
-_VALUES: dict[type, Callable[..., Value]] = {
-    gp.RBF: _gaussian,
-    gp.Matern: _matern,
-    gp.RationalQuadratic: _rational,
-    gp.ExpSineSquared: _periodic,
-    gp.DotProduct: _dot_product,
-    gp.ConstantKernel: _constant,
-    gp.WhiteKernel: _white,
-    gp.Sum: _sum,
-    gp.Product: _product,
-    gp.Exponentiation: _power,
-    OnColumns: _on_columns,
-}
-
-
-def _level(value: Callable[[Any], float]) -> Callable[..., Value]:
-    def diagonal(graph: Graph, kernel: Any, x: Value) -> Value:
-        return graph.add("Add", graph.zeros(x, 1), float(value(kernel)))
-
-    return diagonal
-
-
-def _squared_norms(graph: Graph, kernel: Any, x: Value) -> Value:
-    return graph.add("Add", graph.sum(graph.add("Mul", x, x), 1), float(kernel.sigma_0) ** 2)
-
-
-def _combined(op: str) -> Callable[..., Value]:
-    def diagonal(graph: Graph, kernel: Any, x: Value) -> Value:
-        parts = (kernel_diagonal(graph, part, x) for part in (kernel.k1, kernel.k2))
-        return graph.add(op, *parts)
-
-    return diagonal
-
-
-def _power_diagonal(graph: Graph, kernel: Any, x: Value) -> Value:
-    return graph.add("Pow", kernel_diagonal(graph, kernel.kernel, x), float(kernel.exponent))
-
-
-def _on_columns_diagonal(graph: Graph, kernel: OnColumns, x: Value) -> Value:
-    numbers = np.asarray(kernel.columns)
-    return kernel_diagonal(graph, kernel.kernel, graph.add("Gather", x, numbers, axis=1))
-
-
-_ONE = _level(lambda kernel: 1.0)
-_DIAGONALS: dict[type, Callable[..., Value]] = {
-    gp.RBF: _ONE,
-    gp.Matern: _ONE,
-    gp.RationalQuadratic: _ONE,
-    gp.ExpSineSquared: _ONE,
-    gp.DotProduct: _squared_norms,
-    gp.ConstantKernel: _level(lambda kernel: kernel.constant_value),
-    gp.WhiteKernel: _level(lambda kernel: kernel.noise_level),
-    gp.Sum: _combined("Add"),
-    gp.Product: _combined("Mul"),
-    gp.Exponentiation: _power_diagonal,
-    OnColumns: _on_columns_diagonal,
-}
-
+from rankwise.gp.inference import CONSTANT
+from rankwise.gp.pairwise_gp import PairwiseGP
+from rankwise.gp.process import ConditionedProcess
+from rankwise.kernels import NamedKernel
+from rankwise.model_selection.meta_rankers import MeanRanker
+from rankwise.scaling import ColumnStandard
+from rankwise.svm.rank_svm import RankSVM
 
 EQUAL = 1e-12  # of the largest score: `MeanRanker` takes smaller differences for none
+MOST_CELLS = 2 * 10**7  # of rows that are drawn
+
+
+class Ending(Stage):
+    """The last stage: from columns to scores, of shape (rows, outputs)."""
+
+    weights: Array
+    names: tuple[str, ...] = ("score",)  # of the outputs
+
+    @property
+    def in_float32(self) -> bool:
+        """Whether float32 keeps enough digits."""
+        return False
+
+    @property
+    def n_outputs(self) -> int:
+        """The number of scores of a row."""
+        return int(self.weights.shape[1])
+
+    @property
+    def linear(self) -> Linear:
+        """The scores as a linear function; an `ExportError` explains why there is none."""
+        raise NotImplementedError
+
+    def outputs(self, x: Value) -> dict[str, Value]:
+        """The scores and what else is predicted, by name."""
+        return {"score": self.emit(x)}
+
+    def draw(self, n_rows: int, rng: np.random.Generator) -> Array:
+        """Rows like the training rows; NaN where anything will do."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
-class LinearScores:
-    """x'weights + constant; `span` is the range of the training rows, where it is known."""
+class LinearScores(Ending):
+    """x'weights + constant."""
 
     weights: Array
     constant: Array
@@ -287,12 +93,8 @@ class LinearScores:
     def linear(self) -> Linear:
         return Linear(self.weights, self.constant)
 
-    @property
-    def in_float32(self) -> bool:
-        return False  # a product costs little in float64, and large features lose no digits
-
-    def emit(self, graph: Graph, x: Value) -> Value:
-        return _shifted(graph, graph.add("MatMul", x, self.weights), self.constant)
+    def emit(self, x: Value) -> Value:
+        return _shifted(x @ self.weights, self.constant)
 
     def draw(self, n_rows: int, rng: np.random.Generator) -> Array:
         if self.span is None:
@@ -301,7 +103,7 @@ class LinearScores:
 
 
 @dataclass(frozen=True, eq=False)
-class KernelScores:
+class KernelScores(Ending):
     """k(x, points) weights + constant."""
 
     kernel: Any
@@ -320,16 +122,16 @@ class KernelScores:
     def in_float32(self) -> bool:
         return isinstance(self.kernel, NamedKernel) and self.kernel.name in IN_FLOAT32
 
-    def emit(self, graph: Graph, x: Value) -> Value:
-        K = kernel_values(graph, self.kernel, x, self.points)
-        return _shifted(graph, graph.add("MatMul", K, self.weights), self.constant)
+    def emit(self, x: Value) -> Value:
+        K = kernel_values(self.kernel, x, self.points)
+        return _shifted(K @ self.weights, self.constant)
 
     def draw(self, n_rows: int, rng: np.random.Generator) -> Array:
         return between(self.points, n_rows, rng)
 
 
 @dataclass(frozen=True, eq=False)
-class TreeScores:
+class TreeScores(Ending):
     """The sum of trees. A node sends rows with x[feature] <= threshold to its first child.
 
     Children are numbers of nodes, or -1 - k for leaf k. Every tree has a node.
@@ -345,21 +147,21 @@ class TreeScores:
     n_columns: int
 
     @property
+    def n_outputs(self) -> int:
+        return 1
+
+    @property
     def linear(self) -> Linear:
         raise ExportError("its scores are sums of trees")
 
-    @property
-    def in_float32(self) -> bool:
-        return False  # thresholds would move
-
-    def emit(self, graph: Graph, x: Value) -> Value:
+    def emit(self, x: Value) -> Value:
+        graph = x.graph
         attributes: dict[str, Any] = {}
         for name, child in (("true", self.first), ("false", self.second)):
             attributes[f"nodes_{name}leafs"] = (child < 0).astype(int).tolist()
             attributes[f"nodes_{name}nodeids"] = np.where(child < 0, -1 - child, child).tolist()
-        return graph.add(
+        return x.apply(
             "TreeEnsemble",
-            x,
             domain=ML,
             aggregate_function=1,  # the sum
             post_transform=0,  # none
@@ -388,84 +190,68 @@ class TreeScores:
 
 @dataclass(frozen=True, eq=False)
 class Process:
-    """A Gaussian process: mean k(x, points) a, and what its variance needs."""
+    """A Gaussian process z'mean + constant, where z = k(x, points), or x if that is linear."""
 
     kernel: Any
     points: Array
-    mean: Array  # a, of shape (points, 1)
-    to_weights: Array  # from kernel values to coordinates of the weights, of shape (points, r)
+    is_linear: bool
+    mean: Array  # of shape (columns of z, 1)
+    constant: float
+    to_weights: Array  # from z to coordinates of the weights, of shape (columns of z, r)
+    offset: Array  # of these coordinates, of shape (r,)
     spread: Array  # of the weights in the posterior, a factor of shape (r, r)
 
-    def emit_mean_and_variance(self, graph: Graph, x: Value) -> tuple[Value, Value]:
-        prior = kernel_diagonal(graph, self.kernel, x)
+    def emit_mean_and_variance(self, x: Value) -> tuple[Value, Value]:
+        """With c = z to_weights + offset, the variance is k(x, x) - |c|^2 + |c spread|^2."""
+        prior = kernel_values(self.kernel, x, None)
         if not len(self.spread):  # nothing was compared
-            return graph.zeros(x, 1), prior
-        K = kernel_values(graph, self.kernel, x, self.points)
-        mean = graph.add("MatMul", K, self.mean)
-        c = graph.add("MatMul", K, self.to_weights)
-        return mean, _conditioned(graph, prior, c, self.spread)
+            return x.zeros(1), prior
+        z = x if self.is_linear else kernel_values(self.kernel, x, self.points)
+        c = _shifted(z @ self.to_weights, self.offset)
+        left = (prior - c.squares()).apply("Max", 0.0)
+        mean = _shifted(z @ self.mean, np.array([self.constant]))
+        return mean, left + (c @ self.spread).squares()
 
 
 @dataclass(frozen=True, eq=False)
-class LinearProcess:
-    """A Gaussian process that is linear in its coordinates: x'a + constant."""
-
-    kernel: Any
-    points: Array  # rows of training
-    mean: Array  # of shape (columns, 1)
-    constant: float
-    to_weights: Array  # of shape (columns, r)
-    offset: Array  # of shape (r,)
-    spread: Array
-
-    def emit_mean_and_variance(self, graph: Graph, x: Value) -> tuple[Value, Value]:
-        prior = kernel_diagonal(graph, self.kernel, x)
-        if not len(self.spread):
-            return graph.zeros(x, 1), prior
-        mean = graph.add("Add", graph.add("MatMul", x, self.mean), self.constant)
-        c = graph.add("Add", graph.add("MatMul", x, self.to_weights), self.offset)
-        return mean, _conditioned(graph, prior, c, self.spread)
-
-
-@dataclass(frozen=True, eq=False)
-class ProcessScores:
+class ProcessScores(Ending):
     """The mean and the standard deviation of a mixture of Gaussian processes."""
 
-    processes: Sequence[Process | LinearProcess]
+    processes: Sequence[Process]
     weights: Array
     n_context: int = 0  # columns of context after the features, which are 0 for items
+    names = ("score", "std")
+
+    @property
+    def n_outputs(self) -> int:
+        return 1
 
     @property
     def linear(self) -> Linear:
-        if not all(isinstance(process, LinearProcess) for process in self.processes):
+        if not all(process.is_linear for process in self.processes):
             kernel = self.processes[0].kernel
             raise ExportError(f"its kernel is {kernel}, so that scores are not sums of features")
-        means = [process.mean for process in self.processes]
-        constants = [getattr(process, "constant", 0.0) for process in self.processes]
-        mean = np.tensordot(self.weights, means, axes=1)
-        kept = mean[: len(mean) - self.n_context]
-        return Linear(kept, np.array([self.weights @ constants]))
+        mean = np.tensordot(self.weights, [process.mean for process in self.processes], axes=1)
+        constant = self.weights @ [process.constant for process in self.processes]
+        return Linear(mean[: len(mean) - self.n_context], np.array([constant]))
 
-    @property
-    def in_float32(self) -> bool:
-        return False  # variances are small differences of large numbers
+    def emit(self, x: Value) -> Value:
+        return self.outputs(x)["score"]
 
-    def emit(self, graph: Graph, x: Value) -> Value:
-        return self.emit_with_std(graph, x)[0]
-
-    def emit_with_std(self, graph: Graph, x: Value) -> tuple[Value, Value]:
-        """The scores, and their standard deviations."""
+    def outputs(self, x: Value) -> dict[str, Value]:
         if self.n_context:
-            x = graph.add("Concat", x, graph.zeros(x, self.n_context), axis=1)
-        parts = [process.emit_mean_and_variance(graph, x) for process in self.processes]
+            x = x.apply("Concat", x.zeros(self.n_context), axis=1)
+        parts = [process.emit_mean_and_variance(x) for process in self.processes]
         if len(parts) == 1:
             mean, variance = parts[0]
-            return mean, graph.add("Sqrt", variance)
-        means, variances = (graph.add("Concat", *part, axis=1) for part in zip(*parts, strict=True))
-        mean = graph.add("MatMul", means, self.weights[:, None])
-        gap = graph.add("Sub", means, mean)
-        total = graph.add("Add", variances, graph.add("Mul", gap, gap))
-        return mean, graph.add("Sqrt", graph.add("MatMul", total, self.weights[:, None]))
+            return {"score": mean, "std": variance.apply("Sqrt")}
+        means, variances = (
+            part[0].apply("Concat", *part[1:], axis=1) for part in zip(*parts, strict=True)
+        )
+        weights = self.weights[:, None]
+        mean = means @ weights
+        gap = means - mean
+        return {"score": mean, "std": ((variances + gap * gap) @ weights).apply("Sqrt")}
 
     def draw(self, n_rows: int, rng: np.random.Generator) -> Array:
         points = self.processes[0].points
@@ -476,13 +262,21 @@ class ProcessScores:
 
 
 @dataclass(frozen=True, eq=False)
-class MeanScores:
+class MeanScores(Ending):
     """The weighted mean of scores, each standardized by numbers or within the query."""
 
     parts: Sequence[Sequence[Any]]
     weights: Array
     means: Array | None  # of shape (parts, outputs)
     scales: Array | None
+
+    @property
+    def n_outputs(self) -> int:
+        return int(self.parts[0][-1].n_outputs)
+
+    @property
+    def within_queries(self) -> bool:
+        return self.means is None or Branches(self.parts, ()).within_queries
 
     @property
     def linear(self) -> Linear:
@@ -496,50 +290,243 @@ class MeanScores:
             constant = constant + (linear.constant - self.means[k]) * share
         return Linear(weights, constant)
 
-    @property
-    def in_float32(self) -> bool:
-        return False
-
-    def emit(self, graph: Graph, x: Value) -> Value:
-        total = None
+    def emit(self, x: Value) -> Value:
+        scores = []
         for k, part in enumerate(self.parts):
-            score = emit_all(graph, part, x)
+            score = emit_all(part, x)
             if self.means is not None and self.scales is not None:
-                score = graph.affine(score, self.means[k], 1.0 / self.scales[k])
+                score = score.affine(self.means[k], 1.0 / self.scales[k])
             else:
-                score = standardized(graph, score, EQUAL)
-            score = graph.add("Mul", score, float(self.weights[k]))
-            total = score if total is None else graph.add("Add", total, score)
-        assert total is not None
-        return total
+                score = standardized(score, EQUAL)
+            scores.append(score * float(self.weights[k]))
+        return reduce(add, scores)
 
     def draw(self, n_rows: int, rng: np.random.Generator) -> Array:
-        found = None
-        for part in self.parts:
-            rows = draw_rows(part, n_rows, rng)
-            found = rows if found is None else np.where(np.isnan(found), rows, found)
-        assert found is not None
-        return found
+        return first_known(draw_rows(part, n_rows, rng) for part in self.parts)
 
 
-def is_within_queries(stages: Sequence[Any]) -> bool:
-    """Whether the score of a row depends on the other rows of its query."""
-    for stage in stages:
-        parts = getattr(stage, "parts", ())
-        if isinstance(stage, WithinQuery) or any(is_within_queries(part) for part in parts):
-            return True
-        if isinstance(stage, MeanScores) and stage.means is None:
-            return True
-    return False
+def _shifted(scores: Value, constant: Array) -> Value:
+    return scores + constant if constant.any() else scores
 
 
-def _shifted(graph: Graph, scores: Value, constant: Array) -> Value:
-    return graph.add("Add", scores, constant) if constant.any() else scores
+def score_stages(model: Any) -> list[Any]:
+    """The stages of a model that predicts scores; the last is an ending."""
+    model = getattr(model, "best_estimator_", model)
+    if isinstance(model, Pipeline):
+        *before, (_, last) = model.steps
+        return [*stages_in_order(before, model.n_features_in_), *score_stages(last)]
+    return _ending(model)
 
 
-def _conditioned(graph: Graph, prior: Value, c: Value, spread: Array) -> Value:
-    """prior - |c|^2 + |c spread|^2, where the first difference is at least 0."""
-    explained = graph.sum(graph.add("Mul", c, c), 1)
-    rest = graph.add("Max", graph.add("Sub", prior, explained), 0.0)
-    whitened = graph.add("MatMul", c, spread)
-    return graph.add("Add", rest, graph.sum(graph.add("Mul", whitened, whitened), 1))
+@singledispatch
+def _ending(ranker: Any) -> list[Any]:
+    """The stages of a ranker."""
+    name = type(ranker).__name__
+    ways = {
+        "SparseBilinearRanker": "It has two inputs, features of queries and of documents: its "
+        "weights are in coef_, and the score is q'coef_ d.",
+        "Leaderboard": "It rates items and has no features: its ratings are in ratings_.",
+    }
+    way = ways.get(name, "Rankers of rankwise and pipelines that end in one can be.")
+    raise ExportError(f"{name} cannot be exported. {way}")
+
+
+@_ending.register
+def _(ranker: LeastSquaresRanker) -> list[Any]:
+    stages = _scaling_stages(ranker)
+    basis, solution = ranker.basis_, ranker.solution_
+    weights = _columns(to_host(solution.weights))
+    constant = np.broadcast_to(
+        np.asarray(to_host(solution.intercept), dtype=np.float64), weights.shape[1]
+    )
+    if basis.linear:
+        span = getattr(ranker, "feature_range_", None)
+        return [*stages, LinearScores(weights, constant, None if span is None else to_host(span))]
+    if basis.on_ramps:
+        low, wide = to_host(basis.low), to_host(basis.high) - to_host(basis.low)
+        ends = np.stack([low, low + wide])
+        ramps = [
+            Columns(np.asarray(basis.feature), ranker.n_features_in_),
+            Affine(low, 1.0 / wide, ends),
+            Clip(0.0, 1.0),
+        ]
+        return [*stages, *ramps, LinearScores(weights, constant)]
+    found = basis.expansion(weights)
+    if found is None:
+        raise ExportError(
+            f"{type(ranker).__name__} cannot be exported: {type(basis).__name__} does not declare "
+            "that its scores are linear, or a sum of kernel values (`expansion`)."
+        )
+    ending = _expansion(found.kernel, found.points, found.weights, constant - found.offset)
+    return [*stages, ending]
+
+
+@_ending.register
+def _(ranker: RankSVM) -> list[Any]:
+    basis = getattr(ranker, "basis_", None)
+    if basis is not None:
+        return [_expansion(basis.kernel, basis.points, _columns(ranker.dual_coef_), np.zeros(1))]
+    span = getattr(ranker, "feature_range_", None)  # not in files of older versions
+    return [LinearScores(_columns(ranker.coef_), np.zeros(1), span)]
+
+
+@_ending.register
+def _(ranker: BoostedRanker) -> list[Any]:
+    return [_trees(ranker)]
+
+
+@_ending.register
+def _(ranker: MeanRanker) -> list[Any]:
+    parts = [score_stages(part) for part in ranker.rankers_]
+    means, scales = (
+        None if values is None else _columns(values) for values in (ranker.means_, ranker.scales_)
+    )
+    return [MeanScores(parts, np.asarray(ranker.weights_), means, scales)]
+
+
+@_ending.register
+def _(ranker: AutoRanker) -> list[Any]:
+    return _ending(ranker.mean_ranker_)
+
+
+@_ending.register
+def _(ranker: PairwiseGP) -> list[Any]:
+    mixture = ranker.posterior_
+    scale = getattr(ranker, "context_scale_", None)
+    processes = [_process(process, ranker.X_fit_) for process in mixture.processes]
+    return [ProcessScores(processes, mixture.weights, 0 if scale is None else len(scale))]
+
+
+def _scaling_stages(ranker: LeastSquaresRanker) -> list[Any]:
+    scaling = getattr(ranker, "scaling_", None)
+    if scaling is None:
+        return []
+    if isinstance(scaling, ColumnStandard):
+        mean, deviation = (np.asarray(to_host(v)) for v in (scaling.mean, scaling.deviation))
+        span = getattr(ranker, "feature_range_", None)
+        return [Affine(mean, 1.0 / deviation, None if span is None else to_host(span))]
+    return [WithinQuery(scaling.name)]
+
+
+def _trees(ranker: BoostedRanker) -> TreeScores:
+    """The trees of LightGBM, in one list of nodes."""
+    nodes: list[list[float]] = []  # feature, missing, first and second child, threshold
+    leaves: list[float] = []
+    roots = []
+    for info in ranker.booster_.dump_model()["tree_info"]:
+        root, leaf, waiting = len(nodes), len(leaves), [info["tree_structure"]]
+        roots.append(root)
+        leaves += [0.0] * info["num_leaves"]
+        # A tree without a split has a node, and both sides lead to its leaf.
+        nodes += [[0, 1, -1 - leaf, -1 - leaf, 0.0]] * max(1, info["num_leaves"] - 1)
+        while waiting:
+            tree = waiting.pop()
+            if "leaf_value" in tree:
+                leaves[leaf + tree.get("leaf_index", 0)] = tree["leaf_value"]
+                continue
+            if tree["decision_type"] != "<=" or tree["missing_type"] not in ("None", "NaN"):
+                raise ExportError(
+                    "Trees with splits of categories or with zeros as missing values cannot be "
+                    "exported."
+                )
+            at = float(tree["threshold"])
+            is_filled = tree["missing_type"] == "None"  # a missing value is read as 0
+            goes_first = at >= 0.0 if is_filled else bool(tree["default_left"])
+            children = [tree["left_child"], tree["right_child"]]
+            numbers = [
+                -1 - leaf - child["leaf_index"] if "leaf_value" in child
+                else root + child["split_index"]
+                for child in children
+            ]  # fmt: skip
+            nodes[root + tree["split_index"]] = [tree["split_feature"], goes_first, *numbers, at]
+            waiting += children
+    *whole, threshold = np.array(nodes, dtype=np.float64).T
+    feature, missing, first, second = np.array(whole).astype(np.int64)
+    found = (feature, threshold, missing, first, second, np.array(roots))
+    return TreeScores(*found, np.array(leaves, dtype=np.float64), ranker.n_features_in_)
+
+
+def _expansion(kernel: Any, points: Any, weights: Array, constant: Array) -> KernelScores:
+    if points is None:  # a precomputed kernel: `kernel_values` raises the error
+        points = np.zeros((len(weights), 1))
+    points = to_host(points)
+    rows = points.toarray() if is_sparse(points) else points
+    return KernelScores(kernel, np.asarray(rows, dtype=np.float64), weights, constant)
+
+
+def _process(process: ConditionedProcess, rows: Array) -> Process:
+    """What a process needs to predict, with solutions of triangular systems as products."""
+    basis, posterior = process.basis, process.approximation.weights
+    u, kernel, r = posterior.mean, process.hyper.kernel, len(process.basis)
+    # Of P in reverse order = root root': |root^-1 J c|^2 is the posterior variance of c'u.
+    eye = np.eye(r)
+    spread = solve_triangular(posterior.root, eye[::-1], lower=True).T if r else np.zeros((0, 0))
+    if basis.is_linear:
+        n_columns = rows.shape[1]
+        to_weights, offset = np.zeros((n_columns, r)), np.zeros(r)
+        for k, (column, size) in enumerate(zip(basis.columns, basis.scales, strict=True)):
+            if column == CONSTANT:
+                offset[k] = size
+            else:
+                to_weights[column, k] = size
+        mean, constant = (to_weights @ u)[:, None], float(offset @ u)
+        return Process(kernel, rows, True, mean, constant, to_weights, offset, spread)
+    chooses = np.zeros((len(process.points), r))
+    chooses[basis.first, np.arange(r)] = 1.0
+    two = np.flatnonzero(basis.second >= 0)
+    chooses[basis.second[two], two] -= 1.0
+    root = np.tril(basis.root)
+    to_weights = chooses @ solve_triangular(root, eye, lower=True).T if r else chooses
+    w = solve_triangular(root, u, trans="T", lower=True) if r else u
+    points = process.points if r else rows
+    mean = (chooses @ w)[:, None]
+    return Process(kernel, points, False, mean, 0.0, to_weights, np.zeros(r), spread)
+
+
+def _columns(values: Any) -> Array:
+    """Values with an axis for outputs."""
+    array = np.asarray(to_host(values), dtype=np.float64)
+    if not np.isfinite(array).all():
+        raise DataError("The model has weights that are not finite numbers.")
+    return array.reshape(len(array), -1)
+
+
+@dataclass(frozen=True, eq=False)
+class ModelStages:
+    """A fitted model as stages, with its features."""
+
+    stages: Sequence[Any]
+    n_features: int
+    names: tuple[str, ...] | None  # that it was fitted with
+
+    @cached_property
+    def uses(self) -> FirstUses:
+        """How the features are used first."""
+        return first_uses(self.stages, self.n_features)
+
+    @property
+    def texts(self) -> dict[int, Lookup]:
+        """The features that are text."""
+        return self.uses.texts
+
+    @property
+    def within_queries(self) -> bool:
+        """Whether the score of a row depends on the other rows of its query."""
+        return any(stage.within_queries for stage in self.stages)
+
+    def some_rows(self, wanted: int) -> int:
+        """A number of rows to draw: fewer than wanted, if there are very many features."""
+        return max(4, min(wanted, MOST_CELLS // max(self.n_features, 1)))
+
+
+def read_stages(model: Any) -> ModelStages:
+    """The stages of a fitted ranker, pipeline or search."""
+    if isinstance(model, type) or not hasattr(model, "predict"):
+        raise ExportError(f"Only a fitted ranker or pipeline can be exported: got {model!r}.")
+    check_is_fitted(model)
+    n_features = int(getattr(model, "n_features_in_", 0))
+    names = getattr(model, "feature_names_in_", None)
+    stages = score_stages(model)
+    return ModelStages(
+        stages, n_features, None if names is None else tuple(str(name) for name in names)
+    )

@@ -2,25 +2,45 @@
 
 A model is a sequence of stages. Each can be folded into the weights of a linear function behind it
 (`pull`), appended to an ONNX graph (`emit`), and undone as far as possible, to get rows like the
-training rows (`undo`).
+training rows (`undo`). `transformer_stages` reads the stages of a transformer.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce, singledispatch
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.compose import ColumnTransformer
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.feature_selection import SelectorMixin
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    OneHotEncoder,
+    OrdinalEncoder,
+    RobustScaler,
+    StandardScaler,
+)
 
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.errors import DataError, ExportError
 from rankwise.export._graph import ML, Graph, Value
+from rankwise.preprocessing.query_scalers import QueryScaler
+from rankwise.preprocessing.seen_features import SeenFeatures
 
 SPREAD = 4.0  # standard deviations that rows are drawn from
+NO_CATEGORY = "\x00"  # a text that no table has
+OTHER = -1.0  # the number of a text that is no category
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,35 +51,52 @@ class Linear:
     constant: Array  # of shape (outputs,)
 
 
-class Stage(Protocol):
+class Stage:
     """A step on the way from features to scores."""
+
+    span: Array | None = None  # the range of the training rows, of shape (2, columns), if known
+
+    def width(self, n_columns: int) -> int:
+        """The number of columns behind this stage."""
+        return n_columns
 
     def pull(self, linear: Linear) -> Linear:
         """This stage and then a linear function, as one linear function of its input."""
+        raise NotImplementedError
 
-    def emit(self, graph: Graph, x: Value) -> Value:
-        """Append the stage to a graph."""
+    def emit(self, x: Value) -> Value:
+        """Append the stage to the graph of a value."""
+        raise NotImplementedError
 
     def undo(self, rows: Array) -> Array:
         """Rows that this stage maps to given ones, or close to them; NaN where anything will do."""
+        return rows
+
+    @property
+    def within_queries(self) -> bool:
+        """Whether the score of a row depends on the other rows of its query."""
+        return False
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class Columns(Stage):
     """Some of the columns."""
 
     chosen: Index
     n_columns: int  # before
+
+    def width(self, n_columns: int) -> int:
+        return len(self.chosen)
 
     def pull(self, linear: Linear) -> Linear:
         weights = np.zeros((self.n_columns, linear.weights.shape[1]))
         np.add.at(weights, self.chosen, linear.weights)
         return Linear(weights, linear.constant)
 
-    def emit(self, graph: Graph, x: Value) -> Value:
+    def emit(self, x: Value) -> Value:
         if np.array_equal(self.chosen, np.arange(self.n_columns)):
             return x
-        return graph.add("Gather", x, self.chosen, axis=1)
+        return x.columns(self.chosen)
 
     def undo(self, rows: Array) -> Array:
         out = np.full((len(rows), self.n_columns), np.nan)
@@ -68,11 +105,8 @@ class Columns:
 
 
 @dataclass(frozen=True, eq=False)
-class Affine:
-    """(x - centre) factor for each column.
-
-    `span` is the range of the training rows, where it is known: of shape (2, columns).
-    """
+class Affine(Stage):
+    """(x - centre) factor for each column."""
 
     centre: Array
     factor: Array
@@ -83,8 +117,8 @@ class Affine:
         weights = linear.weights * self.factor[:, None]
         return Linear(weights, linear.constant - self.centre @ weights)
 
-    def emit(self, graph: Graph, x: Value) -> Value:
-        return graph.affine(x, self.centre, self.factor)
+    def emit(self, x: Value) -> Value:
+        return x.affine(self.centre, self.factor)
 
     def undo(self, rows: Array) -> Array:
         usable = np.where(self.factor == 0.0, 1.0, self.factor)
@@ -92,26 +126,28 @@ class Affine:
 
 
 @dataclass(frozen=True, eq=False)
-class Project:
+class Project(Stage):
     """(x - centre) matrix, as of principal components."""
 
     centre: Array
     matrix: Array  # of shape (columns before, columns after)
 
+    def width(self, n_columns: int) -> int:
+        return int(self.matrix.shape[1])
+
     def pull(self, linear: Linear) -> Linear:
         weights = self.matrix @ linear.weights
         return Linear(weights, linear.constant - self.centre @ weights)
 
-    def emit(self, graph: Graph, x: Value) -> Value:
-        x = graph.affine(x, self.centre, np.ones(len(self.centre)))
-        return graph.add("MatMul", x, self.matrix)
+    def emit(self, x: Value) -> Value:
+        return x.affine(self.centre) @ self.matrix
 
     def undo(self, rows: Array) -> Array:
         return np.asarray(rows @ np.linalg.pinv(self.matrix) + self.centre)
 
 
 @dataclass(frozen=True, eq=False)
-class FillMissing:
+class FillMissing(Stage):
     """Values in place of missing ones, which are NaN or a number."""
 
     values: Array
@@ -120,20 +156,17 @@ class FillMissing:
     def pull(self, linear: Linear) -> Linear:
         return linear  # for rows without missing values; `LinearModel.missing` has the others
 
-    def emit(self, graph: Graph, x: Value) -> Value:
-        is_missing = (
-            graph.add("IsNaN", x)
-            if np.isnan(self.missing)
-            else graph.add("Equal", x, float(self.missing))
-        )
-        return graph.add("Where", is_missing, self.values, x)
+    def emit(self, x: Value) -> Value:
+        nan = np.isnan(self.missing)
+        is_missing = x.apply("IsNaN") if nan else x.apply("Equal", float(self.missing))
+        return is_missing.apply("Where", self.values, x)
 
     def undo(self, rows: Array) -> Array:
         return np.where(np.isnan(rows), self.values, rows)
 
 
 @dataclass(frozen=True, eq=False)
-class Clip:
+class Clip(Stage):
     """Values of each column between bounds."""
 
     low: float
@@ -142,18 +175,19 @@ class Clip:
     def pull(self, linear: Linear) -> Linear:
         raise ExportError("values are cut off at bounds (MinMaxScaler with clip=True, or ramps)")
 
-    def emit(self, graph: Graph, x: Value) -> Value:
-        return graph.add("Min", graph.add("Max", x, self.low), self.high)
-
-    def undo(self, rows: Array) -> Array:
-        return rows
+    def emit(self, x: Value) -> Value:
+        return x.apply("Max", self.low).apply("Min", self.high)
 
 
 @dataclass(frozen=True, eq=False)
-class WithinQuery:
+class WithinQuery(Stage):
     """A scaling of each column by the rows of the query: all rows of a call are one query."""
 
     name: str
+
+    @property
+    def within_queries(self) -> bool:
+        return True
 
     def pull(self, linear: Linear) -> Linear:
         raise ExportError(
@@ -161,49 +195,48 @@ class WithinQuery:
             "depends on the other rows"
         )
 
-    def emit(self, graph: Graph, x: Value) -> Value:
-        rows = np.array([0])
+    def emit(self, x: Value) -> Value:
         if self.name == "query-ranks":
-            return _ranks(graph, x)
-        low = graph.add("ReduceMin", x, rows, keepdims=1)
-        high = graph.add("ReduceMax", x, rows, keepdims=1)
-        span = graph.add("Sub", high, low)
-        span = graph.add("Where", graph.add("Equal", span, 0.0), 1.0, span)
-        x = graph.add("Div", graph.add("Sub", x, low), span)
-        return x if self.name == "query-minmax" else standardized(graph, x)
+            return _ranks(x)
+        low, high = x.reduced("ReduceMin", 0), x.reduced("ReduceMax", 0)
+        span = high - low
+        x = (x - low) / span.apply("Equal", 0.0).apply("Where", 1.0, span)
+        return x if self.name == "query-minmax" else standardized(x)
 
     def undo(self, rows: Array) -> Array:
         return np.full(rows.shape, np.nan)  # rows of any range become these
 
 
 @dataclass(frozen=True, eq=False)
-class Branches:
+class Branches(Stage):
     """Several sequences of stages on the same columns, side by side."""
 
     parts: Sequence[Sequence[Stage]]
     widths: Sequence[int]  # columns of each
 
+    @property
+    def within_queries(self) -> bool:
+        return any(stage.within_queries for part in self.parts for stage in part)
+
+    def width(self, n_columns: int) -> int:
+        return sum(self.widths)
+
     def pull(self, linear: Linear) -> Linear:
-        ends = np.cumsum(self.widths)
-        pulled = []
-        for part, end, width in zip(self.parts, ends, self.widths, strict=True):
-            weights = linear.weights[end - width : end]
-            pulled.append(pull_through(part, Linear(weights, np.zeros(weights.shape[1]))))
+        pieces = np.split(linear.weights, np.cumsum(self.widths)[:-1])
+        nothing = np.zeros_like(linear.constant)
+        pairs = zip(self.parts, pieces, strict=True)
+        pulled = [pull_through(part, Linear(weights, nothing)) for part, weights in pairs]
         constant = linear.constant + sum(one.constant for one in pulled)
         return Linear(np.sum([one.weights for one in pulled], axis=0), constant)
 
-    def emit(self, graph: Graph, x: Value) -> Value:
-        made = [emit_all(graph, part, x) for part in self.parts]
-        return made[0] if len(made) == 1 else graph.add("Concat", *made, axis=1)
+    def emit(self, x: Value) -> Value:
+        made = [emit_all(part, x) for part in self.parts]
+        return made[0] if len(made) == 1 else made[0].apply("Concat", *made[1:], axis=1)
 
     def undo(self, rows: Array) -> Array:
-        ends = np.cumsum(self.widths)
-        found: Array | None = None
-        for part, end, width in zip(self.parts, ends, self.widths, strict=True):
-            before = undo_all(part, rows[:, end - width : end])
-            found = before if found is None else np.where(np.isnan(found), before, found)
-        assert found is not None
-        return found
+        pieces = np.split(rows, np.cumsum(self.widths)[:-1], axis=1)
+        pairs = zip(self.parts, pieces, strict=True)
+        return first_known(undo_all(part, piece) for part, piece in pairs)
 
 
 def linear_of(stages: Sequence[Any]) -> Linear:
@@ -219,10 +252,10 @@ def pull_through(stages: Sequence[Stage], linear: Linear) -> Linear:
     return linear
 
 
-def emit_all(graph: Graph, stages: Sequence[Any], x: Value) -> Value:
-    """Append stages to a graph."""
+def emit_all(stages: Sequence[Stage], x: Value) -> Value:
+    """Append stages to the graph of a value."""
     for stage in stages:
-        x = stage.emit(graph, x)
+        x = stage.emit(x)
     return x
 
 
@@ -230,11 +263,15 @@ def undo_all(stages: Sequence[Stage], rows: Array) -> Array:
     """Rows that stages map to given ones; where anything will do, values in a known range."""
     for stage in reversed(stages):
         rows = stage.undo(rows)
-        span = getattr(stage, "span", None)
-        if span is not None:
-            drawn = uniform(span, len(rows), np.random.default_rng(0))
+        if stage.span is not None:
+            drawn = uniform(stage.span, len(rows), np.random.default_rng(0))
             rows = np.where(np.isnan(rows), drawn, rows)
     return rows
+
+
+def first_known(found: Iterable[Array]) -> Array:
+    """The first value that is not NaN, entry by entry."""
+    return reduce(lambda one, two: np.where(np.isnan(one), two, one), found)
 
 
 def draw_rows(stages: Sequence[Any], n_rows: int, rng: np.random.Generator) -> Array:
@@ -254,94 +291,31 @@ def between(points: Array, n_rows: int, rng: np.random.Generator) -> Array:
     return np.asarray(one + rng.uniform(size=(n_rows, 1)) * (two - one))
 
 
-def standardized(graph: Graph, x: Value, tolerance: float = 0.0) -> Value:
+def standardized(x: Value, tolerance: float = 0.0) -> Value:
     """Columns with mean 0 and variance 1 over all rows; 0 if they are constant.
 
     They are taken for constant up to a tolerance, relative to the largest value.
     """
-    rows = np.array([0])
-    low = graph.add("ReduceMin", x, rows, keepdims=1)
-    high = graph.add("ReduceMax", x, rows, keepdims=1)
-    limit = graph.add("Max", graph.add("Abs", low), graph.add("Abs", high))
-    limit = graph.add("Mul", limit, tolerance)
-    constant = graph.add("LessOrEqual", graph.add("Sub", high, low), limit)
-    gap = graph.add("Sub", x, graph.add("ReduceMean", x, rows, keepdims=1))
-    variance = graph.add("ReduceMean", graph.add("Mul", gap, gap), rows, keepdims=1)
-    deviation = graph.add("Where", constant, 1.0, graph.add("Sqrt", variance))
-    return graph.add("Where", constant, 0.0, graph.add("Div", gap, deviation))
+    low, high = x.reduced("ReduceMin", 0), x.reduced("ReduceMax", 0)
+    limit = low.apply("Abs").apply("Max", high.apply("Abs")) * tolerance
+    constant = (high - low).apply("LessOrEqual", limit)
+    gap = x - x.reduced("ReduceMean", 0)
+    variance = (gap * gap).reduced("ReduceMean", 0)
+    deviation = constant.apply("Where", 1.0, variance.apply("Sqrt"))
+    return constant.apply("Where", 0.0, gap / deviation)
 
 
-def _ranks(graph: Graph, x: Value) -> Value:
+def _ranks(x: Value) -> Value:
     """The mean sign of the differences from other rows, halved: O(rows^2 columns) memory."""
-    one, two = (graph.add("Unsqueeze", x, np.array([axis])) for axis in (1, 0))
-    signs = graph.add("Sign", graph.add("Sub", one, two))
-    total = graph.add("ReduceSum", signs, np.array([1]), keepdims=0)
-    first = graph.add("Gather", x, np.array([0]), axis=1)
-    ones = graph.add("Add", graph.add("Mul", first, 0.0), 1.0)
-    others = graph.add("Sub", graph.sum(ones, 0), 1.0)
-    return graph.add("Div", total, graph.add("Mul", graph.add("Max", others, 1.0), 2.0))
-
-
-@dataclass(eq=False)
-class FirstUses:
-    """For each feature: the value in place of a missing one, and the units of its first scaler.
-
-    Features that several branches use have the units of the first branch.
-    """
-
-    value: Array  # NaN: missing values are not filled in
-    missing: Array  # what counts as missing
-    centre: Array
-    factor: Array
-    min_max: Array  # whether the scaler is one of minima and maxima
-    read: NDArray[np.bool_]  # whether any stage does more than to leave it out
-
-
-def first_uses(stages: Sequence[Any], n_features: int) -> FirstUses:
-    """Follow the features through the first stages."""
-    uses = FirstUses(
-        np.full(n_features, np.nan),
-        np.full(n_features, np.nan),
-        np.zeros(n_features),
-        np.ones(n_features),
-        np.zeros(n_features, dtype=bool),
-        np.zeros(n_features, dtype=bool),
-    )
-    _follow(stages, np.arange(n_features), uses, np.zeros(n_features, dtype=bool))
-    return uses
-
-
-def _follow(
-    stages: Sequence[Any], numbers: Index, uses: FirstUses, scaled: NDArray[np.bool_]
-) -> None:
-    """Note what stages do to columns, which are features with these numbers."""
-    for stage in stages:
-        if isinstance(stage, Columns):
-            numbers = numbers[stage.chosen]
-        elif isinstance(stage, FillMissing):
-            uses.value[numbers], uses.missing[numbers] = stage.values, stage.missing
-        elif isinstance(stage, Affine):
-            new = ~scaled[numbers]
-            uses.centre[numbers[new]] = stage.centre[new]
-            uses.factor[numbers[new]] = stage.factor[new]
-            uses.min_max[numbers[new]] = stage.kind == "min_max"
-            scaled[numbers] = True
-            break
-        elif isinstance(stage, Branches):
-            for part in stage.parts:
-                _follow(part, numbers, uses, scaled)
-            return
-        else:
-            break
-    uses.read[numbers] = True
-
-
-NO_CATEGORY = "\x00"  # a text that no table has
-OTHER = -1.0  # the number of a text that is no category
+    one, two = (x.apply("Unsqueeze", np.array([axis])) for axis in (1, 0))
+    total = (one - two).apply("Sign").apply("ReduceSum", np.array([1]), keepdims=0)
+    ones = x.columns(np.array([0])) * 0.0 + 1.0
+    others = ones.reduced("ReduceSum", 0) - 1.0
+    return total / (others.apply("Max", 1.0) * 2.0)
 
 
 @dataclass(frozen=True, eq=False)
-class Lookup:
+class Lookup(Stage):
     """A column of categories as the columns that an encoder makes of it.
 
     A column of text holds the numbers of its categories, from 0, and -1 for other texts: `numbered`
@@ -353,17 +327,20 @@ class Lookup:
     texts: tuple[str, ...] | None  # None: the column has numbers
     takes_others: bool
 
+    def width(self, n_columns: int) -> int:
+        return int(self.table.shape[1])
+
     def pull(self, linear: Linear) -> Linear:
         raise ExportError(
             "a column of categories becomes several features (make a "
             "feature for each category before they reach the model)"
         )
 
-    def emit(self, graph: Graph, x: Value) -> Value:
+    def emit(self, x: Value) -> Value:
         other = self.table[-1]
-        found = graph.add("Cast", graph.add("Equal", x, self.categories[None]), to=graph.kind)
-        made = graph.add("MatMul", found, self.table[:-1] - other)
-        return graph.add("Add", made, other) if other.any() else made
+        found = x.apply("Equal", self.categories[None]).cast(x.graph.kind)
+        made = found @ (self.table[:-1] - other)
+        return made + other if other.any() else made
 
     def undo(self, rows: Array) -> Array:
         drawn = np.random.default_rng(0).random(rows.shape)
@@ -386,6 +363,64 @@ class Lookup:
     def worded(self, numbers: Array) -> NDArray[Any]:
         """The texts of numbers; one that is no category for -1."""
         return np.array([*(self.texts or ()), NO_CATEGORY], dtype=object)[numbers.astype(np.intp)]
+
+
+@dataclass(eq=False)
+class FirstUses:
+    """For each feature: the value in place of a missing one, and the units of its first scaler.
+
+    Features that several branches use have the units of the first branch.
+    """
+
+    value: Array  # NaN: missing values are not filled in
+    missing: Array  # what counts as missing
+    centre: Array
+    factor: Array
+    min_max: Array  # whether the scaler is one of minima and maxima
+    read: NDArray[np.bool_]  # whether any stage does more than to leave it out
+    texts: dict[int, Lookup] = field(default_factory=dict)  # the encoders of text, by feature
+
+
+def first_uses(stages: Sequence[Stage], n_features: int) -> FirstUses:
+    """Follow the features through the first stages."""
+    nan, one, no = (np.full(n_features, value) for value in (np.nan, 1.0, False))
+    uses = FirstUses(nan, nan.copy(), 0.0 * one, one, no, no.copy())
+    _follow(stages, np.arange(n_features), uses, no.copy())
+    uses.texts = dict(sorted(uses.texts.items()))
+    return uses
+
+
+def _follow(
+    stages: Sequence[Stage], numbers: Index, uses: FirstUses, scaled: NDArray[np.bool_]
+) -> None:
+    """Note what stages do to columns, which are features with these numbers."""
+    for stage in stages:
+        if isinstance(stage, Columns):
+            numbers = numbers[stage.chosen]
+        elif isinstance(stage, FillMissing):
+            uses.value[numbers], uses.missing[numbers] = stage.values, stage.missing
+        elif isinstance(stage, Branches):
+            for part in stage.parts:
+                _follow(part, numbers, uses, scaled)
+            return
+        else:
+            if isinstance(stage, Affine):
+                new = ~scaled[numbers]
+                uses.centre[numbers[new]] = stage.centre[new]
+                uses.factor[numbers[new]] = stage.factor[new]
+                uses.min_max[numbers[new]] = stage.kind == "min_max"
+                scaled[numbers] = True
+            if isinstance(stage, Lookup) and stage.texts is not None:
+                _note_texts(uses.texts, int(numbers[0]), stage)
+            break
+    uses.read[numbers] = True
+
+
+def _note_texts(texts: dict[int, Lookup], number: int, stage: Lookup) -> None:
+    if texts.setdefault(number, stage).texts != stage.texts:
+        raise ExportError(
+            "Two encoders of the same column with different categories cannot be exported."
+        )
 
 
 def lookups(step: Any, widths: Sequence[int], *, takes_others: bool) -> list[Stage]:
@@ -412,26 +447,6 @@ def lookups(step: Any, widths: Sequence[int], *, takes_others: bool) -> list[Sta
     if begin != made.shape[1]:
         raise ExportError(f"{step!r} cannot be exported: its columns are not known.")
     return [Branches(parts, list(widths))]
-
-
-def text_columns(stages: Sequence[Any], numbers: Index) -> dict[int, Lookup]:
-    """The text features of a model, by number. `numbers` are the features before the stages."""
-    found: dict[int, Lookup] = {}
-    for stage in stages:
-        if isinstance(stage, Columns):
-            numbers = numbers[stage.chosen]
-        elif isinstance(stage, Branches):
-            for part in stage.parts:
-                for number, lookup in text_columns(part, numbers).items():
-                    if found.setdefault(number, lookup).texts != lookup.texts:
-                        raise ExportError(
-                            "Two encoders of the same column with different categories cannot be "
-                            "exported."
-                        )
-            break
-        elif isinstance(stage, Lookup) and stage.texts is not None:
-            found[int(numbers[0])] = stage
-    return dict(sorted(found.items()))
 
 
 def with_texts(X: Array, texts: dict[int, Lookup], names: Sequence[str] | None) -> Any:
@@ -463,23 +478,17 @@ def framed(columns: Any, names: Sequence[str] | None) -> Any:
 
 def emit_numbers(graph: Graph, texts: dict[int, Lookup], n_features: int, kind: int) -> Value:
     """All features as numbers, from the inputs X (numbers) and text."""
-    if not texts:
-        return "X"
     others = [k for k in range(n_features) if k not in texts]
-    parts = ["X"] if others else []
+    parts = [graph.input("X")] if others else []
     for k, lookup in enumerate(texts.values()):
         words = lookup.texts or ()
-        number = graph.add(
-            "LabelEncoder", graph.add("Gather", "text", np.array([k]), axis=1), domain=ML,
-            keys_strings=list(words), values_floats=np.arange(len(words), dtype=float).tolist(),
-            default_float=OTHER,
+        number = graph.input("text").columns(np.array([k])).apply(
+            "LabelEncoder", domain=ML, keys_strings=list(words), default_float=OTHER,
+            values_floats=np.arange(len(words), dtype=float).tolist(),
         )  # fmt: skip
-        parts.append(graph.add("Cast", number, to=kind))
-    joined = parts[0] if len(parts) == 1 else graph.add("Concat", *parts, axis=1)
-    order = np.argsort([*others, *texts])
-    if np.array_equal(order, np.arange(n_features)):
-        return joined
-    return graph.add("Gather", joined, order, axis=1)
+        parts.append(number.cast(kind))
+    joined = parts[0] if len(parts) == 1 else parts[0].apply("Concat", *parts[1:], axis=1)
+    return Columns(np.argsort([*others, *texts]), n_features).emit(joined)
 
 
 def _values(categories: Any) -> NDArray[Any]:
@@ -502,3 +511,220 @@ def _encoded(step: Any, columns: Sequence[Any]) -> Array:
     if is_sparse(made):
         made = made.toarray()
     return np.asarray(made, dtype=np.float64)
+
+
+def stages_in_order(steps: Sequence[tuple[str, Any]], n_columns: int) -> list[Stage]:
+    """The stages of transformers that follow one another."""
+    stages: list[Stage] = []
+    for _, step in steps:
+        if step is None or step == "passthrough":
+            continue
+        found = transformer_stages(step, n_columns)
+        stages += found
+        n_columns = width(found, n_columns)
+    return stages
+
+
+def width(stages: Sequence[Stage], n_columns: int) -> int:
+    """The number of columns behind stages."""
+    return reduce(lambda n, stage: stage.width(n), stages, n_columns)
+
+
+@singledispatch
+def transformer_stages(step: Any, n_columns: int) -> list[Stage]:
+    """The stages of a transformer with this many columns before it."""
+    raise ExportError(
+        f"{type(step).__name__} cannot be exported. StandardScaler, MinMaxScaler, MaxAbsScaler, "
+        "RobustScaler, SimpleImputer, OneHotEncoder, OrdinalEncoder, PCA, TruncatedSVD, selections "
+        "of features, ColumnTransformer of these and the scalers of rankwise can. For other steps "
+        "of scikit-learn, use skl2onnx.to_onnx, which knows the rankers of rankwise as well."
+    )
+
+
+@transformer_stages.register
+def _(step: Pipeline, n_columns: int) -> list[Stage]:
+    return stages_in_order(step.steps, n_columns)
+
+
+@transformer_stages.register
+def _(step: StandardScaler, n_columns: int) -> list[Stage]:
+    deviation = None if step.var_ is None else np.sqrt(step.var_)
+    centre = step.mean_ if step.with_mean else None
+    return [_scaler(n_columns, centre, step.scale_, _around(step.mean_, deviation))]
+
+
+@transformer_stages.register
+def _(step: MinMaxScaler, n_columns: int) -> list[Stage]:
+    # X scale_ + min_, written as a difference first: (x + min_ / scale_) scale_.
+    centre = -np.asarray(step.min_) / step.scale_
+    span = np.stack([step.data_min_, step.data_max_])
+    is_unit = tuple(step.feature_range) == (0, 1)
+    stage = Affine(centre, np.asarray(step.scale_), span, "min_max" if is_unit else "standard")
+    if not step.clip:
+        return [stage]
+    return [stage, Clip(*(float(bound) for bound in step.feature_range))]
+
+
+@transformer_stages.register
+def _(step: MaxAbsScaler, n_columns: int) -> list[Stage]:
+    if getattr(step, "clip", False):
+        raise ExportError("MaxAbsScaler with clip=True cannot be exported: use clip=False.")
+    span = np.stack([-np.asarray(step.max_abs_), step.max_abs_])
+    return [_scaler(n_columns, None, step.scale_, span)]
+
+
+@transformer_stages.register
+def _(step: RobustScaler, n_columns: int) -> list[Stage]:
+    span = _around(step.center_, step.scale_)
+    return [_scaler(n_columns, step.center_, step.scale_, span)]
+
+
+def _scaler(n_columns: int, centre: Any, scale: Any, span: Array | None) -> Affine:
+    """(x - centre) / scale, where either may be None."""
+    centre = np.zeros(n_columns) if centre is None else np.asarray(centre)
+    return Affine(centre, np.ones(n_columns) if scale is None else 1.0 / np.asarray(scale), span)
+
+
+def _around(middle: Any, deviation: Any) -> Array | None:
+    """A range that most rows lie in, if both are known."""
+    if middle is None or deviation is None:
+        return None
+    return np.stack([middle - SPREAD * deviation, middle + SPREAD * deviation])
+
+
+@transformer_stages.register
+def _(step: SimpleImputer, n_columns: int) -> list[Stage]:
+    if step.add_indicator:
+        raise ExportError(
+            "SimpleImputer with add_indicator=True cannot be exported: use add_indicator=False."
+        )
+    try:
+        values = np.asarray(step.statistics_).astype(np.float64)
+        missing = np.nan if step.missing_values is None else float(step.missing_values)
+    except (TypeError, ValueError):
+        raise ExportError(
+            "A SimpleImputer of words cannot be exported: the columns must be numbers. Use "
+            "skl2onnx.to_onnx, which knows the rankers of rankwise."
+        ) from None
+    kept = np.flatnonzero(~np.isnan(values))
+    if step.keep_empty_features:
+        values, kept = np.nan_to_num(values), np.arange(n_columns)
+    return [Columns(kept, n_columns), FillMissing(values[kept], missing)]
+
+
+@transformer_stages.register
+def _(step: OneHotEncoder, n_columns: int) -> list[Stage]:
+    dropped = step.drop_idx_ if step.drop_idx_ is not None else [None] * n_columns
+    seldom = getattr(step, "infrequent_categories_", [None] * n_columns)  # one column for all
+    widths = [
+        len(categories) - (drop is not None) - (0 if rare is None else len(rare) - 1)
+        for categories, drop, rare in zip(step.categories_, dropped, seldom, strict=True)
+    ]
+    return lookups(step, widths, takes_others=step.handle_unknown != "error")
+
+
+@transformer_stages.register
+def _(step: OrdinalEncoder, n_columns: int) -> list[Stage]:
+    takes_others = step.handle_unknown != "error" and not np.isnan(step.unknown_value)
+    return lookups(step, [1] * n_columns, takes_others=takes_others)
+
+
+@transformer_stages.register
+def _(step: HashingVectorizer, n_columns: int) -> list[Stage]:
+    raise ExportError(
+        "HashingVectorizer (--encode hashing) computes hashes of words, for which ONNX has no "
+        "operators. Fit with one-hot features (--encode onehot), or hash the words before they "
+        "reach the model."
+    )
+
+
+@transformer_stages.register
+def _(step: SelectorMixin, n_columns: int) -> list[Stage]:
+    return [Columns(np.flatnonzero(step.get_support()), n_columns)]
+
+
+@transformer_stages.register
+def _(step: PCA, n_columns: int) -> list[Stage]:
+    matrix = np.asarray(step.components_).T
+    if step.whiten:
+        matrix = matrix / np.sqrt(step.explained_variance_)
+    return [Project(np.asarray(step.mean_), matrix)]
+
+
+@transformer_stages.register
+def _(step: TruncatedSVD, n_columns: int) -> list[Stage]:
+    return [Project(np.zeros(n_columns), np.asarray(step.components_).T)]
+
+
+@transformer_stages.register
+def _(step: FunctionTransformer, n_columns: int) -> list[Stage]:
+    if step.func is None:
+        return []
+    raise ExportError(
+        "FunctionTransformer calls a Python function, which cannot be exported: apply it to the "
+        "features before they reach the model."
+    )
+
+
+@transformer_stages.register
+def _(step: FeatureUnion, n_columns: int) -> list[Stage]:
+    parts = {
+        name: stages_in_order([(name, transformer)], n_columns)
+        for name, transformer in step.transformer_list
+        if transformer != "drop"
+    }
+    return _side_by_side(parts, n_columns, step.transformer_weights)
+
+
+@transformer_stages.register
+def _(step: ColumnTransformer, n_columns: int) -> list[Stage]:
+    parts, numbers = {}, _column_numbers(step)
+    for name, transformer, _ in step.transformers_:
+        chosen = numbers[name]
+        if transformer != "drop" and len(chosen):
+            stages = stages_in_order([(name, transformer)], len(chosen))
+            parts[name] = [Columns(chosen, n_columns), *stages]
+    return _side_by_side(parts, n_columns, step.transformer_weights)
+
+
+def _side_by_side(
+    parts: Mapping[str, list[Stage]], n_columns: int, weights: Mapping[str, float] | None
+) -> list[Stage]:
+    """The stages of named transformers on the same columns, each multiplied by its weight."""
+    made, widths = [], []
+    for name, stages in parts.items():
+        n_after = width(stages, n_columns)
+        if weights is not None and name in weights:
+            factor = np.full(n_after, float(weights[name]))
+            stages = [*stages, Affine(np.zeros(n_after), factor)]
+        made.append(stages)
+        widths.append(n_after)
+    return [Branches(made, widths)]
+
+
+@transformer_stages.register
+def _(step: SeenFeatures, n_columns: int) -> list[Stage]:
+    return [Columns(np.asarray(step.columns_), n_columns)]
+
+
+@transformer_stages.register
+def _(step: QueryScaler, n_columns: int) -> list[Stage]:
+    return [WithinQuery(step.scaling.name)]
+
+
+def _column_numbers(step: ColumnTransformer) -> dict[str, Any]:
+    """Which columns each transformer of a ColumnTransformer gets."""
+    every = np.arange(step.n_features_in_)
+    names: Any = {name: k for k, name in enumerate(getattr(step, "feature_names_in_", ()))}
+    found = {}
+    for name, _, columns in step.transformers_:
+        if isinstance(columns, slice):
+            start, stop = (names.get(end, end) for end in (columns.start, columns.stop))
+            stop = stop + 1 if columns.stop in names else stop  # included, as in pandas
+            found[name] = every[start : stop : columns.step]
+            continue
+        listed = np.atleast_1d(columns)
+        if listed.dtype.kind in "OU":
+            listed = np.array([names[column] for column in listed.tolist()])
+        found[name] = every[listed] if len(listed) else every[:0]
+    return found

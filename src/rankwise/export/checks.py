@@ -18,9 +18,8 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, Index, is_sparse, to_host
 from rankwise.errors import DataError, ExportError
-from rankwise.export._endings import TreeScores, is_within_queries
-from rankwise.export._model_stages import ModelStages
-from rankwise.export._stages import OTHER, Lookup, draw_rows, first_uses, with_texts
+from rankwise.export._endings import ModelStages, TreeScores
+from rankwise.export._stages import OTHER, Lookup, draw_rows, with_texts
 from rankwise.files import replacing
 from rankwise.graph import QueryGroups
 from rankwise.routing import predict_with_queries
@@ -51,30 +50,28 @@ class CheckRows:
 
     def scores(self, model: Any, names: tuple[str, ...] | None) -> Array:
         """The scores of the model itself, of shape (n_rows, n_outputs)."""
-        with warnings.catch_warnings():  # of rows far from the training rows, as these may be
-            warnings.simplefilter("ignore")
-            X = with_texts(self.X, self.texts, names)
-            return _columns(predict_with_queries(model, X, self.qid))
+        return self._predicted(names, lambda X: predict_with_queries(model, X, self.qid))
 
     def deviations(self, model: Any, names: tuple[str, ...] | None) -> Array:
         """The standard deviations of a Gaussian process, or of a pipeline that ends in one."""
         model = getattr(model, "best_estimator_", model)
-        with warnings.catch_warnings():
+        return self._predicted(names, lambda X: model.predict(X, return_std=True)[1])
+
+    def _predicted(self, names: tuple[str, ...] | None, predict: Callable[[Any], Any]) -> Array:
+        with warnings.catch_warnings():  # of rows far from the training rows, as these may be
             warnings.simplefilter("ignore")
-            X = with_texts(self.X, self.texts, names)
-            return _columns(model.predict(X, return_std=True)[1])
+            found = predict(with_texts(self.X, self.texts, names))
+        return np.asarray(to_host(found), dtype=np.float64).reshape(len(self.X), -1)
 
     def by_query(self, score: Callable[[Array], Array]) -> Array:
         """The scores of a function that takes the rows of one query at a time."""
         if self.qid is None:
             return score(self.X)
         groups = QueryGroups.of(self.qid, len(self.X))
-        parts = [
-            (rows, score(self.X[rows])) for rows in np.split(groups.order, groups.indptr[1:-1])
-        ]
-        out = np.empty((len(self.X), parts[0][1].shape[1]))
-        for rows, values in parts:
-            out[rows] = values
+        queries = np.split(groups.order, groups.indptr[1:-1])
+        found = np.concatenate([score(self.X[rows]) for rows in queries])
+        out = np.empty_like(found)
+        out[groups.order] = found
         return out
 
 
@@ -301,7 +298,7 @@ def check_rows(
     for k, text in model.texts.items():
         other = (rng.random(n_rows) < MISSING) & text.takes_others
         X[:, k] = np.where(other, OTHER, rng.integers(len(text.categories), size=n_rows))
-    first = first_uses(model.stages, model.n_features)
+    first = model.uses
     unknown = np.isnan(X)
     X = np.where(unknown, rng.standard_normal(X.shape), X)
     n_unknown = int((unknown.any(axis=0) & first.read).sum())
@@ -321,8 +318,7 @@ def check_rows(
         may_lack = ~np.isnan(first.value) | isinstance(model.stages[0], TreeScores)
         missing = (rng.random(X.shape) < MISSING) & may_lack
         X = np.where(missing, first.missing, X)
-    within = is_within_queries(model.stages)
-    qid = np.arange(n_rows) // PER_QUERY if within else None
+    qid = np.arange(n_rows) // PER_QUERY if model.within_queries else None
     return CheckRows(X, qid, words, False, model.texts, doubt)
 
 
@@ -351,11 +347,6 @@ def _given_rows(rows: Any, model: ModelStages, names: tuple[str, ...]) -> Array:
             f"{X.shape}."
         )
     return X
-
-
-def _columns(values: Any) -> Array:
-    array = np.asarray(to_host(values), dtype=np.float64)
-    return array.reshape(len(array), -1)
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,7 +1,8 @@
-"""A linear model with named features: what search engines understand."""
+"""Linear models with named features, for search engines: folded, or distilled from others."""
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,13 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Array
-from rankwise.errors import DataError, ExportError
-from rankwise.export._model_stages import ModelStages, read_stages
-from rankwise.export._stages import WithinQuery, draw_rows, first_uses, linear_of
-from rankwise.routing import last_step
+from rankwise.backends.arrays import Array, is_sparse, to_host
+from rankwise.errors import DataError, ExportError, RankwiseWarning
+from rankwise.estimators.rankrls import RankRLS
+from rankwise.export._endings import ModelStages, read_stages
+from rankwise.export._stages import WithinQuery, draw_rows, linear_of
+from rankwise.metrics import disagreement_error, ndcg
+from rankwise.metrics.ranking_scorer import are_grades
+from rankwise.model_selection.hold_outs import k_fold, leave_query_out
+from rankwise.model_selection.meta_rankers import PairedDifference
+from rankwise.routing import last_step, predict_with_queries
 from rankwise.tables import plural
 
+FOLDS = 5  # of the rows of one global ranking
+CUTOFF = 10  # of NDCG
 WIDER = 0.05  # share of the range of drawn rows that is added at both ends, which they do not reach
 
 
@@ -155,10 +163,8 @@ def fold(stages: ModelStages, names: tuple[str, ...], whose: str, model: Any) ->
             f"{whose} takes a model with one score per row: this one has {linear.weights.shape[1]} "
             "outputs. Fit a model to each column of y, or export it to ONNX."
         )
-    uses = first_uses(stages.stages, stages.n_features)
-    missing = {
-        name: float(value) for name, value in zip(names, uses.value, strict=True) if value == value
-    }
+    filled = zip(names, stages.uses.value.tolist(), strict=True)
+    missing = {name: value for name, value in filled if value == value}
     weights = linear.weights[:, 0]
     if not np.isfinite(weights).all():
         raise ExportError("The model has weights that are not finite numbers.")
@@ -209,3 +215,122 @@ def feature_names(stages: ModelStages, given: Sequence[str] | None) -> tuple[str
     if count > 1:
         raise DataError(f"Names of features must differ: {name!r} is there {count} times.")
     return names
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Distilled:
+    """A linear ranker fitted to the scores of a model, and what that costs; made by `distil`.
+
+    Attributes
+    ----------
+    ranker : RankRLS
+        The linear ranker, fitted to all rows.
+    agreement : float
+        The share of pairs of held-out rows (of the same query) in the order of the model.
+    loss : PairedDifference or None
+        By how much NDCG@10 of the model exceeds NDCG@10 of linear rankers on held-out rows; None
+        without graded labels.
+    n_rows : int
+    """
+
+    ranker: RankRLS
+    agreement: float
+    loss: PairedDifference | None
+    n_rows: int
+
+    def __str__(self) -> str:
+        held_out = f"On held-out rows, {self.agreement:.1%} of the pairs are in the model's order"
+        if self.loss is None:
+            return f"{held_out}."
+        error = self.loss.standard_error
+        spread = "" if error != error else f" (standard error {error:.4f})"
+        change = "lower" if self.loss.difference >= 0 else "higher"
+        amount = f"{abs(self.loss.difference):.4f} {change}"
+        return f"{held_out}, and NDCG@{CUTOFF} is {amount} than the model's{spread}."
+
+    def __repr__(self) -> str:
+        return f"<Distilled: {self}>"
+
+
+def distil(model: Any, X: Any, y: Any = None, *, qid: Any = None) -> Distilled:
+    """Fit a linear ranker to the scores that a model gives to rows.
+
+    This is for targets that take linear models only. Take rows of queries like those the target
+    will see; they need no labels. What is lost is measured on held-out rows: each query is
+    predicted by a linear ranker that was fitted to all others (`leave_query_out`). The rows of one
+    global ranking are held out in five folds (`k_fold`).
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted ranker, pipeline or search.
+    X : array-like, sparse or data frame of shape (n_rows, n_features)
+    y : array-like of shape (n_rows,), optional
+        Labels, for the loss in NDCG@10. They are not used for training. If the model was trained on
+        these rows, its NDCG is too high, and so is the loss.
+    qid : array-like of shape (n_rows,), optional
+        The query of every row. None: one global ranking.
+
+    Returns
+    -------
+    Distilled
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.data import make_ranking
+    >>> from rankwise.export import distil, to_solr
+    >>> data = make_ranking(30, n_features=3, n_levels=3, random_state=0)
+    >>> model = RankRLS(1.0, kernel="rbf").fit(data.X, data.y, qid=data.qid)
+    >>> distilled = distil(model, data.X, data.y, qid=data.qid)
+    >>> distilled.agreement > 0.8
+    True
+    >>> to_solr(distilled.ranker).check.passed
+    True
+    """
+    qid = to_host(qid)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RankwiseWarning)
+        scores = np.asarray(to_host(predict_with_queries(model, X, qid)), dtype=np.float64)
+    if scores.ndim != 1:
+        raise DataError(
+            f"A model with one score per row can be distilled: got {scores.shape[1]} scores."
+        )
+    if np.ptp(scores) == 0:
+        raise DataError("The model gives all rows the same score: there is nothing to distil.")
+    _check_complete(X)
+    linear = RankRLS(scale="standard")
+    by = qid
+    if qid is None:  # only rows of the same fold can be compared
+        n_splits = max(2, min(FOLDS, len(scores) // 2))
+        by = np.arange(len(scores)) % n_splits
+        held_out = k_fold(linear, X, scores, n_splits=n_splits).predictions[0]
+    else:
+        held_out = leave_query_out(linear, X, scores, qid=qid).predictions[0]
+    agreement = 1.0 - float(disagreement_error(scores, held_out, by))
+    labels = None if y is None else np.asarray(to_host(y))
+    loss = None
+    if labels is not None and are_grades(labels) and len(np.unique(labels)) > 1:
+        ours, theirs = (
+            ndcg(labels, f, by, k=CUTOFF, per_query=True).values for f in (scores, held_out)
+        )
+        loss = PairedDifference.of(np.asarray(ours) - np.asarray(theirs))
+    return Distilled(linear.fit(X, scores, qid=qid), agreement, loss, len(scores))
+
+
+def _check_complete(X: Any) -> None:
+    if is_sparse(X):
+        return
+    try:
+        values = np.asarray(to_host(X), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(
+            "The rows have text, but a linear model needs numbers: make a feature for each "
+            "category, and fit to these, or export the model to ONNX."
+        ) from None
+    if np.isnan(values).any():
+        column = int(np.argmax(np.isnan(values).any(axis=0)))
+        raise DataError(
+            f"Column {column} has missing values. A linear model cannot be fitted to them: give "
+            "rows that have every feature."
+        )

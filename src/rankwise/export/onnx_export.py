@@ -1,20 +1,20 @@
-"""Models as ONNX graphs of plain operators."""
+"""Models as ONNX graphs of plain operators, and as steps of ``skl2onnx.to_onnx``."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array
 from rankwise.errors import ExportError
-from rankwise.export._endings import ProcessScores, TreeScores, is_within_queries
-from rankwise.export._graph import KINDS, Graph, Value, onnx_model, require_onnx
-from rankwise.export._model_stages import ModelStages, read_stages
-from rankwise.export._stages import emit_all, emit_numbers
+from rankwise.export._endings import ModelStages, read_stages, score_stages
+from rankwise.export._graph import KINDS, ML, Graph, Value, require_onnx
+from rankwise.export._stages import emit_all, emit_numbers, transformer_stages
 from rankwise.export.checks import (
     TOLERANCE,
     CheckRows,
@@ -28,6 +28,10 @@ from rankwise.export.checks import (
 from rankwise.export.linear_model import feature_names
 from rankwise.parameters import Choice, check_value
 
+OPSET = 18  # from which on all reductions take their axes as an input
+ML_OPSET = 5  # trees with float64 outputs, and texts
+IR_VERSION = 8  # the oldest with this operator set
+LARGEST = 2**31 - 2**20  # bytes of a protobuf message
 WANTED = 1e-5  # the relative difference above which float32 is not good enough, where we choose
 FORMS = [("float32", "float32"), ("float32", "float64"), ("float64", "float64")]
 """Precision of input and output, and of the arithmetic in between: the smallest first."""
@@ -111,7 +115,7 @@ def to_onnx(
         refuse_in_doubt(given, "A graph with precision='float32'")
     ours, ending = given.scores(model, stages.names), stages.stages[-1]
     deviations = None
-    if isinstance(ending, ProcessScores):
+    if "std" in ending.names:
         deviations = given.deviations(model, stages.names)
     forms = [form for form in FORMS if precision in ("auto", form[0])]
     forms = [form for form in forms if ending.in_float32 or form[1] == "float64"]
@@ -148,7 +152,7 @@ def _notes(
         notes.append(f"Input and scores are float64. {why}")
     if arithmetic != precision:
         notes.append(f"The graph computes in {arithmetic}.")
-    if is_within_queries(stages.stages):
+    if stages.within_queries:
         notes.append(
             "A call takes all rows of one query: a query that is split over two calls gets other "
             "scores, without an error."
@@ -157,61 +161,70 @@ def _notes(
 
 
 def append_scores(
-    graph: Graph, stages: Sequence[Any], x: Value, precision: str, *, flat: bool
+    stages: Sequence[Any], x: Value, precision: str, *, flat: bool
 ) -> dict[str, Value]:
-    """Append all stages; the outputs are in the precision of the input.
+    """Append all stages to the graph of x; the outputs are in the precision of the input.
 
     `flat` scores have no axis for outputs if there is one output.
     """
-    arithmetic = np.dtype(graph.dtype).name
-    if arithmetic != precision:
-        x = graph.add("Cast", x, to=KINDS[arithmetic])
+    arithmetic = np.dtype(x.graph.dtype).name
+    x = x if arithmetic == precision else x.cast(KINDS[arithmetic])
     *before, ending = stages
-    x = emit_all(graph, before, x)
-    if isinstance(ending, ProcessScores):
-        found = dict(zip(("score", "std"), ending.emit_with_std(graph, x), strict=True))
-    else:
-        found = {"score": ending.emit(graph, x)}
+    found = ending.outputs(emit_all(before, x))
     for name, value in found.items():
         if arithmetic != precision:
-            value = graph.add("Cast", value, to=KINDS[precision])
-        if flat and n_outputs(ending) == 1:
-            value = graph.add("Reshape", value, np.array([-1]))
+            value = value.cast(KINDS[precision])
+        if flat and ending.n_outputs == 1:
+            value = value.apply("Reshape", np.array([-1]))
         found[name] = value
     return found
 
 
-def n_outputs(ending: Any) -> int:
-    """The number of scores of a row."""
-    if isinstance(ending, ProcessScores | TreeScores):
-        return 1
-    if hasattr(ending, "parts"):
-        return n_outputs(ending.parts[0][-1])
-    return int(ending.weights.shape[1])
-
-
 def _made(stages: ModelStages, names: tuple[str, ...], precision: str, arithmetic: str) -> bytes:
-    graph, texts = Graph(np.dtype(arithmetic)), stages.texts
-    x = emit_numbers(graph, texts, stages.n_features, KINDS[precision])
-    outputs = append_scores(graph, stages.stages, x, precision, flat=True)
-    within = is_within_queries(stages.stages)
+    """An ONNX file with the inputs X and text, if there are columns for them."""
+    onnx = require_onnx()
+    graph, texts, kind = Graph(np.dtype(arithmetic)), stages.texts, KINDS[precision]
+    x = emit_numbers(graph, texts, stages.n_features, kind)
+    outputs = append_scores(stages.stages, x, precision, flat=True)
+    n_bytes = sum(array.nbytes for array in graph.constants.values())
+    if n_bytes > LARGEST:
+        raise ExportError(
+            f"An ONNX file holds at most 2 GiB, and this model has {n_bytes / 2**30:.1f} GiB of "
+            "numbers. Use a ranker on landmarks, such as SparseRankRLS."
+        )
     numbers = [name for k, name in enumerate(names) if k not in texts]
     properties = {
         "features": json.dumps(numbers, ensure_ascii=False),
         "rankwise": version("rankwise"),
-        "rows": "all rows of one query" if within else "any rows",
+        "rows": "all rows of one query" if stages.within_queries else "any rows",
     }
+    inputs = [("X", kind, ["rows", len(numbers)])] if numbers else []
     if texts:
         properties["text"] = json.dumps([names[k] for k in texts], ensure_ascii=False)
-    model = onnx_model(
-        graph,
-        outputs,
-        n_numbers=len(numbers),
-        n_texts=len(texts),
-        n_outputs=n_outputs(stages.stages[-1]),
-        dtype=precision,
-        properties=properties,
+        inputs.append(("text", onnx.TensorProto.STRING, ["rows", len(texts)]))
+    n_outputs = stages.stages[-1].n_outputs
+    shape = ["rows"] if n_outputs == 1 else ["rows", n_outputs]
+    make, info = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    nodes = [
+        make(node.op, node.inputs, [node.output], domain=node.domain, **node.attributes)
+        for node in graph.nodes
+    ]
+    made = onnx.helper.make_graph(
+        nodes + [make("Identity", [value.name], [name]) for name, value in outputs.items()],
+        "rankwise",
+        [info(*given) for given in inputs],
+        [info(name, kind, shape) for name in outputs],
+        [onnx.numpy_helper.from_array(array, name) for name, array in graph.constants.items()],
     )
+    opsets = {"": OPSET, ML: ML_OPSET} if graph.has_ml else {"": OPSET}
+    model = onnx.helper.make_model(
+        made,
+        producer_name="rankwise",
+        opset_imports=[onnx.helper.make_opsetid(*opset) for opset in opsets.items()],
+        ir_version=IR_VERSION,
+    )
+    onnx.helper.set_model_props(model, properties)
+    onnx.checker.check_model(model)
     return bytes(model.SerializeToString())
 
 
@@ -244,3 +257,110 @@ def _checked(
         precision=precision,
         deviations=None if deviations is None else (deviations, theirs[:, n:]),
     )
+
+
+# For skl2onnx, which asks an estimator that it does not know for three functions. The arithmetic is
+# float64, whatever the input is.
+
+
+def parser(model: Any) -> Callable[..., list[str]]:
+    """The names of the outputs: variable, or score and, for Gaussian processes, std."""
+
+    def names(scope: Any = None, inputs: Any = None) -> list[str]:
+        if not hasattr(model, "predict"):
+            return ["variable"]
+        return [*_stages(model)[-1].names]
+
+    return names
+
+
+def shape_calculator(model: Any) -> Callable[[Any], None]:
+    """Sets the types of outputs to the input's type, and their shapes to (rows, columns).
+
+    Outputs for whole numbers are float64, as float32 cannot tell large ones apart.
+    """
+
+    def calculate(operator: Any) -> None:
+        source = operator.inputs[0].type
+        stages = _stages(model)
+        n_columns = stages[-1].n_outputs if hasattr(model, "predict") else source.shape[1]
+        for output in operator.outputs:
+            if _precision(source) is None:
+                output.type = require_onnx("skl2onnx.common.data_types").DoubleTensorType()
+            output.type.shape = [source.shape[0], n_columns]
+
+    return calculate
+
+
+def converter(model: Any) -> Callable[[Any, Any, Any], None]:
+    """Adds the operators of the model to a graph of skl2onnx."""
+
+    def convert(scope: Any, operator: Any, container: Any) -> None:
+        if container.target_opset < OPSET:
+            raise ExportError(
+                f"{type(model).__name__} needs operators of ONNX {OPSET}: use target_opset={OPSET} "
+                f"or a larger one (got {container.target_opset})."
+            )
+        precision = _precision(operator.outputs[0].type)
+        graph = Graph(np.float64)
+        given = operator.inputs[0]
+        x = graph.input(given.full_name)
+        if _precision(given.type) is None:  # whole numbers
+            x = x.cast(KINDS["float64"])
+        stages = _stages(model)
+        if hasattr(model, "predict"):
+            made = append_scores(stages, x, precision or "float32", flat=False)
+        else:
+            found = emit_all(stages, x.cast(KINDS["float64"]))
+            made = {"variable": found.cast(KINDS[precision or "float32"])}
+        if graph.has_ml:
+            raise ExportError(
+                f"skl2onnx does not know the operators for the trees of {type(model).__name__}: "
+                "use rankwise.export.to_onnx."
+            )
+        names = _append(graph, type(model).__name__, scope, container)
+        for output, value in zip(operator.outputs, made.values(), strict=True):
+            container.add_node(
+                "Identity",
+                [names.get(value.name, value.name)],
+                [output.full_name],
+                op_version=OPSET,
+                name=scope.get_unique_operator_name("Identity"),
+            )
+
+    return convert
+
+
+def _append(graph: Graph, prefix: str, scope: Any, container: Any) -> dict[str, str]:
+    """Add constants and operators under names that are free; returns these by our names."""
+    helper, names = require_onnx().helper, {}
+    for name, array in graph.constants.items():
+        names[name] = scope.get_unique_variable_name(f"{prefix}_{name}")
+        kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+        container.add_initializer(names[name], kind, array.shape, array.ravel())
+    for node in graph.nodes:
+        names[node.output] = scope.get_unique_variable_name(f"{prefix}_{node.output}")
+        container.add_node(
+            node.op,
+            [names.get(name, name) for name in node.inputs],
+            [names[node.output]],
+            op_version=OPSET,
+            name=scope.get_unique_operator_name(node.op),
+            **node.attributes,
+        )
+    return names
+
+
+def _stages(model: Any) -> list[Any]:
+    check_is_fitted(model)
+    if hasattr(model, "predict"):
+        return score_stages(model)
+    return transformer_stages(model, model.n_features_in_)
+
+
+def _precision(kind: Any) -> str | None:
+    """The precision of a type of skl2onnx; None if it is not a float."""
+    types = require_onnx("skl2onnx.common.data_types")
+    if isinstance(kind, types.DoubleTensorType):
+        return "float64"
+    return "float32" if isinstance(kind, types.FloatTensorType) else None

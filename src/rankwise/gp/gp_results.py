@@ -215,10 +215,12 @@ class RaterSlopes(TableMixin):
     n_comparisons: Index
     spread: float
 
-    def numbers(self, raters: Any) -> Index:
-        """The number of each rater; -1, with a warning, for an unknown rater."""
+    def numbers(self, rater: Any, n_pairs: int | None = None) -> Index:
+        """The number of the rater of each comparison; -1, with a warning, for an unknown rater."""
         number = {name: k for k, name in enumerate(self.names.tolist())}
-        given = raters.tolist()
+        n_pairs = np.size(rater) if n_pairs is None else n_pairs
+        each = np.full(n_pairs, rater) if np.ndim(rater) == 0 else rater
+        given = check_comparison_ids("rater", each, n_pairs).tolist()
         unknown = list(dict.fromkeys(name for name in given if name not in number))
         if unknown:
             shown = ", ".join(repr(name) for name in unknown[:_SHOWN])
@@ -232,11 +234,7 @@ class RaterSlopes(TableMixin):
 
     def slopes_of(self, rater: Any, n_pairs: int) -> Any:
         """The slope of each comparison; 1, with a warning, for an unknown rater."""
-        rater = np.asarray(rater)
-        rater = np.full(n_pairs, rater) if rater.ndim == 0 else rater
-        return np.append(self.slope, 1.0)[
-            self.numbers(check_comparison_ids("rater", rater, n_pairs))
-        ]
+        return np.append(self.slope, 1.0)[self.numbers(rater, n_pairs)]
 
     def to_table(self) -> Table:
         """The raters, with the largest slope first."""

@@ -373,29 +373,25 @@ def composite_design(evidence: Evidence, theta: Array) -> Design:
 
 def _misfit(
     evidence: Evidence, is_at_bound: bool, least_fall: float, places: Array, densities: Array
-) -> str:
+) -> str | None:
     """Why the design may not describe the posterior of the hyperparameters, and what to do."""
     mean = np.average(places, axis=0, weights=densities)
     deviation = np.sqrt(np.average((places - mean) ** 2, axis=0, weights=densities)).max()
-    if evidence.prior_scale is None:
-        return (
-            "and without a prior, standard deviations may be far too small. Set prior_scale, such "
-            f"as {PRIOR_SCALE}"
-        )
-    smaller = f"Set prior_scale ({PRIOR_SCALE} or less), widen the bounds, or use marginalize=None"
-    if is_at_bound:
-        return f"and a hyperparameter is at its bound: standard deviations may be wrong. {smaller}"
-    if least_fall < _LEAST_FALL:
-        return (
-            "but quite different hyperparameters explain the comparisons nearly as well: standard "
-            f"deviations may be far too small. {smaller}"
-        )
-    if deviation > _MOST_UNCERTAIN:
-        return (
-            f"and a hyperparameter is uncertain by a factor of {np.exp(deviation):.1f}: standard "
-            f"deviations may be off by more than 10%. {smaller}"
-        )
-    return ""
+    faults = {
+        "without a prior": evidence.prior_scale is None,
+        "with a hyperparameter at its bound": is_at_bound,
+        "with quite different hyperparameters that explain the comparisons nearly as well": (
+            least_fall < _LEAST_FALL
+        ),
+        f"with a hyperparameter that is uncertain by a factor of {np.exp(deviation):.1f}": (
+            deviation > _MOST_UNCERTAIN
+        ),
+    }
+    found = next((words for words, holds in faults.items() if holds), None)
+    return found and (
+        f"{found}: standard deviations may be far off. Set prior_scale ({PRIOR_SCALE} or "
+        "less), widen the bounds, or use marginalize=None"
+    )
 
 
 def _axes(evidence: Evidence, free: Any, whole: Any) -> Array:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from itertools import count
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -24,7 +23,7 @@ from rankwise.estimators.ranker_rows import (
     warn_of_constants,
     warn_of_spread,
 )
-from rankwise.gp.evidence import Evidence, InferenceSettings
+from rankwise.gp.evidence import Evidence, InferenceSettings, PoolPosterior
 from rankwise.gp.gp_results import HeldOutComparisons, RaterSlopes, hold_out
 from rankwise.gp.hyperparameters import (
     PRIOR_SCALE,
@@ -47,7 +46,6 @@ from rankwise.gp.process import (
     rows_in_context,
     with_context,
 )
-from rankwise.gp.site_changes import PoolPosterior
 from rankwise.graph import QueryGroups
 from rankwise.graph.comparisons import Comparisons, check_comparison_ids
 from rankwise.graph.query_groups import check_labels_differ, numeric_labels
@@ -66,7 +64,7 @@ from rankwise.parameters import (
 )
 from rankwise.problem.landmarks import LandmarkChoice, check_for_landmarks
 from rankwise.problem.problem import check_dense_fits, check_kernel_fits
-from rankwise.progress import progress_bar
+from rankwise.progress import progress_bar, unseen
 
 _GAUSSIAN_NOISE_BOUNDS = (1e-5, 1e5)
 _FIRST_THRESHOLD = 0.5
@@ -754,13 +752,11 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         -------
         ndarray of shape (n_pairs,)
         """
-        X1, X2 = self._new_pairs(X1, X2, context)
         if self.likelihood != "probit" or self.tie_model == "half":
             raise ParameterError(
                 'The probability of a tie needs likelihood="probit" and tie_model="threshold".'
             )
-        s = self._slopes(rater, len(X1))
-        return self.posterior_.average(lambda c: c.outcomes(X1, X2, s)[1])
+        return self.predict_outcomes(X1, X2, rater=rater, context=context)[:, 1]
 
     def sample(self, X: Any, *, n_samples: int = 1, random_state: Any = None) -> Array:
         """Draw score functions from the posterior: O(m^3 + n_samples m^2) for m rows.
@@ -1007,7 +1003,8 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         log_error = np.zeros(0)
         # A sweep costs as much as a product of square matrices of this size.
         size = round(math.cbrt(len(observed.rows) ** 2 * len(observed)))
-        with blas_threads_for(size), _progress(self.verbose) as evidence.watch:
+        shown = progress_bar("Posteriors", 0) if self.verbose else nullcontext(unseen)
+        with blas_threads_for(size), shown as evidence.show:
             restarts = self._options.n_restarts_optimizer
             theta = optimize(evidence, self.optimizer, restarts, rng)
             if raters is not None:
@@ -1128,8 +1125,7 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
             return None
         if rater is None:
             return np.full(n_pairs, -1)
-        rater = np.full(n_pairs, rater) if np.ndim(rater) == 0 else rater
-        return self.raters_.numbers(check_comparison_ids("rater", rater, n_pairs))
+        return self.raters_.numbers(rater, n_pairs)
 
     def _new(self, X: Any) -> Array:
         """Check rows to predict."""
@@ -1195,14 +1191,3 @@ def _unchanged_on_error(estimator: BaseEstimator) -> Iterator[None]:
         vars(estimator).clear()
         vars(estimator).update(before)
         raise
-
-
-@contextmanager
-def _progress(verbose: bool) -> Iterator[Callable[[float], None] | None]:
-    """A function to call with the log evidence of each posterior, if progress is to be shown."""
-    if not verbose:
-        yield None
-        return
-    done = count(1)
-    with progress_bar("Posteriors", 0) as show:
-        yield lambda value: show(next(done), f"log evidence {value:.4g}")

@@ -27,7 +27,6 @@ from rankwise.backends.jit import compiled
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 _ROOT_HALF = math.sqrt(0.5)
-_CLOSE = -6.0  # above this, no sum of a hazard and its argument cancels
 _FAR = -25.0  # below this, digits cancel, and seven terms of a series are exact
 _LARGEST = 700.0  # exponent whose exponential is finite
 _DROP = 36.0  # exp(-36) is negligible relative to 1
@@ -44,13 +43,10 @@ def _hermite_rule(n_nodes: int) -> tuple[Array, Array]:
 
 
 # Errors stay below 1e-9 up to these variances, and up to _WIDE for _FEW comparisons.
-_NARROWEST, _NARROW, _MEDIUM, _WIDE, _FEW = 0.02, 0.1, 0.25, 0.5, 10.0
-_SMOOTH = 0.2  # variance times number of comparisons, up to which few nodes are enough
+_NARROW, _MEDIUM, _WIDE, _FEW = 0.02, 0.25, 0.5, 10.0
 _ONE_MODE = 0.5  # variance times number of comparisons, up to which flips cause no second mode
 _NEAR = 0.03  # last step to a mode, in standard deviations: the next would be far smaller
-_Z7, _W7 = _hermite_rule(7)
 _Z11, _W11 = _hermite_rule(11)
-_Z15, _W15 = _hermite_rule(15)
 _Z31, _W31 = _hermite_rule(31)
 
 
@@ -178,71 +174,29 @@ def tilted(
         value, first, second, _, by_t, _, _, by_e = log_likelihood(m, a, b, c, t, e)
         return value, first, -second, by_t, by_e
     n = a + b + c
-    if e == 0.0 and v <= _NARROWEST and n * v <= _SMOOTH:
-        return _near_mode(m, v, a, b, c, t, e, near, _Z7, _W7)
-    if e == 0.0 and v <= _NARROWEST:
-        return _near_mode(m, v, a, b, c, t, e, near, _Z11, _W11)
-    if (e == 0.0 and v <= _NARROW) or (v <= _NARROWEST and n * v <= 0.2 * _ONE_MODE):
-        return _near_mode(m, v, a, b, c, t, e, near, _Z15, _W15)
-    if (v <= _MEDIUM or (v <= _WIDE and n <= _FEW)) and (e == 0.0 or n * v <= _ONE_MODE):
-        return _near_mode(m, v, a, b, c, t, e, near, _Z31, _W31)
-    return _integrated(m, v, a, b, c, t, e, near)
-
-
-@compiled
-def _near_mode(
-    m: float, v: float, a: float, b: float, c: float, t: float, e: float, near: float, z: Array,
-    w: Array,
-) -> tuple[float, float, float, float, float]:  # fmt: skip
-    """`tilted` by Gauss-Hermite quadrature around the mode."""
     mode, top, curvature = _mode(m, v, a, b, c, t, e, near)
-    sums = _integrals(0.0, 1.0 / math.sqrt(curvature), z, w, mode, top, m, v, a, b, c, t, e)
+    scale, is_narrow = 1.0 / math.sqrt(curvature), e == 0.0 and v <= _NARROW
+    if is_narrow or (
+        (v <= _MEDIUM or (v <= _WIDE and n <= _FEW)) and (e == 0.0 or n * v <= _ONE_MODE)
+    ):
+        rule = (_Z11, _W11) if is_narrow else (_Z31, _W31)
+        sums = _integrals(0.0, scale, *rule, mode, top, m, v, a, b, c, t, e)
+    else:
+        sums = _integrated(scale, mode, top, m, v, a, b, c, t, e)
     return _moments_of(sums, mode, top, v, e)
 
 
 @compiled
-def _likelihood(
-    d: float, a: float, b: float, c: float, t: float, e: float
-) -> tuple[float, float, float, float, float]:
-    """l(d) and its derivatives d, dd, t and e: from common terms if none cancels, without flips."""
-    x, y = d - t, -d - t
-    if e > 0.0:
-        l0, l1, l2, _, lt, _, _, le = log_likelihood(d, a, b, c, t, e)
-        return l0, l1, l2, lt, le
-    p, q = 0.5 * math.erfc(-x * _ROOT_HALF), 0.5 * math.erfc(-y * _ROOT_HALF)
-    tie = 1.0 - p - q
-    if x < _CLOSE or y < _CLOSE or (c > 0 and tie < _CANCELS):
-        l0, l1, l2, _, lt, _, _, le = log_likelihood(d, a, b, c, t, e)
-        return l0, l1, l2, lt, le
-    g, h = math.exp(-0.5 * x * x - _HALF_LOG_2PI), math.exp(-0.5 * y * y - _HALF_LOG_2PI)
-    l0 = l1 = l2 = lt = 0.0
-    le = -2.0 * (a + b + c)
-    if a > 0:
-        r = g / p
-        l0, l1, l2, lt, le = a * math.log(p), a * r, -a * r * (r + x), -a * r, le + a / p
-    if b > 0:
-        r = h / q
-        l0, l1, le = l0 + b * math.log(q), l1 - b * r, le + b / q
-        l2, lt = l2 - b * r * (r + y), lt - b * r
-    if c > 0:
-        r = (h - g) / tie
-        l0, l1 = l0 + c * math.log(tie), l1 + c * r
-        l2, lt = l2 + c * ((x * g + y * h) / tie - r * r), lt + c * (g + h) / tie
-    return l0, l1, l2, lt, le
-
-
-@compiled
 def _integrated(
-    m: float, v: float, a: float, b: float, c: float, t: float, e: float, near: float
-) -> tuple[float, float, float, float, float]:
-    """`tilted` by adaptive Gauss-Legendre quadrature: panels are halved until they converge."""
-    mode, top, curvature = _mode(m, v, a, b, c, t, e, near)
-    scale = 1.0 / math.sqrt(curvature)
+    scale: float, mode: float, top: float, m: float, v: float, a: float, b: float, c: float,
+    t: float, e: float,
+) -> Array:  # fmt: skip
+    """`_integrals` over all x, adaptively: panels are halved until they converge."""
     total = np.zeros(_SUMS)
     low, high = np.empty(_STACK), np.empty(_STACK)
     sums = np.zeros((_STACK, _SUMS))
     halves = np.empty((2, _SUMS))
-    n_open = 2
+    rule, n_open = (_NODES, _NODE_WEIGHTS), 2
     for side in range(2):
         sign, reach = 2 * side - 1, 2.0 * scale
         while True:
@@ -252,14 +206,15 @@ def _integrated(
                 break
             reach *= 1.5
         low[side], high[side] = min(0.0, sign * reach), max(0.0, sign * reach)
-        sums[side] = _panel(0.5 * sign * reach, 0.5 * reach, mode, top, m, v, a, b, c, t, e)
+        half = 0.5 * reach
+        sums[side] = _integrals(sign * half, half, *rule, mode, top, m, v, a, b, c, t, e)
     while n_open > 0:
         n_open -= 1
         start, stop = low[n_open], high[n_open]
         middle, quarter = 0.5 * (start + stop), 0.25 * (stop - start)
         for side in range(2):
             centre = middle + (2 * side - 1) * quarter
-            halves[side] = _panel(centre, quarter, mode, top, m, v, a, b, c, t, e)
+            halves[side] = _integrals(centre, quarter, *rule, mode, top, m, v, a, b, c, t, e)
         both = halves[0] + halves[1]
         mass, spread = total[0] + both[0], total[2] + both[2]
         rough = abs(both[0] - sums[n_open, 0]) > _ACCURACY * max(mass, scale)
@@ -270,40 +225,24 @@ def _integrated(
             n_open += 2
         else:
             total += both
-    return _moments_of(total, mode, top, v, e)
-
-
-@compiled
-def _panel(
-    centre: float, scale: float, mode: float, top: float, m: float, v: float, a: float, b: float,
-    c: float, t: float, e: float,
-) -> Array:  # fmt: skip
-    """The integrals from centre - scale to centre + scale."""
-    nodes = _NODES, _NODE_WEIGHTS
-    return np.array(_integrals(centre, scale, *nodes, mode, top, m, v, a, b, c, t, e))
+    return total
 
 
 @compiled
 def _integrals(
     centre: float, scale: float, z: Array, w: Array, mode: float, top: float, m: float, v: float,
     a: float, b: float, c: float, t: float, e: float,
-) -> tuple[float, float, float, float, float, float, float, float]:  # fmt: skip
+) -> Array:  # fmt: skip
     """Integrals of 1, x, x^2 (x from the mode), l', l'^2, -l'', and slopes in t and e."""
-    mass = x1 = x2 = slope = slope2 = bend = by_t = by_e = 0.0
+    sums = np.zeros(_SUMS)
     for k in range(len(z)):
         off = centre + scale * z[k]
         x = mode + off
-        l0, l1, l2, lt, le = _likelihood(m + x, a, b, c, t, e)
+        l0, l1, l2, _, lt, _, _, le = log_likelihood(m + x, a, b, c, t, e)
         weight = scale * w[k] * math.exp(l0 - 0.5 * x * x / v - top)
-        mass += weight
-        x1 += weight * off
-        x2 += weight * off * off
-        slope += weight * l1
-        slope2 += weight * l1 * l1
-        bend -= weight * l2
-        by_t += weight * lt
-        by_e += weight * le
-    return mass, x1, x2, slope, slope2, bend, by_t, by_e
+        for p, value in enumerate((1.0, off, off * off, l1, l1 * l1, -l2, lt, le)):
+            sums[p] += weight * value
+    return sums
 
 
 @compiled
@@ -328,7 +267,7 @@ def _mode(
     m: float, v: float, a: float, b: float, c: float, t: float, e: float, x: float
 ) -> tuple[float, float, float]:
     """A maximum of l(m + x) - x^2 / 2v: its x, value, and minus its curvature (or 1 / v)."""
-    l0, l1, l2, _, _ = _likelihood(m + x, a, b, c, t, e)
+    l0, l1, l2, _, _, _, _, _ = log_likelihood(m + x, a, b, c, t, e)
     top = l0 - 0.5 * x * x / v
     for _ in range(100):
         curvature = 1.0 / v - min(l2, 0.0)
@@ -336,7 +275,7 @@ def _mode(
         step = slope / curvature
         while True:
             new = x + step
-            l0, l1, l2, _, _ = _likelihood(m + new, a, b, c, t, e)
+            l0, l1, l2, _, _, _, _, _ = log_likelihood(m + new, a, b, c, t, e)
             value = l0 - 0.5 * new * new / v
             if not value < top - 1e-12 * (1.0 + abs(top)) or not abs(step) >= 1e-300:
                 break

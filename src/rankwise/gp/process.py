@@ -350,12 +350,12 @@ class ConditionedProcess:
     def variance(self, X: Array, reference: Array | None = None) -> Array:
         """Var f at rows of X, or of f minus its mean over reference rows: O(r^2 m)."""
         out = np.array(self.hyper.kernel.diag(X), dtype=np.float64)
-        level = None if reference is None else self._level(reference)
+        features, level = (None, 0.0) if reference is None else self._level(reference)
         for part in self._blocks(len(X)):
             c = self._features(X[part])
-            if level is not None:
-                out[part] += level.variance - 2.0 * level.covariances(X[part])
-                c -= level.features[:, None]
+            if features is not None:
+                out[part] += level - 2.0 * self._shared(reference, X[part])
+                c -= features[:, None]
             out[part] = self._conditioned(out[part], c)
         return out
 
@@ -364,10 +364,10 @@ class ConditionedProcess:
         K = kernel_values(self.hyper.kernel, X)
         c = self._features(X)
         if reference is not None:
-            level = self._level(reference)
-            shared = level.covariances(X)
-            K = K - shared - shared[:, None] + level.variance
-            c -= level.features[:, None]
+            features, level = self._level(reference)
+            shared = self._shared(reference, X)
+            K = K - shared - shared[:, None] + level
+            c -= features[:, None]
         if c.size:
             whitened = self.approximation.weights.whiten(c)
             K = K - matmul(c.T, c) + matmul(whitened.T, whitened)
@@ -398,15 +398,17 @@ class ConditionedProcess:
         """P(win), P(tie) and P(loss) in a comparison, row by row, by raters with a slope."""
         return self.hyper.outcomes(*self.difference(X1, X2), slope)
 
-    def _level(self, reference: Array) -> _Level:
-        """The mean of f over some rows: O(r^2 m + m^2)."""
+    def _level(self, reference: Array) -> tuple[Array, float]:
+        """Features and prior variance of the mean of f over some rows: O(r^2 m + m^2)."""
         features, variance = np.zeros(len(self.basis)), 0.0
         for part in self._blocks(len(reference)):
             features += self._features(reference[part]).sum(axis=1) / len(reference)
-        level = _Level(self.hyper.kernel, reference, features, variance)
-        for part in self._blocks(len(reference)):
-            variance += level.covariances(reference[part]).sum() / len(reference)
-        return replace(level, variance=variance)
+            variance += self._shared(reference, reference[part]).sum() / len(reference)
+        return features, variance
+
+    def _shared(self, reference: Any, X: Array) -> Array:
+        """Prior covariances of f at rows of X with the mean of f over reference rows."""
+        return np.asarray(kernel_values(self.hyper.kernel, reference, X).mean(axis=0))
 
     def _features(self, X: Array) -> Array:
         """c with f(X) = c'u + a part independent of the comparisons, of shape (r, m)."""
@@ -425,20 +427,6 @@ class ConditionedProcess:
     def _blocks(self, n_rows: int) -> list[slice]:
         step = max(1, _BLOCK_BYTES // (8 * max(len(self.points), len(self.basis), 1)))
         return [slice(k, min(k + step, n_rows)) for k in range(0, n_rows, step)]
-
-
-@dataclass(frozen=True, eq=False)
-class _Level:
-    """The mean of f over some rows, before any comparison."""
-
-    kernel: Any
-    rows: Array
-    features: Array  # c with mean f = c'u + a part independent of the comparisons
-    variance: float
-
-    def covariances(self, X: Array) -> Array:
-        """Its prior covariances with f at rows of X."""
-        return np.asarray(kernel_values(self.kernel, self.rows, X).mean(axis=0))
 
 
 def _probability(mean: Array, variance: Array, noise: Any, t: Any) -> Array:

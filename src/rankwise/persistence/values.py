@@ -23,7 +23,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn import config_context
-from sklearn.base import BaseEstimator
 
 from rankwise.backends.arrays import check_compressed, is_sparse, is_tensor, to_host
 from rankwise.errors import ModelFileError
@@ -177,17 +176,12 @@ def _encode_part(value: Any, archive: ZipFile) -> dict[str, Any]:
 
 
 def _refuse(value: Any, where: str) -> NoReturn:
-    if isinstance(value, BaseEstimator):
-        advice = "A ranker needs a stable name: add a line to rankwise.rankers.RANKERS."
-    elif is_dataclass(value):
-        table = "rankwise.persistence.value_objects.VALUE_OBJECTS"
-        advice = f"A value object needs a stable name: add a line to {table}."
-    else:
-        advice = (
-            "Ids can be saved if they are text or integers, kernels by name, and arrays as NumPy "
-            "arrays or sparse matrices."
-        )
-    raise ModelFileError(f"{where} is {describe(value)}, which cannot be saved. {advice}")
+    raise ModelFileError(
+        f"{where} is {describe(value)}, which cannot be saved. Ids can be saved if they are text "
+        "or integers, kernels by name, and arrays as NumPy arrays or sparse matrices. A ranker "
+        "needs a stable name in rankwise.rankers.RANKERS, and a value object in "
+        "rankwise.persistence.value_objects.VALUE_OBJECTS."
+    )
 
 
 def decode(node: Any, archive: ZipFile) -> Any:

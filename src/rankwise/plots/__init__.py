@@ -14,32 +14,34 @@ from rankwise.plots._look import (
     require_matplotlib,
     save_figure,
 )
-from rankwise.plots.diagonal_curves import plot_reliability, plot_roc
-from rankwise.plots.feature_bars import plot_coefficients, plot_importance
-from rankwise.plots.item_plots import (
-    plot_comparisons,
-    plot_item_ranking,
-    plot_posterior,
-    plot_ratings,
-    plot_table,
-    plot_win_matrix,
-)
-from rankwise.plots.ranker_differences import (
+from rankwise.plots.bars import (
+    plot_coefficients,
     plot_differences_from_best,
-    plot_ndcg_curve,
+    plot_importance,
     plot_null,
     plot_query_differences,
     plot_query_values,
-    plot_rank_probabilities,
 )
-from rankwise.plots.setting_curves import (
+from rankwise.plots.curves import (
     plot_alpha_path,
     plot_coefficient_path,
     plot_component_errors,
     plot_hold_out,
     plot_learning_curve,
+    plot_ndcg_curve,
+    plot_reliability,
+    plot_roc,
     plot_scree,
     plot_training_sizes,
+)
+from rankwise.plots.item_plots import (
+    plot_comparisons,
+    plot_item_ranking,
+    plot_posterior,
+    plot_rank_probabilities,
+    plot_ratings,
+    plot_table,
+    plot_win_matrix,
 )
 
 __all__ = [

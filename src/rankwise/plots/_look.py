@@ -29,7 +29,6 @@ INK = "#1D2430"
 PAPER = "#FFFFFF"
 SIZE = (5.4, 3.6)  # inches: text of 10 points stays readable on a page of 420 pixels
 LONGEST_NAME = 28  # characters beside an axis
-STRONGEST = 0.6  # opacity of coloured cells: text of a light or dark page can be read on them
 BAND = 1.96  # standard deviations on each side of a band of 95%
 Curves = Mapping[str, ArrayLike] | ArrayLike
 
@@ -118,6 +117,22 @@ def checked_curves(
     return checked
 
 
+def check_result(function: str, results: str, found: Any, *attributes: str) -> None:
+    """Refuse what is not a result that a plot function draws."""
+    if not all(hasattr(found, name) for name in attributes):
+        raise DataError(f"{function} draws {results}: got {type(found).__name__}.")
+
+
+def finite_numbers(name: str, values: Any, what: str) -> NDArray[np.float64]:
+    """One number for each `what`, and at least one."""
+    found = np.asarray(values, dtype=np.float64)
+    if found.ndim != 1 or not len(found) or not np.isfinite(found).all():
+        raise DataError(
+            f"{name} needs one finite number per {what}, at least one: got shape {found.shape}."
+        )
+    return found
+
+
 def look(i: int) -> tuple[str, str]:
     """Colour and marker of curve number i."""
     return COLORS[i % len(COLORS)], MARKERS[i % len(MARKERS)]
@@ -134,23 +149,37 @@ def axis_names(names: Iterable[Any]) -> list[str]:
     return short if len(set(short)) == len(set(labels)) else labels
 
 
-def heat_map(ax: Axes, colors: NDArray[Any], percent: NDArray[Any] | None) -> None:
-    """Draw cells at (column, row) = (0, 0), (1, 0), ... from the top left.
+def names_of(names: Iterable[Any] | None, n: int, what: str) -> list[str]:
+    """A name for each `what`; without names, the numbers from 0."""
+    labels = axis_names(range(n) if names is None else names)
+    if len(labels) != n:
+        raise DataError(f"names needs one entry per {what}: got {len(labels)} for {n}.")
+    return labels
 
-    Cells have `colors` of shape (n_rows, n_columns, 4), and whole numbers where `percent` is given
-    and not NaN.
-    """
-    n_rows, n_columns, _ = colors.shape
-    ax.pcolormesh(
-        np.arange(n_columns + 1) - 0.5, np.arange(n_rows + 1) - 0.5, colors, linewidth=0, zorder=1
-    )
-    written = np.zeros((0, 0)) if percent is None else percent
-    for i, j in zip(*np.nonzero(np.isfinite(written)), strict=True):
-        ax.text(
-            j, i, f"{written[i, j]:.0f}", ha="center", va="center", fontsize=9, color=INK, zorder=2
-        )
-    ax.grid(visible=False)
-    ax.set(xlim=(-0.5, n_columns - 0.5), ylim=(n_rows - 0.5, -0.5))
+
+def feature_names(names: Sequence[str] | None, n: int, ranker: Any = None) -> list[str]:
+    """Names of features: the given names, the ranker's names, or x0, x1, ..."""
+    found = getattr(ranker, "feature_names_in_", None) if names is None else names
+    return names_of([f"x{j}" for j in range(n)] if found is None else found, n, "feature")
+
+
+def draw_curve(
+    ax: Axes, i: int, x: Any, y: Any, label: str, half: Any = None, **style: Any
+) -> None:
+    """Draw curve number i, dashed from the fifth on, and a band of `half` above and below it."""
+    color, marker = look(i)
+    dashes = "-" if i < len(COLORS) else (0, (4, 2))
+    looks: dict[str, Any] = {"marker": marker, "ms": 4, "lw": 1.8, "ls": dashes, "zorder": 3}
+    ax.plot(x, y, color=color, label=label, **looks | style)
+    if half is not None and np.isfinite(half).any():
+        ax.fill_between(x, y - half, y + half, color=color, alpha=0.14, lw=0, zorder=2)
+
+
+def whole_ticks(ax: Axes) -> None:
+    """Ticks of the horizontal axis at whole numbers only."""
+    from matplotlib.ticker import MaxNLocator
+
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def name_curves(ax: Axes, labels: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Plots of items: ratings and scores with intervals, wins, and comparisons."""
+"""Plots of items: ratings and scores with intervals, ranks, wins, and comparisons."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse.csgraph import connected_components, laplacian
 from scipy.stats import rankdata
 
 from rankwise.errors import DataError
@@ -19,19 +19,22 @@ from rankwise.plots._look import (
     INK,
     MARKERS,
     SIZE,
-    STRONGEST,
     axes_or_new,
     axis_names,
-    heat_map,
+    finite_numbers,
+    names_of,
 )
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-
 WIDEST = 8.0  # inches of a plot with long names
-MOST_NUMBERS = 12  # items whose cells have numbers
+STRONGEST = 0.6  # opacity of coloured cells: text of a light or dark page can be read on them
+MOST_NUMBERS = 12  # items or ranks whose cells have numbers
 MOST_LETTERS = 12  # of names that stand at columns, too; longer ones are numbered
+MOST_NAMES = 60
+# Where a name may stand beside its dot, the best first: to the right or left, above or below.
+PLACES = ((1, 1), (-1, 1), (1, -1), (-1, -1), (0, 1), (0, -1), (1, 0), (-1, 0))
 
 
 def plot_ratings(
@@ -246,9 +249,23 @@ def _rank_shares(table: NDArray[Any], compare: str) -> NDArray[Any]:
     return (out.T if compare == "rows" else out).reshape(table.shape)
 
 
-MOST_NAMES = 60
-# Where a name may stand beside its dot, the best first: to the right or left, above or below.
-PLACES = ((1, 1), (-1, 1), (1, -1), (-1, -1), (0, 1), (0, -1), (1, 0), (-1, 0))
+def heat_map(ax: Axes, colors: NDArray[Any], percent: NDArray[Any] | None) -> None:
+    """Draw cells at (column, row) = (0, 0), (1, 0), ... from the top left.
+
+    Cells have `colors` of shape (n_rows, n_columns, 4), and whole numbers where `percent` is given
+    and not NaN.
+    """
+    n_rows, n_columns, _ = colors.shape
+    ax.pcolormesh(
+        np.arange(n_columns + 1) - 0.5, np.arange(n_rows + 1) - 0.5, colors, linewidth=0, zorder=1
+    )
+    written = np.zeros((0, 0)) if percent is None else percent
+    for i, j in zip(*np.nonzero(np.isfinite(written)), strict=True):
+        ax.text(
+            j, i, f"{written[i, j]:.0f}", ha="center", va="center", fontsize=9, color=INK, zorder=2
+        )
+    ax.grid(visible=False)
+    ax.set(xlim=(-0.5, n_columns - 0.5), ylim=(n_rows - 0.5, -0.5))
 
 
 def plot_comparisons(
@@ -364,10 +381,7 @@ def _heights(counts: Any, scores: ArrayLike | None) -> NDArray[Any]:
     if scores is None:
         wins, losses = counts.sum(axis=1), counts.sum(axis=0)
         return np.asarray(wins / np.maximum(wins + losses, 1))
-    height = np.asarray(scores, dtype=np.float64)
-    if height.ndim != 1 or not np.isfinite(height).all():
-        raise DataError(f"scores needs one finite number per item: got shape {height.shape}.")
-    return height
+    return finite_numbers("scores", scores, "item")
 
 
 def _across(
@@ -378,21 +392,16 @@ def _across(
     Within a group, items follow the eigenvector of the Laplacian with the smallest positive
     eigenvalue, after removing the heights, which are shown already.
     """
-    across = np.zeros(len(height))
-    start = 0.0
-    links = (counts + counts.T).toarray()
+    across, items_before = np.zeros(len(height)), 0
     for g in range(group.max() + 1):
         items = used[group == g]
-        W = np.minimum(links[np.ix_(items, items)], 1.0)
-        np.fill_diagonal(W, 0.0)
-        L = np.diag(W.sum(axis=1)) - W
-        known = np.column_stack((np.ones(len(items)), height[items]))
-        Q = np.linalg.qr(known)[0]
+        W = np.sign((counts + counts.T).toarray()[np.ix_(items, items)])
+        Q = np.linalg.qr(np.column_stack((np.ones(len(items)), height[items])))[0]
         P = np.eye(len(items)) - Q @ Q.T
-        _, vectors = np.linalg.eigh(P @ L @ P + 1e3 * len(items) * (Q @ Q.T))
-        order = np.argsort(np.argsort(vectors[:, 0], kind="stable"))
-        across[items] = start + order
-        start += len(items) + 1.0
+        _, vectors = np.linalg.eigh(P @ laplacian(W) @ P + 1e3 * len(items) * (Q @ Q.T))
+        across[items[np.argsort(vectors[:, 0], kind="stable")]] = np.arange(len(items))
+        across[items] += items_before + g
+        items_before += len(items)
     return across
 
 
@@ -499,3 +508,69 @@ def rank_intervals(probabilities: NDArray[Any], level: float = 0.95) -> tuple[An
     # The sums are of many small shares: without the tolerance, rounding could move a quantile.
     low, high = (1 + (share < quantile - 1e-9).sum(axis=1) for quantile in (outside, 1 - outside))
     return low, high
+
+
+def plot_rank_probabilities(
+    probabilities: ArrayLike,
+    *,
+    names: Sequence[str] | None = None,
+    top: int | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the probability of every rank of every row as a heat map, the best rows first.
+
+    Rows are ordered by their expected rank. With up to 12 ranks, cells show percentages; cells
+    below one percent are empty.
+
+    Parameters
+    ----------
+    probabilities : array-like of shape (n_rows, n_ranks)
+        Entry (i, k) is the probability that row i has rank k, 0 being the best: the result of
+        `rank_probabilities` of a `PairwiseGP`.
+    names : sequence of str, optional
+        Names of the rows. None: their numbers.
+    top : int, optional
+        Show only this many rows and ranks.
+    ax : matplotlib Axes, optional
+
+    Examples
+    --------
+    >>> ax = plot_rank_probabilities([[0.2, 0.8], [0.8, 0.2]], names=["a", "b"])
+    >>> [tick.get_text() for tick in ax.get_yticklabels()]
+    ['b', 'a']
+    >>> [text.get_text() for text in ax.texts]
+    ['80', '20', '20', '80']
+    """
+    check_value("top", top, AnyOf(Whole(1), None))
+    share = np.asarray(probabilities, dtype=np.float64)
+    if share.ndim != 2 or not share.size or not ((share >= 0) & (share <= 1)).all():
+        raise DataError(
+            "probabilities must have a row per item and a column per rank, with values between 0 "
+            f"and 1: got shape {share.shape}."
+        )
+    labels = names_of(names, len(share), "row of probabilities")
+    order = np.argsort(share @ np.arange(share.shape[1]), kind="stable")[:top]
+    cells = share[order, :top]
+    n_rows, n_ranks = cells.shape
+    size = (min(SIZE[0], max(3.6, 1.6 + 0.46 * n_ranks)), max(2.2, 0.27 * n_rows + 1.0))
+    ax = axes_or_new(ax, size=size)
+    from matplotlib.colors import to_rgba
+
+    # One colour, more or less opaque: it fits a light and a dark page.
+    colors = np.tile(to_rgba(COLORS[0]), (n_rows, n_ranks, 1))
+    colors[..., 3] = STRONGEST * cells / (cells.max() or 1.0)
+    percent = None
+    if n_ranks <= MOST_NUMBERS:
+        percent = np.where(cells >= 0.01, 100 * cells, np.nan)
+    heat_map(ax, colors, percent)
+    ax.set_yticks(np.arange(n_rows), [labels[k] for k in order])
+    from matplotlib.ticker import MaxNLocator
+
+    places = MaxNLocator(nbins=12, integer=True, min_n_ticks=1).tick_values(1, n_ranks)
+    ranks = [int(rank) for rank in places if 1 <= rank <= n_ranks]
+    ax.set_xticks([rank - 1 for rank in ranks], [str(rank) for rank in ranks])
+    unit = (
+        ", in percent" if n_ranks <= MOST_NUMBERS else ": the stronger the colour, the more likely"
+    )
+    ax.set_xlabel(f"rank{unit}")
+    return ax

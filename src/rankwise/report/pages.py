@@ -32,8 +32,6 @@ class PageElement(Protocol):
 
     def to_html(self) -> str: ...
 
-    def to_markdown(self) -> str: ...
-
 
 @dataclass(frozen=True)
 class Text:
@@ -230,8 +228,10 @@ def write_markdown(page: Page, path: str | os.PathLike[str]) -> Path:
                 picture = path.with_name(f"{path.stem}-{len(pictures) + 1}.svg")
                 pictures.append((picture, block.svg))
                 parts.append(block.to_markdown(picture.name))
-            else:
+            elif hasattr(block, "to_markdown"):
                 parts.append(block.to_markdown())
+            else:
+                raise TypeError(f"There is no Markdown for {type(block).__name__}.")
     if page.footer:
         parts.append(f"*{page.footer}*")
     with ExitStack() as stack:

@@ -1,32 +1,43 @@
-"""The routes of the page that asks."""
+"""The pages that ask: of raters, of the organizer, and the same as JSON for other front ends."""
 
 from __future__ import annotations
 
+import html
+import json
 import socket
+import tempfile
+import time
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict
+from functools import cache, lru_cache, partial
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import uvicorn
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markdown_it import MarkdownIt
+from markupsafe import Markup
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from rankwise import __version__
 from rankwise.asking import session_exports
 from rankwise.asking.background import Background
-from rankwise.asking.log import NotSavedError
-from rankwise.asking.session import AlreadyAnswered, Question, Session
-from rankwise.asking.web.api import ApiRoutes
-from rankwise.asking.web.guards import LARGEST_BODY, Doorkeeper, Guard, Visitor
-from rankwise.asking.web.organizer import OrganizerRoutes
-from rankwise.asking.web.templating import Pages, render
-from rankwise.errors import ParameterError, RankwiseError
+from rankwise.asking.items import IMAGE_TYPES, TEXT_TYPES, Item, file_item, read_items
+from rankwise.asking.log import OUTCOMES, NotSavedError
+from rankwise.asking.session import AlreadyAnswered, Question, Refused, Session
+from rankwise.asking.web.guards import LARGEST_BODY, Doorkeeper, Guard, Visitor, as_number
+from rankwise.errors import DataError, ParameterError, RankwiseError
+from rankwise.parameters import Choice, check_value
+from rankwise.tables import plural
 
 ASSETS = {
     "ask.css": "text/css; charset=utf-8",
@@ -48,7 +59,18 @@ DOWNLOADS: dict[str, tuple[Callable[[Session], str | bytes], str]] = {
     "model.rankwise": (session_exports.model_bytes, "application/octet-stream"),
     "share.html": (session_exports.share_page, "text/html; charset=utf-8"),
 }
+TABLES = (".csv", ".tsv", ".json", ".jsonl", ".parquet")
 LOCAL_HOSTS = ("127.0.0.1", "localhost")
+LONGEST = 20_000  # letters; the worst text of this length that we know takes 0.6 s
+_NESTED = 20  # quotes and lists within each other
+_KEPT = 256  # texts
+_HOURS = 12
+_PAGE = 50  # answers on a page
+_SHOWN = 200  # items, the best ones: the page is loaded every few seconds
+Fields = dict[str, Any]
+Show = Callable[[Request, Visitor], Response]
+Read = Callable[[Request], Awaitable[tuple[Visitor, Fields]]]
+Act = Callable[[Request, Visitor, Fields], Response]
 
 
 def make_app(
@@ -71,13 +93,11 @@ def make_app(
     door : Doorkeeper, optional
         Knows the one-time keys that it made.
     """
-    routes = _AskRoutes(session, door or Doorkeeper(session))
-    organizer = OrganizerRoutes(session, routes.door)
-    api = ApiRoutes(session, routes.door)
+    pages = Pages(session, door or Doorkeeper(session))
 
     @asynccontextmanager
     async def running(app: Any) -> Any:
-        background = organizer.background = Background(session)
+        background = pages.background = Background(session)
         try:
             yield
         except CancelledError:  # Ctrl-C, twice
@@ -86,27 +106,80 @@ def make_app(
             await run_in_threadpool(background.close)
 
     return Starlette(
-        routes=[*routes.routes(), *organizer.routes(), *api.routes()],
+        routes=pages.routes(),
         middleware=[Middleware(Guard, hosts=hosts, largest=largest)],
-        exception_handlers={HTTPException: routes.refuse, RankwiseError: routes.refuse},
+        exception_handlers={HTTPException: pages.refuse, RankwiseError: pages.refuse},
         lifespan=running,
     )
 
 
-class _AskRoutes(Pages):
-    """The pages of raters."""
+class Pages:
+    """What a session answers to requests.
+
+    A request for JSON has the header ``Authorization: Bearer KEY``, with the key of a link; or the
+    cookie of the page, and then writes need the header ``X-CSRF-Token``.
+    """
+
+    background: Background | None = None
+
+    def __init__(self, session: Session, door: Doorkeeper) -> None:
+        self.session, self.door = session, door
 
     def routes(self) -> list[Route]:
+        for_all: dict[str, Show] = {
+            "/": self.ask,
+            "/image/{name}": self.image,
+            "/api/schema": lambda request, visitor: JSONResponse(schema()),
+            "/api/progress": self.api_progress,
+        }
+        for_organizer: dict[str, Show] = {
+            "/share": self.share,
+            "/export/{name}": self.download,
+            "/organizer": partial(self.overview, "organizer.html"),
+            "/organizer/live": partial(self.overview, "live.html"),
+            "/organizer/answers": self.answers,
+            "/api/ranking": self.api_ranking,
+            "/api/answers": self.api_answers,
+        }
+        of_raters, of_organizer = self.door.read_form, partial(self.door.read_form, organizer=True)
+        writes: dict[str, tuple[Read, Act]] = {
+            "/answer": (of_raters, self.save),
+            "/undo": (of_raters, self.undo),
+            "/organizer/rater": (of_organizer, self.rater),
+            "/organizer/drop": (of_organizer, self.drop),
+            "/organizer/item": (of_organizer, self.item),
+            "/organizer/upload": (of_organizer, self.upload),
+            "/organizer/pause": (of_organizer, self.pause),
+            "/organizer/withdraw": (of_organizer, self.withdraw),
+            "/organizer/change": (of_organizer, self.change),
+            "/api/question": (self.door.read_json, self.api_question),
+            "/api/answer": (self.door.read_json, self.api_answer),
+            "/api/undo": (self.door.read_json, self.api_undo),
+        }
         return [
             Route("/start", self.start),
-            Route("/", self.ask),
-            Route("/answer", self.writing(self.save), methods=["POST"]),
-            Route("/undo", self.writing(self.undo), methods=["POST"]),
-            Route("/image/{name}", self.image),
             Route("/static/{name}", self.static),
-            Route("/share", self.share),
-            Route("/export/{name}", self.download),
+            *(Route(path, self._reading(act)) for path, act in for_all.items()),
+            *(
+                Route(path, self._reading(act, organizer=True))
+                for path, act in for_organizer.items()
+            ),
+            *(Route(path, self._writing(*how), methods=["POST"]) for path, how in writes.items()),
         ]
+
+    def _reading(self, act: Show, *, organizer: bool = False) -> Callable[[Request], Response]:
+        def route(request: Request) -> Response:
+            return act(request, self.door.visitor(request, organizer=organizer))
+
+        return route
+
+    def _writing(self, read: Read, act: Act) -> Callable[[Request], Awaitable[Response]]:
+        async def route(request: Request) -> Response:
+            return await run_in_threadpool(act, request, *await read(request))
+
+        return route
+
+    # For everybody
 
     async def start(self, request: Request) -> Response:
         """Swap the key in the first address for a cookie."""
@@ -117,8 +190,7 @@ class _AskRoutes(Pages):
                 "This link is not known, or it was for one use. Ask the organizer for a new one; "
                 "the organizer's link is in the terminal where rankwise ask was started.",
             )
-        organizer = cookie.startswith("organizer.")
-        response = RedirectResponse("/organizer" if organizer else "/", status_code=303)
+        response = _go_to("/organizer" if cookie.startswith("organizer.") else "/")
         response.set_cookie(
             self.door.cookie_name,
             cookie,
@@ -129,35 +201,6 @@ class _AskRoutes(Pages):
         )
         return response
 
-    def ask(self, request: Request) -> Response:
-        """The next pair."""
-        visitor = self.door.visitor(request)
-        return self._page(request, visitor, self.session.ask(visitor.rater))
-
-    def save(self, request: Request, visitor: Visitor, form: dict[str, Any]) -> Response:
-        """Save an answer, and show the next pair."""
-        token, outcome = str(form.get("token", "")), str(form.get("outcome", ""))
-        self.session.answer(token, outcome, rater=visitor.rater)
-        return self._page(request, visitor, self.session.ask(visitor.rater), said="Saved.")
-
-    def undo(self, request: Request, visitor: Visitor, form: dict[str, Any]) -> Response:
-        """Take the last answer back, and ask again."""
-        question = self.session.undo(visitor.rater)
-        return self._page(request, visitor, question, said="Taken back. Answer again.")
-
-    def image(self, request: Request) -> Response:
-        """The picture of an item, by the name that the log gave it."""
-        self.door.visitor(request)
-        kept = self.session.log.get_file(request.path_params["name"])
-        if kept is None:
-            raise HTTPException(404, "There is no such image.")
-        data, media_type = kept
-        headers = {
-            "Content-Security-Policy": IMAGE_POLICY,
-            "Cache-Control": "private, max-age=86400, immutable",
-        }
-        return Response(data, media_type=media_type, headers=headers)
-
     def static(self, request: Request) -> Response:
         """Style and scripts, which need no key."""
         name = request.path_params["name"]
@@ -167,54 +210,17 @@ class _AskRoutes(Pages):
         headers = {"Cache-Control": "max-age=3600"}
         return Response(data, media_type=ASSETS[name], headers=headers)
 
-    def share(self, request: Request) -> Response:
-        """The page for sharing, to look at."""
-        self.door.visitor(request, organizer=True)
-        headers = {"Content-Security-Policy": SHARE_POLICY}
-        page = session_exports.share_page(self.session)
-        return Response(page, media_type="text/html", headers=headers)
-
-    def download(self, request: Request) -> Response:
-        """A file with results."""
-        self.door.visitor(request, organizer=True)
-        name = request.path_params["name"]
-        if name not in DOWNLOADS:
-            raise HTTPException(404, "There is no such file.")
-        make, media_type = DOWNLOADS[name]
+    def image(self, request: Request, visitor: Visitor) -> Response:
+        """The picture of an item, by the name that the log gave it."""
+        kept = self.session.log.get_file(request.path_params["name"])
+        if kept is None:
+            raise HTTPException(404, "There is no such image.")
+        data, media_type = kept
         headers = {
-            "Content-Disposition": f'attachment; filename="{name}"',
-            "Content-Security-Policy": SHARE_POLICY,
+            "Content-Security-Policy": IMAGE_POLICY,
+            "Cache-Control": "private, max-age=86400, immutable",
         }
-        return Response(make(self.session), media_type=media_type, headers=headers)
-
-    def writing(
-        self, act: Callable[[Request, Visitor, dict[str, Any]], Response]
-    ) -> Callable[[Request], Awaitable[Response]]:
-        """A route for a form of ours, whose signature is checked."""
-
-        async def route(request: Request) -> Response:
-            visitor, form = await self.door.read_form(request)
-            return await run_in_threadpool(act, request, visitor, form)
-
-        return route
-
-    def _page(
-        self,
-        request: Request,
-        visitor: Visitor,
-        question: Question | None,
-        *,
-        said: str = "",
-        alert: str = "",
-        status: int = 200,
-    ) -> Response:
-        """The page with a pair, or only its changing part for htmx."""
-        part = request.headers.get("hx-request") == "true"
-        if request.method == "POST" and not part and status == 200:
-            return RedirectResponse("/", 303)  # to load the page again is not to send it again
-        template, progress = "asking.html" if part else "ask.html", self.session.progress()
-        shown = {"question": question, "progress": progress, "said": said, "alert": alert}
-        return self.page(template, visitor, status, **shown)
+        return Response(data, media_type=media_type, headers=headers)
 
     def refuse(self, request: Request, error: Exception) -> Response:
         """An error message, as JSON or as a page."""
@@ -232,8 +238,290 @@ class _AskRoutes(Pages):
             with suppress(HTTPException, RankwiseError):  # nothing to ask: the words alone
                 visitor = self.door.visitor(request)
                 question = self.session.ask(visitor.rater)
-                return self._page(request, visitor, question, alert=words, status=status)
+                return self._asking(request, visitor, question, alert=words, status=status)
         return render("error.html", status, words=words, status=status)
+
+    def _page(self, template: str, visitor: Visitor, code: int = 200, /, **values: Any) -> Response:
+        """A template with what all pages show, and more values."""
+        common = {"session": self.session, "settings": self.session.settings, "visitor": visitor}
+        return render(template, code, **common, csrf=self.door.csrf(visitor), **values)
+
+    # For raters
+
+    def ask(self, request: Request, visitor: Visitor) -> Response:
+        """The next pair."""
+        return self._asking(request, visitor, self.session.ask(visitor.rater))
+
+    def save(self, request: Request, visitor: Visitor, form: Fields) -> Response:
+        """Save an answer, and show the next pair."""
+        token, outcome = str(form.get("token", "")), str(form.get("outcome", ""))
+        self.session.answer(token, outcome, rater=visitor.rater)
+        return self._asking(request, visitor, self.session.ask(visitor.rater), said="Saved.")
+
+    def undo(self, request: Request, visitor: Visitor, form: Fields) -> Response:
+        """Take the last answer back, and ask again."""
+        question = self.session.undo(visitor.rater)
+        return self._asking(request, visitor, question, said="Taken back. Answer again.")
+
+    def _asking(
+        self,
+        request: Request,
+        visitor: Visitor,
+        question: Question | None,
+        *,
+        said: str = "",
+        alert: str = "",
+        status: int = 200,
+    ) -> Response:
+        """The page with a pair, or only its changing part for htmx."""
+        part = request.headers.get("hx-request") == "true"
+        if request.method == "POST" and not part and status == 200:
+            return _go_to("/")  # to load the page again is not to send it again
+        template, progress = "asking.html" if part else "ask.html", self.session.progress()
+        shown = {"question": question, "progress": progress, "said": said, "alert": alert}
+        return self._page(template, visitor, status, **shown)
+
+    # For the organizer
+
+    def share(self, request: Request, visitor: Visitor) -> Response:
+        """The page for sharing, to look at."""
+        headers = {"Content-Security-Policy": SHARE_POLICY}
+        return HTMLResponse(session_exports.share_page(self.session), headers=headers)
+
+    def download(self, request: Request, visitor: Visitor) -> Response:
+        """A file with results."""
+        name = request.path_params["name"]
+        if name not in DOWNLOADS:
+            raise HTTPException(404, "There is no such file.")
+        make, media_type = DOWNLOADS[name]
+        headers = {
+            "Content-Disposition": f'attachment; filename="{name}"',
+            "Content-Security-Policy": SHARE_POLICY,
+        }
+        return Response(make(self.session), media_type=media_type, headers=headers)
+
+    def answers(self, request: Request, visitor: Visitor) -> Response:
+        """Who answered what, the last first."""
+        rater = request.query_params.get("rater", "")
+        found = [a for a in reversed(self.session.answers) if not rater or a.rater == rater]
+        pages = max(1, -(-len(found) // _PAGE))
+        page = min(pages, max(1, as_number(request.query_params.get("page", "1")) or 1))
+        shown = {"answers": found[(page - 1) * _PAGE : page * _PAGE], "total": len(found)}
+        place = {"page": page, "pages": pages, "rater": rater, "when": _when}
+        return self._page("answers.html", visitor, **shown, **place)
+
+    def overview(self, template: str, request: Request, visitor: Visitor) -> Response:
+        """Everything at a glance, or the part of it that changes by itself."""
+        session = self.session
+        ranking, progress = session.ranking(), session.progress()
+        rows = ranking.rows(_SHOWN)
+        for row in rows:
+            row["score"] = round(row["score"], 2) + 0.0  # not "-0.00"
+            row["p_top"] = row[f"p_top_{ranking.k}"]
+        times = [a.time for a in session.answers if a.outcome != "skip" and not a.withdrawn]
+        return self._page(
+            template,
+            visitor,
+            progress=progress,
+            ranking=ranking,
+            rows=rows,
+            reports={report.name: report for report in session.rater_reports()},
+            base=f"{request.url.scheme}://{request.url.netloc}/start?token=",
+            hours=_per_hour(times),
+            error=self.background.error if self.background else "",
+        )
+
+    def rater(self, request: Request, visitor: Visitor, form: Fields) -> Response:
+        self.session.add_rater(_text(form, "name"))
+        return _go_to("/organizer#raters")
+
+    def drop(self, request: Request, visitor: Visitor, form: Fields) -> Response:
+        self.session.drop_rater(_text(form, "rater"), dropped=_text(form, "dropped") == "1")
+        return _go_to("/organizer#raters")
+
+    def pause(self, request: Request, visitor: Visitor, form: Fields) -> Response:
+        self.session.pause(_text(form, "paused") == "1")
+        return _go_to("/organizer")
+
+    def withdraw(self, request: Request, visitor: Visitor, form: Fields) -> Response:
+        self.session.withdraw(_number(form, "answer"))
+        return _go_to("/organizer/answers")
+
+    def change(self, request: Request, visitor: Visitor, form: Fields) -> Response:
+        self.session.change(_number(form, "answer"), _text(form, "outcome"))
+        return _go_to("/organizer/answers")
+
+    def item(self, request: Request, visitor: Visitor, form: Fields) -> Response:
+        name, text = _text(form, "id"), _text(form, "text").strip()
+        return self._add([Item(name, text=text, markdown=_text(form, "markdown") == "1")])
+
+    def upload(self, request: Request, visitor: Visitor, form: Fields) -> Response:
+        """Add the items of a table, or an image or a text as an item."""
+        name, data = Path(str(form.get("name", ""))).name, form.get("file", b"")
+        if not name or not isinstance(data, bytes) or not data:
+            raise Refused("Choose a file with something in it.")
+        suffix, keep = Path(name).suffix.lower(), self.session.log.put_file
+        if suffix not in (*IMAGE_TYPES, *TEXT_TYPES, *TABLES):
+            kinds = ".csv, .tsv, .json, .jsonl, .parquet, .txt, .md or an image"
+            raise Refused(f"{name}: give a file that ends with {kinds}.")
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, f"items{suffix}")
+            path.write_bytes(data)
+            try:
+                if suffix not in TABLES:
+                    return self._add([file_item(name, path, keep)])
+                items = read_items(path, keep)
+            except DataError as error:
+                raise DataError(str(error).replace(str(path), name)) from None
+        known = {item.id for item in self.session.items}
+        new = [item for item in items if item.id not in known]
+        if not new:
+            raise Refused(f"All items of {name} are here already.")
+        return self._add(new)
+
+    def _add(self, items: list[Item]) -> Response:
+        if self.session.items[0].features:
+            raise Refused(
+                "These items have features, which a new item needs too: add it to the file, and "
+                "start rankwise ask again."
+            )
+        self.session.add_items(items)
+        return _go_to("/organizer#items")
+
+    # As JSON
+
+    def api_progress(self, request: Request, visitor: Visitor) -> Response:
+        session, left = self.session, self.session.progress().answers_left
+        state = {"answers_left": left, "paused": session.paused}
+        found = session_exports.how_far(session)
+        return JSONResponse({"advice": session.settings.advice, **found, **state})
+
+    def api_ranking(self, request: Request, visitor: Visitor) -> Response:
+        found = self.session.ranking()
+        return JSONResponse({"interval": found.level, "ranking": found.rows()})
+
+    def api_answers(self, request: Request, visitor: Visitor) -> Response:
+        return JSONResponse({"answers": [asdict(answer) for answer in self.session.answers]})
+
+    def api_question(self, request: Request, visitor: Visitor, body: Fields) -> Response:
+        return JSONResponse({"question": _question(self.session.ask(visitor.rater))})
+
+    def api_answer(self, request: Request, visitor: Visitor, body: Fields) -> Response:
+        token, outcome = str(body.get("token")), body.get("outcome")
+        check_value("outcome", outcome, Choice(*OUTCOMES, "skip"))
+        saved = self.session.answer(token, str(outcome), rater=visitor.rater)
+        following = _question(self.session.ask(visitor.rater))
+        return JSONResponse({"answer": asdict(saved), "question": following})
+
+    def api_undo(self, request: Request, visitor: Visitor, body: Fields) -> Response:
+        return JSONResponse({"question": _question(self.session.undo(visitor.rater))})
+
+
+def _question(question: Question | None) -> dict[str, Any] | None:
+    if question is None:
+        return None
+    sides = {"first": _item(question.first), "second": _item(question.second)}
+    return {"token": question.token, "rater": question.rater, **sides}
+
+
+def _item(item: Item) -> dict[str, Any]:
+    image = f"/image/{item.image}" if item.image else ""
+    shown = {"text": item.shown, "markdown": item.markdown, "image": image, "facts": item.facts}
+    return {"id": item.id, **shown}
+
+
+@cache
+def schema() -> dict[str, Any]:
+    """The routes in the words of OpenAPI, from the file ``schema.json``.
+
+    Examples
+    --------
+    >>> from rankwise.asking.web.app import schema
+    >>> sorted(schema()["paths"])[:2]
+    ['/api/answer', '/api/answers']
+    """
+    text = files("rankwise.asking.web").joinpath("schema.json").read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text)
+    found["info"]["version"] = __version__
+    return found
+
+
+def _go_to(address: str) -> RedirectResponse:
+    return RedirectResponse(address, status_code=303)
+
+
+def _text(form: Fields, name: str) -> str:
+    value = form.get(name, "")
+    return value if isinstance(value, str) else ""
+
+
+def _number(form: Fields, name: str) -> int:
+    number = as_number(text := _text(form, name))
+    if number is None:
+        raise Refused(f"{name} must be a number: got {text[:40]!r}.")
+    return number
+
+
+def _per_hour(times: list[float]) -> list[int]:
+    """Answers in each of the last hours; answers from a clock that was set back count as now."""
+    ago = [max(0, int((time.time() - when) // 3600)) for when in times]
+    return [ago.count(hours) for hours in reversed(range(_HOURS))]
+
+
+def _when(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+
+
+@cache
+def environment() -> Environment:
+    """The templates; everything that is put into them is escaped."""
+    made = Environment(
+        loader=PackageLoader("rankwise.asking.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters |= {"markdown": markdown, "plural": plural}
+    return made
+
+
+def render(template: str, code: int = 200, /, **values: Any) -> Response:
+    """A template with values."""
+    return HTMLResponse(environment().get_template(template).render(**values), code)
+
+
+@lru_cache(maxsize=_KEPT)
+def markdown(text: str) -> Markup:
+    """Headings, paragraphs, lists, quotes, code and emphasis as HTML; all else is escaped.
+
+    HTML, links and images are shown as they are written: nothing is loaded from elsewhere. So is a
+    text of more than 20,000 letters. The time is proportional to the length, whatever the text,
+    and the last 256 results are kept.
+
+    Examples
+    --------
+    >>> print(markdown("# Tea\\n\\n*Smoky* & `<b>`"))
+    <h3>Tea</h3>
+    <p><em>Smoky</em> &amp; <code>&lt;b&gt;</code></p>
+    """
+    if len(text) > LONGEST:
+        return Markup(f"<pre>{html.escape(text)}</pre>")
+    parser = _parser()
+    tokens = parser.parse(text)
+    for token in tokens:  # no tag has an attribute, and headings are below the page's headings
+        token.attrs, token.info = {}, ""
+        if token.type.startswith("heading"):
+            token.tag = f"h{min(6, 2 + int(token.tag[1:]))}"
+    return Markup(parser.renderer.render(tokens, parser.options, {}).strip())
+
+
+@cache
+def _parser() -> MarkdownIt:
+    options = {"html": False, "breaks": True, "maxNesting": _NESTED, "xhtmlOut": False}
+    found = MarkdownIt("commonmark", options)
+    return found.disable(["reference", "link", "image", "autolink"])
 
 
 def listening_socket(host: str, port: int) -> socket.socket:

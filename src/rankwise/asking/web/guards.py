@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import secrets
@@ -145,28 +146,25 @@ class Doorkeeper:
 
     def visitor(self, request: Request, *, organizer: bool = False) -> Visitor:
         """Who sends a request, by its cookie or its Authorization header."""
-        found = self._visitor(*self._sender(request))
-        if organizer and not found.is_organizer:
-            raise HTTPException(403, "This page is for the organizer.")
-        return found
-
-    def _sender(self, request: Request) -> tuple[str, str]:
-        """The organizer or the number of a rater, and the cookie."""
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
-            who = self._who(key.strip())
+            cookie, who = "", self._who(key.strip())
             if who is None:
                 raise HTTPException(403, "This key is not known.")
-            return who, ""
-        cookie = request.cookies.get(self.cookie_name, "")
-        who = cookie.rpartition(".")[0]
-        if not cookie or not same(cookie, self._cookie(who)):
-            raise HTTPException(
-                403,
-                "Open the link that rankwise ask printed when it started, or the personal link "
-                "that you were sent.",
-            )
-        return who, cookie
+        else:
+            cookie = request.cookies.get(self.cookie_name, "")
+            who = cookie.rpartition(".")[0]
+            if not cookie or not same(cookie, self._cookie(who)):
+                raise HTTPException(
+                    403,
+                    "Open the link that rankwise ask printed when it started, or the personal link "
+                    "that you were sent.",
+                )
+        if who == "organizer":
+            return Visitor(self.ORGANIZER, True, cookie)
+        if organizer:
+            raise HTTPException(403, "This page is for the organizer.")
+        return Visitor(self.session.raters[int(who.removeprefix("rater"))].name, False, cookie)
 
     async def read_form(
         self, request: Request, *, organizer: bool = False
@@ -179,6 +177,20 @@ class Doorkeeper:
             file = form.get("file")
             if file is not None and not isinstance(file, str):
                 values["file"], values["name"] = await file.read(), file.filename or ""
+        return visitor, values
+
+    async def read_json(self, request: Request) -> tuple[Visitor, dict[str, Any]]:
+        """Who sent a body of JSON, and the object in it."""
+        visitor = self.visitor(request)
+        self.check_write(request, visitor, request.headers.get("x-csrf-token", ""))
+        body = await request.body()
+        try:
+            values = json.loads(body) if body else {}
+        except (ValueError, RecursionError) as error:
+            why = "it is nested too deeply" if isinstance(error, RecursionError) else error
+            raise HTTPException(400, f"The body is not JSON: {why}.") from error
+        if not isinstance(values, dict):
+            raise HTTPException(400, "The body must be an object.")
         return visitor, values
 
     def csrf(self, visitor: Visitor) -> str:
@@ -204,11 +216,6 @@ class Doorkeeper:
             if same(key, rater.key):
                 return f"rater{number}"
         return None
-
-    def _visitor(self, who: str, cookie: str) -> Visitor:
-        if who == "organizer":
-            return Visitor(self.ORGANIZER, True, cookie)
-        return Visitor(self.session.raters[int(who.removeprefix("rater"))].name, False, cookie)
 
     def _cookie(self, who: str) -> str:
         return f"{who}.{self.session.sign('cookie', who)}"

@@ -26,8 +26,8 @@ class TableRankerOptions(RankerOptions):
         return ranker_class(self.model)
 
 
-def fit_table(table: Path, rows: Path, columns: Path, ranker: Any, data: DataOptions) -> Any:
-    """A ranker that is fitted to the scores in a table and to the features of both sides."""
+def fit_table(table: Path, rows: Path, columns: Path, ranker: Any, data: DataOptions) -> None:
+    """Fit a ranker to the scores in a table and to the features of both sides."""
     Y = read_named(table, data)
     sides = []
     for name, path, wanted in (("row", rows, Y.index), ("column", columns, Y.columns)):
@@ -43,7 +43,6 @@ def fit_table(table: Path, rows: Path, columns: Path, ranker: Any, data: DataOpt
         sides.append(frame.loc[wanted, list(wanted) if kernel == "precomputed" else slice(None)])
     with progress(f"Fitting to {plural(Y.size, 'cell')}"):
         ranker.fit(*sides, Y)
-    return ranker
 
 
 def predict_table(ranker: Any, rows: Path, columns: Path | None, data: DataOptions) -> Any:
@@ -79,7 +78,7 @@ def read_named(path: Path, data: DataOptions) -> Any:
     import numpy as np
     import pandas as pd
 
-    from rankwise.data.tables.arrow_files import TableRows
+    from rankwise.data.table_rows import TableRows
 
     file = data.table_file(path)
     first, *names = file.names

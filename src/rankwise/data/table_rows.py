@@ -1,4 +1,4 @@
-"""Labelled rows of tables: what each column is, and the rows of a file or a data frame."""
+"""Labelled rows of tables: columns as checked arrays, what each column is, files and frames."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import date, time, timedelta
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cache, cached_property
+from itertools import accumulate
 from os import PathLike
 from pathlib import Path
 from types import NoneType
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from rankwise.backends.arrays import map_in_threads, threads_for
 from rankwise.data.query_rows import (
     DescribedRows,
     FileSurvey,
@@ -24,19 +26,293 @@ from rankwise.data.query_rows import (
     qid_from_groups,
     run_starts,
 )
-from rankwise.data.tables.arrow_files import (
-    REMEDIES,
+from rankwise.data.table_files import (
+    OptionalModule,
     Source,
     TableFile,
-    TableRows,
+    arrow,
+    check_names_differ,
     float_column,
     id_column,
+    listed,
+    refuse_floats,
 )
-from rankwise.data.tables.formats import OptionalModule, arrow, check_names_differ, listed
 from rankwise.errors import DataError, ParameterError
-from rankwise.graph.query_groups import entries_of, join_ids
+from rankwise.graph.query_groups import entries_of, id_array, join_ids, text_fault
 from rankwise.parameters import check_float_type
 from rankwise.tables import Column, Table, plural
+
+compute = OptionalModule("pyarrow.compute")
+NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
+WHOLE = re.compile(r"0|-?[1-9][0-9]{0,75}")  # as Python writes it; longer ones stay text
+WHOLE_FLOAT = re.compile(r"(0|-?[1-9][0-9]{0,14})(\.0)?")  # as pandas writes a column with gaps
+WITH_EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
+DECIMAL_COMMA = r"^\s*[-+]?\d+,\d+\s*$"
+ROWS = 4096  # that are copied at a time: fewer would often wait for the interpreter lock
+REMEDIES = {
+    "text": (
+        "Fit with --encode onehot (categories) or hashing (words; in Python, keep_text=True and an "
+        "encoder)."
+    ),
+    "date": "Turn dates into numbers, such as days.",
+    "list or object": "Write the entries of lists and objects to separate columns.",
+}
+SHORT = 64  # letters of an id, up to which arrays of NumPy's texts are small
+
+
+# Columns as arrays
+
+
+@cache
+def kind_of(kind: Any) -> str:
+    """The kind of an Arrow type: number, text, date, empty, list or object."""
+    types = arrow.types
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    kinds = {
+        "number": (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean),
+        "text": (types.is_string, types.is_large_string, types.is_string_view),
+        "empty": (types.is_null,),
+        "date": (types.is_temporal,),
+    }
+    found = (name for name, tests in kinds.items() if any(is_such(kind) for is_such in tests))
+    return next(found, "list or object")
+
+
+def matrix(table: Any, names: Sequence[str], dtype: Any = np.float64) -> NDArray[Any]:
+    """Columns of numbers in one array; NaN where a value is missing."""
+    X = np.empty((table.num_rows, len(names)), dtype)
+    batches = table.select(list(names)).to_batches(max_chunksize=16 * ROWS)
+    ends = accumulate(batch.num_rows for batch in batches)
+    parts = [(batch, X[end - len(batch) : end]) for batch, end in zip(batches, ends, strict=True)]
+    map_in_threads(_copy, parts, threads_for(X.size))
+    return X
+
+
+def _copy(part: tuple[Any, NDArray[Any]]) -> None:
+    """Copy the columns of a batch to an array, some rows at a time."""
+    batch, X = part
+    columns = [_numbers(column) for column in batch.columns]
+    for low in range(0, len(X), ROWS):
+        rows = slice(low, low + ROWS)
+        for j, column in enumerate(columns):
+            X[rows, j] = column[rows]
+
+
+def _numbers(column: Any) -> NDArray[Any]:
+    kind = column.type
+    if not (arrow.types.is_floating(kind) or arrow.types.is_integer(kind)):
+        if arrow.types.is_dictionary(kind):
+            column = column.dictionary_decode()
+        if arrow.types.is_null(kind):
+            return np.full(len(column), np.nan)
+        column = column.cast(arrow.float64(), safe=False)
+    values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return values
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """Rows of a table, whose columns become checked arrays.
+
+    Attributes
+    ----------
+    source : Source
+    table : pyarrow.Table
+    first : int
+        The number of the first row in the source.
+    """
+
+    source: Source
+    table: Any
+    first: int = 0
+
+    def kind(self, name: str) -> str:
+        """The kind of a column, see `kind_of`."""
+        return kind_of(self.table.schema.field(name).type)
+
+    def fault(self, name: str, rows: Any, what: str, remedy: str) -> DataError:
+        """An error about the first of some rows of a column, given by number or by a mask."""
+        rows = np.atleast_1d(rows)
+        rows = np.flatnonzero(rows) if rows.dtype == bool else rows
+        more = f", as in {plural(len(rows) - 1, 'more row')}" if len(rows) > 1 else ""
+        place = self.source.place(self.first + int(rows[0]))
+        return DataError(f"{place}: the column {name!r} {what}{more}. {remedy}")
+
+    def labels(self, name: str) -> NDArray[np.float64]:
+        """The labels: numbers, none of which is missing."""
+        if self.kind(name) != "number":
+            column = self.table.column(name)
+            if self.kind(name) == "text":
+                self._refuse_mixed(name)
+            some = listed([repr(value) for value in column.unique().to_pylist()[:5]])
+            raise DataError(
+                f"{self.source.path}: the label {name!r} has values of type {column.type}, such as "
+                f"{some}. Rankings need numbers, larger ones for better rows: replace each value "
+                "by a number."
+            )
+        values: NDArray[np.float64] = matrix(self.table, [name])[:, 0]
+        wrong = ~np.isfinite(values)
+        if wrong.any():
+            what = "of labels is missing or infinite here"
+            raise self.fault(name, wrong, what, "Fill it in, or leave out these rows.")
+        return values
+
+    def _refuse_mixed(self, name: str) -> None:
+        """Raise an error about a column of texts most of which are numbers."""
+        texts = self.table.column(name).cast(arrow.string())
+        is_number, comma, filled = (
+            compute.fill_null(compute.match_substring_regex(texts, pattern), False).to_numpy()
+            for pattern in (NUMBER, DECIMAL_COMMA, r"\S")
+        )
+        if 2 * (is_number | comma).sum() < filled.sum() or is_number.sum() == filled.sum():
+            return
+        row = int(np.argmax(filled & ~is_number))
+        remedy = "Correct it, or leave the column out by --ignore."
+        if comma.any():
+            remedy = "If it has decimal commas, give --separator ';' --decimal ','."
+        what = f"has numbers in other rows, but {texts[row].as_py()[:40]!r} here"
+        raise self.fault(name, row, what, remedy)
+
+    def features(
+        self, names: Sequence[str], dtype: Any, *, keep_text: bool, keep_missing: bool
+    ) -> NDArray[Any]:
+        """The features that are numbers, finite and, unless wanted, not missing.
+
+        Texts are refused unless they are wanted; they are not in the result.
+        """
+        kinds = {name: self.kind(name) for name in names}
+        for name in (name for name, kind in kinds.items() if kind == "text"):
+            self._refuse_mixed(name)
+        wrong = [
+            n
+            for n, kind in kinds.items()
+            if kind in REMEDIES and not (kind == "text" and keep_text)
+        ]
+        if wrong:
+            found = listed([f"{name!r} ({self._described(name)})" for name in wrong])
+            ways = " ".join(dict.fromkeys(REMEDIES[kinds[name]] for name in wrong))
+            raise DataError(
+                f"{self.source.path}: features are numbers, but not {found}. {ways} Or leave "
+                f"{'it' if len(wrong) == 1 else 'them'} out by --ignore {','.join(wrong)}"
+            )
+        numbers = [name for name, kind in kinds.items() if kind != "text"]
+        X = matrix(self.table, numbers, dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            suspect = np.flatnonzero(~np.isfinite(X.sum(axis=0))).tolist()
+        for j in suspect:
+            if np.isinf(X[:, j]).any():
+                remedy = "Replace it by a finite number."
+                raise self.fault(numbers[j], np.isinf(X[:, j]), "is infinite here", remedy)
+        if not keep_missing:
+            self.refuse_missing({numbers[j]: int(np.isnan(X[:, j]).sum()) for j in suspect})
+        return X
+
+    def _described(self, name: str) -> str:
+        column = self.table.column(name)
+        if self.kind(name) != "text":
+            return str(column.type)
+        different = column.unique().to_pylist()
+        example = next((value for value in different if value), "")
+        return f"text, {len(different)} different, such as {example[:30]!r}"
+
+    def refuse_missing(self, counts: dict[str, int]) -> None:
+        """Raise an error about missing values, with their number in each column."""
+        counts = {name: count for name, count in counts.items() if count}
+        if not counts:
+            return
+        n_rows = self.table.num_rows
+        each = [f"{name} {count:,} ({count / n_rows:.0%})" for name, count in counts.items()]
+        raise DataError(
+            f"{self.source.path} has {plural(sum(counts.values()), 'missing value')} in "
+            f"{plural(len(counts), 'column')} of features: {listed(each)}. Fit with --impute "
+            "median (or mean, most_frequent, a number; in Python, keep_missing=True and an "
+            "imputer), or leave the columns out by --ignore."
+        )
+
+    def texts(self, name: str) -> NDArray[Any]:
+        """Texts as Python's, each stored once; an empty one where it is missing."""
+        codes, texts = _encoded(self.table.column(name))
+        words: NDArray[Any] = np.array([*(text or "" for text in texts), ""], dtype=object)
+        return words[codes]
+
+    def ids(self, name: str) -> NDArray[Any]:
+        """Query ids or row ids: whole numbers where all are, otherwise texts; none is missing.
+
+        Numbers never become floats on the way. Decimals with fractions stay decimals.
+        """
+        column = self.table.column(name)
+        if self.kind(name) == "number":
+            return self._whole_numbers(name)
+        if self.kind(name) == "list or object":
+            path = self.source.path
+            raise DataError(f"{path}: the column {name!r} is of type {column.type}: not an id.")
+        codes, texts = _encoded(column)
+        self._refuse_holes(name, np.array([*(not (t or "").strip() for t in texts), True])[codes])
+        numbers = all(re.match(NUMBER, text) for text in texts if text)
+        for k, text in enumerate(texts):
+            fault = text_fault(text or "")
+            if fault is not None:
+                raise self.fault(name, codes == k, fault, "Correct the id.")
+            if numbers and text and WITH_EXPONENT.fullmatch(text):
+                what = f"has {text!r}, a number with an exponent, whose digits may be lost"
+                remedy = "Write ids as whole numbers or text; in pandas, as Int64 or str."
+                raise self.fault(name, codes == k, what, remedy)
+            if numbers and text and text.endswith(".0") and text.removesuffix(".0") in texts:
+                what = f"has {text!r} beside {text.removesuffix('.0')!r}: are they the same id?"
+                raise self.fault(name, codes == k, what, "Write equal ids in the same way.")
+        return _as_ids(texts)[codes]
+
+    def _whole_numbers(self, name: str) -> NDArray[Any]:
+        """Ids that are numbers, exactly."""
+        column = self.table.column(name)
+        if arrow.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        self._refuse_holes(name, column.is_null(nan_is_null=True).to_numpy())
+        if arrow.types.is_floating(column.type):
+            values: NDArray[Any] = column.to_numpy()
+            refuse_floats(self.source, values, name, self.first)
+            return values.astype(np.int64)
+        try:
+            whole: NDArray[Any] = column.cast(arrow.int64()).to_numpy()
+            return whole
+        except arrow.ArrowInvalid:  # more than 64 bits, or a fraction
+            if arrow.types.is_integer(column.type):
+                return np.asarray(column.to_numpy())
+            return id_array(int(v) if v == int(v) else v for v in column.to_pylist())
+
+    def _refuse_holes(self, name: str, holes: NDArray[np.bool_]) -> None:
+        if holes.any():
+            remedy = "Fill it in, leave out these rows or, if you do not need it, --ignore it."
+            raise self.fault(name, holes, "has no value here", remedy)
+
+
+def _encoded(column: Any) -> tuple[NDArray[np.intp], list[str]]:
+    """The different texts of a column, and which of them each row has; -1 for a missing one."""
+    if arrow.types.is_dictionary(column.type):
+        column = column.unify_dictionaries()
+    else:
+        column = column.cast(arrow.string()).dictionary_encode()
+    if column.num_chunks == 0:
+        return np.empty(0, np.intp), []
+    chunks = column.combine_chunks()
+    chunks = chunks.chunk(0) if hasattr(chunks, "chunk") else chunks
+    indices = chunks.indices.cast(arrow.int64()).fill_null(-1)
+    codes = indices.to_numpy(zero_copy_only=False).astype(np.intp)
+    return codes, chunks.dictionary.cast(arrow.string()).to_pylist()
+
+
+def _as_ids(texts: list[str]) -> NDArray[Any]:
+    """Whole numbers if all texts are whole numbers, such as 1 or 1.0; otherwise the texts."""
+    whole = [text for text in texts if text]
+    if all(WHOLE.fullmatch(text) for text in whole):
+        return id_array(int(text or 0) for text in texts)
+    if all(WHOLE_FLOAT.fullmatch(text) for text in whole):
+        return id_array(int((text or "0").removesuffix(".0")) for text in texts)
+    if max(map(len, whole), default=0) <= SHORT:
+        return np.array([text or "" for text in texts], dtype=np.str_)
+    return np.array(texts, dtype=object)
+
 
 pandas = OptionalModule("pandas")
 

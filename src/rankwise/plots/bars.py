@@ -1,4 +1,4 @@
-"""How rankers differ: by position, query by query, from the best, and from chance."""
+"""Bars and intervals: features, queries, candidates behind the best, and permuted labels."""
 
 from __future__ import annotations
 
@@ -11,72 +11,148 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise.errors import DataError
 from rankwise.metric_names import metric_label
-from rankwise.parameters import AnyOf, Flag, Whole, check_value
+from rankwise.parameters import Flag, Whole, check_value
 from rankwise.plots._look import (
     BAND,
     COLORS,
     INK,
     PAPER,
     SIZE,
-    STRONGEST,
-    Curves,
     axes_or_new,
-    axis_names,
-    checked_curves,
-    heat_map,
-    look,
+    check_result,
+    feature_names,
+    finite_numbers,
     name_curves,
+    names_of,
+    whole_ticks,
 )
+from rankwise.routing import last_step
+from rankwise.tables import plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
 
 MOST_NAMES = 25  # of queries on the axis
 MOST_BARS = 60  # that can be told apart
 
 
-def plot_ndcg_curve(
-    ndcg: Curves,
+def plot_coefficients(
+    ranker: Any,
     *,
-    positions: ArrayLike | None = None,
-    ylabel: str = "NDCG@k",
+    names: Sequence[str] | None = None,
+    top: int = 20,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw NDCG, or another metric, against the position in the ranking.
+    """Draw the largest coefficients of a linear ranker, with their signs.
+
+    A coefficient is the change of the score for one unit of its feature. To compare coefficients
+    of features on different scales, scale the features first.
 
     Parameters
     ----------
-    ndcg : array-like, or mapping of str to array-like
-        Means of shape (n_positions,), or values per query of shape (n_queries, n_positions),
-        such as ``ndcg(y, scores, qid, k=range(1, 11), per_query=True).values``; these get a 95 %
-        confidence band around their mean (normal approximation over queries).
-    positions : array-like of shape (n_positions,), optional
-        The cut-offs k. By default 1, 2, 3, ...
-    ylabel : str, default="NDCG@k"
+    ranker : estimator or array-like of shape (n_features,)
+        A fitted ranker with `coef_`, a pipeline that ends in one, or the coefficients.
+    names : sequence of str, optional
+        Names of the features. None: the names that the ranker was fitted with, or x0, x1, ...
+    top : int, default=20
+        How many coefficients to show, by decreasing absolute value.
     ax : matplotlib Axes, optional
 
     Examples
     --------
-    >>> ax = plot_ndcg_curve({"RankRLS": [[0.5, 0.6], [0.7, 0.8]], "RLS": [[0.4, 0.5], [0.5, 0.6]]})
-    >>> ax.get_lines()[0].get_ydata()
-    array([0.6, 0.7])
+    >>> ax = plot_coefficients([0.1, -2.0, 1.0], names=["age", "price", "size"], top=2)
+    >>> [tick.get_text() for tick in ax.get_yticklabels()]
+    ['price', 'size']
     """
-    n_points = None if positions is None else np.size(positions)
-    curves = checked_curves(ndcg, n_points=n_points, what="position")
-    n_points = next(iter(curves.values())).shape[1]
-    ks = np.arange(1, n_points + 1) if positions is None else np.asarray(positions)
-    ax = axes_or_new(ax)
-    for i, (name, values) in enumerate(curves.items()):
-        color, marker = look(i)
-        mean = values.mean(axis=0)
-        if len(values) > 1:
-            half = BAND * values.std(axis=0, ddof=1) / np.sqrt(len(values))
-            ax.fill_between(ks, mean - half, mean + half, color=color, alpha=0.16, lw=0)
-        ax.plot(ks, mean, color=color, marker=marker, ms=4.5, lw=1.8, label=name, zorder=3)
-    ax.set(xlabel="position k", ylabel=ylabel)
-    ax.set_xticks(ks if len(ks) <= 12 else [k for k in ks if k == ks[0] or k % 5 == 0])
-    name_curves(ax, list(curves))
+    check_value("top", top, Whole(1))
+    coef = _coefficients(ranker)
+    labels = feature_names(names, len(coef), ranker)
+    order = np.argsort(-np.abs(coef), kind="stable")[:top]
+    return _bars(ax, coef[order], [labels[k] for k in order], "coefficient", len(coef))
+
+
+def plot_importance(importance: Any, *, top: int = 20, ax: Axes | None = None) -> Axes:
+    """Draw the most important features, with 95% intervals over queries.
+
+    Parameters
+    ----------
+    importance : PermutationImportance
+        Result of `rankwise.model_selection.permutation_importance`.
+    top : int, default=20
+        How many features to show.
+    ax : matplotlib Axes, optional
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.data import make_ranking
+    >>> from rankwise.model_selection import permutation_importance
+    >>> data = make_ranking(n_queries=20, n_features=4, informative=1, random_state=0)
+    >>> ranker = RankRLS().fit(data.X, data.y, qid=data.qid)
+    >>> result = permutation_importance(ranker, data.X, data.y, qid=data.qid, random_state=0)
+    >>> plot_importance(result, top=1).get_xlabel()
+    'rise in disagreement without the feature, the 1 largest of 4'
+    """
+    check_value("top", top, Whole(1))
+    needed = ("importance", "standard_error", "names", "metric", "greater_is_better")
+    check_result("plot_importance", "a result of permutation_importance", importance, *needed)
+    order = np.argsort(-importance.importance, kind="stable")[:top]
+    values, spread = importance.importance[order], importance.standard_error[order]
+    change = "drop" if importance.greater_is_better else "rise"
+    label = f"{change} in {metric_label(importance.metric)} without the feature"
+    names = [importance.names[k] for k in order]
+    return _bars(ax, values, names, label, len(importance.importance), spread)
+
+
+def _coefficients(ranker: Any) -> NDArray[np.float64]:
+    last = last_step(ranker)
+    if not hasattr(last, "coef_") and hasattr(last, "fit"):
+        raise DataError(
+            "plot_coefficients needs a fitted linear ranker with coef_: this "
+            f"{type(last).__name__} has none. Fit it first, with the linear kernel; for other "
+            "rankers see permutation_importance."
+        )
+    given = getattr(last, "coef_", ranker)
+    if hasattr(given, "toarray"):  # a sparse matrix of a bilinear ranker
+        raise DataError(
+            "plot_coefficients needs one coefficient per feature: coef_ is a matrix of pairs of "
+            "features. See related_features."
+        )
+    coef = np.asarray(given, dtype=np.float64)
+    if coef.ndim != 1 or not len(coef) or not np.isfinite(coef).all():
+        raise DataError(
+            "plot_coefficients needs one finite coefficient per feature: got shape "
+            f"{coef.shape}. Of several outputs pass one, as in ranker.coef_[:, 0]."
+        )
+    return coef
+
+
+def _bars(
+    ax: Axes | None,
+    values: NDArray[Any],
+    labels: Sequence[str],
+    xlabel: str,
+    n_features: int,
+    spread: NDArray[Any] | None = None,
+) -> Axes:
+    """Horizontal bars from the top down, blue to the right of 0 and red to the left."""
+    ax = axes_or_new(ax, size=(5.0, max(1.8, 0.27 * len(values) + 0.9)))
+    heights = np.arange(len(values))
+    colors = [COLORS[0] if value >= 0 else COLORS[1] for value in values]
+    ax.barh(heights, values, height=0.72, color=colors, lw=0, zorder=3)
+    if spread is not None and np.isfinite(spread).any():
+        ax.errorbar(
+            values, heights, xerr=BAND * spread, fmt="none", ecolor=INK, elinewidth=1.3,
+            capsize=2.5, zorder=4,
+        )  # fmt: skip
+    ax.axvline(0, color=INK, lw=1, zorder=4)
+    ax.set_yticks(heights, labels)
+    more = f", the {len(values)} largest of {n_features:,}" if len(values) < n_features else ""
+    ax.set_xlabel(f"{xlabel}{more}")
+    ax.locator_params(axis="x", nbins=6)
+    ax.set_ylim(len(values) - 0.4, -0.6)
+    ax.grid(visible=False, axis="y")
+    ax.grid(axis="x", color=INK, alpha=0.13, lw=0.8)
     return ax
 
 
@@ -105,26 +181,21 @@ def plot_query_differences(
     >>> [text.get_text() for text in ax.texts]
     ['RankRLS better: 2 queries', 'RLS better: 1 query']
     """
-    gaps = np.sort(np.asarray(differences, dtype=np.float64))[::-1]
-    if gaps.ndim != 1 or not len(gaps) or not np.isfinite(gaps).all():
-        raise DataError("differences must have one finite number for each query, at least one.")
+    gaps = np.sort(finite_numbers("differences", differences, "query"))[::-1]
     ax = axes_or_new(ax)
-    from matplotlib.ticker import MaxNLocator
-
     ranks = np.arange(1, len(gaps) + 1)
     for name, sign, color, above in ((names[0], 1, COLORS[0], 19), (names[1], -1, COLORS[1], 5)):
         better = sign * gaps > 0
         _columns(ax, ranks[better], gaps[better], color, zorder=3)
-        text = f"{name} better: {better.sum()} {'query' if better.sum() == 1 else 'queries'}"
+        text = f"{name} better: {plural(int(better.sum()), 'query')}"
         ax.annotate(
             text, (0, 1), (0, above), xycoords="axes fraction", textcoords="offset points",
             color=color, weight="bold", fontsize=10,
         )  # fmt: skip
     ax.axhline(0, color=INK, lw=1, zorder=4)
     label = f"difference in {metric_label(metric)}"
-    ax.set(xlabel="queries, ordered by difference", ylabel=label)
-    ax.set_xlim(0, len(gaps) + 1)
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.set(xlabel="queries, ordered by difference", ylabel=label, xlim=(0, len(gaps) + 1))
+    whole_ticks(ax)
     return ax
 
 
@@ -156,13 +227,9 @@ def plot_query_values(
     >>> [tick.get_text() for tick in ax.get_xticklabels()]
     ['b', 'c', 'a']
     """
-    given = np.asarray(values, dtype=np.float64)
-    if given.ndim != 1 or not len(given) or not np.isfinite(given).all():
-        raise DataError("values must have one finite number for each query, at least one.")
+    given = finite_numbers("values", values, "query")
     n = len(given)
-    labels = [] if names is None else [str(name) for name in names]
-    if labels and len(labels) != n:
-        raise DataError(f"names needs one entry per query: got {len(labels)} for {n} queries.")
+    labels = [] if names is None else names_of(names, n, "query")
     order = np.argsort(-given, kind="stable")
     ranks = np.arange(1, n + 1)
     ax = axes_or_new(ax)
@@ -175,9 +242,8 @@ def plot_query_values(
         text += f", 95% interval {mean - half:.3f} to {mean + half:.3f}"
     ax.axhline(mean, color=COLORS[1], lw=1.8, zorder=4, label=text)
     name_curves(ax, [text])
-    ax.set_xlim(0, n + 1)
     label = metric_label(metric)
-    ax.set(xlabel=f"{n:,} queries, ordered by {label}", ylabel=label)
+    ax.set(xlabel=f"{n:,} queries, ordered by {label}", ylabel=label, xlim=(0, n + 1))
     if labels and n <= MOST_NAMES:
         turn = 0 if max(map(len, labels)) * n <= 50 else 90
         ax.set_xticks(ranks, [labels[k] for k in order], rotation=turn)
@@ -309,8 +375,7 @@ def plot_null(test: Any, *, ax: Axes | None = None) -> Axes:
     >>> plot_null(PermutationTest(0.9, np.array([0.4, 0.6, 0.5, 0.55]))).get_ylabel()
     'permutations of the labels'
     """
-    if not hasattr(test, "null"):
-        raise DataError(f"plot_null draws a result of permutation_test: got {type(test).__name__}.")
+    check_result("plot_null", "a result of permutation_test", test, "null")
     ax = axes_or_new(ax)
     low, high = min(test.null.min(), test.score), max(test.null.max(), test.score)
     margin = 0.03 * (high - low) or 0.01
@@ -322,77 +387,4 @@ def plot_null(test: Any, *, ax: Axes | None = None) -> Axes:
     name = "AUC of held-out pairs" if of_pairs else f"{metric_label(test.metric)} of held-out rows"
     ax.set(xlabel=name, ylabel="permutations of the labels")
     name_curves(ax, [given])
-    return ax
-
-
-MOST_NUMBERS = 12  # ranks that fit into a row of cells with numbers
-
-
-def plot_rank_probabilities(
-    probabilities: ArrayLike,
-    *,
-    names: Sequence[str] | None = None,
-    top: int | None = None,
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw the probability of every rank of every row as a heat map, the best rows first.
-
-    Rows are ordered by their expected rank. With up to 12 ranks, cells show percentages; cells
-    below one percent are empty.
-
-    Parameters
-    ----------
-    probabilities : array-like of shape (n_rows, n_ranks)
-        Entry (i, k) is the probability that row i has rank k, 0 being the best: the result of
-        `rank_probabilities` of a `PairwiseGP`.
-    names : sequence of str, optional
-        Names of the rows. None: their numbers.
-    top : int, optional
-        Show only this many rows and ranks.
-    ax : matplotlib Axes, optional
-
-    Examples
-    --------
-    >>> ax = plot_rank_probabilities([[0.2, 0.8], [0.8, 0.2]], names=["a", "b"])
-    >>> [tick.get_text() for tick in ax.get_yticklabels()]
-    ['b', 'a']
-    >>> [text.get_text() for text in ax.texts]
-    ['80', '20', '20', '80']
-    """
-    check_value("top", top, AnyOf(Whole(1), None))
-    share = np.asarray(probabilities, dtype=np.float64)
-    if share.ndim != 2 or not share.size or not ((share >= 0) & (share <= 1)).all():
-        raise DataError(
-            "probabilities must have a row per item and a column per rank, with values between 0 "
-            f"and 1: got shape {share.shape}."
-        )
-    labels = axis_names(range(len(share)) if names is None else names)
-    if len(labels) != len(share):
-        raise DataError(
-            f"names needs one entry per row of probabilities: got {len(labels)} for {len(share)}."
-        )
-    order = np.argsort(share @ np.arange(share.shape[1]), kind="stable")[:top]
-    cells = share[order, :top]
-    n_rows, n_ranks = cells.shape
-    size = (min(SIZE[0], max(3.6, 1.6 + 0.46 * n_ranks)), max(2.2, 0.27 * n_rows + 1.0))
-    ax = axes_or_new(ax, size=size)
-    from matplotlib.colors import to_rgba
-
-    # One colour, more or less opaque: it fits a light and a dark page.
-    colors = np.tile(to_rgba(COLORS[0]), (n_rows, n_ranks, 1))
-    colors[..., 3] = STRONGEST * cells / (cells.max() or 1.0)
-    percent = None
-    if n_ranks <= MOST_NUMBERS:
-        percent = np.where(cells >= 0.01, 100 * cells, np.nan)
-    heat_map(ax, colors, percent)
-    ax.set_yticks(np.arange(n_rows), [labels[k] for k in order])
-    from matplotlib.ticker import MaxNLocator
-
-    places = MaxNLocator(nbins=12, integer=True, min_n_ticks=1).tick_values(1, n_ranks)
-    ranks = [int(rank) for rank in places if 1 <= rank <= n_ranks]
-    ax.set_xticks([rank - 1 for rank in ranks], [str(rank) for rank in ranks])
-    unit = (
-        ", in percent" if n_ranks <= MOST_NUMBERS else ": the stronger the colour, the more likely"
-    )
-    ax.set_xlabel(f"rank{unit}")
     return ax

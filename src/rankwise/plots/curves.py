@@ -1,4 +1,4 @@
-"""Curves against a setting: alpha, the number of components, training queries or steps."""
+"""Curves against alpha, components, steps or positions, and against a diagonal."""
 
 from __future__ import annotations
 
@@ -7,29 +7,41 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.isotonic import isotonic_regression
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.errors import DataError, ParameterError
 from rankwise.metric_names import metric_label
-from rankwise.parameters import AnyOf, Choice, Whole, check_value
+from rankwise.parameters import AnyOf, Choice, Flag, Whole, check_value
 from rankwise.plots._look import (
+    BAND,
+    COLORS,
     INK,
     SIZE,
     Curves,
     axes_or_new,
     by_name,
+    check_result,
     checked_curves,
+    draw_curve,
+    feature_names,
     look,
     name_curves,
+    whole_ticks,
 )
-from rankwise.plots.feature_bars import feature_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-
 Result = Any  # a HeldOut or LeavePairOut of model_selection, which may import this module
 Values = NDArray[np.float64]
+NAMES = {
+    "error": "held-out triplets in wrong order",
+    "density": "density of W",
+    "loss": "mean hinge loss",
+}
+SAMPLES, THRESHOLDS = 500, 1000  # of the bootstrap
+DASHES = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)))
 
 
 def plot_alpha_path(
@@ -67,12 +79,12 @@ def plot_alpha_path(
     alphas = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
     curves = checked_curves(errors, n_points=len(alphas), what="alpha")
     ax = alpha_axes(ax, alphas)
+    best = np.argmin if better == "lower" else np.argmax
     labels = []
     for i, (name, values) in enumerate(curves.items()):
         mean = values.mean(axis=0)
-        best = int(np.argmin(mean) if better == "lower" else np.argmax(mean))
-        text = _draw(ax, i, name, alphas, mean, best if mark else None)
-        labels.append(f"{name}: {text}" if name and mark else name)
+        text = _draw(ax, i, name, alphas, mean, int(best(mean)) if mark else None)
+        labels.append(text if name else "")
     ax.set_ylabel(ylabel)
     name_curves(ax, labels)
     return ax
@@ -134,8 +146,7 @@ def plot_hold_out(
         best = result.best_index if mark else None
         band = len(named) <= 2 or name == best_of_all
         spread = _mean(result.standard_error, result)
-        text = _draw(ax, i, name, result.alphas, values[name], best, spread, band=band)
-        labels.append(": ".join(filter(None, (name, text))))
+        labels.append(_draw(ax, i, name, result.alphas, values[name], best, spread, band=band))
     if ylabel is None:
         has_band = any(np.isfinite(result.standard_error).any() for result in named.values())
         ylabel = next(iter(kinds.values())) + (" (± s.e.)" if has_band else "")
@@ -162,11 +173,8 @@ def _scores(result: Result, quantity: str | None) -> tuple[str, Values, bool]:
         if quantity == "auc":
             return "leave-pair-out AUC", result.auc, False
         return "held-out pairs in wrong order", result.error, True
-    if not (hasattr(result, "alphas") and hasattr(result, "greater_is_better")):
-        raise DataError(
-            "plot_hold_out draws results of leave_pair_out, leave_query_out, k_fold or "
-            f"leave_one_out: got {type(result).__name__}."
-        )
+    kinds = "results of leave_pair_out, leave_query_out, k_fold or leave_one_out"
+    check_result("plot_hold_out", kinds, result, "alphas", "greater_is_better")
     if quantity is not None:
         raise ParameterError(
             f"quantity is for results of leave_pair_out: this result has only {result.metric}."
@@ -190,40 +198,31 @@ def _draw(
     spread: Values | None = None,
     band: bool = True,
 ) -> str:
-    """Draw a curve, its band and the mark of its best alpha; return a label for the mark."""
-    color, marker = look(i)
+    """Draw a curve, its band and the mark of its best alpha; return its label."""
     order = np.argsort(alphas)
     x, y = alphas[order], values[order]
-    ax.plot(x, y, color=color, marker=marker, ms=4, lw=1.8, label=name or "values", zorder=3)
-    plus_minus = ""
-    if spread is not None and np.isfinite(spread).any():
-        half = spread[order]
-        if band:
-            ax.fill_between(x, y - half, y + half, color=color, alpha=0.09, lw=0, zorder=2)
-            for edge in (y - half, y + half):
-                ax.plot(x, edge, color=color, lw=0.7, alpha=0.45, zorder=2, label="_edge")
-        if best is not None:
-            plus_minus = f" ± {_digits(spread[best])}"
-            if not band:
-                ax.errorbar(
-                    alphas[best], values[best], spread[best], color=color, lw=1.2, capsize=3,
-                    alpha=0.7, zorder=2, label="_bar",
-                )  # fmt: skip
+    half = None if spread is None else spread[order]
+    draw_curve(ax, i, x, y, name or "values", half if band else None)
     if best is None:
-        return ""
-    ax.plot(
-        alphas[best], values[best], color=color, marker=marker, ms=10, mew=1.8, mfc="none",
-        zorder=4, label="_best",
-    )  # fmt: skip
+        return name
+    color, at = look(i)[0], (alphas[best], values[best])
+    text = f"{f'{name}: ' if name else ''}best {_digits(values[best])}"
+    if spread is not None and np.isfinite(spread).any():
+        text += f" ± {_digits(spread[best])}"
+        if not band:
+            ax.errorbar(
+                *at, spread[best], color=color, lw=1.2, capsize=3, alpha=0.7, zorder=2, label="_bar"
+            )
+    draw_curve(ax, i, *at, "_best", ms=10, mew=1.8, mfc="none", zorder=4)
     ax.axvline(alphas[best], color=color, lw=1, ls=(0, (2, 3)), alpha=0.6, zorder=1)
-    text = f"best {_digits(values[best])}{plus_minus} at α = {_short(alphas[best])}"
+    text += f" at α = {alphas[best]:.4g}"
     if len(x) > 1 and alphas[best] in (x[0], x[-1]):
         largest = alphas[best] == x[-1]
         ax.margins(x=0.1)  # room for the arrow
+        arrow = {"arrowstyle": "<|-", "color": color, "lw": 1.8, "shrinkA": 7, "shrinkB": 0}
         ax.annotate(
-            "", (alphas[best], values[best]), (24 if largest else -24, 0), color=color,
-            textcoords="offset points", zorder=5,
-            arrowprops={"arrowstyle": "<|-", "color": color, "lw": 1.8, "shrinkA": 7, "shrinkB": 0},
+            "", at, (24 if largest else -24, 0), textcoords="offset points", zorder=5,
+            arrowprops=arrow,
         )  # fmt: skip
         text += f", the {'largest' if largest else 'smallest'} tried"
     return text
@@ -232,15 +231,6 @@ def _draw(
 def _digits(value: float) -> str:
     """Three decimals; four digits for large numbers."""
     return f"{value:.3f}" if abs(value) < 10 else f"{value:,.4g}"
-
-
-def _short(alpha: float) -> str:
-    """Three digits, without an exponent where that is short."""
-    rounded = float(f"{alpha:.3g}")
-    if 1e-3 <= alpha < 1e5:
-        return np.format_float_positional(rounded, trim="-")
-    digits, _, exponent = f"{alpha:.3g}".partition("e")
-    return f"{digits}e{int(exponent)}" if exponent else digits
 
 
 def plot_scree(ranker: Any, *, scale: str = "linear", ax: Axes | None = None) -> Axes:
@@ -263,28 +253,22 @@ def plot_scree(ranker: Any, *, scale: str = "linear", ax: Axes | None = None) ->
     'component'
     """
     check_value("scale", scale, Choice("linear", "log"))
-    selection = getattr(getattr(ranker, "options", None), "selection", "leading")
-    if not hasattr(ranker, "n_components") or selection != "leading":
-        raise DataError(
-            'plot_scree draws a KPCRank or KPCR with selection="leading": got '
-            f"{type(ranker).__name__}."
-        )
+    kinds = 'a KPCRank or KPCR with selection="leading"'
+    check_result("plot_scree", kinds, ranker, "n_components")
+    if getattr(getattr(ranker, "options", None), "selection", "leading") != "leading":
+        raise DataError(f"plot_scree draws {kinds}.")
     check_is_fitted(ranker)
     share = ranker.explained_variance_ratio_
     number = np.arange(1, len(share) + 1)
-    size = 4 if len(share) <= 60 else 0
     ax = axes_or_new(ax)
-    from matplotlib.ticker import MaxNLocator
-
     curves = {"share of the variance": share, "cumulative": np.cumsum(share)}
     for k, (name, values) in enumerate(curves.items()):
-        color, marker = look(k)
-        ax.plot(number, values, color=color, marker=marker, ms=size, lw=1.6, label=name, zorder=3)
+        draw_curve(ax, k, number, values, name, ms=4 if len(share) <= 60 else 0)
     ax.set(yscale=scale, xlabel="component", ylabel="share of the variance")
     if scale == "linear":
         ax.set_ylim(0, 1.02)
         ax.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    whole_ticks(ax)
     name_curves(
         ax, [f"each component, the first {share[0]:.0%}", f"together, in all {share.sum():.0%}"]
     )
@@ -321,35 +305,24 @@ def plot_component_errors(
     'held-out disagreement error (± s.e.)'
     """
     named = by_name(errors)
-    if not all(hasattr(found, "one_se_n_components") for found in named.values()):
-        raise DataError(
-            "plot_component_errors draws a result of component_errors, or a mapping of names to "
-            f"results: got {type(errors).__name__}."
-        )
+    for found in named.values():
+        kinds = "results of component_errors"
+        check_result("plot_component_errors", kinds, found, "one_se_n_components")
     ax = axes_or_new(ax, size=(SIZE[0], SIZE[1] + 0.2 * (len(named) - 1)))
     labels = []
     for k, (name, found) in enumerate(named.items()):
-        color, marker = look(k)
-        x, y = found.n_components, found.error
-        ax.plot(x, y, color=color, lw=1.8, label=name or "error", zorder=3)
-        if np.isfinite(found.standard_error).any() and len(named) <= 2:
-            low, high = y - found.standard_error, y + found.standard_error
-            ax.fill_between(x, low, high, color=color, alpha=0.09, lw=0, zorder=2)
+        y, spread = found.error, found.standard_error if len(named) <= 2 else None
+        draw_curve(ax, k, found.n_components, y, name or "error", spread, ms=0)
         text = ""
         if mark:
             best, fewest = found.best_n_components, found.one_se_n_components
-            for p, fill in ((best, "none"), (fewest, color)):
-                ax.plot(
-                    p, y[p - 1], color=color, marker=marker, ms=9, mew=1.8, mfc=fill, zorder=4,
-                    label="_mark",
-                )  # fmt: skip
+            for p, fill in ((best, "none"), (fewest, look(k)[0])):
+                draw_curve(ax, k, p, y[p - 1], "_mark", ms=9, mew=1.8, mfc=fill, zorder=4)
             text = f"best {y[best - 1]:.3f} at p = {best}, within one s.e. at p = {fewest}"
             if found.nested_error is not None:
                 text += f", nested {found.nested_error:.3f}"
         labels.append(": ".join(filter(None, (name, text))))
-    from matplotlib.ticker import MaxNLocator
-
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    whole_ticks(ax)
     ax.set(xlabel="number of components p", ylabel="held-out disagreement error (± s.e.)")
     name_curves(ax, labels)
     return ax
@@ -382,28 +355,25 @@ def plot_coefficient_path(
     ['s5', 'bmi']
     """
     check_value("top", top, Whole(1))
-    alphas, coefs = _coefficients(path)
+    kinds = "the result of path(X, y, alphas)"
+    check_result("plot_coefficient_path", kinds, path, "alphas", "coefficients")
+    ascending = np.argsort(path.alphas)
+    alphas, coefs = np.asarray(path.alphas)[ascending], path.coefficients()[ascending]
     labels = feature_names(names, coefs.shape[1], path.template)
     order = np.argsort(-np.abs(coefs).max(axis=0), kind="stable")
     ax = alpha_axes(ax, alphas)
     for j in order[top:]:
         ax.plot(alphas, coefs[:, j], color=INK, lw=1, alpha=0.3, zorder=2)
     shown = order[:top]
-    for i, j in enumerate(shown):
-        color, marker = look(i)
-        style = "-" if i < 4 else (0, (4, 1.5))
-        ax.plot(
-            alphas, coefs[:, j], color=color, marker=marker, ms=4, lw=1.8, ls=style,
-            label=labels[j], zorder=3,
-        )  # fmt: skip
-    ax.axhline(0, color=INK, lw=1)
     ends = _apart(coefs[0, shown], np.ptp(coefs) * 0.065)
     for i, j in enumerate(shown):
+        draw_curve(ax, i, alphas, coefs[:, j], labels[j])
         ax.annotate(
             labels[j], (alphas[0], coefs[0, j]), (-14, ends[i]), color=look(i)[0], fontsize=10,
             ha="right", va="center", textcoords=("offset points", "data"), annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": look(i)[0], "lw": 0.8, "shrinkB": 3},
         )  # fmt: skip
+    ax.axhline(0, color=INK, lw=1)
     ax.spines["left"].set_visible(False)
     ax.yaxis.tick_right()
     ax.yaxis.set_label_position("right")
@@ -411,31 +381,12 @@ def plot_coefficient_path(
     return ax
 
 
-def _coefficients(path: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Ascending alphas, and the coefficients of each."""
-    if not (hasattr(path, "alphas") and hasattr(path, "coefficients")):
-        raise DataError(
-            "plot_coefficient_path draws the result of path(X, y, alphas): got "
-            f"{type(path).__name__}."
-        )
-    order = np.argsort(path.alphas)
-    return np.asarray(path.alphas)[order], path.coefficients()[order]
-
-
 def _apart(values: NDArray[Any], gap: float) -> NDArray[Any]:
     """Positions near the values, in their order, with at least this gap between them."""
     order = np.argsort(values, kind="stable")
-    wanted = values[order] - gap * np.arange(len(values))
-    # The nearest nondecreasing sequence: pool neighbours that are out of order at their mean.
-    pools: list[list[float]] = []
-    for value in wanted:
-        pools.append([float(value)])
-        while len(pools) > 1 and np.mean(pools[-2]) > np.mean(pools[-1]):
-            last = pools.pop()
-            pools[-1] += last
-    level = np.concatenate([np.full(len(pool), np.mean(pool)) for pool in pools])
+    gaps = gap * np.arange(len(values))
     placed = np.empty(len(values))
-    placed[order] = level + gap * np.arange(len(values))
+    placed[order] = isotonic_regression(values[order] - gaps) + gaps
     return placed
 
 
@@ -463,11 +414,8 @@ def plot_training_sizes(curves: Any, *, ax: Axes | None = None) -> Axes:
     """
     named = by_name(curves)
     for curve in named.values():
-        if not hasattr(curve, "n_training_queries"):
-            raise DataError(
-                "plot_training_sizes draws results of query_learning_curve: got "
-                f"{type(curve).__name__}."
-            )
+        kinds = "results of query_learning_curve"
+        check_result("plot_training_sizes", kinds, curve, "n_training_queries")
     metrics = {curve.metric for curve in named.values()}
     if len(metrics) > 1:
         raise DataError(
@@ -475,25 +423,13 @@ def plot_training_sizes(curves: Any, *, ax: Axes | None = None) -> Axes:
         )
     ax = axes_or_new(ax)
     for i, (name, curve) in enumerate(named.items()):
-        color, marker = look(i)
-        ax.errorbar(
-            curve.n_training_queries, curve.score, curve.standard_error, color=color,
-            marker=marker, ms=5, lw=1.8, elinewidth=1.2, capsize=3, label=f"_{name}", zorder=3,
-        )  # fmt: skip
-        ax.plot([], [], color=color, marker=marker, ms=5, lw=1.8, label=name)
-    from matplotlib.ticker import MaxNLocator
-
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        x, y, spread = curve.n_training_queries, curve.score, curve.standard_error
+        draw_curve(ax, i, x, y, name, ms=5)
+        ax.errorbar(x, y, spread, color=look(i)[0], fmt="none", elinewidth=1.2, capsize=3, zorder=3)
+    whole_ticks(ax)
     ax.set(xlabel="training queries", ylabel=f"held-out {metric_label(metrics.pop())} (± s.e.)")
     name_curves(ax, list(named))
     return ax
-
-
-NAMES = {
-    "error": "held-out triplets in wrong order",
-    "density": "density of W",
-    "loss": "mean hinge loss",
-}
 
 
 def plot_learning_curve(
@@ -524,20 +460,13 @@ def plot_learning_curve(
     ('density of W', 2)
     """
     check_value("quantity", quantity, Choice(*NAMES))
-    if not isinstance(curves, Mapping):
-        raise DataError(
-            "plot_learning_curve draws learning_curve_ of a fitted ranker, or several by name: got "
-            f"{type(curves).__name__}."
-        )
+    kinds = "learning_curve_ of a fitted ranker, or several by name"
+    check_result("plot_learning_curve", kinds, curves, "keys")
     named = by_name({"": curves} if "step" in curves else curves)
     points = {name: _points(name, curve, quantity) for name, curve in named.items()}
     ax = axes_or_new(ax)
     for i, (name, (steps, values)) in enumerate(points.items()):
-        color, marker = look(i)
-        style = "-" if i < 4 else (0, (4, 2))  # dashed lines in the same four colours follow
-        ax.plot(
-            steps, values, color=color, marker=marker, ms=4, lw=1.8, ls=style, label=name, zorder=3
-        )
+        draw_curve(ax, i, steps, values, name)
     ax.set(xlabel="steps", ylabel=NAMES[quantity] if ylabel is None else ylabel)
     ax.locator_params(axis="x", nbins=5)
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
@@ -565,3 +494,270 @@ def _points(name: str, curve: Any, quantity: str) -> tuple[NDArray[Any], NDArray
     if np.isnan(values).all():
         raise DataError(f"{name} has no {quantity}: pass held_out to fit to record it.")
     return steps, values
+
+
+def plot_ndcg_curve(
+    ndcg: Curves,
+    *,
+    positions: ArrayLike | None = None,
+    ylabel: str = "NDCG@k",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw NDCG, or another metric, against the position in the ranking.
+
+    Parameters
+    ----------
+    ndcg : array-like, or mapping of str to array-like
+        Means of shape (n_positions,), or values per query of shape (n_queries, n_positions),
+        such as ``ndcg(y, scores, qid, k=range(1, 11), per_query=True).values``; these get a 95 %
+        confidence band around their mean (normal approximation over queries).
+    positions : array-like of shape (n_positions,), optional
+        The cut-offs k. By default 1, 2, 3, ...
+    ylabel : str, default="NDCG@k"
+    ax : matplotlib Axes, optional
+
+    Examples
+    --------
+    >>> ax = plot_ndcg_curve({"RankRLS": [[0.5, 0.6], [0.7, 0.8]], "RLS": [[0.4, 0.5], [0.5, 0.6]]})
+    >>> ax.get_lines()[0].get_ydata()
+    array([0.6, 0.7])
+    """
+    n_points = None if positions is None else np.size(positions)
+    curves = checked_curves(ndcg, n_points=n_points, what="position")
+    n_points = next(iter(curves.values())).shape[1]
+    ks = np.arange(1, n_points + 1) if positions is None else np.asarray(positions)
+    ax = axes_or_new(ax)
+    for i, (name, values) in enumerate(curves.items()):
+        n = len(values)
+        half = BAND * values.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else None
+        draw_curve(ax, i, ks, values.mean(axis=0), name, half)
+    ax.set(xlabel="position k", ylabel=ylabel)
+    ax.set_xticks(ks if len(ks) <= 12 else [k for k in ks if k == ks[0] or k % 5 == 0])
+    name_curves(ax, list(curves))
+    return ax
+
+
+def plot_roc(
+    y: ArrayLike,
+    scores: Curves,
+    *,
+    label: str | None = None,
+    interval: bool = True,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the ROC curve of scores: true positive rate against false positive rate.
+
+    Each step lowers the threshold by one row; rows with equal scores make one sloped line. The
+    legend shows the area under the curve: the share of (positive, negative) pairs in the right
+    order, where ties count half. For held-out scores of a small sample, use
+    `rankwise.model_selection.tournament_scores`. O(m log m).
+
+    The interval of the area is DeLong's, of 95%, on the scale of log odds. The band of a curve
+    covers, at each false positive rate, the true positive rates of 95% of 500 bootstrap samples of
+    the positive and the negative rows. Both treat the scores as fixed: they show how much another
+    sample of rows would change the curve, not how much it would change the ranker. Only a single
+    curve has a band.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_rows,)
+        Two different labels, the larger one positive.
+    scores : array-like of shape (n_rows,), or mapping of str to such
+        Higher for rows that should be positive.
+    label : str, optional
+        Name of a single curve. To add curves, also of other rows, pass `ax` again.
+    interval : bool, default=True
+        Whether to show intervals and bands.
+    ax : matplotlib Axes, optional
+
+    Examples
+    --------
+    >>> ax = plot_roc([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8], label="RankRLS")
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['RankRLS: AUC 0.750 (0.069 to 0.992)']
+    """
+    if isinstance(scores, Mapping) and label is not None:
+        raise DataError("label is for a single curve: the keys of scores are the labels.")
+    named = by_name(scores if label is None else {label: scores})
+    check_value("interval", interval, Flag())
+    counts = {name: _counts(y, values, name) for name, values in named.items()}
+    fresh = ax is None
+    ax = _unit_square(ax, "false positive rate", "true positive rate")
+    first = sum(str(line.get_label())[:1] != "_" for line in ax.get_lines())
+    for i, (name, (raised, found)) in enumerate(counts.items(), first):
+        false, true = _rates(raised), _rates(found)
+        area = f"AUC {np.trapezoid(true, false):.3f}"
+        if interval and min(found.sum(), raised.sum()) > 1:
+            area += " ({:.3f} to {:.3f})".format(*_delong_interval(raised, found))
+            if len(counts) == 1 and not first:
+                rates, low, high = _roc_band(raised, found)
+                color = COLORS[i % len(COLORS)]
+                ax.fill_between(rates, low, high, color=color, alpha=0.14, lw=0, label="_band")
+        ax.plot(
+            false, true, color=COLORS[i % len(COLORS)], ls=DASHES[i % len(DASHES)], lw=2,
+            label=f"{name}: {area}" if name else area, zorder=3, clip_on=False,
+            solid_joinstyle="miter", solid_capstyle="butt",
+        )  # fmt: skip
+    ticks = np.linspace(0, 1, 6)
+    ax.set(xticks=ticks, yticks=ticks)
+    if fresh:
+        ax.grid(axis="both", color=INK, alpha=0.13, lw=0.8)
+    drawn = (str(line.get_label()) for line in ax.get_lines())
+    name_curves(ax, [text for text in drawn if text[:1] != "_"])
+    return ax
+
+
+def plot_reliability(
+    outcome: ArrayLike,
+    probability: Curves,
+    *,
+    n_bins: int = 10,
+    data: str = "predictions",
+    ax: Axes | None = None,
+) -> Axes:
+    """Plot the observed frequency of events against their predicted probability.
+
+    Bins hold equally many predictions. Whiskers are 95% Wilson intervals of the observed
+    frequency. Probabilities on the diagonal are calibrated. The outcomes must be new to the ranker:
+    on its training outcomes, any flexible ranker looks calibrated.
+
+    Parameters
+    ----------
+    outcome : array-like of shape (n_predictions,)
+        True or 1 if the event happened.
+    probability : array-like of shape (n_predictions,), or mapping of str to such
+        The predicted probabilities.
+    n_bins : int, default=10
+    data : str, default="predictions"
+        What the outcomes are, such as "held-out comparisons". It is shown with their number.
+    ax : matplotlib Axes, optional
+
+    Examples
+    --------
+    >>> ax = plot_reliability([0, 0, 1, 1], {"GP": [0.2, 0.4, 0.6, 0.9]}, n_bins=2)
+    >>> ax.get_xlabel().splitlines()
+    ['predicted probability', '4 predictions, 2 in each bin']
+    >>> ax.get_lines()[1].get_ydata()
+    array([0., 1.])
+    """
+    happened = np.asarray(outcome, dtype=np.float64)
+    check_value("n_bins", n_bins, Whole(1, max(happened.size, 1)))
+    curves = {
+        name: _probabilities(happened, values, name or "probability")
+        for name, values in by_name(probability).items()
+    }
+    n, sizes = happened.size, {happened.size // n_bins, -(-happened.size // n_bins)}
+    each = " or ".join(f"{size:,}" for size in sorted(sizes))
+    xlabel = f"predicted probability\n{n:,} {data}, {each} in each bin"
+    ax = _unit_square(ax, xlabel, "observed frequency")
+    ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))  # whole markers at 0 and 1
+    for k, (name, chance) in enumerate(curves.items()):
+        bins = np.array_split(np.argsort(chance, kind="stable"), n_bins)
+        x = np.array([chance[part].mean() for part in bins])
+        share = np.array([happened[part].mean() for part in bins])
+        low, high = _wilson(share, np.array([len(part) for part in bins]))
+        ax.vlines(x, low, high, color=look(k)[0], lw=1.2, alpha=0.6)
+        draw_curve(ax, k, x, share, name)
+    name_curves(ax, list(curves))
+    return ax
+
+
+def _unit_square(ax: Axes | None, xlabel: str, ylabel: str) -> Axes:
+    """Axes from 0 to 1 with a dotted diagonal."""
+    ax = axes_or_new(ax, size=(4.6, 4.6))
+    if not any(line.get_label() == "_diagonal" for line in ax.get_lines()):
+        ax.plot([0, 1], [0, 1], color=INK, lw=1, ls=(0, (2, 3)), alpha=0.6, label="_diagonal")
+    ax.set(xlabel=xlabel, ylabel=ylabel, xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    return ax
+
+
+def _counts(y: ArrayLike, scores: ArrayLike, name: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Numbers of negatives and of positives with each score, from the highest score down."""
+    labels, values = np.asarray(y), np.asarray(scores, dtype=np.float64)
+    whose = name or "scores"
+    if values.ndim != 1 or labels.shape != values.shape:
+        raise DataError(
+            f"A ROC curve needs one score per label: {whose} has shape {values.shape}, "
+            f"y has {labels.shape}."
+        )
+    if not np.isfinite(values).all():
+        raise DataError(f"A ROC curve needs finite scores: {whose} has NaN or infinity.")
+    levels = np.unique(labels)
+    if len(levels) != 2:
+        raise DataError(
+            f"A ROC curve needs two different labels: y has {len(levels)}. For grades, pass "
+            "y >= the least grade that counts as positive."
+        )
+    thresholds, place = np.unique(-values, return_inverse=True)
+    positive = labels == levels[1]
+    n = len(thresholds)
+    return np.bincount(place[~positive], minlength=n), np.bincount(place[positive], minlength=n)
+
+
+def _rates(counts: NDArray[Any]) -> NDArray[Any]:
+    """Shares of the rows at or above each threshold, the last axis, from 0 to 1."""
+    sums = np.cumsum(counts, axis=-1)
+    start = np.zeros((*sums.shape[:-1], 1))
+    return np.concatenate((start, sums / sums[..., -1:]), axis=-1)
+
+
+def _delong_interval(raised: NDArray[Any], found: NDArray[Any]) -> tuple[float, float]:
+    """DeLong's 95% interval of the area, on the scale of log odds, so that it stays within 0 and 1.
+
+    An area of 1 has a standard error of 0: the lower end is then taken from half a pair in the
+    wrong order, and the upper end is 1. Likewise for an area of 0.
+    """
+    n, p = raised.sum(), found.sum()
+    below = n - np.cumsum(raised) + raised / 2  # negatives that a positive of this score beats
+    above = np.cumsum(found) - found / 2
+    area = float((found * below).sum() / (n * p))
+    variance = (found * (below / n - area) ** 2).sum() / (p - 1) / p + (
+        raised * (above / p - area) ** 2
+    ).sum() / (n - 1) / n
+    least = 0.5 / (n * p)
+    inner = min(max(area, least), 1 - least)
+    error = max(float(np.sqrt(variance)), least) / (inner * (1 - inner))
+    odds = np.log(inner / (1 - inner)) + BAND * error * np.array([-1.0, 1.0])
+    low, high = 1 / (1 + np.exp(-odds))
+    return (0.0 if area == 0 else float(low)), (1.0 if area == 1 else float(high))
+
+
+def _roc_band(
+    raised: NDArray[Any], found: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """False positive rates, and the true positive rates of 95% of the bootstrap samples there."""
+    if len(raised) > THRESHOLDS:  # neighbours together: as many lines as a figure can show
+        starts = np.linspace(0, len(raised), THRESHOLDS, endpoint=False).astype(int)
+        raised, found = np.add.reduceat(raised, starts), np.add.reduceat(found, starts)
+    rng = np.random.default_rng(0)  # the same figure each time
+    rates = np.linspace(0, 1, 201)
+    samples = (
+        _rates(rng.multinomial(counts.sum(), counts / counts.sum(), SAMPLES))
+        for counts in (raised, found)
+    )
+    # Where a curve is vertical, its upper end counts, as in a curve of distinct scores.
+    steps = 1e-12 * np.arange(len(raised) + 1)
+    true = [np.interp(rates + 1e-8, x + steps, y) for x, y in zip(*samples, strict=True)]
+    low, high = np.quantile(true, [0.025, 0.975], axis=0)
+    return rates, low, high
+
+
+def _probabilities(happened: NDArray[Any], values: ArrayLike, name: str) -> NDArray[Any]:
+    """Predicted probabilities, one per outcome."""
+    chance = np.asarray(values, dtype=np.float64)
+    if chance.ndim != 1 or chance.shape != happened.shape or not len(chance):
+        raise DataError(
+            f"{name} needs one entry for each outcome: got shape {chance.shape} for "
+            f"{happened.shape}."
+        )
+    if not ((chance >= 0) & (chance <= 1)).all():
+        raise DataError(f"{name} must lie between 0 and 1.")
+    return chance
+
+
+def _wilson(share: NDArray[Any], n: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The 95% Wilson interval of a share observed in n cases."""
+    z2 = BAND**2
+    middle = (share + z2 / (2 * n)) / (1 + z2 / n)
+    half = BAND * np.sqrt(share * (1 - share) / n + z2 / (4 * n**2)) / (1 + z2 / n)
+    return middle - half, middle + half

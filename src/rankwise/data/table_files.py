@@ -1,0 +1,901 @@
+"""Table files: their formats, their text, their rows by Arrow, and small tables as lists."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+import json
+import math
+import os
+import re
+import sys
+import zlib
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, partial
+from importlib import import_module
+from itertools import count, islice
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise.backends.arrays import Array
+from rankwise.errors import DataError, MissingExtraError, ParameterError
+from rankwise.files import check_regular, replacing
+from rankwise.graph.query_groups import (
+    EXACT,
+    entries_of,
+    float_fault,
+    is_number,
+    missing_entries,
+    text_fault,
+)
+from rankwise.parameters import Choice, check_value
+
+SUFFIXES = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+}
+FORMATS = tuple(dict.fromkeys(SUFFIXES.values()))
+SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars", ",": "commas"}
+SPREADSHEETS = (".xlsx", ".xls", ".ods")
+COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
+MISSING_WORDS = [
+    "", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None", "none", "#N/A", "?",
+]  # fmt: skip
+"""What stands for a missing value in text files."""
+BYTE_ORDER = {
+    b"\xff\xfe\0\0": "UTF-32",
+    b"\0\0\xfe\xff": "UTF-32",
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+}
+"""First bytes of text in other encodings."""
+BROKEN = (EOFError, OSError, zlib.error)
+"""Errors of files that are damaged or end too early."""
+MAGIC = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bz2",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\x04\x22\x4d\x18": "lz4",
+}
+ENTRY = re.compile(r"[^\s,]")  # where an entry of a JSON list begins
+SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+FEW = 8  # names in a sentence
+SHORT = 60  # characters of a name in a sentence
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first names; long ones are cut."""
+    more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
+    shown = (
+        name if 0 < len(name) <= SHORT else f"{name[: SHORT - 1]}…" if name else "(no name)"
+        for name in names[:FEW]
+    )
+    return ", ".join(shown) + more
+
+
+def format_of(path: Path) -> str | None:
+    """The format that the suffix of a file names, plain or compressed; None for others."""
+    suffix = Path(path.stem).suffix if path.suffix.lower() in COMPRESSED else path.suffix
+    return SUFFIXES.get(suffix.lower())
+
+
+def compression_of(path: Path) -> str | None:
+    """How a file is compressed, by its first bytes; it must be one that can be read again."""
+    check_regular(path)
+    with path.open("rb") as file:
+        begin = file.read(4)
+    return next((name for magic, name in MAGIC.items() if begin.startswith(magic)), None)
+
+
+class OptionalModule:
+    """A module of an optional package, which is imported when it is first used."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        try:
+            return getattr(import_module(self._name), attribute)
+        except ImportError as error:
+            raise MissingExtraError(self._name.partition(".")[0], "tables") from error
+
+
+arrow, parquet = OptionalModule("pyarrow"), OptionalModule("pyarrow.parquet")
+
+
+def opened_bytes(path: Path) -> Any:
+    """The bytes of a file, decompressed."""
+    kind = compression_of(path)
+    if kind in ("gzip", "bz2"):
+        return (gzip if kind == "gzip" else bz2).open(path, "rb")
+    if kind is None:
+        return path.open("rb")
+    return io.BufferedReader(arrow.input_stream(str(path), compression=kind))
+
+
+def opened_text(path: Path) -> Any:
+    """The text of a file, decompressed; without the mark of its byte order."""
+    return io.TextIOWrapper(opened_bytes(path), encoding="utf-8-sig", newline="")
+
+
+def csv_rows(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a CSV file that are not empty, each with the line on which it begins.
+
+    Raises an error about the first row that is longer or shorter than the first one.
+    """
+    with opened_text(path) as file:
+        reader = csv.reader(file, delimiter=separator, strict=True)
+        begin, width = 1, None
+        try:
+            for row in reader:
+                width = width or len(row)
+                if row and len(row) != width:
+                    raise DataError(
+                        f"{path}, line {begin}: got {len(row)} values for {width} columns. Put "
+                        "values that contain the separator in quotation marks."
+                    )
+                if row:
+                    yield begin, row
+                begin = reader.line_num + 1
+        except csv.Error as error:
+            raise DataError(
+                f"{path}, line {begin}: cannot be read as CSV: {error}. Check the quotation marks "
+                "of this row."
+            ) from error
+        except UnicodeDecodeError as error:
+            raise encoding_fault(path) from error
+
+
+def csv_names(path: Path, separator: str) -> list[str]:
+    """The names of the columns of a CSV file, which are in its first line."""
+    line, names = next(csv_rows(path, separator), (0, []))
+    if not names:
+        raise DataError(f"{path} is empty: it needs a line with the names of columns.")
+    for mark, words in SEPARATORS.items() if len(names) == 1 else ():
+        if mark in names[0] and mark != separator:
+            raise DataError(
+                f"{path}, line {line}: one column, {names[0][:40]!r}. Its values seem to be "
+                f"separated by {words}: write commas or, for tables of rows to rank, give "
+                f"--separator {mark!r}, and --decimal ',' if numbers have decimal commas."
+            )
+    if all(is_number(name) for name in names):
+        raise DataError(
+            f"{path}, line {line}: the first line has numbers only, such as {names[0]!r}, "
+            "where names of columns are expected. Add a line with names."
+        )
+    check_names_differ(path, [name.strip() for name in names])
+    empty = [k for k, name in enumerate(names, 1) if not name.strip()]
+    if empty and (empty != [1] or len(names) == 1):
+        raise DataError(f"{path}, line {line}: column {empty[-1]} has no name: give it one.")
+    return names
+
+
+def separator_of(path: Path) -> str:
+    """What is between the values of a text file, by its suffix."""
+    return "\t" if format_of(path) == "tsv" else ","
+
+
+def place_of_row(
+    path: Path, row: int, format: str | None = None, separator: str | None = None
+) -> str:
+    """The file and the line on which a row begins, for messages; rows count from 0.
+
+    Reads the file again: lines may be empty, and rows of CSV files may have several lines.
+    """
+    numbers = _numbers(path, format or format_of(path), separator)
+    return f"{path}, {row_word(path, format)} {next(islice(numbers, row, None))}"
+
+
+def row_word(path: Path, format: str | None = None) -> str:
+    """What to call a row: "row" in JSON and Parquet files, otherwise "line"."""
+    return "row" if (format or format_of(path)) in ("json", "parquet", "arrow") else "line"
+
+
+def row_numbers(path: Path, n: int) -> list[int]:
+    """The line on which each of the first n rows begins, as in `place_of_row`."""
+    return list(islice(_numbers(path, format_of(path), None), n))
+
+
+def _numbers(path: Path, format: str | None, separator: str | None) -> Iterator[int]:
+    if row_word(path, format) == "row":
+        yield from count(1)
+    elif format == "jsonl":
+        with opened_text(path) as file:
+            yield from (line for line, text in enumerate(file, 1) if text.strip())
+    else:
+        rows = csv_rows(path, separator or separator_of(path))
+        yield from (line for line, _ in islice(rows, 1, None))
+
+
+def check_names_differ(source: Any, names: Sequence[Any]) -> None:
+    """Refuse a table with two columns of the same name."""
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        places = [str(k) for k, name in enumerate(names, 1) if name == twice]
+        raise DataError(
+            f"{source} has {len(places)} columns {twice!r} (columns {', '.join(places)}): give "
+            "each its own name."
+        )
+
+
+def encoding_of(text: bytes) -> str | None:
+    """The encoding that the first bytes of a text declare; None for UTF-8 or if there is none."""
+    return next((name for mark, name in BYTE_ORDER.items() if text.startswith(mark)), None)
+
+
+def encoding_fault(path: Path) -> DataError:
+    """An error about the first line that is not UTF-8."""
+    with opened_bytes(path) as file:
+        for number, line in enumerate(file, 1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                name = encoding_of(line) or "LATIN1"
+                begin = line[max(error.start - 15, 0) : error.start + 5]
+                return DataError(
+                    f"{path}, line {number}: not UTF-8 text, at byte {error.start + 1} of the "
+                    f"line, near {begin!r}. Convert it, for example by 'iconv -f {name} -t UTF-8'."
+                )
+    return DataError(f"{path} is not UTF-8 text.")
+
+
+def broken_file(path: Path, error: Exception) -> Exception:
+    """An error about a file that ends too early; others as they are."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error  # there is no such file, or it may not be read
+    kind = compression_of(path) or "compressed"
+    return DataError(
+        f"{path} is not a complete {kind} file: {str(error).rstrip('.')}. Copy it again."
+    )
+
+
+def parsed_json(text: str) -> Any:
+    """The value of JSON; duplicate keys, and text that cannot be written, are refused.
+
+    Python alone would keep the last of two values, and accept halves of surrogate pairs. Raises
+    DataError without a place.
+    """
+    try:
+        value = _DECODER.decode(text)
+        half = _half_of_pair(value) if SURROGATE.search(text) else None
+    except json.JSONDecodeError as error:
+        raise DataError(f"not JSON: {error.msg}") from error
+    except RecursionError as error:
+        raise DataError("objects or lists are nested too deeply") from error
+    except DataError:
+        raise
+    except ValueError as error:
+        raise DataError("a number has too many digits: write it as text") from error
+    if half is not None:
+        raise DataError(f"the text {ascii(half)[:40]} has half of a surrogate pair")
+    return value
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        ((name, _),) = Counter(name for name, _ in pairs).most_common(1)
+        raise DataError(f"the key {name!r} appears twice in an object: leave one of them out")
+    return made
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_once)
+
+
+def _half_of_pair(value: Any) -> str | None:
+    """A text within a value that cannot be encoded; None if there is none."""
+    if isinstance(value, str):
+        return value if any("\ud800" <= letter <= "\udfff" for letter in value) else None
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    if isinstance(value, list):
+        return next((found for entry in value if (found := _half_of_pair(entry))), None)
+    return None
+
+
+def json_records(path: Path, format: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The objects of a file of JSON (a list) or of JSON lines, each with its place."""
+    is_list = format == "json"
+    try:
+        with opened_text(path) as file:
+            for line, text in enumerate([file.read()] if is_list else file, 1):
+                if not is_list and not text.strip():
+                    continue
+                try:
+                    value = parsed_json(text)
+                except DataError as error:
+                    at = _place(text, error) if is_list else f"line {line}"
+                    raise DataError(f"{path}, {at}: {error}.") from error
+                if is_list and not isinstance(value, list):
+                    raise DataError(f"{path} must hold a list of objects, one for each row.")
+                for row, record in enumerate(value if is_list else [value], 1):
+                    place = f"{path}, row {row}" if is_list else f"{path}, line {line}"
+                    if not isinstance(record, dict):
+                        raise DataError(f"{place}: expected an object with names and values.")
+                    yield place, record
+    except UnicodeDecodeError as error:
+        raise encoding_fault(path) from error
+
+
+def _place(text: str, error: DataError) -> str:
+    """Where a list in JSON is wrong: the line or, if it can be read, the entry."""
+    if isinstance(error.__cause__, json.JSONDecodeError):
+        return f"line {error.__cause__.lineno}"
+    row, at = 1, text.find("[") + 1
+    try:
+        while True:
+            begin = next(ENTRY.finditer(text, at)).start()
+            at = json.JSONDecoder().raw_decode(text, begin)[1]
+            parsed_json(text[begin:at])
+            row += 1
+    except (RecursionError, StopIteration, ValueError):
+        return f"row {row}"
+
+
+def write_columns(columns: dict[str, Any], path: Path | None, format: str) -> None:
+    """Write arrays of equal length, by name; to stdout if `path` is None.
+
+    Numbers are written with all their digits. CSV and JSON need no other package.
+    """
+    if path is not None and path.suffix.lower() in COMPRESSED:
+        raise ParameterError(f"{path}: tables are written without compression.")
+    if format in ("parquet", "arrow"):
+        table = arrow.table({name: arrow.array(values) for name, values in columns.items()})
+        if path is None:
+            raise ParameterError(f"A {format} file cannot be written to stdout.")
+        with replacing(path) as beside:
+            if format == "parquet":
+                parquet.write_table(table, beside)
+            else:
+                OptionalModule("pyarrow.feather").write_feather(table, str(beside))
+    elif path is None:
+        _write_text(columns, sys.stdout, format)
+    else:
+        with replacing(path) as beside, beside.open("w", newline="", encoding="utf-8") as file:
+            _write_text(columns, file, format)
+
+
+def _write_text(columns: dict[str, Any], file: TextIO, format: str) -> None:
+    rows = zip(*(np.asarray(values).tolist() for values in columns.values()), strict=True)
+    if format in ("csv", "tsv"):
+        writer = csv.writer(file, delimiter="\t" if format == "tsv" else ",", lineterminator="\n")
+        writer.writerows([columns, *rows])
+        return
+    records = [dict(zip(columns, row, strict=True)) for row in rows]
+    if format == "json":
+        json.dump(records, file)
+    else:
+        file.writelines(f"{json.dumps(record)}\n" for record in records)
+
+
+# Rows by Arrow.
+
+arrow_csv, arrow_json = OptionalModule("pyarrow.csv"), OptionalModule("pyarrow.json")
+BLOCK = 1 << 20  # bytes of CSV that are parsed at a time: larger blocks leave the cache
+FEW_COLUMNS = 1000  # for which a block is large enough
+DIGITS = 76  # of Arrow's longest whole numbers
+JSON_BLOCK = 1 << 23
+KINDS = {bool: "truth value", int: "number", float: "number", str: "text", list: "list"}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where rows come from, for messages."""
+
+    path: Any
+
+    def place(self, row: int) -> str:
+        """The place of a row, which counts from 0."""
+        return f"{self.path}, row {row}"
+
+
+@dataclass(frozen=True)
+class TableFile(Source):
+    """A table in a file of any format.
+
+    Attributes
+    ----------
+    path : Path
+    format : str
+        One of `FORMATS`.
+    separator, decimal : str
+        Between the values of a CSV file, and within its numbers.
+    """
+
+    path: Path
+    format: str
+    separator: str = ","
+    decimal: str = "."
+
+    @classmethod
+    def of(
+        cls,
+        path: Path,
+        format: str | None = None,
+        separator: str | None = None,
+        decimal: str | None = None,
+    ) -> TableFile:
+        """A file of a given format, or of the format that its suffix names."""
+        found = format or format_of(path)
+        if found is None:
+            known = ", ".join(FORMATS)
+            raise DataError(f"{path}: the suffix names no format of tables. Give one: {known}.")
+        check_value("format", found, Choice(*FORMATS))
+        if found not in ("csv", "tsv") and (separator or decimal):
+            raise ParameterError(f"{path}: only CSV files have a separator and a decimal mark.")
+        between, point = separator or ("\t" if found == "tsv" else ","), decimal or "."
+        if len(between) != 1 or len(point) != 1 or between == point:
+            raise ParameterError(
+                "The separator and the decimal mark must be a single character each, and must "
+                f"differ: got {between!r} and {point!r}."
+            )
+        return cls(path, found, between, point)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The names of the columns, checked to differ."""
+        with self._explained():
+            names = _NAMES[self.format](self)
+        check_names_differ(self.path, names)
+        return names
+
+    @cached_property
+    def records(self) -> list[tuple[str, dict[str, Any]]]:
+        """The rows of a file of JSON, each with its place."""
+        found = list(json_records(self.path, self.format))
+        if not found:
+            raise DataError(f"{self.path} has no rows.")
+        return found
+
+    def read(self, columns: Sequence[str], texts: Sequence[str] = ()) -> Any:
+        """A `pyarrow.Table` of some columns; `texts` are not parsed as numbers."""
+        with self._explained():
+            if self.format in ("csv", "tsv"):
+                return _read_csv(self, columns, texts)
+            if self.format == "parquet":
+                return _parquet(self).read(columns=list(columns))
+            parts = list(_BATCHES[self.format](self, columns, texts))
+            empty = arrow.table({name: [] for name in columns})
+            return arrow.concat_tables(parts or [empty], promote_options="permissive")
+
+    def batches(self, columns: Sequence[str], texts: Sequence[str] = ()) -> Iterator[Any]:
+        """The rows of some columns in tables of moderate size."""
+        with self._explained():
+            yield from _BATCHES[self.format](self, columns, texts)
+
+    def place(self, row: int) -> str:
+        """The file and line, or row, of a row, for messages."""
+        return place_of_row(self.path, row, self.format, self.separator)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Replace errors of pyarrow by ours, with the line."""
+        try:
+            try:
+                yield
+            except arrow.ArrowException:  # text is read again, to find out what is wrong
+                if self.format in ("csv", "tsv"):
+                    _check_csv(self)
+                elif self.format in ("json", "jsonl"):
+                    _of_records(self, _record_names(self), ())
+                raise
+        except arrow.ArrowException as error:
+            reason = str(error).partition("\n")[0].rstrip(".")
+            what = {"parquet": "Parquet", "arrow": "Arrow"}.get(self.format, self.format.upper())
+            raise DataError(
+                f"{self.path} cannot be read as {what}: {reason}. Correct the value, or check that "
+                "the file is complete and has this format."
+            ) from error
+        except BROKEN as error:
+            raise broken_file(self.path, error) from error
+
+
+# CSV
+
+
+def _check_csv(file: TableFile) -> None:
+    """Read a CSV file for its errors only."""
+    deque(csv_rows(file.path, file.separator), maxlen=0)
+
+
+def _csv_arguments(
+    file: TableFile, columns: Sequence[str], types: dict[str, Any], *, newlines: bool
+) -> dict[str, Any]:
+    """The arguments of Arrow's readers of CSV files."""
+    block = BLOCK * (1 + len(file.names) // FEW_COLUMNS)
+    return {
+        "input_file": arrow.input_stream(str(file.path), compression=compression_of(file.path)),
+        "read_options": arrow_csv.ReadOptions(block_size=block),
+        "parse_options": arrow_csv.ParseOptions(
+            delimiter=file.separator, newlines_in_values=newlines
+        ),
+        "convert_options": arrow_csv.ConvertOptions(
+            include_columns=list(columns),
+            column_types=types,
+            null_values=MISSING_WORDS,
+            decimal_point=file.decimal,
+            timestamp_parsers=[arrow_csv.ISO8601],
+        ),
+    }
+
+
+def _as_text(columns: Sequence[str]) -> dict[str, Any]:
+    """Columns as Arrow's dictionaries: each text is stored once."""
+    return dict.fromkeys(columns, arrow.dictionary(arrow.int32(), arrow.string()))
+
+
+def _read_csv(file: TableFile, columns: Sequence[str], texts: Sequence[str]) -> Any:
+    types = _as_text(texts)
+    try:
+        newlines = _has_quotes(file.path)
+        table = arrow_csv.read_csv(**_csv_arguments(file, columns, types, newlines=newlines))
+    except arrow.ArrowInvalid:  # a quotation mark may come later
+        table = arrow_csv.read_csv(**_csv_arguments(file, columns, types, newlines=True))
+    _check_utf8(file, table.schema)
+    if _may_lack_a_quote(table):
+        _check_csv(file)
+    return table
+
+
+def _has_quotes(path: Path) -> bool:
+    """Whether values may be quoted, and so contain ends of lines; by the first million bytes.
+
+    Many programs quote the names of columns only. Reading values of several lines is slower.
+    """
+    with opened_bytes(path) as file:
+        names, *lines = re.split(rb"[\r\n]", file.read(1 << 20), maxsplit=1)
+    return names.count(b'"') % 2 == 1 or any(b'"' in text for text in lines)
+
+
+def _may_lack_a_quote(table: Any) -> bool:
+    """Whether the last row has a value of several lines.
+
+    A quotation mark without its partner takes all lines up to the end of the file.
+    """
+    last = table.slice(max(table.num_rows - 1, 0)).to_pylist()
+    return any(isinstance(value, str) and "\n" in value for row in last for value in row.values())
+
+
+def _check_utf8(file: TableFile, schema: Any) -> None:
+    if any(arrow.types.is_binary(kind) for kind in schema.types):
+        raise encoding_fault(file.path)
+
+
+def _csv_batches(file: TableFile, columns: Sequence[str], texts: Sequence[str]) -> Iterator[Any]:
+    """Numbers in the first block of text are numbers in all of them."""
+    types = _as_text(texts)
+    first = arrow_csv.open_csv(**_csv_arguments(file, columns, types, newlines=True)).schema
+    for field in first:
+        if arrow.types.is_integer(field.type) or arrow.types.is_null(field.type):
+            types[field.name] = arrow.float64()
+    with arrow_csv.open_csv(**_csv_arguments(file, columns, types, newlines=True)) as reader:
+        _check_utf8(file, reader.schema)
+        is_checked = False
+        for batch in reader:
+            table = arrow.Table.from_batches([batch])
+            if not is_checked and _may_lack_a_quote(table):
+                _check_csv(file)
+                is_checked = True
+            yield table
+
+
+# JSON
+
+
+def _json_tables(path: Path) -> Iterator[tuple[bytes, Any]]:
+    """Blocks of whole lines of JSON, and the table of each."""
+    with opened_bytes(path) as file:
+        while text := file.read(JSON_BLOCK):
+            text = (text + file.readline()).removeprefix(b"\xef\xbb\xbf")
+            if text.strip():
+                wide = FEW_COLUMNS * (text.find(b"\n") + 1)  # blocks of a few rows take long
+                options = arrow_json.ReadOptions(block_size=max(BLOCK, min(wide, len(text))))
+                yield text, arrow_json.read_json(io.BytesIO(text), read_options=options)
+
+
+def _jsonl_batches(file: TableFile, columns: Sequence[str], texts: Sequence[str]) -> Iterator[Any]:
+    n_rows = 0
+    for text, table in _json_tables(file.path):
+        new = set(table.column_names) - set(file.names)
+        if new:
+            raise DataError(
+                f"{file.path}: the column {min(new)!r} first appears after row {n_rows}. Give it "
+                "in the first rows as well, null where there is no value."
+            )
+        for name in set(texts) & set(table.column_names):
+            if _is_rounded(table.column(name)):
+                place = table.column_names.index(name)
+                table = table.set_column(place, name, _exact_ids(file, text, name, n_rows))
+        n_rows += table.num_rows
+        for name in set(columns) - set(table.column_names):
+            table = table.append_column(name, arrow.nulls(table.num_rows))
+        yield table.select(list(columns))
+
+
+def _jsonl_names(file: TableFile) -> list[str]:
+    _, table = next(_json_tables(file.path), (b"", None))
+    if table is None:
+        raise DataError(f"{file.path} is empty: it needs an object in each line.")
+    names: list[str] = table.column_names
+    return names
+
+
+def _is_rounded(column: Any) -> bool:
+    """Whether Arrow may have made floats of whole numbers of more than 53 bits."""
+    values = column.to_numpy() if arrow.types.is_floating(column.type) else np.empty(0)
+    return bool((abs(values) >= EXACT).any())
+
+
+def _exact_ids(file: TableFile, text: bytes, name: str, first: int) -> Any:
+    """The ids in lines of JSON as they are written; `first` is the number of the first row."""
+    values = []
+    for line in filter(bytes.strip, text.split(b"\n")):
+        try:
+            values.append(parsed_json(line.decode()).get(name))
+        except DataError as error:
+            raise DataError(f"{file.place(first + len(values))}: {error}.") from error
+    return id_column(file, name, values, first)
+
+
+def id_column(file: Source, name: str, values: list[Any], first: int = 0) -> Any:
+    """A column of ids of Python's types, in which whole numbers keep all digits."""
+    floats = np.array([value if isinstance(value, float) else 0.0 for value in values])
+    refuse_floats(file, floats, name, first)
+    whole = [int(v) if isinstance(v, float) and v == v else v for v in values]
+    try:
+        return arrow.array(whole)
+    except OverflowError:
+        long = next((k for k, v in enumerate(whole) if v and abs(v) >= 10**DIGITS), None)
+        if long is not None:
+            raise DataError(
+                f"{file.place(first + long)}: the column {name!r} has a number of more than "
+                f"{DIGITS} digits. Write the ids as text, in quotation marks."
+            ) from None
+        return arrow.array(whole, arrow.decimal256(DIGITS, 0))
+
+
+def refuse_floats(file: Source, values: NDArray[Any], name: str, first: int) -> None:
+    """Raise an error about floats that cannot be ids."""
+    fault = float_fault(values)
+    if fault is not None:
+        row, value, why = fault
+        raise DataError(
+            f"{file.place(first + row)}: the column {name!r} has the float {value!r}: {why}"
+        )
+
+
+def _record_names(file: TableFile) -> list[str]:
+    return list(dict.fromkeys(name for _, record in file.records for name in record))
+
+
+def _of_records(file: TableFile, columns: Sequence[str], texts: Sequence[str]) -> Any:
+    """A table of objects, in which each column has values of one type."""
+    table = {}
+    for name in columns:
+        values = [record.get(name) for _, record in file.records]
+        kinds = {type(value): _kind(value) for value in values if value is not None}
+        known, *others = dict.fromkeys(kinds.values()) or [""]
+        if others:
+            k = next(k for k, value in enumerate(values) if _kind(value) == others[0])
+            raise DataError(
+                f"{file.records[k][0]}: the column {name!r} has a {others[0]} here, "
+                f"{str(values[k])[:40]!r}, but a {known} in a row before. Use one type."
+            )
+        if known == "number" and name in texts:
+            table[name] = id_column(file, name, values)
+        elif known == "number":
+            table[name] = float_column(values)
+        else:
+            table[name] = arrow.array(values)
+    return arrow.table(table)
+
+
+def _kind(value: Any) -> str:
+    """The type of a JSON value in words."""
+    return KINDS.get(type(value), "nested object")
+
+
+def float_column(values: list[Any]) -> Any:
+    """Numbers of any size as floats; too large numbers become infinite, and are refused later."""
+    try:
+        return arrow.array(values, "float64", safe=False)
+    except (OverflowError, arrow.ArrowInvalid):
+        floats = [None if v is None else float(v) if abs(v) < 1e308 else math.inf for v in values]
+        return arrow.array(floats)
+
+
+# Parquet and Arrow
+
+
+def _parquet(file: TableFile) -> Any:
+    source = file.path if compression_of(file.path) is None else _unpacked(file.path)
+    return parquet.ParquetFile(source)
+
+
+def _unpacked(path: Path) -> Any:
+    with opened_bytes(path) as file:
+        return arrow.BufferReader(file.read())
+
+
+def _arrow_reader(file: TableFile) -> Any:
+    """A reader of Arrow's file format (Feather), or of its streaming format."""
+    plain = compression_of(file.path) is None
+    source = arrow.memory_map(str(file.path)) if plain else _unpacked(file.path)
+    try:
+        return arrow.ipc.open_file(source)
+    except arrow.ArrowInvalid:
+        source.seek(0)
+        return arrow.ipc.open_stream(source)
+
+
+def _arrow_batches(file: TableFile, columns: Sequence[str], texts: Sequence[str]) -> Iterator[Any]:
+    if file.format == "parquet":
+        batches = _parquet(file).iter_batches(columns=list(columns))
+    else:
+        reader = _arrow_reader(file)
+        count = getattr(reader, "num_record_batches", None)
+        batches = reader if count is None else (reader.get_batch(k) for k in range(count))
+    for batch in batches:
+        yield arrow.Table.from_batches([batch]).select(list(columns))
+
+
+_NAMES: dict[str, Callable[[TableFile], list[str]]] = {
+    "csv": lambda file: csv_names(file.path, file.separator),
+    "tsv": lambda file: csv_names(file.path, file.separator),
+    "jsonl": _jsonl_names,
+    "json": _record_names,
+    "parquet": lambda file: list(_parquet(file).schema_arrow.names),
+    "arrow": lambda file: list(_arrow_reader(file).schema.names),
+}
+_BATCHES: dict[str, Callable[[TableFile, Sequence[str], Sequence[str]], Iterator[Any]]] = {
+    "csv": _csv_batches,
+    "tsv": _csv_batches,
+    "jsonl": _jsonl_batches,
+    "json": lambda file, columns, texts: iter([_of_records(file, columns, texts)]),
+    "parquet": _arrow_batches,
+    "arrow": _arrow_batches,
+}
+
+
+# Small tables.
+
+Columns = dict[str, list[Any]]
+
+
+def read_records(path: Path) -> Columns:
+    """The columns of a table by name; the suffix names the format, CSV if it is unknown.
+
+    Files may be compressed. Values of CSV files are text. A row of a JSON file that lacks a key
+    has None there.
+    """
+    format = format_of(path) or "csv"
+    try:
+        if format in ("parquet", "arrow"):
+            file = TableFile.of(path, format)
+            table = file.read(file.names)
+            columns = {name: table.column(name).to_pylist() for name in file.names}
+        elif format in ("json", "jsonl"):
+            records = [record for _, record in json_records(path, format)]
+            keys = dict.fromkeys(name for record in records for name in record)
+            columns = {name: [record.get(name) for record in records] for name in keys}
+        else:
+            names = [name.strip() for name in csv_names(path, separator_of(path))]
+            rows = [row for _, row in csv_rows(path, separator_of(path))][1:]
+            columns = {name: [row[k] for row in rows] for k, name in enumerate(names)}
+    except BROKEN as error:
+        raise broken_file(path, error) from error
+    if not any(map(len, columns.values())):
+        raise DataError(f"{path} has no rows: it needs names of columns, and rows of values.")
+    return columns
+
+
+@dataclass(frozen=True, eq=False)
+class SmallTable:
+    """The columns of a file, a data frame or a dictionary, and the places of its rows.
+
+    Attributes
+    ----------
+    source : str
+        What to call the table in errors.
+    columns : mapping of str to sequence
+    place : callable
+        The place of a row, which counts from 0, for errors.
+    path : Path or None
+        The file, if the table is one.
+    """
+
+    source: str
+    columns: Mapping[str, Any]
+    place: Callable[[int], str]
+    path: Path | None = None
+
+    @classmethod
+    def of(cls, table: Any) -> SmallTable:
+        """The table in a file of any format, a data frame or a dictionary of columns."""
+        if isinstance(table, str | os.PathLike):
+            path = Path(table)
+            return cls(str(path), read_records(path), partial(place_of_row, path), path)
+        names = getattr(table, "columns", table if isinstance(table, Mapping) else None)
+        names = getattr(table, "column_names", names)  # columns of pyarrow's tables are no names
+        if names is None:
+            raise DataError(
+                "A table is a path, a data frame or a dictionary of columns: got "
+                f"{type(table).__name__}."
+            )
+        columns = {str(name): table[name] for name in names}
+        return cls("The table", columns, lambda row: f"The table, row {row}")
+
+    def find(self, given: str | None, usual: Sequence[str] = ()) -> str | None:
+        """The column that the user named, or the first usual one; None if there is neither."""
+        if given is None:
+            return next((name for name in usual if name in self.columns), None)
+        if given not in self.columns:
+            raise DataError(
+                f"{self.source} has no column {given!r}: it has {listed(list(self.columns))}."
+            )
+        return given
+
+    def values(self, name: str) -> list[Any]:
+        """A column as a list."""
+        self.find(name)
+        return entries_of(self.columns[name])
+
+    def ids(self, name: str) -> NDArray[Any]:
+        """A column as an array of objects, without spaces around texts.
+
+        Damaged and very long ids of files are refused.
+        """
+        values = [v.strip() if isinstance(v, str) else v for v in self.values(name)]
+        for row, value in enumerate(values):
+            if isinstance(value, list | dict):
+                raise DataError(f"{self.place(row)}: {name!r} holds lists, where ids are needed.")
+            fault = text_fault(value) if self.path and isinstance(value, str) else None
+            if fault is not None:
+                raise DataError(f"{self.place(row)}: the column {name!r} {fault}. Correct the id.")
+        found = np.empty(len(values), dtype=object)
+        found[:] = values
+        found[missing_entries(found)] = None
+        return found
+
+    def numbers(self, name: str) -> Array:
+        """A column of finite numbers."""
+        values = self.values(name)
+        found = np.array([_float(value) for value in values], dtype=np.float64)
+        wrong = ~np.isfinite(found)
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise DataError(
+                f"{self.place(row)}: the column {name!r} must hold numbers: got {values[row]!r}. "
+                "Correct the value, or leave the column out."
+            )
+        return found
+
+    def is_text(self, name: str) -> bool:
+        """Whether a column has words, and no number."""
+        values = [value for value in self.ids(name) if value not in (None, "")]
+        return bool(values) and all(_float(value) != _float(value) for value in values)
+
+
+def _float(value: Any) -> float:
+    """A number as a float, NaN for all else."""
+    try:
+        return float(value)
+    except (OverflowError, TypeError, ValueError):
+        return float("nan")
