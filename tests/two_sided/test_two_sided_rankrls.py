@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from rankwise import RankingSearchCV, RankRLS, TwoSidedRankRLS, load_model, save_model
-from rankwise.errors import DataError, ParameterError
+from rankwise.errors import DataError, ExportError, ParameterError
+from rankwise.export import to_onnx
 from tests.oracles.two_sided import table_scores
 from tests.strategies import seeds
 
@@ -298,3 +299,39 @@ def test_model_files(drugs, tmp_path):
     search = RankingSearchCV(TwoSidedRankRLS(), {"alpha": [1.0, 2.0]}).fit_table(R, C, Y)
     same = load_model(save_model(search, tmp_path / "search.rankwise"))
     assert same.best_params_ == search.best_params_
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"row_kernel": "rbf", "scale": False},
+        {"column_kernel": "laplacian", "n_landmarks": (None, 6), "compare": "rows"},
+        {"row_kernel": ["rbf", "linear"], "compare": "all"},
+    ],
+)
+def test_onnx_graphs_score_like_the_ranker(drugs, options):
+    runtime = pytest.importorskip("onnxruntime", reason="needs the extra onnx")
+    R, C, Y = drugs
+    rows = [R, R[:, :2]] if "n_landmarks" not in options and "compare" in options else R
+    ranker = TwoSidedRankRLS(0.1, **options).fit(rows, C, Y)
+    made = to_onnx(ranker, rows=(rows, C))
+    assert to_onnx(ranker).check.passed
+    session = runtime.InferenceSession(made.content)
+    arrays = [*(rows if isinstance(rows, list) else [rows]), C]
+    kind = {"tensor(float)": np.float32, "tensor(double)": np.float64}
+    inputs = {
+        one.name: X.astype(kind[one.type])
+        for one, X in zip(session.get_inputs(), arrays, strict=True)
+    }
+    (scores,) = session.run(["score"], inputs)
+    want = ranker.predict(rows, C)
+    assert_allclose(scores, want, atol=1e-4 * np.ptp(want))
+
+
+def test_a_precomputed_kernel_has_no_graph(drugs):
+    pytest.importorskip("onnxruntime", reason="needs the extra onnx")
+    R, C, Y = drugs
+    ranker = TwoSidedRankRLS(0.1, row_kernel="precomputed").fit(R @ R.T, C, Y)
+    with pytest.raises(ExportError, match="precomputed"):
+        to_onnx(ranker)

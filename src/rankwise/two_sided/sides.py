@@ -129,6 +129,15 @@ class TableSide:
         rows = [np.zeros((n, view.n_features)) for view in self.views]
         return rows if len(rows) > 1 else rows[0]
 
+    def drawn(self, n: int, rng: np.random.Generator) -> Any:
+        """What `values` takes: n objects with normal features, like the training ones if known."""
+        rows = [rng.standard_normal((n, view.n_features)) for view in self.views]
+        for X, view in zip(rows, self.views, strict=True):
+            if view.deviation is not None:
+                X *= view.deviation
+                X += view.mean
+        return rows if len(rows) > 1 else rows[0]
+
     def values(self, X: Any) -> Array:
         """The matrix that multiplies the coefficients, of shape (n_new, n_coefficients)."""
         given = self.check_new(X)
