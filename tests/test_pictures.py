@@ -311,7 +311,7 @@ def test_a_table_is_drawn_beside_its_scores():
     ax = plot_table(given, scores, row_names=["a", "b"])
     assert ticks(ax.yaxis) == ["b", "a"]
     assert ticks(ax.xaxis) == ["given", "held out"]
-    colors = ax.collections[0].get_facecolors().reshape(2, 7, 4)[..., 3]
+    colors = np.asarray(ax.collections[0].get_array()).reshape(2, 7, 4)[..., 3]
     assert_allclose(colors[1, :3], [0.0, 1.0, 0.0])  # columns 2, 1 and 0; a missing cell is empty
     assert_allclose(colors[0, 4:], [0.5, 1.0, 0.0])
     with pytest.raises(DataError, match="same shape"):

@@ -58,8 +58,9 @@ class View:
         if self.deviation is None:
             return X
         if is_sparse(X):
-            ones = np.ones((X.shape[0], int(self.constant)))
-            return sp.hstack((X.multiply(1.0 / self.deviation), ones), format="csr")
+            ones: Any = np.ones((X.shape[0], int(self.constant)))
+            parts: Any = (X.multiply(1.0 / self.deviation), ones)
+            return sp.hstack(parts, format="csr")
         on = backend_of(X)
         ones = on.array(np.ones((len(X), int(self.constant))))
         return on.xp.concatenate(((X - self.mean) / self.deviation, ones), axis=1)
@@ -133,7 +134,7 @@ class TableSide:
         """What `values` takes: n objects with normal features, like the training ones if known."""
         rows = [rng.standard_normal((n, view.n_features)) for view in self.views]
         for X, view in zip(rows, self.views, strict=True):
-            if view.deviation is not None:
+            if view.deviation is not None and view.mean is not None:
                 X *= view.deviation
                 X += view.mean
         return rows if len(rows) > 1 else rows[0]
@@ -154,7 +155,8 @@ def dense(X: Any) -> Array:
 
 def weighted_sum(weights: Array, matrices: Sequence[Array]) -> Array:
     """The sum of kernel matrices with weights."""
-    return sum(float(w) * M for w, M in zip(weights, matrices, strict=True))
+    total: Any = sum(float(w) * M for w, M in zip(weights, matrices, strict=True))
+    return total
 
 
 @dataclass(frozen=True, eq=False)

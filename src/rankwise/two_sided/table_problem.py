@@ -157,7 +157,8 @@ class TableProblem:
     @cached_property
     def cells(self) -> tuple[Index, Index]:
         """The rows and the columns of the given cells."""
-        return np.nonzero(np.isfinite(to_host(self.Y)))
+        i, j = np.nonzero(np.isfinite(to_host(self.Y)))
+        return i, j
 
     @cached_property
     def kernels(self) -> tuple[Array, Array]:

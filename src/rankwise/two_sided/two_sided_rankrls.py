@@ -267,7 +267,8 @@ class TwoSidedRankRLS(BaseEstimator):
                     f"{table.shape[1 - axis]} {name}s): leave such {name}s out of the fit, and "
                     "score them with predict."
                 )
-        group = competing(*np.nonzero(given), self.compare)
+        i, j = np.nonzero(given)
+        group = competing(i, j, self.compare)
         y = table[given]
         graph = PreferenceGraph.from_scores(y, group, n_rows=len(y), ties="exclude")
         if not graph.n_pairs:
@@ -464,7 +465,8 @@ class TwoSidedRankRLS(BaseEstimator):
         if table.shape != scores.shape:
             raise DataError(f"Y must have shape {scores.shape}: got {table.shape}.")
         given = np.isfinite(table)
-        qid = competing(*np.nonzero(given), self.compare)
+        i, j = np.nonzero(given)
+        qid = competing(i, j, self.compare)
         return 1.0 - float(disagreement_error(table[given], scores[given], qid))
 
 
