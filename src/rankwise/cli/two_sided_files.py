@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rankwise.cli.data_options import DataOptions
+from rankwise.cli.data_options import ColumnOptions
 from rankwise.cli.options import RankerOptions, split_names
 from rankwise.cli.terminal import progress
 from rankwise.errors import DataError
@@ -26,7 +26,7 @@ class TableRankerOptions(RankerOptions):
         return ranker_class(self.model)
 
 
-def fit_table(table: Path, rows: Path, columns: Path, ranker: Any, data: DataOptions) -> None:
+def fit_table(table: Path, rows: Path, columns: Path, ranker: Any, data: ColumnOptions) -> None:
     """Fit a ranker to the scores in a table and to the features of both sides."""
     Y = read_named(table, data)
     sides = []
@@ -45,7 +45,7 @@ def fit_table(table: Path, rows: Path, columns: Path, ranker: Any, data: DataOpt
         ranker.fit(*sides, Y)
 
 
-def predict_table(ranker: Any, rows: Path, columns: Path | None, data: DataOptions) -> Any:
+def predict_table(ranker: Any, rows: Path, columns: Path | None, data: ColumnOptions) -> Any:
     """The scores of a table of rows and columns, as columns of a file by name."""
     R = _features(read_named(rows, data), ranker.sides_[0], rows)
     C, names = None, ranker.column_names_
@@ -71,7 +71,7 @@ def _features(frame: Any, side: Any, path: Path) -> Any:
     return frame[names]
 
 
-def read_named(path: Path, data: DataOptions) -> Any:
+def read_named(path: Path, data: ColumnOptions) -> Any:
     """A data frame of numbers, whose index is the first column of a file."""
     from collections import Counter
 
