@@ -227,11 +227,10 @@ def _far_rbf(k: NamedKernel, X: Any, Y: Any) -> Array:
 def _norms_of_parts(parts: list[tuple[Any, Any]]) -> tuple[Array, Array]:
     """Squared norms of the rows of X and of Y, whose columns are in several parts."""
     with np.errstate(over="ignore"):  # see `_far_rbf`
-        first = _squared_norms(parts[0][0])
-        second = first if parts[0][1] is None else _squared_norms(parts[0][1])
-        for x, y in parts[1:]:
-            own = _squared_norms(x)
-            first, second = first + own, second + (own if y is None else _squared_norms(y))
+        first: Any = sum(_squared_norms(x) for x, _ in parts)
+        if parts[0][1] is None:
+            return first, first
+        second: Any = sum(_squared_norms(y) for _, y in parts)
     return first, second
 
 

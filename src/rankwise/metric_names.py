@@ -14,9 +14,13 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+
 from rankwise.errors import ParameterError
 
 Undefined: TypeAlias = float | Literal["skip", "raise"]
+LARGEST_GRADE = 30
+"""Larger whole numbers are not grades: the gain 2^y - 1 of NDCG would see only the largest."""
 
 
 @dataclass(frozen=True)
@@ -244,3 +248,44 @@ def _find(name: str, *known: Mapping[str, Metric]) -> tuple[Metric | None, str |
             if base in (metric.shown.lower(), *metric.other_names):
                 return metric, cutoff
     return None, cutoff
+
+
+def are_grades(y: Any) -> bool:
+    """Whether labels are whole numbers from 0 to `LARGEST_GRADE`.
+
+    Parameters
+    ----------
+    y : array-like
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> are_grades([0, 2, 1]), are_grades([0.5, 1])
+    (True, False)
+    """
+    labels = np.asarray(y)
+    return bool(((labels == np.floor(labels)) & (labels >= 0) & (labels <= LARGEST_GRADE)).all())
+
+
+def default_metric(y: Any, n_queries: int) -> str:
+    """The metric to choose by if none is named: ndcg@10 for grades in queries, else disagreement.
+
+    Parameters
+    ----------
+    y : array-like
+        Labels.
+    n_queries : int
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> default_metric([0, 2, 1, 0], n_queries=2), default_metric([0.5, 2.5], n_queries=1)
+    ('ndcg@10', 'disagreement')
+    """
+    return "ndcg@10" if n_queries > 1 and are_grades(y) else "disagreement"

@@ -112,7 +112,7 @@ def test_told_comparisons_of_named_items():
         gp.tell(Comparisons.of(["item 3"], ["item 4"], items=names[1:]))
     with pytest.raises(ParameterError, match="margin belongs to the comparisons"):
         gp.tell(voted, margin=[1.0])
-    with pytest.raises(DataError, match=r"Comparisons\.of\(first, second, items=names\)"):
+    with pytest.raises(DataError, match=r"use rankwise\.data\.Comparisons\.of"):
         gp.tell(["item 3", "item 4"])
 
 

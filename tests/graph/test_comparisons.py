@@ -132,7 +132,7 @@ def of(**given):
         (lambda: of(items=["a", None, "b"]), "id of item 1 is missing"),
         (lambda: of(items=["a"]), "two or more items"),
         (lambda: of(items=pl.DataFrame({"id": ITEMS})), "items needs a column of ids"),
-        (lambda: of(items=None), "Comparisons.of.first, second, items=names"),
+        (lambda: of(items=None), "use rankwise.data.Comparisons.of"),
         (lambda: Comparisons.of([0, -1], [1, 2]), "points outside X"),
     ],
 )

@@ -11,8 +11,8 @@ from rankwise.backends.arrays import NUMPY
 from rankwise.errors import DataError
 from rankwise.graph import PreferenceGraph
 from rankwise.holdout import leave_query_out
+from rankwise.holdout.hold_out_problem import explained_rounding
 from rankwise.holdout.leave_query_out import dual_folds, primal_folds
-from rankwise.holdout.rounding import explained_rounding
 from tests.oracles.holdout import precise_predictions, refit_predictions
 from tests.strategies import problems, ties, weightings
 

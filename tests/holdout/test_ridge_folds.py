@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from rankwise.holdout.folds import ridge_folds
+from rankwise.holdout.engine import ridge_folds
 from rankwise.problem import Coordinates
 from tests.oracles.holdout import refit_predictions, refit_ridge
 from tests.strategies import problems

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from rankwise.holdout.samples import last_rows
+from rankwise.holdout.engine import last_rows
 from tests.strategies import seeds
 
 

@@ -21,7 +21,7 @@ from rankwise import (
     load_model,
     save_model,
 )
-from rankwise.holdout import folds as hold_out_folds
+from rankwise.holdout import engine
 from rankwise.model_selection import (
     auc_difference,
     auc_interval,
@@ -133,7 +133,7 @@ def test_sparse_rows_and_several_outputs(data):
 def test_what_costs_too_much_is_shared(data):
     X, y, qid = data
     ranker = RankRLS(1.0, scale="standard")
-    with mock.patch.object(hold_out_folds, "RESCALED_FLOPS", 1.0):
+    with mock.patch.object(engine, "RESCALED_FLOPS", 1.0):
         found = leave_query_out(ranker, X, y, qid=qid)
     assert found.shared == ("scaling",)
     assert str(found).endswith("\n\nGiven the scaling of all rows.")

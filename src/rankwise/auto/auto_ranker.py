@@ -22,9 +22,10 @@ from rankwise.estimators.ranker_rows import DTYPES, forget, validated
 from rankwise.estimators.rankrls import AdditiveRankRLS, RankRLS, SparseRankRLS
 from rankwise.graph import QueryGroups
 from rankwise.graph.query_groups import numeric_labels
-from rankwise.holdout.rounding import alphas_compared
+from rankwise.holdout.hold_out_problem import alphas_compared
+from rankwise.metric_names import are_grades, default_metric
 from rankwise.metrics import get_metric
-from rankwise.metrics.ranking_scorer import RankingScorer, are_grades, default_metric
+from rankwise.metrics.ranking_scorer import RankingScorer
 from rankwise.model_selection.meta_rankers import HeldOutPool, MeanRanker, PairedDifference
 from rankwise.model_selection.rows import LabelledRows, Splits, check_fit_and_predict
 from rankwise.model_selection.trials import Batch, RowTrials

@@ -86,12 +86,6 @@ def matmul(A: Array, B: Array) -> Array:
     return np.asarray(dgemm(1.0, b, a, trans_a=transpose_b, trans_b=transpose_a).T)
 
 
-def add_gram(A: Array, Z: Array) -> Array:
-    """A + Z'Z on the upper triangle of a C-ordered A, which is overwritten."""
-    # BLAS sees A' and fills its lower triangle.
-    return np.asarray(dsyrk(1.0, Z.T, beta=1.0, c=A.T, lower=1, overwrite_c=1).T)
-
-
 def mirror_lower(A: Array) -> Array:
     """Copy the lower triangle of a C-ordered A to the upper one, in place, block by block."""
     n, step = len(A), 256
@@ -253,7 +247,8 @@ class Backend:
 
     def add_gram(self, A: Array, Z: Array) -> Array:
         """A + Z'Z on the upper triangle of A, which is overwritten."""
-        return add_gram(A, Z)
+        # BLAS expects column-major arrays: it sees A' and fills its lower triangle.
+        return np.asarray(dsyrk(1.0, Z.T, beta=1.0, c=A.T, lower=1, overwrite_c=1).T)
 
     def with_precision(self, precision: str) -> Backend:
         """This backend with `add_gram` in another precision; sums stay float64."""

@@ -23,8 +23,7 @@ from rankwise.estimators.base import LOSS_PARAMETERS, RankerMixin, explain_calls
 from rankwise.estimators.ranker_rows import DTYPES, check_new_ids, forget, validated
 from rankwise.graph import QueryGroups
 from rankwise.graph.query_groups import check_labels_differ, numeric_labels
-from rankwise.metric_names import get_metric
-from rankwise.metrics.ranking_scorer import LARGEST_GRADE, are_grades, default_metric
+from rankwise.metric_names import LARGEST_GRADE, are_grades, default_metric, get_metric
 from rankwise.objectives import RankRLSObjective, RowObjective
 from rankwise.parameters import AnyOf, Choice, Number, Rule, Whole, as_generator, check_parameters
 

@@ -366,7 +366,7 @@ class SelectionOptions:
             return self
         import numpy as np
 
-        from rankwise.metrics.ranking_scorer import default_metric
+        from rankwise.metric_names import default_metric
 
         n_queries = 1 if rows.qid is None else len(np.unique(rows.qid))
         return replace(self, metric=default_metric(rows.y, n_queries))

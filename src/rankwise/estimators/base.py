@@ -217,7 +217,7 @@ def warn_without_queries(ranker: Any, y: Any) -> None:
     if n_queries > 1:
         seen = f"{name} was fitted on {n_queries} queries, but no qid reached score"
     else:
-        from rankwise.metrics.ranking_scorer import are_grades
+        from rankwise.metric_names import are_grades
 
         labels = np.asarray(to_host(y))
         if len(labels) < MANY_ROWS or not are_grades(labels) or len(np.unique(labels)) <= 2:
@@ -578,7 +578,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         """
         given = None if alphas is None else check_alphas(alphas)
         if given is None:
-            from rankwise.holdout.alpha_grid import data_alphas  # compiles loops
+            from rankwise.holdout.alpha_choice import data_alphas  # compiles loops
 
             problem = problem.settled()
         values = data_alphas(problem) if given is None else given

@@ -106,9 +106,7 @@ class FitBlocksMixin(LeastSquaresRanker):
             system = self.make_space(X.shape[1]).system(X, qid)
             sums = BlockSums.of(system, loss, X, y, qid, with_folds=self.alpha == "auto")
         else:
-            _check_same_scale(self)
-            _check_same_space(self.make_space(X.shape[1]), sums.system)
-            _check_folds(self.alpha, sums)
+            _check_unchanged(self, self.make_space(X.shape[1]), sums)
             note_rows(self, X)
             note_queries(self, groups)
             X = scaled_rows(self, X, groups)
@@ -184,7 +182,7 @@ def fit_sums(ranker: Any, sums: BlockSums, X: Any, n_queries: int) -> None:
     """
     choice = None
     if ranker.alpha == "auto":
-        from rankwise.holdout.block_alphas import choose_from_folds  # compiles loops
+        from rankwise.holdout.alpha_choice import choose_from_folds  # compiles loops
 
         choice = choose_from_folds(sums.system, sums.moments, sums.folds, sums.loss, sums.n_rows)
     alpha = float(ranker.alpha) if choice is None else choice.alpha
@@ -196,7 +194,7 @@ def fit_sums(ranker: Any, sums: BlockSums, X: Any, n_queries: int) -> None:
 
 def alphas_of_sums(sums: BlockSums) -> Array:
     """The grid that follows the scale of the data."""
-    from rankwise.holdout.block_alphas import summed_alphas  # compiles loops
+    from rankwise.holdout.alpha_choice import summed_alphas  # compiles loops
 
     return summed_alphas(sums.system, sums.moments, sums.n_rows)
 
@@ -246,7 +244,7 @@ class StepBlocksMixin(LeastSquaresRanker):
         >>> bool(np.allclose(ranker.coef_, RankRLS(alpha=1.0).fit(X, y, qid=qid).coef_, rtol=1e-4))
         True
         """
-        from rankwise.holdout.block_alphas import choose_in_blocks  # compiles loops
+        from rankwise.holdout.alpha_choice import choose_in_blocks  # compiles loops
 
         products, overview = _overview(self, blocks, with_squares=self.alpha == "auto")
         choice = None
@@ -285,7 +283,7 @@ def _overview(
     ranker: Any, blocks: Iterable[Any], *, with_squares: bool
 ) -> tuple[BlockProducts, Any]:
     """The products of checked blocks, and what a first pass over them finds."""
-    from rankwise.holdout.block_alphas import BlockOverview  # compiles loops
+    from rankwise.holdout.alpha_choice import BlockOverview  # compiles loops
 
     check_parameters(ranker, ranker.parameters)
     if ranker.kernel != "linear" or ranker.device is not None:
@@ -438,36 +436,22 @@ class CheckedBlocks:
             first = False
 
 
-def _check_same_space(space: LandmarkSpace, system: LandmarkSystem) -> None:
-    """Raise an error if parameters of the space changed since the first block."""
-    n_landmarks = space.choice.number
+def _check_unchanged(ranker: Any, space: LandmarkSpace, sums: BlockSums) -> None:
+    """Raise an error if parameters changed since the first block, except from "auto" alphas."""
+    system, n_landmarks = sums.system, space.choice.number
     changed = {
+        "scale": ranker.scale not in ("auto", ranker.scale_),
         "The kernel": space.kernel != system.basis.kernel,
         "precision": space.precision != system.precision,
-        "n_landmarks": n_landmarks is not None and n_landmarks != system.factor.n_landmarks,
+        "n_landmarks": n_landmarks not in (None, system.factor.n_landmarks),
+        'alpha (a number, and now "auto")': ranker.alpha == "auto"
+        and sums.folds is None
+        and sums.queries is not None,
     }
     for name in (name for name, differs in changed.items() if differs):
         raise ParameterError(
             f"{name} changed since the first block, but the sums of earlier blocks cannot be "
             "updated. Start again with a clone."
-        )
-
-
-def _check_folds(alpha: Any, sums: BlockSums) -> None:
-    """Raise an error if alpha is to be chosen, but the sums of folds were not stored."""
-    if alpha == "auto" and sums.folds is None and sums.queries is not None:
-        raise ParameterError(
-            'alpha="auto" needs sums that were not stored for the earlier blocks, as alpha was a '
-            'number. Start again with a clone and alpha="auto".'
-        )
-
-
-def _check_same_scale(ranker: Any) -> None:
-    """Raise an error if the scaling changed since the first block."""
-    if ranker.scale not in ("auto", ranker.scale_):
-        raise ParameterError(
-            f"scale={ranker.scale!r}, but the rows of earlier blocks have scale={ranker.scale_!r}. "
-            "Start again with a clone."
         )
 
 

@@ -25,7 +25,7 @@ from rankwise.estimators.fit_pairs import FitPairsMixin
 from rankwise.estimators.ranker_rows import prepare_rows, warn_of_scales
 from rankwise.graph import PreferenceGraph, QueryGroups
 from rankwise.graph.preference_graph import pair_weight
-from rankwise.holdout.alpha_grid import alpha_grid, coordinate_squares
+from rankwise.holdout.alpha_choice import alpha_grid, coordinate_squares
 from rankwise.holdout.leave_pair_out import component_pair_losses
 from rankwise.kernels import Precomputed
 from rankwise.parameters import AnyOf, Choice, Number, Rule, Whole, check_parameters

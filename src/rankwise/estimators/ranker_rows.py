@@ -292,29 +292,19 @@ def explain_labels(y: Any, error: Exception) -> None:
 
 def _check_is_table(what: str, X: Any) -> None:
     """Raise an error for what has no rows, or has rows of text or of different lengths."""
-    frame = f"Make a data frame of it, as in pandas.DataFrame({what})."
     rows = list(X) if len(getattr(X, "shape", ())) == 1 else X
     rows = rows if isinstance(rows, (list, tuple)) else []
-    got, advice = "", "Pass a list of rows, an array or a data frame."
-    if isinstance(X, (str, bytes, PathLike)):
-        got, advice = (
-            repr(str(X)[:SHOWN]),
-            (
-                "Read a file first, for example with rankwise.data.read_letor or "
-                "rankwise.data.read_table."
-            ),
-        )
-    elif isinstance(X, (dict, set, Iterator)):
-        got, advice = f"a {type(X).__name__}", frame if isinstance(X, dict) else advice
-    elif X is None or np.isscalar(X) or getattr(X, "shape", None) == ():
-        got = repr(X)
-    elif rows and isinstance(rows[0], str):
-        got = f"texts, such as {rows[0][:SHOWN]!r}"
-        advice = f"Make features of them, for example with {VECTORIZER}."
-    elif rows and isinstance(rows[0], dict):
-        got, advice = "dictionaries", frame
-    if got:
-        raise DataError(f"{what} must have rows of numbers: got {got}. {advice}")
+    first = rows[0] if rows else X
+    advice = "Pass a list of rows, an array or a data frame."
+    if isinstance(first, (str, bytes, PathLike)):
+        advice = f"Read a file with rankwise.data.read_table, or make features with {VECTORIZER}."
+    elif isinstance(first, dict):
+        advice = f"Make a data frame of it, as in pandas.DataFrame({what})."
+    elif X is not None and not isinstance(X, (set, Iterator)) and not np.isscalar(X):
+        advice = advice if getattr(X, "shape", None) == () else ""
+    if advice:
+        shown = repr(first if len(str(first)) <= SHOWN else f"{str(first)[:SHOWN]}...")
+        raise DataError(f"{what} must have rows of numbers: got {shown}. {advice}")
     if hasattr(X, "columns"):
         check_column_names(X, what)
     if all(isinstance(row, (list, tuple, np.ndarray)) for row in rows):

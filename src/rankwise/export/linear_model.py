@@ -15,8 +15,8 @@ from rankwise.errors import DataError, ExportError, RankwiseWarning
 from rankwise.estimators.rankrls import RankRLS
 from rankwise.export._endings import ModelStages, read_stages
 from rankwise.export._stages import WithinQuery, draw_rows, linear_of
+from rankwise.metric_names import are_grades
 from rankwise.metrics import disagreement_error, ndcg
-from rankwise.metrics.ranking_scorer import are_grades
 from rankwise.model_selection.hold_outs import k_fold, leave_query_out
 from rankwise.model_selection.meta_rankers import PairedDifference
 from rankwise.routing import last_step, predict_with_queries

@@ -20,6 +20,7 @@ from rankwise.graph.query_groups import (
     is_number,
     lossless_array,
     missing_entries,
+    refuse_where,
 )
 from rankwise.tables import plural
 
@@ -58,9 +59,7 @@ def check_items(items: Any) -> NDArray[Any]:
         raise DataError(
             f"items needs a column of ids, of two or more items: got shape {ids.shape}."
         )
-    missing = missing_entries(ids)
-    if missing.any():
-        raise DataError(f"The id of item {int(np.argmax(missing))} is missing.")
+    refuse_where(missing_entries(ids), lambda k: f"The id of item {k} is missing.")
     seen: dict[Any, int] = {}
     for k, name in enumerate(ids.tolist()):
         if seen.setdefault(name, k) != k:
@@ -95,13 +94,13 @@ def positions_of(
 def check_two_items(pairs: Index, ids: NDArray[Any] | None = None, unit: str = "pair") -> None:
     """Raise an error about the first pair of an item with itself."""
     same = pairs[:, 0] == pairs[:, 1]
-    if same.any():
-        k = int(np.argmax(same))
+
+    def message(k: int) -> str:
         what = f"row {int(pairs[k, 0])}" if ids is None else f"item {shown(ids[pairs[k, 0]])}"
-        raise DataError(
-            f"{unit.capitalize()} {k} compares {what} with itself "
-            f"({plural(int(same.sum()), f'such {unit}')}): drop them."
-        )
+        such = plural(int(same.sum()), f"such {unit}")
+        return f"{unit.capitalize()} {k} compares {what} with itself ({such}): drop them."
+
+    refuse_where(same, message)
 
 
 def check_pairs(
@@ -127,13 +126,14 @@ def check_pairs(
         )
     if pairs.dtype.kind not in "iu":
         whole = np.array([[_is_row_number(entry) for entry in pair] for pair in pairs.tolist()])
-        if not whole.all():
-            k = int(np.argmin(whole.all(axis=1)))
-            raise DataError(
+        refuse_where(
+            ~whole.all(axis=1),
+            lambda k: (
                 f"pairs must hold row numbers of X (integers): pairs[{k}] = {pairs[k].tolist()}. "
                 "To compare items by name, use rankwise.data.Comparisons.of(first, second, "
                 "items=names)."
-            )
+            ),
+        )
     check_range(pairs, n_rows)
     check_two_items(pairs, ids)
     return np.asarray(pairs, dtype=np.intp)
@@ -141,10 +141,11 @@ def check_pairs(
 
 def check_range(pairs: Index, n_rows: int | None) -> None:
     outside = (pairs < 0) if n_rows is None else (pairs < 0) | (pairs >= n_rows)
-    if outside.any():
-        k = int(np.argmax(outside.any(axis=1)))
-        rows = "start at 0" if n_rows is None else f"are 0 to {n_rows - 1}"
-        raise DataError(f"pairs[{k}] = {pairs[k].tolist()} points outside X, whose rows {rows}.")
+    rows = "start at 0" if n_rows is None else f"are 0 to {n_rows - 1}"
+    refuse_where(
+        outside.any(axis=1),
+        lambda k: f"pairs[{k}] = {pairs[k].tolist()} points outside X, whose rows {rows}.",
+    )
 
 
 def _is_row_number(entry: Any) -> bool:
@@ -184,11 +185,10 @@ def outcome_codes(
         )
     check_hashable("outcome", given)
     missing = missing_entries(given)
-    if missing.any():
-        raise DataError(
-            f"{place(int(np.argmax(missing)))}: the outcome is missing ({int(missing.sum())} in "
-            f"all). Drop these {unit}s."
-        )
+    refuse_where(
+        missing,
+        lambda k: f"{place(k)}: the outcome is missing ({missing.sum()} in all). Drop them.",
+    )
     entries = given.tolist()
     meaning = {entry: _code(entry) for entry in dict.fromkeys(entries)}
     codes = np.fromiter(map(meaning.__getitem__, entries), np.intp, n_pairs)
@@ -300,22 +300,21 @@ def check_per_pair(name: str, values: Any, n_pairs: int, max_ndim: int) -> Array
         raise DataError(
             f"{name} needs one entry per pair: got shape {array.shape} for {n_pairs} pairs."
         )
-    finite = np.isfinite(array)
-    if not finite.all():
-        k = int(np.argwhere(~finite)[0, 0])
-        raise DataError(f"{name} must be finite: entry {k} is {array[k]}.")
+    wrong = ~np.isfinite(array).all(axis=tuple(range(1, array.ndim)))
+    refuse_where(wrong, lambda k: f"{name} must be finite: entry {k} is {array[k]}.")
     return array
 
 
 def check_weight(weight: Any, n_pairs: int, unit: str = "pair") -> Array:
     """One weight per pair, at least 0; 1 by default."""
     weights = check_per_pair("weight", weight, n_pairs, max_ndim=1)
-    if (weights < 0).any():
-        k = int(np.argmax(weights < 0))
-        raise DataError(
+    refuse_where(
+        weights < 0,
+        lambda k: (
             f"Weights must not be negative: {unit} {k} has {weights[k]:g}. To reverse a "
             f"preference, swap the two items of the {unit}."
-        )
+        ),
+    )
     return weights
 
 
@@ -330,11 +329,13 @@ def check_comparison_ids(
         raise DataError(f"{what} needs one entry per {unit}: got shape {ids.shape}{expected}.")
     check_hashable(what, ids)
     missing = missing_entries(ids)
-    if missing.any():
-        raise DataError(
-            f"{what} has no value for {unit} {int(np.argmax(missing))} ({int(missing.sum())} "
-            f"missing in all): fill them in, or drop these {unit}s."
-        )
+    refuse_where(
+        missing,
+        lambda k: (
+            f"{what} has no value for {unit} {k} ({missing.sum()} missing in all): fill them in, "
+            f"or drop these {unit}s."
+        ),
+    )
     return ids
 
 
@@ -376,12 +377,13 @@ def context_factors(context: Array, size: float, most: float = np.inf) -> Array:
     root = unit * np.sqrt(np.mean((context / unit) ** 2, axis=0))
     with np.errstate(over="ignore", divide="ignore"):
         factors = np.where(used, size / root, 0.0)
-    if not (factors < most).all():
-        column = int(np.argmin(factors < most))
-        raise DataError(
+    refuse_where(
+        ~(factors < most),
+        lambda column: (
             f"The values of column {column} of the context are too small: the largest is "
             f"{largest[column]:g}. Multiply them by a constant."
-        )
+        ),
+    )
     return factors
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -185,6 +185,12 @@ def check_lossless(what: str, values: Any, *, numbers: bool = True) -> None:
         check_real(what, values)
 
 
+def refuse_where(wrong: Any, message: Callable[[int], str]) -> None:
+    """Raise an error about the first entry that is wrong, if there is one."""
+    if wrong.any():
+        raise DataError(message(int(np.argmax(wrong))))
+
+
 def numbers_per_row(name: str, values: Any, n_rows: int) -> Array:
     """One finite number per row, as a NumPy array."""
     check_lossless(name, values)
@@ -196,10 +202,9 @@ def numbers_per_row(name: str, values: Any, n_rows: int) -> Array:
         raise DataError(
             f"{name} needs one entry per row of X: got shape {found.shape} for {n_rows} rows."
         )
-    finite = np.isfinite(found)
-    if not finite.all():
-        row = int(np.argmin(finite))
-        raise DataError(f"{name} must be finite: got {found[row]} in row {row}.")
+    refuse_where(
+        ~np.isfinite(found), lambda row: f"{name} must be finite: got {found[row]} in row {row}."
+    )
     return found
 
 
@@ -420,22 +425,23 @@ class QueryGroups:
         array([2., 1.])
         """
         by_row = numbers_per_row("query_weight", weight, self.n_rows)
-        valid = by_row > 0
-        if not valid.all():
-            row = int(np.argmin(valid))
-            raise DataError(
+        refuse_where(
+            by_row <= 0,
+            lambda row: (
                 f"query_weight must be finite and above 0: got {by_row[row]} in row {row}. Leave "
                 "out the rows of queries that should not count."
-            )
+            ),
+        )
         weights = by_row[self.order[self.indptr[:-1]]]
-        same = by_row == weights[self.codes]
-        if not same.all():
-            row = int(np.argmin(same))
-            query = self.codes[row]
-            raise DataError(
+        of_query = weights[self.codes]
+        refuse_where(
+            by_row != of_query,
+            lambda row: (
                 "query_weight must be the same for all rows of a query: query "
-                f"{self.names[query]} has {weights[query]} and, in row {row}, {by_row[row]}."
-            )
+                f"{self.names[self.codes[row]]} has {of_query[row]} and, in row {row}, "
+                f"{by_row[row]}."
+            ),
+        )
         return replace(self, weights=weights)
 
 
@@ -461,12 +467,13 @@ def check_ids(qid: Any, n_rows: int | None, first_row: int = 0, name: str = "qid
         raise DataError(f"{name} needs one entry per row, in one dimension: got shape {ids.shape}.")
     check_length(len(ids), n_rows, name)
     missing = missing_entries(ids)
-    if missing.any():
-        raise DataError(
-            f"{name} is missing in row {first_row + int(np.argmax(missing))} "
-            f"({plural(int(missing.sum()), 'row')} in all): give every row "
-            f"{'a query id' if name == 'qid' else 'a value'}, or drop these rows."
-        )
+    refuse_where(
+        missing,
+        lambda row: (
+            f"{name} is missing in row {first_row + row} ({plural(int(missing.sum()), 'row')} in "
+            "all): give every row an id, or drop these rows."
+        ),
+    )
     return ids
 
 
@@ -588,18 +595,11 @@ SMALLEST, LARGEST = 1e-100, 1e100  # so that products neither vanish nor overflo
 def check_row_weights(sample_weight: Any, n_rows: int) -> Array:
     """One finite weight per row, at least 0, as a NumPy array."""
     weights = numbers_per_row("sample_weight", sample_weight, n_rows)
-    valid = weights >= 0
-    if not valid.all():
-        row = int(np.argmin(valid))
-        raise DataError(
-            f"sample_weight must be finite and not negative: got {weights[row]} in row {row}. A "
-            "weight of 0 leaves out the row."
-        )
-    out_of_range = (weights > 0) & ((weights < SMALLEST) | (weights > LARGEST))
-    if out_of_range.any():
-        row = int(np.argmax(out_of_range))
-        raise DataError(
-            f"sample_weight must be 0, or from {SMALLEST:g} to {LARGEST:g}: got {weights[row]:g} "
-            f"in row {row}. Multiply all weights by a constant."
-        )
+    refuse_where(
+        (weights != 0) & ((weights < SMALLEST) | (weights > LARGEST)),
+        lambda row: (
+            f"sample_weight must be 0, which leaves out a row, or from {SMALLEST:g} to "
+            f"{LARGEST:g}: got {weights[row]:g} in row {row}."
+        ),
+    )
     return weights

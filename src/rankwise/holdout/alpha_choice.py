@@ -10,36 +10,51 @@ What is held out depends on the problem:
 
 If this would take longer than one fit and 0.3 seconds, folds of a sample of queries (or rows) are
 held out instead. The sample depends on the query ids, not on their order.
+
+The rows of a stream or a cluster come in blocks: alpha is chosen from moments of folds of whole
+queries, or by conjugate gradients.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from rankwise.backends.arrays import Array, Index
+from rankwise.backends.arrays import NUMPY, Array, Index, as_given, backend_of, is_sparse, to_host
 from rankwise.errors import DataError
-from rankwise.holdout.alpha_grid import (
-    KERNEL_STEP,
-    STEP,
-    alpha_by_rule,
-    alpha_grid,
-    coordinate_squares,
-    data_alphas,
-    data_squares,
+from rankwise.graph.query_groups import QueryGroups
+from rankwise.holdout.engine import CHOICE_STEPS, CHOICE_TOL, hold_out, strength
+from rankwise.holdout.hold_out_problem import (
+    ComparisonFolds,
+    HoldOutProblem,
+    Pairs,
+    Plan,
+    Queries,
+    Rows,
+    alphas_compared,
+    on_coordinates,
+    plain_problem,
 )
-from rankwise.holdout.engine import hold_out
-from rankwise.holdout.hold_out_problem import HoldOutProblem, on_coordinates, plain_problem
-from rankwise.holdout.plans import ComparisonFolds, Pairs, Plan, Queries, QueryFolds, RowFolds, Rows
-from rankwise.holdout.rounding import alphas_compared
-from rankwise.holdout.scores import HeldOutScores, logistic_slope
-from rankwise.metrics.ranking_scorer import default_metric
-from rankwise.problem import Problem, System
-from rankwise.problem.block_sums import query_hash
+from rankwise.holdout.scores import HeldOutScores, logistic_slope, score_predictions
+from rankwise.metric_names import default_metric
+from rankwise.problem import Coordinates, Loss, Problem, System, Task
+from rankwise.problem.block_sums import (
+    BlockProducts,
+    Folds,
+    FoldSum,
+    check_new_queries,
+    query_hash,
+    rows_of,
+    total_of,
+)
+from rankwise.solvers.ridge_path import CentredMoments, Moments, solve_ridge_path
+from rankwise.solvers.shifted_cg import is_solved, pair_squares, shifted_cg
 
 SECONDS = 0.3  # a choice may always take this long
 FLOPS, SMALL_FLOPS, CALL = 2e10, 4e9, 4e-5  # speed of large and of small systems; time of a call
@@ -216,19 +231,19 @@ class RowBudget:
         is_kernel = self.system is None
         if self.by_steps:
             folds = self._query_folds(usable, FEWEST_FOLDS)
-            return AlphaPlan(QueryFolds(folds, sampled=True), metric, False)
+            return AlphaPlan(Queries(folds, sampled=True), metric, False)
         if self.problem.row_weights is not None and self.problem.loss.has_intercept:
             folds = self._query_folds(usable, round(1 / PART))[: self.n_parts]
-            return AlphaPlan(QueryFolds(folds), metric, is_kernel)
+            return AlphaPlan(Queries(folds), metric, is_kernel)
         if self.system is None:
             if self.problem.n_rows <= KERNEL_ROWS:
                 return AlphaPlan(Queries(), metric, True)
             order, sizes = self._query_order(usable), self.problem.groups.sizes
             wanted = KERNEL_SHARE * self.problem.n_rows
-            return AlphaPlan(Queries(_leading(order, sizes[order], wanted)), metric, True)
+            return AlphaPlan(Queries(only=_leading(order, sizes[order], wanted)), metric, True)
         if self._leave_query_out_seconds() > max(SECONDS, self.fit_seconds):
             folds = self._query_folds(usable, self.n_folds)
-            return AlphaPlan(QueryFolds(folds, sampled=True), metric, False)
+            return AlphaPlan(Queries(folds, sampled=True), metric, False)
         return AlphaPlan(Queries(), metric, True)
 
     def _row_plan(self) -> AlphaPlan | None:
@@ -237,7 +252,7 @@ class RowBudget:
             if self._is_constant:
                 return None
             folds = row_parts(self.labels)[:FEWEST_FOLDS]
-            return AlphaPlan(RowFolds(folds, sampled=True), "squared_error", False)
+            return AlphaPlan(Rows(folds, sampled=True), "squared_error", False)
         if self.problem.row_weights is not None:
             return self._part_plan("squared_error")
         return self._in_one_ranking("squared_error")
@@ -253,7 +268,7 @@ class RowBudget:
             return AlphaPlan(Pairs(None, keep_ties=False), "disagreement", True)
         if self.by_steps:
             folds = row_parts(self.labels)[:FEWEST_FOLDS]
-            return AlphaPlan(RowFolds(folds, sampled=True), "disagreement", False)
+            return AlphaPlan(Rows(folds, sampled=True), "disagreement", False)
         if weighted:
             return self._part_plan("disagreement")
         n_levels = max(len(np.unique(column)) for column in self.labels.T)
@@ -271,7 +286,7 @@ class RowBudget:
     def _part_plan(self, metric: str) -> AlphaPlan:
         """Parts of the rows, with a fit to the others for each."""
         parts = row_parts(self.labels)[: self.n_parts]
-        return AlphaPlan(RowFolds(parts), metric, self.system is None)
+        return AlphaPlan(Rows(parts), metric, self.system is None)
 
     def _in_one_ranking(self, metric: str) -> AlphaPlan:
         """Pairs or rows of one ranking of all rows, all of whose pairs count."""
@@ -279,12 +294,12 @@ class RowBudget:
         if self.system is not None and m * n > STORED:
             sample = spread_rows(self.labels, int(max(SAMPLE_ROWS, SAMPLE_SHARE * m)))
             folds = [sample[k :: self.n_folds] for k in range(self.n_folds)]
-            return AlphaPlan(RowFolds(folds, sampled=True), metric, False)
+            return AlphaPlan(Rows(folds, sampled=True), metric, False)
         number = PAIR_ROWS
         if self.system is None and m > KERNEL_ROWS:
             number = min(PAIR_ROWS, int(KERNEL_SHARE * m))
         some = spread_rows(self.labels, number)
-        plan = Rows(some) if metric == "squared_error" else Pairs(None, False, among=some)
+        plan = Rows(only=some) if metric == "squared_error" else Pairs(None, False, among=some)
         return AlphaPlan(plan, metric, self.system is None)
 
     @cached_property
@@ -382,3 +397,281 @@ def _evenly(numbers: Index, most: int) -> Index:
     """At most this many of the numbers, evenly spaced."""
     kept = np.linspace(0, len(numbers) - 1, min(most, len(numbers))).round().astype(np.intp)
     return numbers[kept]
+
+
+HIGHEST, LOWEST = 1e2, 1e-6  # relative to the mean square of a coordinate
+STEP, KERNEL_STEP = 10.0**0.75, 10.0  # with a kernel matrix, each alpha costs a factorization
+UNEVEN = 0.1  # share of the mean below which the median decides where the grid starts
+LEAST = 1e-12  # relative to the sum of squares: smaller alphas are lost in rounding errors
+RULE = 0.1  # relative to the mean square, where nothing can be held out
+BLOCK_ROWS = 4096
+
+
+def alpha_grid(squares: Array, n_rows: int, step: float = STEP) -> Array:
+    """Ascending alphas from the diagonal of A = F'LF, or of the kernel matrix R K R'.
+
+    The grid has a constant ratio and ends at 100 times the mean of the diagonal. It starts at 1e-6
+    times the mean or at the first value below (10^-6.25 for the usual step). If the median is below
+    a tenth of the mean, because some features have much larger values than others, the median
+    takes the place of the mean there. Multiplying the features by c multiplies the grid by c^2.
+    """
+    mean = mean_square(squares, n_rows)
+    if mean == 0.0:
+        return np.array([1.0])
+    if not np.isfinite(HIGHEST * mean):
+        raise DataError(
+            "Products of feature or kernel values overflow. Scale the features or the weights, for "
+            "example with sklearn.preprocessing.StandardScaler."
+        )
+    typical = float(np.median(squares[squares > 0]))
+    typical = typical if typical < UNEVEN * mean else mean
+    low = max(LOWEST * typical, LEAST * float(squares.sum()))
+    if low < np.finfo(np.float64).tiny:
+        raise DataError(
+            "Products of feature or kernel values underflow: multiply the features by a constant."
+        )
+    number = 1 + int(np.ceil(np.log(HIGHEST * mean / low) / np.log(step) - 1e-9))
+    return HIGHEST * mean * step ** -np.arange(number, dtype=np.float64)[::-1]
+
+
+def alpha_by_rule(squares: Array, n_rows: int) -> float:
+    """0.1 times the mean of the diagonal; 1 if the features are constant or overflow."""
+    alpha = RULE * mean_square(squares, n_rows)
+    return alpha if 0.0 < alpha < np.inf else 1.0
+
+
+def mean_square(squares: Array, n_rows: int) -> float:
+    """The sum of the diagonal, divided by the number of coordinates or of rows, if fewer."""
+    return float(squares.sum()) / min(len(squares), n_rows)
+
+
+def data_alphas(problem: Problem) -> Array:
+    """The grid for a problem, with larger steps for a kernel matrix."""
+    dual = problem.space.form(problem.X) == "dual"
+    return alpha_grid(data_squares(problem), problem.n_rows, KERNEL_STEP if dual else STEP)
+
+
+def data_squares(problem: Problem) -> Array:
+    """The diagonal of A or of R K R', averaged over tasks, in the coordinates of a problem."""
+    system = problem.space.system(problem.X, problem.qid)
+    if system is not None and not problem.space.linear:  # without the coordinates of all rows
+        return moment_squares(system, problem.moments(system))
+    if problem.space.form(problem.X) == "cg":
+        if is_sparse(as_given(problem.X)):
+            found = [pair_squares(problem.X, task.graph) for task in problem.tasks]
+            return np.asarray(np.mean(found, axis=0))
+        return coordinate_squares(problem.tasks, Coordinates(features=problem.X))
+    return coordinate_squares(problem.tasks, problem.coordinates(), overwrite=True)
+
+
+def coordinate_squares(
+    tasks: Sequence[Task], rows: Coordinates, *, overwrite: bool = False
+) -> Array:
+    """`data_squares` from coordinates; a kernel matrix may be overwritten."""
+    keep = len(tasks) > 1 or not overwrite
+    return np.asarray(np.mean([_squares(task, rows, keep=keep) for task in tasks], axis=0))
+
+
+def moment_squares(system: System, moments: Sequence[Moments | CentredMoments]) -> Array:
+    """`data_squares` from the moments of each task."""
+    diagonals = [system.coordinate_moments(one).A.diagonal() for one in moments]
+    return np.asarray(np.mean([to_host(diagonal) for diagonal in diagonals], axis=0))
+
+
+def _squares(task: Task, rows: Coordinates, *, keep: bool) -> Array:
+    if rows.kernel is not None:
+        K = backend_of(rows.kernel).copy(rows.kernel) if keep else rows.kernel
+        M = task.graph.root_kernel(K)
+        return np.asarray(to_host(M.diagonal())).copy()
+    F, on = rows.features, backend_of(rows.features)
+    total = on.zeros(F.shape[1])
+    for Z, _ in task.graph.root_blocks(lambda part: on.rows(F, part), task.y, BLOCK_ROWS):
+        total = total + (Z**2).sum(axis=0)
+    return np.asarray(to_host(total))
+
+
+def summed_alphas(
+    system: System, moments: Sequence[Moments | CentredMoments], n_rows: int
+) -> Array:
+    """The grid for the moments of all rows, one entry for each task."""
+    return alpha_grid(moment_squares(system, moments), n_rows)
+
+
+def choose_from_folds(
+    system: System,
+    moments: Sequence[Moments | CentredMoments],
+    folds: Folds | None,
+    loss: Loss,
+    n_rows: int,
+) -> AlphaChoice:
+    """Choose alpha by the squared error of the pairs of each fold, from the other folds.
+
+    For weights w, this error is w'A w - 2 w'b + y'Ly with the moments of the fold. It is given
+    relative to y'Ly, the error of equal scores. If there are fewer than two folds with pairs, alpha
+    follows a rule.
+
+    Parameters
+    ----------
+    system : System
+    moments : list of Moments or CentredMoments
+        The moments of all rows, for each task.
+    folds : list of FoldSum, or None
+        For one ranking, moments of a regression (see `fold_loss`).
+    loss : Loss
+        The loss of the ranker.
+    n_rows : int
+    """
+    squares = moment_squares(system, moments)
+    used = [k for k, fold in enumerate(folds or []) if fold is not None and _has_pairs(fold)]
+    if len(used) < 2 or not np.isfinite(squares).all():
+        return AlphaChoice(alpha_by_rule(squares, n_rows), None)
+    assert folds is not None
+    alphas = alpha_grid(squares, n_rows)
+    errors, equal = zip(*(_fold_errors(system, folds, k, loss, alphas) for k in used), strict=True)
+    error, total = np.array(errors), np.array(equal)  # (n_folds, n_alphas, n_outputs), (n_folds, .)
+    score = error.sum(axis=0) / total.sum(axis=0)
+    excess = error - score * total[:, None]
+    n = len(used)
+    spread = np.sqrt(n / (n - 1) * (excess**2).sum(axis=0)) / total.sum(axis=0)
+    curve = HeldOutScores(
+        alphas, score.mean(axis=1), spread.mean(axis=1), "squared_error", greater_is_better=False
+    )
+    return AlphaChoice(curve.best_alpha, curve)
+
+
+def _has_pairs(fold: FoldSum) -> bool:
+    return all(bool((np.asarray(to_host(one)) > 0).all()) for one in fold.squares)
+
+
+def _fold_errors(
+    system: System, folds: Folds, k: int, loss: Loss, alphas: Array
+) -> tuple[Array, Array]:
+    """Squared errors of fold k for each alpha and output, and errors of equal scores."""
+    held, rest = folds[k], total_of([*folds[:k], *folds[k + 1 :]])
+    assert held is not None
+    assert rest is not None
+    columns, equal = [], []
+    for part, other, c in zip(held.moments, rest.moments, held.squares, strict=True):
+        lams = alphas.tolist()
+        if hasattr(other, "n_rows") and not loss.has_intercept:  # one ranking as a regression
+            lams = [strength(loss, lam, other.n_rows) for lam in lams]
+        mine, others = system.coordinate_moments(part), system.coordinate_moments(other)
+        b = mine.b.reshape(len(mine.b), -1)
+        c = np.asarray(to_host(c)).reshape(-1)
+        weights = solve_ridge_path(others.A, others.b, lams, gram=True)
+        of_alpha = []
+        for w in weights:
+            w = w.reshape(len(w), -1)
+            of_alpha.append(to_host((w * (mine.A @ w - 2.0 * b)).sum(axis=0)) + c)
+        columns.append(np.array(of_alpha))
+        equal.append(c)
+    return np.concatenate(columns, axis=1), np.concatenate(equal)
+
+
+@dataclass(eq=False)
+class BlockOverview:
+    """What a first pass over the blocks finds.
+
+    `sizes` has the number of rows of each query with different labels, by its name.
+    """
+
+    n_rows: int = 0
+    n_pairs: list[int] = field(default_factory=list)
+    names: set[Any] = field(default_factory=set)
+    sizes: dict[Any, int] = field(default_factory=dict)
+    squares: Any = 0.0
+
+    @classmethod
+    def of(cls, products: BlockProducts, *, with_squares: bool) -> BlockOverview:
+        """Sums over all blocks; an error if a query is in two of them."""
+        found = cls()
+        for k, (X, y, qid) in enumerate(products.blocks):
+            groups = QueryGroups.of(qid, len(y))
+            names = groups.names.tolist() if qid is not None else []
+            if k:
+                check_new_queries(found.names or None, names or None)
+            found.names.update(names)
+            tasks = products.loss.tasks(y, groups)
+            learnable = [task.n_learnable for task in tasks]
+            before = found.n_pairs or [0] * len(tasks)
+            found.n_pairs = [a + b for a, b in zip(before, learnable, strict=True)]
+            found.n_rows += len(y)
+            if with_squares:
+                found.squares = found.squares + np.mean(
+                    [pair_squares(sp.csr_array(X), task.graph) for task in tasks], axis=0
+                )
+                labels = y.reshape(len(y), -1)
+                for name, rows in zip(names, groups, strict=True):
+                    if (labels[rows] != labels[rows[0]]).any():
+                        found.sizes[name] = len(rows)
+        return found
+
+    def alphas(self) -> Array:
+        """The grid for these rows."""
+        return alpha_grid(self.squares, self.n_rows)
+
+
+def choose_in_blocks(
+    products: BlockProducts, overview: BlockOverview, tol: float, max_iter: int
+) -> AlphaChoice:
+    """The alpha with the best scores of folds of queries, by steps that all of them share.
+
+    The rows of the folds are kept in memory: at most SAMPLE_ROWS rows of whole queries.
+    """
+    order, wanted = sorted(overview.sizes, key=query_hash), SAMPLE_ROWS
+    chosen: list[Any] = []
+    for name in order:
+        if wanted <= 0 and len(chosen) >= FEWEST_FOLDS:
+            break
+        chosen.append(name)
+        wanted -= overview.sizes[name]
+    folds = [set(chosen[k::FEWEST_FOLDS]) for k in range(FEWEST_FOLDS)]
+    if len(chosen) < FEWEST_FOLDS:
+        raise DataError(
+            'alpha="auto" needs at least three queries with different labels to hold out: got '
+            f"{len(chosen)}. Pass a number for alpha."
+        )
+    held, labels, fold_of, codes = _held_rows(products, folds)
+    systems = BlockProducts(products.blocks, products.loss, folds)
+    observe, _ = NUMPY.products(held)
+    tol = max(CHOICE_TOL, tol)
+    found = shifted_cg(
+        systems,
+        systems.right_hand_side(),
+        overview.alphas().tolist(),
+        tol=tol,
+        max_iter=min(CHOICE_STEPS, max_iter),
+        observe=observe,
+    )
+    solved = np.flatnonzero(is_solved(found, tol))
+    if not len(solved):
+        raise DataError(
+            f"No alpha could be solved in {found.n_iter} steps. Scale the features, or pass a "
+            "number for alpha."
+        )
+    n_outputs = labels.shape[1]
+    columns = fold_of[:, None] * n_outputs + np.arange(n_outputs)
+    predictions = np.stack(
+        [found.solutions[k][np.arange(len(labels))[:, None], columns] for k in solved]
+    )
+    metric = default_metric(labels, len(chosen))
+    curve = score_predictions(overview.alphas()[solved], labels, predictions, metric, codes)
+    return AlphaChoice(curve.best_alpha, curve)
+
+
+def _held_rows(products: BlockProducts, folds: list[set[Any]]) -> tuple[Any, Array, Any, Any]:
+    """Rows of the folds with labels, the fold of each row, and its query as a number."""
+    parts, labels, fold_of, codes = [], [], [], []
+    n_queries = 0
+    for X, y, qid in products.blocks:
+        groups = QueryGroups.of(qid, len(y))
+        for k, fold in enumerate(folds):
+            rows = rows_of(groups, fold)
+            if len(rows):
+                parts.append(X[rows])
+                labels.append(y[rows].reshape(len(rows), -1))
+                fold_of.append(np.full(len(rows), k))
+                codes.append(n_queries + groups.codes[rows])
+        n_queries += groups.n_groups
+    held = sp.vstack(parts, format="csr") if is_sparse(parts[0]) else np.vstack(parts)
+    return held, np.concatenate(labels), np.concatenate(fold_of), np.concatenate(codes)

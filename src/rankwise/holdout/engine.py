@@ -1,49 +1,76 @@
-"""The hold-out engine: what is held out, its predictions, and their quality."""
+"""The hold-out engine: what is held out, its predictions, and their quality.
+
+Where exact hold-outs of everything would take too long, a sample is held out:
+
+- `sampled_rows`: P of some rows of one ranking;
+- `queries_of_kernel`: some queries of a kernel matrix;
+- `folds_by_sums`: folds that are subtracted from the sums of all rows;
+- `refitted_folds`: refits, or conjugate gradients for all folds side by side.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index, backend_of, to_host
+from rankwise.backends.arrays import Array, Index, as_given, backend_of, is_sparse, to_host
+from rankwise.errors import DataError
 from rankwise.graph import QueryGroups
-from rankwise.holdout.folds import check_folds, predict_queries, predict_rows, rescales, strength
-from rankwise.holdout.hold_out_problem import HoldOutProblem, plain_problem
-from rankwise.holdout.leave_comparison_out import held_comparisons, without_items
-from rankwise.holdout.leave_pair_out import PairDifferences, pair_differences, pair_errors
-from rankwise.holdout.pair_differences import add_losses, listed_differences
-from rankwise.holdout.plans import (
-    Cells,
+from rankwise.graph.preference_graph import QueryGraph
+from rankwise.holdout.hold_out_problem import (
+    CLOSE,
     ComparisonFolds,
+    HoldOutProblem,
     Items,
     Pairs,
     Plan,
     Queries,
-    QueryFolds,
-    RowFolds,
-    Rows,
+    check_digits,
+    explained_rounding,
+    plain_problem,
 )
-from rankwise.holdout.rounding import explained_rounding
-from rankwise.holdout.samples import (
-    folds_by_sums,
-    queries_of_kernel,
-    refitted_folds,
-    refitted_scores,
-    sampled_rows,
+from rankwise.holdout.leave_comparison_out import held_comparisons, without_items
+from rankwise.holdout.leave_pair_out import PairDifferences, pair_differences, pair_errors
+from rankwise.holdout.leave_query_out import (
+    Rescaling,
+    dual_folds,
+    lifted_root_kernel,
+    primal_folds,
+    solve_without,
 )
+from rankwise.holdout.pair_differences import add_losses, listed_differences
+from rankwise.holdout.pair_systems import DenseP, Laplacian, LowRankP, centred, on_diagonal
 from rankwise.holdout.scores import (
     GREATER_IS_BETTER,
     HeldOutScores,
     ObservedComparisons,
     score_predictions,
 )
-from rankwise.holdout.table_hold_out import hold_out_cells
+from rankwise.holdout.table_hold_out import Cells, hold_out_cells
+from rankwise.kernels import Precomputed
 from rankwise.metrics.comparison_metrics import clustered_mean, squared_error_of
-from rankwise.problem import Task
+from rankwise.problem import (
+    Coordinates,
+    FeatureSpace,
+    KernelSpace,
+    Loss,
+    PairLoss,
+    Problem,
+    RowLoss,
+    Space,
+    System,
+    Task,
+)
+from rankwise.problem.block_sums import without_rows
+from rankwise.problem.problem import side_by_side
+from rankwise.scaling import ColumnStandard
+from rankwise.solvers.band import BandForm
+from rankwise.solvers.ridge_path import CentredMoments, solve_ridge_path
+from rankwise.solvers.shifted_cg import is_solved, shifted_cg
 
 EXACT = "A formula turns the fit to all rows into the fit without each unit."
 SUMS = "The sums of each fold are subtracted from the sums of all rows."
@@ -250,18 +277,18 @@ def hold_out(problem: Any, plan: Plan) -> Any:
         return _rows(problem, plan)
 
 
-def _rows(problem: HoldOutProblem, plan: Queries | QueryFolds | Rows | RowFolds) -> HoldOut:
-    folds, queries = plan.folds(problem.groups), isinstance(plan, (Queries, QueryFolds))
+def _rows(problem: HoldOutProblem, plan: Queries) -> HoldOut:
+    folds, queries, sampled = plan.folds(problem.groups), plan.whole_queries, plan.sampled
     inner, alphas, why = problem.problem, problem.alphas, EXACT
-    held, sampled = np.concatenate(folds), isinstance(plan, (QueryFolds, RowFolds)) and plan.sampled
+    held = np.concatenate(folds)
     everything = len(held) == len(problem.y)
     weighted = inner.row_weights is not None and (problem.loss.has_intercept or not queries)
     if sampled and inner.space.form(inner.X) != "cg":
         predictions, why = folds_by_sums(problem, folds, one_ranking=not queries), SUMS
-    elif sampled or weighted or (isinstance(plan, RowFolds) and not everything):
+    elif sampled or weighted or not (queries or everything or plan.only is not None):
         alphas, predictions = refitted_folds(problem, folds, one_ranking=not queries)
         why = REFITTED
-    elif isinstance(plan, Rows) and plan.only is not None:
+    elif plan.only is not None and not queries:
         errors = [a / P.diagonal()[:, None] for P, a in sampled_rows(problem, held, problem.lams)]
         predictions = problem.y[held] - backend_of(problem.y).xp.stack(errors)
     elif not everything:
@@ -271,7 +298,7 @@ def _rows(problem: HoldOutProblem, plan: Queries | QueryFolds | Rows | RowFolds)
             check_folds(problem, folds)
             predictions = inner.space.hold_out_queries(inner, problem.lams, folds)
         else:
-            predictions = (predict_queries if queries else predict_rows)(problem, folds)
+            predictions = predict_folds(problem, folds, whole_queries=queries)
         why = EXACT if queries or problem.loss.ties == "include" else REFITTED
     fold_of = np.repeat(np.arange(len(folds)), [len(fold) for fold in folds])
     if everything and why in (EXACT, REFITTED) and not (sampled or weighted):
@@ -297,9 +324,7 @@ def _comparisons(problem: HoldOutProblem, plan: ComparisonFolds | Items) -> Comp
         comparisons = held_comparisons(plain_problem(inner), excess)
         if isinstance(plan, Items):
             held = np.arange(n) if plan.both else np.tile(np.arange(n), 2)
-            predictions = np.empty((len(lams), len(held), comparisons.margin.shape[1]))
-            for members, side, found in without_items(comparisons, lams, both=plan.both):
-                predictions[:, members + n * side] = found
+            predictions = without_items(comparisons, lams, both=plan.both)
         elif plan.fold is None:
             held = np.arange(n) if plan.only is None else plan.only
             predictions = comparisons.single(held, lams)
@@ -330,3 +355,514 @@ def _refitted_comparisons(problem: HoldOutProblem, fold: Index) -> tuple[Array, 
         for held, of_fold in zip(members, scores, strict=True)
     ]
     return alphas, np.concatenate(members), np.concatenate(found, axis=1)
+
+
+OUTLIER = 1e-3  # smallest deviation without a fold, relative to all rows, for sums of squares
+RESCALED_FLOPS = 3e11  # of systems of single folds, about half a minute
+
+Strength = Callable[[float, int], float]  # (lam, rows left) -> mu
+
+
+def rescales(problem: HoldOutProblem, n_folds: int) -> bool:
+    """Whether each fold is held out of the standardization of features as well.
+
+    This needs linear functions, and a system for each fold, which must not take too long.
+    """
+    space, X = problem.problem.space, problem.problem.X
+    if not isinstance(problem.scaling, ColumnStandard) or not space.linear:
+        return False
+    (m, d), n_lams = X.shape, len(problem.alphas)
+    if space.direct_form(X) == "primal":
+        flops = n_lams * d**3 / 3
+    elif is_sparse(as_given(X)):
+        return False
+    else:
+        flops = m**2 * d + n_lams * m**3
+    return bool(n_folds * problem.n_tasks * flops <= RESCALED_FLOPS)
+
+
+def predict_folds(problem: HoldOutProblem, folds: Sequence[Index], *, whole_queries: bool) -> Array:
+    """Predictions for folds of whole queries, or of rows of one ranking.
+
+    Shape (n_alphas, n_rows, n_outputs).
+    """
+    rescaling, loss = _rescaling(problem, folds), problem.loss
+    is_refitted = loss.ties == "exclude" and not (whole_queries or loss.has_intercept)
+    if is_refitted or (rescaling is not None and _is_dual(problem)):
+        return _refits(problem, folds, rescaling)
+    if whole_queries and not loss.has_intercept:
+        check_folds(problem, folds)
+        by_task = [_pairwise_folds(problem, k, folds, rescaling) for k in range(problem.n_tasks)]
+        predictions: Array = backend_of(problem.y).xp.concatenate(by_task, axis=2)
+        return predictions
+
+    def mu(lam: float, n_left: int) -> float:
+        return lam if loss.has_intercept else strength(loss, lam, n_left)
+
+    given = problem.coordinates, problem.y, folds, problem.lams, mu
+    out = ridge_folds(*given, add_intercept=loss.has_intercept, rescaling=rescaling)
+    if rescaling is not None:
+        # Far from the mean of the others, the sums of their squares and of the intercept cancel.
+        far = np.flatnonzero(rescaling.deviations.min(axis=1) < OUTLIER)
+        _refit_folds(problem, folds, rescaling, far, out)
+    return out
+
+
+def strength(loss: Loss, lam: float, n_rows: int) -> float:
+    """The mu of a ridge regression that equals one ranking of these rows at lam."""
+    return lam / (loss.weight(n_rows, n_rows * (n_rows - 1) // 2) * n_rows)
+
+
+def check_folds(problem: HoldOutProblem, folds: Sequence[Index]) -> None:
+    """Each fold must leave a pair to learn from."""
+    groups = problem.groups
+    for task in problem.problem.tasks:
+        has_pairs = task.graph.degrees > 0
+        total = np.count_nonzero(has_pairs)
+        for fold in folds:
+            if np.count_nonzero(has_pairs[fold]) == total:
+                name = groups.names[groups.codes[fold[np.argmax(has_pairs[fold])]]]
+                raise DataError(
+                    f"Without query {name} there is no pair to learn from. Add queries with "
+                    "different labels, or use another kind of hold-out."
+                )
+
+
+def _pairwise_folds(
+    problem: HoldOutProblem, task: int, folds: Sequence[Index], rescaling: Rescaling | None
+) -> Array:
+    graph, rows, y = problem.graph(task), problem.coordinates, problem.targets(task)
+    if rows.kernel is not None:
+        K = backend_of(y).copy(rows.kernel)
+        return dual_folds(K, graph, y, folds, problem.lams, rows.shift)
+    return primal_folds(rows.features, graph, y, folds, problem.lams, rescaling)
+
+
+def _rescaling(problem: HoldOutProblem, folds: Sequence[Index]) -> Rescaling | None:
+    if not rescales(problem, len(folds)):
+        return None
+    assert isinstance(problem.scaling, ColumnStandard)
+    row_weights = problem.problem.row_weights
+    return Rescaling.of(problem.problem.X, folds, row_weights, problem.scaling)
+
+
+def _is_dual(problem: HoldOutProblem) -> bool:
+    """Whether there are fewer rows than features: rescaled rows have another kernel matrix."""
+    return problem.problem.space.direct_form(problem.problem.X) == "dual"
+
+
+def ridge_folds(
+    rows: Coordinates,
+    y: Array,
+    folds: Sequence[Index],
+    lams: Sequence[float],
+    strength: Strength,
+    *,
+    add_intercept: bool,
+    rescaling: Rescaling | None = None,
+) -> Array:
+    """Folds of rows of a ridge regression with an intercept, shape (n_lams, n_rows, n_outputs).
+
+    This covers RLS, and also RankRLS on one global ranking: its loss on the n rows that are left is
+    w n times the squared errors at the optimal intercept. Therefore RankRLS at lam is ridge
+    regression at mu = ``strength(lam, n)`` = lam / (w n), with predictions that omit the intercept.
+
+    From a kernel matrix, there is one inverse for each lam and each number of rows that are left,
+    and a system of the size |U| of each fold. From features, systems have the size of the fold
+    or the number of features.
+    """
+    longest = max(len(fold) for fold in folds)
+    if rows.kernel is None and not (
+        rescaling is None and add_intercept and longest < rows.features.shape[1]
+    ):
+        return _by_sums(
+            rows.features,
+            y,
+            folds,
+            lams,
+            strength,
+            add_intercept=add_intercept,
+            rescaling=rescaling,
+        )
+    m, K, on = len(y), rows.kernel, backend_of(y)
+    mean = y.mean(axis=0)
+    t, out = on.contiguous(y - mean), on.empty(len(lams), *y.shape)
+    if K is None:
+        F = on.rows(rows.features, slice(None))
+        F = F - F.mean(axis=0)
+    laplacian = Laplacian.of_all_pairs(m, 1)  # lam / 1 is mu
+    for f, lam in zip(out, lams, strict=True):
+        for mu, same in _by_strength(folds, m, lam, strength):
+            close = False
+            if K is None:
+                P: DenseP | LowRankP = LowRankP.of(F, laplacian, mu)
+                close = mu < CLOSE * float((F**2).sum())
+            else:
+                P = DenseP.of(centred(on.copy(K)), laplacian, mu)
+            a = P.times(t)
+            for fold in same:
+                block = P.block(fold)
+                if close:
+                    check_digits(1.0, float(on.eigh(on.copy(block))[0][0]))
+                e = on.solve(block, a[fold])  # y - f of the fit without the fold
+                if add_intercept:
+                    f[fold] = t[fold] - e + mean
+                else:
+                    assert K is not None
+                    a_rest = (a - P.dense()[:, fold] @ e) / mu
+                    f[fold] = K[fold] @ a_rest
+                    if rows.shift is not None:
+                        f[fold] += rows.shift @ a_rest
+    return out
+
+
+def _by_sums(
+    features: Any,
+    y: Array,
+    folds: Sequence[Index],
+    lams: Sequence[float],
+    strength: Strength,
+    *,
+    add_intercept: bool,
+    rescaling: Rescaling | None,
+) -> Array:
+    """`ridge_folds` from the moments of all folds but one."""
+    m, on = len(y), backend_of(features)
+    X = on.rows(features, slice(None))
+    centre, mean = X.mean(axis=0), y.mean(axis=0)
+    out = on.empty(len(lams), *y.shape)
+    # The intercept is the weight of an additional feature, which is not penalized.
+    Z = on.array(on.xp.hstack((X - centre, on.zeros(m, 1) + 1.0)))
+    scales = None
+    if rescaling is not None:
+        scales = np.column_stack((rescaling.deviations, np.ones(len(folds))))
+        centre = centre + on.array(rescaling.offset)
+    mus = np.array([[strength(lam, m - len(fold)) for lam in lams] for fold in folds])
+
+    def keep(fold: Index, w: Array) -> None:
+        if add_intercept:
+            out[:, fold] = Z[fold] @ w + mean
+        else:
+            out[:, fold] = (Z[fold, :-1] + centre) @ w[:, :-1]
+
+    solve_without(Z, y - mean, folds, mus, keep, intercept=True, scales=scales)
+    return out
+
+
+def _by_strength(
+    folds: Sequence[Index], m: int, lam: float, strength: Strength
+) -> list[tuple[float, list[Index]]]:
+    """Folds by mu: folds that leave the same number of rows share a factorization."""
+    groups: dict[float, list[Index]] = {}
+    for fold in folds:
+        groups.setdefault(strength(lam, m - len(fold)), []).append(fold)
+    return list(groups.items())
+
+
+def _refits(problem: HoldOutProblem, folds: Sequence[Index], rescaling: Rescaling | None) -> Array:
+    """Refit without each fold, in the coordinates of all rows, rescaled if they can be."""
+    out = backend_of(problem.y).empty(len(problem.alphas), *problem.y.shape)
+    _refit_folds(problem, folds, rescaling, np.arange(len(folds)), out)
+    return out
+
+
+def _refit_folds(
+    problem: HoldOutProblem,
+    folds: Sequence[Index],
+    rescaling: Rescaling | None,
+    chosen: Index,
+    out: Array,
+) -> None:
+    loss, groups, on = problem.loss, problem.groups, backend_of(problem.y)
+    y = problem.by_output(problem.y)
+    for k in chosen.tolist():
+        fold = folds[k]
+        rest = np.setdiff1d(np.arange(len(y)), fold)
+        if rescaling is None:
+            space, train, test = _refit_rows(problem, rest, fold)
+        else:
+            space, train, test = _rescaled_rows(problem, rest, fold, rescaling, k)
+        tasks = loss.tasks(y[rest], groups.take(rest))
+        loss.check_learnable([task.graph.n_pairs for task in tasks], len(rest), groups.n_groups)
+        fit = Problem(train, tasks, loss, space).solve(problem.lams)
+        for a, solution in enumerate(fit.solutions):
+            scores = on.array(fit.basis.products(test, solution.weights)) + solution.intercept
+            out[a, fold] = scores.reshape(len(fold), -1)
+
+
+def _rescaled_rows(
+    problem: HoldOutProblem, rest: Index, fold: Index, rescaling: Rescaling, k: int
+) -> tuple[Space, Any, Any]:
+    """A space, training rows and held-out rows, standardized without fold k."""
+    X, on, scale = problem.problem.X, backend_of(problem.problem.X), rescaling.deviations[k]
+    divisor = on.array(scale)
+    offset = on.array(0.0 * scale if problem.loss.has_intercept else rescaling.offset)
+    return FeatureSpace(), on.rows(X, rest) / divisor, (on.rows(X, fold) + offset) / divisor
+
+
+def _refit_rows(problem: HoldOutProblem, rest: Index, fold: Index) -> tuple[Space, Any, Any]:
+    """A space, training rows and held-out rows, in the coordinates of all rows."""
+    rows = problem.coordinates
+    if rows.kernel is None:
+        return FeatureSpace(), rows.features[rest], rows.features[fold]
+    train, test = rows.kernel[rest][:, rest], rows.kernel[fold][:, rest]
+    test = test if rows.shift is None else test + rows.shift[rest]
+    return KernelSpace(Precomputed()), train, test
+
+
+CHOICE_TOL, CHOICE_STEPS = 1e-3, 100  # of conjugate gradients
+
+
+def sampled_rows(
+    problem: HoldOutProblem, some: Index, mus: Sequence[float]
+) -> Iterator[SampledRows]:
+    """P and P y of some rows, if all rows are one ranking whose pairs all count."""
+    inner, y = problem.problem, problem.y
+    y = y - y.mean(axis=0)
+    system = inner.space.system(inner.X, inner.qid)
+    if system is None:
+        K = problem.coordinates.kernel
+        assert K is not None
+        return kernel_sample(K, y, some, mus)
+    (moments,) = _regression_moments(problem, system)
+    return feature_sample(moments, system.coordinates(inner.X)(some), y[some], mus)
+
+
+def _regression_moments(problem: HoldOutProblem, system: System) -> list[CentredMoments]:
+    """The moments of the coordinates of all rows, for a regression."""
+    loss, X = RowLoss(), problem.problem.X
+    tasks = loss.tasks(problem.by_output(problem.y), None)
+    return [system.coordinate_moments(system.moments(X, task, loss)) for task in tasks]
+
+
+def queries_of_kernel(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:
+    """Some queries of a kernel matrix, one at a time, shape (n_alphas, n, n_outputs)."""
+    on, K, some = backend_of(problem.y), problem.coordinates.kernel, np.concatenate(folds)
+    assert K is not None
+    if problem.loss.has_intercept:
+        residuals = []
+        for P, a in sampled_rows(problem, some, problem.lams):
+            ends = np.cumsum([len(fold) for fold in folds])
+            parts = [slice(end - len(fold), end) for fold, end in zip(folds, ends, strict=True)]
+            residuals.append(on.xp.concatenate([on.solve(P[q, q], a[q]) for q in parts]))
+    else:
+        by_task = [
+            kernel_query_residuals(
+                on.copy(K), problem.graph(k), problem.targets(k), folds, problem.lams
+            )
+            for k in range(problem.n_tasks)
+        ]
+        residuals = [on.xp.concatenate(parts, axis=1) for parts in zip(*by_task, strict=True)]
+    predictions: Array = problem.y[some] - on.xp.stack(residuals)
+    return predictions
+
+
+def folds_by_sums(problem: HoldOutProblem, folds: Sequence[Index], *, one_ranking: bool) -> Array:
+    """Scores of folds without an intercept, by subtracting their moments from the total.
+
+    Pairs of one ranking that all count define a regression on the rows that are left.
+    """
+    inner, loss = problem.problem, problem.loss
+    X, m, on = inner.X, inner.n_rows, backend_of(inner.X)
+    system = inner.space.system(X, inner.qid)
+    assert system is not None
+    regression = RowLoss() if one_ranking else loss
+    total: list[Any]
+    if one_ranking:
+        total = _regression_moments(problem, system)
+    else:
+        total = [system.coordinate_moments(one) for one in inner.moments(system)]
+    y, load = problem.by_output(problem.y), system.coordinates(X)
+    by_fold = []
+    for fold in folds:
+        lams = problem.lams
+        if one_ranking and not loss.has_intercept:
+            lams = [strength(loss, lam, m - len(fold)) for lam in lams]
+        F = load(fold)
+        parts = regression.tasks(y[fold], None if one_ranking else inner.groups.take(fold))
+        by_task = []
+        for whole, part in zip(total, parts, strict=True):
+            rest = whole - regression.moments(F.__getitem__, F.shape[1], part, on)
+            weights = solve_ridge_path(rest.A, rest.b, lams, gram=True)
+            by_task.append(on.xp.stack([(F @ w).reshape(len(fold), -1) for w in weights]))
+        by_fold.append(on.xp.concatenate(by_task, axis=2))
+    scores: Array = on.xp.concatenate(by_fold, axis=1)
+    return scores
+
+
+def refitted_folds(
+    problem: HoldOutProblem, folds: Sequence[Index], *, one_ranking: bool
+) -> tuple[Array, Array]:
+    """The alphas that are solved, and scores of folds without an intercept, by fits without them.
+
+    The other alphas need too many steps of conjugate gradients.
+    """
+    inner = problem.problem
+    loss = PairLoss() if problem.loss.has_intercept else problem.loss
+    groups = QueryGroups.of(None, inner.n_rows) if one_ranking else inner.groups
+    if problem.loss.has_intercept:
+        groups = QueryGroups.of(None, inner.n_rows)
+    y, rests = problem.by_output(problem.y), []
+    for fold in folds:
+        left = without_rows(groups, fold).with_row_weights(inner.row_weights)
+        tasks = loss.tasks(y, left)
+        loss.check_learnable([task.graph.n_pairs for task in tasks], inner.n_rows, 1)
+        rests.append(replace(inner, tasks=tasks, loss=loss))
+    alphas, scores = refitted_scores(inner, rests, problem.alphas, folds)
+    return alphas, np.concatenate(scores, axis=1)
+
+
+def refitted_scores(
+    problem: Problem, rests: Sequence[Problem], alphas: Array, parts: Sequence[Index]
+) -> tuple[Array, list[Array]]:
+    """Scores of each part of the rows by the fit to the rest of the problem without it.
+
+    Returns the alphas that are solved, and an array of shape (n_alphas, n_rows, n_outputs) for each
+    part.
+    """
+    if problem.space.form(problem.X) == "cg":
+        return _step_scores(problem, rests, alphas, parts)
+    found = []
+    for rest, rows in zip(rests, parts, strict=True):
+        fit = rest.solve(alphas.tolist())
+        columns = side_by_side([solution.weights for solution in fit.solutions])
+        X = rest.X[rows]
+        scores = np.asarray(to_host(fit.basis.products(X, backend_of(X).array(columns))))
+        found.append(np.moveaxis(scores.reshape(len(rows), len(alphas), -1), 1, 0))
+    return alphas, found
+
+
+def _step_scores(
+    problem: Problem, rests: Sequence[Problem], alphas: Array, parts: Sequence[Index]
+) -> tuple[Array, list[Array]]:
+    """`refitted_scores` of all parts from the same products; weights are not stored.
+
+    A small tolerance is not needed to compare alphas. Those that need many steps are left out,
+    unless there is only one.
+    """
+    space, on = problem.space, backend_of(problem.X)
+    tasks = [task for rest in rests for task in rest.tasks]
+    products = space.products(problem.X, tasks, problem.tasks[0].graph.compared)
+    assert products is not None  # its form is "cg"
+    held = np.concatenate(parts)
+    observe, _ = on.products(as_given(problem.X)[held])
+    tol, max_iter = max(CHOICE_TOL, space.tol), space.max_iter
+    if len(alphas) > 1:
+        max_iter = min(CHOICE_STEPS, max_iter)
+    found = shifted_cg(
+        products, products.b, alphas.tolist(), tol=tol, max_iter=max_iter, observe=observe
+    )
+    solved = np.flatnonzero(is_solved(found, tol)) if len(alphas) > 1 else np.arange(1)
+    if not len(solved):
+        raise DataError("No alpha is solved in so few steps.")
+    scores = np.stack([to_host(found.solutions[k]) for k in solved])
+    n_outputs, end, by_part = scores.shape[2] // len(parts), 0, []
+    for k, part in enumerate(parts):
+        start, end = end, end + len(part)
+        by_part.append(scores[:, start:end, k * n_outputs : (k + 1) * n_outputs])
+    return alphas[solved], by_part
+
+
+class SampledRows(NamedTuple):
+    """P and P y of some rows of a regression at one mu, where P is as in pair_systems.py."""
+
+    P: Array
+    a: Array
+
+
+def feature_sample(
+    moments: CentredMoments, F: Array, y: Array, mus: Sequence[float]
+) -> Iterator[SampledRows]:
+    """P = I - 11'/n - F V diag(1 / (s + mu)) V'F' for some rows F, from the moments of all n rows.
+
+    `y` has the labels of these rows, less the mean of all labels. One eigendecomposition.
+    """
+    on = backend_of(F)
+    s, V = on.eigh(on.copy(moments.A))
+    V, s = on.contiguous(V), s.clip(min=0.0)
+    W = on.matmul(on.contiguous(F - moments.F_mean), V)
+    products = V.T @ moments.b.reshape(len(s), -1)
+    for mu in mus:
+        shrunk = W / (s + mu)
+        P = on.matmul(-shrunk, W.T)
+        P -= 1.0 / moments.n_rows
+        yield SampledRows(on_diagonal(P, on.zeros(len(P)) + 1.0), y - shrunk @ products)
+
+
+def kernel_sample(
+    kernel: Array, y: Array, some: Index, mus: Sequence[float]
+) -> Iterator[SampledRows]:
+    """mu (K + mu I)^-1 on some rows, without the constant vector; `y` is centred.
+
+    The eigenvalue of the constant vector, which is 0, is raised to the size of the others, as in
+    `DenseP`. For the cost, see `last_rows`.
+    """
+    K = centred(backend_of(y).copy(kernel))
+    n, scale = len(K), float(abs(K.diagonal()).max())
+    K += scale / n
+    for mu, (N, z) in zip(mus, last_rows(K, y, some, mus), strict=True):
+        yield SampledRows(mu * N - mu / (mu + scale) / n, mu * z)
+
+
+def kernel_query_residuals(
+    K: Array, graph: QueryGraph, y: Array, folds: Sequence[Index], lams: Sequence[float]
+) -> Iterator[Array]:
+    """y - f for the rows of folds, by fits without their fold, up to a constant in each query.
+
+    See `dual_folds`. Only the diagonal block of the rows of all folds is needed; K is overwritten.
+    """
+    on, t = backend_of(K), graph.root_target(y)
+    some, ends = np.concatenate(folds), np.cumsum([len(fold) for fold in folds])
+    parts = [slice(end - len(fold), end) for fold, end in zip(folds, ends, strict=True)]
+    for N, z in last_rows(lifted_root_kernel(K, graph), t, some, lams):
+        v = on.zeros(*t.shape)
+        for fold, part in zip(folds, parts, strict=True):
+            v[fold] = on.solve(N[part, part], z[part])
+        yield graph.root_inverse(v)[some]
+
+
+def last_rows(
+    M: Array, t: Array, some: Index, lams: Sequence[float]
+) -> Iterator[tuple[Array, Array]]:
+    """(N[some][:, some], (N t)[some]) for N = (M + lam I)^-1 and each lam.
+
+    Without the other rows, M + lam I becomes its Schur complement S, and N[some][:, some] is S^-1.
+    For r other rows, r^3/3 + r^2 n flops give S by a Cholesky factorization; for many lam, these
+    rows are reduced to band form once, and r n^2 flops give S. Raises `LinAlgError` if M + lam I is
+    not definite.
+    """
+    on, n = backend_of(M), len(some)
+    rest = np.setdiff1d(np.arange(len(M)), some)
+    own = on.xp.hstack((M[some[:, None], some], t[some]))
+    other = on.contiguous(on.xp.hstack((M[rest[:, None], some], t[rest])))
+    for lam, half in zip(lams, _halves(M[rest[:, None], rest], other, lams), strict=True):
+        gram = on.add_gram(on.zeros(n + t.shape[1], n + t.shape[1]), half)
+        left = own - on.mirror_upper(gram)[:n]
+        N = on.inverse_definite(on.contiguous(left[:, :n]), lam)
+        if N is None:
+            raise _indefinite()
+        yield N, on.matmul(N, on.contiguous(left[:, n:]))
+
+
+def _halves(M: Array, Z: Array, lams: Sequence[float]) -> Iterator[Array]:
+    """C^-1 Z for each lam, with some C C' = M + lam I up to a rotation of Z; M is overwritten."""
+    on = backend_of(M)
+    if len(M) == 0:
+        yield from (Z for _ in lams)
+        return
+    if on.is_host and len(lams) > on.reduction_cost:
+        form = BandForm.of(M)
+        rotated = form.rotate(Z)
+        yield from (form.solve_half(rotated, lam) for lam in lams)
+        return
+    diagonal = on.copy(M.diagonal())
+    for lam in lams:
+        on.diagonal(M)[:] = diagonal + lam
+        factor = on.cholesky(M)
+        if factor is None:
+            raise _indefinite()
+        yield on.contiguous(on.solve_triangular(factor, Z))
+
+
+def _indefinite() -> np.linalg.LinAlgError:
+    return np.linalg.LinAlgError("The kernel is not positive semidefinite.")

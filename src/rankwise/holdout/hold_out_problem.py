@@ -1,19 +1,28 @@
-"""A problem from which rows will be held out."""
+"""A problem, what is held out of it, and where care ends.
+
+A plan is a value: it lists what is held out together, and does not depend on how the rest is
+fitted. See `rankwise.holdout.engine.hold_out`. Hold-outs with an alpha below the rounding errors of
+the data are refused, for all plans.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, as_given, backend_of, is_sent, to_host
-from rankwise.errors import DataError
+from rankwise.backends.arrays import EPS, Array, Index, as_given, backend_of, is_sent, to_host
+from rankwise.errors import DataError, ParameterError, warn
 from rankwise.graph import QueryGroups
 from rankwise.graph.preference_graph import QueryGraph
-from rankwise.holdout.rounding import explained_rounding as explained_rounding
+from rankwise.holdout.table_hold_out import Cells
 from rankwise.kernels import Precomputed
+from rankwise.parameters import as_generator
 from rankwise.problem import (
     Coordinates,
     FeatureSpace,
@@ -153,3 +162,266 @@ def on_coordinates(problem: Problem, rows: Coordinates) -> Problem:
     if rows.kernel is not None:
         return replace(problem, X=rows.kernel, space=KernelSpace(Precomputed()))
     return replace(problem, X=rows.features, space=FeatureSpace("primal"))
+
+
+@dataclass(frozen=True, eq=False)
+class Queries:
+    """Whole queries are held out, one at a time or in folds.
+
+    `parts` is a number of folds, or a list with the rows of each fold. None: every query by itself,
+    or the queries whose numbers are in `only`. Folds of a sample (`sampled`) are subtracted from
+    the sums of all rows, or share the steps of conjugate gradients.
+    """
+
+    parts: int | Sequence[Index] | None = None
+    only: Index | None = None
+    sampled: bool = False
+    whole_queries: ClassVar[bool] = True
+
+    def folds(self, groups: QueryGroups) -> list[Index]:
+        """The rows of each fold."""
+        if self.parts is None:
+            every = list(groups)
+            return every if self.only is None else [every[q] for q in self.only]
+        if isinstance(self.parts, int):
+            return [np.flatnonzero(groups.codes % self.parts == k) for k in range(self.parts)]
+        return list(self.parts)
+
+
+class Rows(Queries):
+    """Rows of one ranking or regression are held out, in the same ways as `Queries`."""
+
+    whole_queries: ClassVar[bool] = False
+
+    def folds(self, groups: QueryGroups) -> list[Index]:
+        """The rows of each fold."""
+        return super().folds(QueryGroups.of(np.arange(groups.n_rows)))
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Which pairs to hold out: listed pairs, or all pairs of each query.
+
+    If all pairs are held out, `keep_ties`: whether they include pairs with equal labels. With
+    `groups`, the rows of both groups of a listed pair are held out. `among` has the rows of a
+    sample of one ranking, all of whose pairs are held out; all pairs must count.
+    """
+
+    listed: Index | None
+    keep_ties: bool
+    groups: QueryGroups | None = None
+    among: Index | None = None
+
+    def of_query(self, rows: Index, codes: Index, loss: Loss) -> Index | None:
+        """Positions of pairs in ascending `rows`; None for all pairs that count."""
+        if self.listed is not None:
+            inside = codes[self.listed[:, 0]] == codes[rows[0]]
+            return np.asarray(np.searchsorted(rows, self.listed[inside]), dtype=np.intp)
+        if self.keep_ties and loss.ties == "exclude":
+            first, second = np.triu_indices(len(rows), 1)
+            return np.column_stack((first, second))
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class ComparisonFolds:
+    """Comparisons are held out, one at a time or in folds.
+
+    `fold` has the number of the fold of each comparison, and -1 for a comparison that is always
+    used for training; None: each comparison by itself, or the comparisons in `only`. With `refit`,
+    the ranker is refitted without each fold.
+    """
+
+    fold: Index | None = None
+    only: Index | None = None
+    refit: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """Items are held out with all of their comparisons.
+
+    With `both`, each comparison is predicted without the comparisons of either item. Otherwise,
+    each comparison is predicted twice: without the comparisons of its first item, and without the
+    comparisons of its second item.
+    """
+
+    both: bool = True
+
+
+Plan: TypeAlias = Queries | Pairs | ComparisonFolds | Items | Cells
+
+
+def choose_pairs(
+    problem: HoldOutProblem, pairs: Any, random_state: Any, *, keep_ties: bool
+) -> Pairs:
+    if pairs is None:
+        return Pairs(None, keep_ties)
+    if isinstance(pairs, (int, np.integer)) and not isinstance(pairs, bool):
+        return Pairs(_random_pairs(problem, int(pairs), random_state), keep_ties)
+    listed = np.asarray(to_host(pairs))
+    m = len(problem.y)
+    if listed.ndim != 2 or listed.shape[1] != 2 or listed.dtype.kind not in "iu":
+        raise DataError(
+            f"pairs must be an integer or an array of row numbers of shape (n, 2): got {pairs!r}."
+        )
+    bad = (listed < 0) | (listed >= m)
+    if bad.any():
+        k = int(np.argmax(bad.any(axis=1)))
+        raise DataError(
+            f"pairs[{k}] = {listed[k].tolist()} is out of range: X has rows 0 to {m - 1}."
+        )
+    codes = problem.groups.codes
+    invalid = (codes[listed[:, 0]] != codes[listed[:, 1]]) | (listed[:, 0] == listed[:, 1])
+    if invalid.any():
+        k = int(np.argmax(invalid))
+        raise DataError(
+            f"pairs[{k}] = {listed[k].tolist()} must be two different rows of the same query."
+        )
+    return Pairs(listed.astype(np.intp), keep_ties)
+
+
+def pairs_of_groups(
+    problem: HoldOutProblem, groups: QueryGroups, strata: QueryGroups, *, keep_ties: bool
+) -> Pairs:
+    """All pairs of rows of different groups and of the same stratum."""
+    found = [rows[np.column_stack(np.triu_indices(len(rows), 1))] for rows in strata]
+    pairs = np.concatenate(found)
+    pairs = pairs[groups.codes[pairs[:, 0]] != groups.codes[pairs[:, 1]]]
+    y = problem.labels
+    if not keep_ties:
+        pairs = pairs[(y[pairs[:, 0]] != y[pairs[:, 1]]).any(axis=1)]
+    if len(pairs) == 0:
+        raise DataError(
+            "No two rows of different groups (and of the same stratum) have different labels: "
+            "there is no pair to hold out. Check the labels, groups and strata."
+        )
+    return Pairs(pairs, keep_ties, groups)
+
+
+def pairs_within(strata: QueryGroups) -> Index:
+    """All pairs of rows of the same stratum, as row numbers of shape (n_pairs, 2)."""
+    parts = [r[np.column_stack(np.triu_indices(len(r), 1))] for r in strata if len(r) > 1]
+    if not parts:
+        raise DataError("No stratum has two rows: there is no pair to hold out.")
+    return np.concatenate(parts)
+
+
+def _random_pairs(problem: HoldOutProblem, n: int, random_state: Any) -> Index:
+    """n unordered pairs with different labels (in any output), drawn without replacement."""
+    if n < 1:
+        raise ParameterError(f"pairs must be at least 1: got {n}.")
+    rng = as_generator(random_state)
+    groups, y = problem.groups, problem.labels
+    chances = groups.sizes * (groups.sizes - 1.0)
+    if chances.sum() == 0:
+        raise DataError("No query has two rows: there is no pair to hold out.")
+    if n >= chances.sum() / 4:  # half of all pairs, or more: list them
+        within = [r[np.column_stack(np.triu_indices(len(r), 1))] for r in groups if len(r) > 1]
+        every = np.concatenate(within)
+        differ = (y[every[:, 0]] != y[every[:, 1]]).any(axis=1)
+        every = rng.permutation(every[differ])[:n]
+        _check_number_found(n, len(every))
+        return every
+    found: dict[tuple[int, int], None] = {}
+    for _ in range(100):
+        query = rng.choice(groups.n_groups, size=2 * n, p=chances / chances.sum())
+        size = groups.sizes[query]
+        i = rng.integers(0, size)
+        j = (i + rng.integers(1, size)) % size
+        first, second = (groups.order[groups.indptr[query] + part] for part in (i, j))
+        differ = (y[first] != y[second]).any(axis=1)
+        low, high = np.minimum(first, second)[differ], np.maximum(first, second)[differ]
+        found.update(dict.fromkeys(zip(low.tolist(), high.tolist(), strict=True)))
+        if len(found) >= n:
+            break
+    _check_number_found(n, len(found))
+    return np.array(list(found)[:n], dtype=np.intp)
+
+
+def _check_number_found(requested: int, found: int) -> None:
+    if found == 0:
+        raise DataError(
+            "No two rows of a query have different labels: there is no pair to hold out."
+        )
+    if found < requested:
+        warn(
+            f"pairs={requested}, but only {found} pairs with different labels were found: all of "
+            "these are held out.",
+        )
+
+
+REFUSED = 0.1  # relative error above which a hold-out is refused
+UNRELIABLE = 1e-4  # relative error above which a hold-out has few correct digits
+CLOSE = EPS / UNRELIABLE  # alphas below CLOSE times the norm of the data need a check
+SAME_SCORES = 1e-2  # relative rounding error above which large alphas are refused
+OF_FOLD = 10.0  # error of the matrix of a fold, whose norm is about 1, relative to EPS
+COMPARED = 1e-2  # relative error that does not matter for which of many alphas is best
+_WARNED_FROM = ContextVar("warned_from", default=UNRELIABLE)
+
+
+def lost_in_rounding() -> DataError:
+    """The error for an alpha that is too small to have an effect."""
+    return DataError(
+        "An alpha is too small relative to the rounding errors of the data: exact hold-outs are "
+        "not possible. Use a larger alpha, or scale the features."
+    )
+
+
+def check_digits(norm: float, least: float) -> None:
+    """Refuse an alpha that leaves a matrix singular up to rounding errors; warn if it is close.
+
+    All plans call this function with the norm and the smallest eigenvalue, or bounds of both, of
+    the matrix that an alpha makes regular, such as K + lam I.
+    """
+    error = EPS * norm / least if least > 0.0 else np.inf
+    if not error < REFUSED:  # also if it is NaN
+        raise lost_in_rounding()
+    if error > _WARNED_FROM.get():
+        warn(
+            "An alpha is too small relative to the rounding errors of the kernel: its hold-outs "
+            f"are unreliable (relative error up to {error:.0e}). Use larger alphas.",
+        )
+
+
+@contextmanager
+def alphas_compared() -> Iterator[None]:
+    """Alphas of a grid of ours are compared: warn only of errors that could change the choice."""
+    token = _WARNED_FROM.set(COMPARED)
+    try:
+        yield
+    finally:
+        _WARNED_FROM.reset(token)
+
+
+def check_large_alpha(lam: float, norm: float) -> None:
+    """Refuse an alpha beyond which the scores of all rows are equal up to rounding errors."""
+    if EPS * lam > SAME_SCORES * norm:
+        raise DataError(
+            "An alpha is too large relative to the kernel: held-out rows differ by no more than "
+            "rounding errors. Use a smaller alpha, or scale the features."
+        )
+
+
+def not_definite(M: Any, lam: float) -> DataError:
+    """The error for a kernel matrix for which M + lam I has no Cholesky factor.
+
+    If M has a negative eigenvalue below -lam, the objective has no minimum.
+    """
+    s = backend_of(M).eigh(M)[0]
+    if not float(s[0]) < -100.0 * len(s) * EPS * float(abs(s).max()):
+        return lost_in_rounding()
+    return DataError(
+        f"The kernel is not positive semidefinite (it has the eigenvalue {float(s[0]):.3g}), and "
+        "exact hold-outs need a larger alpha or another kernel. As an alternative, "
+        "RankingSearchCV with a splitter refits."
+    )
+
+
+@contextmanager
+def explained_rounding() -> Iterator[None]:
+    """Replace the error of a numerically singular system by one that explains it."""
+    try:
+        yield
+    except np.linalg.LinAlgError:
+        raise lost_in_rounding() from None

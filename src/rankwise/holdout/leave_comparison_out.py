@@ -1,23 +1,16 @@
 """Exact hold-outs of comparisons, one at a time or in sets, from fits to all of them.
 
-A fit to the differences D = B F of compared rows, with weights W = R^2, has two forms. With
-A = D'WD and b = D'W margin, it is w = (A + lam I)^-1 b. Without a set S of comparisons, the
-residuals are
+A fit to the differences D = B F of compared rows, with weights W, is w = (A + lam I)^-1 b for
+A = D'WD and b = D'W margin. Without a set S of comparisons, the residuals are
 
     e_S = (I - E_S W_S)^-1 (margin_S - D_S w),   E = D (A + lam I)^-1 D'.
-
-With no more comparisons than coordinates, leverages may be close to 1. From the Gram matrix
-G = D D', the fit is w = D'R a with a = P R margin and P = (R G R + lam I)^-1. Without the set S,
-
-    e_S = R_S^-1 (P_SS)^-1 a_S.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -33,7 +26,7 @@ from rankwise.backends.arrays import (
 )
 from rankwise.errors import DataError
 from rankwise.graph.preference_graph import ComparisonGraph
-from rankwise.holdout.rounding import CLOSE, check_digits, not_definite
+from rankwise.holdout.hold_out_problem import CLOSE, check_digits
 from rankwise.problem import FeatureSystem, Problem
 from rankwise.solvers.ridge_path import SMALL, solve_ridge_path
 
@@ -41,43 +34,8 @@ BLOCK = 2**17  # numbers of a block of differences, which fits in a cache
 STACKED = 2**20  # numbers of differences of the sets that are processed together
 STORED = 2 * 10**7  # numbers: largest coordinates that are stored
 INDEFINITE = 1e-6  # of the largest kernel value: larger errors of a factor are not rounding
-FEW = 500  # comparisons, whose Gram matrix takes little time with any kernel
 
 Excess = Callable[[Index], Array]
-
-
-@dataclass(frozen=True, eq=False)
-class HeldComparisons(ABC):
-    """Comparisons that can be held out.
-
-    `excess`, if comparisons have a context, comes from `ContextSpace.without`: without a set of
-    comparisons, its columns have another scale.
-    """
-
-    graph: ComparisonGraph
-    excess: Excess | None
-
-    @property
-    @abstractmethod
-    def n_coordinates(self) -> int:
-        """Sets with more comparisons are held out by solving for the others."""
-
-    @property
-    def margin(self) -> Array:
-        """Margins with an axis for outputs."""
-        return self.graph.margin.reshape(len(self.graph.margin), -1)
-
-    @abstractmethod
-    def single(self, some: Index, lams: Sequence[float]) -> Array:
-        """The prediction for each of some comparisons without it: (n_lams, n_some, n_outputs)."""
-
-    @abstractmethod
-    def sets(self, sets: Sequence[Index], lams: Sequence[float]) -> Array:
-        """Predictions for sets of comparisons, each without its set.
-
-        Returns an array of shape (n_lams, n, n_outputs) for the n comparisons of all sets, one set
-        after the other.
-        """
 
 
 def held_comparisons(problem: Problem, excess: Excess | None = None) -> HeldComparisons:
@@ -85,28 +43,46 @@ def held_comparisons(problem: Problem, excess: Excess | None = None) -> HeldComp
 
     Features and landmarks take O(N n^2) time for N comparisons (less, if there are fewer rows),
     without the coordinates of all rows. A kernel matrix takes O(m^3) time. No more comparisons than
-    coordinates take O(N^3) time.
+    coordinates take O(N^3) time: their differences get coordinates from their Gram matrix.
     """
     graph, X = problem.comparisons, problem.X
+    extended = graph if excess is None else graph.with_context_columns()
     system = problem.space.system(X, problem.qid)
-    n = len(graph.first)
+    n, every = len(graph.first), np.arange(len(extended.first))
     if system is None:
         K = problem.coordinates().kernel
         assert K is not None
-        if n <= max(len(K), FEW):
-            B, K = graph.incidence, np.asarray(to_host(K))
-            return GramComparisons(graph, excess, _finite(B @ (B @ K).T))
+        if n <= len(K):
+            half = backend_of(K).sparse_product(extended.incidence, K)
+            G = backend_of(K).sparse_product(extended.incidence, half.T)
+            return _on_differences(graph, extended, excess, kernel_factor(_finite(G)))
         X = kernel_factor(K)
         system = FeatureSystem(X.shape[1])
+    load = system.coordinates(X)
     if n <= system.n_coordinates:
-        D = graph.differences(system.coordinates(X), np.arange(n))
+        D = extended.differences(load, every)
         on = backend_of(D)
-        G = np.asarray(to_host(on.matmul(D, on.contiguous(D.T))))
-        return GramComparisons(graph, excess, _finite(G))
+        G = _finite(on.matmul(D, on.contiguous(D.T)))
+        return _on_differences(graph, extended, excess, kernel_factor(G))
     found = system.coordinate_moments(system.moments(X, problem.tasks[0], problem.loss))
-    b = found.b.reshape(len(found.b), -1)
     _finite(found.A.diagonal())
-    return FeatureComparisons(graph, excess, system.coordinates(X), found.A, _finite(b))
+    b = _finite(found.b.reshape(len(found.b), -1))
+    return HeldComparisons(graph, extended, excess, load, found.A, b)
+
+
+def _on_differences(
+    graph: ComparisonGraph, extended: ComparisonGraph, excess: Excess | None, D: Array
+) -> HeldComparisons:
+    """Comparisons with given coordinates of their differences: rows to compare with a row of 0."""
+    on, n = backend_of(D), len(extended.first)
+    F = on.xp.concatenate((D, on.zeros(1, D.shape[1])))
+    first, second = np.arange(n), np.full(n, n)
+    rows = replace(extended, n_rows=n + 1, first=first, second=second, context=None)
+    D = D[: len(graph.first)]
+    weighted = on.array(graph.weight)[:, None] * D
+    margin = graph.margin.reshape(len(D), -1)
+    A, b = (on.matmul(on.contiguous(weighted.T), on.array(Z)) for Z in (D, margin))
+    return HeldComparisons(graph, rows, excess, partial(on.rows, F), A, b)
 
 
 def _finite(products: Array) -> Array:
@@ -116,126 +92,34 @@ def _finite(products: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class GramComparisons(HeldComparisons):
-    """Comparisons whose differences have the Gram matrix G: O(n^3) time for n comparisons."""
-
-    G: Array
-
-    @property
-    def n_coordinates(self) -> int:
-        return len(self.G)
-
-    def single(self, some: Index, lams: Sequence[float]) -> Array:
-        """See `HeldComparisons`."""
-        if self.excess is not None:
-            return self.sets(list(some[:, None]), lams)
-        trained, root, _, V = self._spectrum
-        place = self._places[some]
-        held, others = np.flatnonzero(place >= 0), np.flatnonzero(place < 0)
-        mine = place[held]
-        out = np.empty((len(lams), len(some), self.margin.shape[1]))
-        for k, (shares, products) in enumerate(self._fits(lams)):
-            diagonal, a = (V[mine] ** 2) @ shares, V @ products
-            out[k, held] = self.margin[some[held]] - a[mine] / (diagonal * root[mine])[:, None]
-            # Comparisons of weight 0 have no part in the fit.
-            out[k, others] = self.G[np.ix_(some[others], trained)] @ (root[:, None] * a)
-        return out
-
-    def sets(self, sets: Sequence[Index], lams: Sequence[float]) -> Array:
-        """See `HeldComparisons`. A set of g comparisons takes O(g n + g^3) time for each lam."""
-        trained, root, _, V = self._spectrum
-        ends = np.cumsum([len(one) for one in sets])
-        excess = [None if self.excess is None else self.excess(one) for one in sets]
-        out = np.empty((len(lams), int(ends[-1]) if len(ends) else 0, self.margin.shape[1]))
-        for k, (shares, products) in enumerate(self._fits(lams)):
-            P, a = (V * shares) @ V.T, V @ products
-            for end, one, change in zip(ends, sets, excess, strict=True):
-                place = self._places[one]
-                held, others = np.flatnonzero(place >= 0), np.flatnonzero(place < 0)
-                mine, found = place[held], out[k, end - len(one) : end]
-                P_S, a_now = self._with_context(P, a, mine, change)
-                e = np.linalg.solve(P_S[mine], a_now[mine])
-                found[held] = self.margin[one[held]] - e / root[mine, None]
-                if len(others):
-                    rest = root[:, None] * (a_now - P_S @ e)
-                    found[others] = self.G[np.ix_(one[others], trained)] @ rest
-                    if change is not None:
-                        Z, less = self._context, change / (1.0 + change)
-                        found[others] -= Z[one[others]] @ (less[:, None] * (Z[trained].T @ rest))
-        if not np.isfinite(out).all():
-            raise np.linalg.LinAlgError
-        return out
-
-    def _with_context(
-        self, P: Array, a: Array, columns: Index, excess: Array | None
-    ) -> tuple[Array, Array]:
-        """Some columns of P, and a, if columns of the context are penalized more by `excess`.
-
-        G changes by Z diag(c) Z' for the context Z and c = 1 / (1 + excess) - 1, and P by
-        -P U T U'P with U = R Z and T = (I + diag(c) U'P U)^-1 diag(c).
-        """
-        if excess is None:
-            return P[:, columns], a
-        trained, root, _, _ = self._spectrum
-        U = root[:, None] * self._context[trained]
-        PU, c = P @ U, -excess / (1.0 + excess)
-        T = np.linalg.solve(np.eye(len(c)) + c[:, None] * (U.T @ PU), np.diag(c))
-        return P[:, columns] - PU @ (T @ PU[columns].T), a - PU @ (T @ (U.T @ a))
-
-    @property
-    def _context(self) -> Array:
-        assert self.graph.context is not None
-        return self.graph.context
-
-    def _fits(self, lams: Sequence[float]) -> Iterator[tuple[Array, Array]]:
-        """Eigenvalues of P and V'a, for each lam."""
-        trained, root, s, V = self._spectrum
-        target = V.T @ (root[:, None] * self.margin[trained])
-        for lam in lams:
-            check_digits(float(s.sum()), float(s.min(initial=np.inf)) + lam)
-            shares = 1.0 / (s + lam)
-            yield shares, shares[:, None] * target
-
-    @cached_property
-    def _places(self) -> Index:
-        """The place of each comparison among the ones with a weight above 0; else -1."""
-        counted = self.graph.weight > 0
-        return np.where(counted, np.cumsum(counted) - 1, -1)
-
-    @cached_property
-    def _spectrum(self) -> tuple[Index, Array, Array, Array]:
-        """Comparisons with a weight above 0, roots of weights, and R G R = V diag(s) V'."""
-        trained = np.flatnonzero(self.graph.weight > 0)
-        root = np.sqrt(self.graph.weight[trained])
-        M = root[:, None] * self.G[np.ix_(trained, trained)] * root
-        s, V = np.linalg.eigh(M)
-        if len(s) and s[0] < -100 * len(s) * EPS * s[-1]:
-            raise not_definite(M, 0.0)
-        return trained, root, s.clip(min=0.0), V
-
-
-@dataclass(frozen=True, eq=False)
-class FeatureComparisons(HeldComparisons):
+class HeldComparisons:
     """Comparisons as rows of a ridge regression on differences of coordinates.
 
     ``load(rows)`` returns the coordinates of some rows; A and b are the moments of all comparisons.
+    `excess`, if comparisons have a context, comes from `ContextSpace.without`: without a set of
+    comparisons, its columns have another scale. Then `extended` has these columns as further
+    comparisons.
     """
 
+    graph: ComparisonGraph
+    extended: ComparisonGraph
+    excess: Excess | None
     load: Loader
     A: Array
     b: Array
 
     @property
     def n_coordinates(self) -> int:
+        """Sets with more comparisons are held out by solving for the others."""
         return len(self.b)
 
-    @cached_property
-    def extended(self) -> ComparisonGraph:
-        """The comparisons and, if the scale of the context may change, its columns after them."""
-        return self.graph if self.excess is None else self.graph.with_context_columns()
+    @property
+    def margin(self) -> Array:
+        """Margins with an axis for outputs."""
+        return self.graph.margin.reshape(len(self.graph.margin), -1)
 
     def single(self, some: Index, lams: Sequence[float]) -> Array:
-        """See `HeldComparisons`."""
+        """The prediction for each of some comparisons without it: (n_lams, n_some, n_outputs)."""
         if self.excess is not None:
             return self.sets(list(some[:, None]), lams)
         margin, weight = self.margin, self.graph.weight
@@ -253,10 +137,11 @@ class FeatureComparisons(HeldComparisons):
         return out
 
     def sets(self, sets: Sequence[Index], lams: Sequence[float]) -> Array:
-        """See `HeldComparisons`.
+        """Predictions for sets of comparisons, each without its set.
 
-        A set of g comparisons takes O(g^2 d + g^3) time for each lam or, if there are more of them
-        than coordinates d, O(g d^2 + d^3) time.
+        Returns an array of shape (n_lams, n, n_outputs) for the n comparisons of all sets, one set
+        after the other. A set of g comparisons takes O(g^2 d + g^3) time for each lam or, if there
+        are more of them than coordinates d, O(g d^2 + d^3) time.
         """
         sizes = np.array([len(one) for one in sets], dtype=np.intp)
         ends = np.cumsum(sizes)
@@ -312,7 +197,7 @@ class FeatureComparisons(HeldComparisons):
     def _without_many(self, members: Index, lams: Sequence[float]) -> Array:
         """Predictions for a large set, from the moments of the other comparisons."""
         on = backend_of(self.b)
-        D = self.graph.differences(self.load, members)
+        D = self.extended.differences(self.load, members)
         WD = on.array(self.graph.weight[members])[:, None] * D
         A = self.A - on.matmul(on.contiguous(D.T), on.contiguous(WD))
         b = self.b - on.matmul(on.contiguous(WD.T), on.array(self.margin[members]))
@@ -320,8 +205,8 @@ class FeatureComparisons(HeldComparisons):
         if self.excess is None:
             found = solve_ridge_path(A, b, lams, gram=True)
         else:
-            excess, n = on.array(self.excess(members)), self.graph.n_rows
-            columns = self.load(np.arange(n - len(excess), n))
+            excess, n = on.array(self.excess(members)), len(self.graph.first)
+            columns = self.extended.differences(self.load, np.arange(n, n + len(excess)))
             more = on.matmul(on.contiguous(columns.T), excess[:, None] * columns)
             found = [solve_ridge_path(A + lam * more, b, [lam], gram=True)[0] for lam in lams]
         return np.stack([to_host(on.matmul(D, w)) for w in found])
@@ -360,7 +245,7 @@ class _Fits:
     E is ``differences @ diag(shares) @ differences'``.
     """
 
-    comparisons: FeatureComparisons
+    comparisons: HeldComparisons
     T: Array
     weights: Array
     shares: Array
@@ -412,6 +297,8 @@ def kernel_factor(K: Array) -> Array:
     """F with F F' = K, from a pivoted Cholesky factorization: O(m r^2) time for the rank r."""
     on, largest = backend_of(K), float(abs(K.diagonal()).max())
     order, C, _ = on.pivoted_cholesky(on.copy(K), 8 * len(K) * EPS * largest)
+    if len(C) == 0:
+        return on.zeros(len(K), 1)
     kept, others = order[: len(C)], order[len(C) :]
     F = on.empty(len(K), len(C))
     F[kept] = C
@@ -427,52 +314,33 @@ def kernel_factor(K: Array) -> Array:
     return F
 
 
-def without_items(
-    comparisons: HeldComparisons, lams: Sequence[float], *, both: bool
-) -> Iterator[tuple[Index, Index, Array]]:
+def without_items(comparisons: HeldComparisons, lams: Sequence[float], *, both: bool) -> Array:
     """Predictions for comparisons of items none of whose comparisons are known.
 
-    With `both`, every comparison without all comparisons of its two items; otherwise each item in
-    turn. Yields the numbers of comparisons, the side of the item that is held out (0 and 1; 0 for
-    both), and predictions of shape (n_lams, n, n_outputs).
+    With `both`, every comparison without all comparisons of its two items. Otherwise, every
+    comparison without the comparisons of its first item and, after these, of its second item.
     """
     graph = comparisons.graph
-    n = len(graph.first)
-    rows = np.concatenate((graph.first, graph.second))
-    order = np.argsort(rows, kind="stable")
-    starts = np.flatnonzero(np.diff(rows[order], prepend=-1))
+    n, ends = len(graph.first), np.column_stack((graph.first, graph.second))
+    order = np.argsort(ends.ravel(), kind="stable")
+    starts = np.flatnonzero(np.diff(ends.ravel()[order], prepend=-1))
     of_item = {
-        int(rows[part[0]]): np.sort(part % n) for part in np.split(order, starts[1:]) if len(part)
+        int(ends.ravel()[part[0]]): np.sort(part // 2) for part in np.split(order, starts[1:])
     }
-    low, high = np.minimum(graph.first, graph.second), np.maximum(graph.first, graph.second)
-    if both:
-        pairs = np.unique(np.column_stack((low, high)), axis=0).tolist()
-        sets = (np.union1d(of_item[i], of_item[j]) for i, j in pairs)
-    else:
-        pairs = [(i, i) for i in of_item]
-        sets = (of_item[i] for i, _ in pairs)
-    listed: list[tuple[Index, Index]] = []
-    waiting = 0
-
-    def found() -> tuple[Index, Index, Array]:
-        predictions = comparisons.sets([members for members, _ in listed], lams)
-        members = np.concatenate([members for members, _ in listed])
-        owner = np.repeat(
-            np.array([items for _, items in listed]), [len(m) for m, _ in listed], axis=0
-        )
-        if both:
-            asked = (low[members] == owner[:, 0]) & (high[members] == owner[:, 1])
-            side = np.zeros(len(members), dtype=np.intp)
-        else:
-            asked = np.ones(len(members), dtype=bool)
-            side = np.where(graph.first[members] == owner[:, 0], 0, 1)
-        return members[asked], side[asked], predictions[:, asked]
-
-    for items, members in zip(pairs, sets, strict=True):
-        listed.append((members, np.asarray(items)))
-        waiting += len(members)
-        if waiting * len(lams) > STACKED:
-            yield found()
-            listed, waiting = [], 0
-    if listed:
-        yield found()
+    pairs = np.unique(np.sort(ends, axis=1), axis=0).tolist()
+    units = pairs if both else [(i, i) for i in of_item]
+    out = np.empty((len(lams), n if both else 2 * n, comparisons.margin.shape[1]))
+    most = 2 * max(len(members) for members in of_item.values())
+    step = max(1, STACKED // (most * len(lams)))
+    for start in range(0, len(units), step):
+        some = units[start : start + step]
+        sets = [np.union1d(of_item[i], of_item[j]) for i, j in some]
+        places = np.cumsum([len(members) for members in sets])
+        found = np.split(comparisons.sets(sets, lams), places[:-1], axis=1)
+        for (i, j), members, part in zip(some, sets, found, strict=True):
+            if both:
+                asked = np.isin(ends[members], (i, j)).all(axis=1)
+                out[:, members[asked]] = part[:, asked]
+            else:
+                out[:, members + n * (graph.first[members] != i)] = part
+    return out

@@ -16,13 +16,21 @@ import numpy as np
 from rankwise.backends.arrays import Array, Index, backend_of, map_in_threads, threads_for, to_host
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph import QueryGroups
-from rankwise.holdout.hold_out_problem import HoldOutProblem, on_coordinates
+from rankwise.holdout.hold_out_problem import (
+    HoldOutProblem,
+    Pairs,
+    explained_rounding,
+    lost_in_rounding,
+    on_coordinates,
+)
 from rankwise.holdout.leave_query_out import Conditional, dual_conditionals, primal_conditionals
-from rankwise.holdout.pair_differences import add_losses, block_differences, listed_differences
-from rankwise.holdout.pair_loops import right_without
+from rankwise.holdout.pair_differences import (
+    add_losses,
+    block_differences,
+    listed_differences,
+    right_without,
+)
 from rankwise.holdout.pair_systems import Laplacian, PairSystem
-from rankwise.holdout.plans import Pairs
-from rankwise.holdout.rounding import explained_rounding, lost_in_rounding
 from rankwise.problem import Coordinates, Loss
 from rankwise.solvers.ridge_path import dual, primal
 

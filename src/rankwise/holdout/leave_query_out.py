@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -29,10 +29,10 @@ from rankwise.backends.arrays import (
     map_in_threads,
     threads_for,
 )
+from rankwise.backends.jit import compiled
 from rankwise.errors import warn
 from rankwise.graph.preference_graph import QueryGraph, row_scale
-from rankwise.holdout import pair_loops
-from rankwise.holdout.rounding import CLOSE, check_digits, check_fold, not_definite
+from rankwise.holdout.hold_out_problem import CLOSE, OF_FOLD, check_digits, not_definite
 from rankwise.scaling import ColumnStandard, ColumnStatistics
 
 LEAST_DEVIATION = 1e-13  # without a fold, relative to all rows: below it, few digits are left
@@ -80,59 +80,28 @@ def dual_folds(
     return out
 
 
-class Resolvent(Protocol):
-    """N = (M + lam I)^-1."""
-
-    @property
-    def lam(self) -> float: ...
-
-    def apply(self, t: Array) -> Array:
-        """N t."""
-
-    def block(self, rows: Index) -> Array:
-        """N[rows][:, rows]."""
-
-    def cross(self, rows: Index, columns: Index) -> Array:
-        """``N[rows] @ C[:, columns]`` for the C given to `resolvents`."""
-
-
 @dataclass(frozen=True)
-class InverseResolvent:
-    """N as a matrix."""
-
-    lam: float
-    N: Array
-    C: Array
-
-    def apply(self, t: Array) -> Array:
-        return backend_of(t).matmul(self.N, t)
-
-    def block(self, rows: Index) -> Array:
-        return self.N[rows[:, None], rows]
-
-    def cross(self, rows: Index, columns: Index) -> Array:
-        return self.N[rows] @ self.C[:, columns]
-
-
-@dataclass(frozen=True)
-class SpectralResolvent:
-    """N = V diag(1 / (s + lam)) V'."""
+class Resolvent:
+    """N = (M + lam I)^-1 = V diag(shares) V', and products V'C."""
 
     lam: float
     V: Array
-    s: Array
+    shares: Array
     rotated_C: Array
 
     def apply(self, t: Array) -> Array:
+        """N t."""
         on = backend_of(t)
-        return on.matmul(self.V, on.matmul(self.V.T, t) / (self.s + self.lam)[:, None])
+        return on.matmul(self.V, self.shares[:, None] * on.matmul(self.V.T, t))
 
     def block(self, rows: Index) -> Array:
+        """N[rows][:, rows]."""
         part = self.V[rows]
-        return (part / (self.s + self.lam)) @ part.T
+        return (part * self.shares) @ part.T
 
     def cross(self, rows: Index, columns: Index) -> Array:
-        return (self.V[rows] / (self.s + self.lam)) @ self.rotated_C[:, columns]
+        """``N[rows] @ C[:, columns]``."""
+        return (self.V[rows] * self.shares) @ self.rotated_C[:, columns]
 
 
 def lifted_root_kernel(K: Array, graph: QueryGraph) -> Array:
@@ -163,30 +132,29 @@ def lifted_root_kernel(K: Array, graph: QueryGraph) -> Array:
 def resolvents(M: Array, lams: Sequence[float], C: Array) -> Iterator[Resolvent]:
     """N for each lam in turn, ready for products with C.
 
+    V has the eigenvectors of M or, for few lams, the inverse of a triangular factor of M + lam I.
     M is not overwritten; memory for one or two further matrices of its size.
     """
-    on = backend_of(M)
+    on, trace = backend_of(M), float(abs(M.diagonal()).sum())
     if len(lams) > on.inverse_cost:
-        yield from _spectral(M, lams, C)
+        s, V = on.eigh(on.copy(M))
+        V, least = on.contiguous(V), float(s[0]) + min(lams)
+        if least <= EPS * trace:
+            raise not_definite(on.copy(M), min(lams))
+        check_digits(trace, least)
+        rotated = on.matmul(V.T, on.contiguous(C))
+        yield from (Resolvent(lam, V, 1.0 / (s + lam), rotated) for lam in lams)
         return
     for lam in lams:
-        N = on.inverse_definite(on.copy(M), lam)
-        if N is None:
+        shifted = on.copy(M)
+        on.diagonal(shifted)[:] += lam
+        factor = on.cholesky(shifted)
+        if factor is None:
             raise not_definite(on.copy(M), lam)
-        check_digits(float(M.diagonal().sum()), 1.0 / float(N.diagonal().max()))
-        yield InverseResolvent(lam, N, C)
-
-
-def _spectral(M: Array, lams: Sequence[float], C: Array) -> Iterator[Resolvent]:
-    on, least = backend_of(M), min(lams)
-    s, V = on.eigh(on.copy(M))
-    V, lowest, trace = on.contiguous(V), float(s[0]), float(abs(s).sum())
-    rotated = on.matmul(V.T, on.contiguous(C))
-    if lowest + least <= EPS * trace:
-        raise not_definite(on.copy(M), least)
-    check_digits(trace, lowest + least)
-    for lam in lams:
-        yield SpectralResolvent(lam, V, s, rotated)
+        V = on.contiguous(on.solve_triangular(factor, on.array(np.eye(len(M)))).T)
+        shares = on.zeros(len(M)) + 1.0
+        check_digits(trace, 1.0 / float((V**2).sum(axis=1).max()))
+        yield Resolvent(lam, V, shares, on.matmul(V.T, on.contiguous(C)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,8 +270,7 @@ def predict_without(
             w = spectrum.rotated / divisors[:, None]
             rest = on.array(np.eye(len(fold))) - (Y_U / divisors) @ Y_U.T
             if lam < CLOSE * norm:  # H_UU may have an eigenvalue of 1
-                error = norm * float((spectrum.s / divisors**2).max())  # of H, relative to EPS
-                check_fold(error, float(on.eigh(on.copy(rest))[0][0]))
+                check_digits(OF_FOLD, float(on.eigh(on.copy(rest))[0][0]))
             e = on.solve(rest, t[fold] - Y_U @ w)
             f[fold] = F_U @ (w - (Y_U / divisors).T @ e)
 
@@ -362,7 +329,7 @@ def _penalized_solutions(
     on = backend_of(A)
     if on.is_host:
         found = on.empty(*strengths.shape, *b.shape[1:])
-        return found, pair_loops.solve_definite(A, b, strengths, penalty, found)
+        return found, solve_definite(A, b, strengths, penalty, found)
     M = A[:, None] + strengths[:, :, None, None] * penalty
     C, failed = on.xp.linalg.cholesky_ex(M)
     if bool(failed.any()):
@@ -415,7 +382,7 @@ def moments_of_folds(Z: Array, t: Array, folds: Sequence[Index]) -> tuple[Array,
         def fill(start: int) -> None:
             stop = start + FOLDS_PER_CALL
             part, ends = slice(start, stop), ptr[start : stop + 1]
-            pair_loops.fold_moments(Z, t, rows, ends, A[part], b[part])
+            fold_moments(Z, t, rows, ends, A[part], b[part])
 
         map_in_threads(fill, range(0, len(folds), FOLDS_PER_CALL), threads_for(Z.size))
         return A, b
@@ -465,9 +432,8 @@ class Conditional:
         Features whose inner products are the conditional kernel; either these or `kernel` is set.
     weight : float
         The weight of the query.
-    error : float
-        A bound of the rounding errors of `features` relative to EPS and this query, or 0 if alpha
-        is so large that they do not matter.
+    close : bool
+        Whether alpha is so small that rounding errors of `features` matter.
     """
 
     rows: Index
@@ -476,7 +442,7 @@ class Conditional:
     kernel: Array | None = None
     features: Array | None = None
     weight: float = 1.0
-    error: float = 0.0
+    close: bool = False
 
     def stored_kernel(self) -> Array:
         """A new matrix with the conditional kernel."""
@@ -541,9 +507,8 @@ def primal_conditionals(
                 f = (rotated / divisors) @ (V.T @ b_q)
                 features = on.xp.sqrt(lam / divisors) * rotated
                 weight = query_weight(graph, rows)
-                error = 1.0 + others / size if size > 0.0 and lam < CLOSE * (size + others) else 0.0
-                given = {"features": features, "weight": weight, "error": error}
-                yield k, Conditional(rows, f, labels - f, **given)
+                close = lam < CLOSE * (size + others)
+                yield k, Conditional(rows, f, labels - f, None, features, weight, close)
 
 
 def query_weight(graph: QueryGraph, rows: Index) -> float:
@@ -557,3 +522,57 @@ def query_rows(graph: QueryGraph) -> Iterator[Index]:
     ends = graph.level_ptr[graph.query_ptr]
     for q in np.flatnonzero(graph.pairs_of_query):
         yield np.sort(graph.rows[ends[q] : ends[q + 1]])
+
+
+# Compiled loops.
+
+
+@compiled
+def fold_moments(Z: Array, t: Array, rows: Index, ptr: Index, A: Array, b: Array) -> None:
+    """Add Z'Z and Z't over the rows ptr[f]:ptr[f + 1] of `rows` to A[f] and b[f].
+
+    For short folds, BLAS calls would spend more time starting threads than on the products.
+    """
+    n = Z.shape[1]
+    for f in range(len(ptr) - 1):
+        for k in range(ptr[f], ptr[f + 1]):
+            z, target = Z[rows[k]], t[rows[k]]
+            for i in range(n):
+                line, z_i = A[f, i], z[i]
+                for j in range(i + 1):
+                    line[j] += z_i * z[j]
+                for o in range(len(target)):
+                    b[f, i, o] += z_i * target[o]
+        for i in range(n):
+            for j in range(i):
+                A[f, j, i] = A[f, i, j]
+
+
+@compiled
+def solve_definite(A: Array, b: Array, strengths: Array, penalty: Array, out: Array) -> float:
+    """(A[f] + strengths[f, k] penalty)^-1 b[f] for each fold f and lam k, into out[f, k].
+
+    Returns the smallest pivot relative to the diagonal, and raises LinAlgError if a matrix is not
+    positive definite. For small systems, a Cholesky factor and these loops take less time than a
+    general solver and the matrices of all systems.
+    """
+    n, least = A.shape[1], np.inf
+    for f in range(len(A)):
+        for k in range(strengths.shape[1]):
+            M = A[f] + strengths[f, k] * penalty
+            C = np.linalg.cholesky(M)
+            for i in range(n):
+                least = min(least, C[i, i] ** 2 / M[i, i])
+            x = out[f, k]
+            for i in range(n):
+                for o in range(x.shape[1]):
+                    total = b[f, i, o]
+                    for j in range(i):
+                        total -= C[i, j] * x[j, o]
+                    x[i, o] = total / C[i, i]
+            for i in range(n - 1, -1, -1):
+                for o in range(x.shape[1]):
+                    x[i, o] /= C[i, i]
+                    for j in range(i):
+                        x[j, o] -= C[i, j] * x[i, o]
+    return least

@@ -2,7 +2,7 @@
 
 Without the rows U = {i, j}, the residuals are e_U = P_UU^-1 a_U with a = P y (the dual weights
 times lam), and the prediction is f_i - f_j - (h_i e_i - h_j e_j): see pair_systems.py, where f = y
-and h = 1 if all pairs count. For NumPy arrays, compiled loops (pair_loops.py) run over
+and h = 1 if all pairs count. For NumPy arrays, the compiled loops at the end run over
 pairs. On a device, array expressions handle many pairs at once and need a few arrays with an entry
 for each pair.
 """
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index, backend_of
-from rankwise.holdout import pair_loops
+from rankwise.backends.jit import compiled, inlined
 
 
 def block_differences(
@@ -33,7 +33,7 @@ def block_differences(
     count = rows * columns - rows * (rows + 1) // 2
     first, second = np.empty(count, np.intp), np.empty(count, np.intp)
     out = np.empty((count, y.shape[1]))
-    pair_loops.block_pairs(np.ascontiguousarray(P), start, diagonal, y, a, first, second, out)
+    block_pairs(np.ascontiguousarray(P), start, diagonal, y, a, first, second, out)
     return first, second, out
 
 
@@ -54,7 +54,7 @@ def listed_differences(
     if on.is_host:
         out = np.empty((len(first), f.shape[1]))
         h_i, h_j = factors or (np.ones(len(first)),) * 2
-        pair_loops.listed_pairs(entries, diagonal, h_i, h_j, f, a, first, second, out)
+        listed_pairs(entries, diagonal, h_i, h_j, f, a, first, second, out)
         return out
     i, j = on.index(first), on.index(second)
     g_ii, g_jj, g_ij = (g[:, None] for g in pair_inverse(diagonal[i], diagonal[j], entries))
@@ -71,7 +71,7 @@ def block_slopes(P: Array, start: int, diagonal: Array) -> tuple[Array, Array]:
     """
     if backend_of(P).is_host:
         u, v = np.empty((2, *P.shape))
-        pair_loops.pair_slopes(np.ascontiguousarray(P), start, diagonal, u, v)
+        pair_slopes(np.ascontiguousarray(P), start, diagonal, u, v)
         return u, v
     g_ii, g_jj, g_ij = pair_inverse(diagonal[start : start + len(P), None], diagonal[start:], P)
     return g_ii - g_ij, g_jj - g_ij
@@ -87,7 +87,7 @@ def add_losses(
     """
     on = backend_of(difference)
     if on.is_host:
-        pair_loops.count_losses(first, second, difference, y, loss, compared)
+        count_losses(first, second, difference, y, loss, compared)
         return
     i, j = on.index(first), on.index(second)
     gap = on.xp.sign(y[i] - y[j])
@@ -103,7 +103,7 @@ def add_wins(first: Index, second: Index, difference: Array, wins: Any, compared
     """Add the outcome of each pair to both of its rows: 1 for a win, 1/2 for a tie."""
     on = backend_of(difference)
     if on.is_host:
-        pair_loops.count_wins(first, second, difference, wins, compared)
+        count_wins(first, second, difference, wins, compared)
         return
     i, j = on.index(first), on.index(second)
     win = (on.xp.sign(difference) + 1.0) / 2
@@ -130,3 +130,165 @@ def pair_inverse(p_ii: Array, p_jj: Array, p_ij: Array) -> tuple[Array, Array, A
         xp.where(regular, p_ii / det, p_jj * scale),
         xp.where(regular, -p_ij / det, p_ij * scale),
     )
+
+
+@inlined
+def _inverse(p_ii: float, p_jj: float, p_ij: float) -> tuple[float, float, float]:
+    """Entries (i, i), (j, j) and (i, j) of the inverse of a symmetric 2 by 2 matrix.
+
+    If it is numerically singular, entries of its pseudo-inverse: P / trace^2 for rank one.
+    """
+    det = p_ii * p_jj - p_ij * p_ij
+    if abs(det) > 1e-15 * abs(p_ii * p_jj):
+        return p_jj / det, p_ii / det, -p_ij / det
+    trace = p_ii + p_jj
+    if trace == 0.0:
+        return 0.0, 0.0, 0.0
+    scale = 1.0 / trace / trace
+    return p_ii * scale, p_jj * scale, p_ij * scale
+
+
+@inlined
+def _pair(
+    p_ij: float,
+    p_ii: float,
+    p_jj: float,
+    h_i: float,
+    h_j: float,
+    f: Array,
+    a: Array,
+    i: int,
+    j: int,
+    out: Array,
+) -> None:
+    """f_i - f_j without the rows i and j, for each output: Theorem 2 of leave-pair-out."""
+    g_ii, g_jj, g_ij = _inverse(p_ii, p_jj, p_ij)
+    for o in range(f.shape[1]):
+        e_i = g_ii * a[i, o] + g_ij * a[j, o]
+        e_j = g_jj * a[j, o] + g_ij * a[i, o]
+        out[o] = (f[i, o] - f[j, o]) - (h_i * e_i - h_j * e_j)
+
+
+@compiled
+def block_pairs(
+    P: Array,
+    start: int,
+    diagonal: Array,
+    y: Array,
+    a: Array,
+    first: Index,
+    second: Index,
+    out: Array,
+) -> None:
+    """Pairs (i, j > i) of a block of rows: start, start + 1, ... of P, from column `start` on."""
+    count = 0
+    for row in range(P.shape[0]):
+        i = start + row
+        for column in range(row + 1, P.shape[1]):
+            j = start + column
+            first[count], second[count] = i, j
+            _pair(P[row, column], diagonal[i], diagonal[j], 1.0, 1.0, y, a, i, j, out[count])
+            count += 1
+
+
+@compiled
+def listed_pairs(
+    entries: Array,
+    diagonal: Array,
+    h_i: Array,
+    h_j: Array,
+    f: Array,
+    a: Array,
+    first: Index,
+    second: Index,
+    out: Array,
+) -> None:
+    """Listed pairs: `entries` has P[first, second]."""
+    for k in range(len(first)):
+        i, j = first[k], second[k]
+        _pair(entries[k], diagonal[i], diagonal[j], h_i[k], h_j[k], f, a, i, j, out[k])
+
+
+@compiled
+def right_without(P: Array, k: int, y: Array, a: Array, labels: Array, compared: Array) -> float:
+    """How many compared pairs are in the right order by fits without them and row k.
+
+    Ties count half. P is part of the inverse of a system with a row for each training row; without
+    row k, it is P - p_k p_k' / p_kk, and a is a - p_k a_k / p_kk.
+    """
+    n, p_kk = len(P), P[k, k]
+    diagonal, a_rest, out = np.empty(n), np.empty((n, 1)), np.empty(1)
+    total = 0.0
+    for i in range(n):
+        diagonal[i] = P[i, i] - P[i, k] ** 2 / p_kk
+        a_rest[i, 0] = a[i, 0] - P[i, k] * a[k, 0] / p_kk
+    for i in range(n):
+        for j in range(i + 1, n):
+            gap = labels[i] - labels[j]
+            if i == k or j == k or gap == 0.0 or compared[i, j] == 0.0:
+                continue
+            p_ij = P[i, j] - P[i, k] * P[j, k] / p_kk
+            _pair(p_ij, diagonal[i], diagonal[j], 1.0, 1.0, y, a_rest, i, j, out)
+            total += 0.5 * (1.0 + np.sign(out[0] * gap)) * compared[i, j]
+    return total
+
+
+@compiled
+def pair_slopes(P: Array, start: int, diagonal: Array, u: Array, v: Array) -> None:
+    """u and v for the pairs of a block of rows, as in `block_pairs`.
+
+    f_i - f_j without both rows is (y_i - u a_i) - (y_j - v a_j). If the block has all rows, the
+    pairs (j, i) are there as well.
+    """
+    n = P.shape[1]
+    whole = P.shape[0] == n
+    for row in range(P.shape[0]):
+        for column in range(row + 1, n):
+            g_ii, g_jj, g_ij = _inverse(
+                diagonal[start + row], diagonal[start + column], P[row, column]
+            )
+            u[row, column] = g_ii - g_ij
+            v[row, column] = g_jj - g_ij
+            if whole:
+                u[column, row], v[column, row] = v[row, column], u[row, column]
+        if whole:
+            u[row, row] = v[row, row] = 0.0
+
+
+@compiled
+def count_losses(
+    first: Index, second: Index, difference: Array, y: Array, loss: Array, compared: Array
+) -> None:
+    """Add the losses of pairs with different labels to both of their rows.
+
+    The loss is 1 for a wrong order and 1/2 for tied predictions; `loss` and `compared` have shape
+    (n_rows, n_outputs).
+    """
+    for k in range(len(first)):
+        i, j = first[k], second[k]
+        for o in range(y.shape[1]):
+            gap = y[i, o] - y[j, o]
+            if gap == 0.0:
+                continue
+            agreement = difference[k, o] * np.sign(gap)
+            cost = 0.0 if agreement > 0.0 else (0.5 if agreement == 0.0 else 1.0)
+            loss[i, o] += cost
+            loss[j, o] += cost
+            compared[i, o] += 1.0
+            compared[j, o] += 1.0
+
+
+@compiled
+def count_wins(
+    first: Index, second: Index, difference: Array, wins: Array, compared: Array
+) -> None:
+    """Add the outcome of each pair to both of its rows: 1 for a win, 1/2 for a tie."""
+    for k in range(len(first)):
+        i, j = first[k], second[k]
+        compared[i] += 1.0
+        compared[j] += 1.0
+        for o in range(wins.shape[1]):
+            d = difference[k, o]
+            win = 1.0 if d > 0.0 else (0.5 if d == 0.0 else 0.0)
+            wins[i, o] += win
+            wins[j, o] += 1.0 - win

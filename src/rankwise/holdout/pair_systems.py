@@ -36,15 +36,15 @@ from functools import cached_property
 import numpy as np
 
 from rankwise.backends.arrays import EPS, Array, Backend, Index, backend_of, to_host
-from rankwise.holdout.leave_query_out import Conditional
-from rankwise.holdout.pair_differences import listed_differences
-from rankwise.holdout.rounding import (
+from rankwise.holdout.hold_out_problem import (
     CLOSE,
+    OF_FOLD,
     check_digits,
-    check_fold,
     check_large_alpha,
     not_definite,
 )
+from rankwise.holdout.leave_query_out import Conditional
+from rankwise.holdout.pair_differences import listed_differences
 
 BLOCK_BYTES = 8 * 2**20  # of a matrix computed at a time
 
@@ -227,15 +227,14 @@ class LowRankP:
 class PairSystem:
     """P, the labels y, and P y of the rows of a query: `a` has the dual weights times lam.
 
-    `error` bounds rounding errors of P relative to EPS; 0 if alpha is so large that they do not
-    matter.
+    `close`: whether alpha is so small that rounding errors of P matter.
     """
 
     P: DenseP | LowRankP
     laplacian: Laplacian
     y: Array
     a: Array
-    error: float
+    close: bool
 
     @classmethod
     def of(cls, query: Conditional, laplacian: Laplacian, lam: float) -> PairSystem | None:
@@ -258,11 +257,9 @@ class PairSystem:
             return None
         check_large_alpha(lam / float(laplacian.degrees.min()), trace)
         P = (LowRankP if low_rank else DenseP).of(rows, laplacian, lam)
-        error = query.error
-        if low_rank and lam < CLOSE * trace * float(laplacian.degrees.max()):
-            error = max(error, 1.0)
-        system = cls(P, laplacian, y, P.times(y), error)
-        if error:
+        close = low_rank and lam < CLOSE * trace * float(laplacian.degrees.max())
+        system = cls(P, laplacian, y, P.times(y), close or query.close)
+        if system.close:
             system.check_pairs()
         return system
 
@@ -284,7 +281,7 @@ class PairSystem:
 
     def _check_eigenvalues(self, found: Array) -> None:
         found = found if self.laplacian.definite else abs(found)
-        check_fold(self.error, float(found.min()))
+        check_digits(OF_FOLD, float(found.min()))
 
     @cached_property
     def level_sums(self) -> Array:
@@ -326,7 +323,7 @@ class PairSystem:
     def without(self, rows: Index) -> Array:
         """Predictions (ii) without the rows of each line, shape (n_lines, s, n_outputs)."""
         P, a = self.of_lines(rows)
-        if self.error:
+        if self.close:
             root = np.sqrt(self.laplacian.diagonal)[rows]
             scaled = to_host(P) / (root[:, :, None] * root[:, None])
             self._check_eigenvalues(np.linalg.eigvalsh(scaled))

@@ -79,10 +79,13 @@ class HeldOutScores(TableMixin):
 
     def to_table(self) -> Table:
         """A row for each alpha: its score, the standard error, and which is best."""
-        return alpha_table(
-            metric_label(self.metric), self.alphas, self.score, self.standard_error,
-            self.best_index, self.shared,
-        )  # fmt: skip
+        best, numbers = self.best_index, np.arange(len(self.alphas))
+        marks = np.where(numbers == best, "best", "").tolist()
+        rows = zip(self.alphas, self.score, self.standard_error, marks, strict=True)
+        label = Column(metric_label(self.metric))
+        columns = (Column("alpha", ".4g"), label, Column("s.e."), Column("", ""))
+        note = given_note(self.shared)
+        return Table(columns, tuple(rows), note=note, best=frozenset({(best, 1)}))
 
     def _frame_columns(self) -> dict[str, Array]:
         return {
@@ -136,24 +139,6 @@ def given_note(shared: Sequence[str]) -> str:
     """The same as a sentence."""
     words = given_words(shared)[2:]
     return f"{words[:1].upper()}{words[1:]}." if words else ""
-
-
-def alpha_table(
-    name: str,
-    alphas: Array,
-    score: Array,
-    standard_error: Array,
-    best_index: int,
-    shared: Sequence[str] = (),
-) -> Table:
-    """A table of the scores for each alpha, with the best one marked."""
-    rows = [
-        (alpha, value, spread, "best" if k == best_index else "")
-        for k, (alpha, value, spread) in enumerate(zip(alphas, score, standard_error, strict=True))
-    ]
-    columns = (Column("alpha", ".4g"), Column(name), Column("s.e."), Column("", ""))
-    best = frozenset({(best_index, 1)})
-    return Table(columns, tuple(rows), note=given_note(shared), best=best)
 
 
 def mean_and_error(by_output: Sequence[Array]) -> tuple[float, float]:

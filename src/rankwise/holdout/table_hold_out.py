@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -9,7 +10,6 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.errors import DataError
-from rankwise.holdout.plans import Cells
 from rankwise.holdout.scores import HeldOutScores, score_predictions
 
 if TYPE_CHECKING:
@@ -18,6 +18,48 @@ if TYPE_CHECKING:
 FORMULAS = "The table is complete: a formula turns the fit to all cells into each fit without some."
 WITHIN = {"columns": "rows", "rows": "columns", "all": "all"}
 """Where cells are compared, by what competes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Cells of a table are held out: alone, or with the other cells of rows or columns.
+
+    Attributes
+    ----------
+    leave : {"cells", "rows", "columns", "both"}
+        What is held out. With "both", each cell is predicted without its row and without its
+        column.
+    row_fold, column_fold : ndarray of int
+        The fold of each row and column; 0 if they are not held out.
+    cell_fold : ndarray of int of shape (n_rows, n_columns), optional
+        The fold of each cell, for "cells". None: each cell by itself.
+    """
+
+    leave: str
+    row_fold: Index
+    column_fold: Index
+    cell_fold: Index | None = None
+
+    def splits(self, shape: tuple[int, int]) -> Iterator[tuple[Any, Any]]:
+        """Masks of the cells that a fit keeps, and of the cells that it predicts."""
+        if self.leave == "cells":
+            n_cells = shape[0] * shape[1]
+            fold = np.arange(n_cells).reshape(shape) if self.cell_fold is None else self.cell_fold
+            for k in range(int(fold.max()) + 1):
+                yield fold != k, fold == k
+            return
+        everywhere = np.ones(shape, dtype=bool)
+        for in_rows in _members(self.row_fold):
+            for in_columns in _members(self.column_fold):
+                held = everywhere & in_rows[:, None] & in_columns
+                either = in_rows[:, None] | in_columns
+                yield everywhere & ~(either if self.leave == "both" else held), held
+
+
+def _members(fold: Index) -> Iterator[Any]:
+    """A mask for each fold."""
+    for k in range(int(fold.max()) + 1):
+        yield fold == k
 
 
 class CellProblem(Protocol):

@@ -18,6 +18,7 @@ from rankwise.metric_names import (
     METRICS,
     Metric,
     Undefined,
+    are_grades,
     described,
     find_name,
     get_metric,
@@ -33,7 +34,6 @@ from rankwise.metrics.ranking_metrics import (
     QueryValues,
     settle_undefined,
 )
-from rankwise.metrics.ranking_scorer import are_grades
 from rankwise.parameters import AnyOf, Choice, Number, Whole, as_generator, check_value
 from rankwise.tables import Column, Table, TableMixin, plural, require_pandas
 

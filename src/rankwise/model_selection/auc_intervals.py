@@ -18,9 +18,8 @@ from rankwise.errors import DataError, warn
 from rankwise.estimators.base import LeastSquaresRanker
 from rankwise.graph import QueryGroups
 from rankwise.holdout.engine import hold_out
-from rankwise.holdout.hold_out_problem import HoldOutProblem
+from rankwise.holdout.hold_out_problem import HoldOutProblem, Pairs
 from rankwise.holdout.leave_pair_out import pair_credit, training_effects
-from rankwise.holdout.plans import Pairs
 from rankwise.holdout.scores import given_note, given_words
 from rankwise.metrics.ranking_scorer import RankingScorer
 from rankwise.model_selection.hold_outs import (

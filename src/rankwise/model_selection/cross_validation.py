@@ -13,10 +13,10 @@ from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.errors import DataError, ParameterError, UndefinedMetricError
 from rankwise.estimators.base import explain_calls
 from rankwise.holdout.scores import given_note, given_words
-from rankwise.metric_names import find_name, look_up, metric_label
+from rankwise.metric_names import default_metric, find_name, look_up, metric_label
 from rankwise.metrics import QueryValues, RankingComparison, compare_rankings
 from rankwise.metrics.evaluation import PairedTest, paired_test
-from rankwise.metrics.ranking_scorer import EstimatorScorer, RankingScorer, default_metric
+from rankwise.metrics.ranking_scorer import EstimatorScorer, RankingScorer
 from rankwise.model_selection.rows import LabelledRows, Splits, check_fit_and_predict, make_splits
 from rankwise.model_selection.trials import (
     Batch,

@@ -16,35 +16,30 @@ from rankwise.estimators.base import LeastSquaresRanker, explain_calls
 from rankwise.estimators.kpcrank import ComponentErrors, ComponentMixin
 from rankwise.estimators.ranker_rows import kept_of_all_rows
 from rankwise.graph import QueryGroups
-from rankwise.holdout.alpha_choice import choose_alpha
-from rankwise.holdout.alpha_grid import data_alphas
+from rankwise.holdout.alpha_choice import choose_alpha, data_alphas
 from rankwise.holdout.engine import ComparisonHoldOut, HoldOut, hold_out
-from rankwise.holdout.hold_out_problem import HoldOutProblem
-from rankwise.holdout.leave_pair_out import PairDifferences
-from rankwise.holdout.pair_differences import add_wins
-from rankwise.holdout.plans import (
+from rankwise.holdout.hold_out_problem import (
     ComparisonFolds,
+    HoldOutProblem,
     Items,
     Pairs,
     Queries,
-    QueryFolds,
-    RowFolds,
     Rows,
     choose_pairs,
     pairs_of_groups,
     pairs_within,
 )
+from rankwise.holdout.leave_pair_out import PairDifferences
+from rankwise.holdout.pair_differences import add_wins
 from rankwise.holdout.scores import (
     GREATER_IS_BETTER,
     HeldOutScores,
     ObservedComparisons,
-    alpha_table,
-    given_words,
 )
 from rankwise.metrics import get_metric
 from rankwise.model_selection.rows import LabelledRows
 from rankwise.parameters import Choice, Whole, as_generator, check_alphas, check_value
-from rankwise.tables import Column, Table, TableMixin, plural
+from rankwise.tables import Column, Table, TableMixin
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -198,10 +193,9 @@ def leave_query_out(
         _check_weights(problem, estimator, len(sample_weight))
     if groups.n_groups < 2:
         raise DataError("leave_query_out needs at least two queries: got one.")
-    if n_splits is None:
-        return _scored(hold_out(problem, Queries()), metric)
-    check_value("n_splits", n_splits, Whole(2, groups.n_groups))
-    return _scored(hold_out(problem, QueryFolds(n_splits)), metric)
+    if n_splits is not None:
+        check_value("n_splits", n_splits, Whole(2, groups.n_groups))
+    return _scored(hold_out(problem, Queries(n_splits)), metric)
 
 
 def k_fold(
@@ -258,7 +252,7 @@ def k_fold(
     if random_state is not None:
         rows = as_generator(random_state).permutation(m)
     folds = [np.sort(rows[k::n_splits]) for k in range(n_splits)]
-    return _scored(hold_out(problem, RowFolds(folds)), metric)
+    return _scored(hold_out(problem, Rows(folds)), metric)
 
 
 def leave_one_out(estimator: Any, X: Any, y: Any, *, alphas: Any = None) -> HeldOut:
@@ -303,7 +297,7 @@ def hold_out_rows(
     )
     if data.labelled is not None:
         folds = [np.searchsorted(data.labelled, fold) for fold in folds]
-    return hold_out(problem, (RowFolds if data.qid is None else QueryFolds)(folds))
+    return hold_out(problem, (Rows if data.qid is None else Queries)(folds))
 
 
 def _check_weights(problem: HoldOutProblem, estimator: Any, n_rows: int) -> None:
@@ -430,40 +424,34 @@ class LeavePairOut(TableMixin):
         return np.asarray(1.0 - self.error)
 
     @property
-    def best_index(self) -> int:
-        """The index of the smallest error, averaged over outputs; of equals the largest alpha."""
-        mean = self.error.reshape(len(self.alphas), -1).mean(axis=1)
-        best = np.flatnonzero(mean <= mean.min())
-        return int(best[np.argmax(self.alphas[best])])
-
-    @property
-    def best_alpha(self) -> float:
-        """The alpha with the smallest error."""
-        return float(self.alphas[self.best_index])
-
-    def to_table(self) -> Table:
-        """A row for each alpha: its AUC, the standard error, and which is best."""
-        return alpha_table("AUC", self.alphas, *self._means(), self.best_index, self.shared)
-
-    def _means(self) -> tuple[Array, Array]:
+    def means(self) -> HeldOutScores:
         """AUC and standard error of each alpha, averaged over outputs."""
         auc, spread = (
             values.reshape(len(self.alphas), -1).mean(axis=1)
             for values in (self.auc, self.standard_error)
         )
-        return auc, spread
+        return HeldOutScores(self.alphas, auc, spread, "auc", True, shared=self.shared)
+
+    @property
+    def best_index(self) -> int:
+        """The index of the smallest error, averaged over outputs; of equals the largest alpha."""
+        return self.means.best_index
+
+    @property
+    def best_alpha(self) -> float:
+        """The alpha with the smallest error."""
+        return self.means.best_alpha
+
+    def to_table(self) -> Table:
+        """A row for each alpha: its AUC, the standard error, and which is best."""
+        return self.means.to_table()
 
     def _frame_columns(self) -> dict[str, Array]:
-        auc, spread = self._means()
-        return {"alpha": self.alphas, "auc": auc, "standard_error": spread}
+        means = self.means
+        return {"alpha": means.alphas, "auc": means.score, "standard_error": means.standard_error}
 
     def __repr__(self) -> str:
-        auc, spread = self._means()
-        k = self.best_index
-        return (
-            f"<LeavePairOut: {plural(len(self.alphas), 'alpha')}, best AUC {auc[k]:.4f} ± "
-            f"{spread[k]:.4f} at alpha = {self.alphas[k]:.4g}{given_words(self.shared)}>"
-        )
+        return repr(self.means).replace("HeldOutScores", type(self).__name__)
 
     def plot(self, **options: Any) -> Axes:
         """Draw the errors against alpha; see `rankwise.plots.plot_hold_out` for the options."""

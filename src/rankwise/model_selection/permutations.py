@@ -23,7 +23,6 @@ from rankwise.holdout.permuted_labels import (
     permuted_errors,
     stacked_errors,
     stacks,
-    standard_labels,
 )
 from rankwise.holdout.scores import given_note, given_words
 from rankwise.metric_names import metric_label
@@ -225,7 +224,6 @@ def permutation_test(
     units = Units.of(strata, groups, qid, len(given.labels))
     labels = given.by_output(given.labels)
     check_two_rows(labels)
-    labels = standard_labels(labels)
     Y = _permuted_labels(labels, units, given.groups, n_permutations, rng)
     score = 1.0 - _errors(estimator, X, given, Y, units, qid).min(axis=0)
     shared = given.shared(scaling=True)

@@ -24,8 +24,8 @@ from rankwise.errors import DataError, ParameterError
 from rankwise.graph import QueryGroups
 from rankwise.graph.comparisons import Comparisons
 from rankwise.holdout.engine import hold_out
-from rankwise.holdout.plans import ComparisonFolds as OutOfFolds
-from rankwise.holdout.plans import Items
+from rankwise.holdout.hold_out_problem import ComparisonFolds as OutOfFolds
+from rankwise.holdout.hold_out_problem import Items
 from rankwise.holdout.scores import GREATER_IS_BETTER, ObservedComparisons
 from rankwise.metric_names import COMPARISON_METRICS
 from rankwise.metrics.ranking_scorer import RankingScorer, in_columns

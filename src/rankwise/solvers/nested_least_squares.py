@@ -106,32 +106,32 @@ class Triangle:
         is, up to `noise`, a linear combination of the previous ones. Its weight is 0, which
         avoids a division by zero, and the path continues without it.
         """
-        (p, n_outputs), on = self.z.shape, backend_of(self.U)
+        p, on = len(self.U), backend_of(self.U)
         U, z, kept = self._solvable(lam, noise, free)
         inverse = on.solve_triangular(U.T, on.array(np.eye(len(U))), transpose=True)
-        with np.errstate(over="ignore", invalid="ignore"):  # overflow raises an error below
-            steps = on.xp.cumsum(inverse[:, :, None] * z, axis=1)
-        if not on.is_finite(steps):
-            raise DataError("Weights of components overflow. Scale the labels or margins.")
-        weights = on.zeros(p, p, n_outputs)
-        n_kept = np.searchsorted(kept, np.arange(p), side="right")  # kept features up to each
-        some = n_kept > 0
-        weights[kept[:, None], np.flatnonzero(some)] = steps[:, n_kept[some] - 1]
+        weights = on.zeros(p, p, z.shape[1])
+        weights[kept] = self._for_every_p(inverse, z, kept)
         return weights, kept
 
     def scores(self, F: Array, lam: float, noise: Array, free: int = 0) -> Array:
         """F times the weights of `path`, shape (n, p, n_outputs), without these: O(n p^2) time."""
-        (p, n_outputs), on = self.z.shape, backend_of(self.U)
+        on = backend_of(self.U)
         U, z, kept = self._solvable(lam, noise, free)
-        with np.errstate(over="ignore", invalid="ignore"):  # overflow raises an error below
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow raises an error
             turned = on.solve_triangular(U.T, on.contiguous(F[:, kept].T)).T
-            steps: Array = on.xp.cumsum(turned[:, :, None] * z, axis=1)
+        return self._for_every_p(turned, z, kept)
+
+    def _for_every_p(self, rows: Array, z: Array, kept: Index) -> Array:
+        """Sums of rows times z over the kept features among the first p, for every p."""
+        p, on = len(self.U), backend_of(self.U)
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow raises an error below
+            steps: Array = on.xp.cumsum(rows[:, :, None] * z, axis=1)
         if not on.is_finite(steps):
             raise DataError("Weights of components overflow. Scale the labels or margins.")
         if len(kept) == p:
             return steps
-        found = on.zeros(len(F), p, n_outputs)
-        n_kept = np.searchsorted(kept, np.arange(p), side="right")
+        found = on.zeros(len(rows), p, z.shape[1])
+        n_kept = np.searchsorted(kept, np.arange(p), side="right")  # kept features up to each
         some = n_kept > 0
         found[:, np.flatnonzero(some)] = steps[:, n_kept[some] - 1]
         return found

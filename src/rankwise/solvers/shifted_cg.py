@@ -13,7 +13,6 @@ from rankwise.backends.arrays import Array, Index, as_given, backend_of, is_spar
 from rankwise.errors import DataError
 from rankwise.graph import PairGraph, QueryGroups
 
-BLOCK_BYTES = 2**18  # of a vector: its updates are made while it is in cache
 DRIFT = 2.0  # times the tolerance: a larger true residual is reduced by a restart
 CHECKED_COLUMNS = 16  # whose true residuals are computed together
 
@@ -119,7 +118,6 @@ def _run(
     gamma = (r * r).sum(axis=0)
     size, ratio = on.zeros(n_lams, n_columns) + 1.0, on.zeros(n_lams, n_columns) + 1.0
     residuals = size * on.xp.sqrt(gamma)
-    blocks = _blocks(b)
     before = on.zeros(n_columns)  # beta / a of the previous step
     n_iter = 0
     while n_iter < max_iter:
@@ -127,10 +125,8 @@ def _run(
         if n_open == 0:
             break
         q = apply(p)
-        curvature = on.zeros(n_columns)
-        for rows in blocks:
-            q[rows] += lams[0] * p[rows]
-            curvature += on.xp.einsum("ij,ij->j", p[rows], q[rows])
+        q += lams[0] * p
+        curvature = on.xp.einsum("ij,ij->j", p, q)
         if not on.is_finite(curvature):
             raise _overflow()
         # A column whose residual is 0 stays as it is.
@@ -138,13 +134,12 @@ def _run(
         if not bool(moves.any()):
             break
         a = on.xp.where(moves, gamma / on.xp.where(moves, curvature, 1.0), 0.0)
-        after, steps = on.zeros(n_columns), _in_rows(a, blocks)
-        for rows in blocks:
-            r[rows] -= steps[: len(r[rows])] * q[rows]
-            after += on.xp.einsum("ij,ij->j", r[rows], r[rows])
-            if own:
-                W[0, rows] += steps[: len(r[rows])] * p[rows]
+        q *= a
+        r -= q
         del q
+        after = on.xp.einsum("ij,ij->j", r, r)
+        if own:
+            W[0] += a * p
         beta = on.xp.where(moves, after / on.xp.where(moves, gamma, 1.0), 0.0)
         ratio[:n_open] = 1.0 / (1.0 + a * shift[:n_open] + a * before * (1.0 - ratio[:n_open]))
         size[:n_open] *= ratio[:n_open]
@@ -156,10 +151,8 @@ def _run(
             (beta * ratio**2)[own:n_open],
             size[own:n_open],
         )
-        keep = _in_rows(beta, blocks)
-        for rows in blocks:
-            p[rows] *= keep[: len(p[rows])]
-            p[rows] += r[rows]
+        p *= beta
+        p += r
         before = on.xp.where(moves, beta / on.xp.where(moves, a, 1.0), 0.0)
         gamma = after
         residuals[:n_open] = size[:n_open] * on.xp.sqrt(gamma)
@@ -173,27 +166,12 @@ def _number_open(residuals: Array, goal: Array) -> int:
     return int(unsolved[-1]) + 1 if len(unsolved) else 0
 
 
-def _blocks(columns: Array) -> list[slice]:
-    """Blocks of rows that stay in cache while several operations use them."""
-    step = max(1, backend_of(columns).block_bytes(BLOCK_BYTES) // (8 * columns.shape[1]))
-    return [slice(k, min(k + step, len(columns))) for k in range(0, len(columns), step)]
-
-
-def _in_rows(factors: Array, blocks: Sequence[slice]) -> Array:
-    """A factor for each column, in every row of a block: NumPy is slow at short rows."""
-    return backend_of(factors).zeros(blocks[0].stop, len(factors)) + factors
-
-
 def _advance(W: Array, D: Array, image: Array, a: Array, beta: Array, size: Array) -> None:
-    """W <- W + a D and D <- size image + beta D, some rows at a time for all lams."""
-    blocks = _blocks(image)
-    factors = [[_in_rows(of[k], blocks) for of in (a, beta, size)] for k in range(len(W))]
-    for rows in blocks if len(W) else []:
-        part = image[rows]
-        for k, (along, keep, new) in enumerate(factors):
-            W[k, rows] += along[: len(part)] * D[k, rows]
-            D[k, rows] *= keep[: len(part)]
-            D[k, rows] += new[: len(part)] * part
+    """W <- W + a D and D <- size image + beta D, for each lam."""
+    for k in range(len(W)):
+        W[k] += a[k] * D[k]
+        D[k] *= beta[k]
+        D[k] += size[k] * image
 
 
 def _refine(

@@ -446,18 +446,16 @@ class RankSVM(RankerMixin, BaseEstimator):
         self.n_queries_ = 1
         note_range(self, valid)
         rows = TrainingRows.of(self, valid, None, None)
-        if given.context is None:
-            listed = ListedPairs(
-                ComparisonGraph.of(n_rows, given).incidence, given.margin, given.weight
-            )
-            keep_solution(self, rows.system, self._minimum(rows.F, listed))
-        else:
-            scale = context_scale(FeatureSpace(), rows.F, given)
-            graph = ComparisonGraph.of(n_rows, given, given.context * scale)
-            listed = ListedPairs(graph.incidence, given.margin, given.weight)
-            found = self._minimum(with_units(rows.F, len(scale)), listed)
-            self.context_coef_ = scale * found.w[-len(scale) :]
-            keep_solution(self, rows.system, replace(found, w=found.w[: -len(scale)]))
+        F, context, scale = rows.F, None, np.empty(0)
+        if given.context is not None:
+            scale = context_scale(FeatureSpace(), F, given)
+            F, context = with_units(F, len(scale)), given.context * scale
+        graph = ComparisonGraph.of(n_rows, given, context)
+        found = self._minimum(F, ListedPairs(graph.incidence, given.margin, given.weight))
+        w, context_w = np.split(found.w, [len(found.w) - len(scale)])
+        keep_solution(self, rows.system, replace(found, w=w))
+        if context is not None:
+            self.context_coef_ = scale * context_w
         warn_of_parts(self, X, given, n_rows)
         return self
 

@@ -12,8 +12,7 @@ import numpy as np
 from rankwise.backends.arrays import Array, Index, backend_of, to_host
 from rankwise.errors import DataError
 from rankwise.graph import PreferenceGraph, QueryGroups
-from rankwise.holdout.plans import Cells
-from rankwise.holdout.table_hold_out import WITHIN
+from rankwise.holdout.table_hold_out import WITHIN, Cells
 from rankwise.solvers.shifted_cg import ShiftedSolutions
 from rankwise.tables import plural
 from rankwise.two_sided.sides import TrainingSide
