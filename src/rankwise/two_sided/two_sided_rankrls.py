@@ -51,8 +51,9 @@ class TwoSidedRankRLS(BaseEstimator):
     each other.
 
     A complete table of n rows and m columns takes two eigendecompositions, O(n^3 + m^3), for all
-    alphas together. If cells are missing, or tied pairs are excluded, conjugate gradients take
-    O(n_cells (n + m)) time for each step. The matrix of all cells by all cells is never formed.
+    alphas together. If cells are missing, tied pairs are excluded, or there are weights, conjugate
+    gradients take O(n_cells (n + m)) time for each step. The matrix of all cells by all cells is
+    never formed. Complete tables may be torch tensors, and are then fitted on their device.
 
     Parameters
     ----------
