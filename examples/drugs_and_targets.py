@@ -83,4 +83,5 @@ print(held.why, held.score("concordance").score.round(3))
 # Rows are drugs and columns are proteins, sorted by their held-out scores. The right half shows the
 # ranks that each drug gives to the proteins by a fit without this drug.
 
-ranker.hold_out(properties, proteins, affinity).plot()
+ax = ranker.hold_out(properties, proteins, affinity).plot()
+ax
