@@ -158,6 +158,20 @@ PAPERS = (
         minutes=4,
     ),
     Paper(
+        "two_sided",
+        "RankRLS on tables with two sides",
+        "The papers rank pairs of an instance and a label, with a kernel on each side. Here, the "
+        "pairs are 68 drugs and 442 targets (Davis et al. 2011), and drugs, targets or cells are "
+        "new. The ranking loss is compared with Kronecker ridge regression, in plain NumPy, with "
+        "the same kernels and choices.",
+        "The papers have no table for these data. The figure of RLScore for cells is quoted.",
+        tuple(
+            Part(f"two_sided/{step}", _module("two_sided", step), (step,), ("drug_target",))
+            for step in ("new drugs", "new targets", "random cells")
+        ),
+        minutes=10,
+    ),
+    Paper(
         "kpcrank",
         "KPCRank",
         "Table 1 of the KPCRank paper (noise), a simulation of where components are better than a "

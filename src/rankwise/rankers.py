@@ -22,6 +22,7 @@ RANKERS = {
     "boosted": "rankwise.boosted.boosted_ranker.BoostedRanker",
     "transductive-rankrls": ("rankwise.estimators.transductive_rankrls.TransductiveRankRLS"),
     "additive-rankrls": "rankwise.estimators.rankrls.AdditiveRankRLS",
+    "two-sided-rankrls": "rankwise.two_sided.two_sided_rankrls.TwoSidedRankRLS",
     "mean": "rankwise.model_selection.meta_rankers.MeanRanker",
     "auto": "rankwise.auto.auto_ranker.AutoRanker",
     "leaderboard": "rankwise.leaderboard.leaderboard.Leaderboard",
