@@ -20,6 +20,7 @@ from rankwise.backends.arrays import EPS, Array, Index, as_given, backend_of, is
 from rankwise.errors import DataError, ParameterError, warn
 from rankwise.graph import QueryGroups
 from rankwise.graph.preference_graph import QueryGraph
+from rankwise.holdout.table_hold_out import Cells
 from rankwise.kernels import Precomputed
 from rankwise.parameters import as_generator
 from rankwise.problem import (
@@ -248,7 +249,7 @@ class Items:
     both: bool = True
 
 
-Plan: TypeAlias = Queries | Pairs | ComparisonFolds | Items
+Plan: TypeAlias = Queries | Pairs | ComparisonFolds | Items | Cells
 
 
 def choose_pairs(
