@@ -168,9 +168,9 @@ def small() -> list[Result]:
     calls: dict[str, Callable[[], Any]] = {
         "RankRLS()": lambda: RankRLS().fit(X, y, qid=qid),
         'RankRLS(kernel="rbf")': lambda: RankRLS(kernel="rbf").fit(X, y, qid=qid),
-        "SparseRankRLS(n_landmarks=50)": lambda: SparseRankRLS(
-            n_landmarks=50, random_state=0
-        ).fit(X, y, qid=qid),
+        "SparseRankRLS(n_landmarks=50)": lambda: SparseRankRLS(n_landmarks=50, random_state=0).fit(
+            X, y, qid=qid
+        ),
         "AdditiveRankRLS()": lambda: AdditiveRankRLS().fit(X, y, qid=qid),
         "KPCRank()": lambda: KPCRank().fit(X, y, qid=qid),
         "RankSVM()": lambda: RankSVM().fit(X, y, qid=qid),

@@ -8,10 +8,11 @@ There are as many threads as BLAS may use: limits by ``threadpoolctl``, by ``OMP
 ``OPENBLAS_NUM_THREADS``, and by workers of joblib hold for our own threads as well. The variable
 ``RANKWISE_NUM_THREADS`` is a limit for rankwise alone.
 
-Products use SciPy's BLAS, without the interpreter lock and on submatrices. SciPy's own wrappers hold
-the lock, so that threads would wait for each other, and they copy submatrices. NumPy and SciPy have
-a BLAS each, with its own threads, which stay busy for a while after each call: code that alternates
-between the two runs at half its speed. LAPACK is SciPy's, so large products use SciPy's BLAS too.
+Products use SciPy's BLAS, without the interpreter lock and on submatrices. SciPy's own wrappers
+hold the lock, so that threads would wait for each other, and they copy submatrices. NumPy and SciPy
+have a BLAS each, with its own threads, which stay busy for a while after each call. Code that
+alternates between the two runs at half its speed. LAPACK is SciPy's, so large products use SciPy's
+BLAS too.
 """
 
 from __future__ import annotations
