@@ -112,7 +112,8 @@ def even_parts(sizes: Sequence[int], n_parts: int) -> list[slice]:
     >>> even_parts([5, 1, 1, 1, 2], 2)
     [slice(0, 1, None), slice(1, 5, None)]
     """
-    parts, start, done, total = [], 0, 0, sum(sizes)
+    parts: list[slice] = []
+    start, done, total = 0, 0, sum(sizes)
     for k, size in enumerate(sizes):
         done += size
         if done * n_parts >= total * (len(parts) + 1):
@@ -254,7 +255,8 @@ def _stride(A: Array) -> int:
 
 @cache
 def _function(name: str) -> Any:
-    capsule = cython_blas.__pyx_capi__[name]
+    capsules: Any = cython_blas.__pyx_capi__
+    capsule = capsules[name]
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     signature = ctypes.pythonapi.PyCapsule_GetName
