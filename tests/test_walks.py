@@ -227,6 +227,9 @@ GRAPH = (["a", "b"], [(0, 1)])
         ([(["a", 1.5], [])], "label of node 1 of graph 0 is 1.5"),
         ([(["a", "b"], np.eye(3))], r"must have a row and a column for each of its 2 labels"),
         ([(["a", "b"], np.full((2, 2), 0.5))], "not whole numbers"),
+        ([(["a", "b"], np.full((2, 2), np.inf))], "not whole numbers"),
+        ([({"a", "b"}, [(0, 1)])], "Graph 0 is a tuple"),
+        ([(2, [(0, 1)])], "Graph 0 is a tuple"),
         (sp.eye_array(3, format="csr"), "not a list of graphs"),
     ],
 )

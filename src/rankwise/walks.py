@@ -205,7 +205,12 @@ class GraphReader:
         """Codes of the labels of nodes, and arcs with codes of labels."""
         if hasattr(graph, "nodes") and hasattr(graph, "is_directed"):
             labels, edges, directed = _of_networkx(graph, where)
-        elif not isinstance(graph, (tuple, list)) or len(graph) != 2:
+        elif (
+            not isinstance(graph, (tuple, list))
+            or len(graph) != 2
+            or isinstance(graph[0], (set, frozenset, dict))
+            or not all(isinstance(part, Iterable) or is_sparse(part) for part in graph)
+        ):
             raise DataError(f"{where.capitalize()} is a {type(graph).__name__}. {GIVEN}")
         elif is_sparse(graph[1]) or isinstance(graph[1], np.ndarray):
             labels = list(graph[0])
@@ -283,9 +288,12 @@ def _of_matrix(matrix: Any, n_nodes: int, where: str) -> tuple[list[Any], bool]:
             f"The adjacency matrix of {where} must have a row and a column for each of its "
             f"{n_nodes} labels: got shape {matrix.shape}."
         )
-    found = sp.coo_array(matrix)
-    found.eliminate_zeros()
-    if found.dtype.kind not in "biuf" or (found.data != np.floor(found.data)).any():
+    whole = matrix.dtype.kind in "biuf"
+    if whole:
+        found = sp.coo_array(matrix)
+        found.eliminate_zeros()
+        whole = bool((np.isfinite(found.data) & (found.data == np.floor(found.data))).all())
+    if not whole:
         raise DataError(
             f"The adjacency matrix of {where} has values that are not whole numbers: values are "
             "labels of edges, and 1 stands for an edge without a label."

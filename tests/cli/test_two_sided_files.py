@@ -75,6 +75,10 @@ def test_what_does_not_fit_is_refused(table, run):
         "fit", folder / "scores.csv", "--rows", folder / "drugs.csv", "-o", folder / "m", ok=False
     )
     assert "leave it out" in fit(run, folder, "--scale", "standard", ok=False)[0]
+    assert "two-sided" in fit(run, folder, "--model", "kpcrank", ok=False)[0]
+    kernel = "row_kernel=precomputed"
+    assert "no column 'd0': with row_kernel" in fit(run, folder, "--set", kernel, ok=False)[0]
+    assert "row_kernel must be" in fit(run, folder, "--set", "row_kernel=x", ok=False)[0]
     _, out = fit(run, folder)
     assert "no column 'a'" in run("predict", out, folder / "targets.csv", ok=False)
     drugs.iloc[1:].to_csv(folder / "drugs.csv")

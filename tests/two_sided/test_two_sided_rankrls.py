@@ -8,7 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from rankwise import RankingSearchCV, RankRLS, TwoSidedRankRLS, load_model, save_model
+from rankwise import (
+    RankingSearchCV,
+    RankRLS,
+    TwoSidedRankRLS,
+    WalkKernel,
+    load_model,
+    save_model,
+)
 from rankwise.errors import DataError, ExportError, ParameterError
 from rankwise.export import to_onnx
 from tests.oracles.two_sided import table_scores
@@ -129,6 +136,7 @@ def test_paths_equal_fits(drugs):
     for k, alpha in enumerate([0.1, 10.0]):
         want = TwoSidedRankRLS(alpha, row_kernel="rbf").fit(R, C, Y).predict(R[:3], C[:4])
         assert_allclose(path.predict(R[:3], C[:4])[k], want)
+        assert_allclose(path.predict(R[:3])[k, :, :4], want)
 
 
 def test_scores_within_rows_and_columns(drugs):
@@ -221,6 +229,75 @@ def test_names_are_matched(drugs):
     assert_allclose(shuffled.coef_, TwoSidedRankRLS(1.0).fit(R, C, Y).coef_, atol=1e-9)
     with pytest.raises(DataError, match="no row 'd3'"):
         TwoSidedRankRLS(1.0).fit(*named, frame.rename(index={"d3": "x"}))
+    with pytest.raises(DataError, match="each once"):
+        TwoSidedRankRLS(1.0).fit(named[0].rename(index={"d3": "d2"}), C, frame)
+    assert_allclose(shuffled.score(*named, frame.iloc[::-1, ::-1]), shuffled.score(R, C, Y))
+    assert_allclose(shuffled.score(R, None, frame.iloc[:, ::-1]), shuffled.score(R, C, Y))
+    polars = pytest.importorskip("polars")
+    wide = polars.DataFrame(Y[:, ::-1], schema=columns[::-1])
+    again = TwoSidedRankRLS(1.0).fit(R, named[1], wide)
+    assert_allclose(again.coef_, shuffled.coef_, atol=1e-9)
+
+
+def test_whole_numbers_as_names_are_matched(drugs):
+    R, C, Y = drugs
+    ids = [2**62 + k for k in range(20)]
+    frame, named = pd.DataFrame(Y, ids), pd.DataFrame(R, ids)
+    want = TwoSidedRankRLS(1.0).fit(R, C, Y)
+    found = TwoSidedRankRLS(1.0).fit(named, C, frame.iloc[::-1])
+    assert_allclose(found.coef_, want.coef_, atol=1e-9)
+    assert found.row_names_ == ids
+    # An index 0, 1, 2, ... has no names.
+    mixed = TwoSidedRankRLS(1.0).fit(pd.DataFrame(R).iloc[::-1], C, pd.DataFrame(Y[::-1]))
+    assert_allclose(mixed.coef_, want.coef_, atol=1e-9)
+
+
+def test_sparse_rows_are_scored_as_dense_ones(drugs):
+    R, C, Y = drugs
+    for kernel in KERNELS:
+        ranker = TwoSidedRankRLS(1.0, row_kernel=kernel).fit(R + 1.0, C, Y)
+        assert_allclose(ranker.predict(sp.csr_array(R)), ranker.predict(R))
+
+
+def test_masked_arrays_and_nullable_frames_have_missing_cells(drugs):
+    R, C, Y = drugs
+    masked = np.ma.masked_greater(Y, 2.0)
+    want = TwoSidedRankRLS(1.0).fit(R, C, masked.filled(np.nan))
+    for table in (masked, pd.DataFrame(Y).astype("Float64").mask(Y > 2.0)):
+        found = TwoSidedRankRLS(1.0).fit(R, C, table)
+        assert found.n_cells_ == want.n_cells_ < Y.size
+        assert_allclose(found.coef_, want.coef_)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"row_kernel": "none"},
+        {"row_kernel": WalkKernel()},
+        {"gamma": -1.0},
+        {"n_landmarks": 0},
+        {"n_landmarks": (3, "x")},
+        {"row_weights": "equal"},
+        {"row_kernel": ["linear"], "row_weights": [np.inf]},
+    ],
+)
+def test_bad_parameters_are_refused_in_words(drugs, options):
+    R, C, Y = drugs
+    rows = [R] if isinstance(options.get("row_kernel"), list) else R
+    with pytest.raises(ParameterError, match=next(reversed(options))):
+        TwoSidedRankRLS(1.0, **options).fit(rows, C, Y)
+
+
+def test_what_new_rows_must_be(drugs):
+    R, C, Y = drugs
+    ranker = TwoSidedRankRLS(1.0).fit(R, C, Y)
+    with pytest.raises(DataError, match="one row: got 2"):
+        ranker.rank(R[:2])
+    with pytest.raises(DataError, match="rows cannot be used"):
+        ranker.predict([])
+    several = TwoSidedRankRLS(1.0, row_kernel=["rbf", "linear"]).fit([R, R], C, Y)
+    with pytest.raises(DataError, match="as many rows"):
+        several.predict([R, R[:3]])
 
 
 @pytest.mark.parametrize(
@@ -234,6 +311,8 @@ def test_names_are_matched(drugs):
         (lambda R, C, Y: (R[0], C, Y), "rows cannot be used"),
         (lambda R, C, Y: (R, C, np.where(np.arange(20)[:, None] == 4, np.nan, Y)), "Row 4 has no"),
         (lambda R, C, Y: (R, C, np.full(Y.shape, "missing")), "numbers, with NaN for missing"),
+        (lambda R, C, Y: (R, C, Y + 1j), "complex"),
+        (lambda R, C, Y: (1e200 * R, C, Y), "too large to be standardized"),
     ],
 )
 def test_bad_input_is_refused_in_words(drugs, change, words):
@@ -256,6 +335,8 @@ def test_bad_kernels_are_refused_in_words(drugs):
     ranker = TwoSidedRankRLS(1.0, row_kernel="precomputed")
     with pytest.raises(DataError, match="must be square"):
         ranker.fit(R, C, Y)
+    with pytest.raises(DataError, match="must be square"):
+        TwoSidedRankRLS(1.0, row_kernel="precomputed", n_landmarks=4).fit(R, C, Y)
     with pytest.raises(DataError, match="not positive semidefinite"):
         ranker.fit(-np.eye(20) - R @ R.T, C, Y)
     with pytest.raises(ParameterError, match="below the rounding errors"):
@@ -285,6 +366,15 @@ def test_a_search_over_kernels_and_weights_of_both_sides(drugs):
     assert search.best_params_ == {"row_weights": (1.0, 0.0)}
     with pytest.raises(ParameterError, match="name of a metric"):
         RankingSearchCV(kernels, weights, refit="mean-of-best").fit_table([R, noise], C, Y)
+    for name in ("for_new", "compare"):
+        with pytest.raises(ParameterError, match="same held-out cells"):
+            RankingSearchCV(TwoSidedRankRLS(), {name: ["rows", "columns"]}).fit_table(R, C, Y)
+    ties = RankingSearchCV(TwoSidedRankRLS(for_new="columns"), {"ties": ["include", "exclude"]})
+    with pytest.raises(ParameterError, match="set cv to a number"):
+        ties.fit_table(R, C, Y)
+    assert "ties" in ties.set_params(cv=3).fit_table(R, C, Y).best_params_
+    with pytest.raises(ParameterError, match="within must be one of"):
+        TwoSidedRankRLS(1.0).hold_out(R, C, Y).score(within="row")
     with pytest.raises(ParameterError, match="RankRLS cannot be fitted to a table"):
         RankingSearchCV(RankRLS(), {"alpha": [1.0]}).fit_table(R, C, Y)
     with pytest.raises(ParameterError, match="pass numbers"):

@@ -171,6 +171,8 @@ def fit(
         for name, value in {**others, "scale": options.scale, "metric": selection.metric}.items():
             if value is not None:
                 refuse(name, "This is not for tables with --rows and --columns: leave it out.")
+        if options.model not in (RankerOptions.model, TableRankerOptions.model):
+            refuse("model", "Tables with --rows and --columns are for two-sided-rankrls.")
         check_writable(out, train, row_features, column_features, force=force)
         ranker = _table_ranker(options, alpha)
         fit_table(train, row_features, column_features, ranker, data)

@@ -39,8 +39,15 @@ def fit_table(table: Path, rows: Path, columns: Path, ranker: Any, data: ColumnO
                 f"({len(missing)} of {plural(len(wanted), name)} are missing). The first column "
                 "of each file has names, and the first line of the table has those of its columns."
             )
-        kernel = getattr(ranker, f"{name}_kernel")
-        sides.append(frame.loc[wanted, list(wanted) if kernel == "precomputed" else slice(None)])
+        sides.append(frame.loc[wanted])
+        if getattr(ranker, f"{name}_kernel") == "precomputed":
+            absent = [each for each in wanted if each not in set(frame.columns)]
+            if absent:
+                raise DataError(
+                    f"{path} has no column {absent[0]!r}: with {name}_kernel=precomputed, it needs "
+                    f"a line and a column for each {name} of {table}."
+                )
+            sides[-1] = sides[-1][list(wanted)]
     with progress(f"Fitting to {plural(Y.size, 'cell')}"):
         ranker.fit(*sides, Y)
 

@@ -11,6 +11,7 @@ import numpy as np
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.errors import DataError
 from rankwise.holdout.scores import HeldOutScores, score_predictions
+from rankwise.parameters import Choice, check_value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -167,6 +168,7 @@ class TableHoldOut:
     def _groups(self, within: str | None) -> tuple[Array, Index]:
         """Which cells are scored, and the number of the group in which each is compared."""
         within = WITHIN[self.compare] if within is None else within
+        check_value("within", within, Choice(*WITHIN.values()))
         n, m = self.Y.shape
         row, column = self.plan.row_fold[:, None], self.plan.column_fold[None]
         unit: Any = {

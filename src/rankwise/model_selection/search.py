@@ -431,6 +431,12 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
             )
         if self.cv != "leave_query_out":
             check_value("cv of fit_table", self.cv, Whole(2))
+        names = {name for params in list_candidates(self.param_grid) for name in params}
+        if "for_new" in names or ("compare" in names and within is None):
+            raise ParameterError(
+                "Scores of candidates must be of the same held-out cells: set for_new of the "
+                "estimator, and pass within= to search over compare."
+            )
         self._start()
         folds = None if isinstance(self.cv, str) else self.cv
         self.scorer_ = scorer
@@ -460,6 +466,10 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
             trials, batches, trials.outcome, n_jobs=self.n_jobs, verbose=bool(self.verbose)
         )
         back = np.argsort(np.concatenate([batch.candidates for batch in batches]))
+        if len({outcome.splits.shape[1] for outcome in outcomes}) > 1:
+            raise ParameterError(
+                "The candidates were held out in different numbers of folds: set cv to a number."
+            )
 
         def of(name: str) -> Array:
             return np.concatenate([getattr(outcome, name) for outcome in outcomes])[back]

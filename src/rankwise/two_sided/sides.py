@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_array
 
 from rankwise.backends.arrays import Array, Index, backend_of, is_sparse, is_tensor
 from rankwise.errors import DataError, ParameterError
+from rankwise.estimators.base import KERNEL_PARAMETERS
 from rankwise.kernels import (
     Kernel,
     NamedKernel,
@@ -22,6 +23,7 @@ from rankwise.kernels import (
     kernel_values,
     training_kernel,
 )
+from rankwise.parameters import Number, check_value
 from rankwise.solvers.ridge_path import LandmarkFactor
 from rankwise.two_sided.table_system import Side
 
@@ -57,6 +59,8 @@ class View:
         """Standardized features; sparse ones are only divided."""
         if self.deviation is None:
             return X
+        if is_sparse(X) and np.any(self.mean):  # fitted to dense rows, whose mean is subtracted
+            X = dense(X)
         if is_sparse(X):
             ones: Any = np.ones((X.shape[0], int(self.constant)))
             parts: Any = (X.multiply(1.0 / self.deviation), ones)
@@ -100,7 +104,7 @@ class TableSide:
 
     def check_new(self, X: Any) -> list[Any]:
         """Validated new objects, one array for each view."""
-        in_list = isinstance(X, (list, tuple)) and np.ndim(X[0]) == 2
+        in_list = isinstance(X, (list, tuple)) and len(X) > 0 and np.ndim(X[0]) == 2
         given = list(X) if len(self.views) > 1 or in_list else [X]
         if len(given) != len(self.views):
             raise DataError(
@@ -108,6 +112,7 @@ class TableSide:
                 f"kernels: got {len(given)}."
             )
         checked = [check_values(each, self.name) for each in given]
+        check_sizes(checked, self.name)
         for named, view in zip(given, self.views, strict=True):
             names = column_names(named)
             if names and view.names and names != view.names and len(names) == len(view.names):
@@ -231,7 +236,7 @@ def check_values(X: Any, name: str) -> Any:
             raise DataError(f"The {name}s must be a table of finite numbers, as a tensor.")
         return backend_of(X).array(X)
     try:
-        return check_array(X, accept_sparse="csr", dtype=np.float64, input_name=f"The {name}s")
+        return check_array(X, accept_sparse="csr", dtype=np.float64)
     except ValueError as error:
         raise DataError(f"The {name}s cannot be used: {str(error).splitlines()[0]}") from error
 
@@ -256,23 +261,29 @@ def training_side(
             f"{name}_kernel has {len(kernels)} kernels: there must be as many arrays of {name}s, "
             f"and there are {len(given)}."
         )
-    names = next((list(one.index) for one in given if _has_names(one)), None)
+    for each in kernels:
+        check_value(f"{name}_kernel", each, KERNEL_PARAMETERS["kernel"])
+        if hasattr(each, "as_rows"):
+            raise ParameterError(
+                f"{name}_kernel must compare rows of numbers: pass the matrix kernel(graphs), with "
+                f'{name}_kernel="precomputed".'
+            )
+    names = object_names(given)
     checked = [check_values(one, name) for one in given]
-    sizes = {one.shape[0] for one in checked}
-    if len(sizes) > 1:
-        raise DataError(f"All arrays of {name}s must have as many rows: got {sorted(sizes)}.")
+    n = check_sizes(checked, name)
     views = [
         replace(_view(one, each, gamma, scale), names=column_names(frame))
         for one, each, frame in zip(checked, kernels, given, strict=True)
     ]
-    n = sizes.pop()
     shares = np.full(len(views), 1.0 / len(views))
-    if weights is not None and not isinstance(weights, str):
-        shares = np.asarray(weights, dtype=np.float64)
-        if shares.shape != (len(views),) or shares.min() < 0 or not shares.sum() > 0:
+    if weights is not None and not (isinstance(weights, str) and weights == "auto"):
+        valid = np.shape(weights) == (len(views),) and all(Number(0).allows(w) for w in weights)
+        if not valid or not sum(weights) > 0:
             raise ParameterError(
-                f"{name}_weights must be numbers, 0 or more, one for each kernel: got {weights!r}."
+                f'{name}_weights must be "auto", or numbers, 0 or more, one for each kernel: got '
+                f"{weights!r}."
             )
+        shares = np.asarray(weights, dtype=np.float64)
     scaled = [view.scaled(one) for view, one in zip(views, checked, strict=True)]
     first = views[0].kernel
     is_linear = len(views) == 1 and isinstance(first, NamedKernel) and first.name == "linear"
@@ -286,6 +297,9 @@ def training_side(
     if linear:
         return TrainingSide(side, [dense(scaled[0])])
     if n_landmarks is not None:
+        for view, one in zip(views, scaled, strict=True):
+            if view.points is None:
+                training_kernel(view.kernel, one)  # checks that it is square and symmetric
         chosen = np.sort(rng.choice(n, n_landmarks, replace=False))
         marked = [
             view if view.points is None else replace(view, points=one[chosen])
@@ -309,9 +323,19 @@ def column_names(X: Any) -> list[str] | None:
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
-def _has_names(X: Any) -> bool:
-    """Whether a data frame has names of rows, and not numbers."""
-    return hasattr(X, "index") and hasattr(X, "columns") and X.index.dtype.kind not in "iu"
+def object_names(given: Sequence[Any]) -> list[Any] | None:
+    """The index of the first data frame that has one other than 0, 1, 2, ..."""
+    frames = [X for X in given if hasattr(X, "index") and hasattr(X, "columns")]
+    found = (list(X.index) for X in frames)
+    return next((names for names in found if names != list(range(len(names)))), None)
+
+
+def check_sizes(arrays: Sequence[Any], name: str) -> int:
+    """The number of objects, of which each array must have as many."""
+    sizes = sorted({X.shape[0] for X in arrays})
+    if len(sizes) > 1:
+        raise DataError(f"All arrays of {name}s must have as many rows: got {sizes}.")
+    return int(sizes[0])
 
 
 def _view(X: Any, kernel: Any, gamma: Any, scale: bool) -> View:
@@ -327,7 +351,10 @@ def _view(X: Any, kernel: Any, gamma: Any, scale: bool) -> View:
             deviation = np.sqrt((square - middle**2).clip(min=0.0))
         else:
             mean = X.mean(axis=0)
-            deviation = ((X - mean) ** 2).mean(axis=0) ** 0.5
+            with np.errstate(over="ignore"):
+                deviation = ((X - mean) ** 2).mean(axis=0) ** 0.5
+        if not backend_of(X).is_finite(deviation):
+            raise DataError("The features are too large to be standardized: divide them first.")
         deviation = deviation + (deviation == 0.0)  # a constant feature is not divided
     if callable(kernel):
         takes_arrays = hasattr(kernel, "diag") and hasattr(kernel, "is_stationary")

@@ -31,7 +31,7 @@ from rankwise.parameters import (
     check_parameters,
     check_value,
 )
-from rankwise.two_sided.sides import TableSide, TrainingSide, training_side
+from rankwise.two_sided.sides import TrainingSide, object_names, training_side
 from rankwise.two_sided.table_problem import TableProblem
 from rankwise.two_sided.table_system import competing
 
@@ -237,7 +237,8 @@ class TwoSidedRankRLS(BaseEstimator):
         forget(self)
         check_parameters(self, self.parameters)
         rng = as_generator(self.random_state)
-        gammas, landmarks = _pair("gamma", self.gamma), _pair("n_landmarks", self.n_landmarks)
+        gammas = _pair("gamma", self.gamma, Number(0, open_low=True))
+        landmarks = _pair("n_landmarks", self.n_landmarks, Whole(1))
         rows, columns = (
             training_side(
                 X, name, kernel=getattr(self, f"{name}_kernel"), gamma=gammas[k],
@@ -284,7 +285,7 @@ class TwoSidedRankRLS(BaseEstimator):
         if self.compare == "all":
             raise ParameterError("query_weight needs queries: use compare='columns' or 'rows'.")
         n = shape[0] if self.compare == "columns" else shape[1]
-        weight = np.asarray(query_weight, dtype=np.float64)
+        weight = _numbers(query_weight, "query_weight")
         if weight.shape != (n,):
             raise DataError(
                 f"query_weight needs a weight for each of the {n} {WITHIN[self.compare]}: got "
@@ -369,8 +370,9 @@ class TwoSidedRankRLS(BaseEstimator):
             if ended.residuals[0] > self.tol:
                 warn(
                     f"Conjugate gradients have not converged after {ended.n_iter} steps "
-                    f"(max_iter): the relative residual is {ended.residuals[0]:.1g}. Use a larger "
-                    "alpha or max_iter.",
+                    f"(at most {self.max_iter}): the relative residual is "
+                    f"{ended.residuals[0]:.1g}. Use a larger alpha or max_iter, and positive "
+                    "semidefinite kernels.",
                     ConvergenceWarning,
                 )
         rows, columns = problem.rows, problem.columns
@@ -444,7 +446,9 @@ class TwoSidedRankRLS(BaseEstimator):
         check_value("k", k, Whole(1))
         several = len(self.sides_[0].views) > 1
         one = [_one_row(part) for part in row] if several else _one_row(row)
-        scores = to_host(self.predict(one, C))[0]
+        scores, *more = to_host(self.predict(one, C))
+        if more:
+            raise DataError(f"rank takes one row: got {len(more) + 1}. Use predict for several.")
         best = np.argsort(-scores, kind="stable")[:k]
         return best, scores[best]
 
@@ -456,13 +460,18 @@ class TwoSidedRankRLS(BaseEstimator):
         R, C
             As for `predict`.
         Y : array-like of shape (n_rows, n_columns)
-            NaN for missing cells.
+            NaN for missing cells. A data frame is put in order as in `fit`.
 
         Returns
         -------
         float
         """
-        scores, table = to_host(self.predict(R, C)), np.asarray(to_host(Y), dtype=np.float64)
+        scores = to_host(self.predict(R, C))
+        parts = [
+            X if len(side.views) > 1 else [X] for X, side in zip((R, C), self.sides_, strict=True)
+        ]
+        columns = self.column_names_ if C is None else object_names(parts[1])
+        table = _numbers(_in_order(Y, object_names(parts[0]), columns), "Y")
         if table.shape != scores.shape:
             raise DataError(f"Y must have shape {scores.shape}: got {table.shape}.")
         given = np.isfinite(table)
@@ -498,13 +507,14 @@ class TablePath:
         found: TwoSidedRankRLS = ranker._solved(self.problem, ranker.alpha)  # noqa: SLF001
         return found
 
-    def predict(self, R: Any, C: Any) -> Array:
-        """Scores for each alpha, of shape (n_alphas, n_rows, n_columns)."""
+    def predict(self, R: Any, C: Any = None) -> Array:
+        """Scores for each alpha, of shape (n_alphas, n_rows, n_columns); `C` as in the ranker."""
         if self.problem.why_cg is not None:
             return np.stack([self.estimator(i).predict(R, C) for i in range(len(self))])
         problem, out = self.problem, []
         sides, bases = (problem.rows, problem.columns), problem.system
-        left, right = (one.side.values(X) for one, X in zip(sides, (R, C), strict=True))
+        left = sides[0].side.values(R)
+        right = sides[1].training_values if C is None else sides[1].side.values(C)
         P, Q = sides[0].coefficients(bases.rows.basis), sides[1].coefficients(bases.columns.basis)
         for alpha in self.alphas.tolist():
             Z, B = problem.rotated_solution(alpha)
@@ -523,13 +533,14 @@ def _one_row(row: Any) -> Any:
     return row if np.ndim(row) == 2 else np.asarray(row)[None]
 
 
-def _pair(name: str, value: Any) -> tuple[Any, Any]:
-    """A value for both sides, or one for each."""
-    if isinstance(value, (tuple, list)):
-        if len(value) != 2:
-            raise ParameterError(f"{name} must be one value, or a pair: got {value!r}.")
-        return value[0], value[1]
-    return value, value
+def _pair(name: str, value: Any, rule: Rule) -> tuple[Any, Any]:
+    """A value for both sides, or one for each, checked by a rule."""
+    pair = tuple(value) if isinstance(value, (tuple, list)) else (value, value)
+    if len(pair) != 2:
+        raise ParameterError(f"{name} must be one value, or a pair: got {value!r}.")
+    for each in pair:
+        check_value(name, each, AnyOf(rule, None))
+    return pair[0], pair[1]
 
 
 def _simplex(weights: Any, side: TrainingSide) -> list[Any]:
@@ -549,17 +560,12 @@ def check_table(Y: Any, cells: Any, rows: TrainingSide, columns: TrainingSide) -
     n, m = rows.n, columns.n
     if cells is not None:
         return _table_of_cells(Y, cells, n, m)
-    if hasattr(Y, "index") and hasattr(Y, "columns"):
-        Y = _in_order(Y, rows.side, columns.side)
     if is_sparse(Y):
         raise DataError(
             "Y is sparse, and zeros in it may be scores or missing cells: pass a table with NaN "
             "for missing cells, or the scores with cells=."
         )
-    try:
-        table = np.array(to_host(Y), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"Y must have numbers, with NaN for missing cells: {error}.") from error
+    table = _numbers(_in_order(Y, rows.side.names, columns.side.names), "Y")
     if table.shape != (n, m):
         raise DataError(
             f"Y must have a row for each of the {n} rows and a column for each of the {m} columns: "
@@ -574,7 +580,7 @@ def check_table(Y: Any, cells: Any, rows: TrainingSide, columns: TrainingSide) -
 
 
 def _table_of_cells(values: Any, cells: Any, n: int, m: int) -> Array:
-    where, y = np.asarray(cells), np.asarray(values, dtype=np.float64)
+    where, y = np.asarray(cells), _numbers(values, "Y")
     if where.ndim != 2 or where.shape[1] != 2 or where.dtype.kind not in "iu":
         raise DataError(
             "cells must have two columns of whole numbers, the row and the column of each cell: "
@@ -592,18 +598,36 @@ def _table_of_cells(values: Any, cells: Any, n: int, m: int) -> Array:
     return table
 
 
-def _in_order(Y: Any, rows: TableSide, columns: TableSide) -> Any:
-    """A data frame with its rows and columns in the order of the sides, where both have names."""
-    for axis, side in (("index", rows), ("columns", columns)):
-        if side.names is None:
+def _numbers(values: Any, name: str) -> Array:
+    """A copy in float64, with NaN for what a masked array or a data frame does not have."""
+    try:
+        if np.iscomplexobj(values):
+            raise TypeError("got complex numbers")
+        if isinstance(values, np.ma.MaskedArray):
+            values = values.astype(np.float64).filled(np.nan)
+        elif hasattr(values, "index") and hasattr(values, "to_numpy"):
+            values = values.to_numpy(dtype=np.float64, na_value=np.nan)
+        return np.array(to_host(values), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"{name} must have numbers, with NaN for missing cells: {error}."
+        ) from error
+
+
+def _in_order(Y: Any, rows: list[Any] | None, columns: list[Any] | None) -> Any:
+    """A data frame with its rows and columns in the order of the names, where both have names."""
+    if not hasattr(Y, "columns") or hasattr(Y, "column_names"):  # arrays, and tables of Arrow
+        return Y
+    for axis, kind, names in (("index", "row", rows), ("columns", "column", columns)):
+        found = list(getattr(Y, axis, ()))
+        if names is None or not found or found == list(range(len(found))):
             continue
-        found = list(getattr(Y, axis))
-        missing = [name for name in side.names if name not in set(found)]
-        if missing or len(found) != len(side.names):
-            what = f"no {side.name} {missing[0]!r}" if missing else "further ones"
+        missing = [name for name in names if name not in set(found)]
+        if missing or not len(names) == len(found) == len(set(names)):
+            what = f"no {kind} {missing[0]!r}" if missing else "further ones, or one twice"
             raise DataError(
-                f"The {side.name}s of Y must have the names of the given {side.name}s: it has "
+                f"The {kind}s of Y must have the names of the given {kind}s, each once: it has "
                 f"{what}."
             )
-        Y = Y.loc[side.names] if axis == "index" else Y[side.names]
+        Y = Y.loc[names] if axis == "index" else Y[names]
     return Y
