@@ -51,10 +51,26 @@ def test_options_kernels_and_missing_cells(table, run):
     model = load_model(out)
     assert (model.row_kernel, model.column_kernel, model.compare) == ("rbf", "rbf", "rows")
     assert model.n_cells_ == 107
+    _, out = fit(run, folder, "--alpha", "1", "--ignore", "[bc],y")
+    assert [side.views[0].names for side in load_model(out).sides_] == [["a"], ["x"]]
     kernel = pd.DataFrame(drugs.values @ drugs.values.T, drugs.index, drugs.index)
     kernel.to_csv(folder / "drugs.csv")
     _, out = fit(run, folder, "--alpha", "1", "--set", "row_kernel=precomputed")
     assert load_model(out).coef_.shape[0] == 12
+
+
+def test_a_column_named_row_keeps_the_names_of_rows(table, run):
+    folder, _, targets, Y = table
+    Y.rename(columns={"t0": "row"}).iloc[:12].to_csv(folder / "scores.csv")
+    targets.rename(index={"t0": "row"}).to_csv(folder / "targets.csv")
+    _, out = fit(run, folder)
+    shown = run("predict", out, folder / "drugs.csv", "--columns", folder / "targets.csv").stdout
+    assert shown.startswith("row_,row,t1")
+    assert "\nd13," in shown
+    inputs = folder / "drugs.csv", "--columns", folder / "targets.csv"
+    assert "is an input" in run(
+        "predict", out, *inputs, "--out", folder / "targets.csv", "--force", ok=False
+    )
 
 
 def test_info_and_card(table, run):
@@ -76,6 +92,7 @@ def test_what_does_not_fit_is_refused(table, run):
     )
     assert "leave it out" in fit(run, folder, "--scale", "standard", ok=False)[0]
     assert "two-sided" in fit(run, folder, "--model", "kpcrank", ok=False)[0]
+    assert "leave this out" in fit(run, folder, "--encode", "onehot", ok=False)[0]
     kernel = "row_kernel=precomputed"
     assert "no column 'd0': with row_kernel" in fit(run, folder, "--set", kernel, ok=False)[0]
     assert "row_kernel must be" in fit(run, folder, "--set", "row_kernel=x", ok=False)[0]

@@ -49,7 +49,7 @@ from rankwise.cli.terminal import (
     show,
     write_page,
 )
-from rankwise.cli.two_sided_files import TableRankerOptions, fit_table
+from rankwise.cli.two_sided_files import TableRankerOptions, fit_table, refuse_unused
 from rankwise.errors import DataError, MissingExtraError
 from rankwise.metric_names import metric_label
 from rankwise.routing import last_step, predict_with_queries
@@ -167,8 +167,10 @@ def fit(
         if row_features is None or column_features is None:
             lacking = "rows" if row_features is None else "columns"
             refuse(lacking, "Give --rows and --columns together.")
+        refuse_unused(data)
         others = {"valid": valid, "unlabelled": unlabelled, "workers": workers}
-        for name, value in {**others, "scale": options.scale, "metric": selection.metric}.items():
+        others |= {"metric": selection.metric, "relevant": selection.relevant}
+        for name, value in {**others, "scale": options.scale}.items():
             if value is not None:
                 refuse(name, "This is not for tables with --rows and --columns: leave it out.")
         if options.model not in (RankerOptions.model, TableRankerOptions.model):

@@ -31,7 +31,7 @@ from rankwise.cli.options import (
     values_of,
 )
 from rankwise.cli.terminal import check_writable, note, progress, show, show_json
-from rankwise.cli.two_sided_files import predict_table
+from rankwise.cli.two_sided_files import predict_table, refuse_unused
 from rankwise.errors import DataError, ParameterError
 from rankwise.files import replacing, write_text
 from rankwise.routing import last_step
@@ -93,14 +93,15 @@ def predict(
             refuse("out", f"Scores are written without compression: leave {out.suffix} out.")
         if out.suffix.lower() in SPREADSHEETS:
             refuse("out", f"Spreadsheets are not written: name it {out.stem}.csv, which they open.")
-        check_writable(out, model, data, force=force)
+        check_writable(out, model, data, columns, force=force)
     file = read_model(model)
     ranker = getattr(file.model, "best_estimator_", file.model)
     if hasattr(ranker, "sides_"):
+        refuse_unused(table)
         table_scores = predict_table(ranker, data, columns, table)
         write_columns(table_scores, out, "csv" if out is None else format_of(out) or "csv")
         if out is not None:
-            n_rows, n_columns = len(table_scores["row"]), len(table_scores) - 1
+            n_rows, n_columns = len(next(iter(table_scores.values()))), len(table_scores) - 1
             note(f"Wrote {out}: scores of {plural(n_rows, 'row')} and {n_columns} columns.")
         return
     if columns is not None:

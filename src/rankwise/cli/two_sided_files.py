@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from rankwise.cli.data_options import ColumnOptions
-from rankwise.cli.options import RankerOptions, split_names
+from rankwise.cli.options import RankerOptions, refuse, split_names
 from rankwise.cli.terminal import progress
 from rankwise.errors import DataError
 from rankwise.rankers import ranker_class
@@ -24,6 +24,18 @@ class TableRankerOptions(RankerOptions):
     def ranker_class(self) -> Any:
         """The class of the ranker."""
         return ranker_class(self.model)
+
+
+def refuse_unused(data: ColumnOptions) -> None:
+    """Refuse options of columns that tables with features on both sides do not have."""
+    for name in {field.name for field in fields(data)} - {
+        "ignore",
+        "separator",
+        "decimal",
+        "format",
+    }:
+        if getattr(data, name) not in (None, False):
+            refuse(name, "Tables with features on both sides have numbers only: leave this out.")
 
 
 def fit_table(table: Path, rows: Path, columns: Path, ranker: Any, data: ColumnOptions) -> None:
@@ -61,7 +73,10 @@ def predict_table(ranker: Any, rows: Path, columns: Path | None, data: ColumnOpt
         C, names = _features(frame, ranker.sides_[1], columns), frame.index
     scores = ranker.predict(R, C)
     names = [str(k) for k in range(scores.shape[1])] if names is None else [str(n) for n in names]
-    return {"row": [str(n) for n in R.index], **dict(zip(names, scores.T, strict=True))}
+    first = "row"
+    while first in names:
+        first += "_"
+    return {first: [str(n) for n in R.index], **dict(zip(names, scores.T, strict=True))}
 
 
 def _features(frame: Any, side: Any, path: Path) -> Any:
@@ -81,6 +96,7 @@ def _features(frame: Any, side: Any, path: Path) -> Any:
 def read_named(path: Path, data: ColumnOptions) -> Any:
     """A data frame of numbers, whose index is the first column of a file."""
     from collections import Counter
+    from fnmatch import fnmatchcase
 
     import numpy as np
     import pandas as pd
@@ -89,7 +105,8 @@ def read_named(path: Path, data: ColumnOptions) -> Any:
 
     file = data.table_file(path)
     first, *names = file.names
-    names = [name for name in names if name not in (split_names(data.ignore) or [])]
+    for left_out in split_names(data.ignore) or []:
+        names = [name for name in names if name != left_out and not fnmatchcase(name, left_out)]
     read = TableRows(file, file.read([first, *names], [first]))
     values = read.features(names, np.float64, keep_text=False, keep_missing=True)
     index = [str(name) for name in read.ids(first)]
