@@ -13,7 +13,6 @@ import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from rankwise.auto.results import AutoResults, Explanation, Part
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.boosted.boosted_ranker import BoostedRanker
 from rankwise.errors import DataError, KernelSizeError, ParameterError
@@ -23,10 +22,17 @@ from rankwise.estimators.rankrls import AdditiveRankRLS, RankRLS, SparseRankRLS
 from rankwise.graph import QueryGroups
 from rankwise.graph.query_groups import numeric_labels
 from rankwise.holdout.hold_out_problem import alphas_compared
-from rankwise.metric_names import are_grades, default_metric
+from rankwise.holdout.scores import given_words
+from rankwise.metric_names import are_grades, default_metric, metric_label
 from rankwise.metrics import get_metric
 from rankwise.metrics.ranking_scorer import RankingScorer
-from rankwise.model_selection.meta_rankers import HeldOutPool, MeanRanker, PairedDifference
+from rankwise.model_selection.meta_rankers import (
+    CandidateScores,
+    HeldOutPool,
+    MeanRanker,
+    PairedDifference,
+    behind_best,
+)
 from rankwise.model_selection.rows import LabelledRows, Splits, check_fit_and_predict
 from rankwise.model_selection.trials import Batch, RowTrials
 from rankwise.parameters import (
@@ -48,7 +54,7 @@ from rankwise.scaling import (
     QueryMinMax,
     QueryRank,
 )
-from rankwise.tables import in_bytes
+from rankwise.tables import Column, Table, TableMixin, in_bytes
 
 KINDS = ("linear", "additive", "kernel")
 QUERY_FOLDS = 10
@@ -243,6 +249,134 @@ def hold_out(candidate: Candidate, data: LabelledRows, folds: Folds, metric: str
     predictions = np.empty_like(found)
     predictions[:, trials.splits.rows] = found
     return CandidateTrial(candidate, settings, predictions, perf_counter() - start, shared)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A ranker of the mean: its name, its weight, and the fitted ranker."""
+
+    name: str
+    weight: float
+    ranker: Any
+
+
+@dataclass(frozen=True, eq=False)
+class AutoResults(CandidateScores):
+    """Every ranker that was tried, with every setting, and its held-out score.
+
+    Print it or show it in a notebook to see each ranker at its best setting; `to_frame` returns all
+    trials.
+
+    Attributes
+    ----------
+    metric : str
+    greater_is_better : bool
+    names : list of str
+        The ranker of each trial.
+    alphas : ndarray of shape (n_trials,)
+        Its alpha; NaN for rankers without one.
+    scores : ndarray of shape (n_trials,)
+        Held-out score, a mean over queries.
+    behind, standard_errors : ndarray of shape (n_trials,)
+        How far behind the best trial it is, a mean over the same queries, and the standard error of
+        this difference.
+    n_queries : int
+        Queries with a score; for one global ranking, folds of its rows.
+    chosen : ndarray of bool, shape (n_trials,)
+        Whether it is part of the mean.
+    seconds : ndarray of shape (n_trials,)
+        The time of the ranker, divided among its settings.
+    left_out : list of str
+        Rankers that were not tried, and why.
+    n_estimators : ndarray of shape (n_trials,), optional
+        Its number of trees; NaN for other rankers. None if no trees were tried.
+    shared : tuple of str
+        What a ranker computed from all rows, held-out ones included, such as the "landmarks" of
+        `SparseRankRLS`; see `rankwise.model_selection.HeldOutScores`.
+    """
+
+    chosen: Any
+    seconds: Array
+    left_out: list[str]
+    n_estimators: Array | None = None
+    shared: tuple[str, ...] = ()
+
+    def to_table(self) -> Table:
+        """Each ranker at its best setting, best first."""
+        settings, columns = self.alphas, [Column("ranker", ""), Column("alpha", ".3g")]
+        if self.n_estimators is not None:
+            settings = np.where(np.isnan(settings), self.n_estimators, settings)
+            columns[1] = Column("alpha or trees", ".3g")
+        columns += [Column(metric_label(self.metric)), Column("behind best"), Column("s.e.")]
+        columns += [Column("seconds", ".2f"), Column("in the mean", "")]
+        rows = []
+        for name, k in self.best_trials.items():
+            same = np.array([other == name for other in self.names])
+            numbers = settings[k], self.scores[k], self.behind[k], self.standard_errors[k]
+            is_part = "yes" if (self.chosen & same).any() else ""
+            rows.append((name, *numbers, self.seconds[same].sum(), is_part))
+        notes = ["The best of many scores is optimistic. What to expect is estimated separately."]
+        if self.shared:
+            notes.append(f"Scores of some rankers are{given_words(self.shared)[1:]}.")
+        notes += [f"Not tried: {line}" for line in self.left_out]
+        return Table(tuple(columns), tuple(rows), note="\n".join(notes), best=frozenset({(0, 2)}))
+
+    def _frame_columns(self) -> dict[str, Any]:
+        trees = {} if self.n_estimators is None else {"n_estimators": self.n_estimators}
+        columns = super()._frame_columns() | trees
+        return columns | {"chosen": self.chosen, "seconds": self.seconds}
+
+    def __repr__(self) -> str:
+        return f"<AutoResults: {len(set(self.names))} rankers, {len(self)} trials>"
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation(TableMixin):
+    """Which parts carry the score of a mean, by held-out predictions.
+
+    Attributes
+    ----------
+    metric : str
+    score : float
+        Of the mean of all parts.
+    names : list of str
+    weights : ndarray of shape (n_parts,)
+    alone : ndarray of shape (n_parts,)
+        Score of each part alone.
+    without : ndarray of shape (n_parts,)
+        Score of the mean of the other parts; NaN if there is no other.
+    correlations : ndarray of shape (n_parts,)
+        Correlation of the scores of a part and of the mean within queries.
+    """
+
+    metric: str
+    score: float
+    names: list[str]
+    weights: Array
+    alone: Array
+    without: Array
+    correlations: Array
+
+    def to_table(self) -> Table:
+        """A row for each part, and one for the mean."""
+        names = "part", "weight", f"{metric_label(self.metric)} alone", "mean without it"
+        formats = "", ".3f", ".4f", ".4f", ".3f"
+        columns = tuple(map(Column, (*names, "correlation"), formats))
+        rows = list(zip(*self._frame_columns().values(), strict=True))
+        rows.append(("mean of all", 1.0, self.score, None, 1.0))
+        return Table(columns, tuple(rows))
+
+    def _frame_columns(self) -> dict[str, Any]:
+        return {
+            "part": self.names,
+            "weight": self.weights,
+            "alone": self.alone,
+            "without": self.without,
+            "correlation": self.correlations,
+        }
+
+    def __repr__(self) -> str:
+        return f"<Explanation of {len(self.names)} parts>"
 
 
 class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
@@ -531,22 +665,18 @@ def _results(
 ) -> AutoResults:
     """The table of all trials."""
     greater_is_better, values = get_metric(pool.metric).greater_is_better, pool.values
-    scores = values.mean(axis=1)
-    behind = [PairedDifference.of(values[np.argmax(scores)] - value) for value in values]
-    seconds = [np.full(len(trial), trial.seconds / len(trial)) for trial in trials]
-    numbers = _of_settings("n_estimators", trials)
+    scores, numbers = values.mean(axis=1), _of_settings("n_estimators", trials)
     return AutoResults(
-        metric=pool.metric,
-        greater_is_better=greater_is_better,
-        names=[trial.candidate.name for trial in trials for _ in range(len(trial))],
-        alphas=_of_settings("alpha", trials),
-        scores=scores if greater_is_better else 0.0 - scores,
-        behind=np.array([gap.difference for gap in behind]),
-        standard_errors=np.array([gap.standard_error for gap in behind]),
+        pool.metric,
+        greater_is_better,
+        [trial.candidate.name for trial in trials for _ in range(len(trial))],
+        _of_settings("alpha", trials),
+        scores if greater_is_better else 0.0 - scores,
+        *behind_best(values, int(np.argmax(scores))),
+        values.shape[1],
         chosen=np.isin(np.arange(len(values)), chosen),
-        seconds=np.concatenate(seconds),
+        seconds=np.concatenate([np.full(len(one), one.seconds / len(one)) for one in trials]),
         left_out=left_out,
-        n_queries=values.shape[1],
         n_estimators=None if np.isnan(numbers).all() else numbers,
         shared=tuple(dict.fromkeys(word for trial in trials for word in trial.shared)),
     )

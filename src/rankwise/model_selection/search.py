@@ -22,7 +22,7 @@ from rankwise.estimators.ranker_rows import forget
 from rankwise.graph.comparisons import Comparisons
 from rankwise.metric_names import Metric
 from rankwise.metrics.ranking_scorer import RankingScorer
-from rankwise.model_selection.meta_rankers import HeldOutPool, MeanRanker
+from rankwise.model_selection.meta_rankers import HeldOutPool, MeanRanker, behind_best
 from rankwise.model_selection.rows import (
     LabelledRows,
     as_rows,
@@ -549,12 +549,10 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self)
         results, splits = self.cv_results_, self.split_scores_
         frame = require_pandas("cv_results_").DataFrame(results["params"])
-        behind = splits[self.best_index_] - splits
-        behind = behind[:, np.isfinite(behind).all(axis=0)]
+        defined = splits[:, np.isfinite(splits).all(axis=0)]
         frame["score"] = results["mean_test_score"]
         frame["behind_best"] = self.best_score_ - results["mean_test_score"]
-        n = behind.shape[1]
-        frame["standard_error"] = behind.std(axis=1, ddof=1) / np.sqrt(n) if n > 1 else np.nan
+        frame["standard_error"] = behind_best(defined, self.best_index_)[1]
         frame["rank"] = results["rank_test_score"]
         return frame.sort_values("rank", kind="stable")
 
