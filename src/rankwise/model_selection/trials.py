@@ -45,7 +45,7 @@ from rankwise.model_selection.rows import (
     transform,
 )
 from rankwise.parameters import Choice, check_alphas, check_value
-from rankwise.problem.landmarks import LandmarkChoice, check_in_range
+from rankwise.problem.landmarks import LandmarkChoice
 from rankwise.progress import progress_bar, unseen
 from rankwise.routing import predict_with_queries
 
@@ -363,17 +363,9 @@ class RowTrials:
 def _renumber_landmarks(ranker: Any, train: Index, n_rows: int) -> None:
     """Landmarks that are row numbers of all rows, as row numbers of the training part."""
     landmarks = getattr(ranker, "landmarks", None)
-    if landmarks is None or isinstance(landmarks, str) or np.ndim(landmarks) != 1:
-        return
-    rows = LandmarkChoice.of(landmarks, None).rows
-    assert rows is not None  # one dimension
-    check_in_range(rows, n_rows)
-    position = np.full(n_rows, -1)
-    position[train] = np.arange(len(train))
-    left = position[rows][position[rows] >= 0]
-    if len(left) == 0:
-        raise DataError("A split leaves no landmark among its training rows: use more landmarks.")
-    ranker.set_params(landmarks=left, n_landmarks=None)
+    if not isinstance(landmarks, str) and np.ndim(landmarks) == 1:
+        part = LandmarkChoice.of(landmarks, None).for_part(train, n_rows)
+        ranker.set_params(landmarks=part.rows, n_landmarks=None)
 
 
 @dataclass(frozen=True)
