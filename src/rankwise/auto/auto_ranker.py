@@ -169,22 +169,8 @@ class CandidateTrial:
         return clone(self.candidate.ranker).set_params(**self.settings[k])
 
 
-@dataclass(frozen=True, eq=False)
-class Folds:
-    """The folds for exact hold-outs and for refits, and the rows that are compared.
-
-    `groups` are the queries or, for one global ranking, its folds: scores of different folds have
-    different offsets.
-    """
-
-    exact: Splits
-    refits: Splits
-    groups: Index
-    unit: str
-
-
-def make_folds(data: LabelledRows) -> Folds:
-    """Folds of whole queries, or of the rows of one global ranking.
+def make_folds(data: LabelledRows) -> tuple[Splits, Splits]:
+    """Folds of whole queries, or of the rows of one global ranking: exact ones, and for refits.
 
     Nothing can be learned from queries without two different labels: they are dealt last, so that
     the rows outside every fold are informative.
@@ -193,9 +179,8 @@ def make_folds(data: LabelledRows) -> Folds:
         n_rows = len(data)
         if n_rows < 4:
             raise DataError(f"AutoRanker needs at least 4 rows, to hold some out: got {n_rows}.")
-        rows = np.arange(n_rows)
-        splits = Splits.in_turn(rows, min(ROW_FOLDS, n_rows // 2))
-        return Folds(splits, splits, splits.fold_of_row, "folds")
+        splits = Splits.in_turn(np.arange(n_rows), min(ROW_FOLDS, n_rows // 2))
+        return splits, splits
     groups, learnable = data.groups, learnable_queries(data)
     n_learnable = len(learnable)
     if n_learnable < 2:
@@ -210,7 +195,7 @@ def make_folds(data: LabelledRows) -> Folds:
         Splits.in_turn(groups.codes, min(n_learnable, most), place)
         for most in (QUERY_FOLDS, REFIT_FOLDS)
     )
-    return Folds(exact, refits, groups.codes, "queries")
+    return exact, refits
 
 
 def learnable_queries(data: LabelledRows) -> Index:
@@ -220,15 +205,17 @@ def learnable_queries(data: LabelledRows) -> Index:
     return np.flatnonzero(np.maximum.reduceat(labels, starts) > np.minimum.reduceat(labels, starts))
 
 
-def hold_out(candidate: Candidate, data: LabelledRows, folds: Folds, metric: str) -> CandidateTrial:
+def hold_out(
+    candidate: Candidate, data: LabelledRows, folds: tuple[Splits, Splits], metric: str
+) -> CandidateTrial:
     """Predictions for all rows by rankers that were trained without their fold."""
     start, ranker, scorer = perf_counter(), candidate.ranker, RankingScorer.of(metric)
     settings: list[dict[str, float]] = [{}]
     shared: tuple[str, ...] = ()
-    trials = RowTrials(data, folds.refits, scorer)
+    trials = RowTrials(data, folds[1], scorer)
     batch = Batch([0], ranker, None)
     if getattr(ranker, "exact_search", False) and ranker.alpha != 0:
-        trials = RowTrials(data, folds.exact, scorer)
+        trials = RowTrials(data, folds[0], scorer)
         held_out = trials.hold_out(batch, None)
         assert held_out.alphas is not None  # of a least-squares ranker
         # The largest alpha first: the first of equal scores is the best.
@@ -523,7 +510,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         folds = make_folds(data)
         with alphas_compared():
             trials, left_out = self._try(data, folds, metric)
-        pool = _pool(trials, data, folds, metric)
+        pool = _pool(trials, data, folds[0], metric)
         chosen = pool.choose(self.n_best)
         places = [(trial, k) for trial in trials for k in range(len(trial))]
         mean = MeanRanker([places[c][0].ranker(places[c][1]) for c in chosen])
@@ -592,14 +579,10 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         if self.boosted is True or (is_open and find_spec("lightgbm")):
             seed = int(rng.integers(2**31))
             found.append(Candidate("boosted trees", BoostedRanker(random_state=seed)))
-        if any(getattr(each.ranker, "scale", None) == ColumnStandard.name for each in found):
-            # Candidates get arrays: only here can the error name the feature that overflows.
-            names = getattr(self, "feature_names_in_", None)
-            ColumnStandard.of(ColumnStatistics.of(data.X), names=names)
         return found
 
     def _try(
-        self, data: LabelledRows, folds: Folds, metric: str
+        self, data: LabelledRows, folds: tuple[Splits, Splits], metric: str
     ) -> tuple[list[CandidateTrial], list[str]]:
         """Trials within the budgets, and the candidates that exceed them."""
         trials: list[CandidateTrial] = []
@@ -624,10 +607,9 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         if not trials:
             least = min(candidates, key=lambda candidate: candidate.n_bytes(*data.X.shape))
             raise KernelSizeError(
-                f"There is too little memory for each of {len(candidates)} candidates, with "
-                f"memory_budget={self.memory_budget}: the smallest, {least.name!r}, needs about "
-                f"{in_bytes(least.n_bytes(*data.X.shape))}. Use a larger memory_budget, fewer "
-                "rows, or other candidates."
+                f"memory_budget={self.memory_budget} is too small for each of {len(candidates)} "
+                f"candidates: {least.name!r} needs about "
+                f"{in_bytes(least.n_bytes(*data.X.shape))}. Use a larger one, or fewer rows."
             )
         return trials, left_out
 
@@ -651,12 +633,15 @@ def _by_relevance(data: LabelledRows) -> LabelledRows:
 
 
 def _pool(
-    trials: list[CandidateTrial], data: LabelledRows, folds: Folds, metric: str
+    trials: list[CandidateTrial], data: LabelledRows, splits: Splits, metric: str
 ) -> HeldOutPool:
     """The held-out scores of all trials."""
     predictions = np.concatenate([trial.predictions for trial in trials])
     batches = np.repeat(np.arange(len(trials)), [len(trial) for trial in trials])
-    pool = HeldOutPool.of(data.labels[:, 0], folds.groups, predictions, batches, metric, folds.unit)
+    units, unit = data.groups.codes, "queries"
+    if data.qid is None:  # scores of different folds have different offsets
+        units, unit = splits.fold_of_row, "folds"
+    pool = HeldOutPool.of(data.labels[:, 0], units, predictions, batches, metric, unit)
     return replace(pool, per_batch=1)
 
 

@@ -169,15 +169,14 @@ class MeanRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         return np.stack([_scores(ranker, X, qid) for ranker in self.rankers_])
 
     def _check_parameters(self) -> tuple[list[Any], Array]:
-        if isinstance(self.rankers, (str, type)) or not hasattr(self.rankers, "__iter__"):
+        is_list = hasattr(self.rankers, "__iter__") and not isinstance(self.rankers, (str, type))
+        rankers = list(self.rankers) if is_list else []
+        if not rankers:
             raise ParameterError(f"rankers must be a list of rankers: got {self.rankers!r}.")
-        rankers = list(self.rankers)
         for ranker in rankers:
             check_fit_and_predict("Each of rankers", ranker)
         n = len(rankers)
         weights = np.asarray(np.ones(n) if self.weights is None else self.weights)
-        if not n:
-            raise ParameterError("rankers must have at least one ranker: got an empty list.")
         if weights.shape != (n,) or not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
             raise ParameterError(
                 f"weights must be {n} numbers of at least 0, one for each ranker, with a positive "
@@ -308,9 +307,7 @@ class GroupedRanker(MetaEstimatorMixin, BaseEstimator):
         qid = _queries(group, as_rows(X).shape[0], "group", "X")
         ranker = clone(self.ranker)
         self.evals_: Any = None
-        if (eval_set is None) != (eval_group is None):
-            raise ParameterError("Give eval_set and eval_group together, or neither.")
-        if eval_set is None:
+        if eval_set is None and eval_group is None:
             ranker.fit(X, y, qid=qid)
         else:
             ranker = self._chosen(ranker, X, y, qid, eval_set, eval_group)
@@ -329,11 +326,8 @@ class GroupedRanker(MetaEstimatorMixin, BaseEstimator):
             raise ParameterError(
                 f"{type(ranker).__name__} has no alpha to choose on an eval_set: leave it out."
             )
-        if len(eval_set) != 1 or len(eval_group) != 1:
-            raise ParameterError(
-                f"eval_set and eval_group must have one entry: got {len(eval_set)} and "
-                f"{len(eval_group)}."
-            )
+        if any(each is None or len(each) != 1 for each in (eval_set, eval_group)):
+            raise ParameterError("Give eval_set and eval_group together, with one entry each.")
         (new, labels), sizes = eval_set[0], eval_group[0]
         queries = _queries(sizes, as_rows(new).shape[0], "eval_group", "eval_set")
         metric, greater_is_better = get_metric(self.metric)

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators.base import Skl2onnxMixin, explain_calls, warn_without_queries
+from rankwise.estimators.base import RankerMixin, explain_calls, warn_without_queries
 from rankwise.estimators.ranker_rows import forget
 from rankwise.graph.comparisons import Comparisons
 from rankwise.metric_names import Metric
@@ -43,7 +43,7 @@ from rankwise.model_selection.trials import (
     run_trials,
     with_params,
 )
-from rankwise.parameters import AnyOf, Choice, Flag, Whole, check_value, default_parameters
+from rankwise.parameters import AnyOf, Choice, Flag, Whole, check_value
 from rankwise.routing import predict_with_queries
 from rankwise.tables import require_pandas
 
@@ -118,7 +118,7 @@ def _has_preferences(search: RankingSearchCV) -> bool:
     return _has_best_estimator(search) and hasattr(ranker, "predict_preference")
 
 
-class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
+class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
     """Choose parameters by cross-validation in which whole queries, or pairs, are held out.
 
     This is the counterpart of `GridSearchCV` for rankers: queries are never split, and scores are
@@ -234,11 +234,7 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
     array([-0.038, -0.038, -0.036, -0.036, -0.041, -0.041])
     """
 
-    # scikit-learn's class-level requests: with metadata routing on, qid reaches these methods
-    # through any meta-estimator.
-    __metadata_request__fit = {"qid": True}  # noqa: RUF012
     __metadata_request__predict = {"qid": True}  # noqa: RUF012
-    __metadata_request__score = {"qid": True}  # noqa: RUF012
 
     scorer_: RankingScorer | ComparisonScorer
 
@@ -475,20 +471,6 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self)
         return predict_with_queries(self.best_estimator_, X, qid)
 
-    @available_if(_has_best_estimator)  # type: ignore[untyped-decorator]
-    def decision_function(self, X: Any) -> Any:
-        """The scores of `predict`, for scikit-learn's scorers of two classes, such as "roc_auc".
-
-        Parameters
-        ----------
-        X : array-like, sparse or data frame of shape (n_rows, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_rows,) or (n_rows, n_outputs)
-        """
-        return self.predict(X)
-
     @available_if(_has_preferences)  # type: ignore[untyped-decorator]
     def predict_preference(self, X1: Any, X2: Any, **options: Any) -> Any:
         """Probability that a row of X1 is preferred to the row of X2, by the best ranker.
@@ -509,7 +491,7 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
         return self.best_estimator_.predict_preference(X1, X2, **options)
 
     @available_if(_has_best_estimator)  # type: ignore[untyped-decorator]
-    def score(self, X: Any, y: Any, sample_weight: None = None, qid: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, qid: Any = None) -> float:
         """The score of these rows by `scoring`, on the scale of `best_score_`.
 
         After `fit_pairs`, it is the share of pairs in the right order.
@@ -584,10 +566,6 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
         return plot_differences_from_best(
             named, metric=metric, greater_is_better=not scorer.negated, **options
         )
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Parameters that did not exist when the state was stored get their defaults."""
-        super().__setstate__(default_parameters(type(self)) | state)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
