@@ -429,14 +429,13 @@ class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         if self.refit != MEAN_OF_BEST:
             return
         only_pairs = isinstance(self.cv, str) and self.cv == "leave_pair_out"
-        if only_pairs or scorer.metric is None:
+        several = data.labels.shape[1] > 1 or data.labelled is not None
+        if only_pairs or scorer.metric is None or several:
             raise ParameterError(
-                'refit="mean-of-best" compares candidates query by query: use '
-                'cv="leave_query_out", or a number of folds, and the name of a metric as scoring. '
-                f"Got cv={self.cv!r} and scoring={self.scoring!r}."
+                'refit="mean-of-best" compares candidates query by query, with one label for every '
+                'row, cv="leave_query_out" or a number of folds, and the name of a metric as '
+                f"scoring: got cv={self.cv!r} and scoring={self.scoring!r}. Use refit=True."
             )
-        if data.labels.shape[1] > 1 or data.labelled is not None:
-            raise DataError('refit="mean-of-best" needs one label for every row: use refit=True.')
 
     def _mean_of_best(
         self, trials: RowTrials, batches: list[Batch], outcomes: list[Outcome]
@@ -553,12 +552,6 @@ class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         from rankwise.plots import plot_differences_from_best
 
         check_is_fitted(self)
-        if not self.split_scores_.shape[1]:
-            raise DataError(
-                'cv="leave_pair_out" and "leave_item_out" have no splits, so that candidates '
-                "cannot be compared split by split. Plot the result of leave_pair_out, or use a "
-                "number of folds, as in cv=5."
-            )
         scorer = self.scorer_
         values = -self.split_scores_ if scorer.negated else self.split_scores_
         named = dict(zip(candidate_names(self.cv_results_["params"]), values, strict=True))
