@@ -648,12 +648,11 @@ def _collect(
         difference *= on.array(np.where(first > second, -1.0, 1.0)[:, None])
         key = np.minimum(first, second) * m + np.maximum(first, second)
         order = np.argsort(key)
-        if listed is None:
-            return np.column_stack(np.divmod(key[order], m)), difference[order]
-        wanted = listed.min(axis=1) * m + listed.max(axis=1)
+        pairs = np.column_stack(np.divmod(key[order], m)) if listed is None else listed
+        wanted = pairs.min(axis=1) * m + pairs.max(axis=1)
         found = order[np.searchsorted(key, wanted, sorter=order)]
-        sign = np.where(listed[:, 0] > listed[:, 1], -1.0, 1.0)
-        return listed, on.array(sign[:, None]) * difference[found]
+        sign = np.where(pairs[:, 0] > pairs[:, 1], -1.0, 1.0)
+        return pairs, on.array(sign[:, None]) * difference[found]
 
     joined = {place: join(blocks) for place, blocks in sorted(kept.items())}
     by_task = [
