@@ -296,14 +296,10 @@ class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
             self.n_splits_ = len(splits)
             trials = RowTrials(data, splits, scorer, self.refit == MEAN_OF_BEST)
             batches, outcomes = self._search(trials, by_split=not isinstance(self.cv, str))
-        if self.refit:
-            start = perf_counter()
-            best: Any = with_params(self.estimator, self.best_params_)
-            if self.refit == MEAN_OF_BEST:
-                best = self._mean_of_best(trials, batches, outcomes)
-            fit_with_queries(best, data.X, data.y, data.qid)
-            self.best_estimator_, self.refit_time_ = best, perf_counter() - start
-        return self
+        mean = None
+        if self.refit == MEAN_OF_BEST:
+            mean = self._mean_of_best(trials, batches, outcomes)
+        return self._fit_best(lambda best: fit_with_queries(best, data.X, data.y, data.qid), mean)
 
     def fit_pairs(
         self,
@@ -373,12 +369,7 @@ class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         self.scorer_, self.n_queries_ = scorer, 1
         self._search(trials, by_split=not isinstance(self.cv, str))
         self.baseline_scores_ = trials.baselines()
-        if self.refit:
-            start = perf_counter()
-            self.best_estimator_ = with_params(self.estimator, self.best_params_)
-            self.best_estimator_.fit_pairs(X, given)
-            self.refit_time_ = perf_counter() - start
-        return self
+        return self._fit_best(lambda best: best.fit_pairs(X, given))
 
     def fit_table(
         self, R: Any, C: Any, Y: Any, *, cells: Any = None, within: str | None = None
@@ -432,12 +423,7 @@ class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         self.scorer_ = scorer
         self._search(TableTrials(R, C, Y, cells, folds, within, scorer))
         self.n_splits_ = self.n_queries_ = self.split_scores_.shape[1]
-        if self.refit:
-            start = perf_counter()
-            self.best_estimator_ = with_params(self.estimator, self.best_params_)
-            self.best_estimator_.fit(R, C, Y, cells=cells)
-            self.refit_time_ = perf_counter() - start
-        return self
+        return self._fit_best(lambda best: best.fit(R, C, Y, cells=cells))
 
     def _start(self) -> None:
         """Check the parameters, and forget earlier results."""
@@ -483,6 +469,15 @@ class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
             if self.best_index_ in batch.candidates
         )
         return batches, outcomes
+
+    def _fit_best(self, fit: Callable[[Any], Any], best: Any = None) -> Self:
+        """Fit the best candidate, or the mean of several, to all data, unless `refit` is False."""
+        if self.refit:
+            start = perf_counter()
+            best = with_params(self.estimator, self.best_params_) if best is None else best
+            fit(best)
+            self.best_estimator_, self.refit_time_ = best, perf_counter() - start
+        return self
 
     def _check_mean(self, scorer: RankingScorer, data: LabelledRows) -> None:
         """A mean needs held-out scores of rows, and the metric of each query."""
@@ -621,14 +616,7 @@ class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         )
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        inner = get_tags(self.estimator)
-        tags.estimator_type = inner.estimator_type
-        tags.regressor_tags = deepcopy(inner.regressor_tags)
-        tags.classifier_tags = deepcopy(inner.classifier_tags)
-        tags.input_tags.pairwise = inner.input_tags.pairwise
-        tags.input_tags.sparse = inner.input_tags.sparse
-        tags.input_tags.allow_nan = inner.input_tags.allow_nan
-        tags.target_tags = deepcopy(inner.target_tags)
+        tags = deepcopy(get_tags(self.estimator))
+        tags.transformer_tags = None
         tags.target_tags.required = True
         return tags
