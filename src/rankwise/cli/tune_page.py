@@ -148,10 +148,11 @@ class Tuned(CandidateScores):
             columns[Column("alpha", ".4g")] = self.alphas[shown]
         best = frozenset({(int(np.argmax(chosen)), len(columns))})
         columns[Column(metric_label(self.metric))] = self.scores[shown]
-        errors, note = self.errors[shown], "" if single else "The first is chosen."
+        errors = (self.standard_errors if self.is_paired else self.errors)[shown].tolist()
+        note = "" if single else "The first is chosen."
         if self.is_paired:
             columns[Column("behind")] = self.behind[shown]
-            errors = np.where(chosen, None, self.standard_errors[shown])
+            errors[int(np.argmax(chosen))] = None
         columns[Column("s.e.")] = errors
         if single and len(self) > 1:
             columns[Column("", "")] = np.where(chosen, "chosen", "").tolist()

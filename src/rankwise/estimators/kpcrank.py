@@ -211,7 +211,7 @@ def held_out_errors(
 
 
 def _errors_by_queries(
-    space: ComponentSpace, problem: Problem, alphas: Sequence[float], cv: str, limit: Count
+    space: ComponentSpace, problem: Problem, alphas: Sequence[float], cv: Any, limit: Count
 ) -> list[ComponentErrors]:
     groups = problem.groups
     if groups.n_groups < 2:
@@ -223,7 +223,7 @@ def _errors_by_queries(
 
 
 def _errors_by_row_pairs(
-    space: ComponentSpace, problem: Problem, alphas: Sequence[float], cv: str, limit: Count
+    space: ComponentSpace, problem: Problem, alphas: Sequence[float], cv: Any, limit: Count
 ) -> list[ComponentErrors]:
     """Every pair of rows of one ranking held out of the weights, exactly."""
     groups, m, loss = problem.groups, problem.n_rows, problem.loss
@@ -252,7 +252,7 @@ def _errors_by_row_pairs(
 
 
 def _errors_by_folds(
-    space: ComponentSpace, problem: Problem, alphas: Sequence[float], cv: int, limit: Count
+    space: ComponentSpace, problem: Problem, alphas: Sequence[float], cv: Any, limit: Count
 ) -> list[ComponentErrors]:
     """Refit without each fold in turn, including the components."""
     tasks, loss, ids = problem.tasks, problem.loss, problem.qid
@@ -287,7 +287,7 @@ def _errors_by_folds(
 
 
 def _errors_by_comparisons(
-    space: ComponentSpace, problem: Problem, alphas: Sequence[float], cv: int, limit: Count
+    space: ComponentSpace, problem: Problem, alphas: Sequence[float], cv: Any, limit: Count
 ) -> list[ComponentErrors]:
     """Folds of comparisons, or of their groups.
 

@@ -510,7 +510,8 @@ def query_learning_curve(
             splits.append((np.flatnonzero(some), test))
         result = cross_validate(estimator, X, y, qid=qid, scoring={"score": metric}, cv=splits)
         found.append((result.means["score"], result.standard_errors["score"]))
-    return QueryLearningCurve(counts, *np.transpose(found), metric, not scorer.negated)
+    score, error = np.transpose(found)
+    return QueryLearningCurve(counts, score, error, metric, not scorer.negated)
 
 
 def _checked_sizes(sizes: Any, most: int) -> Index:

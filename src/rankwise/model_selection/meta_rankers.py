@@ -499,7 +499,7 @@ def behind_best(values: Array, best: int) -> tuple[Array, Array]:
     Both are NaN without queries.
     """
     if not values.shape[1]:
-        return np.full((2, len(values)), np.nan)
+        return np.full(len(values), np.nan), np.full(len(values), np.nan)
     gaps = values[best] - values
     return gaps.mean(axis=1), standard_errors(gaps)
 

@@ -366,7 +366,7 @@ class RowTrials:
 
 def _renumber_landmarks(ranker: Any, train: Index, n_rows: int) -> None:
     """Landmarks that are row numbers of all rows, as row numbers of the training part."""
-    landmarks = getattr(ranker, "landmarks", None)
+    landmarks: Any = getattr(ranker, "landmarks", None)
     if not isinstance(landmarks, str) and np.ndim(landmarks) == 1:
         part = LandmarkChoice.of(landmarks, None).for_part(train, n_rows)
         ranker.set_params(landmarks=part.rows, n_landmarks=None)
