@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import accumulate
 from operator import add
 from typing import Any, ClassVar, Protocol
@@ -12,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from rankwise.backends.arrays import Array, Backend, Index, as_given, backend_of, is_sparse, to_host
+from rankwise.backends.parallel import even_parts, map_in_threads, threads_for
 from rankwise.errors import DataError
 from rankwise.graph.query_groups import QueryGroups
 
@@ -48,24 +50,25 @@ class ColumnStatistics:
             return cls._of_sparse(X.tocsr(), weights)
         on = backend_of(X)
         step = max(1, on.block_bytes(BLOCK_BYTES) // (8 * max(X.shape[1], 1)))
-        found = None
-        for start in range(0, X.shape[0], step):
+
+        @np.errstate(over="ignore", invalid="ignore")
+        def of_rows(start: int) -> ColumnStatistics:
             block = on.rows(X, slice(start, start + step))
-            n: float = len(block)
-            with np.errstate(over="ignore", invalid="ignore"):
-                if weights is None:
-                    mean = block.mean(axis=0)
-                    squares = ((block - mean) ** 2).sum(axis=0)
-                else:
-                    of_rows = on.array(weights[start : start + step])
-                    n = float(of_rows.sum())
-                    mean = (of_rows / n) @ block
-                    squares = of_rows @ (block - mean) ** 2
+            if weights is None:
+                n: float = len(block)
+                mean = block.mean(axis=0)
+                squares = ((block - mean) ** 2).sum(axis=0)
+            else:
+                of_row = on.array(weights[start : start + step])
+                n = float(of_row.sum())
+                mean = (of_row / n) @ block
+                squares = of_row @ (block - mean) ** 2
             parts = (on.xp.amin(block, axis=0), on.xp.amax(block, axis=0), mean, squares)
-            here = cls(n, *(np.asarray(to_host(part)) for part in parts))
-            found = here if found is None else found + here
-        assert found is not None
-        return found
+            return cls(n, *(np.asarray(to_host(part)) for part in parts))
+
+        threads = threads_for(X.shape[0] * X.shape[1]) if on.is_host else 1
+        found = map_in_threads(of_rows, range(0, X.shape[0], step), threads)
+        return reduce(add, found)
 
     @classmethod
     def _of_sparse(cls, X: Any, weights: Array | None) -> ColumnStatistics:
@@ -348,9 +351,13 @@ class ColumnStandard:
         mean, deviation = on.array(self.mean), on.array(self.deviation)
         out = on.copy(X.toarray() if is_sparse(X) else X)
         step = max(1, on.block_bytes(2**21) // (8 * max(X.shape[1], 1)))
-        for start in range(0, len(out), step):  # in float64, some rows at a time
+
+        def scale_rows(start: int) -> None:  # in float64, some rows at a time
             rows = slice(start, start + step)
             out[rows] = on.cast((on.rows(X, rows) - mean) / deviation, X.dtype)
+
+        threads = threads_for(X.shape[0] * X.shape[1]) if on.is_host else 1
+        map_in_threads(scale_rows, range(0, len(out), step), threads)
         return out
 
 
@@ -384,9 +391,16 @@ def _rank(on: Backend, X: Any, rows: Any, ptr: Any) -> None:
 
 
 def _scale_dense(scale: _Cells, X: Any, groups: QueryGroups) -> Any:
+    """Scale each query, some queries in each thread."""
     on = backend_of(X)
     out = on.copy(X)
-    scale(on, out, groups.order, groups.indptr)
+    threads = threads_for(X.shape[0] * X.shape[1]) if on.is_host else 1
+    parts = even_parts(groups.sizes.tolist(), threads)
+    map_in_threads(
+        lambda part: scale(on, out, groups.order, groups.indptr[part.start : part.stop + 1]),
+        parts,
+        threads,
+    )
     return out
 
 

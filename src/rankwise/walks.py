@@ -31,10 +31,9 @@ from rankwise.backends.arrays import (
     Index,
     Sparse,
     is_sparse,
-    map_in_threads,
-    threads_for,
 )
 from rankwise.backends.jit import compiled
+from rankwise.backends.parallel import map_in_threads, threads_for
 from rankwise.errors import DataError
 from rankwise.parameters import AnyOf, Choice, Flag, Number, Rule, Whole, check_parameters
 

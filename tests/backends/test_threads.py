@@ -6,10 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
 
 import rankwise
-from rankwise.backends import arrays
-from rankwise.backends.arrays import map_in_threads, threads_for
+from rankwise.backends.parallel import LEAST, even_parts, map_in_threads, n_threads, threads_for
+from rankwise.errors import ParameterError
 
 
 def test_results_have_the_order_of_the_parts():
@@ -36,8 +39,40 @@ def test_threads_have_the_context_of_the_caller():
 
 
 def test_little_work_has_one_thread():
-    assert threads_for(arrays.MANY - 1) == 1
-    assert threads_for(arrays.MANY) == arrays.THREADS
+    with threadpool_limits(3, user_api="blas"):
+        assert [threads_for(n * LEAST) for n in (0, 1, 2, 3, 4)] == [1, 1, 2, 3, 3]
+
+
+def test_limits_of_users_are_obeyed(monkeypatch):
+    with threadpool_limits(1, user_api="blas"):
+        assert n_threads() == 1
+    with threadpool_limits(4, user_api="blas"):
+        assert n_threads() == 4
+        monkeypatch.setenv("RANKWISE_NUM_THREADS", "3")
+        assert n_threads() == 3
+        monkeypatch.setenv("RANKWISE_NUM_THREADS", "all")
+        with pytest.raises(ParameterError, match="RANKWISE_NUM_THREADS must be a whole number"):
+            n_threads()
+
+
+def test_threads_start_no_threads():
+    with threadpool_limits(4, user_api="blas"):
+        assert map_in_threads(lambda _: n_threads(), range(4), 2) == [1] * 4
+
+
+def test_a_failed_call_restores_the_threads_of_blas():
+    with threadpool_limits(4, user_api="blas"):
+        with pytest.raises(ZeroDivisionError):
+            map_in_threads(lambda part: 1 / part, [1, 0, 2], 2)
+        assert n_threads() == 4
+
+
+@given(st.lists(st.integers(1, 100), min_size=1), st.integers(1, 20))
+def test_even_parts_have_all_items_once(sizes, n_parts):
+    parts = even_parts(sizes, n_parts)
+    assert [k for part in parts for k in range(len(sizes))[part]] == list(range(len(sizes)))
+    assert len(parts) <= n_parts
+    assert max(sum(sizes[part]) for part in parts) <= sum(sizes) / n_parts + max(sizes)
 
 
 def test_no_loop_has_threads_of_numba():

@@ -158,7 +158,7 @@ def test_triangles_from_moments_and_from_reflections_agree(seed, sizes):
     rng = np.random.default_rng(seed)
     Z = rng.standard_normal((60, len(sizes))) * sizes
     t = rng.standard_normal((60, 2))
-    quick = Triangle.of_moments(Moments.of_root_blocks([(Z, t)], len(sizes)))
+    quick = Triangle.of_moments(Moments(Z.T @ Z, Z.T @ t))
     slow = Triangle.of_blocks([(Z, t)], len(sizes))
     assert quick is not None  # random columns are linearly independent
     sign = np.sign(np.diagonal(slow.U))
@@ -175,7 +175,7 @@ def test_ill_conditioned_moments_are_rejected(mixed):
     Z = np.random.default_rng(0).standard_normal((30, 2))
     Z[:, 1] = Z @ mixed
     with np.errstate(over="ignore", invalid="ignore"):
-        assert Triangle.of_moments(Moments.of_root_blocks([(Z, Z[:, 0])], 2)) is None
+        assert Triangle.of_moments(Moments(Z.T @ Z, Z.T @ Z[:, 0])) is None
 
 
 def test_landmark_components_of_all_rows_equal_kernel_components():

@@ -1,30 +1,19 @@
-"""Arrays: their types, the operations in which NumPy and torch differ, and threads.
-
-NumPy and SciPy each bring a BLAS with its own threads, which stay busy for a while after each
-call: code that alternates between the two runs at half its speed. LAPACK is SciPy's, so large
-products use SciPy's BLAS too.
-"""
+"""Arrays: their types, and the operations in which NumPy and torch differ."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from contextvars import copy_context
-from functools import cache
-from threading import Lock
-from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import eigh, lapack, solve_triangular
 from scipy.linalg import qr as qr_factor
-from scipy.linalg.blas import dgemm, dsyrk
 from scipy.spatial.distance import cdist
-from threadpoolctl import ThreadpoolController
 
+from rankwise.backends.parallel import add_gram, matmul
 from rankwise.errors import ParameterError
 
 Array: TypeAlias = NDArray[np.float64]  # or a torch tensor
@@ -77,15 +66,6 @@ def as_slice(rows: Index) -> Rows:
     return rows
 
 
-def matmul(A: Array, B: Array) -> Array:
-    """A B for matrices of float64, as a C-ordered array."""
-    # BLAS expects column-major arrays, so it computes (A B)' = B'A'.
-    transpose_b, transpose_a = not B.flags.c_contiguous, not A.flags.c_contiguous
-    b = B if transpose_b else B.T
-    a = A if transpose_a else A.T
-    return np.asarray(dgemm(1.0, b, a, trans_a=transpose_b, trans_b=transpose_a).T)
-
-
 def mirror_lower(A: Array) -> Array:
     """Copy the lower triangle of a C-ordered A to the upper one, in place, block by block."""
     n, step = len(A), 256
@@ -111,11 +91,21 @@ class NestedLevels(NamedTuple):
     b: Array
 
 
+FEW = 2**16  # numbers up to which array expressions are fast enough, without anything to compile
+
+
 def _loops() -> Any:
-    """The compiled loops, imported late: Numba takes a while."""
+    """Compiled loops over groups of rows, imported late: Numba takes a while."""
     from rankwise.backends import group_loops
 
     return group_loops
+
+
+def _groups(rows: Index, ptr: Index) -> tuple[Index, Index, Index]:
+    """The rows of all groups, where each group starts among them, and its size; no empty groups."""
+    sizes = np.diff(ptr)
+    some = rows[ptr[0] : ptr[-1]]
+    return some, (ptr[:-1] - ptr[0])[sizes > 0], sizes[sizes > 0]
 
 
 class Backend:
@@ -195,12 +185,28 @@ class Backend:
 
         With ``target is nest.rows``, `out` may be X itself.
         """
-        rows, *levels = nest
-        _loops().combine_rows(X, out, rows, target, *levels)
+        rows, level_ptr, group_ptr, a, b = nest
+        if X.size > FEW:
+            _loops().combine_rows(X, out, rows, target, level_ptr, group_ptr, a, b)
+            return
+        x, sizes = X[rows], np.diff(level_ptr)
+        with np.errstate(over="ignore", invalid="ignore"):  # solvers check for overflow
+            sums = np.add.reduceat(x, level_ptr[:-1], axis=0)
+            means = sums / sizes[:, None]
+            z = np.repeat(a, sizes)[:, None] * (x - np.repeat(means, sizes, axis=0))
+            if len(group_ptr) < len(level_ptr):
+                totals, n_levels = np.diff(level_ptr[group_ptr]), np.diff(group_ptr)
+                group_means = np.add.reduceat(sums, group_ptr[:-1], axis=0) / totals[:, None]
+                gaps = means - np.repeat(group_means, n_levels, axis=0)
+                z += np.repeat(np.repeat(b, n_levels)[:, None] * gaps, sizes, axis=0)
+        out[target] = z
 
     def combine_columns(self, X: Array, nest: NestedLevels) -> None:
         """The same along axis 1, in place."""
-        _loops().combine_columns(X, *nest)
+        if X.size > FEW:
+            _loops().combine_columns(X, *nest)
+        else:
+            self.combine_rows(X.T, X.T, nest.rows, nest)
 
     def group_sums(self, codes: Index, n_groups: int, X: Array) -> Array:
         """Sums of the rows of X by their group, shape (n_groups, ...)."""
@@ -215,15 +221,54 @@ class Backend:
         constant column becomes 0. Returns False if a range overflows.
         """
         with np.errstate(over="ignore", invalid="ignore"):
-            return bool(_loops().minmax_groups(X, rows, ptr))
+            if X.size > FEW:
+                return bool(_loops().minmax_groups(X, rows, ptr))
+            some, starts, sizes = _groups(rows, ptr)
+            if not len(some):
+                return True
+            x = X[some]
+            low, high = (part.reduceat(x, starts, axis=0) for part in (np.minimum, np.maximum))
+            span = high - low
+            divisor = np.where(span == 0, X.dtype.type(1), span)
+            X[some] = (x - np.repeat(low, sizes, axis=0)) / np.repeat(divisor, sizes, axis=0)
+            return bool(np.isfinite(span).all())
 
     def standardize_groups(self, X: Any, rows: Index, ptr: Index) -> None:
         """Give each column of each group mean 0 and variance 1, in place, after `minmax_groups`."""
-        _loops().standardize_groups(X, rows, ptr)
+        if X.size > FEW:
+            _loops().standardize_groups(X, rows, ptr)
+            return
+        some, starts, sizes = _groups(rows, ptr)
+        if len(some):
+            x = X[some].astype(np.float64)
+            mean = np.add.reduceat(x, starts, axis=0) / sizes[:, None]
+            z = x - np.repeat(mean, sizes, axis=0)
+            deviation = np.sqrt(np.add.reduceat(z**2, starts, axis=0) / sizes[:, None])
+            deviation[deviation == 0] = 1.0
+            X[some] = z / np.repeat(deviation, sizes, axis=0)
 
     def rank_groups(self, X: Any, rows: Index, ptr: Index) -> None:
         """Replace each column of each group by its ranks from -1/2 to 1/2; ties share theirs."""
-        _loops().rank_groups(X, rows, ptr)
+        if X.size > FEW:
+            _loops().rank_groups(X, rows, ptr)
+            return
+        some, starts, sizes = _groups(rows, ptr)
+        if not len(some):
+            return
+        x, group = X[some], np.repeat(np.arange(len(sizes)), sizes)
+        order = np.argsort(x, axis=0, kind="stable")
+        order = np.take_along_axis(order, np.argsort(group[order], axis=0, kind="stable"), axis=0)
+        value, position = np.take_along_axis(x, order, axis=0), np.arange(len(x))[:, None]
+        differs = (value[1:] != value[:-1]) | (group[1:] != group[:-1])[:, None]
+        edge = np.ones((1, x.shape[1]), dtype=bool)
+        begins, ends = np.concatenate((edge, differs)), np.concatenate((differs, edge))
+        first = np.maximum.accumulate(np.where(begins, position, 0), axis=0)
+        last = np.minimum.accumulate(np.where(ends, position, len(x))[::-1], axis=0)[::-1]
+        n, start = np.repeat(sizes, sizes)[:, None], np.repeat(starts, sizes)[:, None]
+        ranks = np.empty(x.shape)
+        found = (first + last - 2 * start - (n - 1)) / (2.0 * np.maximum(n - 1, 1))
+        np.put_along_axis(ranks, order, found, axis=0)
+        X[some] = ranks
 
     def sparse_product(self, S: Any, X: Array) -> Array:
         """S X for a scipy.sparse S and a dense vector or matrix X."""
@@ -247,8 +292,7 @@ class Backend:
 
     def add_gram(self, A: Array, Z: Array) -> Array:
         """A + Z'Z on the upper triangle of A, which is overwritten."""
-        # BLAS expects column-major arrays: it sees A' and fills its lower triangle.
-        return np.asarray(dsyrk(1.0, Z.T, beta=1.0, c=A.T, lower=1, overwrite_c=1).T)
+        return add_gram(A, Z)
 
     def with_precision(self, precision: str) -> Backend:
         """This backend with `add_gram` in another precision; sums stay float64."""
@@ -388,77 +432,3 @@ def as_given(X: Any) -> Any:
 def is_sent(X: Any) -> bool:
     """Whether rows are in host memory but processed on a device: results are then copied back."""
     return not is_tensor(X) and not backend_of(X).is_host
-
-
-THREADS = 2
-MANY = 100_000  # numbers to work on, from which a second thread is worth its start
-
-Part = TypeVar("Part")
-Result = TypeVar("Result")
-
-
-def threads_for(n_numbers: int) -> int:
-    """The number of threads for work on this many numbers."""
-    return THREADS if n_numbers >= MANY else 1
-
-
-def map_in_threads(
-    function: Callable[[Part], Result], parts: Sequence[Part], n_threads: int
-) -> list[Result]:
-    """``[function(part) for part in parts]``, on some parts at a time.
-
-    The threads have the context of the caller, such as ``np.errstate``.
-    """
-    if n_threads == 1 or len(parts) == 1:
-        return [function(part) for part in parts]
-    contexts = [copy_context() for _ in parts]  # a context is for one thread at a time
-    with ThreadPoolExecutor(n_threads) as pool:
-        calls = [pool.submit(c.run, function, p) for c, p in zip(contexts, parts, strict=True)]
-        return [call.result() for call in calls]
-
-
-# Rows up to which one thread is as fast as several on an idle machine. On a busy one, several
-# wait for each other: the factorization of 150 rows then takes a quarter of a second.
-SMALL = 400
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController().select(user_api="blas")
-
-
-class _OneThread:
-    """One thread as long as anyone asks for it: limits apply to the whole process."""
-
-    def __init__(self) -> None:
-        self.lock = Lock()
-        self.users = 0
-        self.limit: Any = None
-
-    def __enter__(self) -> None:
-        with self.lock:
-            if not self.users:
-                self.limit = _controller().limit(limits=1)
-            self.users += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self.lock:
-            self.users -= 1
-            if not self.users:
-                self.limit.restore_original_limits()
-
-
-_one_thread = _OneThread()
-
-
-@contextmanager
-def blas_threads_for(n_rows: int) -> Iterator[None]:
-    """Limit BLAS to one thread if square matrices have at most `SMALL` rows.
-
-    The limit holds for the process, until all callers are done.
-    """
-    if n_rows > SMALL:
-        yield
-    else:
-        with _one_thread:
-            yield

@@ -105,13 +105,11 @@ def minmax_groups(X: Any, rows: Index, ptr: Index) -> bool:
         start, stop = ptr[g], ptr[g + 1]
         if start == stop:
             continue
-        low[:] = X[rows[start]]
-        span[:] = X[rows[start]]
-        for k in range(start + 1, stop):
+        for k in range(start, stop):
             x = X[rows[k]]
             for j in range(d):
-                low[j] = min(low[j], x[j])
-                span[j] = max(span[j], x[j])
+                low[j] = x[j] if k == start else min(low[j], x[j])
+                span[j] = x[j] if k == start else max(span[j], x[j])
         for j in range(d):
             span[j] -= low[j]
             finite &= np.isfinite(span[j])

@@ -34,6 +34,7 @@ from rankwise.backends.arrays import (
     is_tensor,
     to_host,
 )
+from rankwise.backends.parallel import map_in_threads, threads_for
 from rankwise.errors import DataError, DeviceError, MissingExtraError, ParameterError, warn
 from rankwise.graph import QueryGroups
 from rankwise.graph.query_groups import (
@@ -112,6 +113,8 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     if hasattr(getattr(estimator, "kernel", None), "as_rows"):
         X = estimator.kernel.as_rows(X)
     _check_cells(X)
+    if isinstance(X, np.ndarray) and _all_finite(X):
+        options["ensure_all_finite"] = False
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # of a sum that looks for NaN
             checked = validate_data(estimator, X, *y, **options)
@@ -126,6 +129,16 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
             f"{refused}Pass the columns of the fit, as in X[list(ranker.feature_names_in_)]."
         )
     raise refused
+
+
+def _all_finite(X: NDArray[Any]) -> bool:
+    """Whether many numbers are found to be finite, in threads; scikit-learn has one."""
+    threads = threads_for(X.size) if X.dtype.kind == "f" and X.ndim == 2 else 1
+    if threads == 1:
+        return False
+    parts = np.array_split(X, threads)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(map_in_threads(np.sum, parts, threads)).all())
 
 
 def check_new_ids(qid: Any, X: Any) -> None:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from itertools import groupby
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -188,9 +189,7 @@ class PreferenceGraph(ABC):
         """The t with R't = `rhs(y)`."""
 
     @abstractmethod
-    def root_blocks(
-        self, load: Loader, y: Array | None, max_rows: int
-    ) -> Iterator[tuple[Array, Array]]:
+    def root_blocks(self, load: Loader, y: Array | None, max_rows: int) -> Blocks:
         """Blocks (Z, t) with sum Z'Z = F'LF and sum Z't = F' rhs(y).
 
         ``load(rows)`` returns the features of some rows. About `max_rows` of them are in memory at
@@ -264,12 +263,47 @@ class RootBlock(NamedTuple):
     weights: Array | None = None
 
 
+class Blocks(Protocol):
+    """Blocks of rows (Z, t), in pieces that threads can compute independently."""
+
+    def __iter__(self) -> Iterator[tuple[Array, Array]]:
+        """All blocks: those of the pieces, then what is between them."""
+
+    @property
+    def n_rows_of_pieces(self) -> list[int]:
+        """The number of rows of each piece."""
+
+    def some(self, which: slice) -> Iterator[tuple[Array, Array]]:
+        """The blocks of some pieces; each block may overwrite the previous one."""
+
+    def between(self) -> Iterator[tuple[Array, Array]]:
+        """A few rows that follow after the blocks of all pieces."""
+
+
+class Piece(NamedTuple):
+    """Levels of rows that fit in a block, as `NestedLevels` without the rows.
+
+    `group` and `level` are set if they belong to a group, or a level, that is larger than a block.
+    """
+
+    level_ptr: Index
+    group_ptr: Index
+    a: Array
+    b: Array
+    group: int | None = None
+    level: int | None = None
+
+
 @dataclass
 class RootBlocks:
     """Blocks of R F and R t, from at most `max_rows` rows of features at a time.
 
     If rows have `weights`, means are weighted, and row i of a block is multiplied by the square
     root of its weight.
+
+    The scatter of a group with more rows than a block is the scatter within its pieces plus the
+    scatter of their means. Each piece is therefore centred separately, and a few rows made of the
+    means follow at the end.
     """
 
     nest: NestedLevels
@@ -277,53 +311,75 @@ class RootBlocks:
     targets: Array
     max_rows: int
     weights: Array | None = None
-    _buffer: Array | None = None
+    outputs: tuple[int, ...] = ()
+    _means: dict[int, PartMeans] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[tuple[Array, Array]]:
-        level_ptr, group_ptr = self.nest.level_ptr, self.nest.group_ptr
-        for first, last in runs(np.diff(level_ptr[group_ptr]), self.max_rows):
-            levels = slice(group_ptr[first], group_ptr[last])
-            if level_ptr[levels.stop] - level_ptr[levels.start] > self.max_rows:
-                yield from self._long_group(first)
+        yield from self.some(slice(None))
+        yield from self.between()
+
+    @cached_property
+    def pieces(self) -> list[Piece]:
+        """All rows in pieces of at most `max_rows` rows."""
+        nest, pieces = self.nest, list[Piece]()
+        for first, last in runs(np.diff(nest.level_ptr[nest.group_ptr]), self.max_rows):
+            levels = slice(nest.group_ptr[first], nest.group_ptr[last])
+            ptr = nest.level_ptr[levels.start : levels.stop + 1]
+            if ptr[-1] - ptr[0] > self.max_rows:
+                pieces += self._of_long_group(first)
             else:
-                block = self._block(
-                    level_ptr[levels.start : levels.stop + 1],
-                    group_ptr[first : last + 1] - levels.start,
-                    self.nest.a[levels],
-                    self.nest.b[first:last],
-                )
-                yield block.root_F, block.root_t
+                groups = nest.group_ptr[first : last + 1] - levels.start
+                pieces.append(Piece(ptr, groups, nest.a[levels], nest.b[first:last]))
+        return pieces
 
-    def _long_group(self, group: int) -> Iterator[tuple[Array, Array]]:
-        """Blocks of a group that has more rows than a block.
+    @property
+    def n_rows_of_pieces(self) -> list[int]:
+        """The number of rows of each piece."""
+        return [int(piece.level_ptr[-1] - piece.level_ptr[0]) for piece in self.pieces]
 
-        The scatter of a group is the scatter within its parts plus the scatter of their means. Each
-        part is therefore centred separately, and a few rows made of the means follow.
-        """
+    def _of_long_group(self, group: int) -> Iterator[Piece]:
         nest = self.nest
         begin, end = nest.group_ptr[group], nest.group_ptr[group + 1]
-        parts: list[PartMeans] = []
         for first, last in runs(np.diff(nest.level_ptr[begin : end + 1]), self.max_rows):
             levels = slice(begin + first, begin + last)
-            ptr = nest.level_ptr[levels.start : levels.stop + 1]
+            ptr, a = nest.level_ptr[levels.start : levels.stop + 1], nest.a[levels]
             if ptr[-1] - ptr[0] <= self.max_rows:
-                one_group = np.array([0, last - first])
-                block = self._block(ptr, one_group, nest.a[levels], nest.b[group : group + 1])
-                yield block.root_F, block.root_t
-                parts.append(PartMeans.of(block))
+                yield Piece(ptr, np.array([0, last - first]), a, nest.b[group : group + 1], group)
                 continue
-            pieces: list[PartMeans] = []
             for start in range(ptr[0], ptr[-1], self.max_rows):
                 piece = np.array([start, min(start + self.max_rows, ptr[-1])])
-                block = self._block(piece, np.array([0, 1]), nest.a[levels], np.zeros(1))
-                yield block.root_F, block.root_t
-                pieces.append(PartMeans.of(block))
-            whole, between = _spread(pieces, nest.a[levels.start])
-            yield between
-            parts.append(whole)
-        yield _spread(parts, nest.b[group])[1]
+                yield Piece(piece, np.array([0, 1]), a, np.zeros(1), group, levels.start)
 
-    def _block(self, level_ptr: Index, group_ptr: Index, a: Array, b: Array) -> RootBlock:
+    def some(self, which: slice) -> Iterator[tuple[Array, Array]]:
+        """The blocks of some pieces; each block may overwrite the previous one."""
+        buffer = None
+        for k in range(*which.indices(len(self.pieces))):
+            piece = self.pieces[k]
+            block, buffer = self._block(piece, buffer)
+            if piece.group is not None:
+                self._means[k] = PartMeans.of(block)
+            yield block.root_F, block.root_t.reshape(len(block.root_t), *self.outputs)
+
+    def between(self) -> Iterator[tuple[Array, Array]]:
+        """Rows made of the means of pieces, after the blocks of all of them."""
+        long = ((k, piece) for k, piece in enumerate(self.pieces) if piece.group is not None)
+        for group, of_group in groupby(long, lambda item: item[1].group):
+            parts: list[PartMeans] = []
+            for level, of_level in groupby(of_group, lambda item: item[1].level):
+                means = [self._means[k] for k, _ in of_level]
+                if level is not None:
+                    whole, between = _spread(means, self.nest.a[level])
+                    yield self._shaped(between)
+                    means = [whole]
+                parts += means
+            yield self._shaped(_spread(parts, self.nest.b[group])[1])
+
+    def _shaped(self, block: tuple[Array, Array]) -> tuple[Array, Array]:
+        return block[0], block[1].reshape(len(block[1]), *self.outputs)
+
+    def _block(self, piece: Piece, buffer: Any) -> tuple[RootBlock, Any]:
+        """The block of a piece, and the buffer in which it is, unless rows have weights."""
+        level_ptr, group_ptr, a, b = piece[:4]
         rows = self.nest.rows[level_ptr[0] : level_ptr[-1]]
         low, high = int(rows.min()), int(rows.max()) + 1
         taken: Rows = rows
@@ -342,15 +398,15 @@ class RootBlocks:
                 )
                 for part in (F, t)
             )
-            return RootBlock(F, t, root_F, root_t, weights)
+            return RootBlock(F, t, root_F, root_t, weights), buffer
         on, size = backend_of(F), F.shape[0] * F.shape[1]
-        if self._buffer is None or len(self._buffer) < size:
-            self._buffer = on.empty(size)
-        root_F, root_t = self._buffer[:size].reshape(F.shape), on.empty(*t.shape)
+        if buffer is None or len(buffer) < size:
+            buffer = on.empty(size)
+        root_F, root_t = buffer[:size].reshape(F.shape), on.empty(*t.shape)
         nest = NestedLevels(local, level_ptr - level_ptr[0], group_ptr, a, b)
         on.combine_rows(F, root_F, np.arange(len(rows)), nest)
         on.combine_rows(t, root_t, np.arange(len(rows)), nest)
-        return RootBlock(F, t, root_F, root_t)
+        return RootBlock(F, t, root_F, root_t), buffer
 
 
 class PartMeans(NamedTuple):
@@ -646,14 +702,11 @@ class QueryGraph(PreferenceGraph):
     def root_target(self, y: Array | None) -> Array:
         return self.root(self._from_first(y))
 
-    def root_blocks(
-        self, load: Loader, y: Array | None, max_rows: int
-    ) -> Iterator[tuple[Array, Array]]:
+    def root_blocks(self, load: Loader, y: Array | None, max_rows: int) -> Blocks:
         y = required(y)
-        on = backend_of(y)
+        on, outputs = backend_of(y), tuple(y.shape[1:])
         targets = on.contiguous(on.array(y).reshape(self.n_rows, -1))
-        for Z, t in RootBlocks(self._root, load, targets, max_rows, self.row_weights):
-            yield Z, t.reshape(len(t), *y.shape[1:])
+        return RootBlocks(self._root, load, targets, max_rows, self.row_weights, outputs)
 
     def gram(self, X: Any) -> Array:
         A = X.T @ row_scale(self._diagonal, X)
@@ -945,16 +998,8 @@ class ComparisonGraph(PreferenceGraph):
         margin = self.margin if y is None else on.sparse_product(self.incidence, y)
         return on.array(row_scale(np.sqrt(self.weight), margin))
 
-    def root_blocks(
-        self, load: Loader, y: Array | None, max_rows: int
-    ) -> Iterator[tuple[Array, Array]]:
-        for start in range(0, len(self.first), max_rows):
-            part = np.arange(start, min(start + max_rows, len(self.first)))
-            D = self.differences(load, part)
-            root_weight = np.sqrt(self.weight[part])
-            margin = self.margin[part] if y is None else y[self.first[part]] - y[self.second[part]]
-            t = backend_of(D).array(row_scale(root_weight, margin))
-            yield row_scale(root_weight, D), t
+    def root_blocks(self, load: Loader, y: Array | None, max_rows: int) -> Blocks:
+        return DifferenceBlocks(self, load, y, max_rows)
 
     def differences(self, load: Loader, some: Index) -> Array:
         """Rows of B F for some comparisons; ``load(rows)`` returns the features of rows."""
@@ -1040,3 +1085,39 @@ def _subtract_rows(F: Array, first: Index, second: Index) -> Array:
     with np.errstate(over="ignore"):  # the solver checks for overflow
         D -= F.take(second, axis=0, mode="clip")
     return D
+
+
+@dataclass(frozen=True, eq=False)
+class DifferenceBlocks:
+    """Blocks of the differences of compared rows, times the roots of the weights."""
+
+    graph: ComparisonGraph
+    load: Loader
+    y: Array | None
+    max_rows: int
+
+    def __iter__(self) -> Iterator[tuple[Array, Array]]:
+        return self.some(slice(None))
+
+    @property
+    def n_rows_of_pieces(self) -> list[int]:
+        """The number of comparisons of each piece."""
+        n = len(self.graph.first)
+        return [min(self.max_rows, n - start) for start in range(0, n, self.max_rows)]
+
+    def some(self, which: slice) -> Iterator[tuple[Array, Array]]:
+        """The blocks of some pieces."""
+        graph, y = self.graph, self.y
+        for start in range(0, len(graph.first), self.max_rows)[which]:
+            part = np.arange(start, min(start + self.max_rows, len(graph.first)))
+            D = graph.differences(self.load, part)
+            root_weight = np.sqrt(graph.weight[part])
+            margin = (
+                graph.margin[part] if y is None else y[graph.first[part]] - y[graph.second[part]]
+            )
+            t = backend_of(D).array(row_scale(root_weight, margin))
+            yield row_scale(root_weight, D), t
+
+    def between(self) -> Iterator[tuple[Array, Array]]:
+        """Nothing: comparisons are independent."""
+        return iter(())

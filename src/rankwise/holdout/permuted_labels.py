@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -11,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import EPS, Array, Index, backend_of, map_in_threads, to_host
+from rankwise.backends.arrays import EPS, Array, Index, backend_of, to_host
 from rankwise.backends.jit import compiled, inlined
+from rankwise.backends.parallel import map_in_threads, n_threads
 from rankwise.errors import DataError
 from rankwise.graph import QueryGroups
 from rankwise.holdout.hold_out_problem import (
@@ -132,7 +132,7 @@ def _in_columns(loop: Callable[..., None], arguments: tuple[Any, ...], out: Arra
     def run(low: int) -> None:
         loop(*arguments, low, min(low + COLUMNS, len(out)), out)
 
-    map_in_threads(run, lows, min(os.cpu_count() or 1, len(lows)))
+    map_in_threads(run, lows, n_threads())
 
 
 def _agreement_on_device(

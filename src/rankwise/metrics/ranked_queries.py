@@ -6,7 +6,6 @@ as fast as compiled loops, which would take seconds to compile at their first us
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,7 +15,8 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.backends.arrays import map_in_threads, to_host
+from rankwise.backends.arrays import to_host
+from rankwise.backends.parallel import map_in_threads, n_threads
 from rankwise.errors import DataError
 from rankwise.graph.query_groups import QueryGroups, check_float64_range, check_unmasked, too_large
 from rankwise.tables import plural
@@ -31,7 +31,6 @@ _LARGEST_EXACT = 2**53  # float64 holds every whole number up to here
 _LARGEST = np.iinfo(np.int64).max
 _CHUNK = 2**16  # rows
 _LEAST_PARTS = 4  # for each thread
-_THREADS = 4  # more would wait for the interpreter
 _GRADES = 64  # so many different labels need no sorting
 
 
@@ -250,11 +249,11 @@ def map_queries(function: Callable[[slice], Result], indptr: Ints) -> list[Resul
     cuts = np.searchsorted(indptr, np.arange(0, indptr[-1], _CHUNK), side="right") - 1
     bounds = pairwise(np.unique(np.append(cuts, len(indptr) - 1)).tolist())
     parts = [slice(a, b) for a, b in bounds]
-    n_threads = min(_THREADS, os.cpu_count() or 1, len(parts) // _LEAST_PARTS)
-    if n_threads < 2:
+    threads = min(n_threads(), len(parts) // _LEAST_PARTS)
+    if threads < 2:
         return [function(part) for part in parts]
     first = function(parts[0])  # what is compiled, is compiled in this thread
-    return [first, *map_in_threads(function, parts[1:], n_threads)]
+    return [first, *map_in_threads(function, parts[1:], threads)]
 
 
 def sort_queries(keys: Keys, indptr: Ints) -> Keys:

@@ -20,12 +20,14 @@ from rankwise.backends.arrays import (
     backend_of,
     is_sparse,
 )
+from rankwise.backends.parallel import even_parts, map_in_threads, threads_for
 from rankwise.errors import DataError, warn
 from rankwise.graph import PairGraph
-from rankwise.graph.preference_graph import QueryGraph, row_scale
+from rankwise.graph.preference_graph import Blocks, QueryGraph, row_scale
 from rankwise.solvers.band import BandForm
 
-BLOCK_BYTES = 8 * 2**20  # of features processed at a time
+BLOCK_BYTES = 2 * 2**20  # of features that a thread processes at a time, in its cache
+THREAD_BYTES = 512 * 2**20  # of the sums and the blocks of all threads
 STORED_BYTES = 256 * 2**20  # largest features that are stored to avoid recomputing them
 
 
@@ -80,21 +82,42 @@ class Moments:
         """
         if graph.n_root_rows > 2 * graph.n_rows and 8 * graph.n_rows * n_features <= STORED_BYTES:
             return cls.of(load(slice(None)), graph, y)
-        max_rows = max(256, on.block_bytes(BLOCK_BYTES) // (8 * max(n_features, 1)))
+        in_cache = on.block_bytes(BLOCK_BYTES) // (8 * max(n_features, 1))
+        max_rows = max(256, min(n_features, 2000), in_cache)
         return cls.of_root_blocks(graph.root_blocks(load, y, max_rows), n_features, on)
 
     @classmethod
-    def of_root_blocks(
-        cls, blocks: Iterable[tuple[Array, Array]], n_features: int, on: Backend = NUMPY
-    ) -> Moments:
-        """Moments from blocks (Z, t) of L^(1/2) F and L^(1/2) y."""
-        A, b = on.zeros(n_features, n_features), on.zeros(n_features, 1)
-        outputs: tuple[int, ...] = ()
-        for Z, t in blocks:
+    def of_root_blocks(cls, blocks: Blocks, n_features: int, on: Backend = NUMPY) -> Moments:
+        """Moments from blocks (Z, t) of L^(1/2) F and L^(1/2) y.
+
+        Threads sum consecutive pieces, and their sums are added in this order: results are the
+        same each time, and depend on the number of threads only in the last digits.
+        """
+
+        def add(pairs: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:
+            A, b = on.zeros(n_features, n_features), on.zeros(n_features, 1)
+            outputs: tuple[int, ...] = ()
+            for Z, t in pairs:
+                A = on.add_gram(A, Z)
+                b = b + on.matmul(Z.T, t.reshape(len(t), -1))
+                outputs = t.shape[1:]
+            return A, b.reshape(n_features, *outputs)
+
+        sizes = blocks.n_rows_of_pieces
+        threads = _summing_threads(sizes, n_features) if on.is_host else 1
+        if threads == 1:
+            A, b = add(blocks)
+            return cls(on.mirror_upper(A), b)
+        parts = even_parts(sizes, threads)
+        sums = map_in_threads(lambda part: add(blocks.some(part)), parts, threads)
+        (A, b), *others = sums
+        for other_A, other_b in others:
+            A += other_A
+            b += other_b
+        for Z, t in blocks.between():
             A = on.add_gram(A, Z)
-            b = b + on.matmul(Z.T, t.reshape(len(t), -1))
-            outputs = t.shape[1:]
-        return cls(on.mirror_upper(A), b.reshape(n_features, *outputs))
+            b += on.matmul(Z.T, t.reshape(len(t), -1)).reshape(b.shape)
+        return cls(on.mirror_upper(A), b)
 
     @np.errstate(over="ignore", invalid="ignore")  # solvers check for overflow
     def __add__(self, other: Moments) -> Moments:
@@ -112,6 +135,14 @@ class Moments:
     def intercept(self, w: Array) -> float:
         """The intercept of scores F w: 0, since only differences count."""
         return 0.0
+
+
+def _summing_threads(sizes: Sequence[int], n_features: int) -> int:
+    """The number of threads, unless they need so much memory that BLAS's threads are better."""
+    threads = threads_for(sum(sizes) * n_features)
+    of_one = 8 * n_features * (n_features + 2 * max(sizes, default=0))
+    in_memory = THREAD_BYTES // max(of_one, 1)
+    return threads if threads <= in_memory else in_memory if 2 * in_memory > threads else 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,17 +173,18 @@ class CentredMoments:
         cls, load: Loader, n_features: int, graph: QueryGraph, y: Array, on: Backend = NUMPY
     ) -> CentredMoments:
         """Like `Moments.of_blocks`, for the regression of y on the rows of one query."""
-        total, weights = on.zeros(n_features), graph.row_weights
+        weights, sums = graph.row_weights, {}
 
         def load_and_sum(rows: Rows) -> Array:
-            nonlocal total
             F = load(rows)
-            total += (F if weights is None else row_scale(weights[rows], F)).sum(axis=0)
+            first = rows.start if isinstance(rows, slice) else int(rows[0])
+            sums[first] = (F if weights is None else row_scale(weights[rows], F)).sum(axis=0)
             return F
 
         moments = Moments.of_blocks(load_and_sum, n_features, graph, y, on)
         n_rows = len(y) if weights is None else float(weights.sum())
         y_mean = on.array(row_mean(y, weights))
+        total = sum(sums[first] for first in sorted(sums))  # in the same order each time
         return cls(moments.A, moments.b, n_rows, total / n_rows, y_mean)
 
     @np.errstate(over="ignore", invalid="ignore")  # solvers check for overflow

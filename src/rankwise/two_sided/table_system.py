@@ -34,8 +34,9 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index, backend_of, map_in_threads, threads_for
+from rankwise.backends.arrays import Array, Index, backend_of
 from rankwise.backends.jit import compiled
+from rankwise.backends.parallel import map_in_threads, threads_for
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph import PreferenceGraph
 from rankwise.solvers.shifted_cg import ShiftedSolutions, shifted_cg
