@@ -119,7 +119,7 @@ def test_a_failed_fit_leaves_no_earlier_result():
     assert not hasattr(search, "best_estimator_")
 
 
-@pytest.mark.filterwarnings("ignore:.* tasks have been successfully executed")  # joblib's
+@pytest.mark.filterwarnings("ignore:.* tasks (have been|which were still being)")  # joblib's
 def test_errors_stop_a_parallel_search(problem):
     X, y, qid = problem
     search = RankingSearchCV(Odd(), {"value": [np.nan, *range(20)]}, cv=2, n_jobs=2)
