@@ -59,10 +59,6 @@ def test_public_names_are_documented(module):
         assert name in PARTS or ">>>" in text, f"{module}.{name} has no doctest"
 
 
-# The same of another format.
-SAME_THING = {"reading"}
-
-
 def test_a_name_of_a_module_or_class_stands_for_one_thing():
     package = Path(rankwise.__file__).parent
     modules, classes = Counter(), Counter()
@@ -72,5 +68,5 @@ def test_a_name_of_a_module_or_class_stands_for_one_thing():
         tree = ast.parse(path.read_text(encoding="utf-8"))
         found = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
         classes.update(name.lstrip("_") for name in found)
-    assert {name for name, n in modules.items() if n > 1} == SAME_THING
+    assert {name for name, n in modules.items() if n > 1} == set()
     assert {name for name, n in classes.items() if n > 1} == set()

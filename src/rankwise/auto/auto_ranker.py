@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwise.auto.results import AutoResults, Explanation, Part
 from rankwise.backends.arrays import Array, Index, is_sparse
+from rankwise.backends.threads import blas_threads_for
 from rankwise.boosted.boosted_ranker import BoostedRanker
 from rankwise.errors import DataError, KernelSizeError, ParameterError
 from rankwise.estimators.base import RankerMixin, explain_calls
@@ -387,7 +388,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         if get_metric(metric).counts_relevant and are_grades(data.y):
             data = _by_relevance(data)
         folds = make_folds(data)
-        with alphas_compared():
+        with alphas_compared(), blas_threads_for(X.shape[0]):
             trials, left_out = self._try(data, folds, metric)
         pool = _pool(trials, data, folds, metric)
         chosen = pool.choose(self.n_best)

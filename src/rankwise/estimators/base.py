@@ -17,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, as_given, backend_of, is_sent, is_sparse, to_host
+from rankwise.backends.threads import blas_threads_for
 from rankwise.errors import DataError, KernelSizeError, ParameterError, warn
 from rankwise.estimators.ranker_rows import (
     KeptRows,
@@ -431,7 +432,8 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         self.n_queries_ = groups.n_groups
         n_pairs = [task.n_learnable for task in tasks]
         loss.check_learnable(n_pairs, X.shape[0], self.n_queries_)
-        X = scale_training(self, X, groups, has_queries=qid is not None, y=y)
+        with blas_threads_for(X.shape[0]):
+            X = scale_training(self, X, groups, has_queries=qid is not None, y=y)
         space = self.space_of(X)
         if kept is not None:
             space = space.for_rows(kept.rows, kept.n_rows)
@@ -605,7 +607,8 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         """
         check_is_fitted(self)
         X, solution = prepare_rows(self, X, qid, "predict"), self.solution_
-        return predicted_scores(self.basis_, X, solution.weights, solution.intercept)
+        with blas_threads_for(X.shape[0]):
+            return predicted_scores(self.basis_, X, solution.weights, solution.intercept)
 
     def _predict_queries(self, X: Any, qid: Any) -> Any:
         return self.predict(X, qid=qid)

@@ -703,7 +703,8 @@ class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSqu
         """
         if self.alpha != "auto":
             return super().fit_problem(problem)
-        alpha, fit = cast(ChosenComponentSpace, problem.space).solve_best(problem)
+        with problem.blas_threads():
+            alpha, fit = cast(ChosenComponentSpace, problem.space).solve_best(problem)
         self.set_fitted(*only_solution(fit, problem.X))
         warn_of_scales(self, problem.X)
         return self.set_alpha(alpha)

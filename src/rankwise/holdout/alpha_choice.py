@@ -97,7 +97,7 @@ def choose_alpha(problem: Problem) -> AlphaChoice:
     The landmarks of the problem must be chosen; see `Problem.settled`.
     """
     overflow = np.errstate(over="ignore", invalid="ignore")  # the solver checks for it
-    with alphas_compared(), overflow:
+    with alphas_compared(), overflow, problem.blas_threads():
         try:
             problem = plain_problem(problem)
             chosen = alpha_plan(problem)

@@ -179,10 +179,11 @@ class PairHoldOut:
             labels = on.contiguous(problem.y[:, columns])
             task_loss = on.zeros(len(problem.alphas), *labels.shape)
             task_compared = on.zeros(len(problem.alphas), *labels.shape)
-            for a, block in self.blocks(task):
-                add_losses(*block, labels, task_loss[a], task_compared[a])
-                if keep is not None:
-                    keep(task, a, block)
+            with problem.problem.blas_threads():
+                for a, block in self.blocks(task):
+                    add_losses(*block, labels, task_loss[a], task_compared[a])
+                    if keep is not None:
+                        keep(task, a, block)
             loss[..., columns] = to_host(task_loss)
             compared[:, columns] = to_host(task_compared[0])
         return loss, compared
@@ -267,7 +268,7 @@ def hold_out(problem: HoldOutProblem, plan: Plan) -> Any:
     """
     if isinstance(plan, Pairs):
         return PairHoldOut(problem, plan, shared=problem.shared(scaling=True))
-    with explained_rounding():
+    with explained_rounding(), problem.problem.blas_threads():
         if isinstance(plan, (ComparisonFolds, Items)):
             return _comparisons(problem, plan)
         return _rows(problem, plan)

@@ -27,6 +27,7 @@ from rankwise.graph.preference_graph import QueryGraph, row_scale
 from rankwise.holdout.hold_out_problem import CLOSE, OF_FOLD, check_digits, not_definite
 from rankwise.scaling import ColumnStandard, ColumnStatistics
 
+STACK_BYTES = 2**20  # of the features of folds that are solved side by side
 LEAST_DEVIATION = 1e-13  # without a fold, relative to all rows: below it, few digits are left
 SOLVE_BYTES = 64 * 2**20  # of small systems in memory at a time
 FOLDS_PER_CALL = 32  # whose moments one thread sums at a time
@@ -255,17 +256,35 @@ def predict_without(
     """
     on, V, norm = backend_of(Z), spectrum.V, float(spectrum.s.sum())
     check_digits(norm, float(spectrum.s.min()) + min(lams))
-    Y = on.matmul(Z, V)
-    for fold in folds:
-        Y_U, F_U = Y[fold], on.matmul(on.rows(F, fold), V)
+
+    def predict_some(some: Sequence[Index]) -> None:
+        """Folds of about equal size, side by side; rows of zeros fill up the smaller ones."""
+        sizes, n = [len(fold) for fold in some], max(len(fold) for fold in some)
+        held = np.concatenate(some)
+        place = np.concatenate([k * n + np.arange(size) for k, size in enumerate(sizes)])
+
+        def stacked(values: Array) -> Array:
+            padded = on.zeros(len(some) * n, values.shape[1])
+            padded[on.index(place)] = values
+            return padded.reshape(len(some), n, -1)
+
+        Y_U, F_U = (stacked(on.matmul(on.rows(rows, held), V)) for rows in (Z, F))
+        t_U, eye = stacked(t[held]), on.array(np.eye(n))
         for f, lam in zip(out, lams, strict=True):
             divisors = spectrum.s + lam
             w = spectrum.rotated / divisors[:, None]
-            rest = on.array(np.eye(len(fold))) - (Y_U / divisors) @ Y_U.T
+            scaled = (Y_U / divisors).swapaxes(1, 2)
+            rest = eye - Y_U @ scaled
             if lam < CLOSE * norm:  # H_UU may have an eigenvalue of 1
-                check_digits(OF_FOLD, float(on.eigh(on.copy(rest))[0][0]))
-            e = on.solve(rest, t[fold] - Y_U @ w)
-            f[fold] = F_U @ (w - (Y_U / divisors).T @ e)
+                check_digits(OF_FOLD, float(on.xp.linalg.eigvalsh(rest).min()))
+            e = on.solve(rest, t_U - Y_U @ w)
+            predicted = F_U @ (w - scaled @ e)
+            f[on.index(held)] = predicted.reshape(len(some) * n, -1)[on.index(place)]
+
+    by_size = sorted(folds, key=len)
+    step = max(1, on.block_bytes(STACK_BYTES) // (8 * V.shape[0] * len(by_size[-1])))
+    parts = [by_size[start : start + step] for start in range(0, len(by_size), step)]
+    map_in_threads(predict_some, parts, threads_for(Z.shape[0] * Z.shape[1]) if on.is_host else 1)
 
 
 def solve_without(

@@ -125,6 +125,10 @@ class FeatureSpace(Space):
             return "cg"
         return direct_form(X)
 
+    def matrix_rows(self, X: Any) -> int:
+        """The features of the primal form, or the rows of the dual form."""
+        return int(X.shape[1] if self.form(X) == "primal" else min(X.shape))
+
     def direct_form(self, X: Any) -> str:
         """The form for what needs a matrix, such as hold-outs: "primal" or "dual"."""
         return self.solver if self.solver in ("primal", "dual") else direct_form(X)

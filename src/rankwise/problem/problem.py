@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, cast
@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Protocol, cast
 import numpy as np
 
 from rankwise.backends.arrays import NUMPY, Array, Backend, Index, Loader, backend_of, to_host
+from rankwise.backends.threads import blas_threads_for
 from rankwise.errors import DataError, KernelSizeError
 from rankwise.graph import PairGraph, PreferenceGraph
 from rankwise.graph.preference_graph import ComparisonGraph, QueryGraph, pair_weight
@@ -389,6 +390,10 @@ class Space(ABC):
         """The form for what needs a matrix, such as hold-outs: "primal" or "dual"."""
         return "dual"
 
+    def matrix_rows(self, X: Any) -> int:
+        """The number of rows of the largest square matrix in a solution."""
+        return int(X.shape[0])
+
     def settled(self, problem: Problem) -> Space:
         """The same space with landmarks, if it has any, chosen: all solutions share them."""
         return self
@@ -547,8 +552,13 @@ class Problem:
 
     def settled(self) -> Problem:
         """The problem with landmarks, if it has any, chosen: all solutions share them."""
-        space = self.space.settled(self)
+        with self.blas_threads():
+            space = self.space.settled(self)
         return self if space is self.space else replace(self, space=space)
+
+    def blas_threads(self) -> AbstractContextManager[None]:
+        """As many threads of BLAS as the matrices of this problem need."""
+        return blas_threads_for(self.space.matrix_rows(self.X))
 
     @property
     def row_weights(self) -> Array | None:
@@ -557,7 +567,7 @@ class Problem:
 
     def solve(self, alphas: Sequence[float]) -> Fit:
         """Solve for every alpha."""
-        with self._explained_memory():
+        with self._explained_memory(), self.blas_threads():
             return self.space.solve(self, alphas)
 
     def moments(self, system: System) -> list[Any]:
@@ -573,7 +583,7 @@ class Problem:
 
     def coordinates(self) -> Coordinates:
         """The rows in the form that exact hold-outs need."""
-        with self._explained_memory():
+        with self._explained_memory(), self.blas_threads():
             return self.space.coordinates(self)
 
     @contextmanager
