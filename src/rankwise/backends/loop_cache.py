@@ -62,7 +62,8 @@ class LoopCache(FunctionCache):
 
 def compile_loop(function: Any, options: dict[str, Any]) -> Any:
     """Numba's form of a function, which is compiled for the types of its first call."""
-    loop: Any = njit(**{"nogil": True, "error_model": "numpy", **options})(function)
+    how = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+    loop: Any = njit(**{**how, **options})(function)
     with suppress(RuntimeError):  # no folder for the cache can be written to
         loop._cache = LoopCache(function)  # noqa: SLF001  as enable_caching does with its own
     return loop
