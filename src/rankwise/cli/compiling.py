@@ -45,12 +45,12 @@ def _fit_kernels() -> None:
 
 
 def _fit_comparisons() -> None:
-    pairs = RNG.integers(0, 25, (200, 2))
+    pairs = RNG.integers(0, 60, (600, 2))
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
     for inference in ("laplace", "ep"):
         options = GPOptions(inference=inference)
-        ranker = PairwiseGP(options=options).fit_pairs(X[:25], pairs)
-    ranker.suggest_pair(X[:25])
+        ranker = PairwiseGP(options=options).fit_pairs(X[:60], pairs)
+    ranker.suggest_pair(X[:60])
     bald(X[:, 0], np.ones(len(X)), 1.0)
 
 

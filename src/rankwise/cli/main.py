@@ -108,7 +108,7 @@ def completion(
 
 
 @grouped
-def compile() -> None:  # noqa: A001
+def compile() -> None:
     """Compile all loops now, rather than at their first use.
 
     Some computations on larger data are loops that are compiled at their first use, in a few

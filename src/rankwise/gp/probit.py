@@ -209,9 +209,10 @@ def _integrated(
         middle = 0.0 if is_whole else 0.5 * (start + stop)
         for side in range(2):
             half = panels[n_open + side]
-            half[_SUMS], half[_SUMS + 1] = (middle, stop) if side else (start, middle)
-            centre, reach = 0.5 * (half[_SUMS] + half[_SUMS + 1]), 0.5 * (half[_SUMS + 1] - half[_SUMS])
-            _integrals(centre, reach, _NODES, _NODE_WEIGHTS, mode, top, m, v, a, b, c, t, e, half)
+            begin, end = (middle, stop) if side else (start, middle)
+            half[_SUMS], half[_SUMS + 1] = begin, end
+            where = 0.5 * (begin + end), 0.5 * (end - begin), _NODES, _NODE_WEIGHTS
+            _integrals(*where, mode, top, m, v, a, b, c, t, e, half)
         left, right = panels[n_open], panels[n_open + 1]
         new_mass, new_spread = left[0] + right[0], left[2] + right[2]
         rough = abs(new_mass - mass) > _ACCURACY * max(total[0] + new_mass, scale)

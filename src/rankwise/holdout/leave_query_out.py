@@ -351,9 +351,7 @@ def stacked_solutions(A: Array, b: Array, strengths: Array, penalty: Array) -> t
     return on.solve(M, b[:, None]), float(pivots.min())
 
 
-def compiled_solutions(
-    A: Array, b: Array, strengths: Array, penalty: Array
-) -> tuple[Array, float]:
+def compiled_solutions(A: Array, b: Array, strengths: Array, penalty: Array) -> tuple[Array, float]:
     """The same for NumPy arrays."""
     found = np.empty((*strengths.shape, *b.shape[1:]))
     return found, solve_definite(A, b, strengths, penalty, found)

@@ -16,7 +16,6 @@ import numpy as np
 from rankwise.backends.arrays import Array, Index, backend_of
 from rankwise.backends.jit import compiled, inlined
 
-
 FEW_ENTRIES = 2**19  # of a matrix, up to which slopes need no compiled loop
 
 

@@ -45,7 +45,9 @@ def permuted(labels: Array, units: QueryGroups, n: int, rng: np.random.Generator
     for start in range(0, len(rows), step):
         # A new row takes a random place of its unit, whose label moves to the end (Fisher, Yates).
         new, first = np.arange(start, min(start + step, len(rows))), starts[start : start + step]
-        places = first[:, None] + (rng.random((len(new), n)) * (new - first + 1)[:, None]).astype(int)
+        places = first[:, None] + (rng.random((len(new), n)) * (new - first + 1)[:, None]).astype(
+            int
+        )
         places *= 1 + n
         places += np.arange(1, 1 + n)
         for row, place in zip(new, places, strict=True):
@@ -144,8 +146,8 @@ def _column_agreement(
     low: int, high: int, out: Array,
 ) -> None:  # fmt: skip
     """`add_agreement` for columns low:high, which are copied: slices are slow to compile."""
-    columns = (np.ascontiguousarray(part[:, low:high]) for part in (labels, y, a))
-    add_agreement(u, v, start, ends, *columns, out[low:high])
+    labels, y, a = (np.ascontiguousarray(part[:, low:high]) for part in (labels, y, a))
+    add_agreement(u, v, start, ends, labels, y, a, out[low:high])
 
 
 def _agreement_on_device(

@@ -324,7 +324,7 @@ def label_levels(labels: Array, indptr: Ints) -> Ints:
 
 
 def count_few_pairs(level: Ints, tied: Bools, indptr: Ints, n_levels: int) -> Ints:
-    """As the compiled `count_pairs`, from the number of rows at each level in each block of ties."""
+    """As the compiled `count_pairs`, by the number of rows at each level of each block of ties."""
     block = np.cumsum(~tied) - 1
     counted = np.bincount(block * n_levels + level, minlength=(block[-1] + 1) * n_levels)
     own, first = counted.reshape(-1, n_levels), block[indptr[:-1]]

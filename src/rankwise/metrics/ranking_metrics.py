@@ -21,11 +21,14 @@ from rankwise.backends.arrays import Index
 from rankwise.errors import DataError, UndefinedMetricError
 from rankwise.graph.query_groups import QueryGroups
 from rankwise.metric_names import Metric, Undefined, register
-from rankwise.metrics._compiled_loops import cascade_curves, first_relevant_curves
-from rankwise.metrics.ranked_queries import (
+from rankwise.metrics._compiled_loops import (
     Array,
     Bools,
     Ints,
+    cascade_curves,
+    first_relevant_curves,
+)
+from rankwise.metrics.ranked_queries import (
     RankedQueries,
     RankedRows,
     as_column,
