@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise import GPOptions, KPCRank, PairwiseGP, RankRLS, RankSVM, SparseBilinearRanker
+from rankwise import GPOptions, PairwiseGP, RankRLS, RankSVM, SparseBilinearRanker
 from rankwise.backends.jit import LOOPS, Loop
 from rankwise.data import read_letor, write_letor
 from rankwise.estimators.pair_strategies import bald
@@ -41,7 +41,6 @@ def _fit_linear() -> None:
 
 def _fit_kernels() -> None:
     RankRLS(kernel="rbf").fit(X[SOME], Y[SOME], qid=QID[SOME])
-    KPCRank("auto", gamma=2.0).fit(X[:60], Y[:60], qid=QID[:60])  # some are dependent
 
 
 def _fit_comparisons() -> None:
