@@ -168,15 +168,15 @@ def small() -> list[Result]:
     calls: dict[str, Callable[[], Any]] = {
         "RankRLS()": lambda: RankRLS().fit(X, y, qid=qid),
         'RankRLS(kernel="rbf")': lambda: RankRLS(kernel="rbf").fit(X, y, qid=qid),
-        "SparseRankRLS(n_landmarks=50)": lambda: SparseRankRLS(
-            n_landmarks=50, random_state=0
-        ).fit(X, y, qid=qid),
+        "SparseRankRLS(n_landmarks=50)": lambda: SparseRankRLS(n_landmarks=50, random_state=0).fit(
+            X, y, qid=qid
+        ),
         "AdditiveRankRLS()": lambda: AdditiveRankRLS().fit(X, y, qid=qid),
         "KPCRank()": lambda: KPCRank().fit(X, y, qid=qid),
         "RankSVM()": lambda: RankSVM().fit(X, y, qid=qid),
         "AutoRanker(boosted=False)": lambda: AutoRanker(boosted=False).fit(X, y, qid=qid),
         "PairwiseGP().fit_pairs": lambda: PairwiseGP().fit_pairs(X[:50], pairs),
-        "Leaderboard()": lambda: Leaderboard().fit(names[pairs[:, 0]], names[pairs[:, 1]], ["first"] * len(pairs)),
+        "Leaderboard()": lambda: Leaderboard().fit(*names[pairs.T], ["first"] * len(pairs)),
         "leave_query_out": lambda: leave_query_out(RankRLS(), X, y, qid=qid, alphas=ALPHAS),
         "leave_pair_out": lambda: leave_pair_out(RankRLS(kernel="rbf"), X, y),
         "permutation_test": lambda: permutation_test(RankRLS(1.0), X, y, qid=qid),

@@ -35,7 +35,7 @@ CALLS = {
     "RankSVM": ("from rankwise import RankSVM", "RankSVM().fit(X, y, qid=qid)", 0.3),
     "Leaderboard": (
         "from rankwise import Leaderboard",
-        'Leaderboard().fit(names[pairs[:, 0]], names[pairs[:, 1]], ["first"] * len(pairs))',
+        'Leaderboard().fit(*names[pairs.T], ["first"] * len(pairs))',
         0.3,
     ),
     "evaluate_ranking": (

@@ -62,7 +62,8 @@ live_guides = [  # figures of their code are shown below it
     f"guide/{name}"
     for name in (
         *("best-ranker", "comparisons", "hold-outs", "inspecting", "leaderboards", "pictures"),
-        *("scaling", "scikit-learn", "small-samples", "trees", "unlabelled", "words-against-words"),
+        *("scaling", "scikit-learn", "small-samples", "trees", "two-sided", "unlabelled"),
+        "words-against-words",
     )
 ]
 

@@ -40,6 +40,25 @@ def test_parts_of_the_reproduction_exist():
     assert [text for text in given if text not in parts] == []
 
 
+def test_figures_are_those_of_the_results():
+    sources = [ROOT / "docs" / "results.md", ROOT / "docs" / "benchmarks.md"]
+    sources += (ROOT / "reproduce").glob("*/README.md")
+    text = " ".join(path.read_text(encoding="utf-8") for path in sources)
+    known = {float(number) for number in re.findall(r"\d+\.\d+(?:e-\d+)?", text)}
+    rows = [row.split("|")[3] for row in PAGE.splitlines() if row.startswith("|")]
+    figures = [f for row in rows for f in re.findall(r"(?<![\w.^])\d\.\d{3,}(?!\d)", row)]
+    assert len(figures) > 60
+    missing = [
+        figure
+        for figure in figures
+        if not any(
+            abs(number - float(figure)) <= 0.5001 * 10.0 ** -len(figure.partition(".")[2])
+            for number in known
+        )
+    ]
+    assert missing == []
+
+
 def test_every_paper_and_every_row_has_three_cells():
     assert re.findall(r"^## (\d)\.", PAGE, flags=re.MULTILINE) == list("12345")
     rows = re.findall(r"^\|.*$", PAGE, flags=re.MULTILINE)

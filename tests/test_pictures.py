@@ -25,6 +25,7 @@ from rankwise.plots import (
     plot_rank_probabilities,
     plot_ratings,
     plot_roc,
+    plot_table,
     plot_training_sizes,
     plot_win_matrix,
 )
@@ -302,3 +303,18 @@ def test_long_names_lose_their_middle_unless_they_become_the_same():
     ax = plot_win_matrix(np.full((3, 3), 0.5), names=alike)
     assert ticks(ax.xaxis) == ["1", "2", "3"]
     assert ticks(ax.yaxis) == [f"{name}  {k}" for k, name in enumerate(alike, 1)]
+
+
+def test_a_table_is_drawn_beside_its_scores():
+    given = [[1.0, 2.0, np.nan], [3.0, 2.0, 1.0]]
+    scores = [[0.1, 0.2, 0.9], [0.5, 0.8, 0.7]]
+    ax = plot_table(given, scores, row_names=["a", "b"])
+    assert ticks(ax.yaxis) == ["b", "a"]
+    assert ticks(ax.xaxis) == ["given", "held out"]
+    colors = np.asarray(ax.collections[0].get_array()).reshape(2, 7, 4)[..., 3]
+    assert_allclose(colors[1, :3], [0.0, 1.0, 0.0])  # columns 2, 1 and 0; a missing cell is empty
+    assert_allclose(colors[0, 4:], [0.5, 1.0, 0.0])
+    with pytest.raises(DataError, match="same shape"):
+        plot_table(given, scores[:1])
+    with pytest.raises(DataError, match="needs 2 names"):
+        plot_table(given, scores, row_names=["a"])

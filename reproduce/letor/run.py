@@ -30,7 +30,8 @@ REFERENCE = "(LETOR 1.0, quoted)"
 
 
 def paper_step() -> dict:
-    return {**{name: protocol.run(name) for name in DATA}, "published": published.reference()}
+    reference = published.reference()  # first: without xlrd, nothing is computed in vain
+    return {**{name: protocol.run(name) for name in DATA}, "published": reference}
 
 
 def boosters_step() -> dict:

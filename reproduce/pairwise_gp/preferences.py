@@ -20,6 +20,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold
 
 from rankwise import PairwiseGP
 from rankwise.errors import DataError
+from rankwise.metrics.comparison_metrics import accuracy_of
 from rankwise.plots import new_axes, plot_reliability, save_figure
 from rankwise.report import Column, Table
 
@@ -147,7 +148,11 @@ def held_out(data: Preferences, n_folds: int = 5) -> dict[str, np.ndarray]:
 def table(name: str, data: Preferences, chances: dict[str, np.ndarray]) -> Table:
     rows = [("the longer answer", float(data.longer.mean()), None)]
     rows += [
-        (model, float(np.mean(chance > 0.5)), float(-np.log(chance).mean()))
+        (
+            model,
+            float(accuracy_of(np.ones(len(chance)), chance - 0.5).mean()),  # 0.5 is half right
+            float(-np.log(chance).mean()),
+        )
         for model, chance in chances.items()
     ]
     return Table(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rankwise import RLS, RankRLS
+from rankwise import RLS, RankRLS, SparseRankRLS, SparseRLS
 from rankwise.data import LetorData, read_letor
 from rankwise.errors import DataError
 from rankwise.metrics import disagreement_error, kendall_tau, paired_test
@@ -28,16 +28,29 @@ def load(part: str) -> LetorData:
     return read_letor(path, n_features=N_FEATURES)
 
 
-RANKERS = {"RLS": RLS, "RankRLS": partial(RankRLS, weighting="pairs")}
+RANKERS = {
+    "RLS": RLS,
+    "sparse RLS": SparseRLS,
+    "RankRLS": partial(RankRLS, weighting="pairs"),
+    "sparse RankRLS": partial(SparseRankRLS, weighting="pairs"),
+}
+LANDMARKS = 2  # parses of each sentence
+
+
+def landmarks(qid: np.ndarray) -> np.ndarray:
+    """The first parses of each sentence."""
+    return np.concatenate([np.flatnonzero(qid == s)[:LANDMARKS] for s in np.unique(qid)])
 
 
 def run() -> dict:
-    """Test figures of RLS and RankRLS; kernel and alpha by leave-sentence-out."""
+    """Test figures of the four rankers; kernel and alpha by leave-sentence-out."""
     train, test = load("train"), load("test")
     found: dict[str, dict] = {}
     values = {}
     for name, make in RANKERS.items():
         best = None
+        if name.startswith("sparse"):
+            make = partial(make, n_landmarks=None, landmarks=landmarks(train.qid))
         for kernel in KERNELS:
             ranker = make(kernel=kernel)
             held_out = leave_query_out(ranker, train.X, train.y, qid=train.qid, alphas=ALPHAS)
@@ -56,6 +69,7 @@ def run() -> dict:
             "alpha": alpha,
             "held-out": float(error),
         }
-    test_of = paired_test(values["RankRLS"], values["RLS"], "disagreement")
-    found["p"] = {"p_value": test_of.p_value, "sentences": test_of.n_queries}
+    for prefix, key in (("", "p"), ("sparse ", "sparse p")):
+        test_of = paired_test(values[f"{prefix}RankRLS"], values[f"{prefix}RLS"], "disagreement")
+        found[key] = {"p_value": test_of.p_value, "sentences": test_of.n_queries}
     return found

@@ -139,18 +139,29 @@ def choose(
     rows = method.train_rows(task)
     best: dict[str, Chosen] = {}
     for number, kernel in enumerate(KERNELS):
-        held_out = leave_query_out(
-            method.ranker(rows), features[number][rows.index], rows.y, qid=rows.qid,
-            alphas=method.alphas, n_splits=FOLDS,
-        )  # fmt: skip
-        for metric, function in METRICS.items():
+        of_kernel = chosen_of(method, features[number][rows.index], rows, kernel)
+        for metric, found in of_kernel.items():
             larger = get_metric(metric).greater_is_better
-            values = [function(rows.y, scores, rows.qid) for scores in held_out.predictions]
-            at = int(np.argmax(values) if larger else np.argmin(values))
-            found = Chosen(kernel, float(method.alphas[at]), float(values[at]))
             if metric not in best or (found.held_out > best[metric].held_out) == larger:
                 best[metric] = found
         progress(f"{method.name}, kernel {number + 1} of {len(KERNELS)}")
+    return best
+
+
+def chosen_of(
+    method: Method, X: Any, rows: Rows, kernel: dict, alphas: np.ndarray | None = None
+) -> dict[str, Chosen]:
+    """The best alpha for each metric, with one kernel."""
+    alphas = method.alphas if alphas is None else alphas
+    held_out = leave_query_out(
+        method.ranker(rows), X, rows.y, qid=rows.qid, alphas=alphas, n_splits=FOLDS
+    )
+    best = {}
+    for metric, function in METRICS.items():
+        values = [function(rows.y, scores, rows.qid) for scores in held_out.predictions]
+        larger = get_metric(metric).greater_is_better
+        at = int(np.argmax(values) if larger else np.argmin(values))
+        best[metric] = Chosen(kernel, float(alphas[at]), float(values[at]))
     return best
 
 
@@ -194,7 +205,7 @@ def summarize(metric: str, chosen: dict[str, dict], values: dict[str, QueryValue
         ("RankRLS", ("RLS", "Link Grammar")),
         ("sparse RankRLS", ("RankRLS", "sparse RLS", "RLS", "Link Grammar")),
     ):
-        for other in others:
+        for other in filter(values.__contains__, others):
             test = paired_test(values[ours], values[other], metric)
             tests[f"{ours} against {other}"] = asdict(test)
     return {"methods": methods, "tests": tests}

@@ -2,8 +2,8 @@
 
 Usage: RANKWISE_DATA=folder python -m reproduce.parses.run [--write] [--kept] [steps ...]
 
-Steps are "tables", "tried", "draws", "ties" and "bioinfer"; all by default. Link Grammar is
-unpacked into the cache (the folder .cache, or RANKWISE_CACHE) by install.sh, unless the variable
+Steps are "tables", "kernels", "tried", "draws", "ties" and "bioinfer"; all by default. Link Grammar
+is unpacked into the cache (the folder .cache, or RANKWISE_CACHE) by install.sh, unless the variable
 LINK_GRAMMAR names its folder. The sentences are parsed once, and their linkages are stored in the
 cache. Results are stored in results.json; ``--write`` writes the tables to the README, ``--kept``
 runs nothing.
@@ -26,7 +26,7 @@ from rankwise.metrics import get_metric
 from rankwise.report import Column, Table
 from reproduce.command import run_steps
 from reproduce.pages import CACHE, kept
-from reproduce.parses import bioinfer, experiment, tried
+from reproduce.parses import bioinfer, experiment, graph_kernels, tried
 from reproduce.parses.candidates import Corpus, load_corpus, summary
 
 HERE = Path(__file__).parent
@@ -92,6 +92,13 @@ def tables_step() -> dict:
     }
 
 
+def kernels_step() -> dict:
+    def progress(what: str) -> None:
+        print(what, file=sys.stderr, flush=True)
+
+    return graph_kernels.run(experiment.Task.of(corpus()), progress)
+
+
 def tried_step() -> dict:
     return tried.run(experiment.Task.of(corpus()), lambda what: print(what, file=sys.stderr))
 
@@ -110,6 +117,7 @@ def _with_chosen(step: Callable[..., dict]) -> dict:
 
 STEPS = {
     "tables": tables_step,
+    "kernels": kernels_step,
     "tried": tried_step,
     "draws": partial(_with_chosen, tried.draws),
     "ties": partial(_with_chosen, tried.ties),
@@ -187,6 +195,34 @@ def _tests(title: str, tests: dict) -> Table:
     return Table(header, tuple(rows), title)
 
 
+def kernels_text(found: dict, paper: dict) -> str:
+    header = (
+        Column("kernel"), Column("ranker"), Column("τ_b"), Column("± s.e."),
+        Column(f"τ_b {QUOTED}", ".3f"), Column("disagreement"),
+        Column(f"disagreement {QUOTED}", ".2f"), Column("setting"), Column("alpha", "g"),
+    )  # fmt: skip
+    words, rows, tests = [], [], {}
+    for kernel, by_metric in found.items():
+        tau, error = by_metric["kendall_tau"], by_metric["disagreement"]
+        words.append(f"{_verdict(tau, 'RankRLS', 'RLS', f'τ_b with {kernel}')}")
+        words.append(_verdict(tau, "sparse RankRLS", "sparse RLS", f"τ_b with {kernel}"))
+        for name, v in tau["methods"].items():
+            setting = f"{v['setting']} = {v['value']:g}"
+            rows.append(
+                (
+                    kernel, name, v["mean"], v["error"], paper["Table 8"].get(name),
+                    error["methods"][name]["mean"], paper["Table 1, sparse"].get(name), setting,
+                    v["alpha"],
+                )
+            )  # fmt: skip
+        tests |= {f"{kernel}: {name}": test for name, test in tau["tests"].items()}
+    tables = (
+        Table(header, tuple(rows), f"Kernels of graphs, {graph_kernels.VALIDATION} sentences"),
+        _tests("Wilcoxon signed-rank tests with kernels of graphs, τ_b", tests),
+    )
+    return "\n\n".join([" ".join(words), *(table.to_markdown() for table in tables)])
+
+
 def bioinfer_text(found: dict, paper: dict) -> str:
     header = (
         Column("ranker"), Column("τ_b"), Column(f"τ_b {QUOTED}", ".3f"),
@@ -195,17 +231,18 @@ def bioinfer_text(found: dict, paper: dict) -> str:
     )  # fmt: skip
     rows = [
         (
-            name, found[name]["kendall_tau"], paper["Table 8"][name],
+            name, found[name]["kendall_tau"], paper["Table 8"].get(name),
             found[name]["disagreement, all pairs"], paper["Table 1, sparse"][name],
             found[name]["disagreement"], found[name]["kernel"], found[name]["alpha"],
         )
-        for name in ("RLS", "RankRLS")
+        for name in bioinfer.RANKERS
     ]  # fmt: skip
-    p = found["p"]
+    p, sparse_p = found["p"], found["sparse p"]["p_value"]
     words = (
         f"The sample has about twenty sentences in each part; the paper has hundreds. On the "
         f"{p['sentences']} test sentences that have different scores, the two rankers do not "
-        f"differ significantly (Wilcoxon p = {p['p_value']:.2g})."
+        f"differ significantly (Wilcoxon p = {p['p_value']:.2g}; sparse forms with two landmarks "
+        f"of each sentence, p = {sparse_p:.2g})."
         if p["p_value"] > 0.05
         else f"On {p['sentences']} test sentences the rankers differ (Wilcoxon p = "
         f"{p['p_value']:.2g})."
@@ -287,6 +324,7 @@ def ties_text(found: dict, paper: dict) -> str:
 
 TEXTS = {
     "tables": tables_text,
+    "kernels": kernels_text,
     "tried": tried_text,
     "draws": draws_text,
     "ties": ties_text,

@@ -33,11 +33,15 @@ if TYPE_CHECKING:
     from rankwise.model_selection.search import RankingSearchCV as RankingSearchCV
     from rankwise.persistence import load_model as load_model
     from rankwise.persistence import save_model as save_model
+    from rankwise.preprocessing import GraphWalks as GraphWalks
     from rankwise.preprocessing import QueryMinMaxScaler as QueryMinMaxScaler
     from rankwise.preprocessing import QueryRanks as QueryRanks
     from rankwise.preprocessing import QueryStandardScaler as QueryStandardScaler
     from rankwise.preprocessing import SeenFeatures as SeenFeatures
+    from rankwise.preprocessing import WeisfeilerLehman as WeisfeilerLehman
     from rankwise.svm.rank_svm import RankSVM as RankSVM
+    from rankwise.two_sided.two_sided_rankrls import TwoSidedRankRLS as TwoSidedRankRLS
+    from rankwise.walks import WalkKernel as WalkKernel
 
 __version__ = "0.1.0"
 
@@ -51,6 +55,7 @@ _HOME = {
     "GPOptions": "rankwise.gp.pairwise_gp",
     "OnColumns": "rankwise.gp.process",
     "Shrinkage": "rankwise.bilinear.sparse_bilinear",
+    "WalkKernel": "rankwise.walks",
     "load_model": "rankwise.persistence",
     "save_model": "rankwise.persistence",
 }

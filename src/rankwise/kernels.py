@@ -26,7 +26,11 @@ FAR = 1e8  # exponents of rbf kernels from which products of rows lose more than
 
 
 class Kernel(Protocol):
-    """k(X, Y) of shape (rows of X, rows of Y), in float64; Y None means X itself."""
+    """k(X, Y) of shape (rows of X, rows of Y), in float64; Y None means X itself.
+
+    A kernel of other things than rows of numbers also has ``as_rows(things)``, which encodes each
+    of them as a row. Rankers call it first, and hold rows.
+    """
 
     def __call__(self, X: Any, Y: Any = None) -> Array: ...
 
@@ -110,6 +114,12 @@ class Precomputed:
     def diag(self, X: Any) -> Array:
         on = backend_of(X)
         return on.copy(on.array(X.diagonal()))
+
+
+def has_features(kernel: Any) -> bool:
+    """Whether the columns of X are features for a kernel, or for a parameter `kernel`."""
+    no_features = isinstance(kernel, Precomputed) or hasattr(kernel, "as_rows")
+    return not (no_features or (isinstance(kernel, str) and kernel == "precomputed"))
 
 
 def _products(X: Any, Y: Any) -> Array:

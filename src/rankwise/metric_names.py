@@ -14,8 +14,6 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
-
 from rankwise.errors import ParameterError
 
 Undefined: TypeAlias = float | Literal["skip", "raise"]
@@ -266,6 +264,8 @@ def are_grades(y: Any) -> bool:
     >>> are_grades([0, 2, 1]), are_grades([0.5, 1])
     (True, False)
     """
+    import numpy as np  # imported late: the command line lists metrics without it
+
     labels = np.asarray(y)
     return bool(((labels == np.floor(labels)) & (labels >= 0) & (labels <= LARGEST_GRADE)).all())
 

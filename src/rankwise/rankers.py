@@ -22,6 +22,7 @@ RANKERS = {
     "boosted": "rankwise.boosted.boosted_ranker.BoostedRanker",
     "transductive-rankrls": ("rankwise.estimators.transductive_rankrls.TransductiveRankRLS"),
     "additive-rankrls": "rankwise.estimators.rankrls.AdditiveRankRLS",
+    "two-sided-rankrls": "rankwise.two_sided.two_sided_rankrls.TwoSidedRankRLS",
     "mean": "rankwise.model_selection.meta_rankers.MeanRanker",
     "auto": "rankwise.auto.auto_ranker.AutoRanker",
     "leaderboard": "rankwise.leaderboard.leaderboard.Leaderboard",
@@ -34,6 +35,8 @@ TRANSFORMERS = {
     "query-standard-scaler": "rankwise.preprocessing.query_scalers.QueryStandardScaler",
     "query-ranks": "rankwise.preprocessing.query_scalers.QueryRanks",
     "seen-features": "rankwise.preprocessing.seen_features.SeenFeatures",
+    "graph-walks": "rankwise.preprocessing.graph_counts.GraphWalks",
+    "weisfeiler-lehman": "rankwise.preprocessing.graph_counts.WeisfeilerLehman",
 }
 """The same for transformers, which are steps of pipelines."""
 

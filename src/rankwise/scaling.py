@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from rankwise.backends.arrays import Array, Backend, Index, as_given, backend_of, is_sparse, to_host
-from rankwise.backends.threads import even_parts, map_in_threads, threads_for
+from rankwise.backends.parallel import even_parts, map_in_threads, threads_for
 from rankwise.errors import DataError
 from rankwise.graph.query_groups import QueryGroups
 

@@ -4,7 +4,7 @@ import pytest
 from scipy import linalg  # noqa: F401  (its BLAS is loaded before threads are counted)
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from rankwise.backends.threads import SMALL, blas_threads_for
+from rankwise.backends.parallel import SMALL, blas_threads_for
 
 
 def threads():

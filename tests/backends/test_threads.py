@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 import rankwise
-from rankwise.backends.threads import LEAST, even_parts, map_in_threads, n_threads, threads_for
+from rankwise.backends.parallel import LEAST, even_parts, map_in_threads, n_threads, threads_for
 from rankwise.errors import ParameterError
 
 

@@ -72,7 +72,7 @@ OK = [[0, 1, 2]]
             lambda: ranker().fit_classes(X6, [0, 1] * 3, held_out=(EMPTY[[6, 6, 0]], [0, 0, 1])),
             "classes in held_out labels of rows with a known word is 1",
         ),
-        (lambda: ranker().fit(["car"] * 6, X6, OK), "got texts, such as 'car'. Make features"),
+        (lambda: ranker().fit(["car"] * 6, X6, OK), "got 'car'. Read a file with"),
         (lambda: ranker().fit(X6, [["car"]] * 6, OK), "Column 0 of D is text, such as 'car'"),
         (lambda: ranker().fit(X6, X6, np.uint64([[2**64 - 1, 1, 2]])), "18446744073709551615"),
         (lambda: ranker().fit(X6, X6, OK).rank("car", X6), "Column 0 of Q is text, such as 'car'"),

@@ -13,7 +13,16 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
 
-from rankwise import KPCR, RLS, ComponentOptions, KPCRank, RankRLS, SparseRankRLS, SparseRLS
+from rankwise import (
+    KPCR,
+    RLS,
+    ComponentOptions,
+    KPCRank,
+    RankRLS,
+    SparseRankRLS,
+    SparseRLS,
+    TwoSidedRankRLS,
+)
 from tests.conformance.checks import ALPHAS, CHECKS, MANY, Check, named, rows
 from tests.conformance.places import Place
 
@@ -331,3 +340,23 @@ def few_of_many_components(place: Place) -> dict[str, Any]:
     X = rng.standard_normal((1600, 3))
     ranker = place.of(KPCRank(10, scale=None)).fit(place.give(X), place.give(np.sin(X[:, 0])))
     return {"scores": ranker.predict(place.give(X[:50])), "eigenvalues": ranker.eigenvalues_}
+
+
+@named
+def tables_with_two_sides(place: Place) -> dict[str, Any]:
+    """Complete tables: scores and hold-outs. The ranker has no `device`: it takes tensors."""
+    rng = np.random.default_rng(3)
+    R, C = rng.standard_normal((20, 3)), rng.standard_normal((15, 4))
+    Y = place.give(R @ rng.standard_normal((3, 4)) @ C.T + 0.1 * rng.standard_normal((20, 15)))
+    given, found = (place.give(R), place.give(C)), {}
+    for compare in ("columns", "rows", "all"):
+        for kernel in ("linear", "rbf"):
+            ranker = TwoSidedRankRLS(0.1, row_kernel=kernel, column_kernel="rbf", compare=compare)
+            found[f"{compare}, {kernel}"] = ranker.fit(*given, Y).predict(given[0], given[1])
+            for leave in ("rows", "columns", "both", "cells"):
+                held = ranker.hold_out(*given, Y, leave=leave)
+                found |= {
+                    f"{compare}, {kernel}, {leave}, {k}": float(value)
+                    for k, value in enumerate(held.predictions[0, ::7].ravel())
+                }
+    return found

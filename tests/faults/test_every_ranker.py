@@ -22,6 +22,7 @@ from rankwise import (
     SparseRankRLS,
     SparseRLS,
     TransductiveRankRLS,
+    TwoSidedRankRLS,
 )
 from rankwise.errors import DataError, RankwiseError, RankwiseWarning
 from rankwise.metrics import disagreement_error, ndcg
@@ -63,6 +64,11 @@ def bilinear(X, y, alpha):
     return ranker.fit(X, X, TRIPLETS).score_all(X, X)
 
 
+def two_sided(X, y, alpha):
+    Y = np.outer(y, np.arange(1.0, len(y) + 1.0))
+    return TwoSidedRankRLS(alpha, row_kernel="rbf").fit(X, X, Y).predict(X, X)
+
+
 def bilinear_rates(X, y, alpha):
     ranker = SparseBilinearRanker(
         1e-3,
@@ -87,6 +93,7 @@ OTHERS = {
     "BoostedRanker": boosted,
     "learning rates of BoostedRanker": learning_rates,
     "SparseBilinearRanker": bilinear,
+    "TwoSidedRankRLS": two_sided,
     "learning rates of SparseBilinearRanker": bilinear_rates,
     "Leaderboard": lambda X, y, alpha: board(y, alpha),
     "weights of Leaderboard": lambda X, y, alpha: board(y, weight=np.full(len(PAIRS), alpha)),

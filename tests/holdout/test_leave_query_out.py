@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from rankwise.backends import threads
+from rankwise.backends import parallel
 from rankwise.backends.arrays import NUMPY
 from rankwise.errors import DataError
 from rankwise.graph import PreferenceGraph
@@ -110,10 +110,10 @@ def test_lams_below_rounding_errors_are_refused(rows):
 
 @pytest.mark.parametrize("few", [0, 10**9])  # compiled loops, or array expressions
 @pytest.mark.parametrize("n_bytes", [0, 10**9])
-@pytest.mark.parametrize("from_numbers", [1, 10**9])
-def test_moments_of_all_folds_but_one_in_little_memory(few, n_bytes, from_numbers, monkeypatch):
+@pytest.mark.parametrize("least", [1, 10**9])
+def test_moments_of_all_folds_but_one_in_little_memory(few, n_bytes, least, monkeypatch):
     monkeypatch.setattr(leave_query_out, "SOLVE_BYTES", n_bytes)
-    monkeypatch.setattr(threads, "LEAST", from_numbers)
+    monkeypatch.setattr(parallel, "LEAST", least)
     monkeypatch.setattr(leave_query_out, "FOLDS_PER_CALL", 2)
     rng = np.random.default_rng(0)
     Z, t = rng.standard_normal((50, 3)), rng.standard_normal((50, 2))

@@ -33,6 +33,7 @@ from rankwise import (
     SparseRankRLS,
     SparseRLS,
     TransductiveRankRLS,
+    TwoSidedRankRLS,
     save_model,
 )
 from rankwise.persistence.model_files import FORMAT
@@ -77,6 +78,12 @@ def fitted_models(X, y, qid):
         "transductive-rankrls": TransductiveRankRLS(2.0, kernel="rbf", n_landmarks=5).fit(
             X, np.where(qid == qid[0], y, np.nan), qid=qid
         ),
+        "two-sided-rankrls": TwoSidedRankRLS(0.5, column_kernel="rbf", n_landmarks=(None, 4)).fit(
+            X, X[:6], np.outer(y, X[:6, 0])
+        ),
+        "two-sided-rankrls-kernels": TwoSidedRankRLS(
+            row_kernel=["rbf", "linear"], row_weights="auto"
+        ).fit([X, sparse], X[:6], np.outer(y, X[:6, 0])),
         "leaderboard": Leaderboard(n_draws=100).fit(
             ["a", "b", "c"] * 8, ["b", "c", "a"] * 8, ["first", "second", "tie", "first"] * 6
         ),
@@ -91,12 +98,15 @@ def fitted_models(X, y, qid):
 
 
 def scores_of(model, X):
-    """Predictions for rows; the bilinear ranker takes them as queries and as documents.
+    """Predictions for rows; rankers of pairs take them as queries and as documents.
 
     A leaderboard has no rows: the ratings of all items.
     """
     if isinstance(model, Leaderboard):
         return model.predict()
+    if isinstance(model, TwoSidedRankRLS):
+        several = len(model.sides_[0].views) > 1
+        return model.predict([X, X] if several else X, X)
     return model.predict(X, X) if isinstance(model, SparseBilinearRanker) else model.predict(X)
 
 

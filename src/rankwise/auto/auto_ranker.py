@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwise.auto.results import AutoResults, Explanation, Part
 from rankwise.backends.arrays import Array, Index, is_sparse
-from rankwise.backends.threads import blas_threads_for
+from rankwise.backends.parallel import blas_threads_for
 from rankwise.boosted.boosted_ranker import BoostedRanker
 from rankwise.errors import DataError, KernelSizeError, ParameterError
 from rankwise.estimators.base import RankerMixin, explain_calls

@@ -13,8 +13,7 @@ from scipy.linalg import eigh, lapack, solve_triangular
 from scipy.linalg import qr as qr_factor
 from scipy.spatial.distance import cdist
 
-from rankwise.backends import group_arrays
-from rankwise.backends.blas import add_gram, matmul
+from rankwise.backends.parallel import add_gram, matmul
 from rankwise.errors import ParameterError
 
 Array: TypeAlias = NDArray[np.float64]  # or a torch tensor
@@ -92,16 +91,21 @@ class NestedLevels(NamedTuple):
     b: Array
 
 
-FEW = 2**18  # numbers up to which array expressions are fast enough
+FEW = 2**16  # numbers up to which array expressions are fast enough, without anything to compile
 
 
-def _loops(X: Any) -> Any:
-    """Loops over groups of rows: compiled ones, imported late, only for many numbers."""
-    if X.size <= FEW:
-        return group_arrays
+def _loops() -> Any:
+    """Compiled loops over groups of rows, imported late: Numba takes a while."""
     from rankwise.backends import group_loops
 
     return group_loops
+
+
+def _groups(rows: Index, ptr: Index) -> tuple[Index, Index, Index]:
+    """The rows of all groups, where each group starts among them, and its size; no empty groups."""
+    sizes = np.diff(ptr)
+    some = rows[ptr[0] : ptr[-1]]
+    return some, (ptr[:-1] - ptr[0])[sizes > 0], sizes[sizes > 0]
 
 
 class Backend:
@@ -181,12 +185,28 @@ class Backend:
 
         With ``target is nest.rows``, `out` may be X itself.
         """
-        rows, *levels = nest
-        _loops(X).combine_rows(X, out, rows, target, *levels)
+        rows, level_ptr, group_ptr, a, b = nest
+        if X.size > FEW:
+            _loops().combine_rows(X, out, rows, target, level_ptr, group_ptr, a, b)
+            return
+        x, sizes = X[rows], np.diff(level_ptr)
+        with np.errstate(over="ignore", invalid="ignore"):  # solvers check for overflow
+            sums = np.add.reduceat(x, level_ptr[:-1], axis=0)
+            means = sums / sizes[:, None]
+            z = np.repeat(a, sizes)[:, None] * (x - np.repeat(means, sizes, axis=0))
+            if len(group_ptr) < len(level_ptr):
+                totals, n_levels = np.diff(level_ptr[group_ptr]), np.diff(group_ptr)
+                group_means = np.add.reduceat(sums, group_ptr[:-1], axis=0) / totals[:, None]
+                gaps = means - np.repeat(group_means, n_levels, axis=0)
+                z += np.repeat(np.repeat(b, n_levels)[:, None] * gaps, sizes, axis=0)
+        out[target] = z
 
     def combine_columns(self, X: Array, nest: NestedLevels) -> None:
         """The same along axis 1, in place."""
-        _loops(X).combine_columns(X, *nest)
+        if X.size > FEW:
+            _loops().combine_columns(X, *nest)
+        else:
+            self.combine_rows(X.T, X.T, nest.rows, nest)
 
     def group_sums(self, codes: Index, n_groups: int, X: Array) -> Array:
         """Sums of the rows of X by their group, shape (n_groups, ...)."""
@@ -201,15 +221,54 @@ class Backend:
         constant column becomes 0. Returns False if a range overflows.
         """
         with np.errstate(over="ignore", invalid="ignore"):
-            return bool(_loops(X).minmax_groups(X, rows, ptr))
+            if X.size > FEW:
+                return bool(_loops().minmax_groups(X, rows, ptr))
+            some, starts, sizes = _groups(rows, ptr)
+            if not len(some):
+                return True
+            x = X[some]
+            low, high = (part.reduceat(x, starts, axis=0) for part in (np.minimum, np.maximum))
+            span = high - low
+            divisor = np.where(span == 0, X.dtype.type(1), span)
+            X[some] = (x - np.repeat(low, sizes, axis=0)) / np.repeat(divisor, sizes, axis=0)
+            return bool(np.isfinite(span).all())
 
     def standardize_groups(self, X: Any, rows: Index, ptr: Index) -> None:
         """Give each column of each group mean 0 and variance 1, in place, after `minmax_groups`."""
-        _loops(X).standardize_groups(X, rows, ptr)
+        if X.size > FEW:
+            _loops().standardize_groups(X, rows, ptr)
+            return
+        some, starts, sizes = _groups(rows, ptr)
+        if len(some):
+            x = X[some].astype(np.float64)
+            mean = np.add.reduceat(x, starts, axis=0) / sizes[:, None]
+            z = x - np.repeat(mean, sizes, axis=0)
+            deviation = np.sqrt(np.add.reduceat(z**2, starts, axis=0) / sizes[:, None])
+            deviation[deviation == 0] = 1.0
+            X[some] = z / np.repeat(deviation, sizes, axis=0)
 
     def rank_groups(self, X: Any, rows: Index, ptr: Index) -> None:
         """Replace each column of each group by its ranks from -1/2 to 1/2; ties share theirs."""
-        _loops(X).rank_groups(X, rows, ptr)
+        if X.size > FEW:
+            _loops().rank_groups(X, rows, ptr)
+            return
+        some, starts, sizes = _groups(rows, ptr)
+        if not len(some):
+            return
+        x, group = X[some], np.repeat(np.arange(len(sizes)), sizes)
+        order = np.argsort(x, axis=0, kind="stable")
+        order = np.take_along_axis(order, np.argsort(group[order], axis=0, kind="stable"), axis=0)
+        value, position = np.take_along_axis(x, order, axis=0), np.arange(len(x))[:, None]
+        differs = (value[1:] != value[:-1]) | (group[1:] != group[:-1])[:, None]
+        edge = np.ones((1, x.shape[1]), dtype=bool)
+        begins, ends = np.concatenate((edge, differs)), np.concatenate((differs, edge))
+        first = np.maximum.accumulate(np.where(begins, position, 0), axis=0)
+        last = np.minimum.accumulate(np.where(ends, position, len(x))[::-1], axis=0)[::-1]
+        n, start = np.repeat(sizes, sizes)[:, None], np.repeat(starts, sizes)[:, None]
+        ranks = np.empty(x.shape)
+        found = (first + last - 2 * start - (n - 1)) / (2.0 * np.maximum(n - 1, 1))
+        np.put_along_axis(ranks, order, found, axis=0)
+        X[some] = ranks
 
     def sparse_product(self, S: Any, X: Array) -> Array:
         """S X for a scipy.sparse S and a dense vector or matrix X."""

@@ -44,9 +44,10 @@ def card_page(
 ) -> Page:
     """All sections of the card."""
     model, ranker, evaluation = file.model, last_step(file.model), None
-    summary = (
-        f"`{type(ranker).__name__}` on {plural(getattr(model, 'n_features_in_', 0), 'feature')}."
-    )
+    on = plural(getattr(model, "n_features_in_", 0), "feature")
+    if hasattr(ranker, "sides_"):
+        on = f"a table of {ranker.n_rows_} rows and {ranker.n_columns_} columns"
+    summary = f"`{type(ranker).__name__}` on {on}."
     if rows is not None:
         evaluation = evaluate_ranking(rows.y, scores_of(file, rows), rows.qid)
         summary += f" {_headline(evaluation, rows)}."
@@ -104,7 +105,13 @@ def _data(ranker: Any, rows: CardRows | None) -> list[Any]:
     n_queries = getattr(ranker, "n_queries_", None)
     n_comparisons = getattr(ranker, "n_comparisons_", None)
     words = "The model file does not contain the number of queries."
-    if n_queries == 1:
+    if hasattr(ranker, "sides_"):
+        words = (
+            f"Fitted to {plural(ranker.n_cells_, 'cell')} of a table of {ranker.n_rows_} rows and "
+            f"{ranker.n_columns_} columns, to score new {ranker.for_new} "
+            f"(for_new={ranker.for_new!r})."
+        )
+    elif n_queries == 1:
         words = "Fitted to one ranking of all rows."
     elif n_queries is not None:
         most = getattr(ranker, "max_query_rows_", None)
@@ -154,6 +161,8 @@ def _remembered(model: Any) -> list[str]:
 
 def _features(model: Any, rows: CardRows | None, names: Sequence[str] | None) -> list[Any]:
     """Weights of a linear model, or importance for the order of rows; with a picture."""
+    if hasattr(last_step(model), "sides_"):
+        return _pairs_of_features(last_step(model))
     found, X = _weights(model, rows, names)
     if found is not None:
         labels: Sequence[str]
@@ -192,6 +201,23 @@ def _features(model: Any, rows: CardRows | None, names: Sequence[str] | None) ->
     ]
 
 
+def _pairs_of_features(ranker: Any) -> list[Any]:
+    """The largest weights of pairs of features, if a ranker of tables is linear on both sides."""
+    sides = ranker.sides_
+    if not all(side.linear for side in sides):
+        return [Text("The score of a cell depends on its similarity to the training cells.")]
+    names = []
+    for side in sides:
+        view = side.views[0]
+        known = view.names or [f"{side.name} feature {k}" for k in range(1, view.n_features + 1)]
+        names.append([*known, *["(any)"] * view.constant])
+    order = np.argsort(-np.abs(ranker.coef_), axis=None, kind="stable")[:TOP]
+    pairs = zip(*np.unravel_index(order, ranker.coef_.shape), strict=True)
+    found = tuple((names[0][i], names[1][j], float(ranker.coef_[i, j])) for i, j in pairs)
+    columns = Column("of the row", ""), Column("of the column", ""), Column("weight", ".4g")
+    return [Table(columns, found, "Pairs of features", "Features are standardized.")]
+
+
 def _weights(model: Any, rows: CardRows | None, names: Sequence[str] | None) -> tuple[Any, Any]:
     """The weights of a linear model, and the rows that they belong to.
 
@@ -222,6 +248,12 @@ def _limits(model: Any, rows: CardRows | None) -> list[str]:
     together = scales_within_queries(model) or hasattr(ranker, "mean_ranker_")
     ranged = getattr(ranker, "feature_range_", None) is not None
     rough = 0 < n_queries < FEW_QUERIES
+    if hasattr(ranker, "sides_"):
+        cells = {"columns": "the columns of a row", "rows": "the rows of a column", "all": "cells"}
+        return [
+            f"Scores order {cells[ranker.compare]}. They are neither probabilities nor grades.",
+            "The held-out scores above are from training. New data may differ.",
+        ]
     limits = [
         (has_queries, "Scores order the rows of a query, and do not compare between queries."),
         (not has_queries, "Scores order rows. They are neither probabilities nor grades."),

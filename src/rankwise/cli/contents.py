@@ -162,6 +162,9 @@ def model_facts(file: persistence.ModelFile) -> dict[str, Any]:
         "scaling": getattr(ranker, "scale_", None),
         "queries fitted to": getattr(ranker, "n_queries_", None),
     }
+    if hasattr(ranker, "sides_"):
+        facts["table"] = f"{ranker.n_rows_} rows, {ranker.n_columns_} columns"
+        facts["cells fitted to"] = ranker.n_cells_
     if hasattr(ranker, "X_fit_"):
         facts["training rows kept"] = int(ranker.X_fit_.shape[0])
     if hasattr(ranker, "rank_"):

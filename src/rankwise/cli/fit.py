@@ -20,6 +20,7 @@ from rankwise.cli.data_options import (
     MOST_NUMBERED,
     DataOptions,
     Preparation,
+    in_one_line,
     note_ids,
     note_model,
 )
@@ -48,6 +49,7 @@ from rankwise.cli.terminal import (
     show,
     write_page,
 )
+from rankwise.cli.two_sided_files import TableRankerOptions, fit_table
 from rankwise.errors import DataError, MissingExtraError
 from rankwise.metric_names import metric_label
 from rankwise.routing import last_step, predict_with_queries
@@ -76,6 +78,14 @@ def fit(
         Path | None, typer.Option(exists=True, dir_okay=False, rich_help_panel="Data")
     ] = None,
     data: DataOptions,
+    row_features: Annotated[
+        Path | None,
+        typer.Option("--rows", exists=True, dir_okay=False, rich_help_panel="Both sides"),
+    ] = None,
+    column_features: Annotated[
+        Path | None,
+        typer.Option("--columns", exists=True, dir_okay=False, rich_help_panel="Both sides"),
+    ] = None,
     workers: Annotated[
         str | None, typer.Option("--workers", "--cluster", rich_help_panel="Data")
     ] = None,
@@ -95,6 +105,7 @@ def fit(
       rankwise fit train.txt --model transductive-rankrls --unlabelled more.txt \\
           -o model.rankwise
       rankwise fit train.txt --model ranksvm --kernel rbf --set loss=hinge -o model.rankwise
+      rankwise fit affinities.csv --rows drugs.csv --columns targets.csv -o model.rankwise
       rankwise fit train.parquet --features 'price,stars_*' --impute median \\
           -o model.rankwise
 
@@ -127,6 +138,12 @@ def fit(
     The model file stores how features are scaled: predict and evaluate scale new rows in the same
     way. It contains no pickle, so reading it runs no code.
 
+    With --rows and --columns, TRAIN is a table of scores: names of rows in its first column, names
+    of columns in its first line, and empty cells where scores are missing. The other two files have
+    a line of features for each of these names. This fits a TwoSidedRankRLS, which ranks the columns
+    of each row, known or new; --set changes that, as in --set compare=rows --set for_new=columns.
+    With --set row_kernel=precomputed, the file has similarities of rows instead of features.
+
     For lists of landmarks, kernel functions, weights of rows and comparisons, use Python.
 
     Parameters
@@ -135,6 +152,10 @@ def fit(
         File to choose alpha on.
     unlabelled : FILE
         More rows for transductive-rankrls. Their labels, if any, are not used.
+    row_features : FILE
+        Features of the rows of the table TRAIN.
+    column_features : FILE
+        Features of the columns of the table TRAIN.
     workers : N
         Read TRAIN in N processes on this machine, or on the workers of the Dask scheduler at an
         address, as in tcp://10.0.0.1:8786. They must be able to read the file.
@@ -142,6 +163,23 @@ def fit(
     from rankwise.persistence import save_model
 
     alpha = selection.alphas
+    if row_features is not None or column_features is not None:
+        if row_features is None or column_features is None:
+            lacking = "rows" if row_features is None else "columns"
+            refuse(lacking, "Give --rows and --columns together.")
+        others = {"valid": valid, "unlabelled": unlabelled, "workers": workers}
+        for name, value in {**others, "scale": options.scale, "metric": selection.metric}.items():
+            if value is not None:
+                refuse(name, "This is not for tables with --rows and --columns: leave it out.")
+        check_writable(out, train, row_features, column_features, force=force)
+        ranker = _table_ranker(options, alpha)
+        fit_table(train, row_features, column_features, ranker, data)
+        save_model(ranker, out)
+        if hasattr(ranker, "alpha_curve_"):
+            note(_chosen(ranker))
+        cells = f"{plural(ranker.n_cells_, 'cell')} of {ranker.n_rows_} rows and"
+        note(f"Wrote {out}: {in_one_line(ranker)} fitted to {cells} {ranker.n_columns_} columns.")
+        return
     given = {"alpha": alpha, "valid": valid}
     options.check_alpha(*(name for name, value in given.items() if value is not None))
     for name in ("metric", "relevant"):
@@ -182,6 +220,17 @@ def fit(
         default = last_step(ranker).alpha
         note(f"alpha {default:g}, the default: choose it with --valid or 'rankwise tune'.")
     note_model(out, ranker, rows.n_rows, rows.n_features)
+
+
+def _table_ranker(options: RankerOptions, alpha: str | None) -> Any:
+    """The ranker of a table; --kernel is for both sides."""
+    settings = list(options.settings or ())
+    if options.kernel is not None:
+        settings += [f"row_kernel={options.kernel}", f"column_kernel={options.kernel}"]
+    ranker = TableRankerOptions(settings=settings).single()
+    if alpha is not None:
+        ranker.set_params(alpha=_parsed(alpha, ranker))
+    return ranker
 
 
 def _parsed(text: str, ranker: Any) -> float | str:

@@ -41,6 +41,7 @@ ELSEWHERE = {
     "mean": "Use 'rankwise auto', whose model is a mean, or MeanRanker in Python.",
     "leaderboard": "Use 'rankwise leaderboard'.",
     "ranking-search": "Use 'rankwise tune'.",
+    "two-sided-rankrls": "It learns from a table: use 'rankwise fit' with --rows and --columns.",
     "sparse-bilinear": "It learns from separate features of queries and documents: use "
     "SparseBilinearRanker in Python.",
 }

@@ -31,6 +31,7 @@ from rankwise.cli.options import (
     values_of,
 )
 from rankwise.cli.terminal import check_writable, note, progress, show, show_json
+from rankwise.cli.two_sided_files import predict_table
 from rankwise.errors import DataError, ParameterError
 from rankwise.files import replacing, write_text
 from rankwise.routing import last_step
@@ -47,6 +48,7 @@ def predict(
     out: Out = None,
     force: Force = False,
     features: Features = None,
+    columns: InputFile = None,
     table: TableOptions,
 ) -> None:
     """Score the rows of a file: higher is better.
@@ -63,11 +65,15 @@ def predict(
     model, the rest is read as 0, with a warning. If it has fewer than half of the features,
     --features must confirm the number.
 
+    For a model of a table (fit with --rows and --columns), DATA has the features of rows, known or
+    new, and the result is a table with a score for each row and column.
+
     \b
     Examples:
       rankwise predict model.rankwise test.txt --out scores.txt
       rankwise predict model.rankwise test.txt.gz | head
       rankwise predict model.rankwise new.csv --out scores.csv
+      rankwise predict model.rankwise new-drugs.csv --columns targets.csv --out scores.csv
       rankwise predict model.rankwise new.parquet --id product --out scores.parquet
 
     Parameters
@@ -77,6 +83,8 @@ def predict(
     out : FILE
         Write scores here instead of to stdout: a table if the name ends with .csv, .tsv, .parquet,
         .arrow or .jsonl.
+    columns : FILE, default=the columns of the fit
+        For a model of a table: features of its columns.
     """
     from rankwise.data.table_files import COMPRESSED, SPREADSHEETS, format_of, write_columns
 
@@ -87,6 +95,16 @@ def predict(
             refuse("out", f"Spreadsheets are not written: name it {out.stem}.csv, which they open.")
         check_writable(out, model, data, force=force)
     file = read_model(model)
+    ranker = getattr(file.model, "best_estimator_", file.model)
+    if hasattr(ranker, "sides_"):
+        table_scores = predict_table(ranker, data, columns, table)
+        write_columns(table_scores, out, "csv" if out is None else format_of(out) or "csv")
+        if out is not None:
+            n_rows, n_columns = len(table_scores["row"]), len(table_scores) - 1
+            note(f"Wrote {out}: scores of {plural(n_rows, 'row')} and {n_columns} columns.")
+        return
+    if columns is not None:
+        refuse("columns", "This is for a model of a table, fitted with --rows and --columns.")
     rows = table.read_for(file, model, data, features, needs_label=False)
     scores = scores_of(file, rows)
     lines = (f"{float(score)!r}\n" for score in scores)

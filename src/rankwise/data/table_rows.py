@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from rankwise.backends.threads import map_in_threads, threads_for
+from rankwise.backends.parallel import map_in_threads, threads_for
 from rankwise.data.query_rows import (
     DescribedRows,
     FileSurvey,

@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, as_given, backend_of, is_sent, is_sparse, to_host
-from rankwise.backends.threads import blas_threads_for
+from rankwise.backends.parallel import blas_threads_for
 from rankwise.errors import DataError, KernelSizeError, ParameterError, warn
 from rankwise.estimators.ranker_rows import (
     KeptRows,
@@ -312,10 +312,10 @@ def make_kernel(ranker: Any, n_features: int) -> Kernel:
     """
     kernel = ranker.kernel
     if callable(kernel):
-        # scikit-learn's Gaussian process kernels take whole arrays, other functions two rows.
-        takes_arrays = hasattr(kernel, "diag") and hasattr(kernel, "is_stationary")
+        # Kernels of rankwise and of scikit-learn take whole arrays, other functions two rows.
+        takes_arrays = hasattr(kernel, "diag")
         # A copy, so that later changes to the user's kernel do not reach the fitted ranker.
-        return clone(kernel) if takes_arrays else PairFunction(kernel)
+        return clone(kernel, safe=False) if takes_arrays else PairFunction(kernel)
     if kernel == "precomputed":
         return Precomputed()
     gamma = ranker.gamma

@@ -34,7 +34,7 @@ from rankwise.backends.arrays import (
     is_tensor,
     to_host,
 )
-from rankwise.backends.threads import map_in_threads, threads_for
+from rankwise.backends.parallel import map_in_threads, threads_for
 from rankwise.errors import DataError, DeviceError, MissingExtraError, ParameterError, warn
 from rankwise.graph import QueryGroups
 from rankwise.graph.query_groups import (
@@ -48,7 +48,7 @@ from rankwise.graph.query_groups import (
     too_large,
 )
 from rankwise.holdout.hold_out_problem import with_scaling
-from rankwise.kernels import NamedKernel
+from rankwise.kernels import NamedKernel, has_features
 from rankwise.problem.block_sums import query_hash
 from rankwise.problem.problem import check_columns_fit
 from rankwise.scaling import (
@@ -107,8 +107,11 @@ def check_rows(estimator: Any, X: Any, *, reset: bool = False, min_rows: int = 1
 def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     """scikit-learn's `validate_data`, for an X that can be converted without a loss.
 
-    Sparse rows are sorted, without duplicates: SciPy would otherwise sort the caller's rows.
+    Sparse rows are sorted, without duplicates: SciPy would otherwise sort the caller's rows. If
+    the kernel of the estimator takes other things, such as graphs, X has these as rows of numbers.
     """
+    if hasattr(getattr(estimator, "kernel", None), "as_rows"):
+        X = estimator.kernel.as_rows(X)
     _check_cells(X)
     if isinstance(X, np.ndarray) and _all_finite(X):
         options["ensure_all_finite"] = False
@@ -558,7 +561,7 @@ def scale_training(
 
 def column_sample(ranker: Any, X: Any) -> ColumnStatistics | None:
     """Statistics of some rows, evenly spaced; None if the columns of X are not features."""
-    if ranker.kernel == "precomputed":
+    if not has_features(ranker.kernel):
         return None
     return ColumnStatistics.of(evenly_spaced(X, SAMPLE_ROWS))
 
@@ -569,8 +572,8 @@ def choose_scale(
     """The name of the scaling that follows from the parameter `scale`."""
     given_points = _has_points(ranker)
     if ranker.scale != "auto":
-        if ranker.scale is not None and (ranker.kernel == "precomputed" or given_points):
-            what = "landmarks are points" if given_points else 'kernel="precomputed"'
+        if ranker.scale is not None and (given_points or not has_features(ranker.kernel)):
+            what = "landmarks are points" if given_points else f"kernel={ranker.kernel!r}"
             raise ParameterError(
                 f"scale={ranker.scale!r} scales the features of rows in queries, but {what}: scale "
                 "the rows first, for example with rankwise.QueryMinMaxScaler, and use scale=None."
@@ -885,7 +888,7 @@ def warn_of_scales(ranker: Any, X: Any) -> None:
     The features may have very different scales, or the kernel may be nearly constant or nearly
     the identity on these rows.
     """
-    if ranker.kernel != "precomputed" and warn_of_constants(ranker, X):
+    if has_features(ranker.kernel) and warn_of_constants(ranker, X):
         return
     kernel = getattr(ranker.basis_, "kernel", None)
     is_linear = ranker.basis_.linear

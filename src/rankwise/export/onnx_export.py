@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.backends.arrays import Array
 from rankwise.errors import ExportError
 from rankwise.export._endings import ModelStages, read_stages, score_stages
-from rankwise.export._graph import KINDS, ML, Graph, Value, require_onnx
+from rankwise.export._graph import KINDS, ML, Graph, Value, kernel_values, require_onnx
 from rankwise.export._stages import emit_all, emit_numbers, transformer_stages
 from rankwise.export.checks import (
     TOLERANCE,
@@ -27,11 +27,13 @@ from rankwise.export.checks import (
 )
 from rankwise.export.linear_model import feature_names
 from rankwise.parameters import Choice, check_value
+from rankwise.two_sided.sides import dense
 
 OPSET = 18  # from which on all reductions take their axes as an input
 ML_OPSET = 5  # trees with float64 outputs, and texts
 IR_VERSION = 8  # the oldest with this operator set
 LARGEST = 2**31 - 2**20  # bytes of a protobuf message
+DRAWN = 50  # rows, and as many columns, on which a table is checked
 WANTED = 1e-5  # the relative difference above which float32 is not good enough, where we choose
 FORMS = [("float32", "float32"), ("float32", "float64"), ("float64", "float64")]
 """Precision of input and output, and of the arithmetic in between: the smallest first."""
@@ -59,12 +61,16 @@ def to_onnx(
     within queries, the graph takes the rows of one query at a time. Splitting a query over two
     calls changes its scores, without an error.
 
+    The graph of a `TwoSidedRankRLS` has the inputs ``rows`` and ``columns``, and the output
+    ``score`` of shape (rows, columns). A side with several kernels has an input for each, as in
+    ``rows``, ``rows_1``.
+
     Parameters
     ----------
     model : estimator
         A fitted ranker, or a pipeline or search with one. All least-squares rankers, RankSVM,
-        PairwiseGP, BoostedRanker, and MeanRanker and AutoRanker of these work, with all kernels but
-        functions and precomputed ones.
+        PairwiseGP, BoostedRanker, TwoSidedRankRLS, and MeanRanker and AutoRanker of these work,
+        with all kernels but functions and precomputed ones.
     precision : {"auto", "float32", "float64"}, default="auto"
         Of the input and the output. "auto": float32 if no difference of two scores of a query is
         off by more than 1e-5 of the range of the scores, float64 otherwise; the type of the input
@@ -76,7 +82,7 @@ def to_onnx(
         Names of the features, for the metadata of the file. None: the names that the model knows.
     rows : array-like or data frame of shape (n_rows, n_features), optional
         Rows on which the export is checked, in the precision in which you have them. None: drawn
-        from the range of the training rows.
+        from the range of the training rows. For a `TwoSidedRankRLS`, a pair of rows and columns.
     qid : array-like of shape (n_rows,), optional
         The queries of these rows.
 
@@ -108,6 +114,11 @@ def to_onnx(
     check_value("precision", precision, Choice("auto", *TOLERANCE))
     require_onnx()
     require_onnx("onnxruntime")
+    table = getattr(model, "best_estimator_", model)
+    if hasattr(table, "sides_"):
+        if features is not None or qid is not None:
+            raise ExportError("A table has no features= and qid=: its inputs are rows and columns.")
+        return _table_export(table, precision, rows)
     stages = read_stages(model)
     names = feature_names(stages, features)
     given = check_rows(stages, names, rows, qid)
@@ -182,16 +193,9 @@ def append_scores(
 
 def _made(stages: ModelStages, names: tuple[str, ...], precision: str, arithmetic: str) -> bytes:
     """An ONNX file with the inputs X and text, if there are columns for them."""
-    onnx = require_onnx()
     graph, texts, kind = Graph(np.dtype(arithmetic)), stages.texts, KINDS[precision]
     x = emit_numbers(graph, texts, stages.n_features, kind)
     outputs = append_scores(stages.stages, x, precision, flat=True)
-    n_bytes = sum(array.nbytes for array in graph.constants.values())
-    if n_bytes > LARGEST:
-        raise ExportError(
-            f"An ONNX file holds at most 2 GiB, and this model has {n_bytes / 2**30:.1f} GiB of "
-            "numbers. Use a ranker on landmarks, such as SparseRankRLS."
-        )
     numbers = [name for k, name in enumerate(names) if k not in texts]
     properties = {
         "features": json.dumps(numbers, ensure_ascii=False),
@@ -201,9 +205,28 @@ def _made(stages: ModelStages, names: tuple[str, ...], precision: str, arithmeti
     inputs = [("X", kind, ["rows", len(numbers)])] if numbers else []
     if texts:
         properties["text"] = json.dumps([names[k] for k in texts], ensure_ascii=False)
-        inputs.append(("text", onnx.TensorProto.STRING, ["rows", len(texts)]))
+        inputs.append(("text", require_onnx().TensorProto.STRING, ["rows", len(texts)]))
     n_outputs = stages.stages[-1].n_outputs
     shape = ["rows"] if n_outputs == 1 else ["rows", n_outputs]
+    return _file(graph, inputs, outputs, shape, kind, properties)
+
+
+def _file(
+    graph: Graph,
+    inputs: list[tuple[str, int, list[Any]]],
+    outputs: dict[str, Value],
+    shape: list[Any],
+    kind: int,
+    properties: dict[str, str],
+) -> bytes:
+    """The file of a graph whose outputs are numbers of the same shape."""
+    onnx = require_onnx()
+    n_bytes = sum(array.nbytes for array in graph.constants.values())
+    if n_bytes > LARGEST:
+        raise ExportError(
+            f"An ONNX file holds at most 2 GiB, and this model has {n_bytes / 2**30:.1f} GiB of "
+            "numbers. Use a ranker on landmarks, such as SparseRankRLS."
+        )
     make, info = onnx.helper.make_node, onnx.helper.make_tensor_value_info
     nodes = [
         make(node.op, node.inputs, [node.output], domain=node.domain, **node.attributes)
@@ -232,11 +255,7 @@ def _checked(
     made: bytes, rows: CheckRows, ours: Array, deviations: Array | None, precision: str
 ) -> ExportCheck:
     """Score rows with onnxruntime."""
-    runtime = require_onnx("onnxruntime")
-    options = runtime.SessionOptions()
-    options.log_severity_level = 3  # errors only
-    session = runtime.InferenceSession(made, options, providers=["CPUExecutionProvider"])
-
+    session = _session(made)
     wanted = [given.name for given in session.get_inputs()]
 
     def score(X: Array) -> Array:
@@ -257,6 +276,77 @@ def _checked(
         precision=precision,
         deviations=None if deviations is None else (deviations, theirs[:, n:]),
     )
+
+
+def _session(made: bytes) -> Any:
+    """A file in onnxruntime."""
+    runtime = require_onnx("onnxruntime")
+    options = runtime.SessionOptions()
+    options.log_severity_level = 3  # errors only
+    return runtime.InferenceSession(made, options, providers=["CPUExecutionProvider"])
+
+
+# Tables with two sides ----------------------------------------------------------------------------
+
+
+def _table_export(ranker: Any, precision: str, rows: Any) -> Export:
+    """A graph of a `TwoSidedRankRLS`, in the smallest form that keeps the order of cells."""
+    rng = np.random.default_rng(0)
+    given = rows if rows is not None else [side.drawn(DRAWN, rng) for side in ranker.sides_]
+    ours = ranker.predict(*given)
+    n, m = ours.shape
+    qid = {
+        "columns": np.repeat(np.arange(n), m),
+        "rows": np.tile(np.arange(m), n),
+        "all": None,
+    }[ranker.compare]
+    words = f"{n} rows and {m} columns {'drawn' if rows is None else 'given'}"
+    cells = CheckRows(np.empty((n * m, 0)), qid, words, rows is not None, {})
+    arrays = [
+        X
+        for side, one in zip(ranker.sides_, given, strict=True)
+        for X in (one if len(side.views) > 1 else [one])
+    ]
+    for form in (form for form in FORMS if precision in ("auto", form[0])):
+        made = _table_file(ranker, *form)
+        session = _session(made)
+        names = [one.name for one in session.get_inputs()]
+        inputs = {name: np.asarray(X, dtype=form[0]) for name, X in zip(names, arrays, strict=True)}
+        theirs = session.run(None, inputs)[0].reshape(-1, 1).astype(np.float64)
+        check = compare_scores(ours.reshape(-1, 1), theirs, cells, target="onnx", precision=form[0])
+        if check.passed and check.relative_difference <= WANTED:
+            break
+    refuse_unless_passed(check, 'Use precision="float64", or scale the features.')
+    return Export("onnx", made, check)
+
+
+def _table_file(ranker: Any, precision: str, arithmetic: str) -> bytes:
+    """The inputs of both sides, their features or kernel values, and the products of these."""
+    graph, kind, inputs, sides = Graph(np.dtype(arithmetic)), KINDS[precision], [], []
+    for name, side in zip(("rows", "columns"), ranker.sides_, strict=True):
+        parts = []
+        for k, view in enumerate(side.views):
+            given = f"{name}_{k}" if k else name
+            inputs.append((given, kind, [name, view.n_features]))
+            x = graph.input(given)
+            x = x if arithmetic == precision else x.cast(KINDS[arithmetic])
+            if view.deviation is not None:
+                x = x.affine(view.mean, 1.0 / view.deviation)
+            if view.constant:
+                x = x.apply("Concat", x.zeros(1) + 1.0, axis=1)
+            if not side.linear:
+                points = None if view.points is None else dense(view.points)
+                x = kernel_values(view.kernel, x, points) * float(side.weights[k])
+            parts.append(x)
+        total = parts[0]
+        for part in parts[1:]:
+            total = total.apply("Add", part)
+        sides.append(total)
+    scores = sides[0] @ ranker.coef_ @ sides[1].apply("Transpose", perm=[1, 0])
+    if arithmetic != precision:
+        scores = scores.cast(kind)
+    properties = {"rankwise": version("rankwise"), "rows": "any rows and columns"}
+    return _file(graph, inputs, {"score": scores}, ["rows", "columns"], kind, properties)
 
 
 # For skl2onnx, which asks an estimator that it does not know for three functions. The arithmetic is

@@ -24,7 +24,8 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import ndtri
 
-from rankwise.backends.arrays import Array, Index, matmul
+from rankwise.backends.arrays import Array, Index
+from rankwise.backends.parallel import matmul
 from rankwise.errors import DataError, ParameterError
 from rankwise.gp.inference import (
     Approximation,

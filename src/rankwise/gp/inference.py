@@ -39,9 +39,9 @@ from scipy.linalg import lapack
 from scipy.linalg.blas import dtrsm
 from scipy.special import ndtr
 
-from rankwise.backends.arrays import Array, Index, is_sparse, matmul
-from rankwise.backends.blas import cross_product, solve_lower
+from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.backends.jit import compiled
+from rankwise.backends.parallel import cross_product, matmul, solve_lower
 from rankwise.errors import DataError
 from rankwise.gp.probit import derivatives, update_sites
 from rankwise.graph import QueryGroups

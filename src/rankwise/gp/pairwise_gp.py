@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, Index, is_sparse
-from rankwise.backends.threads import blas_threads_for
+from rankwise.backends.parallel import blas_threads_for
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators.base import RankerMixin, explain_calls, in_dtype
 from rankwise.estimators.fit_pairs import fitted_context, warn_of_parts

@@ -24,7 +24,8 @@ from sklearn.gaussian_process.kernels import (
     Sum,
 )
 
-from rankwise.backends.arrays import Array, matmul
+from rankwise.backends.arrays import Array
+from rankwise.backends.parallel import matmul
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators.ranker_rows import check_not_tiny
 from rankwise.gp.inference import (

@@ -321,7 +321,7 @@ class RootBlocks:
     @cached_property
     def pieces(self) -> list[Piece]:
         """All rows in pieces of at most `max_rows` rows."""
-        nest, pieces = self.nest, []
+        nest, pieces = self.nest, list[Piece]()
         for first, last in runs(np.diff(nest.level_ptr[nest.group_ptr]), self.max_rows):
             levels = slice(nest.group_ptr[first], nest.group_ptr[last])
             ptr = nest.level_ptr[levels.start : levels.stop + 1]

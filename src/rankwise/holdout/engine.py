@@ -50,6 +50,7 @@ from rankwise.holdout.scores import (
     ObservedComparisons,
     score_predictions,
 )
+from rankwise.holdout.table_hold_out import Cells, hold_out_cells
 from rankwise.kernels import Precomputed
 from rankwise.metrics.comparison_metrics import clustered_mean, squared_error_of
 from rankwise.problem import (
@@ -260,12 +261,15 @@ class ComparisonHoldOut:
         )
 
 
-def hold_out(problem: HoldOutProblem, plan: Plan) -> Any:
+def hold_out(problem: Any, plan: Plan) -> Any:
     """Predict what a plan holds out, by fits without it, for all alphas of the problem.
 
     Returns a `HoldOut` for queries and rows, a `PairHoldOut` for pairs, and a `ComparisonHoldOut`
-    for comparisons and items.
+    for comparisons and items, each of a `HoldOutProblem`; and a `TableHoldOut` for the cells of a
+    `CellProblem`.
     """
+    if isinstance(plan, Cells):
+        return hold_out_cells(problem, plan)
     if isinstance(plan, Pairs):
         return PairHoldOut(problem, plan, shared=problem.shared(scaling=True))
     with explained_rounding(), problem.problem.blas_threads():

@@ -20,6 +20,7 @@ from rankwise.backends.arrays import EPS, Array, Index, as_given, backend_of, is
 from rankwise.errors import DataError, ParameterError, warn
 from rankwise.graph import QueryGroups
 from rankwise.graph.preference_graph import QueryGraph
+from rankwise.holdout.table_hold_out import Cells
 from rankwise.kernels import Precomputed
 from rankwise.parameters import as_generator
 from rankwise.problem import (
@@ -248,7 +249,7 @@ class Items:
     both: bool = True
 
 
-Plan: TypeAlias = Queries | Pairs | ComparisonFolds | Items
+Plan: TypeAlias = Queries | Pairs | ComparisonFolds | Items | Cells
 
 
 def choose_pairs(
@@ -354,7 +355,7 @@ REFUSED = 0.1  # relative error above which a hold-out is refused
 UNRELIABLE = 1e-4  # relative error above which a hold-out has few correct digits
 CLOSE = EPS / UNRELIABLE  # alphas below CLOSE times the norm of the data need a check
 SAME_SCORES = 1e-2  # relative rounding error above which large alphas are refused
-OF_FOLD = 10.0  # error of the matrix of a fold, whose norm is about 1, relative to EPS
+OF_FOLD = 1000.0  # error of the matrix of a fold, whose norm is about 1, relative to EPS
 COMPARED = 1e-2  # relative error that does not matter for which of many alphas is best
 _WARNED_FROM = ContextVar("warned_from", default=UNRELIABLE)
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import EPS, Array, Index, Loader, backend_of, to_host
-from rankwise.backends.threads import blas_threads_for
+from rankwise.backends.parallel import blas_threads_for
 from rankwise.errors import DataError
 from rankwise.graph.preference_graph import ComparisonGraph
 from rankwise.holdout.hold_out_problem import CLOSE, check_digits

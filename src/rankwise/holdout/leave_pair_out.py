@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index, backend_of, to_host
-from rankwise.backends.threads import map_in_threads, threads_for
+from rankwise.backends.parallel import map_in_threads, threads_for
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph import QueryGroups
 from rankwise.holdout.hold_out_problem import (

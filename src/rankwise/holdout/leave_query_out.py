@@ -21,7 +21,7 @@ import numpy as np
 
 from rankwise.backends.arrays import EPS, FEW, Array, Index, backend_of, is_sparse
 from rankwise.backends.jit import compiled
-from rankwise.backends.threads import map_in_threads, n_threads, threads_for
+from rankwise.backends.parallel import map_in_threads, n_threads, threads_for
 from rankwise.errors import warn
 from rankwise.graph.preference_graph import QueryGraph, row_scale
 from rankwise.holdout.hold_out_problem import CLOSE, OF_FOLD, check_digits, not_definite

@@ -12,7 +12,7 @@ import numpy as np
 
 from rankwise.backends.arrays import EPS, Array, Index, backend_of, to_host
 from rankwise.backends.jit import compiled, inlined
-from rankwise.backends.threads import map_in_threads, n_threads
+from rankwise.backends.parallel import map_in_threads, n_threads
 from rankwise.errors import DataError
 from rankwise.graph import QueryGroups
 from rankwise.holdout.hold_out_problem import (

@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 from rankwise.backends.arrays import Array, Index
-from rankwise.backends.threads import map_in_threads, threads_for
+from rankwise.backends.parallel import map_in_threads, threads_for
 from rankwise.metric_names import COMPARISON_METRICS, metric_label
 from rankwise.metrics import get_metric
 from rankwise.metrics.comparison_metrics import calibration_error, clustered_mean, outcomes

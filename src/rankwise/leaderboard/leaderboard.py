@@ -20,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, Index
-from rankwise.backends.threads import blas_threads_for
+from rankwise.backends.parallel import blas_threads_for
 from rankwise.data.battles import BattleFile, Battles, number_labels, read_battles
 from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators.pair_strategies import PairStrategy, suggest_pairs

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.backends.arrays import to_host
-from rankwise.backends.threads import map_in_threads, n_threads
+from rankwise.backends.parallel import map_in_threads, n_threads
 from rankwise.errors import DataError
 from rankwise.graph.query_groups import QueryGroups, check_float64_range, check_unmasked, too_large
 from rankwise.metrics._compiled_loops import Array, Bools, Ints, count_pairs

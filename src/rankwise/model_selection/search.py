@@ -1,4 +1,4 @@
-"""RankingSearchCV: parameters chosen with whole queries, pairs or comparisons held out."""
+"""RankingSearchCV: parameters chosen with queries, pairs, comparisons or cells held out."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ from rankwise.model_selection.trials import (
     Outcome,
     PairTrials,
     RowTrials,
+    TableTrials,
     Trials,
     make_batches,
     run_trials,
@@ -380,6 +381,65 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
             start = perf_counter()
             self.best_estimator_ = with_params(self.estimator, self.best_params_)
             self.best_estimator_.fit_pairs(X, given)
+            self.refit_time_ = perf_counter() - start
+        return self
+
+    def fit_table(
+        self, R: Any, C: Any, Y: Any, *, cells: Any = None, within: str | None = None
+    ) -> Self:
+        """Evaluate every candidate on held-out cells of a table, and fit the best one to all cells.
+
+        For `TwoSidedRankRLS`: kernels, weights of several kernels and other parameters of either
+        side. Candidates that differ only in alpha share one hold-out.
+
+        The parameters mean:
+
+        - `cv`: "leave_query_out", the default, holds out what the parameter `for_new` of the ranker
+          names: rows, columns, both or cells. An integer is the number of folds.
+        - `scoring`: the name of a metric, such as "concordance" or "ndcg@10".
+        - `refit` is True or False. Call `predict` of `best_estimator_` with rows and columns.
+
+        ``std_test_score`` is the standard error of the score over rows (or columns, or folds).
+
+        Parameters
+        ----------
+        R, C, Y, cells
+            As for `TwoSidedRankRLS.fit`.
+        within : {"rows", "columns", "all"}, optional
+            Which held-out cells are compared. None: the cells that compete in the fit.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from rankwise import RankingSearchCV, TwoSidedRankRLS
+        >>> rng = np.random.default_rng(0)
+        >>> drugs, targets = rng.standard_normal((30, 3)), rng.standard_normal((20, 3))
+        >>> affinity = np.exp(-((drugs[:, None] - targets) ** 2).sum(axis=2))
+        >>> grid = {"row_kernel": ["linear", "rbf"], "column_kernel": ["linear", "rbf"]}
+        >>> search = RankingSearchCV(TwoSidedRankRLS(), grid).fit_table(drugs, targets, affinity)
+        >>> search.best_params_
+        {'column_kernel': 'rbf', 'row_kernel': 'rbf'}
+        """
+        scorer = RankingScorer.of(self.scoring)
+        if self.refit == MEAN_OF_BEST or not isinstance(self.scoring, str):
+            raise ParameterError(
+                "fit_table needs refit=True or False, and the name of a metric as scoring."
+            )
+        if self.cv != "leave_query_out":
+            check_value("cv of fit_table", self.cv, Whole(2))
+        self._start()
+        folds = None if isinstance(self.cv, str) else self.cv
+        self.scorer_ = scorer
+        self._search(TableTrials(R, C, Y, cells, folds, within, scorer))
+        self.n_splits_ = self.n_queries_ = self.split_scores_.shape[1]
+        if self.refit:
+            start = perf_counter()
+            self.best_estimator_ = with_params(self.estimator, self.best_params_)
+            self.best_estimator_.fit(R, C, Y, cells=cells)
             self.refit_time_ = perf_counter() - start
         return self
 

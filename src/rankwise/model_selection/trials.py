@@ -551,4 +551,52 @@ def _own_probability(ranker: Any, X: Any, given: Comparisons) -> Array | None:
     return np.asarray(predict(first, second, observed=True, **options))
 
 
-Trials: TypeAlias = RowTrials | PairTrials | ComparisonTrials
+@dataclass(frozen=True)
+class TableTrials:
+    """Rows, columns or cells of a table, held out by the ranker itself and scored.
+
+    `within` says which cells are compared; None: those that compete in the fit.
+    """
+
+    R: Any
+    C: Any
+    Y: Any
+    cells: Any
+    n_folds: int | None
+    within: str | None
+    scorer: RankingScorer
+
+    def parts(self, batch: Batch) -> Sequence[int | None]:
+        """See `RowTrials`."""
+        if not hasattr(batch.estimator, "for_new"):
+            name = type(batch.estimator).__name__
+            raise ParameterError(f"{name} cannot be fitted to a table: use TwoSidedRankRLS.")
+        return [None]
+
+    def hold_out(self, batch: Batch, k: int | None) -> Predicted:
+        """The metric of each group of cells at each alpha, or at the best alpha with "auto"."""
+        start = perf_counter()
+        held = batch.estimator.hold_out(
+            self.R, self.C, self.Y, cells=self.cells, alphas=batch.alphas, n_folds=self.n_folds
+        )
+        values = np.stack(
+            [held.values(self.scorer.scoring, self.within, k) for k in range(len(held.alphas))]
+        )
+        values = 0.0 - values if self.scorer.negated else values
+        if batch.alphas is None:
+            values = values[np.nanmean(values, axis=1).argmax()][None]
+        return Predicted(values, perf_counter() - start, shared=held.shared)
+
+    def outcome(self, batch: Batch, found: list[Predicted]) -> Outcome:
+        """See `RowTrials`; a split is a row, a column, or a part of one in a fold."""
+        values = found[0].values
+        n = np.isfinite(values).sum(axis=1)
+        error = np.nanstd(values, axis=1) / np.sqrt(np.maximum(n - 1, 1))
+        times = np.full((len(values), 1), found[0].fit_time / len(values))
+        return Outcome(
+            np.nanmean(values, axis=1), error, values, values, times, 0.0 * times,
+            shared=found[0].shared,
+        )  # fmt: skip
+
+
+Trials: TypeAlias = RowTrials | PairTrials | ComparisonTrials | TableTrials

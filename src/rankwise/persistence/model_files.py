@@ -244,6 +244,8 @@ def _rows(ranker: Any) -> list[Any]:
     """What `predict` takes: nothing for the ratings of items, and two kinds of rows for pairs."""
     if hasattr(ranker, "ratings_"):
         return []
+    if hasattr(ranker, "sides_"):
+        return [side.zeros(2) for side in ranker.sides_]
     widths = [ranker.n_features_in_]
     if hasattr(ranker, "n_document_features_"):
         widths.append(ranker.n_document_features_)

@@ -22,6 +22,7 @@ KERNELS = (
 VALUE_OBJECTS = {
     "named-kernel": "rankwise.kernels.NamedKernel",
     "precomputed-kernel": "rankwise.kernels.Precomputed",
+    "walk-kernel": "rankwise.walks.WalkKernel",
     "feature-basis": "rankwise.problem.feature_space.FeatureBasis",
     "kernel-basis": "rankwise.problem.kernel_space.KernelBasis",
     "landmark-basis": "rankwise.problem.kernel_space.LandmarkBasis",
@@ -60,6 +61,8 @@ VALUE_OBJECTS = {
     "gp-basis": "rankwise.gp.inference.WeightBasis",
     "gp-linear-basis": "rankwise.gp.inference.LinearBasis",
     "bilinear-shrinkage": "rankwise.bilinear.sparse_bilinear.Shrinkage",
+    "table-side": "rankwise.two_sided.sides.TableSide",
+    "table-view": "rankwise.two_sided.sides.View",
     "battles": "rankwise.data.battles.Battles",
     "gp-raters": "rankwise.gp.gp_results.RaterSlopes",
     "on-columns": "rankwise.gp.process.OnColumns",
@@ -81,6 +84,9 @@ AXES = {
     "dual_coef_: weights",
     "boosted": "held_out_scores_: tried",
     "sparse-bilinear": "coef_: features document-features, n_document_features_: document-features",
+    "two-sided-rankrls": "coef_: row-weights column-weights, known_: row-weights columns",
+    "table-side": "weights: views, views: views, columns: marks in objects",
+    "table-view": "points: marks inputs, n_features: features, mean: features, deviation: features",
     "pairwise-gp": "X_fit_: rows inputs, landmarks_: landmarks inputs, margin_: comparisons, "
     "weight_: comparisons, pairs_: comparisons 2 in rows, rater_: comparisons in raters, "
     "context_scale_: context, context_coef_: context, context_std_: context",

@@ -40,6 +40,7 @@ from rankwise.plots.item_plots import (
     plot_posterior,
     plot_rank_probabilities,
     plot_ratings,
+    plot_table,
     plot_win_matrix,
 )
 
@@ -69,6 +70,7 @@ __all__ = [
     "plot_reliability",
     "plot_roc",
     "plot_scree",
+    "plot_table",
     "plot_training_sizes",
     "plot_win_matrix",
     "require_matplotlib",

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components, laplacian
+from scipy.stats import rankdata
 
 from rankwise.errors import DataError
-from rankwise.parameters import AnyOf, Whole, check_value
+from rankwise.parameters import AnyOf, Choice, Whole, check_value
 from rankwise.plots._look import (
     BAND,
     COLORS,
@@ -171,6 +172,81 @@ def plot_win_matrix(
     ax.tick_params(labelsize=min(10, 250 / n))  # names do not overlap
     ax.set_xlabel("against; in percent" if n <= MOST_NUMBERS else "against")
     return ax
+
+
+def plot_table(
+    given: ArrayLike,
+    scores: ArrayLike,
+    *,
+    compare: str = "columns",
+    row_names: Sequence[Any] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw a table of given scores beside the held-out scores of a ranker, as heat maps.
+
+    Rows and columns are sorted by their mean held-out score, the best at the top and at the left.
+    The stronger the colour, the higher the rank of a cell among the cells that compete with it; a
+    good ranker repeats the pattern of the left half in the right half. Missing cells are empty.
+
+    Parameters
+    ----------
+    given, scores : array-like of shape (n_rows, n_columns)
+        NaN for missing cells.
+    compare : {"columns", "rows", "all"}, default="columns"
+        Which cells compete.
+    row_names : sequence of shape (n_rows,), optional
+        None: rows have no names.
+    ax : matplotlib Axes, optional
+
+    Examples
+    --------
+    >>> ax = plot_table([[1, 2], [3, 5]], [[0.1, 0.3], [0.2, 0.5]], row_names=["a", "b"])
+    >>> [tick.get_text() for tick in ax.get_yticklabels()]
+    ['b', 'a']
+    """
+    check_value("compare", compare, Choice("columns", "rows", "all"))
+    tables = [np.asarray(part, dtype=np.float64) for part in (given, scores)]
+    n, m = tables[0].shape if tables[0].ndim == 2 else (0, 0)
+    if tables[1].shape != (n, m) or not n * m:
+        raise DataError(
+            "given and scores must be two tables of the same shape: got shapes "
+            f"{tables[0].shape} and {tables[1].shape}."
+        )
+    if row_names is not None and len(row_names) != n:
+        raise DataError(f"row_names needs {n} names: got {len(row_names)}.")
+    shares = [_rank_shares(part, compare) for part in tables]
+    middle = np.where(np.isfinite(tables[1]), tables[1], np.nan)
+    known = np.isfinite(middle)
+    by_row, by_column = (
+        np.argsort(-np.where(known, middle, 0.0).sum(axis=k) / np.maximum(known.sum(axis=k), 1))
+        for k in (1, 0)
+    )
+    gap = max(1, m // 20)
+    whole = np.full((n, 2 * m + gap), np.nan)
+    whole[:, :m], whole[:, m + gap :] = (part[by_row][:, by_column] for part in shares)
+    ax = axes_or_new(ax, size=(7.2, min(7.0, max(2.6, 1.2 + 0.16 * n))))
+    from matplotlib.colors import to_rgba
+
+    colors = np.zeros((*whole.shape, 4))
+    colors[:] = to_rgba(COLORS[0])
+    colors[..., 3] = np.nan_to_num(whole)
+    heat_map(ax, colors, None)
+    ax.set_xticks([(m - 1) / 2, m + gap + (m - 1) / 2], ["given", "held out"])
+    labels = [] if row_names is None else axis_names(row_names[k] for k in by_row)
+    ax.set_yticks(np.arange(len(labels)), labels)
+    ax.tick_params(axis="y", labelsize=min(10, 300 / n))
+    return ax
+
+
+def _rank_shares(table: NDArray[Any], compare: str) -> NDArray[Any]:
+    """Ranks of cells among those that compete, from 0 to 1; NaN for missing cells."""
+    lines = {"columns": table, "rows": table.T, "all": table.reshape(1, -1)}[compare]
+    out = np.full(lines.shape, np.nan)
+    for k, line in enumerate(lines):
+        known = np.isfinite(line)
+        ranks = rankdata(line[known])
+        out[k, known] = (ranks - 1) / max(len(ranks) - 1, 1)
+    return (out.T if compare == "rows" else out).reshape(table.shape)
 
 
 def heat_map(ax: Axes, colors: NDArray[Any], percent: NDArray[Any] | None) -> None:

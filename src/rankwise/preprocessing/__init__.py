@@ -1,5 +1,6 @@
-"""Scaling of features within queries, and a choice of features, as scikit-learn's transformers."""
+"""Transformers: scalings within queries, a choice of features, and counts of labelled graphs."""
 
+from rankwise.preprocessing.graph_counts import GraphWalks, WeisfeilerLehman
 from rankwise.preprocessing.query_scalers import (
     QueryMinMaxScaler,
     QueryRanks,
@@ -7,4 +8,11 @@ from rankwise.preprocessing.query_scalers import (
 )
 from rankwise.preprocessing.seen_features import SeenFeatures
 
-__all__ = ["QueryMinMaxScaler", "QueryRanks", "QueryStandardScaler", "SeenFeatures"]
+__all__ = [
+    "GraphWalks",
+    "QueryMinMaxScaler",
+    "QueryRanks",
+    "QueryStandardScaler",
+    "SeenFeatures",
+    "WeisfeilerLehman",
+]

@@ -38,6 +38,7 @@ from rankwise.kernels import (
     Kernel,
     Precomputed,
     check_precomputed,
+    has_features,
     has_own_parts,
     kernel_diagonal,
     kernel_values,
@@ -464,10 +465,10 @@ def _candidates(n_rows: int, n: int, rng: np.random.Generator) -> Index | None:
 
 
 def _cluster_centres(X: Any, n: int, kernel: Kernel, rng: np.random.Generator) -> Array:
-    if isinstance(kernel, Precomputed):
+    if not has_features(kernel):
         raise ParameterError(
-            'landmarks="kmeans" needs features, but kernel="precomputed" has none. Use '
-            '"rpcholesky" or "leverage".'
+            'landmarks="kmeans" needs features, but kernel="precomputed" and kernels of graphs '
+            'have none. Use "rpcholesky" or "leverage".'
         )
     from sklearn.cluster import MiniBatchKMeans  # imported late: it takes a while
 

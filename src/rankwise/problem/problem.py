@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol, cast
 import numpy as np
 
 from rankwise.backends.arrays import NUMPY, Array, Backend, Index, Loader, backend_of, to_host
-from rankwise.backends.threads import blas_threads_for
+from rankwise.backends.parallel import blas_threads_for
 from rankwise.errors import DataError, KernelSizeError
 from rankwise.graph import PairGraph, PreferenceGraph
 from rankwise.graph.preference_graph import ComparisonGraph, QueryGraph, pair_weight

@@ -16,8 +16,8 @@ from scipy.linalg import (
 )
 from scipy.linalg.blas import dgemm, dtrsm
 
-from rankwise.backends.arrays import Array, matmul
-from rankwise.backends.blas import rank_two_update, symmetric_product
+from rankwise.backends.arrays import Array
+from rankwise.backends.parallel import matmul, rank_two_update, symmetric_product
 
 WIDTH = 64  # of the band: wide enough for fast products, narrow enough for cheap solves
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rankwise.backends.arrays import EPS, NUMPY, Array, Backend, Index, Loader, backend_of, to_host
 from rankwise.errors import DataError
 from rankwise.graph import PairGraph
+from rankwise.graph.preference_graph import Blocks
 from rankwise.solvers.ridge_path import Moments
 
 BLOCK_BYTES = 2**20  # of features processed at a time, so that they stay in cache
@@ -213,7 +214,7 @@ def component_triangle(
     is needed.
     """
 
-    def blocks() -> Iterable[tuple[Array, Array]]:
+    def blocks() -> Blocks:
         return graph.root_blocks(load, y, max(4 * p, on.block_bytes(BLOCK_BYTES) // (8 * p)))
 
     with np.errstate(over="ignore", invalid="ignore"):  # overflow is checked after the second pass

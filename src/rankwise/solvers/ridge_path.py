@@ -20,7 +20,7 @@ from rankwise.backends.arrays import (
     backend_of,
     is_sparse,
 )
-from rankwise.backends.threads import even_parts, map_in_threads, threads_for
+from rankwise.backends.parallel import even_parts, map_in_threads, threads_for
 from rankwise.errors import DataError, warn
 from rankwise.graph import PairGraph
 from rankwise.graph.preference_graph import Blocks, QueryGraph, row_scale

@@ -5,7 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankwise.backends import group_arrays, group_loops
+from rankwise.backends import arrays
+from rankwise.backends.arrays import NUMPY, NestedLevels
+
+
+def in_both_forms(call):
+    """What array expressions and compiled loops return."""
+    with pytest.MonkeyPatch.context() as patch:
+        for few in (2**16, 0):
+            patch.setattr(arrays, "FEW", few)
+            yield call()
 
 
 @st.composite
@@ -26,12 +35,15 @@ def test_combined_rows_and_columns(problem):
     X, rows, level_ptr, group_ptr, rng = problem
     a, b = rng.random(len(level_ptr) - 1), rng.random(len(group_ptr) - 1)
     target = rng.permutation(len(X))
-    found = []
-    for module in (group_arrays, group_loops):
+
+    def combined():
         out, columns = np.empty_like(X), X.T.copy()
-        module.combine_rows(X, out, rows, target, level_ptr, group_ptr, a, b)
-        module.combine_columns(columns, rows, level_ptr, group_ptr, a, b)
-        found.append((out, columns))
+        nest = NestedLevels(rows, level_ptr, group_ptr, a, b)
+        NUMPY.combine_rows(X, out, target, nest)
+        NUMPY.combine_columns(columns, nest)
+        return out, columns
+
+    found = list(in_both_forms(combined))
     np.testing.assert_allclose(found[0][0], found[1][0], atol=1e-6)
     np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-6)
 
@@ -42,18 +54,22 @@ def test_scaled_groups(problem, dtype, first_left_out):
     ptr = np.sort(np.append(rng.integers(0, len(X) + 1, len(group_ptr)), [0, len(X)]))
     ptr = ptr[1:] if first_left_out else ptr  # some groups are empty
     for names in (["minmax_groups"], ["minmax_groups", "standardize_groups"], ["rank_groups"]):
-        ours, want = X.astype(dtype), X.astype(dtype)
-        for name in names:
-            finite = [
-                getattr(module, name)(values, rows, ptr)
-                for module, values in ((group_arrays, ours), (group_loops, want))
-            ]
-            assert finite[0] == finite[1]
+
+        def scaled(names=names):
+            values = X.astype(dtype)
+            finite = [getattr(NUMPY, name)(values, rows, ptr) for name in names]
+            return values, finite
+
+        (ours, finite), (want, also_finite) = in_both_forms(scaled)
+        assert finite == also_finite
         np.testing.assert_allclose(ours, want, atol=1e-6 if dtype is np.float32 else 1e-12)
 
 
-@pytest.mark.parametrize("module", [group_arrays, group_loops])
-def test_ranges_that_overflow_are_reported(module):
-    X = np.array([[-1e308], [1e308]])
-    with np.errstate(over="ignore", invalid="ignore"):
-        assert not module.minmax_groups(X, np.arange(2), np.array([0, 2]))
+def test_ranges_that_overflow_are_reported():
+    assert list(
+        in_both_forms(
+            lambda: NUMPY.minmax_groups(
+                np.array([[-1e308], [1e308]]), np.arange(2), np.array([0, 2])
+            )
+        )
+    ) == [False, False]

@@ -1,0 +1,93 @@
+"""Results do not depend on the number of threads, and calls restore the threads of BLAS."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import linalg  # noqa: F401  (its BLAS is loaded before threads are counted)
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from rankwise import (
+    RLS,
+    AutoRanker,
+    KPCRank,
+    Leaderboard,
+    PairwiseGP,
+    RankRLS,
+    RankSVM,
+    SparseRankRLS,
+)
+from rankwise.backends import parallel
+from rankwise.metrics import ndcg
+from rankwise.model_selection import leave_pair_out, leave_query_out
+
+RNG = np.random.default_rng(0)
+ROWS = 6000
+X = RNG.standard_normal((ROWS, 12)) * np.linspace(1, 3, 12)
+Y = np.round(X[:, 0] + RNG.standard_normal(ROWS)).clip(0, 4)
+QID = np.sort(RNG.integers(0, 300, ROWS))
+RANKINGS = {
+    "primal": lambda: RankRLS(1.0, scale=None).fit(X, Y, qid=QID).coef_,
+    "without ties": lambda: RankRLS(1.0, ties="exclude").fit(X, Y, qid=QID).coef_,
+    "one long query": lambda: RankRLS(1.0, ties="exclude", scale=None).fit(X, Y).coef_,
+    "standardized": lambda: RankRLS(1.0, scale="standard").fit(X, Y, qid=QID).coef_,
+    "scaled queries": lambda: RankRLS(1.0, scale="query-standard").fit(X, Y, qid=QID).coef_,
+    "ranks": lambda: RankRLS(1.0, scale="query-ranks").fit(X, Y, qid=QID).coef_,
+    "regression": lambda: RLS(1.0).fit(X, Y).coef_,
+    "chosen alpha": lambda: RankRLS().fit(X, Y, qid=QID).coef_,
+    "landmarks": lambda: (
+        SparseRankRLS(1.0, n_landmarks=40, random_state=0)
+        .fit(X, Y, qid=QID)
+        .predict(X[:50], qid=QID[:50])
+    ),
+    "queries": lambda: leave_query_out(RankRLS(1.0, scale=None), X, Y, qid=QID).predictions,
+    "metrics": lambda: ndcg(Y, X[:, 0], qid=QID, k=10),
+}
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch):
+    monkeypatch.setattr(parallel, "LEAST", 2000)
+
+
+@pytest.mark.parametrize("name", RANKINGS)
+def test_results_do_not_depend_on_the_number_of_threads(name):
+    found = {}
+    for n in (1, 2, 5):
+        with threadpool_limits(n, user_api="blas"):
+            found[n] = np.asarray(RANKINGS[name]())
+            assert_array_equal(found[n], np.asarray(RANKINGS[name]()))
+    scale = abs(found[1]).max()
+    assert_allclose(found[2] / scale, found[1] / scale, atol=1e-12)
+    assert_allclose(found[5] / scale, found[1] / scale, atol=1e-12)
+
+
+def blas_threads():
+    return [lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"]
+
+
+FEW = slice(0, 60)
+PAIRS = [[0, 1], [2, 1], [3, 4], [0, 4]]
+CALLS = {
+    "RankRLS": lambda y: RankRLS(kernel="rbf").fit(X[FEW], y, qid=QID[FEW]).predict(X[FEW]),
+    "SparseRankRLS": lambda y: SparseRankRLS(n_landmarks=5).fit(X[FEW], y, qid=QID[FEW]),
+    "KPCRank": lambda y: KPCRank().fit(X[FEW], y),
+    "RankSVM": lambda y: RankSVM().fit(X[FEW], y),
+    "AutoRanker": lambda y: AutoRanker(boosted=False).fit(X[FEW], y, qid=np.arange(60) // 6),
+    "leave_pair_out": lambda y: leave_pair_out(RankRLS(kernel="rbf"), X[FEW], y),
+    "PairwiseGP": lambda y: PairwiseGP().fit(X[:10], y[:10]),
+    "Leaderboard": lambda y: Leaderboard().fit(list("abc"), list("bca"), list(y[:3])),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.filterwarnings("ignore")
+def test_calls_leave_the_threads_of_blas_as_they_were(name):
+    good = ["first", "second", "first"] if name == "Leaderboard" else Y[FEW]
+    bad = ["first", "?", "first"] if name == "Leaderboard" else np.full(60, np.nan)
+    with threadpool_limits(3, user_api="blas"):
+        before = blas_threads()
+        CALLS[name](good)
+        assert blas_threads() == before
+        with pytest.raises(ValueError, match=r"."):
+            CALLS[name](bad)
+        assert blas_threads() == before
