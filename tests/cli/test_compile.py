@@ -11,7 +11,7 @@ from rankwise.cli import compiling
 def test_every_loop_is_in_the_cache(run):
     root = Path(rankwise.__file__).parent
     for source in root.rglob("*.py"):
-        if "\n@compiled\n" in source.read_text(encoding="utf-8"):
+        if "jit import compiled" in source.read_text(encoding="utf-8"):
             import_module(".".join(("rankwise", *source.relative_to(root).with_suffix("").parts)))
     result = run("compile")
     folder = Path(result.stdout.removeprefix("cache  ").rstrip("\n"))

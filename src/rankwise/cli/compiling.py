@@ -11,7 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from rankwise import GPOptions, PairwiseGP, RankRLS, RankSVM, SparseBilinearRanker
+from rankwise import (
+    GPOptions,
+    PairwiseGP,
+    RankRLS,
+    RankSVM,
+    SparseBilinearRanker,
+    TwoSidedRankRLS,
+    WalkKernel,
+)
 from rankwise.backends.jit import LOOPS, Loop
 from rankwise.data import read_letor, write_letor
 from rankwise.estimators.pair_strategies import bald
@@ -53,6 +61,18 @@ def _fit_comparisons() -> None:
     bald(X[:, 0], np.ones(len(X)), 1.0)
 
 
+def _fit_tables() -> None:
+    scores = X[:60, :3] @ X[60:100, :3].T
+    scores[::2, ::2] = np.nan  # missing cells
+    TwoSidedRankRLS(1.0).fit(X[:60], X[60:100], scores)
+
+
+def _compare_graphs() -> None:
+    graphs = [("CCO", [(0, 1), (1, 2)]), ("CCC", [(0, 1), (1, 2)])]
+    for labels in ("all", "ends"):
+        WalkKernel(labels=labels, max_length=3)(graphs)
+
+
 def _fit_words() -> None:
     words, triplets = np.abs(np.round(X[:200, :8])), np.array([(k, k, 199 - k) for k in range(200)])
     for settings in ({}, {"alpha": 0.01, "eta0": 1.0, "init": "zeros"}):
@@ -92,6 +112,8 @@ WORK: dict[str, Callable[[], None]] = {
     "linear rankers": _fit_linear,
     "kernels": _fit_kernels,
     "comparisons": _fit_comparisons,
+    "tables": _fit_tables,
+    "graphs": _compare_graphs,
     "words": _fit_words,
     "hold-outs": _hold_out,
     "metrics": _evaluate,
