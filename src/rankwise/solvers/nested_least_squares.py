@@ -293,6 +293,7 @@ def _check_finite(triangle: Triangle) -> None:
         raise DataError("Products with labels or margins overflow. Scale the labels or margins.")
 
 
+@np.errstate(over="ignore", invalid="ignore")  # solutions are checked
 def triangularize_without_idle(
     R: Array, least: Array, norms: Array, kept: NDArray[np.bool_]
 ) -> None:
