@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-ROWS_AT_ONCE = 2**19  # of held-out scores ranked in one call
+ROWS_AT_ONCE = 2**11  # whose rankings are evaluated together: few enough not to compile loops
 
 
 OPTIONS: dict[str, Rule] = {
@@ -395,7 +395,7 @@ def _check_comparable(y: Array, groups: QueryGroups) -> None:
 
 def _query_errors(y: Array, predictions: Array, queries: Index, method: str) -> ComponentErrors:
     """Disagreement for every number of components; predictions have shape (rows, p, outputs)."""
-    from rankwise.metrics import disagreement_error  # imported late, as it compiles loops
+    from rankwise.metrics import disagreement_error
 
     (n, p, n_outputs), groups = predictions.shape, QueryGroups.of(queries, len(y))
     step = max(1, ROWS_AT_ONCE // n)
