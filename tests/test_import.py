@@ -21,6 +21,24 @@ def test_a_ranker_imports_no_compiler_and_no_other_estimators():
     assert done.returncode == 0, done.stderr
 
 
+def test_small_problems_import_no_compiler():
+    code = (
+        "import sys, numpy as np\n"
+        "from rankwise import AutoRanker, KPCRank, Leaderboard, RankRLS, RankSVM, SparseRankRLS\n"
+        "from rankwise.metrics import evaluate_ranking\n"
+        "X = np.random.default_rng(0).standard_normal((200, 4))\n"
+        "y, qid = np.clip(np.round(X[:, 0] + X[:, 1]), 0, 3), np.arange(200) // 10\n"
+        "for ranker in (RankRLS(), RankSVM(), SparseRankRLS(n_landmarks=20), KPCRank(),\n"
+        "               AutoRanker(boosted=False)):\n"
+        "    ranker.fit(X, y, qid=qid)\n"
+        "Leaderboard().fit(['a', 'b', 'c'], ['b', 'c', 'a'], ['first'] * 3)\n"
+        "evaluate_ranking(y, X[:, 0], qid=qid)\n"
+        "sys.exit('numba' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("folder", ["benchmarks", "reproduce", "fuzz"])
 def test_what_tools_import_from_the_package_exists(folder):
     """Tests cannot run all of these tools: some need libraries that are not installed here."""

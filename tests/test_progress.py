@@ -7,7 +7,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from rankwise import PairwiseGP, RankingSearchCV, RankRLS
-from rankwise.backends.jit import CompileNote
+from rankwise.backends.loop_cache import CompileNote
 from rankwise.data import make_ranking
 from rankwise.errors import ParameterError
 from rankwise.progress import in_notebook, is_quiet, progress_bar, quiet

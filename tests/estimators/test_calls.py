@@ -42,7 +42,7 @@ ARGUMENTS = {"mean": ([RankRLS(1.0)],), "ranking-search": (RankRLS(), {"alpha": 
 
 
 # The others fit triplets or battles, not rows of queries.
-OF_ROWS = set(RANKERS) - {"sparse-bilinear", "leaderboard"}
+OF_ROWS = set(RANKERS) - {"sparse-bilinear", "leaderboard", "two-sided-rankrls"}
 
 
 @pytest.mark.parametrize("name", sorted(OF_ROWS))

@@ -244,7 +244,7 @@ def test_what_cannot_be_scaled(data):
     ):
         with pytest.raises(ParameterError, match="landmarks are points: scale the rows first"):
             ranker.fit(X, y, qid=qid)
-    with pytest.raises(ParameterError, match=r'kernel="precomputed": scale the rows first'):
+    with pytest.raises(ParameterError, match="kernel='precomputed': scale the rows first"):
         RankRLS(kernel="precomputed", scale="standard").fit(X @ X.T, y)
     with pytest.raises(
         ParameterError, match=r"scale must be one of auto, query-minmax, .*, or None"

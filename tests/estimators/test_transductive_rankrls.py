@@ -164,7 +164,7 @@ def test_a_search_refits_if_alpha_is_chosen_in_each_split():
     search = RankingSearchCV(TransductiveRankRLS(), {"smoothness": [0.0, 10.0]}, cv=2)
     assert search.fit(X, y, qid=qid).best_score_ > -0.4
     search = RankingSearchCV(TransductiveRankRLS(1.0), {"alpha": [1.0]}, refit="mean-of-best")
-    with pytest.raises(DataError, match="needs one label for every row"):
+    with pytest.raises(ParameterError, match="one label for every row"):
         search.fit(X, y, qid=qid)
 
 

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
 
+from rankwise.gp import inference
 from rankwise.gp.inference import (
     Differences,
     PairObservations,
@@ -293,3 +294,13 @@ def test_blocks_of_stairs_agree_with_dense_matrices(n_rows, n_pairs, rank, negat
         plain = WeightPosterior.of(replace(differences, stairs=0), tau, nu)
         assert_allclose(plain.mean, weights.mean, atol=1e-9)
         assert_allclose(np.tril(plain.root), np.tril(weights.root), atol=1e-9)
+
+
+@given(gp_problems(), st.sampled_from(FORMS))
+def test_squared_norms_of_few_and_of_many_differences(p, form):
+    differences, found = p.differences(form), []
+    for few in (0, 10**9):  # a compiled loop, or array expressions
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(inference, "FEW_GAPS", few)
+            found.append(differences.squared_norms(differences.C))
+    assert_allclose(found[0], found[1], rtol=1e-12, atol=1e-300)

@@ -108,9 +108,10 @@ def test_lams_below_rounding_errors_are_refused(rows):
                 folds(F.copy(), graph, y[:, None], query_folds(qid), [lam])
 
 
+@pytest.mark.parametrize("few", [0, 10**9])  # compiled loops, or array expressions
 @pytest.mark.parametrize("n_bytes", [0, 10**9])
 @pytest.mark.parametrize("least", [1, 10**9])
-def test_moments_of_all_folds_but_one_in_little_memory(n_bytes, least, monkeypatch):
+def test_moments_of_all_folds_but_one_in_little_memory(few, n_bytes, least, monkeypatch):
     monkeypatch.setattr(leave_query_out, "SOLVE_BYTES", n_bytes)
     monkeypatch.setattr(parallel, "LEAST", least)
     monkeypatch.setattr(leave_query_out, "FOLDS_PER_CALL", 2)
@@ -118,6 +119,7 @@ def test_moments_of_all_folds_but_one_in_little_memory(n_bytes, least, monkeypat
     Z, t = rng.standard_normal((50, 3)), rng.standard_normal((50, 2))
     folds = np.array_split(rng.permutation(50), 11)
     n_folds = 0
+    monkeypatch.setattr(leave_query_out, "FEW", few)
     for first, A, b in leave_query_out.sums_without(Z, t, folds):
         for k in range(len(A)):
             rest = np.setdiff1d(np.arange(50), folds[first + k])
@@ -127,15 +129,17 @@ def test_moments_of_all_folds_but_one_in_little_memory(n_bytes, least, monkeypat
     assert n_folds == 11
 
 
-def test_systems_of_folds_equal_a_general_solver():
-    rng = np.random.default_rng(0)
-    Q = np.linalg.qr(rng.standard_normal((4, 4)))[0]
-    A = np.stack([scale * (Q * [3.0, 2.0, 1.0, 0.5]) @ Q.T for scale in (1.0, 2.0, 5.0)])
-    b, strengths = rng.standard_normal((3, 4, 2)), rng.uniform(0.1, 1.0, (3, 5))
-    penalty = np.diag([1.0, 1.0, 1.0, 0.0])
-    found, pivot = leave_query_out._penalized_solutions(A, b, strengths, penalty)
-    assert 0.1 < pivot <= 1.0
+@given(st.integers(1, 5), st.integers(1, 3), st.integers(1, 4), st.integers(0, 1000))
+def test_systems_of_folds_equal_a_general_solver(n, n_outputs, n_lams, seed):
+    rng = np.random.default_rng(seed)
+    Z = rng.standard_normal((3, n + 4, n))
+    A, b, strengths = Z.mT @ Z, rng.standard_normal((3, n, n_outputs)), rng.random((3, n_lams))
+    penalty = np.diag([1.0] * (n - 1) + [0.0])
+    found, pivot = leave_query_out.stacked_solutions(A, b, strengths, penalty)
+    compiled, of_compiled = leave_query_out.compiled_solutions(A, b, strengths, penalty)
+    assert_allclose(pivot, of_compiled)
     for f in range(3):
-        for k in range(5):
+        for k in range(n_lams):
             want = np.linalg.solve(A[f] + strengths[f, k] * penalty, b[f])
-            assert_allclose(found[f, k], want, rtol=1e-9)
+            assert_allclose(found[f, k], want, rtol=1e-9, atol=1e-12)
+            assert_allclose(compiled[f, k], want, rtol=1e-6, atol=1e-9)

@@ -70,7 +70,7 @@ def test_what_does_not_fit_together_is_refused(data):
             linear,
             {"group": whole, "eval_set": [], "eval_group": []},
             ParameterError,
-            "one entry: got 0",
+            "with one entry each",
         ),
         (
             PairwiseGP(),

@@ -150,9 +150,9 @@ def test_sizes_of_a_learning_curve_by_default():
     [
         ({"qid": None}, DataError, "learning_curve needs qid"),
         ({"qid": np.zeros(72)}, DataError, "at least four queries: got 1"),
-        ({"sizes": [0]}, ParameterError, "from 1 to 9, the queries outside"),
+        ({"sizes": [0]}, ParameterError, "from 1 to 9"),
         ({"sizes": [10]}, ParameterError, "from 1 to 9"),
-        ({"sizes": [0.5]}, ParameterError, "must be integers"),
+        ({"sizes": [0.5]}, ParameterError, "must be an integer"),
         ({"n_splits": 7}, ParameterError, "n_splits must be"),
         ({"metric": "best"}, ParameterError, "metric must be"),
     ],

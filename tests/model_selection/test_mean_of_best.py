@@ -7,7 +7,7 @@ from sklearn.linear_model import Ridge
 
 from rankwise import MeanRanker, RankingSearchCV, RankRLS, load_model, save_model
 from rankwise.data import make_ranking
-from rankwise.errors import DataError, ParameterError
+from rankwise.errors import ParameterError
 from rankwise.metrics import ndcg
 from rankwise.model_selection import leave_query_out
 from tests.oracles import mean_of_best as oracle
@@ -72,5 +72,5 @@ def test_what_cannot_be_averaged_is_refused(data, options, error, message):
 
 def test_several_outputs_are_refused(data):
     search = RankingSearchCV(RankRLS(), GRID, refit="mean-of-best")
-    with pytest.raises(DataError, match="one label for every row"):
+    with pytest.raises(ParameterError, match="one label for every row"):
         search.fit(data.X, np.column_stack((data.y, data.y)), qid=data.qid)

@@ -111,7 +111,7 @@ def test_names_sparse_rows_and_model_files(data, tmp_path):
     [
         ({"rankers": RankRLS()}, "rankers must be a list"),
         ({"rankers": "rankrls"}, "rankers must be a list"),
-        ({"rankers": []}, "at least one ranker"),
+        ({"rankers": []}, "must be a list of rankers"),
         ({"rankers": [RankRLS]}, "must be an object with fit and predict"),
         ({"rankers": [RankRLS()], "weights": [1, 2]}, r"one for each ranker"),
         ({"rankers": [RankRLS()], "weights": [-1]}, "one for each ranker"),

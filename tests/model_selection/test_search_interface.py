@@ -321,7 +321,7 @@ def test_a_search_over_pairs_has_no_splits_to_plot(problem):
     search.fit(X, y, qid=qid)
     assert search.split_scores_.shape == (2, 0)
     assert search.to_frame()["standard_error"].isna().all()
-    with pytest.raises(DataError, match="have no splits"):
+    with pytest.raises(DataError, match="use a number of folds"):
         search.plot()
 
 

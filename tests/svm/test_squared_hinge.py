@@ -39,8 +39,21 @@ def test_equal_scores_and_differences_of_one(problem):
     assert_allclose(state.hessian_product(problem.X[:, 0]), hinge_hessian(*truth) @ problem.X[:, 0])
 
 
+@given(problems(), weightings, scales, st.sampled_from([0.0, 0.3]), seeds)
+def test_listed_pairs_have_the_same_sums(problem, weighting, scale, less, seed):
+    rng = np.random.default_rng(seed)
+    f, v, weights = rng.standard_normal((3, len(problem.y)))
+    codes = QueryGroups.of(problem.qid).codes
+    pairs = LabelledPairs.of(problem.y, codes, weighting, None, np.exp(weights))
+    want, found = pairs.at(scale * f, less), pairs.listed().at(scale * f, less)
+    assert_allclose(found.loss, want.loss, rtol=1e-10, atol=1e-10)
+    assert_allclose(found.gradient, want.gradient, rtol=1e-10, atol=1e-10)
+    assert_allclose(found.hessian_product(v), want.hessian_product(v), rtol=1e-10, atol=1e-10)
+
+
 @given(problems())
 def test_number_of_pairs(problem):
+    assert labelled(problem).listed().B.shape[0] == labelled(problem).n_pairs
     assert labelled(problem).n_pairs == len(pairs_of(problem.y, problem.qid))
 
 

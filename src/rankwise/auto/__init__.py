@@ -1,6 +1,5 @@
 """AutoRanker: choose rankers by exact hold-outs, and rank by the mean of the best."""
 
-from rankwise.auto.auto_ranker import AutoRanker
-from rankwise.auto.results import AutoResults, Explanation, Part
+from rankwise.auto.auto_ranker import AutoRanker, AutoResults, Explanation, Part
 
 __all__ = ["AutoRanker", "AutoResults", "Explanation", "Part"]

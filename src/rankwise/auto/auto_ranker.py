@@ -13,7 +13,6 @@ import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from rankwise.auto.results import AutoResults, Explanation, Part
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.backends.parallel import blas_threads_for
 from rankwise.boosted.boosted_ranker import BoostedRanker
@@ -24,10 +23,17 @@ from rankwise.estimators.rankrls import AdditiveRankRLS, RankRLS, SparseRankRLS
 from rankwise.graph import QueryGroups
 from rankwise.graph.query_groups import numeric_labels
 from rankwise.holdout.hold_out_problem import alphas_compared
-from rankwise.metric_names import are_grades, default_metric
+from rankwise.holdout.scores import given_words
+from rankwise.metric_names import are_grades, default_metric, metric_label
 from rankwise.metrics import get_metric
 from rankwise.metrics.ranking_scorer import RankingScorer
-from rankwise.model_selection.meta_rankers import HeldOutPool, MeanRanker, PairedDifference
+from rankwise.model_selection.meta_rankers import (
+    CandidateScores,
+    HeldOutPool,
+    MeanRanker,
+    PairedDifference,
+    behind_best,
+)
 from rankwise.model_selection.rows import LabelledRows, Splits, check_fit_and_predict
 from rankwise.model_selection.trials import Batch, RowTrials
 from rankwise.parameters import (
@@ -49,7 +55,7 @@ from rankwise.scaling import (
     QueryMinMax,
     QueryRank,
 )
-from rankwise.tables import in_bytes
+from rankwise.tables import Column, Table, TableMixin, in_bytes
 
 KINDS = ("linear", "additive", "kernel")
 QUERY_FOLDS = 10
@@ -164,22 +170,8 @@ class CandidateTrial:
         return clone(self.candidate.ranker).set_params(**self.settings[k])
 
 
-@dataclass(frozen=True, eq=False)
-class Folds:
-    """The folds for exact hold-outs and for refits, and the rows that are compared.
-
-    `groups` are the queries or, for one global ranking, its folds: scores of different folds have
-    different offsets.
-    """
-
-    exact: Splits
-    refits: Splits
-    groups: Index
-    unit: str
-
-
-def make_folds(data: LabelledRows) -> Folds:
-    """Folds of whole queries, or of the rows of one global ranking.
+def make_folds(data: LabelledRows) -> tuple[Splits, Splits]:
+    """Folds of whole queries, or of the rows of one global ranking: exact ones, and for refits.
 
     Nothing can be learned from queries without two different labels: they are dealt last, so that
     the rows outside every fold are informative.
@@ -188,9 +180,8 @@ def make_folds(data: LabelledRows) -> Folds:
         n_rows = len(data)
         if n_rows < 4:
             raise DataError(f"AutoRanker needs at least 4 rows, to hold some out: got {n_rows}.")
-        rows = np.arange(n_rows)
-        splits = Splits.in_turn(rows, min(ROW_FOLDS, n_rows // 2))
-        return Folds(splits, splits, splits.fold_of_row, "folds")
+        splits = Splits.in_turn(np.arange(n_rows), min(ROW_FOLDS, n_rows // 2))
+        return splits, splits
     groups, learnable = data.groups, learnable_queries(data)
     n_learnable = len(learnable)
     if n_learnable < 2:
@@ -205,7 +196,7 @@ def make_folds(data: LabelledRows) -> Folds:
         Splits.in_turn(groups.codes, min(n_learnable, most), place)
         for most in (QUERY_FOLDS, REFIT_FOLDS)
     )
-    return Folds(exact, refits, groups.codes, "queries")
+    return exact, refits
 
 
 def learnable_queries(data: LabelledRows) -> Index:
@@ -215,15 +206,17 @@ def learnable_queries(data: LabelledRows) -> Index:
     return np.flatnonzero(np.maximum.reduceat(labels, starts) > np.minimum.reduceat(labels, starts))
 
 
-def hold_out(candidate: Candidate, data: LabelledRows, folds: Folds, metric: str) -> CandidateTrial:
+def hold_out(
+    candidate: Candidate, data: LabelledRows, folds: tuple[Splits, Splits], metric: str
+) -> CandidateTrial:
     """Predictions for all rows by rankers that were trained without their fold."""
     start, ranker, scorer = perf_counter(), candidate.ranker, RankingScorer.of(metric)
     settings: list[dict[str, float]] = [{}]
     shared: tuple[str, ...] = ()
-    trials = RowTrials(data, folds.refits, scorer)
+    trials = RowTrials(data, folds[1], scorer)
     batch = Batch([0], ranker, None)
     if getattr(ranker, "exact_search", False) and ranker.alpha != 0:
-        trials = RowTrials(data, folds.exact, scorer)
+        trials = RowTrials(data, folds[0], scorer)
         held_out = trials.hold_out(batch, None)
         assert held_out.alphas is not None  # of a least-squares ranker
         # The largest alpha first: the first of equal scores is the best.
@@ -244,6 +237,134 @@ def hold_out(candidate: Candidate, data: LabelledRows, folds: Folds, metric: str
     predictions = np.empty_like(found)
     predictions[:, trials.splits.rows] = found
     return CandidateTrial(candidate, settings, predictions, perf_counter() - start, shared)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A ranker of the mean: its name, its weight, and the fitted ranker."""
+
+    name: str
+    weight: float
+    ranker: Any
+
+
+@dataclass(frozen=True, eq=False)
+class AutoResults(CandidateScores):
+    """Every ranker that was tried, with every setting, and its held-out score.
+
+    Print it or show it in a notebook to see each ranker at its best setting; `to_frame` returns all
+    trials.
+
+    Attributes
+    ----------
+    metric : str
+    greater_is_better : bool
+    names : list of str
+        The ranker of each trial.
+    alphas : ndarray of shape (n_trials,)
+        Its alpha; NaN for rankers without one.
+    scores : ndarray of shape (n_trials,)
+        Held-out score, a mean over queries.
+    behind, standard_errors : ndarray of shape (n_trials,)
+        How far behind the best trial it is, a mean over the same queries, and the standard error of
+        this difference.
+    n_queries : int
+        Queries with a score; for one global ranking, folds of its rows.
+    chosen : ndarray of bool, shape (n_trials,)
+        Whether it is part of the mean.
+    seconds : ndarray of shape (n_trials,)
+        The time of the ranker, divided among its settings.
+    left_out : list of str
+        Rankers that were not tried, and why.
+    n_estimators : ndarray of shape (n_trials,), optional
+        Its number of trees; NaN for other rankers. None if no trees were tried.
+    shared : tuple of str
+        What a ranker computed from all rows, held-out ones included, such as the "landmarks" of
+        `SparseRankRLS`; see `rankwise.model_selection.HeldOutScores`.
+    """
+
+    chosen: Any
+    seconds: Array
+    left_out: list[str]
+    n_estimators: Array | None = None
+    shared: tuple[str, ...] = ()
+
+    def to_table(self) -> Table:
+        """Each ranker at its best setting, best first."""
+        settings, columns = self.alphas, [Column("ranker", ""), Column("alpha", ".3g")]
+        if self.n_estimators is not None:
+            settings = np.where(np.isnan(settings), self.n_estimators, settings)
+            columns[1] = Column("alpha or trees", ".3g")
+        columns += [Column(metric_label(self.metric)), Column("behind best"), Column("s.e.")]
+        columns += [Column("seconds", ".2f"), Column("in the mean", "")]
+        rows = []
+        for name, k in self.best_trials.items():
+            same = np.array([other == name for other in self.names])
+            numbers = settings[k], self.scores[k], self.behind[k], self.standard_errors[k]
+            is_part = "yes" if (self.chosen & same).any() else ""
+            rows.append((name, *numbers, self.seconds[same].sum(), is_part))
+        notes = ["The best of many scores is optimistic. What to expect is estimated separately."]
+        if self.shared:
+            notes.append(f"Scores of some rankers are{given_words(self.shared)[1:]}.")
+        notes += [f"Not tried: {line}" for line in self.left_out]
+        return Table(tuple(columns), tuple(rows), note="\n".join(notes), best=frozenset({(0, 2)}))
+
+    def _frame_columns(self) -> dict[str, Any]:
+        trees = {} if self.n_estimators is None else {"n_estimators": self.n_estimators}
+        columns = super()._frame_columns() | trees
+        return columns | {"chosen": self.chosen, "seconds": self.seconds}
+
+    def __repr__(self) -> str:
+        return f"<AutoResults: {len(set(self.names))} rankers, {len(self)} trials>"
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation(TableMixin):
+    """Which parts carry the score of a mean, by held-out predictions.
+
+    Attributes
+    ----------
+    metric : str
+    score : float
+        Of the mean of all parts.
+    names : list of str
+    weights : ndarray of shape (n_parts,)
+    alone : ndarray of shape (n_parts,)
+        Score of each part alone.
+    without : ndarray of shape (n_parts,)
+        Score of the mean of the other parts; NaN if there is no other.
+    correlations : ndarray of shape (n_parts,)
+        Correlation of the scores of a part and of the mean within queries.
+    """
+
+    metric: str
+    score: float
+    names: list[str]
+    weights: Array
+    alone: Array
+    without: Array
+    correlations: Array
+
+    def to_table(self) -> Table:
+        """A row for each part, and one for the mean."""
+        names = "part", "weight", f"{metric_label(self.metric)} alone", "mean without it"
+        formats = "", ".3f", ".4f", ".4f", ".3f"
+        columns = tuple(map(Column, (*names, "correlation"), formats))
+        rows = list(zip(*self._frame_columns().values(), strict=True))
+        rows.append(("mean of all", 1.0, self.score, None, 1.0))
+        return Table(columns, tuple(rows))
+
+    def _frame_columns(self) -> dict[str, Any]:
+        return {
+            "part": self.names,
+            "weight": self.weights,
+            "alone": self.alone,
+            "without": self.without,
+            "correlation": self.correlations,
+        }
+
+    def __repr__(self) -> str:
+        return f"<Explanation of {len(self.names)} parts>"
 
 
 class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
@@ -390,7 +511,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         folds = make_folds(data)
         with alphas_compared(), blas_threads_for(X.shape[0]):
             trials, left_out = self._try(data, folds, metric)
-        pool = _pool(trials, data, folds, metric)
+        pool = _pool(trials, data, folds[0], metric)
         chosen = pool.choose(self.n_best)
         places = [(trial, k) for trial in trials for k in range(len(trial))]
         mean = MeanRanker([places[c][0].ranker(places[c][1]) for c in chosen])
@@ -459,14 +580,10 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         if self.boosted is True or (is_open and find_spec("lightgbm")):
             seed = int(rng.integers(2**31))
             found.append(Candidate("boosted trees", BoostedRanker(random_state=seed)))
-        if any(getattr(each.ranker, "scale", None) == ColumnStandard.name for each in found):
-            # Candidates get arrays: only here can the error name the feature that overflows.
-            names = getattr(self, "feature_names_in_", None)
-            ColumnStandard.of(ColumnStatistics.of(data.X), names=names)
         return found
 
     def _try(
-        self, data: LabelledRows, folds: Folds, metric: str
+        self, data: LabelledRows, folds: tuple[Splits, Splits], metric: str
     ) -> tuple[list[CandidateTrial], list[str]]:
         """Trials within the budgets, and the candidates that exceed them."""
         trials: list[CandidateTrial] = []
@@ -491,10 +608,9 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         if not trials:
             least = min(candidates, key=lambda candidate: candidate.n_bytes(*data.X.shape))
             raise KernelSizeError(
-                f"There is too little memory for each of {len(candidates)} candidates, with "
-                f"memory_budget={self.memory_budget}: the smallest, {least.name!r}, needs about "
-                f"{in_bytes(least.n_bytes(*data.X.shape))}. Use a larger memory_budget, fewer "
-                "rows, or other candidates."
+                f"memory_budget={self.memory_budget} is too small for each of {len(candidates)} "
+                f"candidates: {least.name!r} needs about "
+                f"{in_bytes(least.n_bytes(*data.X.shape))}. Use a larger one, or fewer rows."
             )
         return trials, left_out
 
@@ -518,12 +634,15 @@ def _by_relevance(data: LabelledRows) -> LabelledRows:
 
 
 def _pool(
-    trials: list[CandidateTrial], data: LabelledRows, folds: Folds, metric: str
+    trials: list[CandidateTrial], data: LabelledRows, splits: Splits, metric: str
 ) -> HeldOutPool:
     """The held-out scores of all trials."""
     predictions = np.concatenate([trial.predictions for trial in trials])
     batches = np.repeat(np.arange(len(trials)), [len(trial) for trial in trials])
-    pool = HeldOutPool.of(data.labels[:, 0], folds.groups, predictions, batches, metric, folds.unit)
+    units, unit = data.groups.codes, "queries"
+    if data.qid is None:  # scores of different folds have different offsets
+        units, unit = splits.fold_of_row, "folds"
+    pool = HeldOutPool.of(data.labels[:, 0], units, predictions, batches, metric, unit)
     return replace(pool, per_batch=1)
 
 
@@ -532,22 +651,18 @@ def _results(
 ) -> AutoResults:
     """The table of all trials."""
     greater_is_better, values = get_metric(pool.metric).greater_is_better, pool.values
-    scores = values.mean(axis=1)
-    behind = [PairedDifference.of(values[np.argmax(scores)] - value) for value in values]
-    seconds = [np.full(len(trial), trial.seconds / len(trial)) for trial in trials]
-    numbers = _of_settings("n_estimators", trials)
+    scores, numbers = values.mean(axis=1), _of_settings("n_estimators", trials)
     return AutoResults(
-        metric=pool.metric,
-        greater_is_better=greater_is_better,
-        names=[trial.candidate.name for trial in trials for _ in range(len(trial))],
-        alphas=_of_settings("alpha", trials),
-        scores=scores if greater_is_better else 0.0 - scores,
-        behind=np.array([gap.difference for gap in behind]),
-        standard_errors=np.array([gap.standard_error for gap in behind]),
+        pool.metric,
+        greater_is_better,
+        [trial.candidate.name for trial in trials for _ in range(len(trial))],
+        _of_settings("alpha", trials),
+        scores if greater_is_better else 0.0 - scores,
+        *behind_best(values, int(np.argmax(scores))),
+        values.shape[1],
         chosen=np.isin(np.arange(len(values)), chosen),
-        seconds=np.concatenate(seconds),
+        seconds=np.concatenate([np.full(len(one), one.seconds / len(one)) for one in trials]),
         left_out=left_out,
-        n_queries=values.shape[1],
         n_estimators=None if np.isnan(numbers).all() else numbers,
         shared=tuple(dict.fromkeys(word for trial in trials for word in trial.shared)),
     )

@@ -91,7 +91,7 @@ class NestedLevels(NamedTuple):
     b: Array
 
 
-FEW = 2**16  # numbers up to which array expressions are fast enough, without anything to compile
+FEW = 2**17  # numbers up to which array expressions are fast enough, without anything to compile
 
 
 def _loops() -> Any:

@@ -1,67 +1,49 @@
-"""Compile the few loops for which array expressions are slow."""
+"""Compile the few loops for which array expressions are slow.
+
+Numba takes half a second to import, which small problems do not need: `Loop` imports it at the
+first call of a loop.
+"""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from contextlib import suppress
-from hashlib import sha256
-from time import perf_counter
+from threading import Lock
 from typing import Any, TypeVar, cast
 
-from numba import njit
-from numba.core import event
-from numba.core.caching import FunctionCache, IndexDataCacheFile
+Function = TypeVar("Function", bound=Callable[..., Any])
 
-from rankwise.progress import somebody_watches
-
-# mypy: disallow-untyped-calls=False
+LOOPS: list[Loop] = []
+_first_call = Lock()
 
 
-class _LoopFiles(IndexDataCacheFile):
-    """The files of one function; the name of each follows from the source and the types.
+class Loop:
+    """A function that is compiled at its first call.
 
-    Numba numbers its files and writes the index before them. Two processes that compile for
-    different types may then use one number, and a process that is killed leaves an index that
-    names a file of the source before a change: in both cases, later programs run the wrong code.
+    Numba takes it for its own compiled function, by the attributes of that, if another loop calls
+    it.
     """
 
-    def save(self, key: Any, data: Any) -> None:
-        digest = sha256(repr((self._source_stamp, key)).encode()).hexdigest()
-        name = self._data_name(int(digest[:12], 16))
-        self._save_data(name, data)
-        self._save_index({**self._known(), key: name})
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        self.__wrapped__, self._options = function, options
+        self._compiled: Any = None
+        LOOPS.append(self)
 
-    def _known(self) -> dict[Any, str]:
-        try:
-            found: dict[Any, str] = self._load_index()
-        except Exception:  # whatever a damaged pickle leads to
-            return {}
-        return found
+    def __call__(self, *arguments: Any) -> Any:
+        return (self._compiled or self.compiled())(*arguments)
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.compiled(), name)
 
-class LoopCache(FunctionCache):
-    """Files that cannot be read are compiled and written again; errors on writing are ignored."""
+    def compiled(self) -> Any:
+        """Numba's form of the function."""
+        with _first_call:
+            if self._compiled is None:
+                from rankwise.backends.loop_cache import compile_loop
 
-    def __init__(self, function: Any) -> None:
-        super().__init__(function)
-        self._cache_file = _LoopFiles(
-            cache_path=self._cache_path,
-            filename_base=self._impl.filename_base,
-            source_stamp=self._impl.locator.get_source_stamp(),
-        )
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        with suppress(Exception):
-            return super().load_overload(sig, target_context)
-        return None
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        with suppress(OSError):  # the disk is full, or the folder can no longer be written to
-            super().save_overload(sig, data)
-
-
-Function = TypeVar("Function", bound=Callable[..., Any])
+                self._compiled = compile_loop(self.__wrapped__, self._options)
+        return self._compiled
 
 
 def compiled(function: Function, **options: Any) -> Function:
@@ -70,53 +52,9 @@ def compiled(function: Function, **options: Any) -> Function:
     Division by zero results in infinities, as in NumPy. Functions that call each other belong in
     one file: the cache does not notice changes in another file.
     """
-    loop: Any = njit(**{"nogil": True, "error_model": "numpy", **options})(function)
-    with suppress(RuntimeError):  # no folder for the cache can be written to
-        loop._cache = LoopCache(function)  # noqa: SLF001  as enable_caching does with its own
-    return cast(Function, loop)
+    return cast(Function, Loop(function, options))
 
 
 def inlined(function: Function) -> Function:
     """Compile into the caller."""
     return compiled(function, inline="always")
-
-
-class CompileNote(event.Listener):
-    """Prints once why the first call takes long, after a second of compiling our functions.
-
-    Functions that are cached on disk are not compiled. The line goes to stderr on a terminal or in
-    a notebook.
-    """
-
-    patience = 1.0
-
-    def __init__(self) -> None:
-        self.started: float | None = None
-        self.depth = 0
-        self.seconds = 0.0
-        self.said = False
-
-    def on_start(self, event: Any) -> None:
-        self.depth += _is_ours(event)
-        if self.depth == 1 and self.started is None:
-            self.started = perf_counter()
-
-    def on_end(self, event: Any) -> None:
-        self.depth -= _is_ours(event)
-        spent = self.seconds + (0.0 if self.started is None else perf_counter() - self.started)
-        if self.depth == 0 and self.started is not None:
-            self.seconds, self.started = spent, None
-        if spent > self.patience and not self.said and somebody_watches():
-            self.said = True
-            print(
-                "rankwise compiles its loops at their first use: this takes some seconds, once.",
-                file=sys.stderr,
-            )
-
-
-def _is_ours(event: Any) -> bool:
-    function = getattr(event.data["dispatcher"], "py_func", None)
-    return str(getattr(function, "__module__", "")).startswith("rankwise.")
-
-
-event.register("numba:compile", CompileNote())

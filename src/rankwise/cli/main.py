@@ -18,12 +18,14 @@ from rankwise.cli.terminal import (
     Program,
     as_help,
     check_writable,
+    interruptible,
     note,
     progress,
     say,
     show,
 )
 from rankwise.cli.tune import tune
+from rankwise.progress import progress_bar
 
 DEMO = ("report.html", "model.rankwise", "train.txt", "valid.txt", "test.txt")
 
@@ -105,6 +107,28 @@ def completion(
     print(get_completion_script(prog_name="rankwise", complete_var=variable, shell=shell))
 
 
+@grouped
+def compile() -> None:
+    """Compile all loops now, rather than at their first use.
+
+    Some computations on larger data are loops that are compiled at their first use, in a few
+    seconds each, and kept in a cache. This command fills the cache in about a minute, as for an
+    image of a container. Prints the folder of the cache, which must also be there when the
+    programs run: the folder of the package, or a folder named in NUMBA_CACHE_DIR.
+
+    \b
+    Examples:
+      rankwise compile
+      NUMBA_CACHE_DIR=/var/cache/rankwise rankwise compile
+    """
+    with interruptible("Compiling loops"):
+        from rankwise.cli.compiling import WORK, fill_cache
+
+        with progress_bar("Compiling loops", len(WORK)) as show_done:
+            folder = fill_cache(show_done)
+    print(f"cache  {folder}")
+
+
 app = typer.Typer(
     name="rankwise",
     cls=Program,
@@ -115,7 +139,7 @@ app = typer.Typer(
 )
 COMMANDS = (
     demo, auto, fit, tune, predict, evaluate, compare, export, card, preferences, leaderboard, ask,
-    auc, info, completion,
+    auc, info, completion, compile,
 )  # fmt: skip
 for command in COMMANDS:
     app.command(cls=Command, help=as_help(command.__doc__ or ""))(command)

@@ -107,7 +107,7 @@ def tune(
         tuned = Tuned.of(rows, rankers, selection, folds, options.has_alpha, SEED)
     best = tuned.best_ranker
     save_model(preparation.around(best), out)
-    show(tuned.table(top=TOP))
+    show(tuned.to_table(top=TOP))
     note(*tuned.words())
     if picture is not None:
         write_picture(tuned, picture, train)

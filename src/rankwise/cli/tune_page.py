@@ -4,28 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from rankwise import RankingSearchCV
+from rankwise.backends.arrays import Array
 from rankwise.cli.data_options import in_one_line
 from rankwise.cli.options import SelectionOptions
 from rankwise.cli.terminal import note, write_page
-from rankwise.holdout.scores import HeldOutScores, given_words
+from rankwise.holdout.scores import HeldOutScores, given_words, standard_errors
 from rankwise.metric_names import metric_label
-from rankwise.model_selection import PairedDifference
-from rankwise.plots import (
-    figure_svg,
-    new_axes,
-    plot_differences_from_best,
-    plot_hold_out,
-    save_figure,
-)
+from rankwise.model_selection.meta_rankers import CandidateScores, behind_best
+from rankwise.plots import figure_svg, new_axes, plot_hold_out, save_figure
 from rankwise.report import Column, Figure, Section, Table, Text
 
 CURVES = 4  # as many as there are colours
@@ -40,16 +33,16 @@ BEHIND = (
 
 
 @dataclass(frozen=True, eq=False)
-class Tuned:
+class Tuned(CandidateScores):
     """A fitted search over settings and, for each of them, over alphas, the largest first.
 
-    `settings` has a label for each setting, and `alphas` is [NaN] for rankers without an alpha.
+    Candidates are named after their settings or, if there is one setting, after alpha, which is NaN
+    for rankers without it. `errors` are the standard errors of scores.
     """
 
     search: RankingSearchCV
     settings: list[str]
-    alphas: list[float]
-    metric: str
+    errors: Array
     title: str
 
     @classmethod
@@ -84,7 +77,24 @@ class Tuned:
             verbose=True,
         ).fit(rows.X, rows.y, qid=rows.qid if by_query else None)
         settings = [_label(setting) for setting, _ in rankers]
-        return cls(search, settings, alphas, selection.metric_name, title)
+        names = [setting for setting in settings for _ in alphas]
+        if len(settings) == 1:
+            names = [f"alpha {alpha:.4g}" if has_alpha else "" for alpha in alphas]
+        scores, errors = (search.cv_results_[f"{name}_test_score"] for name in ("mean", "std"))
+        values = search.query_scores_[:, np.isfinite(search.query_scores_).all(axis=0)]
+        return cls(
+            selection.metric_name,
+            metric.greater_is_better,
+            names,
+            np.tile(alphas, len(settings)),
+            scores if metric.greater_is_better else 0.0 - scores,
+            *behind_best(values, search.best_index_),
+            values.shape[1],
+            search=search,
+            settings=settings,
+            errors=standard_errors(values) if values.shape[1] else errors,
+            title=title,
+        )
 
     @property
     def best_ranker(self) -> Any:
@@ -95,107 +105,72 @@ class Tuned:
     @property
     def best_alpha(self) -> float:
         """The alpha of the best ranker."""
-        return self.alphas[self.search.best_index_ % len(self.alphas)]
+        return float(self.alphas[self.search.best_index_])
 
     @property
     def has_alpha(self) -> bool:
         """Whether the rankers have an alpha."""
-        return not np.isnan(self.alphas[0])
-
-    @cached_property
-    def values(self) -> NDArray[np.float64]:
-        """The metric of each candidate, on its own scale."""
-        return self.on_scale(self.search.cv_results_["mean_test_score"])
-
-    def on_scale(self, scores: Any) -> Any:
-        """Scores without the sign that makes greater ones better."""
-        return 0.0 - scores if self.search.scorer_.negated else scores
-
-    @cached_property
-    def ranked(self) -> list[int]:
-        """Each setting at its best alpha, as a candidate, best first; of one setting all alphas."""
-        scores = self.search.cv_results_["mean_test_score"]
-        found = np.arange(len(scores))
-        if len(self.settings) > 1:
-            by_setting = found.reshape(-1, len(self.alphas))
-            found = np.array([row[np.argmax(scores[row])] for row in by_setting])
-        return found[np.argsort(-scores[found], kind="stable")].tolist()
-
-    def error(self, candidate: int) -> float:
-        """The standard error of a score, over queries or folds."""
-        values = self.search.query_scores_[candidate]
-        if not len(values):
-            return float(self.search.cv_results_["std_test_score"][candidate])
-        return PairedDifference.of(values[np.isfinite(values)]).standard_error
+        return not np.isnan(self.best_alpha)
 
     @property
     def is_paired(self) -> bool:
         """Whether scores can be compared query by query, or fold by fold."""
-        return self.search.query_scores_.shape[1] > 0 and len(self.values) > 1
+        return self.n_queries > 0 and len(self) > 1
 
-    def behind(self, candidate: int) -> PairedDifference:
-        """How far a candidate is behind the best, query by query."""
-        scores = self.search.query_scores_
-        gap = scores[self.search.best_index_] - scores[candidate]
-        return PairedDifference.of(gap[np.isfinite(gap)])
-
-    def name(self, candidate: int) -> str:
+    def label(self, k: int) -> str:
         """The setting and the alpha of a candidate."""
-        setting, k = divmod(candidate, len(self.alphas))
-        alpha = f"alpha {self.alphas[k]:.4g}" if self.has_alpha else ""
-        return ", ".join(filter(None, (self.settings[setting], alpha)))
+        alpha = f", alpha {self.alphas[k]:.4g}"
+        return self.names[k] + alpha * (self.has_alpha and len(self.settings) > 1)
 
     def words(self) -> list[str]:
         """The choice, its distance from the runner-up, and how reliable its score is."""
-        best, metric = self.search.best_index_, metric_label(self.metric)
+        best, metric, n = self.search.best_index_, metric_label(self.metric), len(self)
         lines = [
-            f"{self.name(best) or 'The ranker'}: {metric} {self.values[best]:.4f}, with a standard "
-            f"error of {self.error(best):.4f}{given_words(self.search.shared_)}."
+            f"{self.label(best) or 'The ranker'}: {metric} {self.scores[best]:.4f}, with a "
+            f"standard error of {self.errors[best]:.4f}{given_words(self.search.shared_)}."
         ]
-        if self.is_paired:
-            second = f"the next ({self.name(self.ranked[1])})"
-            lines.append(self.behind(self.ranked[1]).words("The best", second, self.metric))
-        n = len(self.values)
-        optimistic = f"The best of {n} scores is optimistic: expect less on new queries."
-        return [*lines, optimistic] if n > 1 else lines
+        if self.is_paired and self.runner_up is not None:
+            _, second, gap = self.runner_up
+            lines.append(gap.words("The best", f"the next ({second})", self.metric))
+        if n > 1:
+            lines.append(f"The best of {n} scores is optimistic: expect less on new queries.")
+        return lines
 
-    def table(self, *, top: int | None = None) -> Table:
+    def to_table(self, *, top: int | None = None) -> Table:
         """Each setting at its best alpha, best first; of one setting all alphas, ascending."""
-        single = len(self.settings) == 1
-        shown = list(range(len(self.alphas)))[::-1] if single else self.ranked[:top]
-        rows = [self._row(candidate) for candidate in shown]
-        formats = {"setting": "", "alpha": ".4g", "": ""}
-        columns = tuple(Column(name, formats.get(name, ".4f")) for name in rows[0])
-        count = f"The best {len(shown)} of {len(self.settings)} settings. "
+        single, ranked = len(self.settings) == 1, list(self.best_trials.values())
+        shown = np.arange(len(self))[::-1] if single else np.array(ranked[:top])
+        chosen = shown == self.search.best_index_
+        columns: dict[Column, Any] = {}
+        if not single:
+            columns[Column("setting", "")] = [self.names[k] for k in shown]
+        if self.has_alpha:
+            columns[Column("alpha", ".4g")] = self.alphas[shown]
+        best = frozenset({(int(np.argmax(chosen)), len(columns))})
+        columns[Column(metric_label(self.metric))] = self.scores[shown]
+        errors = (self.standard_errors if self.is_paired else self.errors)[shown].tolist()
         note = "" if single else "The first is chosen."
-        note = f"{count if len(shown) < len(self.ranked) else ''}{note}{BEHIND * self.is_paired}"
-        place = shown.index(self.search.best_index_), list(rows[0]).index(metric_label(self.metric))
-        cells = tuple(tuple(row.values()) for row in rows)
-        return Table(columns, cells, self.title, note.strip(), frozenset({place}))
-
-    def _row(self, candidate: int) -> dict[str, Any]:
-        """The cells of a candidate, by the names of columns."""
-        setting, k = divmod(candidate, len(self.alphas))
-        row: dict[str, Any] = {"setting": self.settings[setting], "alpha": self.alphas[k]}
-        row[metric_label(self.metric)] = self.values[candidate]
-        is_best = candidate == self.search.best_index_
         if self.is_paired:
-            gap = self.behind(candidate)
-            row |= {"behind": gap.difference, "s.e.": None if is_best else gap.standard_error}
-        else:
-            row["s.e."] = self.error(candidate)
-        if len(self.settings) > 1 or len(self.alphas) == 1:
-            return row if self.has_alpha else {k: v for k, v in row.items() if k != "alpha"}
-        return row | {"": "chosen" if is_best else ""}
+            columns[Column("behind")] = self.behind[shown]
+            errors[int(np.argmax(chosen))] = None
+        columns[Column("s.e.")] = errors
+        if single and len(self) > 1:
+            columns[Column("", "")] = np.where(chosen, "chosen", "").tolist()
+        if len(shown) < len(ranked):
+            note = f"The best {len(shown)} of {len(self.settings)} settings. {note}"
+        rows = tuple(zip(*columns.values(), strict=True))
+        note = f"{note}{BEHIND * self.is_paired}".strip()
+        return Table(tuple(columns), rows, self.title, note, best)
 
     def curves(self) -> dict[str, HeldOutScores]:
         """The scores of the best settings at every alpha, ascending."""
-        n, found = len(self.alphas), {}
-        for setting in dict.fromkeys(candidate // n for candidate in self.ranked[:CURVES]):
-            members = np.arange(setting * n, setting * n + n)[::-1]
-            errors = np.array([self.error(candidate) for candidate in members])
-            given = np.array(self.alphas[::-1]), self.values[members], errors, self.metric
-            found[self.settings[setting]] = HeldOutScores(*given, not self.search.scorer_.negated)
+        n, found = len(self) // len(self.settings), {}
+        for setting in dict.fromkeys(k // n for k in list(self.best_trials.values())[:CURVES]):
+            some = np.arange(setting * n, setting * n + n)[::-1]
+            given = self.alphas[some], self.scores[some], self.errors[some]
+            found[self.settings[setting]] = HeldOutScores(
+                *given, self.metric, self.greater_is_better
+            )
         return found
 
 
@@ -223,12 +198,12 @@ def write_picture(tuned: Tuned, path: Path, train: Path) -> None:
         note(f"Wrote {path}: open {path.resolve().as_uri()}")
         return
     best, metric = tuned.search.best_index_, metric_label(tuned.metric)
-    value = f"{tuned.values[best]:.4f} ± {tuned.error(best):.4f}"
+    value = f"{tuned.scores[best]:.4f} ± {tuned.errors[best]:.4f}"
     against = " against alpha" if tuned.has_alpha else ""
-    alt = f"{metric} of held-out rows{against}. The best: {tuned.name(best)}, with {value}."
-    tables = [tuned.table()]
+    alt = f"{metric} of held-out rows{against}. The best: {tuned.label(best)}, with {value}."
+    tables = [tuned.to_table()]
     if len(tuned.settings) > 1 and tuned.has_alpha:
-        label = tuned.settings[best // len(tuned.alphas)]
+        label = tuned.names[best]
         every = tuned.curves()[label].to_table()
         tables.append(replace(every, title=f"Every alpha with {label}"))
     alpha = f", alpha = {tuned.best_alpha:.4g}" if tuned.has_alpha else ""
@@ -239,7 +214,7 @@ def write_picture(tuned: Tuned, path: Path, train: Path) -> None:
         Section("All settings", tables),
         Section("The model", [Text(model)]),
     ]
-    summary = f"{tuned.title}: {metric} is best with {tuned.name(best)}, {value}."
+    summary = f"{tuned.title}: {metric} is best with {tuned.label(best)}, {value}."
     write_page(path, "tune", f"Tuning on {train.name}", summary, sections)
 
 
@@ -247,12 +222,12 @@ def _drawn(tuned: Tuned) -> tuple[Any, str]:
     """The best settings at every alpha, and how far they are behind the best; with a caption."""
     below = list(new_axes(tuned.has_alpha + tuned.is_paired))
     if not tuned.has_alpha:
-        _plot_differences(tuned, below[0])
+        tuned.plot(top=8, ax=below[0])
         return below[0].figure, f"{HOW_FAR[0].upper()}{HOW_FAR[1:]}"
     ax, curves = below.pop(0), tuned.curves()
     caption = "Scores of held-out rows."
     if len(curves) > 1 and below:  # which has the intervals that compare settings
-        none = np.full(len(tuned.alphas), np.nan)
+        none = np.full(len(tuned) // len(tuned.settings), np.nan)
         curves = {name: replace(curve, standard_error=none) for name, curve in curves.items()}
     else:
         caption += " Bands of one standard error."
@@ -260,13 +235,6 @@ def _drawn(tuned: Tuned) -> tuple[Any, str]:
     if len(tuned.settings) > CURVES:
         caption += f" The best {CURVES} of {len(tuned.settings)} settings."
     if below:
-        _plot_differences(tuned, below[0])
+        tuned.plot(top=8, ax=below[0])
         caption += f" Below: {HOW_FAR}"
     return ax.figure, caption
-
-
-def _plot_differences(tuned: Tuned, ax: Any) -> None:
-    """Settings at their best alpha, or the alphas of a single setting, query by query."""
-    scores, gain = tuned.on_scale(tuned.search.query_scores_), not tuned.search.scorer_.negated
-    values = {tuned.name(candidate): scores[candidate] for candidate in tuned.ranked}
-    plot_differences_from_best(values, metric=tuned.metric, greater_is_better=gain, top=8, ax=ax)

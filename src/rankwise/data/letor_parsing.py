@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import int64, uint8, uint64
+from numpy import int64, uint8, uint64
 from numpy.typing import NDArray
 
 from rankwise.backends.jit import Function, compiled

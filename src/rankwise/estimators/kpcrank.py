@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
@@ -26,7 +25,8 @@ from rankwise.estimators.ranker_rows import prepare_rows, warn_of_scales
 from rankwise.graph import PreferenceGraph, QueryGroups
 from rankwise.graph.preference_graph import pair_weight
 from rankwise.holdout.alpha_choice import alpha_grid, coordinate_squares
-from rankwise.holdout.leave_pair_out import component_pair_losses
+from rankwise.holdout.leave_pair_out import component_pair_losses, pair_errors
+from rankwise.holdout.scores import standard_errors
 from rankwise.kernels import Precomputed
 from rankwise.parameters import AnyOf, Choice, Number, Rule, Whole, check_parameters
 from rankwise.problem import Coordinates, Fit, PairLoss, Problem, RowLoss, Space, Task
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-ROWS_AT_ONCE = 2**19  # of held-out scores ranked in one call
+ROWS_AT_ONCE = 2**11  # whose rankings are evaluated together: few enough not to compile loops
 
 
 OPTIONS: dict[str, Rule] = {
@@ -151,21 +151,18 @@ class ComponentErrors(TableMixin):
 
     def to_table(self) -> Table:
         """A row for each number of components: its error, the standard error, and marks."""
-        rows = []
-        for p, error, spread in zip(
-            self.n_components, self.error, self.standard_error, strict=True
-        ):
-            marks = []
-            if p == self.one_se_n_components:
-                marks.append("fewest within one s.e.")
-            if p == self.best_n_components:
-                marks.append("best")
-            rows.append((int(p), error, spread, ", ".join(marks)))
+        marks = {self.one_se_n_components: "fewest within one s.e."}
+        best = self.best_n_components
+        marks[best] = ", ".join(filter(None, (marks.get(best), "best")))
+        rows = [
+            (*row, marks.get(row[0], ""))
+            for row in zip(*self._frame_columns().values(), strict=True)
+        ]
         columns = (Column("components"), Column("error"), Column("s.e."), Column("", ""))
-        best, note = self.best_n_components - 1, ""
+        note = ""
         if self.nested_error is not None:
             note = f"With the number chosen without the rows that are compared: {self._nested()}."
-        return Table(columns, tuple(rows), note=note, best=frozenset({(best, 1)}))
+        return Table(columns, tuple(rows), note=note, best=frozenset({(best - 1, 1)}))
 
     def _frame_columns(self) -> dict[str, Any]:
         return {
@@ -196,26 +193,29 @@ def held_out_errors(
     space: ComponentSpace, problem: Problem, alphas: Sequence[float], cv: Any, limit: Count
 ) -> list[ComponentErrors]:
     """Errors for up to `limit` components, for each alpha; `cv` as in `KPCRank`."""
-    if not isinstance(cv, str):
-        return _errors_by_folds(space, problem, alphas, int(cv), limit)
-    if problem.tasks[0].y is None:
+    has_scores = problem.tasks[0].y is not None
+    if isinstance(cv, str) and not has_scores:
         raise DataError(
             f'cv="{cv}" needs scores, but fit_pairs has comparisons: use a number of folds.'
         )
-    if cv == "leave_query_out":
-        return _errors_by_queries(space, problem, alphas, limit)
-    return _errors_by_row_pairs(space, problem, alphas, limit)
+    method = _errors_by_folds if has_scores else _errors_by_comparisons
+    if isinstance(cv, str):
+        method = _errors_by_queries if cv == "leave_query_out" else _errors_by_row_pairs
+    try:
+        return method(space, problem, alphas, cv, limit)
+    except DataError as error:
+        raise DataError(
+            f'In a hold-out for n_components="cv": {error} Set n_components to a number or to a '
+            "share of the variance, or use fewer folds."
+        ) from error
 
 
 def _errors_by_queries(
-    space: ComponentSpace, problem: Problem, alphas: Sequence[float], limit: Count
+    space: ComponentSpace, problem: Problem, alphas: Sequence[float], cv: Any, limit: Count
 ) -> list[ComponentErrors]:
     groups = problem.groups
     if groups.n_groups < 2:
-        raise DataError(
-            'cv="leave_query_out" needs at least two queries: use cv="leave_pair_out" for one '
-            "global ranking, or a number of folds."
-        )
+        raise DataError(f'cv="{cv}" needs at least two queries: use cv="leave_pair_out".')
     y = _labels(problem.tasks)
     _check_comparable(y, groups)
     found = to_host(space.path_without_queries(problem, alphas, limit, list(groups)))
@@ -223,18 +223,16 @@ def _errors_by_queries(
 
 
 def _errors_by_row_pairs(
-    space: ComponentSpace, problem: Problem, alphas: Sequence[float], limit: Count
+    space: ComponentSpace, problem: Problem, alphas: Sequence[float], cv: Any, limit: Count
 ) -> list[ComponentErrors]:
     """Every pair of rows of one ranking held out of the weights, exactly."""
     groups, m, loss = problem.groups, problem.n_rows, problem.loss
-    if groups.n_groups > 1 or loss.ties != "include":
-        other = 'cv="leave_query_out", or ' if groups.n_groups > 1 else ""
-        counted = "" if loss.has_intercept else ', and ties="include"'
+    if groups.n_groups > 1 or loss.ties != "include" or m < 6:
+        counted = "" if loss.has_intercept else ' and ties="include"'
         raise DataError(
-            f'cv="leave_pair_out" is for one global ranking{counted}: use {other}a number of folds.'
+            f'cv="{cv}" is for one global ranking of at least 6 rows{counted}: use a number of '
+            "folds."
         )
-    if m < 6:
-        raise DataError(f"Holding out pairs needs at least 6 rows: got {m}.")
     y = _labels(problem.tasks)
     _check_comparable(y, groups)
     at_most = m - 4 if limit.number is None else min(limit.number, m - 4)
@@ -243,96 +241,91 @@ def _errors_by_row_pairs(
     weight = left * float(pair_weight(loss.weighting, left, left * (left - 1) // 2))
     results = []
     for alpha in alphas:
-        found = component_pair_losses(F, eigenvalues, targets, alpha / weight)
-        results.append(_pair_errors([(to_host(a), to_host(b)) for a, b in found]))
+        wrong, compared = map(
+            to_host, component_pair_losses(F, eigenvalues, targets, alpha / weight)
+        )
+        error, spread = (part.mean(axis=1) for part in pair_errors(wrong, compared, groups))
+        nested = None if y.shape[1] > 1 else _nested_error(wrong[:, :, 0], compared[:, 0])
+        numbers = np.arange(1, len(error) + 1)
+        results.append(ComponentErrors(numbers, error, spread, "leave-pair-out", nested))
     return results
 
 
 def _errors_by_folds(
-    space: ComponentSpace, problem: Problem, alphas: Sequence[float], n_folds: int, limit: Count
+    space: ComponentSpace, problem: Problem, alphas: Sequence[float], cv: Any, limit: Count
 ) -> list[ComponentErrors]:
     """Refit without each fold in turn, including the components."""
     tasks, loss, ids = problem.tasks, problem.loss, problem.qid
-    if tasks[0].y is None:
-        return _errors_by_comparisons(space, problem, alphas, n_folds, limit)
     y, groups = _labels(tasks), problem.groups
     by_query = groups.n_groups > 1
     if by_query:
         comparable = _comparable_queries(y, groups)
-        n_folds = _at_most(n_folds, len(comparable), "queries whose rows have different labels")
+        n_folds = _at_most(cv, len(comparable), "queries whose rows have different labels")
         fold_of = np.full(groups.n_groups, -1)  # other queries are never held out
         fold_of[comparable] = np.arange(len(comparable)) % n_folds
         fold = fold_of[groups.codes]
     else:
-        n_folds = _at_most(n_folds, len(y) // 2, "rows")
+        n_folds = _at_most(cv, len(y) // 2, "rows")
         fold = shuffled_folds(len(y), n_folds)
     queries = groups.codes if by_query else fold
     _check_comparable(y, QueryGroups.of(queries, len(y)))
     several = len(tasks) > 1 or tasks[0].n_axes == 2
     ids = None if ids is None else np.asarray(ids).ravel()
     tests = [np.flatnonzero(fold == k) for k in range(n_folds)]
-    held_out: list[list[Array]] = [[] for _ in alphas]
+    by_fold = []
     for test in tests:
         train = np.setdiff1d(np.arange(len(y)), test)
         targets = backend_of(problem.X).array(y[train] if several else y[train, 0])
-        train_ids = None if ids is None else ids[train]
-        with _explained_for_a_fold(n_folds):
-            known = groups.take(train)
-            inner = loss.tasks(targets, known)
-            loss.check_learnable([task.graph.n_pairs for task in inner], len(train), known.n_groups)
-            by_alpha = _refit(space, problem, train, test, inner, train_ids, alphas, limit)
-        for found, scores in zip(held_out, by_alpha, strict=True):
-            found.append(scores)
+        known, train_ids = groups.take(train), None if ids is None else ids[train]
+        inner = loss.tasks(targets, known)
+        loss.check_learnable([task.graph.n_pairs for task in inner], len(train), known.n_groups)
+        by_fold.append(_refit(space, problem, train, test, inner, train_ids, alphas, limit))
     rows, method = np.concatenate(tests), f"{n_folds} folds, refitted"
-    return [_query_errors(y[rows], _stacked(found), queries[rows], method) for found in held_out]
+    p = min(scores.shape[2] for scores in by_fold)
+    found = np.concatenate([scores[:, :, :p] for scores in by_fold], axis=1)
+    return [_query_errors(y[rows], scores, queries[rows], method) for scores in found]
 
 
 def _errors_by_comparisons(
-    space: ComponentSpace, problem: Problem, alphas: Sequence[float], n_folds: int, limit: Count
+    space: ComponentSpace, problem: Problem, alphas: Sequence[float], cv: Any, limit: Count
 ) -> list[ComponentErrors]:
     """Folds of comparisons, or of their groups.
 
     Rows that occur only in a held-out fold are held out as well.
     """
     graph = problem.comparisons
-    n, codes = len(graph.first), graph.group_of_pair
+    pairs, codes, what = np.column_stack((graph.first, graph.second)), graph.group_of_pair, "groups"
     if codes is None:
-        n_folds = _at_most(n_folds, n, "comparisons")
-        fold = shuffled_folds(n, n_folds)
-    else:
-        n_groups = int(codes.max()) + 1
-        n_folds = _at_most(n_folds, n_groups, "groups")
-        fold = shuffled_folds(n_groups, n_folds)[codes]
-    margin = graph.margin.reshape(n, -1)
-    errors: list[list[Array]] = [[] for _ in alphas]
+        codes, what = np.arange(len(pairs)), "comparisons"
+    n_units = int(codes.max()) + 1
+    n_folds = _at_most(cv, n_units, what)
+    fold = shuffled_folds(n_units, n_folds)[codes]
+    margin = graph.margin.reshape(len(pairs), -1)
+    by_fold = []
     for k in range(n_folds):
-        test, train = np.flatnonzero(fold == k), np.flatnonzero(fold != k)
-        in_train = np.union1d(graph.first[train], graph.second[train])
-        only_test = np.setdiff1d(np.union1d(graph.first[test], graph.second[test]), in_train)
-        rows = np.setdiff1d(np.arange(graph.n_rows), only_test)
-        pairs = np.searchsorted(rows, np.column_stack((graph.first, graph.second))[train])
-        needed, where = np.unique(
-            np.concatenate((graph.first[test], graph.second[test])), return_inverse=True
-        )
-        first, second = np.split(where, 2)
-        with _explained_for_a_fold(n_folds):
-            inner = PreferenceGraph.from_pairs(
-                len(rows), pairs, graph.margin[train], graph.weight[train]
-            )
-            if not inner.n_pairs:
-                raise DataError("All comparisons have weight 0.")
-            tasks = [Task(inner, None)]
-            found = _refit(space, problem, rows, needed, tasks, None, alphas, limit)
-        weight = graph.weight[test]
-        for a, scores in enumerate(found):
-            gaps = (scores[first] - scores[second]) * np.sign(margin[test])[:, None]
-            counted = weight[:, None] * (margin[test] != 0)
-            wrong = np.where(gaps == 0, 0.5, gaps < 0) * counted[:, None]
-            with np.errstate(invalid="ignore"):  # all margins of a fold may be 0
-                errors[a].append((wrong.sum(axis=0) / counted.sum(axis=0)).mean(axis=1))
-    what = "comparisons" if codes is None else "groups of comparisons"
-    method = f"{n_folds} folds of {what}, refitted"
-    return [_fold_errors(found, method) for found in errors]
+        test, train = fold == k, fold != k
+        rows = np.setdiff1d(np.arange(graph.n_rows), np.setdiff1d(pairs[test], pairs[train]))
+        needed, where = np.unique(pairs[test], return_inverse=True)
+        first, second = where.reshape(-1, 2).T
+        inside = np.searchsorted(rows, pairs[train])
+        given = graph.margin[train], graph.weight[train]
+        inner = PreferenceGraph.from_pairs(len(rows), inside, *given)
+        if not inner.n_pairs:
+            raise DataError("All comparisons have weight 0.")
+        tasks = [Task(inner, None)]
+        scores = _refit(space, problem, rows, needed, tasks, None, alphas, limit)
+        gaps = (scores[:, first] - scores[:, second]) * np.sign(margin[test])[:, None]
+        counted = graph.weight[test][:, None] * (margin[test] != 0)
+        wrong = np.where(gaps == 0, 0.5, gaps < 0) * counted[:, None]
+        with np.errstate(invalid="ignore"):  # all margins of a fold may be 0
+            by_fold.append((wrong.sum(axis=1) / counted.sum(axis=0)).mean(axis=2))
+    p = min(errors.shape[1] for errors in by_fold)
+    values = np.stack([errors[:, :p] for errors in by_fold], axis=2)
+    values = values[:, :, np.isfinite(values).all(axis=(0, 1))]
+    if not values.shape[2]:
+        raise DataError("All margins are 0: there is nothing to hold out.")
+    units = "groups of comparisons" if what == "groups" else what
+    return [_summarized([each], f"{n_folds} folds of {units}, refitted") for each in values]
 
 
 def _refit(
@@ -344,8 +337,8 @@ def _refit(
     train_ids: Any,
     alphas: Sequence[float],
     limit: Count,
-) -> list[Array]:
-    """Scores of test rows for each alpha, shape (n_test, p, n_outputs)."""
+) -> Array:
+    """Scores of test rows, shape (n_alphas, n_test, p, n_outputs)."""
     inside, outside = (_take(problem.X, rows) for rows in (train, test))
     if isinstance(space.kernel, Precomputed):
         inside, outside = inside[:, train], outside[:, train]
@@ -356,7 +349,7 @@ def _refit(
         scores = [to_host(backend_of(F).xp.tensordot(F, s.path, 1)) for s in fit.solutions]
     if not all(np.isfinite(f).all() for f in scores):
         raise DataError("Scores of held-out rows overflow. Scale the labels.")
-    return [f.reshape(len(test), f.shape[1], -1) for f in scores]
+    return np.stack([f.reshape(len(test), f.shape[1], -1) for f in scores])
 
 
 def _take(X: Any, rows: Index) -> Any:
@@ -372,25 +365,10 @@ def shuffled_folds(n: int, n_folds: int) -> Index:
     return fold
 
 
-@contextmanager
-def _explained_for_a_fold(n_folds: int) -> Iterator[None]:
-    """Add to an error of a refit that it concerns the rows outside a fold."""
-    try:
-        yield
-    except DataError as error:
-        raise DataError(
-            f'With n_components="cv", in a refit without one of {n_folds} folds: {error} If this '
-            "does not apply to all rows together, set n_components to a number, or use fewer folds."
-        ) from error
-
-
 def _at_most(n_folds: int, most: int, what: str) -> int:
     """The number of folds, which is at most the number of items."""
     if most < 2:
-        raise DataError(
-            f'n_components="cv" needs more {what} to hold out. Set n_components to a number or to '
-            "a share of the variance."
-        )
+        raise DataError(f"There are too few {what} to hold out.")
     return min(n_folds, most)
 
 
@@ -411,62 +389,35 @@ def _check_comparable(y: Array, groups: QueryGroups) -> None:
         if len(_comparable_queries(column[:, None], groups)) == 0:
             which = f"of output {k} " if y.shape[1] > 1 else ""
             raise DataError(
-                f'n_components="cv" compares held-out rows, but the labels {which}do not differ '
-                "between any rows that can be compared. Set n_components to a number or to a share "
-                "of the variance."
+                f"The labels {which}do not differ between any held-out rows that can be compared."
             )
 
 
 def _query_errors(y: Array, predictions: Array, queries: Index, method: str) -> ComponentErrors:
     """Disagreement for every number of components; predictions have shape (rows, p, outputs)."""
-    from rankwise.metrics import disagreement_error  # imported late, as it compiles loops
+    from rankwise.metrics import disagreement_error
 
     (n, p, n_outputs), groups = predictions.shape, QueryGroups.of(queries, len(y))
-    by_output, by_query = np.empty((2, n_outputs, p)), []
     step = max(1, ROWS_AT_ONCE // n)
-    for start in range(0, p, step):
-        columns = predictions[:, start : start + step]
-        k = columns.shape[1]
-        ids = groups.codes + groups.n_groups * np.arange(k)[:, None]  # a ranking for each column
-        for o in range(n_outputs):
-            found = disagreement_error(
-                np.tile(y[:, o], k), columns[:, :, o].T.ravel(), ids.ravel(), per_query=True
-            )
-            values = found.values.reshape(k, -1)
-            by_output[0, o, start : start + k] = values.mean(axis=1)
-            by_output[1, o, start : start + k] = [_standard_error(one) for one in values]
-            by_query.append(values)
-    error, spread = by_output.mean(axis=1)
-    nested = None if n_outputs > 1 else _nested_error(np.concatenate(by_query))
-    return ComponentErrors(np.arange(1, p + 1), error, spread, method, nested)
+    by_output = []
+    for o in range(n_outputs):
+        parts = []
+        for start in range(0, p, step):
+            f = predictions[:, start : start + step, o].T
+            ids = groups.codes + groups.n_groups * np.arange(len(f))[:, None]  # one ranking each
+            labels = np.tile(y[:, o], len(f))
+            found = disagreement_error(labels, f.ravel(), ids.ravel(), per_query=True)
+            parts.append(found.values.reshape(len(f), -1))
+        by_output.append(np.concatenate(parts))
+    return _summarized(by_output, method)
 
 
-def _pair_errors(found: list[tuple[Array, Array]]) -> ComponentErrors:
-    """Errors of one ranking, in which each pair counts for both of its rows."""
-    error, spread = np.empty(len(found)), np.empty(len(found))
-    for k, (loss, compared) in enumerate(found):
-        total = compared.sum(axis=0)
-        share = loss.sum(axis=0) / total
-        excess = loss - share * compared
-        error[k] = share.mean()
-        spread[k] = (2.0 * np.sqrt((excess**2).sum(axis=0)) / total).mean()
-    nested = None
-    if found[0][0].shape[1] == 1:
-        losses, counts = (np.stack([part[k][:, 0] for part in found]) for k in (0, 1))
-        nested = _nested_error(losses, counts)
-    return ComponentErrors(np.arange(1, len(found) + 1), error, spread, "leave-pair-out", nested)
-
-
-def _fold_errors(folds: list[Array], method: str) -> ComponentErrors:
-    """Means over folds of comparisons."""
-    p = min(len(errors) for errors in folds)
-    values = np.array([errors[:p] for errors in folds])
-    values = values[np.isfinite(values).all(axis=1)]
-    if len(values) == 0:
-        raise DataError("All margins are 0: there is nothing to hold out.")
-    spread = np.array([_standard_error(column) for column in values.T])
-    nested = _nested_error(values.T)
-    return ComponentErrors(np.arange(1, p + 1), values.mean(axis=0), spread, method, nested)
+def _summarized(by_output: list[Array], method: str) -> ComponentErrors:
+    """Means over units, from errors of shape (p, n_units) for each output."""
+    error = np.mean([values.mean(axis=1) for values in by_output], axis=0)
+    spread = np.mean([standard_errors(values) for values in by_output], axis=0)
+    nested = None if len(by_output) > 1 else _nested_error(by_output[0])
+    return ComponentErrors(np.arange(1, len(error) + 1), error, spread, method, nested)
 
 
 def _nested_error(losses: Array, counts: Array | None = None) -> float | None:
@@ -478,25 +429,13 @@ def _nested_error(losses: Array, counts: Array | None = None) -> float | None:
     n_units = losses.shape[1]
     if n_units < 2:
         return None
-    if counts is None:
-        others = losses.sum(axis=1, keepdims=True) - losses
-        weight = float(n_units)
-    else:
-        left = counts.sum(axis=1, keepdims=True) / 2 - counts
+    others, weight = losses.sum(axis=1, keepdims=True) - losses, float(n_units)
+    if counts is not None:
+        left = counts.sum() / 2 - counts
         others = (losses.sum(axis=1, keepdims=True) / 2 - losses) / np.maximum(left, 1.0)
-        weight = float(counts[0].sum())
+        weight = float(counts.sum())
     chosen = np.argmin(others.round(12), axis=0)  # of equals, the fewest components
     return float(losses[chosen, np.arange(n_units)].sum() / weight)
-
-
-def _stacked(folds: list[Array]) -> Array:
-    """Scores of all folds, up to the smallest number of components among them."""
-    p = min(scores.shape[1] for scores in folds)
-    return np.concatenate([scores[:, :p] for scores in folds])
-
-
-def _standard_error(values: Array) -> float:
-    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
 
 
 @dataclass(frozen=True, eq=False)

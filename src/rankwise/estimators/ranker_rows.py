@@ -48,7 +48,7 @@ from rankwise.graph.query_groups import (
     too_large,
 )
 from rankwise.holdout.hold_out_problem import with_scaling
-from rankwise.kernels import NamedKernel, has_features
+from rankwise.kernels import NamedKernel
 from rankwise.problem.block_sums import query_hash
 from rankwise.problem.problem import check_columns_fit
 from rankwise.scaling import (
@@ -559,9 +559,15 @@ def scale_training(
     return scaled_rows(ranker, X, groups)
 
 
+def has_features(ranker: Any) -> bool:
+    """Whether the columns of X are features for the parameter `kernel`."""
+    named, kernel = isinstance(ranker.kernel, str), ranker.kernel
+    return kernel != "precomputed" if named else not hasattr(kernel, "as_rows")
+
+
 def column_sample(ranker: Any, X: Any) -> ColumnStatistics | None:
     """Statistics of some rows, evenly spaced; None if the columns of X are not features."""
-    if not has_features(ranker.kernel):
+    if not has_features(ranker):
         return None
     return ColumnStatistics.of(evenly_spaced(X, SAMPLE_ROWS))
 
@@ -572,7 +578,7 @@ def choose_scale(
     """The name of the scaling that follows from the parameter `scale`."""
     given_points = _has_points(ranker)
     if ranker.scale != "auto":
-        if ranker.scale is not None and (given_points or not has_features(ranker.kernel)):
+        if ranker.scale is not None and (given_points or not has_features(ranker)):
             what = "landmarks are points" if given_points else f"kernel={ranker.kernel!r}"
             raise ParameterError(
                 f"scale={ranker.scale!r} scales the features of rows in queries, but {what}: scale "
@@ -888,7 +894,7 @@ def warn_of_scales(ranker: Any, X: Any) -> None:
     The features may have very different scales, or the kernel may be nearly constant or nearly
     the identity on these rows.
     """
-    if has_features(ranker.kernel) and warn_of_constants(ranker, X):
+    if has_features(ranker) and warn_of_constants(ranker, X):
         return
     kernel = getattr(ranker.basis_, "kernel", None)
     is_linear = ranker.basis_.linear

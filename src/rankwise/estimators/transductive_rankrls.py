@@ -17,10 +17,14 @@ from rankwise.estimators.base import (
     LeastSquaresRanker,
     make_kernel,
 )
-from rankwise.estimators.ranker_rows import check_training, query_groups, scale_training
+from rankwise.estimators.ranker_rows import (
+    check_training,
+    has_features,
+    query_groups,
+    scale_training,
+)
 from rankwise.graph import QueryGroups
 from rankwise.graph.query_groups import numeric_labels
-from rankwise.kernels import has_features
 from rankwise.parameters import Choice, Number, Rule, Whole, check_parameters
 from rankwise.problem import FeatureSpace, LandmarkSpace, PairLoss, Problem, SmoothSpace
 from rankwise.problem.landmarks import LandmarkChoice, check_for_landmarks
@@ -208,7 +212,7 @@ max_query_rows_, basis_, solution_
         """
         check_parameters(self, self.parameters)
         self.check_takes(sample_weight)
-        if not has_features(self.kernel):
+        if not has_features(self):
             raise ParameterError(
                 "TransductiveRankRLS needs features to find neighbours: got "
                 f"kernel={self.kernel!r}."

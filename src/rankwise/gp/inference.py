@@ -50,6 +50,7 @@ from rankwise.graph.comparisons import Comparisons
 CONSTANT = -1  # instead of a column: 1 in every row
 _NO_SECOND = -1  # instead of a second point: the value at the first, not a difference
 _BLOCK = 256  # rows or columns of a staircase that are processed together
+FEW_GAPS = 2**14  # numbers up to which array expressions are fast enough
 _SMALL = 2**16  # entries up to which a Laplacian is always dense
 
 
@@ -142,6 +143,9 @@ class Differences:
 
     def squared_norms(self, rows: Array) -> Array:
         """|S (rows[first] - rows[second])|^2 for every difference: O(N r)."""
+        if len(self) * self.rank <= FEW_GAPS:
+            gaps = rows[self.first] - rows[self.second]
+            return np.einsum("ij,ij->i", gaps, gaps) * self.S**2
         out = np.empty(len(self))
         _squared_gaps(rows, self.first, self.second, out)
         return out * self.S**2

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import Array
-from rankwise.backends.jit import compiled
+from rankwise.backends.jit import compiled, inlined
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 _ROOT_HALF = math.sqrt(0.5)
@@ -50,7 +50,7 @@ _Z11, _W11 = _hermite_rule(11)
 _Z31, _W31 = _hermite_rule(31)
 
 
-@compiled
+@inlined
 def _tail(z: float) -> float:
     """1 + z Phi(z) / phi(z) for z below _FAR, by its series."""
     x, out = 1.0 / (z * z), 0.0
@@ -166,21 +166,20 @@ def tilted(
     where the product is nearly Gaussian: where v is small, and flips cannot give it a second mode.
     The search for the mode starts at m + near.
     """
-    if a + b + c == 1.0 and (a == 1.0 or b == 1.0 or c == 1.0):
-        s = math.sqrt(1.0 + v)
+    n = a + b + c
+    is_single = n == 1.0 and (a == 1.0 or b == 1.0 or c == 1.0)
+    if is_single or v == 0.0 or n == 0.0:
+        s = math.sqrt(1.0 + v) if is_single else 1.0
         value, first, second, _, by_t, _, _, by_e = log_likelihood(m / s, a, b, c, t / s, e)
         return value, first / s, -second / (s * s), by_t / s, by_e
-    if v == 0.0 or a + b + c == 0.0:
-        value, first, second, _, by_t, _, _, by_e = log_likelihood(m, a, b, c, t, e)
-        return value, first, -second, by_t, by_e
-    n = a + b + c
     mode, top, curvature = _mode(m, v, a, b, c, t, e, near)
     scale, is_narrow = 1.0 / math.sqrt(curvature), e == 0.0 and v <= _NARROW
     if is_narrow or (
         (v <= _MEDIUM or (v <= _WIDE and n <= _FEW)) and (e == 0.0 or n * v <= _ONE_MODE)
     ):
         rule = (_Z11, _W11) if is_narrow else (_Z31, _W31)
-        sums = _integrals(0.0, scale, *rule, mode, top, m, v, a, b, c, t, e)
+        sums = np.empty(_SUMS)
+        _integrals(0.0, scale, *rule, mode, top, m, v, a, b, c, t, e, sums)
     else:
         sums = _integrated(scale, mode, top, m, v, a, b, c, t, e)
     return _moments_of(sums, mode, top, v, e)
@@ -192,11 +191,7 @@ def _integrated(
     t: float, e: float,
 ) -> Array:  # fmt: skip
     """`_integrals` over all x, adaptively: panels are halved until they converge."""
-    total = np.zeros(_SUMS)
-    low, high = np.empty(_STACK), np.empty(_STACK)
-    sums = np.zeros((_STACK, _SUMS))
-    halves = np.empty((2, _SUMS))
-    rule, n_open = (_NODES, _NODE_WEIGHTS), 2
+    total, panels = np.zeros(_SUMS), np.empty((_STACK + 1, _SUMS + 2))  # sums of each, and its ends
     for side in range(2):
         sign, reach = 2 * side - 1, 2.0 * scale
         while True:
@@ -205,36 +200,40 @@ def _integrated(
             if not top - value <= _DROP:  # or NaN
                 break
             reach *= 1.5
-        low[side], high[side] = min(0.0, sign * reach), max(0.0, sign * reach)
-        half = 0.5 * reach
-        sums[side] = _integrals(sign * half, half, *rule, mode, top, m, v, a, b, c, t, e)
+        panels[0, _SUMS + side] = sign * reach
+    n_open, is_whole = 1, True
     while n_open > 0:
         n_open -= 1
-        start, stop = low[n_open], high[n_open]
-        middle, quarter = 0.5 * (start + stop), 0.25 * (stop - start)
+        start, stop = panels[n_open, _SUMS], panels[n_open, _SUMS + 1]
+        mass, spread = panels[n_open, 0], panels[n_open, 2]
+        middle = 0.0 if is_whole else 0.5 * (start + stop)
         for side in range(2):
-            centre = middle + (2 * side - 1) * quarter
-            halves[side] = _integrals(centre, quarter, *rule, mode, top, m, v, a, b, c, t, e)
-        both = halves[0] + halves[1]
-        mass, spread = total[0] + both[0], total[2] + both[2]
-        rough = abs(both[0] - sums[n_open, 0]) > _ACCURACY * max(mass, scale)
-        rough = rough or abs(both[2] - sums[n_open, 2]) > _ACCURACY * max(spread, scale**3)
-        if rough and n_open + 2 <= _STACK and stop - start > 0.02 * min(scale, 1.0):
-            low[n_open], high[n_open], sums[n_open] = start, middle, halves[0]
-            low[n_open + 1], high[n_open + 1], sums[n_open + 1] = middle, stop, halves[1]
-            n_open += 2
+            half = panels[n_open + side]
+            begin, end = (middle, stop) if side else (start, middle)
+            half[_SUMS], half[_SUMS + 1] = begin, end
+            where = 0.5 * (begin + end), 0.5 * (end - begin), _NODES, _NODE_WEIGHTS
+            _integrals(*where, mode, top, m, v, a, b, c, t, e, half)
+        left, right = panels[n_open], panels[n_open + 1]
+        new_mass, new_spread = left[0] + right[0], left[2] + right[2]
+        rough = abs(new_mass - mass) > _ACCURACY * max(total[0] + new_mass, scale)
+        rough |= abs(new_spread - spread) > _ACCURACY * max(total[2] + new_spread, scale**3)
+        rough &= n_open + 2 <= _STACK and stop - start > 0.02 * min(scale, 1.0)
+        if rough or is_whole:
+            n_open, is_whole = n_open + 2, False
         else:
-            total += both
+            for p in range(_SUMS):
+                total[p] += left[p] + right[p]
     return total
 
 
 @compiled
 def _integrals(
     centre: float, scale: float, z: Array, w: Array, mode: float, top: float, m: float, v: float,
-    a: float, b: float, c: float, t: float, e: float,
-) -> Array:  # fmt: skip
+    a: float, b: float, c: float, t: float, e: float, sums: Array,
+) -> None:  # fmt: skip
     """Integrals of 1, x, x^2 (x from the mode), l', l'^2, -l'', and slopes in t and e."""
-    sums = np.zeros(_SUMS)
+    for p in range(_SUMS):
+        sums[p] = 0.0
     for k in range(len(z)):
         off = centre + scale * z[k]
         x = mode + off
@@ -242,10 +241,9 @@ def _integrals(
         weight = scale * w[k] * math.exp(l0 - 0.5 * x * x / v - top)
         for p, value in enumerate((1.0, off, off * off, l1, l1 * l1, -l2, lt, le)):
             sums[p] += weight * value
-    return sums
 
 
-@compiled
+@inlined
 def _moments_of(
     sums: Any, mode: float, top: float, v: float, e: float
 ) -> tuple[float, float, float, float, float]:
@@ -286,7 +284,7 @@ def _mode(
     return x, top, 1.0 / v - min(l2, 0.0)
 
 
-@compiled
+@inlined
 def cavity(m: float, v: float, tau: float, nu: float, prior: float) -> tuple[float, float]:
     """Mean and variance of d without the site, if v > 0.
 

@@ -355,7 +355,7 @@ REFUSED = 0.1  # relative error above which a hold-out is refused
 UNRELIABLE = 1e-4  # relative error above which a hold-out has few correct digits
 CLOSE = EPS / UNRELIABLE  # alphas below CLOSE times the norm of the data need a check
 SAME_SCORES = 1e-2  # relative rounding error above which large alphas are refused
-OF_FOLD = 1000.0  # error of the matrix of a fold, whose norm is about 1, relative to EPS
+OF_FOLD, OF_PAIR = 100.0, 10.0  # errors of the matrix of a fold or pair, of norm 1, relative to EPS
 COMPARED = 1e-2  # relative error that does not matter for which of many alphas is best
 _WARNED_FROM = ContextVar("warned_from", default=UNRELIABLE)
 

@@ -651,10 +651,10 @@ def _by_new_systems(
     return right_without_unit
 
 
-def component_pair_losses(
-    F: Array, eigenvalues: Array, y: Array, mu: float
-) -> Iterator[tuple[Array, Array]]:
-    """(loss, compared) of every row over its held-out pairs in one ranking, for every p.
+def component_pair_losses(F: Array, eigenvalues: Array, y: Array, mu: float) -> tuple[Array, Array]:
+    """(loss, compared) of every row over its held-out pairs in one ranking.
+
+    `loss` has shape (p, n_rows, n_outputs), with the losses for 1, 2, ... components.
 
     Components are centred and uncorrelated, so p components have
     P = I - 11'/m - sum_{l <= p} F_l F_l' / (s_l + mu), with one more term for each p (see
@@ -678,4 +678,4 @@ def component_pair_losses(
             P -= on.xp.outer(U[start:stop, k], U[start:, k])
             pairs = block_differences(P, start, diagonals[k], y_centred, weights[k])
             add_losses(*pairs, y, loss[k], compared[k])
-    yield from zip(loss, compared, strict=True)
+    return loss, compared[0]

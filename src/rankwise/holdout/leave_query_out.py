@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import EPS, Array, Index, backend_of, is_sparse
+from rankwise.backends.arrays import EPS, FEW, Array, Index, backend_of, is_sparse
 from rankwise.backends.jit import compiled
 from rankwise.backends.parallel import map_in_threads, n_threads, threads_for
 from rankwise.errors import warn
@@ -32,6 +32,7 @@ LEAST_DEVIATION = 1e-13  # without a fold, relative to all rows: below it, few d
 SOLVE_BYTES = 64 * 2**20  # of small systems in memory at a time
 FOLDS_PER_CALL = 32  # whose moments one thread sums at a time
 PADDED_BYTES = 64 * 2**20  # of folds padded to the same length
+FEW_ENTRIES = 2**17  # of small systems, up to which array expressions are fast enough
 
 
 def dual_folds(
@@ -313,13 +314,15 @@ def solve_without(
         if scales is not None:
             S = on.array(scales[some])
             A, b = A / (S[:, :, None] * S[:, None]), b / S[:, :, None]
-        w, pivot = _penalized_solutions(A, b, of_fold[some], penalized)
+        solutions = compiled_solutions if many else stacked_solutions
+        w, pivot = solutions(A, b, of_fold[some], penalized)
         if scales is not None:
             w = w / S[:, None, :, None]
         for k, weights in zip(some, w, strict=True):
             keep(folds[k], weights)
         return pivot
 
+    many = on.is_host and lams.size * n**2 > FEW_ENTRIES
     threads = n_threads() if on.is_host else 1  # a device is parallel by itself
     in_memory = on.block_bytes(SOLVE_BYTES) // (8 * lams.shape[1] * n**2) // threads
     for first, A, b in sums_without(Z, t, folds):
@@ -330,23 +333,28 @@ def solve_without(
         check_digits(1.0, min(map_in_threads(solve, jobs, threads)))
 
 
-def _penalized_solutions(
-    A: Array, b: Array, strengths: Array, penalty: Array
-) -> tuple[Array, float]:
+def stacked_solutions(A: Array, b: Array, strengths: Array, penalty: Array) -> tuple[Array, float]:
     """(A + strength penalty)^-1 b for each fold and lam, shape (n_folds, n_lams, n, n_outputs).
 
-    The second result is the smallest pivot of the matrices relative to their diagonals.
+    The second result is the smallest pivot of the matrices relative to their diagonals. Raises
+    LinAlgError if a matrix is not positive definite.
     """
     on = backend_of(A)
-    if on.is_host:
-        found = on.empty(*strengths.shape, *b.shape[1:])
-        return found, solve_definite(A, b, strengths, penalty, found)
     M = A[:, None] + strengths[:, :, None, None] * penalty
-    C, failed = on.xp.linalg.cholesky_ex(M)
-    if bool(failed.any()):
-        raise np.linalg.LinAlgError
+    if on.is_host:
+        C = np.linalg.cholesky(M)
+    else:
+        C, failed = on.xp.linalg.cholesky_ex(M)
+        if bool(failed.any()):
+            raise np.linalg.LinAlgError
     pivots = C.diagonal(0, 2, 3) ** 2 / M.diagonal(0, 2, 3)
     return on.solve(M, b[:, None]), float(pivots.min())
+
+
+def compiled_solutions(A: Array, b: Array, strengths: Array, penalty: Array) -> tuple[Array, float]:
+    """The same for NumPy arrays."""
+    found = np.empty((*strengths.shape, *b.shape[1:]))
+    return found, solve_definite(A, b, strengths, penalty, found)
 
 
 def sums_without(Z: Array, t: Array, folds: Sequence[Index]) -> Iterator[tuple[int, Array, Array]]:
@@ -387,7 +395,7 @@ def moments_of_folds(Z: Array, t: Array, folds: Sequence[Index]) -> tuple[Array,
     on, n = backend_of(Z), Z.shape[1]
     A, b = on.zeros(len(folds), n, n), on.zeros(len(folds), n, t.shape[1])
     sizes = np.array([len(fold) for fold in folds])
-    if on.is_host:
+    if on.is_host and len(folds) * int(sizes.max()) * (n + t.shape[1]) > FEW:
         rows, ptr = np.concatenate(folds), np.concatenate(([0], np.cumsum(sizes)))
 
         def fill(start: int) -> None:
@@ -400,10 +408,9 @@ def moments_of_folds(Z: Array, t: Array, folds: Sequence[Index]) -> tuple[Array,
     with_zero = on.xp.concatenate((on.xp.hstack((Z, t)), on.zeros(1, n + t.shape[1])))
     step = max(1, on.block_bytes(PADDED_BYTES) // (8 * with_zero.shape[1] * int(sizes.max())))
     for start in range(0, len(folds), step):
-        part = folds[start : start + step]
-        rows = np.full((len(part), max(map(len, part))), len(Z))  # the row of zeros
-        for k, fold in enumerate(part):
-            rows[k, : len(fold)] = fold
+        part = sizes[start : start + step, None]
+        rows = np.full((len(part), part.max()), len(Z))  # the row of zeros
+        rows[np.arange(part.max()) < part] = np.concatenate(folds[start : start + step])
         block = with_zero[on.index(rows)]
         products = block[:, :, :n].mT @ block
         A[start : start + step], b[start : start + step] = products[..., :n], products[..., n:]

@@ -16,6 +16,8 @@ import numpy as np
 from rankwise.backends.arrays import Array, Index, backend_of
 from rankwise.backends.jit import compiled, inlined
 
+FEW_ENTRIES = 2**19  # of a matrix, up to which slopes need no compiled loop
+
 
 def block_differences(
     P: Array, start: int, diagonal: Array, y: Array, a: Array
@@ -69,7 +71,7 @@ def block_slopes(P: Array, start: int, diagonal: Array) -> tuple[Array, Array]:
 
     f_i - f_j without both rows is (y_i - u a_i) - (y_j - v a_j), if all pairs count.
     """
-    if backend_of(P).is_host:
+    if backend_of(P).is_host and P.size > FEW_ENTRIES:
         u, v = np.empty((2, *P.shape))
         pair_slopes(np.ascontiguousarray(P), start, diagonal, u, v)
         return u, v

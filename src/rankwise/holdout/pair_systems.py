@@ -38,7 +38,7 @@ import numpy as np
 from rankwise.backends.arrays import EPS, Array, Backend, Index, backend_of, to_host
 from rankwise.holdout.hold_out_problem import (
     CLOSE,
-    OF_FOLD,
+    OF_PAIR,
     check_digits,
     check_large_alpha,
     not_definite,
@@ -281,7 +281,7 @@ class PairSystem:
 
     def _check_eigenvalues(self, found: Array) -> None:
         found = found if self.laplacian.definite else abs(found)
-        check_digits(OF_FOLD, float(found.min()))
+        check_digits(OF_PAIR, float(found.min()))
 
     @cached_property
     def level_sums(self) -> Array:

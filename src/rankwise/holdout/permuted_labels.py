@@ -40,12 +40,19 @@ def permuted(labels: Array, units: QueryGroups, n: int, rng: np.random.Generator
     """The labels, and n random permutations of them within units: shape (n_rows, 1 + n)."""
     rows, starts = labels[units.order], np.repeat(units.indptr[:-1], units.sizes)
     columns = np.empty((len(rows), 1 + n))
-    columns[:, 0] = rows
-    keys = np.empty((min(len(rows), max(1, KEYS // n)), n))
-    for start in range(0, len(rows), len(keys)):
-        keys = keys[: len(rows) - start]
-        rng.random(out=keys)
-        shuffle_rows(rows, starts, keys, start, columns)
+    columns[:, 0], flat = rows, columns.ravel()  # a view
+    step = max(1, KEYS // n)
+    for start in range(0, len(rows), step):
+        # A new row takes a random place of its unit, whose label moves to the end (Fisher, Yates).
+        new, first = np.arange(start, min(start + step, len(rows))), starts[start : start + step]
+        places = first[:, None] + (rng.random((len(new), n)) * (new - first + 1)[:, None]).astype(
+            int
+        )
+        places *= 1 + n
+        places += np.arange(1, 1 + n)
+        for row, place in zip(new, places, strict=True):
+            columns[row, 1:] = flat[place]
+            flat[place] = rows[row]
     if units.contiguous:
         return columns
     out = np.empty_like(columns)
@@ -82,8 +89,7 @@ def permuted_errors(problem: HoldOutProblem, labels: Array, units: QueryGroups) 
             elif two_labels and len(P) == len(y):
                 agreement = _two_label_agreement(u, v, ends, y, a)
             else:
-                arguments = (u, v, start, ends, _huge(Y), y, a)
-                _in_columns(add_agreement, arguments, agreement)
+                _in_columns(_column_agreement, (u, v, start, ends, _huge(Y), y, a), agreement)
         out[k] = 0.5 * (1.0 - to_host(agreement) / compared)
     return out
 
@@ -133,6 +139,15 @@ def _in_columns(loop: Callable[..., None], arguments: tuple[Any, ...], out: Arra
         loop(*arguments, low, min(low + COLUMNS, len(out)), out)
 
     map_in_threads(run, lows, n_threads())
+
+
+def _column_agreement(
+    u: Array, v: Array, start: int, ends: Index, labels: Array, y: Array, a: Array,
+    low: int, high: int, out: Array,
+) -> None:  # fmt: skip
+    """`add_agreement` for columns low:high, which are copied: slices are slow to compile."""
+    labels, y, a = (np.ascontiguousarray(part[:, low:high]) for part in (labels, y, a))
+    add_agreement(u, v, start, ends, labels, y, a, out[low:high])
 
 
 def _agreement_on_device(
@@ -255,25 +270,7 @@ def _stacked_differences(
     return found.reshape(b, len(first))
 
 
-# Compiled loops: permuted labels, and signs of held-out differences.
-
-
-@compiled
-def shuffle_rows(
-    labels: Array, unit_starts: Index, keys: Array, start: int, columns: Array
-) -> None:
-    """Continue permutations of the labels within units, in all columns but the first.
-
-    Rows from `start` on are inserted at random places of their unit (Fisher and Yates), with the
-    uniform random numbers `keys`: a row for each of them, and a column for each permutation.
-    """
-    for k in range(len(keys)):
-        row = start + k
-        first, label = unit_starts[row], labels[row]
-        for c in range(keys.shape[1]):
-            other = first + int(keys[k, c] * (row - first + 1))
-            columns[row, c + 1] = columns[other, c + 1]
-            columns[other, c + 1] = label
+# Compiled loops: signs of held-out differences.
 
 
 @inlined
@@ -291,29 +288,24 @@ def add_agreement(
     labels: Array,
     y: Array,
     a: Array,
-    low: int,
-    high: int,
     agreement: Array,
 ) -> None:
-    """Add pairs in the right order minus pairs in the wrong order, for columns low:high.
+    """Add pairs in the right order minus pairs in the wrong order, for each column.
 
     Row k of `u` and `v` belongs to row i = start + k of the data, and column j - start to a row
     j > i, which is compared with i if j < ends[i]. Without both rows, f_i - f_j is
     (y_i - u a_i) - (y_j - v a_j). The `labels` are y times a huge number: the product of
     differences, clipped to [-1, 1], is its sign, without a branch.
     """
-    width = high - low
-    total = np.zeros(width)
     for row in range(len(u)):
         i = start + row
-        l0, y0, a0 = labels[i, low:high], y[i, low:high], a[i, low:high]
+        l0, y0, a0 = labels[i], y[i], a[i]
         for j in range(i + 1, ends[i]):
-            l1, y1, a1 = labels[j, low:high], y[j, low:high], a[j, low:high]
+            l1, y1, a1 = labels[j], y[j], a[j]
             u0, v0 = u[row, j - start], v[row, j - start]
-            for c in range(width):
+            for c in range(len(agreement)):
                 difference = (y0[c] - u0 * a0[c]) - (y1[c] - v0 * a1[c])
-                total[c] += _clipped(difference * (l0[c] - l1[c]))
-    agreement[low:high] += total
+                agreement[c] += _clipped(difference * (l0[c] - l1[c]))
 
 
 @partial(compiled, fastmath={"contract"})

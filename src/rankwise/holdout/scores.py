@@ -142,6 +142,14 @@ def given_note(shared: Sequence[str]) -> str:
     return f"{words[:1].upper()}{words[1:]}." if words else ""
 
 
+def standard_errors(values: Array) -> Array:
+    """Standard errors of means along the last axis; NaN for means of a single value."""
+    n = values.shape[-1]
+    return np.asarray(
+        values.std(axis=-1, ddof=1) / np.sqrt(n) if n > 1 else values[..., 0] * np.nan
+    )
+
+
 def mean_and_error(by_output: Sequence[Array]) -> tuple[float, float]:
     """The mean of values per query, one array for each output, and its standard error."""
     score = float(np.mean([values.mean() for values in by_output]))

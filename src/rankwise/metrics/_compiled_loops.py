@@ -12,10 +12,16 @@ Slices and functions of NumPy take as long to compile as the rest of a loop, so 
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
+from numpy.typing import NDArray
 
 from rankwise.backends.jit import compiled
-from rankwise.metrics.ranked_queries import Array, Bools, Ints
+
+Array: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
 
 
 @compiled

@@ -26,7 +26,8 @@ from rankwise.metric_names import (
     look_up,
     metric_label,
 )
-from rankwise.metrics.ranked_queries import Array, RankedQueries
+from rankwise.metrics._compiled_loops import Array
+from rankwise.metrics.ranked_queries import RankedQueries
 from rankwise.metrics.ranking_metrics import (
     OPTIONS,
     UNDEFINED,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,9 @@ from rankwise.backends.arrays import to_host
 from rankwise.backends.parallel import map_in_threads, n_threads
 from rankwise.errors import DataError
 from rankwise.graph.query_groups import QueryGroups, check_float64_range, check_unmasked, too_large
+from rankwise.metrics._compiled_loops import Array, Bools, Ints, count_pairs
 from rankwise.tables import plural
 
-Array: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
-Bools: TypeAlias = NDArray[np.bool_]
 Result = TypeVar("Result")
 Keys = TypeVar("Keys", Ints, Array)
 
@@ -32,6 +30,7 @@ _LARGEST = np.iinfo(np.int64).max
 _CHUNK = 2**16  # rows
 _LEAST_PARTS = 4  # for each thread
 _GRADES = 64  # so many different labels need no sorting
+_FEW_COUNTS = 2**14  # rows times levels up to which a table of counts is fast enough
 
 
 class RankedRows(NamedTuple):
@@ -148,17 +147,19 @@ class RankedQueries:
 
         The columns: all pairs, discordant, tied in the labels, tied in the scores, tied in both.
         """
-        from rankwise.metrics._compiled_loops import count_pairs
-
         if (self.stops < self.groups.indptr[1:]).any():
             raise DataError(
                 "Pairwise metrics need a score for every judged document, but the run lacks some. "
                 "Score them, or use a metric of the top ranks, such as ndcg."
             )
         level = label_levels(self.labels, self.groups.indptr)
-        tree, seen = np.zeros((2, int(level.max()) + 2), np.int64)
-        counts = np.zeros((self.groups.n_groups, 4), np.int64)
-        count_pairs(level, self.tied, self.groups.indptr, tree, seen, counts)
+        n_levels = int(level.max()) + 1
+        if n_levels * len(level) <= _FEW_COUNTS:
+            counts = count_few_pairs(level, self.tied, self.groups.indptr, n_levels)
+        else:
+            tree, seen = np.zeros((2, n_levels + 1), np.int64)
+            counts = np.zeros((self.groups.n_groups, 4), np.int64)
+            count_pairs(level, self.tied, self.groups.indptr, tree, seen, counts)
         sizes = self.groups.sizes.astype(np.int64)
         return np.column_stack((sizes * (sizes - 1) // 2, counts))
 
@@ -320,3 +321,17 @@ def label_levels(labels: Array, indptr: Ints) -> Ints:
     level = np.empty(len(labels), np.int64)
     level[at] = np.repeat(steps[indptr[1:] - 1], np.diff(indptr)) - steps
     return level
+
+
+def count_few_pairs(level: Ints, tied: Bools, indptr: Ints, n_levels: int) -> Ints:
+    """As the compiled `count_pairs`, by the number of rows at each level of each block of ties."""
+    block = np.cumsum(~tied) - 1
+    counted = np.bincount(block * n_levels + level, minlength=(block[-1] + 1) * n_levels)
+    own, first = counted.reshape(-1, n_levels), block[indptr[:-1]]
+    seen = np.cumsum(own, axis=0) - own
+    seen -= np.repeat(seen[first], np.diff(first, append=len(own)), axis=0)  # in the same query
+    below = np.cumsum(seen, axis=1) - seen
+    sizes, row_sums = np.bincount(block), partial(np.einsum, "bl,bl->b", own)
+    both = (row_sums(own) - sizes) // 2
+    counts = (row_sums(below), row_sums(seen) + both, sizes * (sizes - 1) // 2, both)
+    return np.asarray(np.add.reduceat(counts, first, axis=1).T)

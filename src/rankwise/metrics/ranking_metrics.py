@@ -21,10 +21,14 @@ from rankwise.backends.arrays import Index
 from rankwise.errors import DataError, UndefinedMetricError
 from rankwise.graph.query_groups import QueryGroups
 from rankwise.metric_names import Metric, Undefined, register
-from rankwise.metrics.ranked_queries import (
+from rankwise.metrics._compiled_loops import (
     Array,
     Bools,
     Ints,
+    cascade_curves,
+    first_relevant_curves,
+)
+from rankwise.metrics.ranked_queries import (
     RankedQueries,
     RankedRows,
     as_column,
@@ -33,6 +37,7 @@ from rankwise.metrics.ranked_queries import (
 from rankwise.parameters import AnyOf, Choice, Flag, Number, Rule, check_value
 from rankwise.tables import plural, require_pandas
 
+_FEW = 2**18  # rows times queries up to which array expressions are fast enough
 UNDEFINED = AnyOf(Choice("skip", "raise"), Number())
 
 _DATA = """\
@@ -567,8 +572,6 @@ def expected_reciprocal_rank(
     >>> expected_reciprocal_rank([2, 0, 1], [0.9, 0.5, 0.1])  # 3/4 + (1/4) (1/4) / 3
     0.7708
     """
-    from rankwise.metrics._compiled_loops import cascade_curves
-
     smallest, largest = float(ranked.labels.min()), float(ranked.labels.max())
     if smallest < 0:
         raise DataError(f"ERR needs labels of 0 and above: got {smallest:g}. Shift the labels.")
@@ -655,17 +658,17 @@ def _first_relevant(
     ranked: RankedQueries, k: Any, relevant: float, score_ties: str, *, reciprocal: bool
 ) -> Array:
     """The probability of a relevant row among the first k, or its expected reciprocal rank."""
-    from rankwise.metrics._compiled_loops import first_relevant_curves
-
+    is_small = len(ranked.labels) * ranked.groups.n_groups <= _FEW
+    loop = few_first_relevant if is_small else first_relevant_curves
     settings = score_ties == "average", float(relevant), reciprocal
-    values = _looped(first_relevant_curves, ranked.labels, ranked, k, *settings)
+    values = _looped(loop, ranked.labels, ranked, k, *settings)
     return divided(values, _n_relevant(ranked, relevant) > 0)
 
 
 def _looped(
     loop: Callable[..., None], row_values: Array, ranked: RankedQueries, k: Any, *settings: Any
 ) -> Array:
-    """The values of a compiled loop for each cut-off of k; it takes a value of each ranked row."""
+    """The values of a loop for each cut-off of k; it takes a value of each ranked row."""
 
     def curves(part: RankedRows, cutoffs: NDArray[np.int64]) -> Array:
         values = np.zeros((len(part.stops), len(cutoffs)))
@@ -674,6 +677,47 @@ def _looped(
         return values
 
     return at_cutoffs(curves, ranked, k)
+
+
+def few_first_relevant(
+    labels: Array,
+    tied: Bools,
+    indptr: Ints,
+    stops: Ints,
+    average: bool,
+    relevant: float,
+    reciprocal: bool,
+    ks: Ints,
+    values: Array,
+) -> None:
+    """As the compiled `first_relevant_curves`, by array expressions."""
+    starts = indptr[:-1]
+    hits = np.append(np.flatnonzero(labels >= relevant), len(labels))
+    first = hits[hits.searchsorted(starts)]
+    has_one = first < stops
+    if not average or not tied.any():
+        rank = (first - starts + 1)[:, None]
+        found = has_one[:, None] & (rank <= ks)
+        values[:] = found / rank if reciprocal else found
+        return
+    first, starts = first[has_one], starts[has_one]
+    # The first hit is one of n_hits among n_tied rows, at one of n_tied - n_hits + 1 places.
+    blocks = np.append(np.flatnonzero(~tied), len(labels))
+    block = blocks.searchsorted(first, side="right")
+    begin, end = blocks[block - 1], np.minimum(blocks[block], stops[has_one])
+    n_hits = hits.searchsorted(end) - hits.searchsorted(first)
+    above, n_tied = begin - starts, end - begin
+    place, r = np.arange((n_tied - n_hits).max(initial=0) + 1), n_hits[:, None]
+    chance = r / np.maximum(n_tied[:, None] - place, r)  # if no hit is further up
+    missed = np.cumprod(1.0 - chance, axis=1)
+    curve = np.zeros((len(first), len(place) + 1))
+    if reciprocal:
+        chance[:, 1:] *= missed[:, :-1]
+        np.cumsum(chance / (above[:, None] + place + 1), axis=1, out=curve[:, 1:])
+    else:
+        curve[:, 1:] = 1.0 - missed
+    at = np.clip(ks - above[:, None], 0, len(place))
+    values[has_one] = curve[np.arange(len(at))[:, None], at]
 
 
 def _relevant_among(

@@ -70,7 +70,7 @@ class PairOutcomes:
     right: Array
     compared: Array
     units: Index | None = None
-    effects: Array | None = None
+    effects: Any = None
     shared: tuple[str, ...] = ()
 
     @classmethod
@@ -94,10 +94,8 @@ class PairOutcomes:
 
     def minus(self, other: PairOutcomes) -> PairOutcomes:
         """Differences of the outcomes of two rankers for the same pairs."""
-        assert self.effects is not None
-        assert other.effects is not None
-        effects = self.effects - other.effects
-        return replace(self, right=self.right - other.right, effects=effects)
+        right, effects = self.right - other.right, self.effects - other.effects
+        return replace(self, right=right, effects=effects)
 
     @property
     def auc(self) -> float:
@@ -281,14 +279,13 @@ def _units_of_each_class(codes: Index) -> Index:
 class IntervalResult(TableMixin):
     """A result with an interval, in one row.
 
-    `headers` names the attribute of each column of the table, and `frame` the columns of the data
-    frame.
+    `headers` names the attribute of each column of the table. The data frame has the same columns,
+    the level and the reason why there is no interval.
     """
 
     low: float | None
     high: float | None
     headers: ClassVar[Mapping[str, str]]
-    frame: ClassVar[tuple[str, ...]]
 
     def to_table(self) -> Table:
         """One row with the interval."""
@@ -298,19 +295,15 @@ class IntervalResult(TableMixin):
         note = (getattr(self, "why", ""), given_note(getattr(self, "shared", ())))
         return Table(columns, (row,), note=" ".join(filter(None, note)))
 
-    def words(self) -> str:
-        """The interval as "0.700 to 0.880", or that there is none."""
+    def words(self, before: str = "", form: str = ".3f") -> str:
+        """The interval as "0.700 to 0.880", after other words, or that there is none."""
         if self.low is None or self.high is None:
             return "no interval"
-        return f"{self.low:.3f} to {self.high:.3f}"
-
-    def _interval(self, level: float, form: str = ".4f") -> str:
-        if self.low is None or self.high is None:
-            return "no interval"
-        return f"{level:.0%} interval {self.low:{form}} to {self.high:{form}}"
+        return f"{before}{self.low:{form}} to {self.high:{form}}"
 
     def _frame_columns(self) -> dict[str, Any]:
-        return {name: [getattr(self, name)] for name in self.frame}
+        names = (*(["level"] if hasattr(self, "level") else []), *self.headers.values(), "why")
+        return {name: [getattr(self, name)] for name in names}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -356,10 +349,9 @@ class AUCInterval(IntervalResult):
         "AUC": "auc", "low": "low", "high": "high", "s.e.": "standard_error", "level": "level",
         "alpha": "alpha", "pairs": "n_pairs",
     }  # fmt: skip
-    frame = ("level", "auc", "low", "high", "standard_error", "alpha", "n_pairs", "why")
 
     def __repr__(self) -> str:
-        interval = self._interval(self.level)
+        interval = self.words(f"{self.level:.0%} interval ", ".4f")
         return f"<AUCInterval: AUC {self.auc:.4f}, {interval}{given_words(self.shared)}>"
 
 
@@ -407,12 +399,11 @@ class AUCDifference(IntervalResult):
         "first": "first", "second": "second", "difference": "difference", "low": "low",
         "high": "high", "s.e.": "standard_error", "p": "p_value",
     }  # fmt: skip
-    frame = ("level", "difference", "low", "high", "standard_error", "p_value", "first", "second",
-             "why")  # fmt: skip
 
     def __repr__(self) -> str:
         p = "" if self.p_value is None else f", p = {self.p_value:.3g}"
-        found = f"{self.difference:+.4f}, {self._interval(self.level, '+.4f')}{p}"
+        interval = self.words(f"{self.level:.0%} interval ", "+.4f")
+        found = f"{self.difference:+.4f}, {interval}{p}"
         return f"<AUCDifference: {found}{given_words(self.shared)}>"
 
 
@@ -590,7 +581,6 @@ class NestedLeavePairOut(IntervalResult):
         "nested AUC": "auc", "low": "low", "high": "high", "s.e.": "standard_error",
         "not nested": "unnested", "optimism": "optimism", "pairs": "n_pairs",
     }  # fmt: skip
-    frame = ("auc", "low", "high", "standard_error", "unnested", "optimism", "n_pairs", "why")
 
     @property
     def optimism(self) -> float | None:
@@ -599,7 +589,8 @@ class NestedLeavePairOut(IntervalResult):
 
     def __repr__(self) -> str:
         beside = "" if self.unnested is None else f", {self.unnested:.4f} not nested"
-        return f"<NestedLeavePairOut: AUC {self.auc:.4f}, {self._interval(0.95)}{beside}>"
+        interval = self.words("95% interval ", ".4f")
+        return f"<NestedLeavePairOut: AUC {self.auc:.4f}, {interval}{beside}>"
 
 
 def nested_leave_pair_out(

@@ -501,30 +501,27 @@ def query_learning_curve(
     counts = _checked_sizes(sizes, most)
     place = np.argsort(as_generator(random_state).permutation(n))
     folds = Splits.in_turn(data.groups.codes, n_splits, place)
-    by_query: list[QueryValues] = []
+    found = []
     for count in counts:
-        trains = []
-        for fold in range(n_splits):
+        splits = []
+        for fold, test in enumerate(folds.tests):
             others = np.flatnonzero(np.arange(n) % n_splits != fold)  # places of training queries
-            trains.append(np.flatnonzero(np.isin(place[data.groups.codes], others[:count])))
-        trials = RowTrials(data, Splits(folds.tests, trains), scorer)
-        by_query.append(_query_values(trials, _held_out(estimator, trials)))
-    score = np.array([values.mean() for values in by_query])
-    error = np.array([values.standard_error() for values in by_query])
+            some = np.isin(place[data.groups.codes], others[:count])
+            splits.append((np.flatnonzero(some), test))
+        result = cross_validate(estimator, X, y, qid=qid, scoring={"score": metric}, cv=splits)
+        found.append((result.means["score"], result.standard_errors["score"]))
+    score, error = np.transpose(found)
     return QueryLearningCurve(counts, score, error, metric, not scorer.negated)
 
 
 def _checked_sizes(sizes: Any, most: int) -> Index:
     if sizes is None:
         return np.unique(np.geomspace(min(max(2, most / 20), most), most, 6).round().astype(int))
-    counts = np.asarray(sizes)
-    whole = counts.ndim == 1 and len(counts) and np.issubdtype(counts.dtype, np.integer)
-    if not whole or counts.min() < 1 or counts.max() > most:
-        raise ParameterError(
-            f"sizes must be integers from 1 to {most}, the queries outside of the largest fold: "
-            f"got {sizes!r}."
-        )
-    return np.unique(counts)
+    if np.ndim(sizes) != 1 or not len(sizes):
+        raise ParameterError(f"sizes must be a list of numbers of queries: got {sizes!r}.")
+    for size in sizes:
+        check_value("Each of sizes", size, Whole(1, most))
+    return np.unique(sizes)
 
 
 def compare_rankers(

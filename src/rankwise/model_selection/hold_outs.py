@@ -648,12 +648,11 @@ def _collect(
         difference *= on.array(np.where(first > second, -1.0, 1.0)[:, None])
         key = np.minimum(first, second) * m + np.maximum(first, second)
         order = np.argsort(key)
-        if listed is None:
-            return np.column_stack(np.divmod(key[order], m)), difference[order]
-        wanted = listed.min(axis=1) * m + listed.max(axis=1)
+        pairs = np.column_stack(np.divmod(key[order], m)) if listed is None else listed
+        wanted = pairs.min(axis=1) * m + pairs.max(axis=1)
         found = order[np.searchsorted(key, wanted, sorter=order)]
-        sign = np.where(listed[:, 0] > listed[:, 1], -1.0, 1.0)
-        return listed, on.array(sign[:, None]) * difference[found]
+        sign = np.where(pairs[:, 0] > pairs[:, 1], -1.0, 1.0)
+        return pairs, on.array(sign[:, None]) * difference[found]
 
     joined = {place: join(blocks) for place, blocks in sorted(kept.items())}
     by_task = [
@@ -985,11 +984,7 @@ def comparison_problem(
 ) -> HoldOutProblem:
     """The comparisons of a ranker, which is cloned, and the alphas to hold them out for."""
     ranker, values = least_squares(ranker, alphas)
-    if not hasattr(ranker, "make_pairs_problem"):
-        raise ParameterError(
-            f"{type(ranker).__name__} cannot be fitted to comparisons: use a ranker with "
-            "fit_pairs, such as RankRLS."
-        )
+    check_takes_pairs(ranker)
     if values is not None and values.min() == 0:
         raise ParameterError("Exact hold-outs need alphas above 0: use a small alpha instead of 0.")
     problem = ranker.make_pairs_problem(X, pairs, **given)
@@ -1007,6 +1002,15 @@ def comparison_problem(
         raise DataError("Holding out a comparison needs at least two: got one.")
     held = HoldOutProblem.of(problem, np.ones(1) if values is None else values)  # no overflow
     return held if values is not None else replace(held, alphas=data_alphas(problem))
+
+
+def check_takes_pairs(ranker: Any) -> None:
+    """Raise an error for a ranker that cannot be fitted to comparisons."""
+    if not hasattr(ranker, "fit_pairs"):
+        raise ParameterError(
+            f"{type(ranker).__name__} cannot be fitted to comparisons: use a ranker with "
+            "fit_pairs, such as RankRLS."
+        )
 
 
 def _scored_comparisons(held: ComparisonHoldOut, metric: str) -> LeaveComparisonOut:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from rankwise.errors import DataError, ParameterError
 from rankwise.estimators.base import RankerMixin, explain_calls, in_dtype
 from rankwise.estimators.ranker_rows import forget, speaking_for_parts, warn_of_queries
 from rankwise.graph import QueryGroups
+from rankwise.holdout.scores import standard_errors
 from rankwise.metric_names import get_metric, metric_label
 from rankwise.model_selection.rows import (
     LabelledRows,
@@ -27,9 +28,13 @@ from rankwise.model_selection.rows import (
     fit_with_queries,
 )
 from rankwise.model_selection.trials import RowTrials, unit_codes
-from rankwise.parameters import check_alphas
+from rankwise.parameters import Whole, check_alphas, check_value
 from rankwise.routing import predict_with_queries
 from rankwise.scaling import QueryStandard
+from rankwise.tables import TableMixin
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 ROUNDING = 1e-12  # relative to the largest score
 
@@ -164,15 +169,14 @@ class MeanRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         return np.stack([_scores(ranker, X, qid) for ranker in self.rankers_])
 
     def _check_parameters(self) -> tuple[list[Any], Array]:
-        if isinstance(self.rankers, (str, type)) or not hasattr(self.rankers, "__iter__"):
+        is_list = hasattr(self.rankers, "__iter__") and not isinstance(self.rankers, (str, type))
+        rankers = list(self.rankers) if is_list else []
+        if not rankers:
             raise ParameterError(f"rankers must be a list of rankers: got {self.rankers!r}.")
-        rankers = list(self.rankers)
         for ranker in rankers:
             check_fit_and_predict("Each of rankers", ranker)
         n = len(rankers)
         weights = np.asarray(np.ones(n) if self.weights is None else self.weights)
-        if not n:
-            raise ParameterError("rankers must have at least one ranker: got an empty list.")
         if weights.shape != (n,) or not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
             raise ParameterError(
                 f"weights must be {n} numbers of at least 0, one for each ranker, with a positive "
@@ -303,9 +307,7 @@ class GroupedRanker(MetaEstimatorMixin, BaseEstimator):
         qid = _queries(group, as_rows(X).shape[0], "group", "X")
         ranker = clone(self.ranker)
         self.evals_: Any = None
-        if (eval_set is None) != (eval_group is None):
-            raise ParameterError("Give eval_set and eval_group together, or neither.")
-        if eval_set is None:
+        if eval_set is None and eval_group is None:
             ranker.fit(X, y, qid=qid)
         else:
             ranker = self._chosen(ranker, X, y, qid, eval_set, eval_group)
@@ -324,11 +326,8 @@ class GroupedRanker(MetaEstimatorMixin, BaseEstimator):
             raise ParameterError(
                 f"{type(ranker).__name__} has no alpha to choose on an eval_set: leave it out."
             )
-        if len(eval_set) != 1 or len(eval_group) != 1:
-            raise ParameterError(
-                f"eval_set and eval_group must have one entry: got {len(eval_set)} and "
-                f"{len(eval_group)}."
-            )
+        if any(each is None or len(each) != 1 for each in (eval_set, eval_group)):
+            raise ParameterError("Give eval_set and eval_group together, with one entry each.")
         (new, labels), sizes = eval_set[0], eval_group[0]
         queries = _queries(sizes, as_rows(new).shape[0], "eval_group", "eval_set")
         metric, greater_is_better = get_metric(self.metric)
@@ -468,9 +467,7 @@ data cannot tell them apart.'
     @classmethod
     def of(cls, gap: Array) -> PairedDifference:
         """From the difference on each query."""
-        n = len(gap)
-        error = float(gap.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
-        return cls(float(gap.mean()), error, n)
+        return cls(float(gap.mean()), float(standard_errors(gap)), len(gap))
 
     @property
     def is_clear(self) -> bool:
@@ -494,6 +491,104 @@ data cannot tell them apart.'
             f"{first} is {abs(self.difference):.4f} {better} than {second} in {metric}, with a "
             f"standard error of {self.standard_error:.4f}: {verdict}."
         )
+
+
+def behind_best(values: Array, best: int) -> tuple[Array, Array]:
+    """How far candidates are behind the best, query by query: means and their standard errors.
+
+    Both are NaN without queries.
+    """
+    if not values.shape[1]:
+        return np.full(len(values), np.nan), np.full(len(values), np.nan)
+    gaps = values[best] - values
+    return gaps.mean(axis=1), standard_errors(gaps)
+
+
+@dataclass(frozen=True, eq=False)
+class CandidateScores(TableMixin):
+    """Candidates, each with several settings, and how far they are behind the best.
+
+    Attributes
+    ----------
+    metric : str
+    greater_is_better : bool
+    names : list of str
+        The candidate of each trial.
+    alphas : ndarray of shape (n_trials,)
+        Its alpha; NaN for rankers without one.
+    scores : ndarray of shape (n_trials,)
+        Held-out score, a mean over queries.
+    behind, standard_errors : ndarray of shape (n_trials,)
+        How far behind the best trial it is, a mean over the same queries, and the standard error of
+        this difference.
+    n_queries : int
+        Queries with a score; for one global ranking, folds of its rows.
+    """
+
+    metric: str
+    greater_is_better: bool
+    names: list[str]
+    alphas: Array
+    scores: Array
+    behind: Array
+    standard_errors: Array
+    n_queries: int
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def label(self, k: int) -> str:
+        """The name of a trial in plots and sentences."""
+        return self.names[k]
+
+    @property
+    def best_trials(self) -> dict[str, int]:
+        """The trial with the best setting of each candidate, best first."""
+        best: dict[str, int] = {}
+        gain = self.scores if self.greater_is_better else -self.scores
+        for k in np.argsort(-gain, kind="stable").tolist():
+            best.setdefault(self.names[k], k)
+        return best
+
+    @property
+    def runner_up(self) -> tuple[str, str, PairedDifference] | None:
+        """The best candidate, the next, and their difference; None if only one was tried."""
+        if len(self.best_trials) < 2:
+            return None
+        best, second = list(self.best_trials.values())[:2]
+        gap = float(self.behind[second]), float(self.standard_errors[second])
+        return self.label(best), self.label(second), PairedDifference(*gap, self.n_queries)
+
+    def plot(self, *, top: int = 10, ax: Axes | None = None) -> Axes:
+        """Draw how far each candidate, at its best setting, is behind the best of all.
+
+        Differences are paired and have 95% intervals, as in
+        `rankwise.plots.plot_differences_from_best`.
+
+        Parameters
+        ----------
+        top : int, default=10
+            How many candidates to show.
+        ax : matplotlib Axes, optional
+        """
+        from rankwise.plots.bars import draw_differences
+
+        check_value("top", top, Whole(1))
+        best = self.best_trials
+        shown = list(best.values())[:top]
+        labels = [f"{self.label(k)}: {self.scores[k]:.3f}" for k in shown]
+        return draw_differences(
+            labels, self.behind[shown], self.standard_errors[shown], self.metric, len(best), ax
+        )
+
+    def _frame_columns(self) -> dict[str, Any]:
+        return {
+            "ranker": self.names,
+            "alpha": self.alphas,
+            "score": self.scores,
+            "behind": self.behind,
+            "standard_error": self.standard_errors,
+        }
 
 
 def clear_errors(n_queries: int) -> float:
@@ -587,8 +682,7 @@ class HeldOutPool:
         top = means[best] + (0.0 if get_metric(self.metric).greater_is_better else 1.0)
         worse = means[best] - means > MARGIN * max(0.0, min(top, 1.0 - top))
         if n > 1:
-            errors = (values[best] - values).std(axis=1, ddof=1) / np.sqrt(n)
-            worse &= means[best] - means > clear_errors(n) * errors
+            worse &= means[best] - means > clear_errors(n) * standard_errors(values[best] - values)
         else:
             worse[:] = False
         chosen: list[int] = []

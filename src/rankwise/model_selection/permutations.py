@@ -252,9 +252,8 @@ def _permuted_labels(
         if differ.any():
             group = groups.names[groups.codes[np.argmax(differ)]]
             raise DataError(
-                f"The rows of group {group} have different {name}. Labels of whole groups are "
-                f"permuted, so that each group must have one. "
-                + ("To permute labels within groups, give them as strata." * (name == "labels"))
+                f"The rows of group {group} have different {name}, but labels of whole groups are "
+                "permuted. To permute labels within groups, give them as strata."
             )
     return permuted(labels[first], within.take(first), n, rng)[groups.codes]
 

@@ -108,10 +108,7 @@ def as_rows(X: Any) -> Any:
         rows = np.asanyarray(X)
         if rows.ndim > 0:
             return rows
-        refused: Exception = DataError(
-            f"X must have rows of numbers: got a {type(X).__name__}. Pass a list of rows, an array "
-            "or a data frame."
-        )
+        refused: Exception = DataError(f"X must have rows of numbers: got a {type(X).__name__}.")
     except (TypeError, ValueError) as error:
         refused = error
     explain_rows("X", X, refused)

@@ -17,12 +17,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ParameterError
-from rankwise.estimators.base import Skl2onnxMixin, explain_calls, warn_without_queries
+from rankwise.estimators.base import RankerMixin, explain_calls, warn_without_queries
 from rankwise.estimators.ranker_rows import forget
 from rankwise.graph.comparisons import Comparisons
 from rankwise.metric_names import Metric
 from rankwise.metrics.ranking_scorer import RankingScorer
-from rankwise.model_selection.meta_rankers import HeldOutPool, MeanRanker
+from rankwise.model_selection.meta_rankers import HeldOutPool, MeanRanker, behind_best
 from rankwise.model_selection.rows import (
     LabelledRows,
     as_rows,
@@ -44,7 +44,7 @@ from rankwise.model_selection.trials import (
     run_trials,
     with_params,
 )
-from rankwise.parameters import AnyOf, Choice, Flag, Whole, check_value, default_parameters
+from rankwise.parameters import AnyOf, Choice, Flag, Whole, check_value
 from rankwise.routing import predict_with_queries
 from rankwise.tables import require_pandas
 
@@ -119,7 +119,7 @@ def _has_preferences(search: RankingSearchCV) -> bool:
     return _has_best_estimator(search) and hasattr(ranker, "predict_preference")
 
 
-class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
+class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
     """Choose parameters by cross-validation in which whole queries, or pairs, are held out.
 
     This is the counterpart of `GridSearchCV` for rankers: queries are never split, and scores are
@@ -235,11 +235,7 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
     array([-0.038, -0.038, -0.036, -0.036, -0.041, -0.041])
     """
 
-    # scikit-learn's class-level requests: with metadata routing on, qid reaches these methods
-    # through any meta-estimator.
-    __metadata_request__fit = {"qid": True}  # noqa: RUF012
     __metadata_request__predict = {"qid": True}  # noqa: RUF012
-    __metadata_request__score = {"qid": True}  # noqa: RUF012
 
     scorer_: RankingScorer | ComparisonScorer
 
@@ -300,14 +296,10 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
             self.n_splits_ = len(splits)
             trials = RowTrials(data, splits, scorer, self.refit == MEAN_OF_BEST)
             batches, outcomes = self._search(trials, by_split=not isinstance(self.cv, str))
-        if self.refit:
-            start = perf_counter()
-            best: Any = with_params(self.estimator, self.best_params_)
-            if self.refit == MEAN_OF_BEST:
-                best = self._mean_of_best(trials, batches, outcomes)
-            fit_with_queries(best, data.X, data.y, data.qid)
-            self.best_estimator_, self.refit_time_ = best, perf_counter() - start
-        return self
+        mean = None
+        if self.refit == MEAN_OF_BEST:
+            mean = self._mean_of_best(trials, batches, outcomes)
+        return self._fit_best(lambda best: fit_with_queries(best, data.X, data.y, data.qid), mean)
 
     def fit_pairs(
         self,
@@ -377,12 +369,7 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
         self.scorer_, self.n_queries_ = scorer, 1
         self._search(trials, by_split=not isinstance(self.cv, str))
         self.baseline_scores_ = trials.baselines()
-        if self.refit:
-            start = perf_counter()
-            self.best_estimator_ = with_params(self.estimator, self.best_params_)
-            self.best_estimator_.fit_pairs(X, given)
-            self.refit_time_ = perf_counter() - start
-        return self
+        return self._fit_best(lambda best: best.fit_pairs(X, given))
 
     def fit_table(
         self, R: Any, C: Any, Y: Any, *, cells: Any = None, within: str | None = None
@@ -442,12 +429,7 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
         self.scorer_ = scorer
         self._search(TableTrials(R, C, Y, cells, folds, within, scorer))
         self.n_splits_ = self.n_queries_ = self.split_scores_.shape[1]
-        if self.refit:
-            start = perf_counter()
-            self.best_estimator_ = with_params(self.estimator, self.best_params_)
-            self.best_estimator_.fit(R, C, Y, cells=cells)
-            self.refit_time_ = perf_counter() - start
-        return self
+        return self._fit_best(lambda best: best.fit(R, C, Y, cells=cells))
 
     def _start(self) -> None:
         """Check the parameters, and forget earlier results."""
@@ -498,19 +480,27 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
         )
         return batches, outcomes
 
+    def _fit_best(self, fit: Callable[[Any], Any], best: Any = None) -> Self:
+        """Fit the best candidate, or the mean of several, to all data, unless `refit` is False."""
+        if self.refit:
+            start = perf_counter()
+            best = with_params(self.estimator, self.best_params_) if best is None else best
+            fit(best)
+            self.best_estimator_, self.refit_time_ = best, perf_counter() - start
+        return self
+
     def _check_mean(self, scorer: RankingScorer, data: LabelledRows) -> None:
         """A mean needs held-out scores of rows, and the metric of each query."""
         if self.refit != MEAN_OF_BEST:
             return
         only_pairs = isinstance(self.cv, str) and self.cv == "leave_pair_out"
-        if only_pairs or scorer.metric is None:
+        several = data.labels.shape[1] > 1 or data.labelled is not None
+        if only_pairs or scorer.metric is None or several:
             raise ParameterError(
-                'refit="mean-of-best" compares candidates query by query: use '
-                'cv="leave_query_out", or a number of folds, and the name of a metric as scoring. '
-                f"Got cv={self.cv!r} and scoring={self.scoring!r}."
+                'refit="mean-of-best" compares candidates query by query, with one label for every '
+                'row, cv="leave_query_out" or a number of folds, and the name of a metric as '
+                f"scoring: got cv={self.cv!r} and scoring={self.scoring!r}. Use refit=True."
             )
-        if data.labels.shape[1] > 1 or data.labelled is not None:
-            raise DataError('refit="mean-of-best" needs one label for every row: use refit=True.')
 
     def _mean_of_best(
         self, trials: RowTrials, batches: list[Batch], outcomes: list[Outcome]
@@ -545,20 +535,6 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self)
         return predict_with_queries(self.best_estimator_, X, qid)
 
-    @available_if(_has_best_estimator)  # type: ignore[untyped-decorator]
-    def decision_function(self, X: Any) -> Any:
-        """The scores of `predict`, for scikit-learn's scorers of two classes, such as "roc_auc".
-
-        Parameters
-        ----------
-        X : array-like, sparse or data frame of shape (n_rows, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_rows,) or (n_rows, n_outputs)
-        """
-        return self.predict(X)
-
     @available_if(_has_preferences)  # type: ignore[untyped-decorator]
     def predict_preference(self, X1: Any, X2: Any, **options: Any) -> Any:
         """Probability that a row of X1 is preferred to the row of X2, by the best ranker.
@@ -579,7 +555,7 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
         return self.best_estimator_.predict_preference(X1, X2, **options)
 
     @available_if(_has_best_estimator)  # type: ignore[untyped-decorator]
-    def score(self, X: Any, y: Any, sample_weight: None = None, qid: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, qid: Any = None) -> float:
         """The score of these rows by `scoring`, on the scale of `best_score_`.
 
         After `fit_pairs`, it is the share of pairs in the right order.
@@ -619,12 +595,10 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self)
         results, splits = self.cv_results_, self.split_scores_
         frame = require_pandas("cv_results_").DataFrame(results["params"])
-        behind = splits[self.best_index_] - splits
-        behind = behind[:, np.isfinite(behind).all(axis=0)]
+        defined = splits[:, np.isfinite(splits).all(axis=0)]
         frame["score"] = results["mean_test_score"]
         frame["behind_best"] = self.best_score_ - results["mean_test_score"]
-        n = behind.shape[1]
-        frame["standard_error"] = behind.std(axis=1, ddof=1) / np.sqrt(n) if n > 1 else np.nan
+        frame["standard_error"] = behind_best(defined, self.best_index_)[1]
         frame["rank"] = results["rank_test_score"]
         return frame.sort_values("rank", kind="stable")
 
@@ -643,12 +617,6 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
         from rankwise.plots import plot_differences_from_best
 
         check_is_fitted(self)
-        if not self.split_scores_.shape[1]:
-            raise DataError(
-                'cv="leave_pair_out" and "leave_item_out" have no splits, so that candidates '
-                "cannot be compared split by split. Plot the result of leave_pair_out, or use a "
-                "number of folds, as in cv=5."
-            )
         scorer = self.scorer_
         values = -self.split_scores_ if scorer.negated else self.split_scores_
         named = dict(zip(candidate_names(self.cv_results_["params"]), values, strict=True))
@@ -657,19 +625,8 @@ class RankingSearchCV(Skl2onnxMixin, MetaEstimatorMixin, BaseEstimator):
             named, metric=metric, greater_is_better=not scorer.negated, **options
         )
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Parameters that did not exist when the state was stored get their defaults."""
-        super().__setstate__(default_parameters(type(self)) | state)
-
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        inner = get_tags(self.estimator)
-        tags.estimator_type = inner.estimator_type
-        tags.regressor_tags = deepcopy(inner.regressor_tags)
-        tags.classifier_tags = deepcopy(inner.classifier_tags)
-        tags.input_tags.pairwise = inner.input_tags.pairwise
-        tags.input_tags.sparse = inner.input_tags.sparse
-        tags.input_tags.allow_nan = inner.input_tags.allow_nan
-        tags.target_tags = deepcopy(inner.target_tags)
+        tags = deepcopy(get_tags(self.estimator))
+        tags.transformer_tags = None
         tags.target_tags.required = True
         return tags

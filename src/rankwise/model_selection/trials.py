@@ -5,7 +5,6 @@ A trial holds a candidate out exactly, all splits and alphas at once, or refits 
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -31,6 +30,7 @@ from rankwise.metric_names import COMPARISON_METRICS
 from rankwise.metrics.ranking_scorer import RankingScorer, in_columns
 from rankwise.model_selection.hold_outs import (
     all_predictions,
+    check_takes_pairs,
     comparison_problem,
     hold_out_rows,
     leave_pair_out,
@@ -45,7 +45,7 @@ from rankwise.model_selection.rows import (
     transform,
 )
 from rankwise.parameters import Choice, check_alphas, check_value
-from rankwise.problem.landmarks import LandmarkChoice, check_in_range
+from rankwise.problem.landmarks import LandmarkChoice
 from rankwise.progress import progress_bar, unseen
 from rankwise.routing import predict_with_queries
 
@@ -125,11 +125,7 @@ def with_params(estimator: Any, params: dict[str, Any]) -> Any:
     try:
         return clone(estimator).set_params(**clone(params, safe=False))
     except ValueError as error:
-        known = sorted(estimator.get_params())
-        unknown = next((name for name in params if name not in known), "")
-        near = difflib.get_close_matches(unknown, known, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise ParameterError(f"param_grid does not match the estimator: {error}{hint}") from error
+        raise ParameterError(f"param_grid does not match the estimator: {error}") from error
 
 
 def run_trials(
@@ -183,6 +179,14 @@ def is_too_wide(estimator: Any, X: Any) -> bool:
     if not (is_sparse(X) and hasattr(estimator, "make_space")):
         return False
     return bool(estimator.make_space(X.shape[1]).form(X) == "cg")
+
+
+def _too_many_refits(batch: Batch, unit: str) -> ParameterError:
+    return ParameterError(
+        f"{type(batch.estimator).__name__} would be refitted for each {unit}: use a number of "
+        "folds, as in cv=5. Least-squares rankers, such as RankRLS, need no refits with values of "
+        'alpha, as in {"alpha": [0.1, 1.0]}.'
+    )
 
 
 @dataclass(frozen=True)
@@ -362,18 +366,10 @@ class RowTrials:
 
 def _renumber_landmarks(ranker: Any, train: Index, n_rows: int) -> None:
     """Landmarks that are row numbers of all rows, as row numbers of the training part."""
-    landmarks = getattr(ranker, "landmarks", None)
-    if landmarks is None or isinstance(landmarks, str) or np.ndim(landmarks) != 1:
-        return
-    rows = LandmarkChoice.of(landmarks, None).rows
-    assert rows is not None  # one dimension
-    check_in_range(rows, n_rows)
-    position = np.full(n_rows, -1)
-    position[train] = np.arange(len(train))
-    left = position[rows][position[rows] >= 0]
-    if len(left) == 0:
-        raise DataError("A split leaves no landmark among its training rows: use more landmarks.")
-    ranker.set_params(landmarks=left, n_landmarks=None)
+    landmarks: Any = getattr(ranker, "landmarks", None)
+    if not isinstance(landmarks, str) and np.ndim(landmarks) == 1:
+        part = LandmarkChoice.of(landmarks, None).for_part(train, n_rows)
+        ranker.set_params(landmarks=part.rows, n_landmarks=None)
 
 
 @dataclass(frozen=True)
@@ -386,11 +382,7 @@ class PairTrials:
     def parts(self, batch: Batch) -> Sequence[int | None]:
         """See `RowTrials`."""
         if batch.alphas is None or not hasattr(batch.estimator, "exact_search"):
-            raise ParameterError(
-                'cv="leave_pair_out" needs a least-squares ranker, such as RankRLS, with values of '
-                f'alpha, as in {{"alpha": [0.1, 1.0, 10.0]}}: {batch.estimator!r} would be '
-                "refitted for every pair. Use a number of folds, as in cv=5."
-            )
+            raise _too_many_refits(batch, "pair")
         check_value("scoring", self.scorer.scoring, Choice(*PAIR_METRICS))
         return [None]
 
@@ -458,21 +450,13 @@ class ComparisonTrials:
 
     def parts(self, batch: Batch) -> Sequence[int | None]:
         """See `RowTrials`."""
-        name, splits, n = type(batch.estimator).__name__, self.splits, len(self.given)
-        if not hasattr(batch.estimator, "fit_pairs"):
-            raise ParameterError(
-                f"{name} cannot be fitted to comparisons: use a ranker with fit_pairs, such as "
-                "RankRLS."
-            )
+        splits, n = self.splits, len(self.given)
+        check_takes_pairs(batch.estimator)
         n_splits = n if splits is None else len(splits)
         if (splits is None or splits.trains is None) and is_exact(batch, self.X, n_splits):
             return [None]
         if splits is None or (self.given.groups is None and n_splits == n > MANY_REFITS):
-            what = "item" if splits is None else "comparison"
-            raise ParameterError(
-                f"{name} would be refitted for each {what}: use a number of folds, as in cv=5. "
-                'RankRLS needs no refits with values of alpha, as in {"alpha": [0.1, 1.0]}.'
-            )
+            raise _too_many_refits(batch, "item" if splits is None else "comparison")
         return range(n_splits)
 
     def hold_out(self, batch: Batch, k: int | None) -> Predicted:

@@ -303,7 +303,10 @@ def plot_differences_from_best(
     rows = {str(name): np.ravel(np.asarray(row, dtype=np.float64)) for name, row in values.items()}
     n_queries = max((len(row) for row in rows.values()), default=0)
     if not n_queries:
-        raise DataError("values needs one value per query for each candidate, at least one.")
+        raise DataError(
+            "values needs one value per query, or split, for each candidate, at least one. A "
+            "search has none if it holds out pairs or items: use a number of folds, as in cv=5."
+        )
     for name, row in rows.items():
         if len(row) != n_queries:
             raise DataError(

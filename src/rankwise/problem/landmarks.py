@@ -306,12 +306,14 @@ class LandmarkChoice:
         return Landmarks(as_given(X)[rows], rows if self.kept is None else self.kept[rows])
 
     def for_part(self, part: Index, n_rows: int) -> LandmarkChoice:
-        """The same choice among a part of the rows, given by ascending row numbers."""
+        """The same choice among a part of the rows, given by row numbers."""
         if self.rows is not None:
             check_in_range(self.rows, n_rows)
-            rows = np.searchsorted(part, self.rows[np.isin(self.rows, part)])
+            place = np.full(n_rows, -1)
+            place[part] = np.arange(len(part))
+            rows = place[self.rows][place[self.rows] >= 0]
             if len(rows) == 0:
-                raise DataError("None of the landmarks is among these rows.")
+                raise DataError("There is no landmark among these rows: use more landmarks.")
             return LandmarkChoice(None, len(rows), rows, None)
         if self.points is not None or self.number is None:
             return self

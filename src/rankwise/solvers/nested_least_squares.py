@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.backends.arrays import EPS, NUMPY, Array, Backend, Index, Loader, backend_of, to_host
-from rankwise.backends.jit import compiled
 from rankwise.errors import DataError
 from rankwise.graph import PairGraph
 from rankwise.graph.preference_graph import Blocks
@@ -294,7 +293,7 @@ def _check_finite(triangle: Triangle) -> None:
         raise DataError("Products with labels or margins overflow. Scale the labels or margins.")
 
 
-@compiled
+@np.errstate(over="ignore", invalid="ignore")  # solutions are checked
 def triangularize_without_idle(
     R: Array, least: Array, norms: Array, kept: NDArray[np.bool_]
 ) -> None:
@@ -304,27 +303,15 @@ def triangularize_without_idle(
     `kept` set to False, if its remaining norm is at most its entry of `least` times the growth of
     rounding errors so far.
     """
-    n_rows, n_columns = R.shape
     row, growth = 0, 1.0
     for j in range(len(least)):
-        norm = 0.0
-        for i in range(row, n_rows):
-            norm += R[i, j] ** 2
-        norm = np.sqrt(norm)
-        if row == n_rows or norm <= growth * least[j]:
+        rest = R[row:, j:]
+        v = rest[:, 0].copy()
+        norm = np.sqrt(v @ v)
+        if row == len(R) or norm <= growth * least[j]:
             kept[j] = False
             continue
         growth = max(growth, norms[j] / norm)
-        v = R[row:, j].copy()
         v[0] += norm if v[0] >= 0 else -norm
-        square = 0.0
-        for i in range(len(v)):
-            square += v[i] ** 2
-        for k in range(j, n_columns):
-            product = 0.0
-            for i in range(len(v)):
-                product += v[i] * R[row + i, k]
-            product *= 2.0 / square
-            for i in range(len(v)):
-                R[row + i, k] -= product * v[i]
+        rest -= np.outer(v, (2.0 / (v @ v)) * (v @ rest))
         row += 1

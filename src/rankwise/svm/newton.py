@@ -20,9 +20,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
 
 from rankwise.backends.arrays import EPS, Array, Index
 from rankwise.backends.jit import compiled
@@ -95,6 +97,23 @@ class LabelledPairs:
         weight = by_query[codes] * of_rows
         return cls(codes, indptr, level, weight, int(n_pairs.sum()), row_weights)
 
+    def listed(self) -> ListedPairs:
+        """All pairs, one by one: fewer operations if there are few, and nothing to compile."""
+        order = np.lexsort((self.level, self.codes))
+        starts = self.indptr[self.codes[order]]
+        begins = np.ones(len(order), dtype=bool)
+        begins[1:] = (np.diff(self.level[order]) != 0) | (np.diff(starts) != 0)
+        of_level = np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))
+        n_worse = of_level - starts  # the rows of smaller labels come first in a query
+        ends = np.cumsum(n_worse)
+        n_pairs = int(ends[-1])
+        better = np.repeat(order, n_worse)
+        worse = order[np.arange(n_pairs) + np.repeat(starts - (ends - n_worse), n_worse)]
+        entries = np.tile([1.0, -1.0], n_pairs), np.column_stack((better, worse)).ravel()
+        B = sp.csr_array((*entries, 2 * np.arange(n_pairs + 1)), shape=(n_pairs, len(order)))
+        others = 1.0 if self.row_weights is None else self.row_weights[worse]
+        return ListedPairs(B, np.ones(n_pairs), self.weight[better] * others)
+
     def at(self, f: Array, less: float = 0.0) -> ActivePairs:
         """The pairs that are active at these scores, with a margin that is smaller by `less`."""
         f = f / (1.0 - less)
@@ -123,6 +142,11 @@ class ListedPairs:
     margin: Array
     weight: Array
 
+    @cached_property
+    def transposed(self) -> Any:
+        """B', which takes SciPy as long to create as a product with few pairs."""
+        return self.B.T
+
     def at(self, f: Array, less: float = 0.0) -> ActiveComparisons:
         """The comparisons that have a loss at these scores, after `less` is taken off."""
         sign = np.where(self.margin < 0, -1.0, 1.0)
@@ -130,20 +154,21 @@ class ListedPairs:
         tied = (self.margin == 0) & (slack < -less)
         active = (slack > less) | (tied if less else self.margin == 0)
         slack -= np.where(tied, -less, less) if less else 0.0
-        return ActiveComparisons(self.B, np.where(active, self.weight, 0.0), sign * slack)
+        return ActiveComparisons(self, np.where(active, self.weight, 0.0), sign * slack)
 
 
 class ActiveComparisons:
     """Loss, gradient and products with the Hessian, as `ActivePairs`, of listed comparisons."""
 
-    def __init__(self, B: Any, weight: Array, slack: Array) -> None:
-        self._B, self._weight = B, weight
+    def __init__(self, pairs: ListedPairs, weight: Array, slack: Array) -> None:
+        self._pairs, self._weight = pairs, weight
         self.loss = float(weight @ slack**2)
-        self.gradient: Array = np.asarray(-2.0 * (B.T @ (weight * slack)))
+        self.gradient: Array = np.asarray(-2.0 * (pairs.transposed @ (weight * slack)))
 
     def hessian_product(self, v: Array) -> Array:
         """The Hessian with respect to f times v."""
-        return np.asarray(2.0 * (self._B.T @ (self._weight * (self._B @ v))))
+        B, transposed = self._pairs.B, self._pairs.transposed
+        return np.asarray(2.0 * (transposed @ (self._weight * (B @ v))))
 
 
 class ActivePairs:

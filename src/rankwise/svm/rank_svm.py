@@ -59,6 +59,7 @@ from rankwise.svm.newton import (
 from rankwise.tables import plural
 
 SOLVERS = {"squared_hinge": squared_hinge, "hinge": hinge}
+FEW_PAIRS, FEW_ROWS = 2**10, 2**12  # where listed pairs are about as fast as compiled sums
 
 
 class FixedAlpha(Number):
@@ -128,7 +129,7 @@ def keep_solution(ranker: Any, system: LandmarkSystem | None, found: NewtonFit) 
 
 def training_rows(
     ranker: Any, X: Any, y: Any, qid: Any, query_weight: Any, sample_weight: Any
-) -> tuple[TrainingRows, LabelledPairs]:
+) -> tuple[TrainingRows, LabelledPairs | ListedPairs]:
     """Validated rows, and the pairs that follow from their labels."""
     check_parameters(ranker, ranker.parameters)
     forget(ranker)
@@ -146,7 +147,8 @@ def training_rows(
     weights = groups.weights, groups.row_weights
     pairs = LabelledPairs.of(labels, groups.codes, ranker.weighting, *weights)
     check_not_tiny(note_range(ranker, X))
-    return TrainingRows.of(ranker, X, qid, kept), pairs
+    few = pairs.n_pairs <= FEW_PAIRS + 4 * min(len(labels), FEW_ROWS)
+    return TrainingRows.of(ranker, X, qid, kept), pairs.listed() if few else pairs
 
 
 def note_range(ranker: Any, X: Any) -> ColumnStatistics:
