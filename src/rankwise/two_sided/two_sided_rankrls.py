@@ -600,6 +600,7 @@ def _table_of_cells(values: Any, cells: Any, n: int, m: int) -> Array:
 
 def _numbers(values: Any, name: str) -> Array:
     """A copy in float64, with NaN for what a masked array or a data frame does not have."""
+    values = to_host(values)
     try:
         if np.iscomplexobj(values):
             raise TypeError("got complex numbers")
@@ -607,7 +608,7 @@ def _numbers(values: Any, name: str) -> Array:
             values = values.astype(np.float64).filled(np.nan)
         elif hasattr(values, "index") and hasattr(values, "to_numpy"):
             values = values.to_numpy(dtype=np.float64, na_value=np.nan)
-        return np.array(to_host(values), dtype=np.float64)
+        return np.array(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise DataError(
             f"{name} must have numbers, with NaN for missing cells: {error}."
