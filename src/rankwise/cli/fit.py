@@ -168,7 +168,7 @@ def fit(
             lacking = "rows" if row_features is None else "columns"
             refuse(lacking, "Give --rows and --columns together.")
         refuse_unused(data)
-        others = {"valid": valid, "unlabelled": unlabelled, "workers": workers}
+        others: dict[str, Any] = {"valid": valid, "unlabelled": unlabelled, "workers": workers}
         others |= {"metric": selection.metric, "relevant": selection.relevant}
         for name, value in {**others, "scale": options.scale}.items():
             if value is not None:

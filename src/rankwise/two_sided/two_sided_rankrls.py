@@ -605,7 +605,7 @@ def _numbers(values: Any, name: str) -> Array:
         if np.iscomplexobj(values):
             raise TypeError("got complex numbers")
         if isinstance(values, np.ma.MaskedArray):
-            values = values.astype(np.float64).filled(np.nan)
+            values = np.where(np.ma.getmaskarray(values), np.nan, values.data)
         elif hasattr(values, "index") and hasattr(values, "to_numpy"):
             values = values.to_numpy(dtype=np.float64, na_value=np.nan)
         return np.array(values, dtype=np.float64)
