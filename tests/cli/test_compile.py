@@ -4,10 +4,13 @@ from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
+
 import rankwise
 from rankwise.cli import compiling
 
 
+@pytest.mark.slow  # 45 s with an empty cache
 def test_every_loop_is_in_the_cache(run):
     root = Path(rankwise.__file__).parent
     for source in root.rglob("*.py"):
