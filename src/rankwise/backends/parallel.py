@@ -48,9 +48,7 @@ _in_a_thread = ContextVar("_in_a_thread", default=False)
 
 @cache
 def _libraries() -> list[Any]:
-    """The BLAS libraries of NumPy and SciPy."""
-    import scipy.linalg  # noqa: F401  which loads the second one
-
+    """The BLAS libraries of NumPy and SciPy, which the imports above load."""
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from rankwise.backends.arrays import NUMPY, Array, Backend, Index, Loader, backend_of, to_host
 from rankwise.backends.parallel import blas_threads_for
 from rankwise.errors import DataError, KernelSizeError
-from rankwise.graph import PairGraph, PreferenceGraph
+from rankwise.graph import PreferenceGraph
 from rankwise.graph.preference_graph import ComparisonGraph, QueryGraph, pair_weight
 from rankwise.graph.query_groups import QueryGroups, labels_differ, nothing_to_rank
 from rankwise.solvers.ridge_path import CentredMoments, Moments, row_mean
@@ -100,7 +100,7 @@ class Task:
     `y` is None if the graph holds comparisons, which have margins instead.
     """
 
-    graph: PairGraph
+    graph: PreferenceGraph
     y: Array | None
 
     @property

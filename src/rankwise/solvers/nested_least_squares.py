@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rankwise.backends.arrays import EPS, NUMPY, Array, Backend, Index, Loader, backend_of, to_host
 from rankwise.errors import DataError
-from rankwise.graph import PairGraph
+from rankwise.graph import PreferenceGraph
 from rankwise.graph.preference_graph import Blocks
 from rankwise.solvers.ridge_path import Moments
 
@@ -206,7 +206,7 @@ class Triangle:
 
 
 def component_triangle(
-    load: Loader, p: int, graph: PairGraph, y: Array | None, on: Backend = NUMPY
+    load: Loader, p: int, graph: PreferenceGraph, y: Array | None, on: Backend = NUMPY
 ) -> Triangle:
     """The triangle of p features that ``load(rows)`` computes block by block.
 
@@ -268,7 +268,7 @@ def triangles_without(Z: Array, t: Array, folds: Sequence[Index]) -> Iterator[tu
     yield from visit(0, len(folds), Triangle.empty(p, n_outputs, backend_of(Z)))
 
 
-def rounding_noise(eigenvalues: Array, graph: PairGraph) -> Array:
+def rounding_noise(eigenvalues: Array, graph: PreferenceGraph) -> Array:
     """The norm of columns of Z = R F that rounding errors alone can cause.
 
     The error of component l is the kernel's, eps s_1, over sqrt(s_l), and the norm of R is

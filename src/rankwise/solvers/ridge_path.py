@@ -22,7 +22,7 @@ from rankwise.backends.arrays import (
 )
 from rankwise.backends.parallel import even_parts, map_in_threads, threads_for
 from rankwise.errors import DataError, warn
-from rankwise.graph import PairGraph
+from rankwise.graph import PreferenceGraph
 from rankwise.graph.preference_graph import Blocks, QueryGraph, row_scale
 from rankwise.solvers.band import BandForm
 
@@ -48,11 +48,11 @@ class Moments:
     b: Array
 
     @classmethod
-    def of(cls, F: Any, graph: PairGraph, y: Array | None = None) -> Moments:
+    def of(cls, F: Any, graph: PreferenceGraph, y: Array | None = None) -> Moments:
         """Moments of dense or sparse features.
 
         A = Z'Z with Z = L^(1/2) F takes half the flops of a general product: O(m n^2) time, and
-        about 8 MiB in addition to the result. N comparisons take O(N n^2) time or, if they
+        memory as for `of_blocks`. N comparisons take O(N n^2) time or, if they
         outnumber the rows by far, O(N + m n^2) time and a copy of F. Sparse features stay sparse.
         """
         if is_sparse(F):
@@ -69,16 +69,17 @@ class Moments:
         cls,
         load: Loader,
         n_features: int,
-        graph: PairGraph,
+        graph: PreferenceGraph,
         y: Array | None = None,
         on: Backend = NUMPY,
     ) -> Moments:
         """Moments of features that ``load(rows)`` computes block by block.
 
-        O(m n^2) time, or O(N n^2) for N comparisons. In addition to the result, about 16 MiB of
-        memory, or 512 rows of features if that is more (on a device, a few of its blocks). If
-        comparisons outnumber rows, features of up to 256 MiB and their products are stored, so
-        that they are computed only once.
+        O(m n^2) time, or O(N n^2) for N comparisons. In addition to the result, each thread
+        needs a matrix like A and 4 MiB, or two blocks of n rows if that is more, and all threads
+        together at most 512 MiB (on a device, a few of its blocks). If comparisons outnumber rows,
+        features of up to 256 MiB and their products are stored, so that they are computed only
+        once.
         """
         if graph.n_root_rows > 2 * graph.n_rows and 8 * graph.n_rows * n_features <= STORED_BYTES:
             return cls.of(load(slice(None)), graph, y)
@@ -87,6 +88,7 @@ class Moments:
         return cls.of_root_blocks(graph.root_blocks(load, y, max_rows), n_features, on)
 
     @classmethod
+    @np.errstate(over="ignore", invalid="ignore")  # solvers check for overflow
     def of_root_blocks(cls, blocks: Blocks, n_features: int, on: Backend = NUMPY) -> Moments:
         """Moments from blocks (Z, t) of L^(1/2) F and L^(1/2) y.
 
@@ -366,7 +368,7 @@ def _check_finite(M: Array, t: Array) -> None:
 
 
 def primal(
-    F: Any, graph: PairGraph, y: Array | None, lams: Sequence[float], C: Array | None = None
+    F: Any, graph: PreferenceGraph, y: Array | None, lams: Sequence[float], C: Array | None = None
 ) -> list[Array]:
     """w = (F'LF + lam I)^-1 F'Ly for each lam: equation (11) of the RankRLS paper.
 
@@ -385,7 +387,9 @@ def primal(
     return [solve(z, "T") for z in found]
 
 
-def linear_dual(F: Any, graph: PairGraph, y: Array | None, lams: Sequence[float]) -> list[Array]:
+def linear_dual(
+    F: Any, graph: PreferenceGraph, y: Array | None, lams: Sequence[float]
+) -> list[Array]:
     """w = F'a from `dual` with the linear kernel, for more features than rows.
 
     With Z = R F, M = Z Z' and w = Z'z. Differences are taken before products, which avoids
@@ -408,7 +412,7 @@ def linear_dual(F: Any, graph: PairGraph, y: Array | None, lams: Sequence[float]
     return solutions
 
 
-def dual(K: Array, graph: PairGraph, y: Array | None, lams: Sequence[float]) -> list[Array]:
+def dual(K: Array, graph: PreferenceGraph, y: Array | None, lams: Sequence[float]) -> list[Array]:
     """a = (LK + lam I)^-1 Ly for each lam: equation (8) of the RankRLS paper.
 
     The paper's A is a here. LK is not symmetric. With L = R'R, the push-through identity gives the

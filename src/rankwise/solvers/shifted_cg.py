@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from rankwise.backends.arrays import Array, Index, as_given, backend_of, is_sparse, to_host
 from rankwise.errors import DataError
-from rankwise.graph import PairGraph, QueryGroups
+from rankwise.graph import PreferenceGraph, QueryGroups
 
 DRIFT = 2.0  # times the tolerance: a larger true residual is reduced by a restart
 CHECKED_COLUMNS = 16  # whose true residuals are computed together
@@ -241,7 +241,7 @@ class PairProducts:
     ----------
     forward, transpose : callable
         P -> X P and Q -> X'Q.
-    graphs : list of PairGraph
+    graphs : list of PreferenceGraph
     columns : list of slice
         The columns of each graph.
     b : array of shape (n_features, n_columns)
@@ -250,7 +250,7 @@ class PairProducts:
 
     forward: Apply
     transpose: Apply
-    graphs: Sequence[PairGraph]
+    graphs: Sequence[PreferenceGraph]
     columns: Sequence[slice]
     b: Array
 
@@ -258,7 +258,7 @@ class PairProducts:
     def of(
         cls,
         X: Any,
-        graphs: Sequence[PairGraph],
+        graphs: Sequence[PreferenceGraph],
         targets: Sequence[Array | None],
         groups: QueryGroups | None = None,
     ) -> PairProducts:
@@ -367,7 +367,7 @@ def row_chunks(X: Any) -> Iterator[slice]:
         start = stop
 
 
-def pair_squares(X: Any, graph: PairGraph) -> Array:
+def pair_squares(X: Any, graph: PreferenceGraph) -> Array:
     """The diagonal of X'LX for sparse rows, from some queries at a time."""
     groups = graph.compared
     X = within_queries(as_given(X), groups)
