@@ -1,16 +1,16 @@
 """The likelihood of battles, its penalized maximum, and the covariance there.
 
-A battle has up to three linear predictors: eta, by how much the first item is better; tau, the
-logarithm of the tie parameter; and e, the logit of the share of verdicts that are given at random.
-Outcomes are in the order first, second, tie.
+A battle has up to three predictors: eta, by how much the first item is better; tau, the logarithm
+of the tie parameter; and, with judges, e, the logit of the share of verdicts that are given at
+random. Outcomes are in the order first, second, tie.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -49,17 +49,17 @@ class Terms:
     hessian: Array
 
 
-Model = Callable[[Array, float], Terms]
+Model = Callable[[Array, Array], Terms]
 
 
-def logit(eta: Array, tau: float) -> Terms:
+def logit(eta: Array, tau: Array) -> Terms:
     """Bradley-Terry: P(first) = 1 / (1 + exp(-eta)); no ties."""
     log_p = np.stack((-np.logaddexp(0.0, -eta), -np.logaddexp(0.0, eta)))
     p = np.exp(log_p)
     return Terms(log_p, np.stack((p[1], -p[0]))[:, None], -(p[0] * p[1])[None, None, None])
 
 
-def davidson(eta: Array, tau: float) -> Terms:
+def davidson(eta: Array, tau: Array) -> Terms:
     """Davidson: P(first), P(second), P(tie) in proportion to exp(eta/2), exp(-eta/2), exp(tau)."""
     half = 0.5 * eta
     top = np.maximum(abs(half), tau)
@@ -80,13 +80,13 @@ def davidson(eta: Array, tau: float) -> Terms:
     return Terms(log_p, gradient, hessian)
 
 
-def probit(eta: Array, tau: float) -> Terms:
+def probit(eta: Array, tau: Array) -> Terms:
     """Thurstone: P(first) = Phi(eta); no ties."""
     log_p, slope, bend = _tail(np.stack((eta, -eta)))
     return Terms(log_p, np.stack((slope[0], -slope[1]))[:, None], bend[:, None, None])
 
 
-def threshold(eta: Array, tau: float) -> Terms:
+def threshold(eta: Array, tau: Array) -> Terms:
     """Thurstone with ties: P(first) = Phi(eta - t), P(second) = Phi(-eta - t), t = exp(tau)."""
     t = np.exp(tau)
     log_tail, slope, bend = _tail(np.stack((eta, -eta)) - t)
@@ -130,37 +130,13 @@ MODELS: dict[tuple[str, bool], Model] = {
 """By link, and whether ties have a model."""
 
 
-def with_slips(terms: Terms, e: Array) -> Terms:
-    """The same with a share s = 1 / (1 + exp(-e)) of verdicts given at random.
-
-    P = (1 - s) Q + s / K with the outcome model's Q and K outcomes. With r = (1 - s) Q / P, the
-    probability that a verdict was meant, log P has r times the derivatives of log Q, and
-    (1 - r) - s by e.
-    """
-    n_outcomes, q, n = terms.gradient.shape
-    meant = terms.log_p - np.logaddexp(0.0, e)
-    random = -np.logaddexp(0.0, -e) - np.log(n_outcomes)
-    log_p = np.logaddexp(meant, random)
-    r = np.exp(meant - log_p)
-    share = np.exp(-np.logaddexp(0.0, -e))
-    both = r * (1.0 - r)
-    gradient = np.empty((n_outcomes, q + 1, n))
-    gradient[:, :q] = r[:, None] * terms.gradient
-    gradient[:, q] = (1.0 - r) - share
-    hessian = np.empty((n_outcomes, q + 1, q + 1, n))
-    outer = terms.gradient[:, :, None] * terms.gradient[:, None]
-    hessian[:, :q, :q] = r[:, None, None] * terms.hessian + both[:, None, None] * outer
-    hessian[:, :q, q] = hessian[:, q, :q] = -both[:, None] * terms.gradient
-    hessian[:, q, q] = both - share * (1.0 - share)
-    return Terms(log_p, gradient, hessian)
-
-
 @dataclass(frozen=True, eq=False)
 class Tally:
     """Distinct battles: who met whom, before which judge, with which covariates.
 
     `counts` has a column each for the first item's wins, the second's wins, and ties.
-    `judge` is None if judges are not modelled.
+    `judge` is None if judges are not modelled. `gold` is 0 where the right answer is not known, and
+    otherwise 1 (the first item), 2 (the second) or 3 (neither).
     """
 
     first: Index
@@ -168,6 +144,7 @@ class Tally:
     counts: Array
     x: Array
     judge: Index | None = None
+    gold: Index | None = None
 
     def __len__(self) -> int:
         return len(self.first)
@@ -180,6 +157,7 @@ def tally(
     weight: Array,
     x: Array,
     judge: Index | None = None,
+    gold: Index | None = None,
 ) -> tuple[Tally, Index]:
     """Count equal battles; also returns the row of every battle.
 
@@ -187,7 +165,7 @@ def tally(
     """
     where = row = np.arange(len(first))
     if all(len(np.unique(column[:SAMPLE])) <= DISTINCT for column in x.T):
-        keys = [first, second, *([] if judge is None else [judge])]
+        keys = [first, second, *(key for key in (judge, gold) if key is not None)]
         keys += [np.unique(column, return_inverse=True)[1] for column in x.T]
         code = np.zeros(len(first), dtype=np.int64)
         for key in keys:
@@ -198,34 +176,41 @@ def tally(
         _, where, row = np.unique(code, return_index=True, return_inverse=True)
     sums = np.bincount(3 * row + outcome, weights=weight, minlength=3 * len(where))
     counts = np.asarray(sums, dtype=np.float64).reshape(-1, 3)
-    kept = None if judge is None else judge[where]
-    return Tally(first[where], second[where], counts, x[where], kept), row
+    more = (None if key is None else key[where] for key in (judge, gold))
+    return Tally(first[where], second[where], counts, x[where], *more), row
 
 
 @dataclass(frozen=True)
 class Layout:
     """Where each kind of parameter is.
 
-    `places` are the preferences of judges for the first place, and `slips` their departures from
-    the common logit of slips.
+    The first parameters are common to all battles. The effects of judges come last: a slice for
+    each kind in `effects`, with an entry for each judge. `slip` is the common logit of slips, and
+    `gold` the difference of ratings that a known right answer stands for.
     """
 
     items: slice
-    places: slice
-    slips: slice
     columns: slice
     tie: slice
-    common_slip: slice
+    slip: slice
+    gold: slice
+    effects: dict[str, slice]
 
     @classmethod
-    def of(cls, n_items: int, n_columns: int, n_judges: int = 0, ties: bool = False) -> Layout:
-        sizes = (n_items, n_judges, n_judges, n_columns, int(ties), int(n_judges > 0))
+    def of(
+        cls,
+        n_items: int,
+        n_columns: int,
+        n_judges: int = 0,
+        ties: bool = False,
+        kinds: Sequence[str] = (),
+        gold: bool = False,
+    ) -> Layout:
+        sizes = (n_items, n_columns, int(ties), int("slips" in kinds), int(gold))
+        sizes += (n_judges,) * len(kinds)
         ends = np.cumsum(sizes).tolist()
-        return cls(*(slice(end - size, end) for end, size in zip(ends, sizes, strict=True)))
-
-    @property
-    def n_judges(self) -> int:
-        return int(self.places.stop - self.places.start)
+        parts = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+        return cls(*parts[:5], dict(zip(kinds, parts[5:], strict=True)))
 
     @property
     def ties(self) -> bool:
@@ -233,21 +218,41 @@ class Layout:
         return bool(self.tie.stop > self.tie.start)
 
     @property
+    def common(self) -> int:
+        """Number of parameters that are common to all battles."""
+        return int(self.gold.stop)
+
+    @property
     def size(self) -> int:
-        return int(self.common_slip.stop)
+        return max([self.common, *(part.stop for part in self.effects.values())])
 
     @property
     def groups(self) -> dict[str, slice]:
         """Parameters that are shrunk together."""
-        named = {"items": self.items, "places": self.places, "slips": self.slips}
-        return {name: part for name, part in named.items() if part.stop > part.start}
+        return {"items": self.items, **self.effects}
+
+    def start(self) -> Array:
+        """Equal items, few ties and slips, and judges who do not differ."""
+        params = np.zeros(self.size)
+        params[self.tie] = -1.0
+        params[self.slip], params[self.gold] = SLIP_MEAN, GOLD_MEAN
+        return params
+
+    def priors(self, penalties: Mapping[str, float]) -> tuple[Array, Array]:
+        """Means and precisions of the normal priors of all parameters."""
+        mean, precision = np.zeros(self.size), np.zeros(self.size)
+        for name, part in self.groups.items():
+            precision[part] = penalties[name]
+        for part, *prior in ((self.slip, SLIP_MEAN, 1.0), (self.gold, GOLD_MEAN, 1.0)):
+            mean[part], precision[part] = prior
+        return mean, precision
 
 
 @dataclass(frozen=True, eq=False)
 class Likelihood:
     """Log-likelihood of a tally as a function of all parameters.
 
-    Each predictor is linear in the parameters.
+    Predictors are linear in the parameters, unless judges have slopes; see `JudgedLikelihood`.
     """
 
     tally: Tally
@@ -264,16 +269,15 @@ class Likelihood:
         found += [(0, np.full(n, k), x) for k, x in zip(columns, t.x.T, strict=True)]
         if layout.ties:
             found.append((1, np.full(n, layout.tie.start), one))
-        if t.judge is not None:
-            slip = 1 + int(layout.ties)
-            found.append((0, layout.places.start + t.judge, one))
-            found.append((slip, layout.slips.start + t.judge, one))
-            found.append((slip, np.full(n, layout.common_slip.start), one))
         return found
+
+    def entries_at(self, params: Array) -> list[tuple[int, Index, Array]]:
+        """The derivatives of the predictors by the parameters, in the form of `entries`."""
+        return self.entries
 
     @property
     def n_predictors(self) -> int:
-        return 1 + int(self.layout.ties) + int(self.tally.judge is not None)
+        return 1 + int(self.layout.ties)
 
     @cached_property
     def counts(self) -> Array:
@@ -288,21 +292,28 @@ class Likelihood:
 
     def with_counts(self, counts: Array) -> Likelihood:
         """The same battles, with other numbers of outcomes."""
-        made = Likelihood(replace(self.tally, counts=counts), self.layout, self.link)
+        made = replace(self, tally=replace(self.tally, counts=counts))
         made.__dict__["entries"] = self.entries
         return made
 
+    def predictors(self, params: Array) -> Array:
+        """The predictors, of shape (n_predictors, n_rows)."""
+        found = np.zeros((self.n_predictors, len(self.tally)))
+        for q, i, x in self.entries:
+            found[q] += x * params[i]
+        return found
+
+    def row_terms(self, predictors: Array) -> Terms:
+        """Outcome probabilities and their derivatives by the predictors."""
+        tau = predictors[1] if self.layout.ties else predictors[0]
+        return MODELS[self.link, self.layout.ties](predictors[0], tau)
+
     def terms(self, params: Array) -> Iterator[tuple[slice, Terms]]:
-        """Outcome probabilities and their derivatives, for some rows at a time."""
-        predictors = self.spread(params)
-        model = MODELS[self.link, self.layout.ties]
-        tau = float(params[self.layout.tie][0]) if self.layout.ties else 0.0
+        """The terms of some rows at a time."""
+        predictors = self.predictors(params)
         for begin in range(0, len(self.tally), CHUNK):
             rows = slice(begin, begin + CHUNK)
-            found = model(predictors[0, rows], tau)
-            if self.tally.judge is not None:
-                found = with_slips(found, predictors[-1, rows])
-            yield rows, found
+            yield rows, self.row_terms(predictors[:, rows])
 
     def value(self, params: Array) -> float:
         """The log-likelihood."""
@@ -338,30 +349,39 @@ class Likelihood:
         parts = [terms.log_p for _, terms in self.terms(params)]
         return np.exp(np.concatenate(parts, axis=1)).T
 
-    def gather(self, g: Array) -> Array:
+    def gather(self, params: Array, g: Array) -> Array:
         """The gradient by parameters, from the gradient by the predictors of each row."""
         size = self.layout.size
-        return np.asarray(sum(np.bincount(i, x * g[q], size) for q, i, x in self.entries))
+        return np.asarray(sum(np.bincount(i, x * g[q], size) for q, i, x in self.entries_at(params)))
 
-    def spread(self, params: Array) -> Array:
-        """The predictors, of shape (n_predictors, n_rows)."""
-        found = np.zeros((self.n_predictors, len(self.tally)))
-        for q, i, x in self.entries:
-            found[q] += x * params[i]
-        return found
+    def gram(self, params: Array, g: Array, h: Array, *, dense: int) -> Any:
+        """The sum over rows of D' h D, with the derivatives D of the predictors of a row.
 
-    def gram(self, h: Array, *, dense: bool) -> Array | Sparse:
-        """The sum over rows of D' h D, with the predictors D of a row."""
-        size = self.layout.size
-        half: Any = np.zeros((size, size)) if dense else sp.csr_array((size, size))
-        for k, (q, i, x) in enumerate(self.entries):
-            for r, j, z in [(q, i, 0.5 * x), *self.entries[k + 1 :]]:  # half of the diagonal
-                values = h[q, r] * (x * z)
-                if dense:
-                    half += np.bincount(size * i + j, values, size * size).reshape(size, size)
-                else:
-                    half = half + sp.coo_array((values, (i, j)), shape=(size, size)).tocsr()
-        return half + half.T
+        Sparse where there are more than `dense` parameters.
+        """
+        return gram_of(self.entries_at(params), h, self.layout.size, dense=self.layout.size <= dense)
+
+    def curvature(self, matrix: Any, precision: Array, level: float) -> Curvature:
+        """Of the matrix, with `precision` on its diagonal and `level` on all entries of items."""
+        if is_sparse(matrix):
+            return IterativeCurvature(matrix, precision, self.layout.items, level)
+        K = matrix.copy()
+        K[np.diag_indices_from(K)] += precision
+        K[self.layout.items, self.layout.items] += level
+        return DenseCurvature.of(K)
+
+
+def gram_of(entries: list[tuple[int, Index, Array]], h: Array, size: int, *, dense: bool) -> Any:
+    """The sum over rows of D' h D, for the derivatives D in `entries`."""
+    half: Any = np.zeros((size, size)) if dense else sp.csr_array((size, size))
+    for k, (q, i, x) in enumerate(entries):
+        for r, j, z in [(q, i, 0.5 * x), *entries[k + 1 :]]:  # half of the diagonal
+            values = h[q, r] * (x * z)
+            if dense:
+                half += np.bincount(size * i + j, values, size * size).reshape(size, size)
+            else:
+                half = half + sp.coo_array((values, (i, j)), shape=(size, size)).tocsr()
+    return half + half.T
 
 
 @dataclass(frozen=True, eq=False)
@@ -410,7 +430,7 @@ class BattleProblem:
         sides = np.where(turned, second, first), np.where(turned, first, second)
         counts, row = tally(*sides, outcome, b.weight, sign[:, None] * (x / scales), judge)
         modelled = ties == "model" and bool((b.outcome == 2).any())
-        layout = Layout.of(len(battles.items), len(names), len(judges), modelled)
+        layout = Layout.of(len(battles.items), len(names), ties=modelled)
         group = b.groups
         if group is not None:
             whole = group.dtype.kind in "iu"
@@ -435,13 +455,13 @@ class BattleProblem:
 
     def rating_map(self) -> Array:
         """The matrix that maps parameters to ratings."""
-        return self.ratings(np.eye(self.layout.size)).T
+        return self.ratings(np.eye(self.layout.common)).T
 
 
 def _columns(b: Battles, *, position: bool) -> tuple[Array, list[str]]:
     """The first place, if it matters, and the context; and their names."""
     columns, names = [np.zeros((len(b), 0))], []
-    if position or b.judge is not None:
+    if position:
         columns.append(np.ones((len(b), 1)))
         names.append(POSITION)
     if b.context is not None:
@@ -550,12 +570,17 @@ def check_order(battles: Battles) -> None:
 
     Then winners are listed before losers, and the order does not show which item came first.
     """
-    if (battles.outcome == 0).any() and not (battles.outcome == 1).any():
+    if winners_first(battles):
         raise DataError(
             "The first item won every battle: the battles seem to list winners before losers, so "
-            "that the effects of the first place and of judges are unknown. Leave out position and "
-            "judge, or give the items in the order in which they were shown."
+            "that the effect of the first place is unknown. Leave out position, or give the items "
+            "in the order in which they were shown."
         )
+
+
+def winners_first(battles: Battles) -> bool:
+    """Whether the first item won every battle that was won."""
+    return bool((battles.outcome == 0).any() and not (battles.outcome == 1).any())
 
 
 def warn_about_position(problem: BattleProblem, params: Array) -> None:
@@ -603,11 +628,12 @@ LOST = 1e-15  # a penalty, relative to the sum of curvatures, that rounding erro
 PCG_TOLERANCE = 1e-12
 TRACE_TOLERANCE = 1e-7  # of the vectors: traces have its square
 PROBES = 24  # vectors that estimate a trace where there is no matrix
-SLIP_MEAN, SLIP_PRECISION = -3.0, 1.0  # prior of the common logit of slips
+SLIP_MEAN = -3.0  # of the common logit of slips, before any battle
+GOLD_MEAN = 1.0  # of the difference of ratings that a right answer stands for
 BOUNDS = (np.log(1e-6), np.log(1e6))  # of log penalties
-# What is known of variances before any battle: as much as PRIOR_SIZE parameters would tell.
-PRIOR_SIZE = 2.0
-PRIOR_VARIANCE = {"items": 1.0, "places": 0.1, "slips": 0.5}
+# What is known of variances before any battle: a variance, and how many parameters would tell it.
+PRIORS = {"items": (1.0, 2.0)}
+EFFECT_PRIOR = (0.01, 0.1)  # of the effects of judges
 EVIDENCE_TOLERANCE = 1e-10
 GRID = np.geomspace(1e-3, 1e2, 16)  # penalties that held-out groups choose from
 FOLDS = 5
@@ -637,9 +663,31 @@ class DenseCurvature:
 
     def traces(self, groups: dict[str, slice]) -> dict[str, float]:
         """The sums of the diagonal of the inverse, over groups of parameters."""
-        inverse, _ = dpotri(self.factor[0], lower=1)
-        diagonal = inverse.diagonal() * self.scale**2
+        diagonal = self.inverse().diagonal()
         return {name: float(diagonal[part].sum()) for name, part in groups.items()}
+
+    def inverse(self) -> Array:
+        """The inverse."""
+        lower = np.tril(dpotri(self.factor[0], lower=1)[0])
+        whole = lower + np.tril(lower, -1).T
+        return np.asarray(whole * self.scale * self.scale[:, None])
+
+    def log_det(self) -> float:
+        """The logarithm of the determinant."""
+        return 2.0 * float(np.log(self.factor[0].diagonal()).sum() - np.log(self.scale).sum())
+
+    @property
+    def common(self) -> DenseCurvature:
+        """The curvature of the parameters that are common to all battles."""
+        return self
+
+    def eliminate(self, scores: Sparse) -> Array | Sparse:
+        """Scores of the common parameters, once all others have followed them."""
+        return scores
+
+    def bias(self, precision: Array) -> Array:
+        """The penalties P, likewise."""
+        return np.diag(precision)
 
 
 @dataclass(frozen=True, eq=False)
@@ -653,6 +701,7 @@ class IterativeCurvature:
     precision: Array
     items: slice
     level: float
+    common: ClassVar[None] = None  # there is no matrix
 
     def solve(self, R: Array, tolerance: float = PCG_TOLERANCE) -> Array:
         diagonal = self.matrix.diagonal() + self.precision
@@ -683,27 +732,38 @@ class IterativeCurvature:
         return found
 
 
-Curvature = DenseCurvature | IterativeCurvature  # minus second derivatives, with penalties
+class Curvature(Protocol):
+    """Minus second derivatives, with penalties."""
+
+    @property
+    def common(self) -> DenseCurvature | None:
+        """The curvature of common parameters, if it is a matrix."""
+
+    def solve(self, R: Array, /) -> Array:
+        """The inverse times R."""
+
+    def traces(self, groups: dict[str, slice], /) -> dict[str, float]:
+        """The sums of the diagonal of the inverse, over groups of parameters."""
 
 
 @dataclass(frozen=True, eq=False)
 class Expansion:
     """The log-likelihood around some parameters: value, gradient and minus second derivatives.
 
-    `matrix` is sparse beyond `DENSE` parameters.
+    `matrix` is what the likelihood makes a curvature from; it has a diagonal.
     """
 
     params: Array
     value: float
     gradient: Array
-    matrix: Array | Sparse
+    matrix: Any
 
     @classmethod
     def of(cls, likelihood: Likelihood, params: Array, dense: int) -> Expansion:
         with np.errstate(all="ignore"):  # a step that is too long is taken back
             value, g, h = likelihood.expansion(params)
-            matrix = likelihood.gram(h, dense=len(params) <= dense)
-            return cls(params, value, likelihood.gather(g), matrix)
+            matrix = likelihood.gram(params, g, h, dense=dense)
+            return cls(params, value, likelihood.gather(params, g), matrix)
 
 
 @dataclass(frozen=True, eq=False)
@@ -719,14 +779,6 @@ class Mode:
     @property
     def params(self) -> Array:
         return self.at.params
-
-
-def start(layout: Layout) -> Array:
-    """Equal items, and few ties and slips."""
-    params = np.zeros(layout.size)
-    params[layout.tie] = -1.0
-    params[layout.common_slip] = SLIP_MEAN
-    return params
 
 
 def maximize(
@@ -745,11 +797,8 @@ def maximize(
     """
     layout = likelihood.layout
     if not isinstance(at, Expansion):
-        at = Expansion.of(likelihood, start(layout) if at is None else at, dense)
-    mean, precision = np.zeros(layout.size), np.zeros(layout.size)
-    for name, part in layout.groups.items():
-        precision[part] = penalties[name]
-    mean[layout.common_slip], precision[layout.common_slip] = SLIP_MEAN, SLIP_PRECISION
+        at = Expansion.of(likelihood, layout.start() if at is None else at, dense)
+    mean, precision = layout.priors(penalties)
 
     def goal(point: Expansion) -> float:
         return point.value - 0.5 * float(precision @ np.square(point.params - mean))
@@ -757,7 +806,7 @@ def maximize(
     converged = False
     for _ in range(MAX_STEPS):
         gradient = at.gradient - precision * (at.params - mean)
-        curvature, step, damped = _newton_step(layout, at, precision, gradient)
+        curvature, step, damped = _newton_step(likelihood, at, precision, gradient)
         if converged:
             return Mode(at, penalties, precision, curvature, not damped)
         size, length, reached = float(abs(step).max(initial=0.0)), 1.0, goal(at)
@@ -774,25 +823,18 @@ def maximize(
 
 
 def _newton_step(
-    layout: Layout, at: Expansion, precision: Array, gradient: Array
+    likelihood: Likelihood, at: Expansion, precision: Array, gradient: Array
 ) -> tuple[Curvature, Array, bool]:
     """The curvature, the step, and whether curvature had to be added to find one upwards."""
-    matrix, diagonal = at.matrix, at.matrix.diagonal()
-    level, total = 0.0, float(diagonal[layout.items].sum())
+    items, diagonal = likelihood.layout.items, at.matrix.diagonal()
+    level, total = 0.0, float(diagonal[items].sum())
     if precision[0] <= LOST * total:  # then only differences of ratings are determined
-        level = total / (2 * layout.items.stop**2) + 1e-12
+        level = total / (2 * items.stop**2) + 1e-12
     damping = 0.0
     while True:
         extra = precision + damping * (abs(diagonal) + 1e-12)
         try:
-            found: Curvature
-            if is_sparse(matrix):
-                found = IterativeCurvature(matrix, extra, layout.items, level)
-            else:
-                K = matrix.copy()
-                K[np.diag_indices_from(K)] += extra
-                K[layout.items, layout.items] += level
-                found = DenseCurvature.of(K)
+            found = likelihood.curvature(at.matrix, extra, level)
             return found, found.solve(gradient), damping > 0
         except (LinAlgError, DataError):
             damping = max(10.0 * damping, 1e-8)
@@ -806,6 +848,8 @@ def by_evidence(
     at: Expansion | Array | None = None,
     log_penalties: dict[str, float] | None = None,
     show: Show = unseen,
+    *,
+    tolerance: float = EVIDENCE_TOLERANCE,
 ) -> Mode:
     """The maximum with the penalties that maximize the evidence, except the `fixed` ones.
 
@@ -816,8 +860,8 @@ def by_evidence(
         penalty (|u|^2 + m v) = n - penalty trace(S) + m.
 
     Without the prior, a few battles could make the variance 0, and intervals with it. The
-    logarithm of the penalty is found by the secant method, from `log_penalties` or 0. `show` gets
-    the number of penalties tried.
+    logarithm of the penalty is found by the secant method, from `log_penalties` or 0, to the
+    `tolerance`. `show` gets the number of penalties tried.
     """
     groups = likelihood.layout.groups
     free = [name for name in groups if name not in fixed]
@@ -828,15 +872,16 @@ def by_evidence(
         show(tried)
         penalties = {**fixed, **{name: float(np.exp(log[name])) for name in free}}
         # As long as penalties still move much, a rough maximum will do.
-        tolerance = float(np.clip(0.1 * moved, STEP_TOLERANCE, 1e-2))
-        mode = maximize(likelihood, penalties, at, tolerance=tolerance)
+        step_tolerance = float(np.clip(0.1 * moved, STEP_TOLERANCE, 1e-2))
+        mode = maximize(likelihood, penalties, at, tolerance=step_tolerance)
         at = mode.at
         traces = mode.curvature.traces({name: groups[name] for name in free})
         moved = 0.0
         for name in free:
             part, penalty = at.params[groups[name]], penalties[name]
-            known = max(len(part) - penalty * traces[name], 0.0) + PRIOR_SIZE
-            size = float(part @ part) + PRIOR_SIZE * PRIOR_VARIANCE[name]
+            variance, worth = PRIORS.get(name, EFFECT_PRIOR)
+            known = max(len(part) - penalty * traces[name], 0.0) + worth
+            size = float(part @ part) + worth * variance
             excess = float(np.log(known) - np.log(penalty * size))
             step = excess
             if name in before:
@@ -846,7 +891,7 @@ def by_evidence(
             new = float(np.clip(log[name] + np.clip(step, -2.0, 2.0), *BOUNDS))
             moved = max(moved, abs(new - log[name]))
             before[name], log[name] = (log[name], excess), new
-        if moved < EVIDENCE_TOLERANCE and tolerance == STEP_TOLERANCE:
+        if moved < tolerance and step_tolerance <= max(tolerance, STEP_TOLERANCE):
             break
     return mode
 
@@ -919,7 +964,7 @@ class GroupScores:
         else:
             size = n_groups = int(group.max()) + 1
         g = scores[outcome, :, row] * weight[:, None]
-        entries = [(g[:, q] * x[row], group, i[row]) for q, i, x in likelihood.entries]
+        entries = [(g[:, q] * x[row], group, i[row]) for q, i, x in likelihood.entries_at(params)]
         values, i, j = (np.concatenate(part) for part in zip(*entries, strict=True))
         shape = (size, likelihood.layout.size)
         return cls(sp.coo_array((values, (i, j)), shape=shape).tocsr(), n_groups)
@@ -929,9 +974,11 @@ class GroupScores:
         """For a finite number of groups."""
         return self.n_groups / max(self.n_groups - 1, 1)
 
-    def gram(self) -> Array:
-        """The sum of outer products of the rows."""
-        return np.asarray((self.matrix.T @ self.matrix).toarray() * self.correction)
+    def gram(self, curvature: DenseCurvature) -> Array:
+        """The sum of outer products of the rows, for the common parameters of a curvature."""
+        G = curvature.eliminate(self.matrix)
+        M = G.T @ G
+        return np.asarray((M.toarray() if is_sparse(M) else M) * self.correction)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """Draws from the normal distribution with covariance ``gram()``, as columns."""
@@ -956,16 +1003,15 @@ def spread(
     common level of the ratings is taken out of it: only the penalty determines it, and if that is
     small, rounding errors of the level would hide the rest.
 
-    Draws have the shape (n_draws, n_parameters). Beyond `DENSE` parameters there are only draws, in
+    Draws have the shape (n_draws, n_parameters), of the common parameters. Beyond `DENSE` parameters there are only draws, in
     single precision, and None for the covariance.
     """
-    P = mode.precision
-    if isinstance(mode.curvature, DenseCurvature):
-        M = scores.gram()
-        M[np.diag_indices_from(M)] += P
-        half = _without_level(mode.curvature.solve(M), items)
-        covariance = _without_level(mode.curvature.solve(half.T), items)
-        draws = mode.curvature.solve(_root(M) @ rng.standard_normal((len(M), n_draws)))
+    P, common = mode.precision, mode.curvature.common
+    if common is not None:
+        M = scores.gram(mode.curvature) + mode.curvature.bias(P)
+        half = _without_level(common.solve(M), items)
+        covariance = _without_level(common.solve(half.T), items)
+        draws = common.solve(_root(M) @ rng.standard_normal((len(M), n_draws)))
         draws = _without_level(draws, items).T
         return 0.5 * (covariance + covariance.T), draws
     draws = np.empty((n_draws, len(P)), dtype=np.float32)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import expit, ndtr
+from scipy.special import ndtr
 from scipy.stats import chi2
 from scipy.stats import t as student
 from sklearn.base import BaseEstimator
@@ -24,10 +24,11 @@ from rankwise.backends.parallel import blas_threads_for
 from rankwise.data.battles import BattleFile, Battles, number_labels, read_battles
 from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators.pair_strategies import PairStrategy, suggest_pairs
-from rankwise.graph.comparisons import check_context
+from rankwise.graph.comparisons import check_comparison_ids, check_context
 from rankwise.leaderboard.battle_likelihood import (
     DENSE,
     MODELS,
+    POSITION,
     BattleProblem,
     GroupScores,
     Mode,
@@ -36,10 +37,17 @@ from rankwise.leaderboard.battle_likelihood import (
     check_order,
     maximize,
     spread,
-    start,
     warn_about_graph,
     warn_about_groups,
     warn_about_position,
+    winners_first,
+)
+from rankwise.leaderboard.judge_model import (
+    KINDS,
+    Panel,
+    by_evidence_of_judges,
+    check_kinds,
+    remarks,
 )
 from rankwise.parameters import (
     AnyOf,
@@ -249,9 +257,16 @@ class Leaderboard(BaseEstimator):
     coef_names_ : list of str
     judges_ : ndarray of shape (n_judges,)
         Ids of judges, if battles have judges.
-    judge_slips_, judge_positions_ : ndarray of shape (n_judges,)
-        For each judge, the share of verdicts given at random, and the preference for the first
-        place.
+    judge_kinds_ : list of str
+        In what judges differ: some of "slope", "ties", "place" and "slips".
+    judge_effects_ : ndarray of shape (n_judges, 4)
+        Effects of judges in this order, as deviations from the common values: of the slope, of the
+        logarithm of the tie parameter, of the preference for the first place, and of the logit of
+        the share of slips.
+    judge_covariances_ : ndarray of shape (n_judges, 4, 4)
+        Covariance of the effects of each judge.
+    judge_widths_ : ndarray of shape (4,)
+        Standard deviations of the effects among judges.
     both_bad_ : float
         Share of battles in which both items are bad. They do not enter the ratings.
     n_groups_ : int
@@ -317,6 +332,7 @@ class Leaderboard(BaseEstimator):
         weight: Any = None,
         groups: Any = None,
         judge: Any = None,
+        judges: str | Sequence[str] = "evidence",
         context: Any = None,
         items: Any = None,
         item_features: Any = None,
@@ -329,7 +345,7 @@ class Leaderboard(BaseEstimator):
             Ids of the items that were shown first. Or a table or file with the columns that
             `rankwise.data.read_battles` knows, in place of `second` and `outcome`; `groups` and
             `judge` are then names of columns, and `context` is a list of names. Or checked battles,
-            which replace all that follows except `item_features`.
+            which replace all that follows except `judges` and `item_features`.
         second : array-like of shape (n_battles,)
             Ids of the items that were shown second.
         outcome : array-like of shape (n_battles,)
@@ -341,8 +357,13 @@ class Leaderboard(BaseEstimator):
             None: the column of sessions or prompts, if a table has one; otherwise, all battles are
             independent.
         judge : array-like of shape (n_battles,), optional
-            Who judged each battle. Each judge gets a share of random verdicts and a preference for
-            the first place, both shrunk towards the common values.
+            Who judged each battle. Effects of judges are shrunk towards the common values.
+        judges : "evidence" or list of {"slope", "ties", "place", "slips"}, default="evidence"
+            In what judges differ: in how much ratings matter to them ("slope", below zero for
+            judges who prefer the worse item), how often they call a tie ("ties"), their preference
+            for the first place ("place"), and the share of verdicts that they give at random
+            ("slips"). An effect is normal among judges, with a variance chosen by the evidence.
+            "evidence": the effects that the battles determine.
         context : array-like of shape (n_battles, n_columns), optional
             Covariates of battles. Code them so that positive values favour the first item.
         items : array-like of shape (n_items,), optional
@@ -355,10 +376,12 @@ class Leaderboard(BaseEstimator):
         self
         """
         check_parameters(self, self.parameters)
+        check_kinds(judges)
         battles = _battles(
             first, second, outcome, weight=weight, groups=groups, judge=judge, context=context,
             items=items,
         )  # fmt: skip
+        self.judge_choice_ = judges if isinstance(judges, str) else list(judges)
         self._fit(battles, item_features)
         self.has_item_features_ = item_features is not None
         return self
@@ -408,10 +431,15 @@ class Leaderboard(BaseEstimator):
 
     def _fit(self, battles: Battles, item_features: Any, *, warm: bool = False) -> Leaderboard:
         rng = as_generator(self.random_state)
-        if self.position or battles.judge is not None:
+        kinds = self._kinds(battles)
+        if self.position or ("place" in kinds and self.judge_choice_ != "evidence"):
             check_order(battles)
-        given: Any = {"link": self.link, "ties": self.ties, "position": self.position}
-        problem = BattleProblem.of(battles, item_features=item_features, **given)
+        problem = BattleProblem.of(
+            battles, link=self.link, ties=self.ties, item_features=item_features,
+            position=self.position or "place" in kinds,
+        )  # fmt: skip
+        if not problem.layout.ties:
+            kinds = [kind for kind in kinds if kind != "ties"]
         begin = self._warm_start(problem) if warm else None
         if self.penalty == 0 and problem.features.shape[1]:
             raise ParameterError(
@@ -421,10 +449,23 @@ class Leaderboard(BaseEstimator):
         warn_about_graph(problem, battles.items, self.penalty)
         with blas_threads_for(problem.layout.size):
             with self._watched("Ratings", 0, problem) as show:
-                mode = self._maximum(problem, begin, rng, show)
+                problem, mode = self._maximum(problem, kinds, begin, rng, show)
             _warn_about_maximum(problem, mode)
             self._set_fitted(battles, problem, mode, rng)
         return self
+
+    def _kinds(self, battles: Battles) -> list[str]:
+        """The effects of judges that are considered.
+
+        If winners are listed first, the order does not show which item came first.
+        """
+        if battles.judge is None:
+            return []
+        if self.judge_choice_ != "evidence":
+            return [kind for kind in KINDS if kind in self.judge_choice_]
+        if len(set(battles.judge.tolist())) < 2:
+            return []
+        return [kind for kind in KINDS if kind != "place" or not winners_first(battles)]
 
     @contextmanager
     def _watched(self, what: str, total: int, problem: BattleProblem) -> Iterator[Show]:
@@ -434,29 +475,43 @@ class Leaderboard(BaseEstimator):
             yield show
 
     def _maximum(
-        self, problem: BattleProblem, begin: Array | None, rng: np.random.Generator, show: Show
-    ) -> Mode:
-        likelihood = problem.likelihood
-        if self.penalty == "evidence":
-            before = {} if begin is None else {"items": float(np.log(self.penalty_))}
-            return by_evidence(likelihood, {}, begin, before, show)
+        self,
+        problem: BattleProblem,
+        kinds: list[str],
+        begin: Array | None,
+        rng: np.random.Generator,
+        show: Show,
+    ) -> tuple[BattleProblem, Mode]:
+        """The maximum, and the problem with the effects of judges that were kept."""
+        likelihood, fixed = problem.likelihood, {}
+        if isinstance(self.penalty, int | float):
+            fixed = {"items": float(self.penalty)}
+        if kinds:
+            likelihood, mode = by_evidence_of_judges(
+                likelihood, len(problem.judges), problem.features.shape[1], kinds, fixed,
+                choose=self.judge_choice_ == "evidence", begin=begin, show=show,
+            )  # fmt: skip
+            problem, begin = replace(problem, likelihood=likelihood), mode.params
+            if self.penalty != "held-out":
+                return problem, mode
         if self.penalty == "held-out":
             group = problem.group
             if group is None:
                 group = np.arange(len(problem.row))
             if group.max() < 1:
                 raise DataError("penalty='held-out' needs two or more groups of battles.")
-            return by_held_out(
+            return problem, by_held_out(
                 likelihood, problem.row, problem.outcome, problem.weight, group, rng, begin, show
             )
-        fixed = {"items": float(self.penalty)}
-        if len(problem.layout.groups) == 1:
-            return maximize(likelihood, fixed, begin)
-        return by_evidence(likelihood, fixed, begin, show=show)
+        if fixed:
+            return problem, maximize(likelihood, fixed, begin)
+        before = {} if begin is None else {"items": float(np.log(self.penalty_))}
+        return problem, by_evidence(likelihood, {}, begin, before, show)
 
     def _warm_start(self, problem: BattleProblem) -> Array:
-        """The present parameters, by item and judge; new items and judges start at zero."""
-        layout, params = problem.layout, start(problem.layout)
+        """The present parameters by item; new items and judges start at zero."""
+        layout = problem.layout
+        params = layout.start()
         n = len(self.items_)  # the old items come first
         params[layout.items][:n] = self.params_["items"]
         if problem.names == self.coef_names_:
@@ -474,7 +529,7 @@ class Leaderboard(BaseEstimator):
         )
         self.n_groups_ = scores.n_groups
         warn_about_groups(self.n_groups_)
-        if not (self.position or layout.n_judges):
+        if POSITION not in problem.names:
             warn_about_position(problem, params)
         with self._watched("Intervals", self.n_draws, problem) as show:
             covariance, deviations = spread(mode, scores, layout.items, self.n_draws, rng, show)
@@ -501,35 +556,29 @@ class Leaderboard(BaseEstimator):
         self.coef_names_ = problem.names
         self.coef_ = params[layout.columns] / problem.scales
         self.coef_std_ = std / problem.scales
-        self.params_ = {"items": params[layout.items], "tie": params[layout.tie]}
+        self.params_ = {
+            "items": params[layout.items],
+            "tie": params[layout.tie],
+            "slip": params[layout.slip],
+        }
         if layout.ties:
             self.tie_ = float(np.exp(params[layout.tie][0]))
         else:
             self.tie_ = 0.0 if self.ties == "model" else float("nan")
             self.params_.pop("tie")
         self.judges_ = problem.judges
-        self._set_judges(problem, params, deviations, heavier)
+        self.judge_kinds_ = list(layout.effects)
+        self.judge_widths_ = np.array(
+            [mode.penalties.get(kind, np.inf) ** -0.5 for kind in KINDS], dtype=float
+        )
+        panel = Panel.empty() if not layout.effects else Panel.of(
+            problem.likelihood, mode, covariance, deviations
+        )
+        self.judge_effects_, self.judge_covariances_ = panel.mean, panel.covariance
+        self.judge_shares_ = panel.share
         bad = battles.outcome == 3
         self.both_bad_ = float((battles.weight * bad).sum() / battles.weight.sum())
         self.pair_counts_, self.pair_shares_ = _pair_shares(problem, params)
-
-    def _set_judges(
-        self, problem: BattleProblem, params: Array, draws: Array, heavier: Array
-    ) -> None:
-        """Slips and preferences of judges, and intervals of them from draws."""
-        layout = problem.layout
-
-        def of(values: Array) -> tuple[Array, Array]:
-            place = values[..., layout.columns][..., :1] / problem.scales[:1]
-            return (
-                expit(values[..., layout.slips] + values[..., layout.common_slip]),
-                np.asarray(values[..., layout.places] + place),
-            )
-
-        self.judge_slips_, self.judge_positions_ = of(params)
-        drawn = of(params + heavier * draws) if layout.n_judges else of(draws[:1])
-        ends = [(1 - self.level) / 2, (1 + self.level) / 2]
-        self.judge_intervals_ = np.array([np.quantile(part, ends, axis=0) for part in drawn])
 
     # Results.
 
@@ -714,16 +763,20 @@ class Leaderboard(BaseEstimator):
         check_is_fitted(self)
         return self.ratings_ if items is None else self.ratings_[self._numbers(items)]
 
-    def predict_proba(self, first: Any, second: Any, *, context: Any = None) -> Array:
+    def predict_proba(
+        self, first: Any, second: Any, *, judge: Any = None, context: Any = None
+    ) -> Array:
         """Probabilities of the outcomes of battles.
 
         Parameters
         ----------
         first, second : array-like of shape (n_battles,)
             Ids of items.
+        judge : array-like of shape (n_battles,) or single id, optional
+            Who judges, with the uncertainty about the judge. None, or a judge who is not known:
+            averaged over all judges, each as often as in the battles of the fit.
         context : array-like of shape (n_battles, n_columns), optional
-            None: covariates are zero. The effect of the first place is included only if the
-            leaderboard was fitted with ``position=True``.
+            None: covariates are zero.
 
         Returns
         -------
@@ -736,11 +789,8 @@ class Leaderboard(BaseEstimator):
             raise DataError(
                 f"first and second must have the same length: got {len(a)} and {len(b)} entries."
             )
-        eta = self.ratings_[a] - self.ratings_[b]
-        begin = 0
-        if self.position or len(self.judges_):
-            begin = 1
-            eta = eta + (self.coef_[0] if self.position else 0.0)
+        begin = int(POSITION in self.coef_names_[:1])
+        shift = np.full(len(a), self.coef_[0] if begin else 0.0)
         if context is not None:
             values = check_context(context, len(a))[0]
             fitted = self.battles_.context
@@ -749,10 +799,27 @@ class Leaderboard(BaseEstimator):
                 raise DataError(
                     f"context needs {width} columns, as in fit: got shape {np.shape(context)}."
                 )
-            eta = eta + values @ self.coef_[begin : begin + width]
-        ties = "tie" in self.params_
-        tau = float(self.params_["tie"][0]) if ties else 0.0
-        return np.exp(MODELS[self.link, ties](eta, tau).log_p).T
+            shift = shift + values @ self.coef_[begin : begin + width]
+        d = self.ratings_[a] - self.ratings_[b]
+        tie = self.params_["tie"] if "tie" in self.params_ else None
+        slip = self.params_.get("slip", np.zeros(0))
+        number = self._judge_numbers(judge, len(a))
+        if not self.judge_kinds_:
+            tau = 0.0 if tie is None else tie[0]
+            return np.exp(MODELS[self.link, tie is not None](d + shift, tau).log_p).T
+        panel = Panel(self.judge_effects_, self.judge_covariances_, self.judge_shares_)
+        return panel.probabilities(number, d, shift, tie, slip, self.link)
+
+    def _judge_numbers(self, judge: Any, n: int) -> Index:
+        """The number of the judge of each battle; -1 for judges who are not known."""
+        if judge is None:
+            return np.full(n, -1)
+        if not len(self.judges_):
+            raise DataError("The leaderboard was fitted without judges: leave out judge.")
+        one = isinstance(judge, str) or np.ndim(judge) == 0
+        ids = check_comparison_ids("judge", [judge] * n if one else judge, n, "battle")
+        number = {name: k for k, name in enumerate(self.judges_.tolist())}
+        return np.array([number.get(name, -1) for name in ids.tolist()], dtype=np.intp)
 
     def _numbers(self, ids: Any) -> Index:
         number = {name: k for k, name in enumerate(self.items_.tolist())}
@@ -779,7 +846,12 @@ class Leaderboard(BaseEstimator):
         return BoardTable(columns, {"z": ".1f"})
 
     def judges(self) -> BoardTable:
-        """Slips and the preference for the first place of each judge, with intervals."""
+        """The slope, tie parameter, place and slips of each judge, with intervals.
+
+        Only effects that differ among judges are printed. A judge is an adversary if the interval
+        of the slope lies below 0, and careless if it lies below 0.5, or if the interval of slips
+        lies above 0.25.
+        """
         judge = self._judge_of_battles()
         numbers = {name: k for k, name in enumerate(self.judges_.tolist())}
         codes = [numbers[name] for name in judge.tolist() if name in numbers]
@@ -787,14 +859,18 @@ class Leaderboard(BaseEstimator):
             "judge": self.judges_,
             "battles": np.bincount(codes, minlength=len(self.judges_)),
         }
+        panel = Panel(self.judge_effects_, self.judge_covariances_, self.judge_shares_)
+        place = self.coef_[0] if POSITION in self.coef_names_[:1] else 0.0
+        tie, slip = (self.params_.get(name, np.zeros(0)) for name in ("tie", "slip"))
         shown = dict(columns)
-        for name, values, (low, high) in (
-            ("slips", self.judge_slips_, self.judge_intervals_[0]),
-            ("first place", self.judge_positions_, self.judge_intervals_[1]),
-        ):
+        found = panel.table(self._quantile(self.level), place, tie, slip)
+        for kind, (name, values, low, high) in found.items():
             columns |= {name: values, f"{name}, low": low, f"{name}, high": high}
-            shown |= {name: values, f"{name}, interval": intervals(low, high, 2)}
-        return BoardTable(columns, dict.fromkeys(shown, ".2f"), shown=shown)
+            if kind in self.judge_kinds_:
+                shown |= {name: values, f"{name}, interval": intervals(low, high, 2)}
+        columns["remark"] = shown["remark"] = remarks(found)
+        note = "" if self.judge_kinds_ else "Judges do not differ by more than chance."
+        return BoardTable(columns, dict.fromkeys(shown, ".2f"), note, shown)
 
     def _judge_of_battles(self) -> NDArray[Any]:
         """The judge of each battle; raises an error if there are none."""

@@ -1,0 +1,114 @@
+"""Battles before judges who differ: ten designs, with the true probabilities of each battle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rankwise import Leaderboard
+from rankwise.data import Battles
+
+WORDS = np.array(["first", "second", "tie"])
+
+
+@dataclass(frozen=True)
+class Design:
+    """How judges differ: standard deviations of their effects, and who else is among them.
+
+    `ties` is the mean of the logarithm of Davidson's parameter, None without ties. A share
+    `adversaries` of the judges has the slope -1, and a share `careless` answers at random in 70% of
+    the battles. Judges have equal numbers of battles, or `unequal` ones.
+    """
+
+    slope: float = 0.0
+    rate: float = 0.0
+    place: float = 0.0
+    slips: float = 0.0
+    adversaries: float = 0.0
+    careless: float = 0.0
+    ties: float | None = 0.0
+    n_judges: int = 40
+    unequal: bool = False
+    common_place: float = 0.0
+
+
+DESIGNS = {
+    "equal judges": Design(),
+    "slopes": Design(slope=0.6),
+    "tie rates": Design(rate=1.0),
+    "places": Design(place=0.6),
+    "slips": Design(slips=0.1, careless=0.2),
+    "adversaries, 10%": Design(adversaries=0.1),
+    "5 votes each": Design(slope=0.5, rate=0.8, n_judges=600),
+    "everything": Design(
+        slope=0.6, rate=1.0, place=0.5, slips=0.05, adversaries=0.1, careless=0.1
+    ),
+    "3 judges": Design(slope=0.4, rate=0.6, place=0.4, n_judges=3),
+    "no ties, unequal numbers of votes": Design(
+        slope=0.7, place=0.6, ties=None, unequal=True, common_place=0.3
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Battles, the true probabilities of their outcomes, and the truth about items and judges."""
+
+    battles: Battles
+    p: np.ndarray
+    ratings: np.ndarray
+    slope: np.ndarray
+
+
+def make_judged(
+    design: Design, n_items: int, n_battles: int, seed: int, spread: float = 1.0
+) -> Judged:
+    """Battles of random pairs before random judges."""
+    rng = np.random.default_rng(seed)
+    n = design.n_judges
+    ratings = spread * rng.standard_normal(n_items)
+    slope = 1.0 + design.slope * rng.standard_normal(n)
+    rate, place = (width * rng.standard_normal(n) for width in (design.rate, design.place))
+    odd = rng.permutation(n)
+    bad, lazy = round(design.adversaries * n), round(design.careless * n)
+    slope[odd[:bad]] = -1.0
+    share = np.full(n, design.slips)
+    share[odd[bad : bad + lazy]] = 0.7
+    first = rng.integers(0, n_items, n_battles)
+    second = (first + rng.integers(1, n_items, n_battles)) % n_items
+    often = 1.0 / np.arange(1, n + 1) if design.unequal else np.ones(n)
+    judge = rng.choice(n, n_battles, p=often / often.sum())
+    eta = slope[judge] * (ratings[first] - ratings[second]) + place[judge] + design.common_place
+    ties = np.zeros(n_battles)
+    if design.ties is not None:
+        ties = np.exp(design.ties + rate[judge])
+    p = np.column_stack((np.exp(eta / 2), np.exp(-eta / 2), ties))
+    p /= p.sum(axis=1, keepdims=True)
+    kinds = 2 if design.ties is None else 3
+    p[:, :kinds] = (1 - share[judge])[:, None] * p[:, :kinds] + share[judge][:, None] / kinds
+    outcome = (rng.random(n_battles)[:, None] > np.cumsum(p, axis=1)[:, :2]).sum(axis=1)
+    battles = Battles.of(first, second, WORDS[outcome], items=np.arange(n_items), judge=judge)
+    return Judged(battles, p, ratings, slope)
+
+
+def log_loss(p: np.ndarray, outcome: np.ndarray) -> np.ndarray:
+    """Of each battle."""
+    return -np.log(np.maximum(p[np.arange(len(p)), outcome], 1e-12))
+
+
+def losses(
+    design: Design, seed: int, n_items: int = 20, n_battles: int = 3000
+) -> dict[str, np.ndarray]:
+    """The log-loss of each of as many later battles: without judges, with them, by the truth."""
+    made = make_judged(design, n_items, 2 * n_battles, seed)
+    train, test = (made.battles.take(slice(k, k + n_battles)) for k in (0, n_battles))
+    first, second = test.items[test.pairs].T
+    plain = Leaderboard(n_draws=100).fit(replace(train, judge=None))
+    judged = Leaderboard(n_draws=100).fit(train)
+    return {
+        "no judges": log_loss(plain.predict_proba(first, second), test.outcome),
+        "judges": log_loss(judged.predict_proba(first, second, judge=test.judge), test.outcome),
+        "judges, averaged": log_loss(judged.predict_proba(first, second), test.outcome),
+        "truth": log_loss(made.p[n_battles:], test.outcome),
+    }

@@ -1,0 +1,625 @@
+"""Judges who differ: their effects on the outcomes of battles, and how these are estimated.
+
+Before a judge with the slope s, the tie rate r, the place p and the slips e, a battle with the
+difference d of ratings has the predictors
+
+    eta = s d + x @ coef + p,    tau = tie + r,    e = slip + e,
+
+where ``s - 1``, r, p and e are normal with mean 0, and the variance of each is chosen by the
+evidence. Given the ratings, judges are independent of each other. So the second derivatives have
+the shape of an arrow, and the judges can be eliminated, one small block after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import LinAlgError
+from scipy.special import expit, ndtri
+
+from rankwise.backends.arrays import Array, Index, Sparse, is_sparse
+from rankwise.errors import ParameterError
+from rankwise.leaderboard.battle_likelihood import (
+    MODELS,
+    DenseCurvature,
+    Layout,
+    Likelihood,
+    Mode,
+    Terms,
+    by_evidence,
+    gram_of,
+)
+from rankwise.progress import Show, unseen
+
+KINDS = ("slope", "ties", "place", "slips")
+CELLS = 2**23  # numbers of a matrix of judges by items that is kept dense
+KEPT = 0.5  # parameters that the data must determine for an effect to be kept
+SLIPS_Z, JUDGE_Z = 2.0, 3.5  # how surprising verdicts must be for slips to be tried
+ROUGH = 1e-2  # of log penalties, while effects are chosen
+CARELESS_SLOPE, CARELESS_SLIPS = 0.5, 0.25
+OWN_NODES = 32  # states that stand for the distribution of the effects of a judge
+NODES = 256  # judges that stand for all of them in a mean
+GOLDEN = 1.1673039782614187  # the root of x^5 = x + 1
+GOLD_SIGN = np.array([0.0, 1.0, -1.0, 0.0])  # by code: not known, first, second, tie
+
+
+def with_slips(terms: Terms, e: Array) -> Terms:
+    """The same with a share s = 1 / (1 + exp(-e)) of verdicts given at random.
+
+    P = (1 - s) Q + s / K with the outcome model's Q and K outcomes. With r = (1 - s) Q / P, the
+    probability that a verdict was meant, log P has r times the derivatives of log Q, and
+    (1 - r) - s by e.
+    """
+    n_outcomes, q, n = terms.gradient.shape
+    meant = terms.log_p - np.logaddexp(0.0, e)
+    random = -np.logaddexp(0.0, -e) - np.log(n_outcomes)
+    log_p = np.logaddexp(meant, random)
+    r = np.exp(meant - log_p)
+    share = np.exp(-np.logaddexp(0.0, -e))
+    both = r * (1.0 - r)
+    gradient = np.empty((n_outcomes, q + 1, n))
+    gradient[:, :q] = r[:, None] * terms.gradient
+    gradient[:, q] = (1.0 - r) - share
+    hessian = np.empty((n_outcomes, q + 1, q + 1, n))
+    outer = terms.gradient[:, :, None] * terms.gradient[:, None]
+    hessian[:, :q, :q] = r[:, None, None] * terms.hessian + both[:, None, None] * outer
+    hessian[:, :q, q] = hessian[:, q, :q] = -both[:, None] * terms.gradient
+    hessian[:, q, q] = both - share * (1.0 - share)
+    return Terms(log_p, gradient, hessian)
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedLikelihood(Likelihood):
+    """The likelihood with effects of judges; the last `n_features` columns are part of ratings."""
+
+    n_judges: int
+    n_features: int
+
+    @classmethod
+    def of(
+        cls, plain: Likelihood, n_judges: int, n_features: int, kinds: Sequence[str]
+    ) -> JudgedLikelihood:
+        """With these kinds of effects."""
+        old, gold = plain.layout, plain.tally.gold is not None
+        columns = old.columns.stop - old.columns.start
+        layout = Layout.of(old.items.stop, columns, n_judges, old.ties, kinds, gold)
+        return cls(plain.tally, layout, plain.link, n_judges, n_features)
+
+    @property
+    def judge(self) -> Index:
+        assert self.tally.judge is not None  # only such tallies have effects of judges
+        return self.tally.judge
+
+    @property
+    def n_predictors(self) -> int:
+        return 1 + int(self.layout.ties) + int("slips" in self.layout.effects)
+
+    @cached_property
+    def rated(self) -> Array:
+        """1 for rows whose difference of ratings is unknown, 0 where the right answer is known."""
+        gold = self.tally.gold
+        return np.ones(len(self.tally)) if gold is None else (gold == 0).astype(float)
+
+    @cached_property
+    def parts(self) -> list[tuple[int, int, Array, bool]]:
+        """Common parameters other than items: number, predictor, factor, and whether in d."""
+        t, layout = self.tally, self.layout
+        columns = range(layout.columns.start, layout.columns.stop)
+        found: list[tuple[int, int, Array, bool]] = []
+        for k, x in zip(columns, t.x.T, strict=True):
+            in_d = k >= layout.columns.stop - self.n_features
+            found.append((k, 0, x * self.rated if in_d else x, in_d))
+        one = np.ones(len(t))
+        if layout.ties:
+            found.append((layout.tie.start, 1, one, False))
+        if "slips" in layout.effects:
+            found.append((layout.slip.start, self.n_predictors - 1, one, False))
+        if t.gold is not None:
+            found.append((layout.gold.start, 0, GOLD_SIGN[t.gold], True))
+        return found
+
+    def difference(self, params: Array) -> Array:
+        """d, the difference of ratings of each row."""
+        t = self.tally
+        found = self.rated * (params[t.first] - params[t.second])
+        for k, _, x, in_d in self.parts:
+            if in_d:
+                found += params[k] * x
+        return np.asarray(found)
+
+    def slopes(self, params: Array) -> Array:
+        """The slope of the judge of each row."""
+        part = self.layout.effects.get("slope")
+        return np.ones(len(self.tally)) if part is None else 1.0 + params[part][self.judge]
+
+    def predictors(self, params: Array) -> Array:
+        """The predictors, of shape (n_predictors, n_rows)."""
+        found = np.zeros((self.n_predictors, len(self.tally)))
+        found[0] = self.slopes(params) * self.difference(params)
+        for k, q, x, in_d in self.parts:
+            if not in_d:
+                found[q] += params[k] * x
+        for kind, q in self.predictor_of.items():
+            if kind != "slope":
+                found[q] += params[self.layout.effects[kind]][self.judge]
+        return found
+
+    @property
+    def predictor_of(self) -> dict[str, int]:
+        """The predictor that each effect of judges is part of."""
+        number = {"slope": 0, "ties": 1, "place": 0, "slips": self.n_predictors - 1}
+        return {kind: number[kind] for kind in self.layout.effects}
+
+    def row_terms(self, predictors: Array) -> Terms:
+        """Outcome probabilities and their derivatives by the predictors."""
+        if "slips" not in self.layout.effects:
+            return super().row_terms(predictors)
+        return with_slips(super().row_terms(predictors[:-1]), predictors[-1])
+
+    def _factors(self, params: Array) -> tuple[Array, Array, dict[str, Array]]:
+        """Slopes, d, and the derivatives of predictors by the effects of judges."""
+        s, d = self.slopes(params), self.difference(params)
+        one = np.ones(len(s))
+        return s, d, {kind: d if kind == "slope" else one for kind in self.layout.effects}
+
+    def entries_at(self, params: Array) -> list[tuple[int, Index, Array]]:
+        """The derivatives of the predictors by the parameters."""
+        t, n = self.tally, len(self.tally)
+        s, _, factors = self._factors(params)
+        found = [(0, t.first, s * self.rated), (0, t.second, -s * self.rated)]
+        found += [(q, np.full(n, k), s * x if in_d else x) for k, q, x, in_d in self.parts]
+        effects, number = self.layout.effects, self.predictor_of
+        return found + [
+            (number[kind], effects[kind].start + self.judge, factor)
+            for kind, factor in factors.items()
+        ]
+
+    def gather(self, params: Array, g: Array) -> Array:
+        """The gradient by parameters, from the gradient by the predictors of each row."""
+        t, layout = self.tally, self.layout
+        found = np.zeros(layout.size)
+        s, _, factors = self._factors(params)
+        n, v = layout.items.stop, s * self.rated * g[0]
+        found[layout.items] = np.bincount(t.first, v, n) - np.bincount(t.second, v, n)
+        for k, q, x, in_d in self.parts:
+            found[k] = (s * x if in_d else x) @ g[q]
+        for kind, q in self.predictor_of.items():
+            found[layout.effects[kind]] = np.bincount(self.judge, factors[kind] * g[q], self.n_judges)
+        return found
+
+    @cached_property
+    def codes(self) -> tuple[Index, Index, Index]:
+        """Of the pairs of items, and of each judge with the first and the second item."""
+        t, n = self.tally, self.layout.items.stop
+        return t.first * n + t.second, self.judge * n + t.first, self.judge * n + t.second
+
+    def gram(self, params: Array, g: Array, h: Array, *, dense: int) -> Any:
+        """Minus the second derivatives by the parameters.
+
+        An `Arrow`, or a sparse matrix if there are more than `dense` common parameters.
+        """
+        layout = self.layout
+        if layout.common > dense:
+            return self._sparse_gram(params, g, h)
+        t, n, nc, n_judges = self.tally, layout.items.stop, layout.common, self.n_judges
+        s, _, factors = self._factors(params)
+        pair, judge_first, judge_second = self.codes
+        sr = s * self.rated
+        scaled = [(k, q, s * x if in_d else x, in_d) for k, q, x, in_d in self.parts]
+
+        def by_item(v: Array) -> Array:
+            return np.bincount(t.first, v, n) - np.bincount(t.second, v, n)
+
+        C = np.zeros((nc, nc))
+        w = h[0, 0] * sr * sr
+        off = np.bincount(pair, w, n * n).reshape(n, n)
+        C[:n, :n] = -off - off.T
+        C[np.arange(n), np.arange(n)] += np.bincount(t.first, w, n) + np.bincount(t.second, w, n)
+        for i, (k, q, x, _) in enumerate(scaled):
+            C[:n, k] = C[k, :n] = by_item(h[0, q] * sr * x)
+            for m, r, z, _ in scaled[: i + 1]:
+                C[k, m] = C[m, k] = (h[q, r] * x) @ z
+        kinds, number = list(layout.effects), self.predictor_of
+        small = len(kinds) * n_judges * nc <= CELLS
+        B = np.empty((n_judges, len(kinds), len(kinds)))
+        rows: list[Any] = []
+        for a, kind in enumerate(kinds):
+            q, f = number[kind], factors[kind]
+            for b, other in enumerate(kinds[: a + 1]):
+                v = h[q, number[other]] * f * factors[other]
+                B[:, a, b] = B[:, b, a] = np.bincount(self.judge, v, n_judges)
+            bend = g[0] if kind == "slope" else None  # of eta by the slope and the rating
+            v = h[q, 0] * f * sr - (0.0 if bend is None else bend * self.rated)
+            X: Any
+            if small:
+                X = np.empty((n_judges, nc))
+                size = n_judges * n
+                X[:, :n] = (
+                    np.bincount(judge_first, v, size) - np.bincount(judge_second, v, size)
+                ).reshape(n_judges, n)
+            else:
+                at = np.concatenate((t.first, t.second))
+                where = np.concatenate((self.judge, self.judge)), at
+                X = sp.coo_array((np.concatenate((v, -v)), where), shape=(n_judges, n)).tocsr()
+            last = np.empty((n_judges, nc - n))
+            for (k, r, x, in_d), (_, _, raw, _) in zip(scaled, self.parts, strict=True):
+                v = h[q, r] * f * x
+                if bend is not None and in_d:
+                    v = v - bend * raw
+                last[:, k - n] = np.bincount(self.judge, v, n_judges)
+            if small:
+                X[:, n:] = last
+            else:
+                X = sp.hstack((X, sp.csr_array(last))).tocsr()
+            rows.append(X)
+        X = np.concatenate(rows) if small else sp.vstack(rows).tocsr()
+        return Arrow(C, X, B)
+
+    def _sparse_gram(self, params: Array, g: Array, h: Array) -> Sparse:
+        layout, t = self.layout, self.tally
+        found = gram_of(self.entries_at(params), h, layout.size, dense=False)
+        if "slope" not in layout.effects:
+            return found
+        row = layout.effects["slope"].start + self.judge
+        parts = [(t.first, self.rated), (t.second, -self.rated)]
+        parts += [(np.full(len(t), k), x) for k, _, x, in_d in self.parts if in_d]
+        for i, x in parts:
+            cross = sp.coo_array((-g[0] * x, (row, i)), shape=found.shape).tocsr()
+            found = found + cross + cross.T
+        return found
+
+    def curvature(self, matrix: Any, precision: Array, level: float) -> Any:
+        """Of the matrix, with `precision` on its diagonal and `level` on all entries of items."""
+        if is_sparse(matrix):
+            return super().curvature(matrix, precision, level)
+        return ArrowCurvature.of(matrix, precision, self.layout.items, level)
+
+    def slip_scores(self, params: Array) -> tuple[float, float]:
+        """Whether some verdicts are given at random: z values, of all and of the worst judge.
+
+        The derivative of the log-likelihood by the share of slips, at 0, is the sum over battles
+        of 1 / (K P(outcome)) - 1.
+        """
+        p = self.probabilities(params)
+        u = 1.0 / (p.shape[1] * p.T) - 1.0
+        total = np.bincount(self.judge, (self.counts * u).sum(axis=0), self.n_judges)
+        square = np.bincount(self.judge, (self.counts * u * u).sum(axis=0), self.n_judges)
+        each = total / np.sqrt(np.maximum(square, 1e-300))
+        return float(total.sum() / np.sqrt(max(square.sum(), 1e-300))), float(each.max())
+
+
+@dataclass(frozen=True, eq=False)
+class Arrow:
+    """Second derivatives: C of common parameters, B of each judge, and X of judges by common ones.
+
+    The rows of X are the judges for the first kind of effect, then for the second, ...
+    """
+
+    C: Array
+    X: Array | Sparse
+    B: Array
+
+    def diagonal(self) -> Array:
+        """The diagonal, in the order of the parameters."""
+        own = np.einsum("jaa->aj", self.B).ravel()
+        return np.concatenate((self.C.diagonal(), own))
+
+    def toarray(self) -> Array:
+        """The whole matrix."""
+        blocks = _block_diagonal(self.B).toarray()
+        X = self.X.toarray() if is_sparse(self.X) else self.X
+        return np.block([[self.C, X.T], [X, blocks]])
+
+
+def _block_diagonal(B: Array) -> Sparse:
+    """The blocks as a matrix, whose rows are judges for the first kind, for the second, ..."""
+    n, k, _ = B.shape
+    columns = np.arange(n)[:, None] + n * np.arange(k)
+    indices = np.broadcast_to(columns, (k, n, k)).ravel()
+    indptr = np.arange(0, n * k * k + 1, k)
+    return sp.csr_array((B.transpose(1, 0, 2).ravel(), indices, indptr), shape=(n * k, n * k))
+
+
+@dataclass(frozen=True, eq=False)
+class ArrowCurvature:
+    """Judges are eliminated: the curvature of common parameters is S = C - X' B^-1 X.
+
+    `inverse` has the inverse of B by judge, and `Y` is B^-1 X.
+    """
+
+    common: DenseCurvature
+    inverse: Array
+    Y: Any
+    log_det_judges: float
+
+    @classmethod
+    def of(cls, arrow: Arrow, precision: Array, items: slice, level: float) -> ArrowCurvature:
+        nc, (n, k, _) = len(arrow.C), arrow.B.shape
+        B = arrow.B.copy()
+        B[:, np.arange(k), np.arange(k)] += precision[nc:].reshape(k, n).T
+        if not np.isfinite(B).all():
+            raise LinAlgError("not finite")
+        root = np.linalg.cholesky(B)
+        inverse = np.linalg.inv(B)
+        Y = _block_diagonal(inverse) @ arrow.X
+        product = arrow.X.T @ Y
+        S = arrow.C - (product.toarray() if is_sparse(product) else product)
+        S[np.diag_indices_from(S)] += precision[:nc]
+        S[items, items] += level
+        log_det = 2.0 * float(np.log(np.einsum("jaa->ja", root)).sum())
+        return cls(DenseCurvature.of(S), inverse, Y, log_det)
+
+    @property
+    def n_common(self) -> int:
+        return len(self.common.scale)
+
+    def solve(self, R: Array) -> Array:
+        """The inverse times R."""
+        top, rest = R[: self.n_common], R[self.n_common :]
+        first = self.common.solve(top - self.Y.T @ rest)
+        return np.concatenate((first, _block_diagonal(self.inverse) @ rest - self.Y @ first))
+
+    def log_det(self) -> float:
+        """The logarithm of the determinant."""
+        return self.common.log_det() + self.log_det_judges
+
+    def traces(self, groups: dict[str, slice]) -> dict[str, float]:
+        """The sums of the diagonal of the inverse, over groups of parameters."""
+        V = self.common.inverse()
+        more = np.concatenate([_row_products(rows, V) for rows in self._rows()])
+        own = np.einsum("jaa->aj", self.inverse).ravel()
+        diagonal = np.concatenate((V.diagonal(), own + more))
+        return {name: float(diagonal[part].sum()) for name, part in groups.items()}
+
+    def _rows(self) -> Iterator[Any]:
+        step = max(CELLS // self.n_common, 1)
+        return (self.Y[k : k + step] for k in range(0, self.Y.shape[0], step))
+
+    def eliminate(self, scores: Sparse) -> Any:
+        """Scores of the common parameters, once the judges have followed them."""
+        nc = self.n_common
+        if not is_sparse(self.Y):
+            return scores[:, :nc].toarray() - scores[:, nc:] @ self.Y
+        return scores[:, :nc] - scores[:, nc:] @ self.Y
+
+    def bias(self, precision: Array) -> Array:
+        """The penalties P, likewise."""
+        nc = self.n_common
+        W = sp.diags_array(precision[nc:]) @ self.Y
+        product = self.Y.T @ W
+        return np.diag(precision[:nc]) + (product.toarray() if is_sparse(product) else product)
+
+    def judge_covariance(self, V: Array) -> Array:
+        """Of the effects of each judge, with the covariance V of common parameters.
+
+        Of shape (n_judges, n_kinds, n_kinds): the posterior of a judge, given the rest, and the
+        share that the rest adds.
+        """
+        n, k, _ = self.inverse.shape
+        found = self.inverse.copy()
+        parts = [self.Y[a * n : (a + 1) * n] for a in range(k)]
+        for a in range(k):
+            YV = parts[a] @ V
+            for b in range(a + 1):
+                more = parts[b].multiply(YV) if is_sparse(self.Y) else parts[b] * YV
+                found[:, a, b] += np.asarray(more.sum(axis=1)).ravel()
+                found[:, b, a] = found[:, a, b]
+        return found
+
+
+def _row_products(rows: Any, V: Array) -> Array:
+    """diag(rows V rows')."""
+    product = rows @ V
+    return np.asarray((rows.multiply(product) if is_sparse(rows) else rows * product).sum(axis=1))
+
+
+def by_evidence_of_judges(
+    plain: Likelihood,
+    n_judges: int,
+    n_features: int,
+    kinds: Sequence[str],
+    fixed: dict[str, float],
+    *,
+    choose: bool,
+    begin: Array | None = None,
+    show: Show = unseen,
+) -> tuple[Likelihood, Mode]:
+    """The maximum with the effects of judges of these kinds, or those that the evidence keeps.
+
+    With `choose`, effects that the data hardly determine are dropped. Slips are added if verdicts
+    are more surprising than chance allows, and the evidence of the normal approximation grows.
+    """
+
+    def likelihood_of(chosen: Sequence[str]) -> JudgedLikelihood:
+        return JudgedLikelihood.of(plain, n_judges, n_features, chosen)
+
+    at, log = None, {}
+    if begin is not None:
+        first = [kind for kind in kinds if not (choose and kind == "slips")]
+        at = moved(begin, plain.layout, likelihood_of(first).layout)
+    if choose:
+        wanted = [kind for kind in kinds if kind != "slips"]
+        while True:
+            likelihood = likelihood_of(wanted)
+            mode = by_evidence(likelihood, fixed, at, log, show, tolerance=ROUGH)
+            known = effective(mode, likelihood.layout)
+            weak = [kind for kind in wanted if known[kind] < KEPT]
+            at, log = mode.params, {k: float(np.log(v)) for k, v in mode.penalties.items()}
+            if not weak:
+                break
+            out = min(weak, key=known.__getitem__)
+            kept = [kind for kind in wanted if kind != out]
+            at = moved(at, likelihood.layout, likelihood_of(kept).layout)
+            wanted = kept
+        if "slips" in kinds:
+            every, worst = likelihood.slip_scores(mode.params)
+            if every > SLIPS_Z or worst > JUDGE_Z:
+                trial = likelihood_of([*wanted, "slips"])
+                start = moved(at, likelihood.layout, trial.layout)
+                other = by_evidence(trial, fixed, start, log, show, tolerance=ROUGH)
+                if log_evidence(trial, other) > log_evidence(likelihood, mode):
+                    wanted, likelihood, mode = [*wanted, "slips"], trial, other
+                    at = mode.params
+                    log = {k: float(np.log(v)) for k, v in mode.penalties.items()}
+    else:
+        likelihood = likelihood_of(kinds)
+    return likelihood, by_evidence(likelihood, fixed, at, log, show)
+
+
+def effective(mode: Mode, layout: Layout) -> dict[str, float]:
+    """How many parameters of each kind the data determine: n - penalty trace(S)."""
+    traces = mode.curvature.traces(layout.effects)
+    return {
+        kind: part.stop - part.start - mode.penalties[kind] * traces[kind]
+        for kind, part in layout.effects.items()
+    }
+
+
+def moved(params: Array, old: Layout, new: Layout) -> Array:
+    """Parameters in another layout; new ones start from their means."""
+    found = new.start()
+    for name in ("items", "columns", "tie", "slip", "gold"):
+        part = getattr(new, name)
+        if getattr(old, name).stop - getattr(old, name).start == part.stop - part.start:
+            found[part] = params[getattr(old, name)]
+    for kind in new.effects.keys() & old.effects.keys():
+        found[new.effects[kind]] = params[old.effects[kind]]
+    return found
+
+
+def log_evidence(likelihood: Likelihood, mode: Mode) -> float:
+    """Of the normal approximation, up to a constant."""
+    mean, precision = likelihood.layout.priors(mode.penalties)
+    shrunk = precision > 0
+    about = mode.params - mean
+    prior = 0.5 * float(np.log(precision[shrunk]).sum() - precision @ (about * about))
+    return mode.at.value + prior - 0.5 * mode.curvature.log_det()
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """The fitted judges: normal distributions of the effects of each, in the order of `KINDS`.
+
+    `mean` has shape (n_judges, 4) and `covariance` (n_judges, 4, 4); both are 0 for effects that do
+    not vary. `share` is the share of battles of each judge.
+    """
+
+    mean: Array
+    covariance: Array
+    share: Array
+
+    @classmethod
+    def empty(cls) -> Panel:
+        """Without effects of judges."""
+        return cls(np.zeros((0, 4)), np.zeros((0, 4, 4)), np.zeros(0))
+
+    @classmethod
+    def of(
+        cls, likelihood: JudgedLikelihood, mode: Mode, V: Array | None, draws: Array
+    ) -> Panel:
+        """From the maximum, and the covariance V of common parameters or draws of all."""
+        effects, n = likelihood.layout.effects, likelihood.n_judges
+        mean, covariance = np.zeros((n, len(KINDS))), np.zeros((n, len(KINDS), len(KINDS)))
+        where = [KINDS.index(kind) for kind in effects]
+        if effects:
+            own = np.stack([mode.params[part] for part in effects.values()], axis=1)
+            mean[:, where] = own
+            if V is not None:
+                found = mode.curvature.judge_covariance(V)  # type: ignore[attr-defined]
+            else:
+                drawn = np.stack([draws[:, part] for part in effects.values()])
+                found = np.einsum("adj,bdj->jab", drawn, drawn, dtype=float) / draws.shape[0]
+            covariance[np.ix_(np.arange(n), where, where)] = found
+        total = np.bincount(likelihood.judge, likelihood.counts.sum(axis=0), n)
+        return cls(mean, covariance, total / total.sum())
+
+    @cached_property
+    def roots(self) -> Array:
+        """R with R R' = covariance, by judge."""
+        s, U = np.linalg.eigh(self.covariance)
+        return np.asarray(U * np.sqrt(np.maximum(s, 0.0))[:, None])
+
+    def probabilities(
+        self, judge: Index, difference: Array, shift: Array, tie: Any, slip: Array, link: str
+    ) -> Array:
+        """Of outcomes before judges with these numbers, of shape (n_battles, n_outcomes).
+
+        Means over the normal distribution of the effects of each judge; -1 stands for all judges.
+        `tie` and `slip` are the common parameters, None and empty where there are none.
+        """
+        out = np.empty((len(judge), 2 if tie is None else 3))
+        known = np.flatnonzero(judge >= 0)
+        own, roots = judge[known], self.roots
+        states = ((1 / OWN_NODES, self.mean[own] + roots[own] @ z) for z in normal_nodes(OWN_NODES))
+        other = np.flatnonzero(judge < 0)
+        order = np.argsort(self.mean[:, 0], kind="stable")
+        ends = np.cumsum(self.share[order])
+        drawn = order[np.searchsorted(ends, (np.arange(NODES) + 0.5) / NODES * ends[-1])]
+        z = np.random.default_rng(0).permutation(normal_nodes(NODES))
+        effects = self.mean[drawn] + np.einsum("jab,jb->ja", roots[drawn], z)
+        everybody = ((1 / NODES, effect[None]) for effect in effects)
+        for rows, drawn_from in ((known, states), (other, everybody)):
+            if not len(rows):
+                continue
+            total: Any = 0.0
+            for weight, effect in drawn_from:
+                slope, rate, place, slips = effect.T
+                eta = (1.0 + slope) * difference[rows] + shift[rows] + place
+                tau = (0.0 if tie is None else tie) + rate + np.zeros_like(eta)
+                p = np.exp(MODELS[link, tie is not None](eta, tau).log_p)
+                if len(slip):
+                    share = expit(slip + slips)
+                    p = (1.0 - share) * p + share / len(p)
+                total = total + weight * p
+            out[rows] = total.T
+        return out
+
+    def table(
+        self, quantile: float, place: float, tie: Array, slip: Array
+    ) -> dict[str, tuple[str, Array, Array, Array]]:
+        """By kind of effect: its name, the values of judges, and the ends of their intervals."""
+        common = np.array([1.0, tie[0] if len(tie) else -np.inf, place, -np.inf])
+        common[3] = slip[0] if len(slip) else -np.inf
+        shown = {"slope": "slope", "ties": "ties", "place": "first place", "slips": "slips"}
+        back = {"ties": np.exp, "slips": expit}
+        half = quantile * np.sqrt(np.maximum(np.einsum("jaa->ja", self.covariance), 0.0))
+        found = {}
+        for k, kind in enumerate(KINDS):
+            middle = common[k] + self.mean[:, k]
+            three = (middle, middle - half[:, k], middle + half[:, k])
+            values, low, high = (np.asarray(back.get(kind, np.asarray)(each)) for each in three)
+            found[kind] = shown[kind], values, low, high
+        return found
+
+
+def remarks(table: dict[str, tuple[str, Array, Array, Array]]) -> list[str]:
+    """Who is an adversary, and who is careless, by the intervals of slopes and slips."""
+    _, _, _, slope = table["slope"]
+    _, _, slips, _ = table["slips"]
+    careless = (slope < CARELESS_SLOPE) | (slips > CARELESS_SLIPS)
+    return np.where(slope < 0, "adversary", np.where(careless, "careless", "")).tolist()
+
+
+def check_kinds(judges: Any) -> None:
+    """Refuse what is not "evidence" or some of the kinds of effects."""
+    several = isinstance(judges, list | tuple) and all(kind in KINDS for kind in judges)
+    if judges != "evidence" and not several:
+        raise ParameterError(
+            f"judges must be \"evidence\" or a list of {', '.join(KINDS)}: got {judges!r}."
+        )
+
+
+def normal_nodes(n: int) -> Array:
+    """n points of four dimensions with mean 0 and the identity as covariance, spread evenly."""
+    u = np.empty((n // 2, len(KINDS)))
+    for k in range(len(KINDS)):  # additive recurrence, of the smallest such constants
+        u[:, k] = (0.5 + np.arange(1, n // 2 + 1) * GOLDEN ** -(k + 1.0)) % 1.0
+    z = ndtri(np.clip(u, 1e-6, 1 - 1e-6))
+    z = np.concatenate((z, -z))
+    root = np.linalg.cholesky(z.T @ z / n)
+    return np.asarray(np.linalg.solve(root, z.T).T)
