@@ -635,6 +635,7 @@ BOUNDS = (np.log(1e-6), np.log(1e6))  # of log penalties
 PRIORS = {"items": (1.0, 2.0)}
 EFFECT_PRIOR = (0.01, 0.1)  # of the effects of judges
 EVIDENCE_TOLERANCE = 1e-10
+ROUGH = 0.1  # a tolerance for which the last step is near enough to the maximum
 GRID = np.geomspace(1e-3, 1e2, 16)  # penalties that held-out groups choose from
 FOLDS = 5
 BLOCK = 20  # draws that are made at a time where there is no dense matrix
@@ -661,7 +662,7 @@ class DenseCurvature:
         scale = self.scale.reshape(-1, *[1] * (R.ndim - 1))
         return np.asarray(scale * cho_solve(self.factor, scale * R, check_finite=False))
 
-    def traces(self, groups: dict[str, slice]) -> dict[str, float]:
+    def traces(self, groups: dict[str, slice], *, rough: bool = False) -> dict[str, float]:
         """The sums of the diagonal of the inverse, over groups of parameters."""
         diagonal = self.inverse().diagonal()
         return {name: float(diagonal[part].sum()) for name, part in groups.items()}
@@ -722,7 +723,7 @@ class IterativeCurvature:
             raise LinAlgError("not positive definite")
         return np.asarray(X.reshape(R.shape))
 
-    def traces(self, groups: dict[str, slice]) -> dict[str, float]:
+    def traces(self, groups: dict[str, slice], *, rough: bool = False) -> dict[str, float]:
         rng = np.random.default_rng(0)
         found = {}
         for name, part in groups.items():
@@ -742,8 +743,11 @@ class Curvature(Protocol):
     def solve(self, R: Array, /) -> Array:
         """The inverse times R."""
 
-    def traces(self, groups: dict[str, slice], /) -> dict[str, float]:
-        """The sums of the diagonal of the inverse, over groups of parameters."""
+    def traces(self, groups: dict[str, slice], /, *, rough: bool = False) -> dict[str, float]:
+        """The sums of the diagonal of the inverse, over groups of parameters.
+
+        If `rough`, judges may be taken as if the common parameters were known.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -788,12 +792,14 @@ def maximize(
     *,
     tolerance: float = STEP_TOLERANCE,
     dense: int = DENSE,
+    steps: int = MAX_STEPS,
 ) -> Mode:
     """Newton's method on the likelihood minus half the penalties times the squared parameters.
 
     A step is halved until it improves the sum. Up to `dense` parameters, its equations are solved
     by Cholesky factorization, O(rows + n_items^3) per step, beyond by preconditioned conjugate
-    gradients, O(rows) per iteration. It begins `at` parameters, or at an expansion around some.
+    gradients, O(rows) per iteration. It begins `at` parameters, or at an expansion around some. If
+    it ends after `steps`, the curvature is from before the last one.
     """
     layout = likelihood.layout
     if not isinstance(at, Expansion):
@@ -804,7 +810,7 @@ def maximize(
         return point.value - 0.5 * float(precision @ np.square(point.params - mean))
 
     converged = False
-    for _ in range(MAX_STEPS):
+    for _ in range(steps):
         gradient = at.gradient - precision * (at.params - mean)
         curvature, step, damped = _newton_step(likelihood, at, precision, gradient)
         if converged:
@@ -837,7 +843,7 @@ def _newton_step(
             found = likelihood.curvature(at.matrix, extra, level)
             return found, found.solve(gradient), damping > 0
         except (LinAlgError, DataError):
-            damping = max(10.0 * damping, 1e-8)
+            damping = max(100.0 * damping, 1e-6)
             if damping > 1e8:
                 raise
 
@@ -861,21 +867,24 @@ def by_evidence(
 
     Without the prior, a few battles could make the variance 0, and intervals with it. The
     logarithm of the penalty is found by the secant method, from `log_penalties` or 0, to the
-    `tolerance`. `show` gets the number of penalties tried.
+    `tolerance`. Unless that is the smallest, each penalty gets a single step towards the maximum,
+    and only the last penalty the maximum, unless the tolerance is `ROUGH`. `show` gets the number of penalties tried.
     """
     groups = likelihood.layout.groups
     free = [name for name in groups if name not in fixed]
     log = {name: (log_penalties or {}).get(name, 0.0) for name in free}
     before: dict[str, tuple[float, float]] = {}
-    moved = 1.0 if free else 0.0
+    moved, brief = 1.0 if free else 0.0, tolerance > EVIDENCE_TOLERANCE
     for tried in range(MAX_STEPS):
         show(tried)
         penalties = {**fixed, **{name: float(np.exp(log[name])) for name in free}}
         # As long as penalties still move much, a rough maximum will do.
-        step_tolerance = float(np.clip(0.1 * moved, STEP_TOLERANCE, 1e-2))
-        mode = maximize(likelihood, penalties, at, tolerance=step_tolerance)
+        near = float(np.clip(0.1 * moved, STEP_TOLERANCE, 1e-2))
+        steps = (1 if tried else 3) if brief else MAX_STEPS
+        mode = maximize(likelihood, penalties, at, tolerance=near, steps=steps)
         at = mode.at
-        traces = mode.curvature.traces({name: groups[name] for name in free})
+        wanted = {name: groups[name] for name in free}
+        traces = mode.curvature.traces(wanted, rough=tolerance == ROUGH)
         moved = 0.0
         for name in free:
             part, penalty = at.params[groups[name]], penalties[name]
@@ -888,12 +897,14 @@ def by_evidence(
                 gone, change = log[name] - before[name][0], excess - before[name][1]
                 if gone and change / gone < 0:
                     step = -excess * gone / change
+                if brief:  # the maximum lags behind
+                    step = float(np.clip(step, -3 * abs(excess), 3 * abs(excess)))
             new = float(np.clip(log[name] + np.clip(step, -2.0, 2.0), *BOUNDS))
             moved = max(moved, abs(new - log[name]))
             before[name], log[name] = (log[name], excess), new
-        if moved < tolerance and step_tolerance <= max(tolerance, STEP_TOLERANCE):
+        if moved < tolerance and (brief or near == STEP_TOLERANCE):
             break
-    return mode
+    return maximize(likelihood, penalties, at) if brief and tolerance < ROUGH else mode
 
 
 def by_held_out(

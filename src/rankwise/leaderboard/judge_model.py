@@ -13,7 +13,7 @@ the shape of an arrow, and the judges can be eliminated, one small block after t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -26,6 +26,7 @@ from rankwise.backends.arrays import Array, Index, Sparse, is_sparse
 from rankwise.errors import ParameterError
 from rankwise.leaderboard.battle_likelihood import (
     MODELS,
+    ROUGH,
     DenseCurvature,
     Layout,
     Likelihood,
@@ -33,14 +34,15 @@ from rankwise.leaderboard.battle_likelihood import (
     Terms,
     by_evidence,
     gram_of,
+    maximize,
 )
 from rankwise.progress import Show, unseen
 
 KINDS = ("slope", "ties", "place", "slips")
 CELLS = 2**23  # numbers of a matrix of judges by items that is kept dense
-KEPT = 0.5  # parameters that the data must determine for an effect to be kept
+KEPT = 1.5  # by how much an effect must raise the logarithm of the evidence to be kept
 SLIPS_Z, JUDGE_Z = 2.0, 3.5  # how surprising verdicts must be for slips to be tried
-ROUGH = 1e-2  # of log penalties, while effects are chosen
+FINE = 1e-4  # tolerance of log penalties, once effects are chosen
 CARELESS_SLOPE, CARELESS_SLIPS = 0.5, 0.25
 OWN_NODES = 32  # states that stand for the distribution of the effects of a judge
 NODES = 256  # judges that stand for all of them in a mean
@@ -161,6 +163,32 @@ class JudgedLikelihood(Likelihood):
             return super().row_terms(predictors)
         return with_slips(super().row_terms(predictors[:-1]), predictors[-1])
 
+    def expansion(self, params: Array) -> tuple[float, Array, Array]:
+        """As of `Likelihood`; sums over outcomes are written out for Davidson's model."""
+        effects, layout = self.layout.effects, self.layout
+        if self.link != "logit" or not layout.ties or "slips" in effects:
+            return super().expansion(params)
+        eta, tau = self.predictors(params)
+        half = 0.5 * eta
+        top = np.maximum(abs(half), tau)
+        a, b, t = np.exp(half - top), np.exp(-half - top), np.exp(tau - top)
+        total = a + b + t
+        won, lost, tied = self.counts
+        n = self.totals
+        value = (won - lost) @ half + tied @ tau - n @ (top + np.log(total))
+        mean, t = 0.5 * (a - b) / total, t / total
+        g, h = np.empty((2, len(n))), np.empty((2, 2, len(n)))
+        g[0], g[1] = 0.5 * (won - lost) - n * mean, tied - n * t
+        h[0, 0] = n * (0.25 * (1.0 - t) - mean * mean)
+        h[0, 1] = h[1, 0] = -n * mean * t
+        h[1, 1] = n * t * (1.0 - t)
+        return float(value), g, h
+
+    @cached_property
+    def totals(self) -> Array:
+        """The number of battles of each row."""
+        return np.asarray(self.counts.sum(axis=0))
+
     def _factors(self, params: Array) -> tuple[Array, Array, dict[str, Array]]:
         """Slopes, d, and the derivatives of predictors by the effects of judges."""
         s, d = self.slopes(params), self.difference(params)
@@ -225,40 +253,31 @@ class JudgedLikelihood(Likelihood):
             for m, r, z, _ in scaled[: i + 1]:
                 C[k, m] = C[m, k] = (h[q, r] * x) @ z
         kinds, number = list(layout.effects), self.predictor_of
-        small = len(kinds) * n_judges * nc <= CELLS
         B = np.empty((n_judges, len(kinds), len(kinds)))
-        rows: list[Any] = []
+        small = len(kinds) * n_judges * nc <= CELLS
+        X: Any = np.empty((n_judges, len(kinds), nc)) if small else []
         for a, kind in enumerate(kinds):
             q, f = number[kind], factors[kind]
             for b, other in enumerate(kinds[: a + 1]):
                 v = h[q, number[other]] * f * factors[other]
                 B[:, a, b] = B[:, b, a] = np.bincount(self.judge, v, n_judges)
-            bend = g[0] if kind == "slope" else None  # of eta by the slope and the rating
-            v = h[q, 0] * f * sr - (0.0 if bend is None else bend * self.rated)
-            X: Any
-            if small:
-                X = np.empty((n_judges, nc))
-                size = n_judges * n
-                X[:, :n] = (
-                    np.bincount(judge_first, v, size) - np.bincount(judge_second, v, size)
-                ).reshape(n_judges, n)
-            else:
-                at = np.concatenate((t.first, t.second))
-                where = np.concatenate((self.judge, self.judge)), at
-                X = sp.coo_array((np.concatenate((v, -v)), where), shape=(n_judges, n)).tocsr()
+            # The slope times the rating: eta bends by both together.
+            bend = g[0] if kind == "slope" else np.zeros(1)
+            v = h[q, 0] * f * sr - bend * self.rated
             last = np.empty((n_judges, nc - n))
             for (k, r, x, in_d), (_, _, raw, _) in zip(scaled, self.parts, strict=True):
-                v = h[q, r] * f * x
-                if bend is not None and in_d:
-                    v = v - bend * raw
-                last[:, k - n] = np.bincount(self.judge, v, n_judges)
+                last[:, k - n] = np.bincount(
+                    self.judge, h[q, r] * f * x - (bend * raw if in_d else 0.0), n_judges
+                )
             if small:
-                X[:, n:] = last
+                size = n_judges * n
+                each = np.bincount(judge_first, v, size) - np.bincount(judge_second, v, size)
+                X[:, a, :n], X[:, a, n:] = each.reshape(n_judges, n), last
             else:
-                X = sp.hstack((X, sp.csr_array(last))).tocsr()
-            rows.append(X)
-        X = np.concatenate(rows) if small else sp.vstack(rows).tocsr()
-        return Arrow(C, X, B)
+                where = np.tile(self.judge, 2), np.concatenate((t.first, t.second))
+                each = sp.coo_array((np.concatenate((v, -v)), where), shape=(n_judges, n))
+                X.append(sp.hstack((each.tocsr(), sp.csr_array(last))).tocsr())
+        return Arrow(C, X if small else sp.vstack(X).tocsr(), B)
 
     def _sparse_gram(self, params: Array, g: Array, h: Array) -> Sparse:
         layout, t = self.layout, self.tally
@@ -279,63 +298,66 @@ class JudgedLikelihood(Likelihood):
             return super().curvature(matrix, precision, level)
         return ArrowCurvature.of(matrix, precision, self.layout.items, level)
 
-    def slip_scores(self, params: Array) -> tuple[float, float]:
-        """Whether some verdicts are given at random: z values, of all and of the worst judge.
 
-        The derivative of the log-likelihood by the share of slips, at 0, is the sum over battles
-        of 1 / (K P(outcome)) - 1.
-        """
-        p = self.probabilities(params)
-        u = 1.0 / (p.shape[1] * p.T) - 1.0
-        total = np.bincount(self.judge, (self.counts * u).sum(axis=0), self.n_judges)
-        square = np.bincount(self.judge, (self.counts * u * u).sum(axis=0), self.n_judges)
-        each = total / np.sqrt(np.maximum(square, 1e-300))
-        return float(total.sum() / np.sqrt(max(square.sum(), 1e-300))), float(each.max())
+def slip_scores(likelihood: Likelihood, n_judges: int, params: Array) -> tuple[float, float]:
+    """Whether some verdicts are given at random: z values, of all and of the worst judge.
+
+    The derivative of the log-likelihood by the share of slips, at 0, is the sum over battles of
+    1 / (K P(outcome)) - 1. Both are relative to the values from which on slips are worth a trial.
+    """
+    p, judge, counts = likelihood.probabilities(params), likelihood.tally.judge, likelihood.counts
+    u = 1.0 / (p.shape[1] * p.T) - 1.0
+    total = np.bincount(judge, (counts * u).sum(axis=0), n_judges)
+    square = np.maximum(np.bincount(judge, (counts * u * u).sum(axis=0), n_judges), 1e-300)
+    every, worst = total.sum() / np.sqrt(square.sum()), (total / np.sqrt(square)).max()
+    return float(every) / SLIPS_Z, float(worst) / JUDGE_Z
 
 
 @dataclass(frozen=True, eq=False)
 class Arrow:
     """Second derivatives: C of common parameters, B of each judge, and X of judges by common ones.
 
-    The rows of X are the judges for the first kind of effect, then for the second, ...
+    X has shape (n_judges, n_kinds, n_common). If that is large, it is a sparse matrix whose rows are
+    judges for the first kind of effect, then for the second, ...
     """
 
     C: Array
-    X: Array | Sparse
+    X: Any
     B: Array
 
     def diagonal(self) -> Array:
         """The diagonal, in the order of the parameters."""
-        own = np.einsum("jaa->aj", self.B).ravel()
-        return np.concatenate((self.C.diagonal(), own))
+        return np.concatenate((self.C.diagonal(), np.einsum("jaa->aj", self.B).ravel()))
 
     def toarray(self) -> Array:
         """The whole matrix."""
-        blocks = _block_diagonal(self.B).toarray()
-        X = self.X.toarray() if is_sparse(self.X) else self.X
-        return np.block([[self.C, X.T], [X, blocks]])
+        X = self.X.toarray() if is_sparse(self.X) else _by_kind(self.X)
+        return np.block([[self.C, X.T], [X, _block_diagonal(self.B).toarray()]])
+
+
+def _by_kind(values: Array) -> Array:
+    """From (n_judges, n_kinds, ...) to the order of parameters."""
+    return np.swapaxes(values, 0, 1).reshape(-1, *values.shape[2:])
 
 
 def _block_diagonal(B: Array) -> Sparse:
     """The blocks as a matrix, whose rows are judges for the first kind, for the second, ..."""
     n, k, _ = B.shape
-    columns = np.arange(n)[:, None] + n * np.arange(k)
-    indices = np.broadcast_to(columns, (k, n, k)).ravel()
+    indices = np.broadcast_to(np.arange(n)[:, None] + n * np.arange(k), (k, n, k)).ravel()
     indptr = np.arange(0, n * k * k + 1, k)
-    return sp.csr_array((B.transpose(1, 0, 2).ravel(), indices, indptr), shape=(n * k, n * k))
+    return sp.csr_array((_by_kind(B).ravel(), indices, indptr), shape=(n * k, n * k))
 
 
 @dataclass(frozen=True, eq=False)
 class ArrowCurvature:
-    """Judges are eliminated: the curvature of common parameters is S = C - X' B^-1 X.
+    """Judges are eliminated: the curvature of common parameters is S = C - Z'Z.
 
-    `inverse` has the inverse of B by judge, and `Y` is B^-1 X.
+    With B = LL' for each judge, `half` is L^-1, and Z = L^-1 X.
     """
 
     common: DenseCurvature
-    inverse: Array
-    Y: Any
-    log_det_judges: float
+    half: Array
+    Z: Any
 
     @classmethod
     def of(cls, arrow: Arrow, precision: Array, items: slice, level: float) -> ArrowCurvature:
@@ -344,78 +366,107 @@ class ArrowCurvature:
         B[:, np.arange(k), np.arange(k)] += precision[nc:].reshape(k, n).T
         if not np.isfinite(B).all():
             raise LinAlgError("not finite")
-        root = np.linalg.cholesky(B)
-        inverse = np.linalg.inv(B)
-        Y = _block_diagonal(inverse) @ arrow.X
-        product = arrow.X.T @ Y
-        S = arrow.C - (product.toarray() if is_sparse(product) else product)
+        half = np.linalg.inv(np.linalg.cholesky(B))
+        if is_sparse(arrow.X):
+            Z = _block_diagonal(half) @ arrow.X
+            S = arrow.C - (Z.T @ Z).toarray()
+        else:
+            Z = (half @ arrow.X).reshape(n * k, nc)
+            S = arrow.C - Z.T @ Z
         S[np.diag_indices_from(S)] += precision[:nc]
         S[items, items] += level
-        log_det = 2.0 * float(np.log(np.einsum("jaa->ja", root)).sum())
-        return cls(DenseCurvature.of(S), inverse, Y, log_det)
+        return cls(DenseCurvature.of(S), half, Z)
 
     @property
     def n_common(self) -> int:
         return len(self.common.scale)
 
+    def _halved(self, R: Any) -> Any:
+        """L^-1 R, for rows in the order of parameters; in the order of Z."""
+        n, k, _ = self.half.shape
+        if is_sparse(R) or is_sparse(self.Z):
+            found = _block_diagonal(self.half) @ R
+            if is_sparse(self.Z):
+                return found
+            return found.tocsr()[np.arange(n * k).reshape(k, n).T.ravel()]
+        by_judge = np.swapaxes(R.reshape(k, n, -1), 0, 1)
+        return (self.half @ by_judge).reshape(n * k, *R.shape[1:])
+
+    def _back(self, R: Array) -> Array:
+        """L'^-1 R, for rows in the order of Z; in the order of parameters."""
+        n, k, _ = self.half.shape
+        turned = np.swapaxes(self.half, 1, 2)
+        if is_sparse(self.Z):
+            return np.asarray(_block_diagonal(turned) @ R)
+        return _by_kind(turned @ R.reshape(n, k, -1)).reshape(R.shape)
+
     def solve(self, R: Array) -> Array:
         """The inverse times R."""
-        top, rest = R[: self.n_common], R[self.n_common :]
-        first = self.common.solve(top - self.Y.T @ rest)
-        return np.concatenate((first, _block_diagonal(self.inverse) @ rest - self.Y @ first))
+        top, rest = R[: self.n_common], self._halved(R[self.n_common :])
+        first = self.common.solve(top - self.Z.T @ rest)
+        return np.concatenate((first, self._back(rest - self.Z @ first)))
 
     def log_det(self) -> float:
         """The logarithm of the determinant."""
-        return self.common.log_det() + self.log_det_judges
+        return self.common.log_det() - 2.0 * float(np.log(np.einsum("jaa->ja", self.half)).sum())
 
-    def traces(self, groups: dict[str, slice]) -> dict[str, float]:
+    def traces(self, groups: dict[str, slice], *, rough: bool = False) -> dict[str, float]:
         """The sums of the diagonal of the inverse, over groups of parameters."""
         V = self.common.inverse()
-        more = np.concatenate([_row_products(rows, V) for rows in self._rows()])
-        own = np.einsum("jaa->aj", self.inverse).ravel()
-        diagonal = np.concatenate((V.diagonal(), own + more))
+        variance = self.judge_variance() if rough else self.judge_variance(V)
+        own = variance.T.ravel()
+        diagonal = np.concatenate((V.diagonal(), own))
         return {name: float(diagonal[part].sum()) for name, part in groups.items()}
-
-    def _rows(self) -> Iterator[Any]:
-        step = max(CELLS // self.n_common, 1)
-        return (self.Y[k : k + step] for k in range(0, self.Y.shape[0], step))
 
     def eliminate(self, scores: Sparse) -> Any:
         """Scores of the common parameters, once the judges have followed them."""
         nc = self.n_common
-        if not is_sparse(self.Y):
-            return scores[:, :nc].toarray() - scores[:, nc:] @ self.Y
-        return scores[:, :nc] - scores[:, nc:] @ self.Y
+        own, rest = scores[:, :nc], self._halved(scores[:, nc:].T.tocsr()).T
+        found = own - rest @ self.Z
+        return found if is_sparse(found) else np.asarray(found)
 
     def bias(self, precision: Array) -> Array:
         """The penalties P, likewise."""
-        nc = self.n_common
-        W = sp.diags_array(precision[nc:]) @ self.Y
-        product = self.Y.T @ W
-        return np.diag(precision[:nc]) + (product.toarray() if is_sparse(product) else product)
+        nc, (n, k, _) = self.n_common, self.half.shape
+        P = precision[nc:].reshape(k, n).T
+        root = self.half * np.sqrt(P)[:, None]  # L^-1 P^(1/2)
+        if is_sparse(self.Z):
+            W = _block_diagonal(np.swapaxes(root, 1, 2)) @ self.Z
+            return np.asarray(np.diag(precision[:nc]) + (W.T @ W).toarray())
+        W = (np.swapaxes(root, 1, 2) @ self.Z.reshape(n, k, nc)).reshape(n * k, nc)
+        return np.asarray(np.diag(precision[:nc]) + W.T @ W)
+
+    def judge_variance(self, V: Array | None = None) -> Array:
+        """Of the effects of each judge, with the covariance V of common parameters, or given these.
+        """
+        if V is None:
+            return np.asarray(np.square(self.half).sum(axis=1))
+        return np.einsum("jaa->ja", self.judge_covariance(V))
 
     def judge_covariance(self, V: Array) -> Array:
         """Of the effects of each judge, with the covariance V of common parameters.
 
-        Of shape (n_judges, n_kinds, n_kinds): the posterior of a judge, given the rest, and the
-        share that the rest adds.
+        Of shape (n_judges, n_kinds, n_kinds): L'^-1 (I + Z V Z') L^-1.
         """
-        n, k, _ = self.inverse.shape
-        found = self.inverse.copy()
-        parts = [self.Y[a * n : (a + 1) * n] for a in range(k)]
-        for a in range(k):
-            YV = parts[a] @ V
-            for b in range(a + 1):
-                more = parts[b].multiply(YV) if is_sparse(self.Y) else parts[b] * YV
-                found[:, a, b] += np.asarray(more.sum(axis=1)).ravel()
-                found[:, b, a] = found[:, a, b]
-        return found
+        n, k, _ = self.half.shape
+        inner = np.empty_like(self.half)
+        step = max(CELLS // (k * self.n_common), 1)
+        for begin in range(0, n, step):
+            end = min(begin + step, n)
+            Z = self._rows_of(begin, end)
+            inner[begin:end] = (Z.reshape(-1, Z.shape[-1]) @ V).reshape(Z.shape) @ np.swapaxes(
+                Z, 1, 2
+            )
+        inner[:, np.arange(k), np.arange(k)] += 1.0
+        return np.asarray(np.swapaxes(self.half, 1, 2) @ inner @ self.half)
 
-
-def _row_products(rows: Any, V: Array) -> Array:
-    """diag(rows V rows')."""
-    product = rows @ V
-    return np.asarray((rows.multiply(product) if is_sparse(rows) else rows * product).sum(axis=1))
+    def _rows_of(self, begin: int, end: int) -> Array:
+        """Z of some judges, of shape (n, n_kinds, n_common)."""
+        n, k, _ = self.half.shape
+        if not is_sparse(self.Z):
+            return self.Z[begin * k : end * k].reshape(-1, k, self.n_common)
+        rows = (np.arange(begin, end)[:, None] + n * np.arange(k)).ravel()
+        return self.Z[rows].toarray().reshape(-1, k, self.n_common)
 
 
 def by_evidence_of_judges(
@@ -438,46 +489,54 @@ def by_evidence_of_judges(
     def likelihood_of(chosen: Sequence[str]) -> JudgedLikelihood:
         return JudgedLikelihood.of(plain, n_judges, n_features, chosen)
 
-    at, log = None, {}
-    if begin is not None:
-        first = [kind for kind in kinds if not (choose and kind == "slips")]
-        at = moved(begin, plain.layout, likelihood_of(first).layout)
-    if choose:
-        wanted = [kind for kind in kinds if kind != "slips"]
-        while True:
-            likelihood = likelihood_of(wanted)
-            mode = by_evidence(likelihood, fixed, at, log, show, tolerance=ROUGH)
-            known = effective(mode, likelihood.layout)
-            weak = [kind for kind in wanted if known[kind] < KEPT]
-            at, log = mode.params, {k: float(np.log(v)) for k, v in mode.penalties.items()}
-            if not weak:
-                break
-            out = min(weak, key=known.__getitem__)
-            kept = [kind for kind in wanted if kind != out]
-            at = moved(at, likelihood.layout, likelihood_of(kept).layout)
-            wanted = kept
-        if "slips" in kinds:
-            every, worst = likelihood.slip_scores(mode.params)
-            if every > SLIPS_Z or worst > JUDGE_Z:
-                trial = likelihood_of([*wanted, "slips"])
-                start = moved(at, likelihood.layout, trial.layout)
-                other = by_evidence(trial, fixed, start, log, show, tolerance=ROUGH)
-                if log_evidence(trial, other) > log_evidence(likelihood, mode):
-                    wanted, likelihood, mode = [*wanted, "slips"], trial, other
-                    at = mode.params
-                    log = {k: float(np.log(v)) for k, v in mode.penalties.items()}
-    else:
-        likelihood = likelihood_of(kinds)
-    return likelihood, by_evidence(likelihood, fixed, at, log, show)
+    wanted = [kind for kind in kinds if not (choose and kind == "slips")]
+    start = plain.layout.start() if begin is None else begin
+    if begin is None:  # ratings without judges are soon found, and a good start
+        alone = replace(plain.tally, judge=None, gold=None)
+        rough = {"items": fixed.get("items", 1.0)}
+        start = maximize(replace(plain, tally=alone), rough, tolerance=0.1).params
+    likelihood, log = likelihood_of(wanted), {}
+    at: Any = moved(start, plain.layout, likelihood.layout)
+    while choose and wanted:
+        mode = by_evidence(likelihood, fixed, at, log, show, tolerance=ROUGH)
+        at, log = mode.at, _logs(mode)
+        gains = evidence_gains(likelihood, mode)
+        worst = min(gains, key=gains.__getitem__)
+        if gains[worst] >= KEPT:
+            break
+        wanted = [kind for kind in wanted if kind != worst]
+        old, likelihood = likelihood, likelihood_of(wanted)
+        at = moved(mode.params, old.layout, likelihood.layout)
+    if not wanted:  # there are no judges then
+        at, likelihood = at[: plain.layout.size], plain
+        mode = by_evidence(plain, fixed, at, log, show)
+    if choose and "slips" in kinds and max(slip_scores(likelihood, n_judges, mode.params)) > 1.0:
+        trial = likelihood_of([*wanted, "slips"])
+        begin = moved(mode.params, likelihood.layout, trial.layout)
+        other = by_evidence(trial, fixed, begin, log, show, tolerance=ROUGH)
+        if log_evidence(trial, other) > log_evidence(likelihood, mode) + KEPT:
+            wanted, likelihood, at, log = [*wanted, "slips"], trial, other.at, _logs(other)
+    if not wanted:
+        return likelihood, mode
+    return likelihood, by_evidence(likelihood, fixed, at, log, show, tolerance=FINE)
 
 
-def effective(mode: Mode, layout: Layout) -> dict[str, float]:
-    """How many parameters of each kind the data determine: n - penalty trace(S)."""
-    traces = mode.curvature.traces(layout.effects)
-    return {
-        kind: part.stop - part.start - mode.penalties[kind] * traces[kind]
-        for kind, part in layout.effects.items()
-    }
+def _logs(mode: Mode) -> dict[str, float]:
+    return {name: float(np.log(penalty)) for name, penalty in mode.penalties.items()}
+
+
+def evidence_gains(likelihood: Likelihood, mode: Mode) -> dict[str, float]:
+    """By how much each kind of effect raises the logarithm of the evidence.
+
+    For an effect u of a judge with the posterior variance V, given all common parameters, and the
+    penalty p, the normal approximation raises it by (u^2 / V + log(p V)) / 2.
+    """
+    variance = mode.curvature.judge_variance()
+    found = {}
+    for a, (kind, part) in enumerate(likelihood.layout.effects.items()):
+        u, V, penalty = mode.params[part], variance[:, a], mode.penalties[kind]
+        found[kind] = 0.5 * float((u * u / V + np.log(penalty * V)).sum())
+    return found
 
 
 def moved(params: Array, old: Layout, new: Layout) -> Array:
