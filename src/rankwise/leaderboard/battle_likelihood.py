@@ -361,6 +361,10 @@ class Likelihood:
         """
         return gram_of(self.entries_at(params), h, self.layout.size, dense=self.layout.size <= dense)
 
+    def around(self, mode: Mode) -> Likelihood:
+        """The likelihood that a maximum leads to."""
+        return self
+
     def curvature(self, matrix: Any, precision: Array, level: float) -> Curvature:
         """Of the matrix, with `precision` on its diagonal and `level` on all entries of items."""
         if is_sparse(matrix):
@@ -856,7 +860,7 @@ def by_evidence(
     show: Show = unseen,
     *,
     tolerance: float = EVIDENCE_TOLERANCE,
-) -> Mode:
+) -> tuple[Likelihood, Mode]:
     """The maximum with the penalties that maximize the evidence, except the `fixed` ones.
 
     The ratings are normal with variance 1 / penalty. At the maximum of the evidence of the normal
@@ -882,7 +886,10 @@ def by_evidence(
         near = float(np.clip(0.1 * moved, STEP_TOLERANCE, 1e-2))
         steps = (1 if tried else 3) if brief else MAX_STEPS
         mode = maximize(likelihood, penalties, at, tolerance=near, steps=steps)
-        at = mode.at
+        at, before_this = mode.at, likelihood
+        likelihood = likelihood.around(mode)
+        if likelihood is not before_this:
+            at = Expansion.of(likelihood, at.params, DENSE)
         wanted = {name: groups[name] for name in free}
         traces = mode.curvature.traces(wanted, rough=tolerance == ROUGH)
         moved = 0.0
@@ -904,7 +911,9 @@ def by_evidence(
             before[name], log[name] = (log[name], excess), new
         if moved < tolerance and (brief or near == STEP_TOLERANCE):
             break
-    return maximize(likelihood, penalties, at) if brief and tolerance < ROUGH else mode
+    if brief:
+        mode = maximize(likelihood, penalties, at, steps=1 if tolerance == ROUGH else MAX_STEPS)
+    return likelihood, mode
 
 
 def by_held_out(
@@ -924,7 +933,7 @@ def by_held_out(
     n_groups = int(group.max()) + 1
     fold = rng.permutation(n_groups) % min(FOLDS, n_groups)
     total, losses = likelihood.tally.counts, np.zeros(len(GRID))
-    others = by_evidence(likelihood, {}, params)
+    likelihood, others = by_evidence(likelihood, {}, params)
     fixed = {name: value for name, value in others.penalties.items() if name != "items"}
     for k in range(min(FOLDS, n_groups)):
         out = fold[group] == k

@@ -77,10 +77,17 @@ def with_slips(terms: Terms, e: Array) -> Terms:
 
 @dataclass(frozen=True, eq=False)
 class JudgedLikelihood(Likelihood):
-    """The likelihood with effects of judges; the last `n_features` columns are part of ratings."""
+    """The likelihood with effects of judges; the last `n_features` columns are part of ratings.
+
+    Its predictors are d, the rest of eta, tau and e. Slopes multiply ratings. If both were set to
+    their most probable values, large ratings could make up for slopes that are hardly known. So the
+    log-likelihood is the mean over two values of each slope, `deviation` above and below. With
+    their posterior standard deviations, this is the variational bound of the evidence.
+    """
 
     n_judges: int
     n_features: int
+    deviation: Array
 
     @classmethod
     def of(
@@ -90,7 +97,18 @@ class JudgedLikelihood(Likelihood):
         old, gold = plain.layout, plain.tally.gold is not None
         columns = old.columns.stop - old.columns.start
         layout = Layout.of(old.items.stop, columns, n_judges, old.ties, kinds, gold)
-        return cls(plain.tally, layout, plain.link, n_judges, n_features)
+        return cls(plain.tally, layout, plain.link, n_judges, n_features, np.zeros(n_judges))
+
+    def around(self, mode: Mode) -> JudgedLikelihood:
+        """The same with the standard deviations of slopes at a maximum."""
+        if "slope" not in self.layout.effects or mode.curvature.common is None:
+            return self
+        which = list(self.layout.effects).index("slope")
+        made = replace(self, deviation=np.sqrt(mode.curvature.judge_variance()[:, which]))
+        for name in ("parts", "codes", "counts", "rated", "totals"):  # cached
+            if name in self.__dict__:
+                made.__dict__[name] = self.__dict__[name]
+        return made
 
     @property
     def judge(self) -> Index:
@@ -99,7 +117,7 @@ class JudgedLikelihood(Likelihood):
 
     @property
     def n_predictors(self) -> int:
-        return 1 + int(self.layout.ties) + int("slips" in self.layout.effects)
+        return 2 + int(self.layout.ties) + int("slips" in self.layout.effects)
 
     @cached_property
     def rated(self) -> Array:
@@ -108,114 +126,136 @@ class JudgedLikelihood(Likelihood):
         return np.ones(len(self.tally)) if gold is None else (gold == 0).astype(float)
 
     @cached_property
-    def parts(self) -> list[tuple[int, int, Array, bool]]:
-        """Common parameters other than items: number, predictor, factor, and whether in d."""
+    def parts(self) -> list[tuple[int, int, Array]]:
+        """Common parameters other than items: number, predictor and factor."""
         t, layout = self.tally, self.layout
         columns = range(layout.columns.start, layout.columns.stop)
-        found: list[tuple[int, int, Array, bool]] = []
+        found: list[tuple[int, int, Array]] = []
         for k, x in zip(columns, t.x.T, strict=True):
             in_d = k >= layout.columns.stop - self.n_features
-            found.append((k, 0, x * self.rated if in_d else x, in_d))
+            found.append((k, 0, x * self.rated) if in_d else (k, 1, x))
         one = np.ones(len(t))
         if layout.ties:
-            found.append((layout.tie.start, 1, one, False))
+            found.append((layout.tie.start, 2, one))
         if "slips" in layout.effects:
-            found.append((layout.slip.start, self.n_predictors - 1, one, False))
+            found.append((layout.slip.start, self.n_predictors - 1, one))
         if t.gold is not None:
-            found.append((layout.gold.start, 0, GOLD_SIGN[t.gold], True))
-        return found
-
-    def difference(self, params: Array) -> Array:
-        """d, the difference of ratings of each row."""
-        t = self.tally
-        found = self.rated * (params[t.first] - params[t.second])
-        for k, _, x, in_d in self.parts:
-            if in_d:
-                found += params[k] * x
-        return np.asarray(found)
-
-    def slopes(self, params: Array) -> Array:
-        """The slope of the judge of each row."""
-        part = self.layout.effects.get("slope")
-        return np.ones(len(self.tally)) if part is None else 1.0 + params[part][self.judge]
-
-    def predictors(self, params: Array) -> Array:
-        """The predictors, of shape (n_predictors, n_rows)."""
-        found = np.zeros((self.n_predictors, len(self.tally)))
-        found[0] = self.slopes(params) * self.difference(params)
-        for k, q, x, in_d in self.parts:
-            if not in_d:
-                found[q] += params[k] * x
-        for kind, q in self.predictor_of.items():
-            if kind != "slope":
-                found[q] += params[self.layout.effects[kind]][self.judge]
+            found.append((layout.gold.start, 0, GOLD_SIGN[t.gold]))
         return found
 
     @property
     def predictor_of(self) -> dict[str, int]:
         """The predictor that each effect of judges is part of."""
-        number = {"slope": 0, "ties": 1, "place": 0, "slips": self.n_predictors - 1}
+        number = {"slope": 1, "ties": 2, "place": 1, "slips": self.n_predictors - 1}
         return {kind: number[kind] for kind in self.layout.effects}
 
+    def predictors(self, params: Array) -> Array:
+        """The predictors, and below them the slopes and their deviations, by row."""
+        t, q = self.tally, self.n_predictors
+        found = np.zeros((q + 2, len(t)))
+        found[0] = self.rated * (params[t.first] - params[t.second])
+        for k, r, x in self.parts:
+            found[r] += params[k] * x
+        found[q] = 1.0
+        for kind, r in self.predictor_of.items():
+            found[q if kind == "slope" else r] += params[self.layout.effects[kind]][self.judge]
+        found[q + 1] = self.deviation[self.judge]
+        return found
+
+    def _signs(self) -> tuple[float, ...]:
+        return (1.0, -1.0) if self.deviation.any() else (0.0,)
+
     def row_terms(self, predictors: Array) -> Terms:
-        """Outcome probabilities and their derivatives by the predictors."""
-        if "slips" not in self.layout.effects:
-            return super().row_terms(predictors)
-        return with_slips(super().row_terms(predictors[:-1]), predictors[-1])
+        """Means of log-probabilities over the two slopes, and derivatives by the predictors."""
+        d, c, *rest, slope, deviation = predictors
+        signs = self._signs()
+        log_p: Any = 0.0
+        gradient = hessian = log_p
+        for sign in signs:
+            s = slope + sign * deviation
+            terms = super().row_terms(np.stack((s * d + c, *rest[: int(self.layout.ties)])))
+            if "slips" in self.layout.effects:
+                terms = with_slips(terms, rest[-1])
+            first, bend = terms.gradient[:, :1], terms.hessian[:, :1, :1]
+            cross = terms.hessian[:, :1, 1:]
+            log_p = log_p + terms.log_p / len(signs)
+            gradient = gradient + np.concatenate((s * first, terms.gradient), axis=1) / len(signs)
+            top = np.concatenate((s * s * bend, s * bend, s * cross), axis=2)
+            low = np.concatenate((s * terms.hessian[:, :, :1], terms.hessian), axis=2)
+            hessian = hessian + np.concatenate((top, low), axis=1) / len(signs)
+        return Terms(log_p, gradient, hessian)
 
     def expansion(self, params: Array) -> tuple[float, Array, Array]:
         """As of `Likelihood`; sums over outcomes are written out for Davidson's model."""
-        effects, layout = self.layout.effects, self.layout
-        if self.link != "logit" or not layout.ties or "slips" in effects:
+        if self.link != "logit" or not self.layout.ties or "slips" in self.layout.effects:
             return super().expansion(params)
-        eta, tau = self.predictors(params)
-        half = 0.5 * eta
-        top = np.maximum(abs(half), tau)
-        a, b, t = np.exp(half - top), np.exp(-half - top), np.exp(tau - top)
-        total = a + b + t
+        d, c, tau, slope, deviation = self.predictors(params)
         won, lost, tied = self.counts
-        n = self.totals
-        value = (won - lost) @ half + tied @ tau - n @ (top + np.log(total))
-        mean, t = 0.5 * (a - b) / total, t / total
-        g, h = np.empty((2, len(n))), np.empty((2, 2, len(n)))
-        g[0], g[1] = 0.5 * (won - lost) - n * mean, tied - n * t
-        h[0, 0] = n * (0.25 * (1.0 - t) - mean * mean)
-        h[0, 1] = h[1, 0] = -n * mean * t
-        h[1, 1] = n * t * (1.0 - t)
-        return float(value), g, h
+        n, signs = self.totals, self._signs()
+        value, ahead = float(tied @ tau), 0.5 * (won - lost)
+        g, h = np.zeros((3, len(n))), np.zeros((3, 3, len(n)))
+        g[2] = tied
+        for sign in signs:
+            s = slope + sign * deviation
+            half = 0.5 * (s * d + c)
+            top = np.maximum(abs(half), tau)
+            a, b, t = np.exp(half - top), np.exp(-half - top), np.exp(tau - top)
+            total = a + b + t
+            share = n / len(signs)
+            value += float((won - lost) @ half) / len(signs)
+            value -= float(share @ (top + np.log(total)))
+            mean, t = 0.5 * (a - b) / total, t / total
+            g0 = ahead / len(signs) - share * mean
+            bend, cross = share * (0.25 * (1.0 - t) - mean * mean), -share * mean * t
+            sb = s * bend
+            g[0] += s * g0
+            g[1] += g0
+            g[2] -= share * t
+            h[0, 0] += s * sb
+            h[0, 1] += sb
+            h[1, 1] += bend
+            h[0, 2] += s * cross
+            h[1, 2] += cross
+            h[2, 2] += share * t * (1.0 - t)
+        h[1, 0], h[2, 0], h[2, 1] = h[0, 1], h[0, 2], h[1, 2]
+        return value, g, h
 
     @cached_property
     def totals(self) -> Array:
         """The number of battles of each row."""
         return np.asarray(self.counts.sum(axis=0))
 
-    def _factors(self, params: Array) -> tuple[Array, Array, dict[str, Array]]:
-        """Slopes, d, and the derivatives of predictors by the effects of judges."""
-        s, d = self.slopes(params), self.difference(params)
-        one = np.ones(len(s))
-        return s, d, {kind: d if kind == "slope" else one for kind in self.layout.effects}
+    def probabilities(self, params: Array) -> Array:
+        """Of the outcomes of each row, before judges with the most probable effects."""
+        return super(JudgedLikelihood, replace(self, deviation=0.0 * self.deviation)).probabilities(
+            params
+        )
+
+    def _factors(self, params: Array) -> dict[str, Array]:
+        """The derivatives of predictors by the effects of judges."""
+        one = np.ones(len(self.tally))
+        d = self.predictors(params)[0] if "slope" in self.layout.effects else one
+        return {kind: d if kind == "slope" else one for kind in self.layout.effects}
 
     def entries_at(self, params: Array) -> list[tuple[int, Index, Array]]:
         """The derivatives of the predictors by the parameters."""
         t, n = self.tally, len(self.tally)
-        s, _, factors = self._factors(params)
-        found = [(0, t.first, s * self.rated), (0, t.second, -s * self.rated)]
-        found += [(q, np.full(n, k), s * x if in_d else x) for k, q, x, in_d in self.parts]
+        found = [(0, t.first, self.rated), (0, t.second, -self.rated)]
+        found += [(q, np.full(n, k), x) for k, q, x in self.parts]
         effects, number = self.layout.effects, self.predictor_of
         return found + [
             (number[kind], effects[kind].start + self.judge, factor)
-            for kind, factor in factors.items()
+            for kind, factor in self._factors(params).items()
         ]
 
     def gather(self, params: Array, g: Array) -> Array:
         """The gradient by parameters, from the gradient by the predictors of each row."""
         t, layout = self.tally, self.layout
-        found = np.zeros(layout.size)
-        s, _, factors = self._factors(params)
-        n, v = layout.items.stop, s * self.rated * g[0]
+        found, factors = np.zeros(layout.size), self._factors(params)
+        n, v = layout.items.stop, self.rated * g[0]
         found[layout.items] = np.bincount(t.first, v, n) - np.bincount(t.second, v, n)
-        for k, q, x, in_d in self.parts:
-            found[k] = (s * x if in_d else x) @ g[q]
+        for k, q, x in self.parts:
+            found[k] = x @ g[q]
         for kind, q in self.predictor_of.items():
             found[layout.effects[kind]] = np.bincount(self.judge, factors[kind] * g[q], self.n_judges)
         return found
@@ -235,22 +275,17 @@ class JudgedLikelihood(Likelihood):
         if layout.common > dense:
             return self._sparse_gram(params, g, h)
         t, n, nc, n_judges = self.tally, layout.items.stop, layout.common, self.n_judges
-        s, _, factors = self._factors(params)
+        factors, rated = self._factors(params), self.rated
         pair, judge_first, judge_second = self.codes
-        sr = s * self.rated
-        scaled = [(k, q, s * x if in_d else x, in_d) for k, q, x, in_d in self.parts]
-
-        def by_item(v: Array) -> Array:
-            return np.bincount(t.first, v, n) - np.bincount(t.second, v, n)
-
         C = np.zeros((nc, nc))
-        w = h[0, 0] * sr * sr
+        w = h[0, 0] * rated
         off = np.bincount(pair, w, n * n).reshape(n, n)
         C[:n, :n] = -off - off.T
         C[np.arange(n), np.arange(n)] += np.bincount(t.first, w, n) + np.bincount(t.second, w, n)
-        for i, (k, q, x, _) in enumerate(scaled):
-            C[:n, k] = C[k, :n] = by_item(h[0, q] * sr * x)
-            for m, r, z, _ in scaled[: i + 1]:
+        for i, (k, q, x) in enumerate(self.parts):
+            v = h[0, q] * rated * x
+            C[:n, k] = C[k, :n] = np.bincount(t.first, v, n) - np.bincount(t.second, v, n)
+            for m, r, z in self.parts[: i + 1]:
                 C[k, m] = C[m, k] = (h[q, r] * x) @ z
         kinds, number = list(layout.effects), self.predictor_of
         B = np.empty((n_judges, len(kinds), len(kinds)))
@@ -261,14 +296,13 @@ class JudgedLikelihood(Likelihood):
             for b, other in enumerate(kinds[: a + 1]):
                 v = h[q, number[other]] * f * factors[other]
                 B[:, a, b] = B[:, b, a] = np.bincount(self.judge, v, n_judges)
-            # The slope times the rating: eta bends by both together.
-            bend = g[0] if kind == "slope" else np.zeros(1)
-            v = h[q, 0] * f * sr - bend * self.rated
+            # The slope times d: eta bends by both together.
+            by_d = h[q, 0] * f - (g[1] if kind == "slope" else 0.0)
             last = np.empty((n_judges, nc - n))
-            for (k, r, x, in_d), (_, _, raw, _) in zip(scaled, self.parts, strict=True):
-                last[:, k - n] = np.bincount(
-                    self.judge, h[q, r] * f * x - (bend * raw if in_d else 0.0), n_judges
-                )
+            for k, r, x in self.parts:
+                v = (h[q, r] * f if r else by_d) * x
+                last[:, k - n] = np.bincount(self.judge, v, n_judges)
+            v = by_d * rated
             if small:
                 size = n_judges * n
                 each = np.bincount(judge_first, v, size) - np.bincount(judge_second, v, size)
@@ -286,9 +320,9 @@ class JudgedLikelihood(Likelihood):
             return found
         row = layout.effects["slope"].start + self.judge
         parts = [(t.first, self.rated), (t.second, -self.rated)]
-        parts += [(np.full(len(t), k), x) for k, _, x, in_d in self.parts if in_d]
+        parts += [(np.full(len(t), k), x) for k, q, x in self.parts if q == 0]
         for i, x in parts:
-            cross = sp.coo_array((-g[0] * x, (row, i)), shape=found.shape).tocsr()
+            cross = sp.coo_array((-g[1] * x, (row, i)), shape=found.shape).tocsr()
             found = found + cross + cross.T
         return found
 
@@ -498,7 +532,7 @@ def by_evidence_of_judges(
     likelihood, log = likelihood_of(wanted), {}
     at: Any = moved(start, plain.layout, likelihood.layout)
     while choose and wanted:
-        mode = by_evidence(likelihood, fixed, at, log, show, tolerance=ROUGH)
+        likelihood, mode = by_evidence(likelihood, fixed, at, log, show, tolerance=ROUGH)
         at, log = mode.at, _logs(mode)
         gains = evidence_gains(likelihood, mode)
         worst = min(gains, key=gains.__getitem__)
@@ -509,16 +543,16 @@ def by_evidence_of_judges(
         at = moved(mode.params, old.layout, likelihood.layout)
     if not wanted:  # there are no judges then
         at, likelihood = at[: plain.layout.size], plain
-        mode = by_evidence(plain, fixed, at, log, show)
+        likelihood, mode = by_evidence(plain, fixed, at, log, show)
     if choose and "slips" in kinds and max(slip_scores(likelihood, n_judges, mode.params)) > 1.0:
         trial = likelihood_of([*wanted, "slips"])
         begin = moved(mode.params, likelihood.layout, trial.layout)
-        other = by_evidence(trial, fixed, begin, log, show, tolerance=ROUGH)
+        trial, other = by_evidence(trial, fixed, begin, log, show, tolerance=ROUGH)
         if log_evidence(trial, other) > log_evidence(likelihood, mode) + KEPT:
             wanted, likelihood, at, log = [*wanted, "slips"], trial, other.at, _logs(other)
     if not wanted:
         return likelihood, mode
-    return likelihood, by_evidence(likelihood, fixed, at, log, show, tolerance=FINE)
+    return by_evidence(likelihood, fixed, at, log, show, tolerance=FINE)
 
 
 def _logs(mode: Mode) -> dict[str, float]:
@@ -573,28 +607,24 @@ class Panel:
     share: Array
 
     @classmethod
-    def empty(cls) -> Panel:
-        """Without effects of judges."""
-        return cls(np.zeros((0, 4)), np.zeros((0, 4, 4)), np.zeros(0))
-
-    @classmethod
     def of(
-        cls, likelihood: JudgedLikelihood, mode: Mode, V: Array | None, draws: Array
+        cls, likelihood: Likelihood, n: int, mode: Mode, V: Array | None, draws: Array
     ) -> Panel:
-        """From the maximum, and the covariance V of common parameters or draws of all."""
-        effects, n = likelihood.layout.effects, likelihood.n_judges
+        """Of n judges: from the maximum, and the covariance V of common parameters or draws."""
+        effects, judge = likelihood.layout.effects, likelihood.tally.judge
         mean, covariance = np.zeros((n, len(KINDS))), np.zeros((n, len(KINDS), len(KINDS)))
         where = [KINDS.index(kind) for kind in effects]
         if effects:
-            own = np.stack([mode.params[part] for part in effects.values()], axis=1)
-            mean[:, where] = own
+            mean[:, where] = np.stack([mode.params[part] for part in effects.values()], axis=1)
             if V is not None:
-                found = mode.curvature.judge_covariance(V)  # type: ignore[attr-defined]
+                found = mode.curvature.judge_covariance(V)
             else:
                 drawn = np.stack([draws[:, part] for part in effects.values()])
-                found = np.einsum("adj,bdj->jab", drawn, drawn, dtype=float) / draws.shape[0]
+                found = np.einsum("adj,bdj->jab", drawn, drawn, dtype=float) / len(draws)
             covariance[np.ix_(np.arange(n), where, where)] = found
-        total = np.bincount(likelihood.judge, likelihood.counts.sum(axis=0), n)
+        if judge is None:
+            return cls(mean, covariance, np.zeros(0))
+        total = np.bincount(judge, likelihood.counts.sum(axis=0), n)
         return cls(mean, covariance, total / total.sum())
 
     @cached_property

@@ -506,7 +506,7 @@ class Leaderboard(BaseEstimator):
         if fixed:
             return problem, maximize(likelihood, fixed, begin)
         before = {} if begin is None else {"items": float(np.log(self.penalty_))}
-        return problem, by_evidence(likelihood, {}, begin, before, show)
+        return problem, by_evidence(likelihood, {}, begin, before, show)[1]
 
     def _warm_start(self, problem: BattleProblem) -> Array:
         """The present parameters by item; new items and judges start at zero."""
@@ -568,12 +568,8 @@ class Leaderboard(BaseEstimator):
             self.params_.pop("tie")
         self.judges_ = problem.judges
         self.judge_kinds_ = list(layout.effects)
-        self.judge_widths_ = np.array(
-            [mode.penalties.get(kind, np.inf) ** -0.5 for kind in KINDS], dtype=float
-        )
-        panel = Panel.empty() if not layout.effects else Panel.of(
-            problem.likelihood, mode, covariance, deviations
-        )
+        self.judge_widths_ = np.array([mode.penalties.get(k, np.inf) ** -0.5 for k in KINDS])
+        panel = Panel.of(problem.likelihood, len(self.judges_), mode, covariance, deviations)
         self.judge_effects_, self.judge_covariances_ = panel.mean, panel.covariance
         self.judge_shares_ = panel.share
         bad = battles.outcome == 3

@@ -95,7 +95,8 @@ AXES = {
     "seen-features": "n_features_out_: columns, columns_: columns in features",
     "leaderboard": "ratings_: items, rating_std_: items, covariance_: items items, "
     "draws_: draws items, coef_: columns, coef_std_: columns, coef_names_: columns, "
-    "judge_slips_: judges, judge_positions_: judges, judge_intervals_: 2 2 judges, "
+    "judge_effects_: judges 4, judge_covariances_: judges 4 4, judge_shares_: judges, "
+    "judge_widths_: 4, "
     "pair_shares_: pairs outcomes",
     "battles": "pairs: battles 2 in items, weight: battles, context: battles context",
     "kernel-basis": "X: weights features",
