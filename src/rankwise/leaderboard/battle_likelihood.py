@@ -8,7 +8,7 @@ random. Outcomes are in the order first, second, tie.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
@@ -361,10 +361,6 @@ class Likelihood:
         """
         return gram_of(self.entries_at(params), h, self.layout.size, dense=self.layout.size <= dense)
 
-    def around(self, mode: Mode) -> Likelihood:
-        """The likelihood that a maximum leads to."""
-        return self
-
     def curvature(self, matrix: Any, precision: Array, level: float) -> Curvature:
         """Of the matrix, with `precision` on its diagonal and `level` on all entries of items."""
         if is_sparse(matrix):
@@ -639,7 +635,6 @@ BOUNDS = (np.log(1e-6), np.log(1e6))  # of log penalties
 PRIORS = {"items": (1.0, 2.0)}
 EFFECT_PRIOR = (0.01, 0.1)  # of the effects of judges
 EVIDENCE_TOLERANCE = 1e-10
-ROUGH = 0.1  # a tolerance for which the last step is near enough to the maximum
 GRID = np.geomspace(1e-3, 1e2, 16)  # penalties that held-out groups choose from
 FOLDS = 5
 BLOCK = 20  # draws that are made at a time where there is no dense matrix
@@ -666,7 +661,7 @@ class DenseCurvature:
         scale = self.scale.reshape(-1, *[1] * (R.ndim - 1))
         return np.asarray(scale * cho_solve(self.factor, scale * R, check_finite=False))
 
-    def traces(self, groups: dict[str, slice], *, rough: bool = False) -> dict[str, float]:
+    def traces(self, groups: dict[str, slice]) -> dict[str, float]:
         """The sums of the diagonal of the inverse, over groups of parameters."""
         diagonal = self.inverse().diagonal()
         return {name: float(diagonal[part].sum()) for name, part in groups.items()}
@@ -727,7 +722,7 @@ class IterativeCurvature:
             raise LinAlgError("not positive definite")
         return np.asarray(X.reshape(R.shape))
 
-    def traces(self, groups: dict[str, slice], *, rough: bool = False) -> dict[str, float]:
+    def traces(self, groups: dict[str, slice]) -> dict[str, float]:
         rng = np.random.default_rng(0)
         found = {}
         for name, part in groups.items():
@@ -747,11 +742,8 @@ class Curvature(Protocol):
     def solve(self, R: Array, /) -> Array:
         """The inverse times R."""
 
-    def traces(self, groups: dict[str, slice], /, *, rough: bool = False) -> dict[str, float]:
-        """The sums of the diagonal of the inverse, over groups of parameters.
-
-        If `rough`, judges may be taken as if the common parameters were known.
-        """
+    def traces(self, groups: dict[str, slice], /) -> dict[str, float]:
+        """The sums of the diagonal of the inverse, over groups of parameters."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -796,14 +788,12 @@ def maximize(
     *,
     tolerance: float = STEP_TOLERANCE,
     dense: int = DENSE,
-    steps: int = MAX_STEPS,
 ) -> Mode:
     """Newton's method on the likelihood minus half the penalties times the squared parameters.
 
     A step is halved until it improves the sum. Up to `dense` parameters, its equations are solved
     by Cholesky factorization, O(rows + n_items^3) per step, beyond by preconditioned conjugate
-    gradients, O(rows) per iteration. It begins `at` parameters, or at an expansion around some. If
-    it ends after `steps`, the curvature is from before the last one.
+    gradients, O(rows) per iteration. It begins `at` parameters, or at an expansion around some.
     """
     layout = likelihood.layout
     if not isinstance(at, Expansion):
@@ -814,9 +804,9 @@ def maximize(
         return point.value - 0.5 * float(precision @ np.square(point.params - mean))
 
     converged = False
-    for _ in range(steps):
+    for _ in range(MAX_STEPS):
         gradient = at.gradient - precision * (at.params - mean)
-        curvature, step, damped = _newton_step(likelihood, at, precision, gradient)
+        curvature, step, damped = newton_step(likelihood, at, precision, gradient)
         if converged:
             return Mode(at, penalties, precision, curvature, not damped)
         size, length, reached = float(abs(step).max(initial=0.0)), 1.0, goal(at)
@@ -832,7 +822,7 @@ def maximize(
     return Mode(at, penalties, precision, curvature, False)
 
 
-def _newton_step(
+def newton_step(
     likelihood: Likelihood, at: Expansion, precision: Array, gradient: Array
 ) -> tuple[Curvature, Array, bool]:
     """The curvature, the step, and whether curvature had to be added to find one upwards."""
@@ -852,15 +842,46 @@ def _newton_step(
                 raise
 
 
+@dataclass
+class Secant:
+    """Finds the logarithms of penalties that maximize the evidence; see `by_evidence`."""
+
+    before: dict[str, tuple[float, float]] = field(default_factory=dict)
+    longest: float = np.inf  # step, relative to the change that is asked for
+
+    def step(
+        self,
+        log: dict[str, float],
+        params: Array,
+        groups: dict[str, slice],
+        traces: dict[str, float],
+    ) -> tuple[dict[str, float], float]:
+        """The next logarithms, and by how much the one that moved most has moved."""
+        found = {}
+        for name in log:
+            part, penalty = params[groups[name]], float(np.exp(log[name]))
+            variance, worth = PRIORS.get(name, EFFECT_PRIOR)
+            known = max(len(part) - penalty * traces[name], 0.0) + worth
+            size = float(part @ part) + worth * variance
+            excess = float(np.log(known) - np.log(penalty * size))
+            step = excess
+            if name in self.before:
+                gone, change = log[name] - self.before[name][0], excess - self.before[name][1]
+                if gone and change / gone < 0:
+                    step = -excess * gone / change
+            most = min(2.0, self.longest * abs(excess))
+            found[name] = float(np.clip(log[name] + np.clip(step, -most, most), *BOUNDS))
+            self.before[name] = log[name], excess
+        return found, max((abs(found[name] - log[name]) for name in log), default=0.0)
+
+
 def by_evidence(
     likelihood: Likelihood,
     fixed: dict[str, float],
     at: Expansion | Array | None = None,
     log_penalties: dict[str, float] | None = None,
     show: Show = unseen,
-    *,
-    tolerance: float = EVIDENCE_TOLERANCE,
-) -> tuple[Likelihood, Mode]:
+) -> Mode:
     """The maximum with the penalties that maximize the evidence, except the `fixed` ones.
 
     The ratings are normal with variance 1 / penalty. At the maximum of the evidence of the normal
@@ -870,50 +891,26 @@ def by_evidence(
         penalty (|u|^2 + m v) = n - penalty trace(S) + m.
 
     Without the prior, a few battles could make the variance 0, and intervals with it. The
-    logarithm of the penalty is found by the secant method, from `log_penalties` or 0, to the
-    `tolerance`. Unless that is the smallest, each penalty gets a single step towards the maximum,
-    and only the last penalty the maximum, unless the tolerance is `ROUGH`. `show` gets the number of penalties tried.
+    logarithm of the penalty is found by the secant method, from `log_penalties` or 0. `show` gets
+    the number of penalties tried.
     """
     groups = likelihood.layout.groups
     free = [name for name in groups if name not in fixed]
     log = {name: (log_penalties or {}).get(name, 0.0) for name in free}
-    before: dict[str, tuple[float, float]] = {}
-    moved, brief = 1.0 if free else 0.0, tolerance > EVIDENCE_TOLERANCE
+    secant = Secant()
+    moved = 1.0 if free else 0.0
     for tried in range(MAX_STEPS):
         show(tried)
         penalties = {**fixed, **{name: float(np.exp(log[name])) for name in free}}
         # As long as penalties still move much, a rough maximum will do.
-        near = float(np.clip(0.1 * moved, STEP_TOLERANCE, 1e-2))
-        steps = (1 if tried else 3) if brief else MAX_STEPS
-        mode = maximize(likelihood, penalties, at, tolerance=near, steps=steps)
-        at, before_this = mode.at, likelihood
-        likelihood = likelihood.around(mode)
-        if likelihood is not before_this:
-            at = Expansion.of(likelihood, at.params, DENSE)
-        wanted = {name: groups[name] for name in free}
-        traces = mode.curvature.traces(wanted, rough=tolerance == ROUGH)
-        moved = 0.0
-        for name in free:
-            part, penalty = at.params[groups[name]], penalties[name]
-            variance, worth = PRIORS.get(name, EFFECT_PRIOR)
-            known = max(len(part) - penalty * traces[name], 0.0) + worth
-            size = float(part @ part) + worth * variance
-            excess = float(np.log(known) - np.log(penalty * size))
-            step = excess
-            if name in before:
-                gone, change = log[name] - before[name][0], excess - before[name][1]
-                if gone and change / gone < 0:
-                    step = -excess * gone / change
-                if brief:  # the maximum lags behind
-                    step = float(np.clip(step, -3 * abs(excess), 3 * abs(excess)))
-            new = float(np.clip(log[name] + np.clip(step, -2.0, 2.0), *BOUNDS))
-            moved = max(moved, abs(new - log[name]))
-            before[name], log[name] = (log[name], excess), new
-        if moved < tolerance and (brief or near == STEP_TOLERANCE):
+        tolerance = float(np.clip(0.1 * moved, STEP_TOLERANCE, 1e-2))
+        mode = maximize(likelihood, penalties, at, tolerance=tolerance)
+        at = mode.at
+        traces = mode.curvature.traces({name: groups[name] for name in free})
+        log, moved = secant.step(log, at.params, groups, traces)
+        if moved < EVIDENCE_TOLERANCE and tolerance == STEP_TOLERANCE:
             break
-    if brief:
-        mode = maximize(likelihood, penalties, at, steps=1 if tolerance == ROUGH else MAX_STEPS)
-    return likelihood, mode
+    return mode
 
 
 def by_held_out(
@@ -933,7 +930,7 @@ def by_held_out(
     n_groups = int(group.max()) + 1
     fold = rng.permutation(n_groups) % min(FOLDS, n_groups)
     total, losses = likelihood.tally.counts, np.zeros(len(GRID))
-    likelihood, others = by_evidence(likelihood, {}, params)
+    others = by_evidence(likelihood, {}, params)
     fixed = {name: value for name, value in others.penalties.items() if name != "items"}
     for k in range(min(FOLDS, n_groups)):
         out = fold[group] == k

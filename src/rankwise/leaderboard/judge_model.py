@@ -20,21 +20,25 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import LinAlgError
-from scipy.special import expit, ndtri
+from scipy.special import expit
 
 from rankwise.backends.arrays import Array, Index, Sparse, is_sparse
 from rankwise.errors import ParameterError
 from rankwise.leaderboard.battle_likelihood import (
+    DENSE,
+    MAX_STEPS,
     MODELS,
-    ROUGH,
     DenseCurvature,
+    Expansion,
     Layout,
     Likelihood,
     Mode,
+    Secant,
     Terms,
     by_evidence,
     gram_of,
     maximize,
+    newton_step,
 )
 from rankwise.progress import Show, unseen
 
@@ -42,11 +46,10 @@ KINDS = ("slope", "ties", "place", "slips")
 CELLS = 2**23  # numbers of a matrix of judges by items that is kept dense
 KEPT = 1.5  # by how much an effect must raise the logarithm of the evidence to be kept
 SLIPS_Z, JUDGE_Z = 2.0, 3.5  # how surprising verdicts must be for slips to be tried
-FINE = 1e-4  # tolerance of log penalties, once effects are chosen
+ROUGH, FINE = 0.3, 1e-3  # tolerances of log penalties, while effects are chosen and after
 CARELESS_SLOPE, CARELESS_SLIPS = 0.5, 0.25
-OWN_NODES = 32  # states that stand for the distribution of the effects of a judge
-NODES = 256  # judges that stand for all of them in a mean
-GOLDEN = 1.1673039782614187  # the root of x^5 = x + 1
+FEW_EFFECTS = 500  # of judges, whose variances include the uncertainty of ratings
+MOST_JUDGES = 512  # that a mean over all judges is taken of
 GOLD_SIGN = np.array([0.0, 1.0, -1.0, 0.0])  # by code: not known, first, second, tie
 
 
@@ -99,12 +102,12 @@ class JudgedLikelihood(Likelihood):
         layout = Layout.of(old.items.stop, columns, n_judges, old.ties, kinds, gold)
         return cls(plain.tally, layout, plain.link, n_judges, n_features, np.zeros(n_judges))
 
-    def around(self, mode: Mode) -> JudgedLikelihood:
-        """The same with the standard deviations of slopes at a maximum."""
-        if "slope" not in self.layout.effects or mode.curvature.common is None:
+    def around(self, curvature: Any) -> JudgedLikelihood:
+        """The same with the standard deviations of slopes that a curvature implies."""
+        if "slope" not in self.layout.effects or curvature.common is None:
             return self
         which = list(self.layout.effects).index("slope")
-        made = replace(self, deviation=np.sqrt(mode.curvature.judge_variance()[:, which]))
+        made = replace(self, deviation=np.sqrt(curvature.judge_variance()[:, which]))
         for name in ("parts", "codes", "counts", "rated", "totals"):  # cached
             if name in self.__dict__:
                 made.__dict__[name] = self.__dict__[name]
@@ -444,12 +447,16 @@ class ArrowCurvature:
         """The logarithm of the determinant."""
         return self.common.log_det() - 2.0 * float(np.log(np.einsum("jaa->ja", self.half)).sum())
 
-    def traces(self, groups: dict[str, slice], *, rough: bool = False) -> dict[str, float]:
-        """The sums of the diagonal of the inverse, over groups of parameters."""
+    def traces(self, groups: dict[str, slice]) -> dict[str, float]:
+        """The sums of the diagonal of the inverse, over groups of parameters.
+
+        With many judges, judges are taken as if the common parameters were known.
+        """
         V = self.common.inverse()
-        variance = self.judge_variance() if rough else self.judge_variance(V)
-        own = variance.T.ravel()
-        diagonal = np.concatenate((V.diagonal(), own))
+        own = self.judge_variance()
+        if self.Z.shape[0] <= FEW_EFFECTS:
+            own = np.einsum("jaa->ja", self.judge_covariance(V))
+        diagonal = np.concatenate((V.diagonal(), own.T.ravel()))
         return {name: float(diagonal[part].sum()) for name, part in groups.items()}
 
     def eliminate(self, scores: Sparse) -> Any:
@@ -470,12 +477,9 @@ class ArrowCurvature:
         W = (np.swapaxes(root, 1, 2) @ self.Z.reshape(n, k, nc)).reshape(n * k, nc)
         return np.asarray(np.diag(precision[:nc]) + W.T @ W)
 
-    def judge_variance(self, V: Array | None = None) -> Array:
-        """Of the effects of each judge, with the covariance V of common parameters, or given these.
-        """
-        if V is None:
-            return np.asarray(np.square(self.half).sum(axis=1))
-        return np.einsum("jaa->ja", self.judge_covariance(V))
+    def judge_variance(self) -> Array:
+        """Of the effects of each judge, given all common parameters."""
+        return np.asarray(np.square(self.half).sum(axis=1))
 
     def judge_covariance(self, V: Array) -> Array:
         """Of the effects of each judge, with the covariance V of common parameters.
@@ -530,29 +534,68 @@ def by_evidence_of_judges(
         rough = {"items": fixed.get("items", 1.0)}
         start = maximize(replace(plain, tally=alone), rough, tolerance=0.1).params
     likelihood, log = likelihood_of(wanted), {}
-    at: Any = moved(start, plain.layout, likelihood.layout)
+    params = moved(start, plain.layout, likelihood.layout)
     while choose and wanted:
-        likelihood, mode = by_evidence(likelihood, fixed, at, log, show, tolerance=ROUGH)
-        at, log = mode.at, _logs(mode)
+        likelihood, mode = _joint(likelihood, fixed, params, log, show, ROUGH)
+        params, log = mode.params, _logs(mode)
         gains = evidence_gains(likelihood, mode)
         worst = min(gains, key=gains.__getitem__)
         if gains[worst] >= KEPT:
             break
         wanted = [kind for kind in wanted if kind != worst]
         old, likelihood = likelihood, likelihood_of(wanted)
-        at = moved(mode.params, old.layout, likelihood.layout)
+        params = moved(params, old.layout, likelihood.layout)
     if not wanted:  # there are no judges then
-        at, likelihood = at[: plain.layout.size], plain
-        likelihood, mode = by_evidence(plain, fixed, at, log, show)
+        likelihood = plain
+        mode = by_evidence(plain, fixed, params[: plain.layout.size], log, show)
     if choose and "slips" in kinds and max(slip_scores(likelihood, n_judges, mode.params)) > 1.0:
         trial = likelihood_of([*wanted, "slips"])
         begin = moved(mode.params, likelihood.layout, trial.layout)
-        trial, other = by_evidence(trial, fixed, begin, log, show, tolerance=ROUGH)
+        trial, other = _joint(trial, fixed, begin, log, show, ROUGH)
         if log_evidence(trial, other) > log_evidence(likelihood, mode) + KEPT:
-            wanted, likelihood, at, log = [*wanted, "slips"], trial, other.at, _logs(other)
+            wanted, likelihood, params, log = [*wanted, "slips"], trial, other.params, _logs(other)
     if not wanted:
         return likelihood, mode
-    return by_evidence(likelihood, fixed, at, log, show, tolerance=FINE)
+    return _joint(likelihood, fixed, params, log, show, FINE)
+
+
+def _joint(
+    likelihood: JudgedLikelihood,
+    fixed: dict[str, float],
+    params: Array,
+    log_penalties: dict[str, float],
+    show: Show,
+    tolerance: float,
+) -> tuple[JudgedLikelihood, Mode]:
+    """The maximum with the penalties of the evidence, and with deviations of slopes.
+
+    A Newton step, a step of the penalties and new deviations take turns, until the logarithms of
+    penalties move by less than the tolerance.
+    """
+    groups = likelihood.layout.groups
+    log = {name: log_penalties.get(name, 0.0) for name in groups if name not in fixed}
+    secant = Secant(longest=3.0)
+    last, step = -np.inf, np.zeros(1)
+    for tried in range(MAX_STEPS):
+        show(tried)
+        at = Expansion.of(likelihood, params, DENSE)
+        if not at.value > last - 0.1 * abs(last) - 10.0:  # also where it is not a number
+            step = 0.5 * step
+            params = params - step
+            continue
+        last, penalties = at.value, {**fixed, **{n: float(np.exp(v)) for n, v in log.items()}}
+        mean, precision = likelihood.layout.priors(penalties)
+        gradient = at.gradient - precision * (params - mean)
+        curvature, step, damped = newton_step(likelihood, at, precision, gradient)
+        traces = curvature.traces({name: groups[name] for name in log})
+        params = params + step
+        log, change = secant.step(log, params, groups, traces)
+        likelihood = likelihood.around(curvature)
+        if tried > 2 and change < tolerance and abs(step).max() < tolerance and not damped:
+            break
+    if tolerance < ROUGH:
+        return likelihood, maximize(likelihood, penalties, params)
+    return likelihood, Mode(replace(at, params=params), penalties, precision, curvature, False)
 
 
 def _logs(mode: Mode) -> dict[str, float]:
@@ -627,36 +670,31 @@ class Panel:
         total = np.bincount(judge, likelihood.counts.sum(axis=0), n)
         return cls(mean, covariance, total / total.sum())
 
-    @cached_property
-    def roots(self) -> Array:
-        """R with R R' = covariance, by judge."""
-        s, U = np.linalg.eigh(self.covariance)
-        return np.asarray(U * np.sqrt(np.maximum(s, 0.0))[:, None])
-
     def probabilities(
         self, judge: Index, difference: Array, shift: Array, tie: Any, slip: Array, link: str
     ) -> Array:
         """Of outcomes before judges with these numbers, of shape (n_battles, n_outcomes).
 
-        Means over the normal distribution of the effects of each judge; -1 stands for all judges.
-        `tie` and `slip` are the common parameters, None and empty where there are none.
+        Means over two values of the slope of a judge, a standard error above and below, as in the
+        likelihood. A number of -1 stands for all judges, each as often as it judges. `tie` and
+        `slip` are the common parameters, None and empty where there are none.
         """
         out = np.empty((len(judge), 2 if tie is None else 3))
-        known = np.flatnonzero(judge >= 0)
-        own, roots = judge[known], self.roots
-        states = ((1 / OWN_NODES, self.mean[own] + roots[own] @ z) for z in normal_nodes(OWN_NODES))
-        other = np.flatnonzero(judge < 0)
-        order = np.argsort(self.mean[:, 0], kind="stable")
-        ends = np.cumsum(self.share[order])
-        drawn = order[np.searchsorted(ends, (np.arange(NODES) + 0.5) / NODES * ends[-1])]
-        z = np.random.default_rng(0).permutation(normal_nodes(NODES))
-        effects = self.mean[drawn] + np.einsum("jab,jb->ja", roots[drawn], z)
-        everybody = ((1 / NODES, effect[None]) for effect in effects)
-        for rows, drawn_from in ((known, states), (other, everybody)):
-            if not len(rows):
-                continue
-            total: Any = 0.0
-            for weight, effect in drawn_from:
+        states = [self.mean + sign * self._slope_errors for sign in (1.0, -1.0)]
+        known, other = np.flatnonzero(judge >= 0), np.flatnonzero(judge < 0)
+        own = [(0.5, state[judge[known]]) for state in states]
+        if len(self.share) <= MOST_JUDGES:
+            chosen, weight = np.arange(len(self.share)), self.share
+        else:  # evenly, along the cumulative share
+            ends, n = np.cumsum(self.share), MOST_JUDGES
+            chosen = np.searchsorted(ends, (np.arange(n) + 0.5) / n * ends[-1])
+            weight = np.full(n, 1.0 / n)
+        everybody = [
+            (0.5 * w, state[[k]]) for state in states for k, w in zip(chosen, weight, strict=True)
+        ]
+        for rows, drawn in ((known, own), (other, everybody if len(other) else [])):
+            total: Any = np.zeros((out.shape[1], len(rows)))
+            for weight_of, effect in drawn:
                 slope, rate, place, slips = effect.T
                 eta = (1.0 + slope) * difference[rows] + shift[rows] + place
                 tau = (0.0 if tie is None else tie) + rate + np.zeros_like(eta)
@@ -664,9 +702,16 @@ class Panel:
                 if len(slip):
                     share = expit(slip + slips)
                     p = (1.0 - share) * p + share / len(p)
-                total = total + weight * p
+                total += weight_of * p
             out[rows] = total.T
         return out
+
+    @property
+    def _slope_errors(self) -> Array:
+        """Standard errors of slopes, in the place of slopes among the effects."""
+        found = np.zeros_like(self.mean)
+        found[:, 0] = np.sqrt(np.maximum(self.covariance[:, 0, 0], 0.0))
+        return found
 
     def table(
         self, quantile: float, place: float, tie: Array, slip: Array
@@ -701,14 +746,3 @@ def check_kinds(judges: Any) -> None:
         raise ParameterError(
             f"judges must be \"evidence\" or a list of {', '.join(KINDS)}: got {judges!r}."
         )
-
-
-def normal_nodes(n: int) -> Array:
-    """n points of four dimensions with mean 0 and the identity as covariance, spread evenly."""
-    u = np.empty((n // 2, len(KINDS)))
-    for k in range(len(KINDS)):  # additive recurrence, of the smallest such constants
-        u[:, k] = (0.5 + np.arange(1, n // 2 + 1) * GOLDEN ** -(k + 1.0)) % 1.0
-    z = ndtri(np.clip(u, 1e-6, 1 - 1e-6))
-    z = np.concatenate((z, -z))
-    root = np.linalg.cholesky(z.T @ z / n)
-    return np.asarray(np.linalg.solve(root, z.T).T)

@@ -434,10 +434,9 @@ class Leaderboard(BaseEstimator):
         kinds = self._kinds(battles)
         if self.position or ("place" in kinds and self.judge_choice_ != "evidence"):
             check_order(battles)
-        problem = BattleProblem.of(
-            battles, link=self.link, ties=self.ties, item_features=item_features,
-            position=self.position or "place" in kinds,
-        )  # fmt: skip
+        given: Any = {"link": self.link, "ties": self.ties, "item_features": item_features}
+        position = self.position or "place" in kinds
+        problem = BattleProblem.of(battles, position=position, **given)
         if not problem.layout.ties:
             kinds = [kind for kind in kinds if kind != "ties"]
         begin = self._warm_start(problem) if warm else None
@@ -450,6 +449,11 @@ class Leaderboard(BaseEstimator):
         with blas_threads_for(problem.layout.size):
             with self._watched("Ratings", 0, problem) as show:
                 problem, mode = self._maximum(problem, kinds, begin, rng, show)
+                if "place" in kinds and not (self.position or "place" in problem.layout.effects):
+                    # Without effects of the first place, it does not matter who came first.
+                    kinds = list(problem.layout.effects)
+                    problem = BattleProblem.of(battles, position=False, **given)
+                    problem, mode = self._maximum(problem, kinds, None, rng, show, choose=False)
             _warn_about_maximum(problem, mode)
             self._set_fitted(battles, problem, mode, rng)
         return self
@@ -481,6 +485,8 @@ class Leaderboard(BaseEstimator):
         begin: Array | None,
         rng: np.random.Generator,
         show: Show,
+        *,
+        choose: bool = True,
     ) -> tuple[BattleProblem, Mode]:
         """The maximum, and the problem with the effects of judges that were kept."""
         likelihood, fixed = problem.likelihood, {}
@@ -489,7 +495,7 @@ class Leaderboard(BaseEstimator):
         if kinds:
             likelihood, mode = by_evidence_of_judges(
                 likelihood, len(problem.judges), problem.features.shape[1], kinds, fixed,
-                choose=self.judge_choice_ == "evidence", begin=begin, show=show,
+                choose=choose and self.judge_choice_ == "evidence", begin=begin, show=show,
             )  # fmt: skip
             problem, begin = replace(problem, likelihood=likelihood), mode.params
             if self.penalty != "held-out":
@@ -506,7 +512,7 @@ class Leaderboard(BaseEstimator):
         if fixed:
             return problem, maximize(likelihood, fixed, begin)
         before = {} if begin is None else {"items": float(np.log(self.penalty_))}
-        return problem, by_evidence(likelihood, {}, begin, before, show)[1]
+        return problem, by_evidence(likelihood, {}, begin, before, show)
 
     def _warm_start(self, problem: BattleProblem) -> Array:
         """The present parameters by item; new items and judges start at zero."""
