@@ -528,6 +528,8 @@ def primal_conditionals(
                 features = on.xp.sqrt(lam / divisors) * rotated
                 weight = query_weight(graph, rows)
                 close = lam < CLOSE * (size + others)
+                if close:
+                    check_digits(size + others, float(divisors.min()))
                 yield k, Conditional(rows, f, labels - f, None, features, weight, close)
 
 
