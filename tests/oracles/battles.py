@@ -17,22 +17,41 @@ def outcome_probabilities(eta, tau, link, ties):
     return np.array([first, second, 1 - first - second])
 
 
-def battle_log_likelihood(params, battle, n_items, link, ties, n_judges=0):
-    """Of one battle: (first, second, outcome, x, judge); parameters as in `Layout`."""
-    first, second, outcome, x, judge = battle
-    places, slips = n_items, n_items + n_judges
-    columns = n_items + 2 * n_judges
-    eta = params[first] - params[second] + x @ params[columns : columns + len(x)]
-    if n_judges:
-        eta += params[places + judge]
-    tau = params[columns + len(x)] if ties else 0.0
-    p = outcome_probabilities(eta, tau, link, ties)
-    if n_judges:
-        share = 1 / (1 + np.exp(-params[-1] - params[slips + judge]))
-        p = (1 - share) * p + share / len(p)
+def battle_log_likelihood(params, battle, n_items, link, ties):
+    """Of one battle: (first, second, outcome, x); parameters as in `Layout`."""
+    first, second, outcome, x = battle
+    eta = params[first] - params[second] + x @ params[n_items : n_items + len(x)]
+    tau = params[n_items + len(x)] if ties else 0.0
+    return _log(outcome_probabilities(eta, tau, link, ties), outcome)
+
+
+def _log(p, outcome):
     if outcome < len(p):
         return np.log(p[outcome])
     return 0.5 * (np.log(p[0]) + np.log(p[1]))  # a tie as two half wins
+
+
+def judged_log_likelihood(common, effects, battle, link, ties, deviation=None):
+    """Of one battle: (first, second, outcome, x, judge, gold), before a judge with effects.
+
+    `common` has "items", "columns", "tie", "slip" and "gold", and `effects` has arrays of "slope",
+    "ties", "place" and "slips", as far as there are any. The mean over two slopes.
+    """
+    first, second, outcome, x, judge, gold = battle
+    own = {kind: values[judge] for kind, values in effects.items()}
+    d = common["items"][first] - common["items"][second]
+    if gold:  # 1: the first item is right, 2: the second, 3: neither
+        d = {1: 1.0, 2: -1.0, 3: 0.0}[gold] * common["gold"]
+    total = []
+    for sign in (1, -1):
+        slope = 1 + own.get("slope", 0.0) + sign * (0.0 if deviation is None else deviation[judge])
+        eta = slope * d + x @ common["columns"] + own.get("place", 0.0)
+        p = outcome_probabilities(eta, common["tie"] + own.get("ties", 0.0), link, ties)
+        if "slips" in own:
+            share = 1 / (1 + np.exp(-common["slip"] - own["slips"]))
+            p = (1 - share) * p + share / len(p)
+        total.append(_log(p, outcome))
+    return np.mean(total)
 
 
 def dense_newton(battles, weights, n_items, penalty, ties=False, n_columns=0):

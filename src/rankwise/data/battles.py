@@ -28,12 +28,12 @@ from rankwise.graph.comparisons import (
     outcome_codes,
     positions_of,
 )
-from rankwise.graph.query_groups import id_array, join_ids, missing_entries
+from rankwise.graph.query_groups import entries_of, id_array, join_ids, missing_entries
 from rankwise.tables import plural
 
 # Of the battle that counts most; outside this range, standard errors are lost in rounding.
 LEAST_WEIGHT, MOST_WEIGHT = 1e-12, 1e12
-PER_BATTLE = ("pairs", "outcome", "weight", "groups", "judge", "context")
+PER_BATTLE = ("pairs", "outcome", "weight", "groups", "judge", "context", "gold")
 GROUPS = (
     "evaluation_session_id", "session", "session_id", "question_id", "prompt_id", "prompt",
 )  # fmt: skip
@@ -67,6 +67,8 @@ class Battles:
         Covariates of battles; positive values favour the first item.
     context_names : list of str or None
         Names of the covariates.
+    gold : ndarray of shape (n_battles,) or None
+        The right answer of each battle, in the numbers of `outcome`; -1 where it is not known.
 
     Examples
     --------
@@ -86,6 +88,7 @@ class Battles:
     judge: NDArray[Any] | None = None
     context: Array | None = None
     context_names: list[str] | None = None
+    gold: Index | None = None
 
     @classmethod
     def of(
@@ -99,6 +102,7 @@ class Battles:
         groups: Any = None,
         judge: Any = None,
         context: Any = None,
+        gold: Any = None,
     ) -> Battles:
         """Check battles.
 
@@ -125,6 +129,8 @@ class Battles:
             Covariates: by how much the first item exceeds the second, for example in length. Such a
             column can also be 1 where a property favours the first item, and -1 where it favours
             the second.
+        gold : array-like of shape (n_battles,), optional
+            The right answer of each battle, as in `outcome`; None, NaN or "" where it is not known.
 
         Returns
         -------
@@ -153,6 +159,8 @@ class Battles:
             if values is not None
         }
         numbers, names = check_context(context, n)
+        if gold is not None:
+            labels["gold"] = _gold_codes(gold, (one, two))
         weights = _weights(weight, n)
         return cls(ids, pairs, codes, weights, context=numbers, context_names=names, **labels)
 
@@ -223,9 +231,29 @@ class Battles:
         return f"Battles({', '.join(about)})"
 
 
+def _gold_codes(gold: Any, sides: Sequence[NDArray[Any]]) -> Index:
+    """Codes of right answers; -1 where they are not known, or both items are bad."""
+    given = id_array(entries_of(gold))
+    n = len(sides[0])
+    if given.shape != (n,):
+        raise DataError(
+            f"gold needs one entry per battle: got shape {given.shape} for {n} battles."
+        )
+    known = np.flatnonzero(~_missing(given))
+    codes = np.full(n, -1, dtype=np.intp)
+    found = outcome_codes(
+        given[known], len(known), [side[known] for side in sides], "battle",
+        lambda k: f"gold, battle {known[k]}",
+    )  # fmt: skip
+    codes[known] = np.where(found == 3, -1, found)
+    if not (codes >= 0).any():
+        raise DataError("gold has no right answer: leave it out.")
+    return codes
+
+
 def _optional_columns(battles: Battles) -> list[str]:
     """Groups, judge and the columns of context, as far as there are any."""
-    named = [name for name in ("groups", "judge") if getattr(battles, name) is not None]
+    named = [name for name in ("groups", "judge", "gold") if getattr(battles, name) is not None]
     n_context = 0 if battles.context is None else battles.context.shape[1]
     return named + (battles.context_names or [f"context {k}" for k in range(n_context)])
 
@@ -333,6 +361,7 @@ def read_battles(
     style: Sequence[str] = (),
     groups: str | None = None,
     judge: str | None = None,
+    gold: str | None = None,
 ) -> BattleFile:
     """Read battles from a file, a data frame or a dictionary of columns.
 
@@ -365,6 +394,8 @@ def read_battles(
         if there is one.
     judge : str, optional
         The column of judges; "annotator" for files of PandaLM.
+    gold : str, optional
+        The column of right answers, empty where they are not known.
 
     Returns
     -------
@@ -381,7 +412,7 @@ def read_battles(
     Battles(3 battles of 3 items, 1 tie, 2 groups, 1 context column)
     """
     found = _BattleTable.of(table)
-    return found.read(found.schema_of(first, second, winner), style, groups, judge)
+    return found.read(found.schema_of(first, second, winner), style, groups, judge, gold)
 
 
 @dataclass(frozen=True, eq=False)
@@ -430,7 +461,12 @@ class _BattleTable(SmallTable):
         return found
 
     def read(
-        self, schema: Schema, style: Sequence[str], groups: str | None, judge: str | None
+        self,
+        schema: Schema,
+        style: Sequence[str],
+        groups: str | None,
+        judge: str | None,
+        gold: str | None,
     ) -> BattleFile:
         """Battles of the rows that can be used, and why others cannot."""
         first, second = self.ids(schema.first), self.ids(schema.second)
@@ -462,6 +498,8 @@ class _BattleTable(SmallTable):
         context, names = self._style(style)
         remarks: list[str] = []
         if schema.name == MT_BENCH.name:
+            if gold is not None:
+                raise ParameterError("gold is not known for files with two verdicts in a row.")
             parts = self._both_orders(first, second, keep, remarks)
         elif schema.outcome is None:
             parts = [(first, second, np.zeros(len(first), dtype=np.intp), keep)]
@@ -474,6 +512,7 @@ class _BattleTable(SmallTable):
                 two[chosen],
                 OUTCOME_OF_CODE[codes[chosen]],
                 context=None if context is None else sign * context[chosen],
+                gold=None if gold is None else self.ids(gold)[chosen],
                 **{name: values[chosen] for name, values in labels.items()},
             )
             for sign, (one, two, codes, chosen) in zip((1.0, -1.0), parts, strict=False)

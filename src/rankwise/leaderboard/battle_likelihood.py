@@ -243,7 +243,7 @@ class Layout:
         mean, precision = np.zeros(self.size), np.zeros(self.size)
         for name, part in self.groups.items():
             precision[part] = penalties[name]
-        for part, *prior in ((self.slip, SLIP_MEAN, 1.0), (self.gold, GOLD_MEAN, 1.0)):
+        for part, *prior in ((self.slip, SLIP_MEAN, 1.0), (self.gold, GOLD_MEAN, 4.0)):
             mean[part], precision[part] = prior
         return mean, precision
 
@@ -352,14 +352,18 @@ class Likelihood:
     def gather(self, params: Array, g: Array) -> Array:
         """The gradient by parameters, from the gradient by the predictors of each row."""
         size = self.layout.size
-        return np.asarray(sum(np.bincount(i, x * g[q], size) for q, i, x in self.entries_at(params)))
+        return np.asarray(
+            sum(np.bincount(i, x * g[q], size) for q, i, x in self.entries_at(params))
+        )
 
     def gram(self, params: Array, g: Array, h: Array, *, dense: int) -> Any:
         """The sum over rows of D' h D, with the derivatives D of the predictors of a row.
 
         Sparse where there are more than `dense` parameters.
         """
-        return gram_of(self.entries_at(params), h, self.layout.size, dense=self.layout.size <= dense)
+        return gram_of(
+            self.entries_at(params), h, self.layout.size, dense=self.layout.size <= dense
+        )
 
     def curvature(self, matrix: Any, precision: Array, level: float) -> Curvature:
         """Of the matrix, with `precision` on its diagonal and `level` on all entries of items."""
@@ -428,7 +432,10 @@ class BattleProblem:
         sign = np.where(turned, -1.0, 1.0)
         outcome = np.where(turned & (b.outcome < 2), 1 - b.outcome, b.outcome)
         sides = np.where(turned, second, first), np.where(turned, first, second)
-        counts, row = tally(*sides, outcome, b.weight, sign[:, None] * (x / scales), judge)
+        gold = None
+        if judge is not None and b.gold is not None:
+            gold = 1 + np.where(turned & (b.gold >= 0) & (b.gold < 2), 1 - b.gold, b.gold)
+        counts, row = tally(*sides, outcome, b.weight, sign[:, None] * (x / scales), judge, gold)
         modelled = ties == "model" and bool((b.outcome == 2).any())
         layout = Layout.of(len(battles.items), len(names), ties=modelled)
         group = b.groups
@@ -803,13 +810,15 @@ def maximize(
     def goal(point: Expansion) -> float:
         return point.value - 0.5 * float(precision @ np.square(point.params - mean))
 
-    converged = False
+    converged, begin, last = False, 1.0, np.zeros(layout.size)
     for _ in range(MAX_STEPS):
         gradient = at.gradient - precision * (at.params - mean)
         curvature, step, damped = newton_step(likelihood, at, precision, gradient)
         if converged:
             return Mode(at, penalties, precision, curvature, not damped)
-        size, length, reached = float(abs(step).max(initial=0.0)), 1.0, goal(at)
+        size, reached = float(abs(step).max(initial=0.0)), goal(at)
+        # Steps that turn back are too long, where the curvature is an expectation.
+        begin = length = max(0.5 * begin, 0.05) if step @ last < 0 else min(1.2 * begin, 1.0)
         # Improvements below the rounding errors of the sum cannot be seen.
         blur = 1e-12 * (abs(reached) + 1.0)
         while True:
@@ -817,8 +826,8 @@ def maximize(
             if goal(trial) >= reached - blur or length < 1e-10:
                 break
             length *= 0.5
-        at = trial
-        converged = length == 1.0 and size < tolerance * max(1.0, float(abs(at.params).max()))
+        at, last = trial, length * step
+        converged = length == begin and size < tolerance * max(1.0, float(abs(at.params).max()))
     return Mode(at, penalties, precision, curvature, False)
 
 
@@ -1020,8 +1029,9 @@ def spread(
     common level of the ratings is taken out of it: only the penalty determines it, and if that is
     small, rounding errors of the level would hide the rest.
 
-    Draws have the shape (n_draws, n_parameters), of the common parameters. Beyond `DENSE` parameters there are only draws, in
-    single precision, and None for the covariance.
+    Draws have the shape (n_draws, n_parameters), of the common parameters. Beyond `DENSE`
+    parameters there are only draws, of all parameters, in single precision, and None for the
+    covariance.
     """
     P, common = mode.precision, mode.curvature.common
     if common is not None:

@@ -12,7 +12,7 @@ the shape of an arrow, and the judges can be eliminated, one small block after t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -48,6 +48,7 @@ KEPT = 1.5  # by how much an effect must raise the logarithm of the evidence to 
 SLIPS_Z, JUDGE_Z = 2.0, 3.5  # how surprising verdicts must be for slips to be tried
 ROUGH, FINE = 0.3, 1e-3  # tolerances of log penalties, while effects are chosen and after
 CARELESS_SLOPE, CARELESS_SLIPS = 0.5, 0.25
+LONGEST = 2.0  # change of a parameter in one step
 FEW_EFFECTS = 500  # of judges, whose variances include the uncertainty of ratings
 MOST_JUDGES = 512  # that a mean over all judges is taken of
 GOLD_SIGN = np.array([0.0, 1.0, -1.0, 0.0])  # by code: not known, first, second, tie
@@ -58,24 +59,19 @@ def with_slips(terms: Terms, e: Array) -> Terms:
 
     P = (1 - s) Q + s / K with the outcome model's Q and K outcomes. With r = (1 - s) Q / P, the
     probability that a verdict was meant, log P has r times the derivatives of log Q, and
-    (1 - r) - s by e.
+    (1 - r) - s by e. Second derivatives are replaced by their expectation, minus the Fisher
+    information: they themselves may have any sign.
     """
     n_outcomes, q, n = terms.gradient.shape
     meant = terms.log_p - np.logaddexp(0.0, e)
     random = -np.logaddexp(0.0, -e) - np.log(n_outcomes)
     log_p = np.logaddexp(meant, random)
     r = np.exp(meant - log_p)
-    share = np.exp(-np.logaddexp(0.0, -e))
-    both = r * (1.0 - r)
     gradient = np.empty((n_outcomes, q + 1, n))
     gradient[:, :q] = r[:, None] * terms.gradient
-    gradient[:, q] = (1.0 - r) - share
-    hessian = np.empty((n_outcomes, q + 1, q + 1, n))
-    outer = terms.gradient[:, :, None] * terms.gradient[:, None]
-    hessian[:, :q, :q] = r[:, None, None] * terms.hessian + both[:, None, None] * outer
-    hessian[:, :q, q] = hessian[:, q, :q] = -both[:, None] * terms.gradient
-    hessian[:, q, q] = both - share * (1.0 - share)
-    return Terms(log_p, gradient, hessian)
+    gradient[:, q] = (1.0 - r) - expit(e)
+    information = np.einsum("yn,yqn,yrn->qrn", np.exp(log_p), gradient, gradient)
+    return Terms(log_p, gradient, -information[None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,14 +100,23 @@ class JudgedLikelihood(Likelihood):
 
     def around(self, curvature: Any) -> JudgedLikelihood:
         """The same with the standard deviations of slopes that a curvature implies."""
-        if "slope" not in self.layout.effects or curvature.common is None:
+        if "slope" not in self.layout.effects:
             return self
-        which = list(self.layout.effects).index("slope")
-        made = replace(self, deviation=np.sqrt(curvature.judge_variance()[:, which]))
+        made = replace(self, deviation=np.sqrt(own_variances(self.layout, curvature)["slope"]))
         for name in ("parts", "codes", "counts", "rated", "totals"):  # cached
             if name in self.__dict__:
                 made.__dict__[name] = self.__dict__[name]
         return made
+
+    def anchored_start(self) -> Array:
+        """Equal items, and slopes by how often judges agree with the right answers."""
+        params, part, n = self.layout.start(), self.layout.effects.get("slope"), self.n_judges
+        if part is not None and self.tally.gold is not None:
+            sign = GOLD_SIGN[self.tally.gold]
+            net = np.bincount(self.judge, sign * (self.counts[0] - self.counts[1]), n)
+            known = np.bincount(self.judge, abs(sign) * self.counts[:2].sum(axis=0), n)
+            params[part] = np.where(known > 0, 2.0 * net / (known + 2.0) - 1.0, 0.0)
+        return params
 
     @property
     def judge(self) -> Index:
@@ -260,7 +265,9 @@ class JudgedLikelihood(Likelihood):
         for k, q, x in self.parts:
             found[k] = x @ g[q]
         for kind, q in self.predictor_of.items():
-            found[layout.effects[kind]] = np.bincount(self.judge, factors[kind] * g[q], self.n_judges)
+            found[layout.effects[kind]] = np.bincount(
+                self.judge, factors[kind] * g[q], self.n_judges
+            )
         return found
 
     @cached_property
@@ -528,13 +535,15 @@ def by_evidence_of_judges(
         return JudgedLikelihood.of(plain, n_judges, n_features, chosen)
 
     wanted = [kind for kind in kinds if not (choose and kind == "slips")]
-    start = plain.layout.start() if begin is None else begin
-    if begin is None:  # ratings without judges are soon found, and a good start
-        alone = replace(plain.tally, judge=None, gold=None)
-        rough = {"items": fixed.get("items", 1.0)}
-        start = maximize(replace(plain, tally=alone), rough, tolerance=0.1).params
     likelihood, log = likelihood_of(wanted), {}
-    params = moved(start, plain.layout, likelihood.layout)
+    if plain.tally.gold is not None:
+        params = likelihood.anchored_start()
+    else:
+        if begin is None:  # ratings without judges are soon found, and a good start
+            alone = replace(plain, tally=replace(plain.tally, judge=None))
+            rough = {"items": fixed.get("items", 1.0)}
+            begin = maximize(alone, rough, tolerance=0.1).params
+        params = moved(begin, plain.layout, likelihood.layout)
     while choose and wanted:
         likelihood, mode = _joint(likelihood, fixed, params, log, show, ROUGH)
         params, log = mode.params, _logs(mode)
@@ -548,7 +557,13 @@ def by_evidence_of_judges(
     if not wanted:  # there are no judges then
         likelihood = plain
         mode = by_evidence(plain, fixed, params[: plain.layout.size], log, show)
-    if choose and "slips" in kinds and max(slip_scores(likelihood, n_judges, mode.params)) > 1.0:
+    small = plain.layout.size <= DENSE  # slips need the evidence, and so a matrix
+    if (
+        choose
+        and small
+        and "slips" in kinds
+        and max(slip_scores(likelihood, n_judges, mode.params)) > 1.0
+    ):
         trial = likelihood_of([*wanted, "slips"])
         begin = moved(mode.params, likelihood.layout, trial.layout)
         trial, other = _joint(trial, fixed, begin, log, show, ROUGH)
@@ -587,7 +602,8 @@ def _joint(
         mean, precision = likelihood.layout.priors(penalties)
         gradient = at.gradient - precision * (params - mean)
         curvature, step, damped = newton_step(likelihood, at, precision, gradient)
-        traces = curvature.traces({name: groups[name] for name in log})
+        traces = _traces(likelihood.layout, curvature, log)
+        step = step * min(1.0, LONGEST / float(abs(step).max()))
         params = params + step
         log, change = secant.step(log, params, groups, traces)
         likelihood = likelihood.around(curvature)
@@ -602,16 +618,35 @@ def _logs(mode: Mode) -> dict[str, float]:
     return {name: float(np.log(penalty)) for name, penalty in mode.penalties.items()}
 
 
+def own_variances(layout: Layout, curvature: Any) -> dict[str, Array]:
+    """Of the effects of judges, by kind, given all common parameters.
+
+    Without a matrix, given all other parameters.
+    """
+    if curvature.common is None:
+        variance = 1.0 / (curvature.matrix.diagonal() + curvature.precision)
+        return {kind: variance[part] for kind, part in layout.effects.items()}
+    return dict(zip(layout.effects, curvature.judge_variance().T, strict=True))
+
+
+def _traces(layout: Layout, curvature: Any, names: Iterable[str]) -> dict[str, float]:
+    """The sums of variances; without a matrix, given all other parameters."""
+    parts = {name: layout.groups[name] for name in names}
+    if curvature.common is not None:
+        return dict(curvature.traces(parts))
+    variance = 1.0 / (curvature.matrix.diagonal() + curvature.precision)
+    return {name: float(variance[part].sum()) for name, part in parts.items()}
+
+
 def evidence_gains(likelihood: Likelihood, mode: Mode) -> dict[str, float]:
     """By how much each kind of effect raises the logarithm of the evidence.
 
     For an effect u of a judge with the posterior variance V, given all common parameters, and the
     penalty p, the normal approximation raises it by (u^2 / V + log(p V)) / 2.
     """
-    variance = mode.curvature.judge_variance()
     found = {}
-    for a, (kind, part) in enumerate(likelihood.layout.effects.items()):
-        u, V, penalty = mode.params[part], variance[:, a], mode.penalties[kind]
+    for kind, V in own_variances(likelihood.layout, mode.curvature).items():
+        u, penalty = mode.params[likelihood.layout.effects[kind]], mode.penalties[kind]
         found[kind] = 0.5 * float((u * u / V + np.log(penalty * V)).sum())
     return found
 
@@ -650,9 +685,7 @@ class Panel:
     share: Array
 
     @classmethod
-    def of(
-        cls, likelihood: Likelihood, n: int, mode: Mode, V: Array | None, draws: Array
-    ) -> Panel:
+    def of(cls, likelihood: Likelihood, n: int, mode: Mode, V: Array | None, draws: Array) -> Panel:
         """Of n judges: from the maximum, and the covariance V of common parameters or draws."""
         effects, judge = likelihood.layout.effects, likelihood.tally.judge
         mean, covariance = np.zeros((n, len(KINDS))), np.zeros((n, len(KINDS), len(KINDS)))
@@ -744,5 +777,5 @@ def check_kinds(judges: Any) -> None:
     several = isinstance(judges, list | tuple) and all(kind in KINDS for kind in judges)
     if judges != "evidence" and not several:
         raise ParameterError(
-            f"judges must be \"evidence\" or a list of {', '.join(KINDS)}: got {judges!r}."
+            f'judges must be "evidence" or a list of {", ".join(KINDS)}: got {judges!r}.'
         )

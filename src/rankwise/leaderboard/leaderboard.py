@@ -42,6 +42,7 @@ from rankwise.leaderboard.battle_likelihood import (
     warn_about_position,
     winners_first,
 )
+from rankwise.leaderboard.gold_votes import with_gold_votes
 from rankwise.leaderboard.judge_model import (
     KINDS,
     Panel,
@@ -267,6 +268,9 @@ class Leaderboard(BaseEstimator):
         Covariance of the effects of each judge.
     judge_widths_ : ndarray of shape (4,)
         Standard deviations of the effects among judges.
+    gold_power_ : float or None
+        How much the outcomes count beside the right answers, from 0 to 1, if battles have right
+        answers and no judges.
     both_bad_ : float
         Share of battles in which both items are bad. They do not enter the ratings.
     n_groups_ : int
@@ -333,6 +337,7 @@ class Leaderboard(BaseEstimator):
         groups: Any = None,
         judge: Any = None,
         judges: str | Sequence[str] = "evidence",
+        gold: Any = None,
         context: Any = None,
         items: Any = None,
         item_features: Any = None,
@@ -364,6 +369,12 @@ class Leaderboard(BaseEstimator):
             for the first place ("place"), and the share of verdicts that they give at random
             ("slips"). An effect is normal among judges, with a variance chosen by the evidence.
             "evidence": the effects that the battles determine.
+        gold : array-like of shape (n_battles,), optional
+            The right answer of each battle, as in `outcome`; None, NaN or "" where it is not known.
+            With `judge`, these battles do not rate their items: they show how good the judges are.
+            Without, the ratings are estimates of the ratings that right answers to all battles
+            would give, such as human votes where all battles have votes of a model; see
+            `rankwise.leaderboard.gold_votes`.
         context : array-like of shape (n_battles, n_columns), optional
             Covariates of battles. Code them so that positive values favour the first item.
         items : array-like of shape (n_items,), optional
@@ -379,7 +390,7 @@ class Leaderboard(BaseEstimator):
         check_kinds(judges)
         battles = _battles(
             first, second, outcome, weight=weight, groups=groups, judge=judge, context=context,
-            items=items,
+            items=items, gold=gold,
         )  # fmt: skip
         self.judge_choice_ = judges if isinstance(judges, str) else list(judges)
         self._fit(battles, item_features)
@@ -395,6 +406,7 @@ class Leaderboard(BaseEstimator):
         weight: Any = None,
         groups: Any = None,
         judge: Any = None,
+        gold: Any = None,
         context: Any = None,
         item_features: Any = None,
     ) -> Leaderboard:
@@ -417,8 +429,9 @@ class Leaderboard(BaseEstimator):
         """
         check_is_fitted(self)
         new = _battles(
-            first, second, outcome, weight=weight, groups=groups, judge=judge, context=context
-        )
+            first, second, outcome, weight=weight, groups=groups, judge=judge, gold=gold,
+            context=context,
+        )  # fmt: skip
         if (item_features is not None) != self.has_item_features_:
             raise DataError(
                 "The leaderboard has features of items: pass item_features with a row for each of "
@@ -446,6 +459,9 @@ class Leaderboard(BaseEstimator):
                 "that the features could."
             )
         warn_about_graph(problem, battles.items, self.penalty)
+        self.gold_power_ = None
+        if battles.gold is not None and battles.judge is None:
+            problem, self.gold_power_ = with_gold_votes(problem, battles)
         with blas_threads_for(problem.layout.size):
             with self._watched("Ratings", 0, problem) as show:
                 problem, mode = self._maximum(problem, kinds, begin, rng, show)
@@ -803,7 +819,7 @@ class Leaderboard(BaseEstimator):
                 )
             shift = shift + values @ self.coef_[begin : begin + width]
         d = self.ratings_[a] - self.ratings_[b]
-        tie = self.params_["tie"] if "tie" in self.params_ else None
+        tie = self.params_.get("tie")
         slip = self.params_.get("slip", np.zeros(0))
         number = self._judge_numbers(judge, len(a))
         if not self.judge_kinds_:
@@ -1032,7 +1048,7 @@ def _battles(first: Any, second: Any, outcome: Any, **more: Any) -> Battles:
     given = {"second": second, "outcome": outcome, **more}
     given = {name: value for name, value in given.items() if value is not None}
     if isinstance(first, Battles) or table:
-        columns = ("groups", "judge", "context") if table else ()
+        columns = ("groups", "judge", "gold", "context") if table else ()
         twice = next((name for name in given if name not in columns), None)
         if twice is not None:
             raise ParameterError(
@@ -1048,13 +1064,15 @@ def _battles(first: Any, second: Any, outcome: Any, **more: Any) -> Battles:
     return Battles.of(first, **given)
 
 
-def _read(table: Any, *, groups: Any = None, judge: Any = None, context: Any = ()) -> Battles:
+def _read(
+    table: Any, *, groups: Any = None, judge: Any = None, gold: Any = None, context: Any = ()
+) -> Battles:
     """The battles of a table or file; warns of rows that are left out."""
-    for name, column in (("groups", groups), ("judge", judge)):
+    for name, column in (("groups", groups), ("judge", judge), ("gold", gold)):
         if column is not None and not isinstance(column, str):
             raise ParameterError(f"With a table, {name} is the name of a column.")
     style = [context] if isinstance(context, str) else list(context)
-    found = read_battles(table, groups=groups, judge=judge, style=style)
+    found = read_battles(table, groups=groups, judge=judge, gold=gold, style=style)
     if found.dropped:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in found.dropped.items())
         warn(f"Rows that are left out: {reasons}.")

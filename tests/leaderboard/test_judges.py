@@ -1,0 +1,290 @@
+"""Judges who differ: derivatives, maxima, what the evidence keeps, predictions, tables."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.optimize import minimize
+
+from rankwise import Leaderboard
+from rankwise.data import Battles
+from rankwise.errors import DataError, ParameterError
+from rankwise.leaderboard import judge_model
+from rankwise.leaderboard.battle_likelihood import Layout, Likelihood, davidson, maximize, tally
+from rankwise.leaderboard.judge_model import KINDS, JudgedLikelihood, with_slips
+from reproduce.leaderboard.judged import DESIGNS, Design, losses, make_judged
+from tests.leaderboard.test_battles import check_derivatives, drawn
+from tests.oracles.battles import judged_log_likelihood
+
+
+def judged(kinds, *, ties=True, link="logit", gold=False, deviation=0.0, seed=1):
+    """A likelihood with three judges, and the same log-likelihood battle by battle."""
+    first, second, outcome, weight, x, judge = drawn(seed, n_battles=16)
+    known = np.random.default_rng(seed).integers(0, 4, len(first)) if gold else None
+    counts, _ = tally(first, second, outcome, weight, x, judge, known)
+    plain = Likelihood(counts, Layout.of(5, 1, ties=ties), link)
+    likelihood = JudgedLikelihood.of(plain, 3, 0, kinds)
+    likelihood = replace(likelihood, deviation=deviation * np.arange(1.0, 4.0))
+    layout = likelihood.layout
+
+    def slow(params):
+        common = {"items": params[layout.items], "columns": params[layout.columns]}
+        for name in ("tie", "slip", "gold"):
+            part = params[getattr(layout, name)]
+            common[name] = part[0] if len(part) else 0.0
+        effects = {kind: params[part] for kind, part in layout.effects.items()}
+        golds = np.zeros(len(first), dtype=int) if known is None else known
+        rows = zip(first, second, outcome, x, judge, golds, strict=True)
+        return sum(
+            w * judged_log_likelihood(common, effects, row, link, ties, likelihood.deviation)
+            for w, row in zip(weight, rows, strict=True)
+        )
+
+    return likelihood, slow
+
+
+@pytest.mark.parametrize(
+    ("kinds", "options"),
+    [
+        (("slope", "ties", "place"), {}),
+        (("slope", "ties", "place"), {"deviation": 0.3}),
+        (KINDS, {"deviation": 0.2, "gold": True}),
+        (KINDS, {"link": "probit"}),
+        (("slope", "place"), {"ties": False, "deviation": 0.2}),
+        (("slips",), {}),
+    ],
+    ids=str,
+)
+def test_derivatives_are_those_of_single_battles(monkeypatch, kinds, options):
+    likelihood, slow = judged(kinds, **options)
+    at = 0.4 * np.random.default_rng(2).standard_normal(likelihood.layout.size)
+    check_derivatives(likelihood, slow, at, bends="slips" not in kinds)
+    _, g, h = likelihood.expansion(at)
+    dense = likelihood.gram(at, g, h, dense=100).toarray()
+    monkeypatch.setattr(judge_model, "CELLS", 0)  # sparse, as with many judges
+    assert_allclose(likelihood.gram(at, g, h, dense=100).toarray(), dense, atol=1e-10)
+
+
+def test_the_maximum_is_that_of_scipy(monkeypatch):
+    likelihood, slow = judged(("slope", "ties", "place"), deviation=0.2)
+    penalties = {"items": 0.7, "slope": 3.0, "ties": 2.0, "place": 4.0}
+    precision = likelihood.layout.priors(penalties)[1]
+    found = minimize(
+        lambda params: 0.5 * precision @ params**2 - slow(params),
+        np.zeros(len(precision)),
+        method="BFGS",
+        options={"gtol": 1e-7},
+    )
+    mode = maximize(likelihood, penalties)
+    assert_allclose(mode.params, found.x, atol=1e-5)
+    _, g, h = likelihood.expansion(mode.params)
+    K = likelihood.gram(mode.params, g, h, dense=100).toarray() + np.diag(precision)
+    inverse = np.linalg.inv(K)
+    R = np.random.default_rng(0).standard_normal((len(K), 2))
+    groups = likelihood.layout.groups
+    for cells in (2**23, 0):  # dense, and sparse, as with many judges
+        monkeypatch.setattr(judge_model, "CELLS", cells)
+        curvature = maximize(likelihood, penalties).curvature
+        assert_allclose(curvature.solve(R), inverse @ R, atol=1e-8)
+        assert_allclose(curvature.log_det(), np.linalg.slogdet(K)[1])
+        for name, trace in curvature.traces(groups).items():
+            assert_allclose(trace, inverse.diagonal()[groups[name]].sum(), atol=1e-9)
+        nc = likelihood.layout.common
+        V = inverse[:nc, :nc]
+        own = curvature.judge_covariance(V)
+        for k in range(3):
+            rows = nc + k + 3 * np.arange(3)
+            assert_allclose(own[k], inverse[np.ix_(rows, rows)], atol=1e-9)
+        P = np.diag(precision)
+        E = np.concatenate((np.eye(nc), -np.linalg.solve(K[nc:, nc:], K[nc:, :nc])))
+        assert_allclose(curvature.bias(precision), E.T @ P @ E, atol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def battles():
+    """Judges 0 and 1 are adversaries, judge 2 votes at random, others differ in ties."""
+    made = make_judged(Design(rate=0.8, n_judges=20), 8, 3000, 0)
+    b, rng = made.battles, np.random.default_rng(1)
+    outcome = np.where((b.judge < 2) & (b.outcome < 2), 1 - b.outcome, b.outcome)
+    outcome = np.where(b.judge == 2, rng.integers(0, 3, len(b)), outcome)
+    return replace(b, outcome=outcome), made.ratings
+
+
+def test_adversaries_and_careless_judges_are_named(battles):
+    board = Leaderboard().fit(battles[0])
+    table = board.judges()
+    assert set(board.judge_kinds_) == {"slope", "ties"}
+    assert [table["remark"][k] for k in (0, 1)] == ["adversary"] * 2
+    assert table["remark"][2] in ("careless", "")
+    assert "adversary" not in list(table["remark"][3:])
+    assert (table["slope, high"][:2] < 0).all()
+    assert "slope" in str(table)
+    assert "slips" not in str(table)  # no judge differs in them
+    assert np.corrcoef(board.ratings_, battles[1])[0, 1] > 0.97
+
+
+def test_probabilities_are_of_a_judge_or_of_all(battles):
+    board = Leaderboard().fit(battles[0])
+    a, b = [0, 1], [2, 3]
+    every = board.predict_proba(a, b)
+    assert_allclose(every.sum(axis=1), 1.0)
+    one = board.predict_proba(a, b, judge=0)
+    assert_allclose(one, board.predict_proba(a, b, judge=[0, 0]))
+    assert (np.sign(one[:, 0] - one[:, 1]) == -np.sign(every[:, 0] - every[:, 1])).all()
+    shares = np.bincount(battles[0].judge) / len(battles[0])
+    mean = sum(w * board.predict_proba(a, b, judge=k) for k, w in enumerate(shares))
+    assert_allclose(every, mean, atol=1e-12)
+    assert_allclose(board.predict_proba(a, b, judge="somebody else"), every)
+    with pytest.raises(DataError, match="without judges"):
+        Leaderboard().fit(replace(battles[0], judge=None)).predict_proba(a, b, judge=0)
+
+
+def test_effects_that_are_asked_for(battles):
+    b = battles[0]
+    board = Leaderboard().fit(b, judges=["slips", "place"])
+    assert board.judge_kinds_ == ["place", "slips"]
+    assert board.judge_effects_.shape == (20, 4)
+    assert (board.judge_effects_[:, :2] == 0).all()
+    none = Leaderboard().fit(b, judges=[])
+    assert_allclose(none.ratings_, Leaderboard().fit(replace(b, judge=None)).ratings_)
+    with pytest.raises(ParameterError, match="judges must be"):
+        Leaderboard().fit(b, judges=["mood"])
+
+
+def test_slips_have_the_information_of_fisher():
+    """The mean of the outer products of gradients, over outcomes."""
+    eta, tau, e = (np.array([0.7, -0.3]), np.array([0.1, -1.0]), np.array([-2.0, 0.5]))
+    terms = with_slips(davidson(eta, tau), e)
+    p = np.exp(terms.log_p)
+    assert_allclose(p.sum(axis=0), 1.0)
+    want = sum(p[y] * terms.gradient[y][:, None] * terms.gradient[y][None] for y in range(3))
+    assert_allclose(-terms.hessian[0], want)
+
+
+def test_equal_judges_change_nothing():
+    b = make_judged(Design(), 6, 600, 0).battles
+    board, plain = Leaderboard().fit(b), Leaderboard().fit(replace(b, judge=None))
+    assert board.judge_kinds_ == []
+    assert_allclose(board.ratings_, plain.ratings_, atol=1e-9)
+    assert_allclose(board.rating_std_, plain.rating_std_, atol=1e-9)
+    assert "more than chance" in str(board.judges())
+
+
+def test_winners_may_be_listed_first():
+    b = make_judged(Design(slope=1.0, n_judges=10), 6, 1000, 0).battles
+    first = np.where((b.outcome == 1)[:, None], b.pairs[:, ::-1], b.pairs)
+    turned = Battles(
+        b.items, first, np.where(b.outcome == 1, 0, b.outcome), b.weight, judge=b.judge
+    )
+    assert "place" not in Leaderboard().fit(turned).judge_kinds_
+    with pytest.raises(DataError, match="The first item won every battle"):
+        Leaderboard().fit(turned, judges=["place"])
+
+
+@pytest.mark.parametrize(
+    "options", [{"link": "probit"}, {"ties": "half"}, {"penalty": 1.0}], ids=str
+)
+def test_other_models_have_judges(options):
+    b = make_judged(Design(slope=0.8, place=0.6, n_judges=12), 6, 1500, 3).battles
+    board = Leaderboard(**options).fit(b)
+    assert "slope" in board.judge_kinds_
+    assert np.isfinite(board.rating_std_).all()
+    p = board.predict_proba([0, 1], [1, 2], judge=[3, 99])
+    assert_allclose(p.sum(axis=1), 1.0)
+
+
+def test_many_items_need_no_matrix(monkeypatch):
+    b = make_judged(Design(slope=0.8, n_judges=10), 6, 1200, 0).battles
+    board = Leaderboard(penalty=1.0).fit(b, judges=["slope"])
+    defaults = {"tolerance": 1e-7, "dense": 0}
+    monkeypatch.setattr(judge_model.maximize, "__kwdefaults__", defaults)
+    monkeypatch.setattr(judge_model, "DENSE", 0)
+    large = Leaderboard(penalty=1.0).fit(b, judges=["slope"])
+    assert large.covariance_ is None
+    assert_allclose(large.ratings_, board.ratings_, atol=0.05)
+    # Widths are rough without a matrix.
+    assert np.corrcoef(large.judge_effects_[:, 0], board.judge_effects_[:, 0])[0, 1] > 0.99
+
+
+@pytest.mark.parametrize("name", ["equal judges", "tie rates", "adversaries, 10%", "5 votes each"])
+def test_judges_do_not_make_predictions_worse(name):
+    """Held-out log-loss; reproduce/leaderboard has all designs, with more battles."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = losses(DESIGNS[name], 0, n_items=8, n_battles=1500)
+    for kind in ("judges", "judges, averaged"):
+        worse = found[kind] - found["no judges"]
+        assert worse.mean() < 2 * worse.std() / np.sqrt(len(worse)) + 1e-9
+    if name == "tie rates":
+        assert found["no judges"].mean() - found["judges"].mean() > 0.02
+
+
+def test_known_answers_anchor_judges():
+    """Most judges are wrong; right answers to a tenth of the battles turn the ratings around."""
+    made = make_judged(Design(n_judges=10), 6, 1500, 0)
+    b = made.battles
+    wrong = (b.judge < 6) & (b.outcome < 2)
+    outcome = np.where(wrong, 1 - b.outcome, b.outcome)
+    right = np.where(made.ratings[b.pairs[:, 0]] > made.ratings[b.pairs[:, 1]], "first", "second")
+    gold = np.array([word if k % 10 == 0 else None for k, word in enumerate(right)])
+    words = np.array(["first", "second", "tie"])[outcome]
+    arrays = (*b.items[b.pairs].T, words)
+    alone = Leaderboard().fit(*arrays, judge=b.judge, items=b.items)
+    board = Leaderboard().fit(*arrays, judge=b.judge, gold=gold, items=b.items)
+    assert np.corrcoef(alone.ratings_, made.ratings)[0, 1] < -0.9
+    assert np.corrcoef(board.ratings_, made.ratings)[0, 1] > 0.9
+    assert board.judges()["remark"][:6].count("adversary") == 6
+    grown = Leaderboard().fit(board.battles_.take(slice(0, 1000)))
+    grown.update(board.battles_.take(slice(1000, None)))
+    assert_allclose(grown.ratings_, board.ratings_, atol=0.02)
+
+
+def votes(eta, u):
+    """Outcomes by quantiles u: the votes of two judges agree as far as their quantiles do."""
+    p = np.column_stack((np.exp(eta / 2), np.full(len(eta), 0.5), np.exp(-eta / 2)))
+    shares = np.cumsum(p / p.sum(axis=1, keepdims=True), axis=1)
+    return np.array([0, 2, 1])[(u[:, None] > shares[:, :2]).sum(axis=1)]
+
+
+def test_few_votes_that_count_correct_many_that_are_biased():
+    rng = np.random.default_rng(0)
+    n, N, ratings = 400, 4000, np.array([0.9, 0.3, 0.0, -0.3, -0.9])
+    bias = np.array([-1.0, 0.5, 0.0, 0.5, 0.0])
+    first = rng.integers(0, 5, N)
+    second = (first + rng.integers(1, 5, N)) % 5
+    u = rng.random(N)
+    human = votes(ratings[first] - ratings[second], u)
+    model = votes((ratings + bias)[first] - (ratings + bias)[second], u)
+    words = np.array(["first", "second", "tie"])
+    gold = [words[k] if i < n else "" for i, k in enumerate(human)]
+    items = np.arange(5)
+    board = Leaderboard().fit(first, second, words[model], gold=gold, items=items)
+    alone = Leaderboard().fit(first[:n], second[:n], words[human[:n]], items=items)
+    plain = Leaderboard().fit(first, second, words[model], items=items)
+    assert 0.5 < board.gold_power_ <= 1
+    assert (board.rating_std_ < 0.9 * alone.rating_std_).all()
+    assert abs(board.ratings_ - ratings).max() < 3 * board.rating_std_.max()
+    assert abs(plain.ratings_ - ratings).max() > 0.4
+    noise = Leaderboard().fit(first, second, words[rng.integers(0, 3, N)], gold=gold, items=items)
+    assert noise.gold_power_ < 0.1
+    assert_allclose(noise.ratings_, alone.ratings_, atol=0.05)
+    every = Leaderboard().fit(first, second, words[model], gold=words[human], items=items)
+    whole = Leaderboard().fit(first, second, words[human], items=items)
+    assert_allclose(every.ratings_, whole.ratings_, atol=1e-8)
+    assert_allclose(every.rating_std_, whole.rating_std_, rtol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("gold", "message"),
+    [
+        (["first"], r"gold needs one entry per battle: got shape \(1,\)"),
+        ([None, ""], "gold has no right answer"),
+        (["who", None], "gold, battle 0: the outcome 'who' is unknown"),
+        (["tie", None], "No right answer in gold is a win"),
+    ],
+)
+def test_bad_right_answers_are_refused(gold, message):
+    with pytest.raises(DataError, match=message):
+        Leaderboard().fit(["a", "b"], ["b", "a"], [1, 1], gold=gold)
