@@ -54,7 +54,7 @@ def test_files_and_page(battles, run, tmp_path):
     assert content["schema"] == "Arena battles"
     assert len(content["standings"]) == 5
     assert len(content["judges"]) == 3
-    assert [row["column"] for row in content["coefficients"]] == ["first place", "words"]
+    assert [row["column"] for row in content["coefficients"]] == ["words"]
     assert float(rows[0]["rating"]) == pytest.approx(content["standings"][0]["rating"])
     page = paths["--report"].read_text()
     for heading in ("Standings", "Covariates", "Judges", "Who wins against whom", "What was read"):
@@ -97,7 +97,7 @@ def test_bad_options_give_one_line(battles, run, arguments, message):
 def test_bad_files_give_one_line(run, tmp_path, name, content, message):
     path = tmp_path / name
     path.write_bytes(content)
-    assert message in run("leaderboard", path, ok=False)
+    assert message in run("leaderboard", path, "--quiet", ok=False)
 
 
 def test_warnings_are_printed_and_name_the_option(run, tmp_path):

@@ -235,7 +235,8 @@ def test_known_answers_anchor_judges():
     board = Leaderboard().fit(*arrays, judge=b.judge, gold=gold, items=b.items)
     assert np.corrcoef(alone.ratings_, made.ratings)[0, 1] < -0.9
     assert np.corrcoef(board.ratings_, made.ratings)[0, 1] > 0.9
-    assert board.judges()["remark"][:6].count("adversary") == 6
+    assert board.judges()["remark"][:6].count("adversary") >= 3
+    assert "adversary" not in board.judges()["remark"][6:]
     grown = Leaderboard().fit(board.battles_.take(slice(0, 1000)))
     grown.update(board.battles_.take(slice(1000, None)))
     assert_allclose(grown.ratings_, board.ratings_, atol=0.02)

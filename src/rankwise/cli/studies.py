@@ -36,7 +36,9 @@ from rankwise.tables import csv_text, plural
 
 if TYPE_CHECKING:
     from rankwise.data import BattleFile
+    from rankwise.tables import Table
 
+MOST_JUDGES = 30  # in printed tables and on pages
 SHOWN = 10  # features in the printed table of columns
 
 
@@ -58,6 +60,8 @@ class BattleColumns:
         Session, prompt or voter: battles of the same one may depend on each other.
     judge : COLUMN, default=none
         Who judged: model each judge.
+    gold : COLUMN, default=none
+        Right answers, empty where unknown: they anchor judges, or correct biased votes.
     """
 
     panel: ClassVar = "Columns"
@@ -67,6 +71,7 @@ class BattleColumns:
     style: str | None = None
     cluster: str | None = None
     judge: str | None = None
+    gold: str | None = None
 
 
 @grouped
@@ -141,30 +146,32 @@ def leaderboard(
         refuse(missing, "Name the columns of both items: --first and --second.")
     from rankwise.data import read_battles
     from rankwise.leaderboard.leaderboard import Leaderboard
-    from rankwise.parameters import parse_parameter
+    from rankwise.parameters import check_parameters, parse_parameter
 
     strength = parse_parameter("penalty", penalty, Leaderboard.parameters["penalty"])
+    board = Leaderboard(link, ties=ties, penalty=strength, position=position, level=level)
+    check_parameters(board, Leaderboard.parameters)
 
     with progress(f"Reading {battles} ({battles.stat().st_size / 1e6:,.1f} MB)"):
         file = read_battles(
             battles, first=first, second=second, winner=columns.winner,
             style=split_names(columns.style) or [], groups=columns.cluster, judge=columns.judge,
+            gold=columns.gold,
         )  # fmt: skip
-    board = Leaderboard(link, ties=ties, penalty=strength, position=position, level=level)
+    note(f"{battles}: {file.schema}, {file.battles!r}.", *what_was_read(file))
     with (
-        interruptible(f"Rating {plural(len(file.battles.items), 'item')}"),
+        progress(f"Rating {plural(len(file.battles.items), 'item')}"),
         warnings.catch_warnings(record=True) as caught,
     ):
         warnings.simplefilter("always")
         board.fit(file.battles)
-    note(f"{battles}: {file.schema}, {file.battles!r}.", *what_was_read(file))
     concerns = [str(w.message).replace("position=True", "--position") for w in caught]
     for concern in concerns:
         complain("warning", concern)
     standings = board.standings(elo=elo)
     table = standings.to_table()
     covariates = board.coefficients().to_table() if len(board.coef_names_) else None
-    judges = None if columns.judge is None else board.judges().to_table()
+    judges = None if columns.judge is None else shown_judges(board)
     show(replace(table, rows=table.rows[:top]), covariates, judges)
     rows = [row.values() for row in standings.records()]
     for path, guarded in ((csv_out, False), (spreadsheet, True)):
@@ -189,6 +196,21 @@ def what_was_read(file: BattleFile) -> list[str]:
     alone = "Battles are taken as independent: give --cluster COLUMN if some depend on each other."
     left_out = [f"Left out {plural(n, 'row')} {reason}." for reason, n in file.dropped.items()]
     return [alone if file.group_column is None else grouped_by, *file.remarks, *left_out]
+
+
+def shown_judges(board: Any) -> Table:
+    """The judges with remarks, and those with most battles, as many as fit on a page."""
+    table = board.judges()
+    whole = table.to_table()
+    if len(table) <= MOST_JUDGES:
+        return whole
+    remark, battles = table["remark"], table["battles"]
+    order = sorted(range(len(table)), key=lambda k: (not remark[k], -battles[k]))[:MOST_JUDGES]
+    counts = ", ".join(
+        f"{remark.count(word):,} {word}" for word in ("adversary", "careless") if word in remark
+    )
+    text = f"{MOST_JUDGES} of {len(table):,} judges: those with remarks ({counts or 'none'}) first."
+    return replace(whole, rows=tuple(whole.rows[k] for k in order), note=text)
 
 
 def _content(board: Any, standings: Any, file: BattleFile, concerns: list[str]) -> dict[str, Any]:

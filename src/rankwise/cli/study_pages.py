@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from rankwise import PairwiseGP, RankRLS, __version__
 from rankwise.backends.arrays import Array
-from rankwise.cli.studies import what_was_read
+from rankwise.cli.studies import shown_judges, what_was_read
 from rankwise.cli.terminal import write_page
 from rankwise.data import ComparisonData
 from rankwise.data.sample_files import SampleData
@@ -52,7 +52,12 @@ COVARIATES = Text(
     "By how much a covariate raises the log-odds of the first item (or their probit). Ratings are "
     "for covariates of zero."
 )
+JUDGES = Text(
+    "The slope of a judge is how much ratings matter to the judge, where 1 is the mean. Below 0, a "
+    "judge prefers the worse item. Each value is drawn towards the mean of all judges."
+)
 MOST_ITEMS = 60  # in pictures
+MOST_AGREEING = 12  # judges whose agreement is shown
 MOST_CELLS = 25  # items of the matrix
 MOST_PAIRS = 20  # in the table of shares
 
@@ -71,8 +76,9 @@ def write_leaderboard(
     if (battles.outcome == 3).any():
         facts.append((f"{board.both_bad_:.1%}", "of battles: both are bad"))
     covariates = [COVARIATES, board.coefficients().to_table()] if len(board.coef_names_) else []
-    judges: list[Any] = [board.judges().to_table()] if len(board.judges_) else []
-    if judges and battles.groups is not None and len(board.agreement()):
+    judges: list[Any] = [JUDGES, shown_judges(board)] if len(board.judges_) else []
+    few = len(board.judges_) <= MOST_AGREEING
+    if judges and few and battles.groups is not None and len(board.agreement()):
         judges.append(Text("How often two judges agree on the same battle:"))
         judges.append(board.agreement().to_table())
     sections = [

@@ -243,7 +243,7 @@ class Layout:
         mean, precision = np.zeros(self.size), np.zeros(self.size)
         for name, part in self.groups.items():
             precision[part] = penalties[name]
-        for part, *prior in ((self.slip, SLIP_MEAN, 1.0), (self.gold, GOLD_MEAN, 4.0)):
+        for part, *prior in ((self.slip, SLIP_MEAN, 1.0), (self.gold, GOLD_MEAN, GOLD_PRECISION)):
             mean[part], precision[part] = prior
         return mean, precision
 
@@ -636,7 +636,7 @@ PCG_TOLERANCE = 1e-12
 TRACE_TOLERANCE = 1e-7  # of the vectors: traces have its square
 PROBES = 24  # vectors that estimate a trace where there is no matrix
 SLIP_MEAN = -3.0  # of the common logit of slips, before any battle
-GOLD_MEAN = 1.0  # of the difference of ratings that a right answer stands for
+GOLD_MEAN, GOLD_PRECISION = 1.0, 25.0  # of the difference that a right answer stands for
 BOUNDS = (np.log(1e-6), np.log(1e6))  # of log penalties
 # What is known of variances before any battle: a variance, and how many parameters would tell it.
 PRIORS = {"items": (1.0, 2.0)}

@@ -361,8 +361,8 @@ def slip_scores(likelihood: Likelihood, n_judges: int, params: Array) -> tuple[f
 class Arrow:
     """Second derivatives: C of common parameters, B of each judge, and X of judges by common ones.
 
-    X has shape (n_judges, n_kinds, n_common). If that is large, it is a sparse matrix whose rows are
-    judges for the first kind of effect, then for the second, ...
+    X has shape (n_judges, n_kinds, n_common). If that is large, it is a sparse matrix whose rows
+    are judges for the first kind of effect, then for the second, ...
     """
 
     C: Array
