@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from rankwise import Leaderboard, load_model, save_model
 from rankwise.data import Battles, make_battles, read_battles
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
-from tests.oracles.battles import dense_newton
+from tests.oracles.battles import dense_newton, evidence_penalty
 
 MADE = make_battles(6, 400, random_state=0)
 BATTLES = MADE.battles
@@ -40,7 +40,21 @@ def test_ratings_and_errors_are_those_of_the_oracle(board):
     assert_allclose(board.tie_, np.exp(params[7]), atol=1e-8)
     groups = np.unique(b.groups)
     sums = np.array([scores[b.groups == g].sum(axis=0) for g in groups])
-    meat = sums.T @ sums * len(groups) / (len(groups) - 1) + np.diag([penalty] * 6 + [0, 0])
+    M, P = sums.T @ sums * len(groups) / (len(groups) - 1), np.diag([penalty] * 6 + [0, 0])
+    # The evidence chooses the penalty of a likelihood that is divided by the dependence.
+    plain = Leaderboard().fit(replace(BATTLES, groups=None))
+    _, K, scores = dense_newton(singles, b.weight, 6, plain.penalty_, ties=True, n_columns=1)
+    sums = np.array([scores[b.groups == g].sum(axis=0) for g in groups])
+    own = np.diag([plain.penalty_] * 6 + [0, 0])
+    found = sums.T @ sums * len(groups) / (len(groups) - 1)
+    ratio = np.trace(np.linalg.solve(K, found)[:6, :6])
+    ratio /= np.trace(np.linalg.solve(K, K - own)[:6, :6])
+    assert_allclose(board.dependence_, ratio, rtol=1e-6)
+    assert board.dependence_ > 1.02
+    want = evidence_penalty(singles, b.weight / ratio, 6, ties=True, n_columns=1)
+    assert_allclose(board.penalty_, want * ratio, rtol=1e-6)
+    assert board.penalty_ > plain.penalty_
+    meat = M + ratio * P
     V = np.linalg.inv(H) @ meat @ np.linalg.inv(H)
     C = np.eye(6) - 1 / 6
     assert_allclose(board.covariance_, C @ V[:6, :6] @ C, atol=1e-8)
@@ -435,6 +449,34 @@ def test_whole_numbers_are_ids_of_winners_where_all_are(tmp_path):
     assert Battles.of([5, 0, 1], [6, 1, 5], [1, 0, 1]).outcome.tolist() == [0, 1, 0]
     with pytest.raises(DataError, match="Battle 0: the outcome 1 is both an item and the name"):
         Battles.of([0, 1], [1, 0], [1, 0])
+
+
+def test_groups_of_two_kinds_add_up():
+    """Sums over voters and over prompts, less the sums over both."""
+    b = counted(BATTLES)
+    prompt = np.random.default_rng(0).integers(0, 25, len(b))
+    two = Leaderboard(penalty=0.5).fit(replace(b, groups=np.column_stack((b.groups, prompt))))
+    singles = list(zip(*b.pairs.T, b.outcome, b.context, strict=True))
+    _, H, scores = dense_newton(singles, b.weight, 6, 0.5, ties=True, n_columns=1)
+    M = np.diag([0.5] * 6 + [0, 0])
+    for sign, codes in ((1, b.groups), (1, prompt), (-1, b.groups * 25 + prompt)):
+        groups = np.unique(codes)
+        sums = np.array([scores[codes == g].sum(axis=0) for g in groups])
+        M = M + sign * sums.T @ sums * len(groups) / (len(groups) - 1)
+    V = np.linalg.inv(H) @ M @ np.linalg.inv(H)
+    C = np.eye(6) - 1 / 6
+    assert_allclose(two.covariance_, C @ V[:6, :6] @ C, atol=1e-8)
+    assert two.n_groups_ == 25
+    frame = pd.DataFrame({"voter": b.groups, "prompt": prompt})
+    sides = dict(zip(("model_a", "model_b"), b.items[b.pairs].T, strict=True))
+    words = np.array(["model_a", "model_b", "tie"])[b.outcome]
+    table = frame.assign(**sides, winner=words, style=b.context[:, 0])
+    read = Leaderboard(penalty=0.5).fit(table, groups=["voter", "prompt"], context="style")
+    place = [read.items_.tolist().index(name) for name in two.items_]
+    assert_allclose(read.rating_std_[place], two.rating_std_, atol=1e-8)
+    assert "by 25 groups" in repr(read.battles_)
+    with pytest.raises(ParameterError, match="one column or two"):
+        Leaderboard().fit(table, groups=["voter", "prompt", "style"])
 
 
 def test_intervals_of_other_levels(board):

@@ -57,7 +57,7 @@ class BattleColumns:
     style : NAME,NAME, default=none
         Covariates: columns of numbers, or NAME for columns NAME_a and NAME_b.
     cluster : COLUMN, default=a column of sessions or prompts, if there is one
-        Session, prompt or voter: battles of the same one may depend on each other.
+        Session, prompt or voter: battles of the same one may depend on each other. Or two of them.
     judge : COLUMN, default=none
         Who judged: model each judge.
     gold : COLUMN, default=none
@@ -155,8 +155,8 @@ def leaderboard(
     with progress(f"Reading {battles} ({battles.stat().st_size / 1e6:,.1f} MB)"):
         file = read_battles(
             battles, first=first, second=second, winner=columns.winner,
-            style=split_names(columns.style) or [], groups=columns.cluster, judge=columns.judge,
-            gold=columns.gold,
+            style=split_names(columns.style) or [], groups=split_names(columns.cluster),
+            judge=columns.judge, gold=columns.gold,
         )  # fmt: skip
     note(f"{battles}: {file.schema}, {file.battles!r}.", *what_was_read(file))
     with (

@@ -78,7 +78,8 @@ def write_leaderboard(
     covariates = [COVARIATES, board.coefficients().to_table()] if len(board.coef_names_) else []
     judges: list[Any] = [JUDGES, shown_judges(board)] if len(board.judges_) else []
     few = len(board.judges_) <= MOST_AGREEING
-    if judges and few and battles.groups is not None and len(board.agreement()):
+    grouped = battles.groups is not None and battles.groups.ndim == 1
+    if judges and few and grouped and len(board.agreement()):
         judges.append(Text("How often two judges agree on the same battle:"))
         judges.append(board.agreement().to_table())
     sections = [

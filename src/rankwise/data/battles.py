@@ -59,8 +59,8 @@ class Battles:
         0: the first item won, 1: the second won, 2: a tie, 3: both are bad.
     weight : ndarray of shape (n_battles,)
         How much each battle counts.
-    groups : ndarray of shape (n_battles,) or None
-        The session, prompt or voter of each battle.
+    groups : ndarray of shape (n_battles,) or (n_battles, 2) or None
+        The session, prompt or voter of each battle, or two of these.
     judge : ndarray of shape (n_battles,) or None
         Who judged each battle.
     context : ndarray of shape (n_battles, n_columns) or None
@@ -120,9 +120,9 @@ class Battles:
             appear in `first`, and then in `second`.
         weight : array-like of shape (n_battles,), optional
             How much each battle counts, not negative. None: 1.
-        groups : array-like of shape (n_battles,), optional
+        groups : array-like of shape (n_battles,) or (n_battles, 2), optional
             The session, prompt or voter of each battle: battles of a group may depend on each
-            other.
+            other. With two columns, such as voter and prompt, battles that share one of them may.
         judge : array-like of shape (n_battles,), optional
             Who judged each battle.
         context : array-like of shape (n_battles, n_columns), optional
@@ -154,7 +154,7 @@ class Battles:
         check_two_items(pairs, ids, "battle")
         codes = outcome_codes(outcome, n, (one, two), "battle")
         labels = {
-            name: check_comparison_ids(name, values, n, "battle")
+            name: _labels(name, values, n)
             for name, values in (("groups", groups), ("judge", judge))
             if values is not None
         }
@@ -225,10 +225,23 @@ class Battles:
         about += [f"{counts[3]:,} both bad"] if counts[3] else []
         for word, labels in (("group", self.groups), ("judge", self.judge)):
             if labels is not None:
-                about.append(plural(len(set(labels.tolist())), word))
+                columns = labels.T if labels.ndim == 2 else labels[None]
+                sizes = [plural(len(set(column.tolist())), word) for column in columns]
+                about.append(" by ".join(sizes))
         if self.context is not None:
             about.append(plural(self.context.shape[1], "context column"))
         return f"Battles({', '.join(about)})"
+
+
+def _labels(name: str, values: Any, n: int) -> NDArray[Any]:
+    """The judge or group of each battle, or two columns of groups."""
+    if name == "groups" and len(np.shape(values)) == 2 and np.shape(values)[1] in (1, 2):
+        columns = (
+            values.to_numpy(dtype=object) if hasattr(values, "to_numpy") else np.asarray(values)
+        )
+        parts = [check_comparison_ids(name, column, n, "battle") for column in columns.T]
+        return parts[0] if len(parts) == 1 else np.column_stack([p.astype(object) for p in parts])
+    return check_comparison_ids(name, values, n, "battle")
 
 
 def _gold_codes(gold: Any, sides: Sequence[NDArray[Any]]) -> Index:
@@ -359,7 +372,7 @@ def read_battles(
     second: str | None = None,
     winner: str | None = None,
     style: Sequence[str] = (),
-    groups: str | None = None,
+    groups: str | Sequence[str] | None = None,
     judge: str | None = None,
     gold: str | None = None,
 ) -> BattleFile:
@@ -388,7 +401,7 @@ def read_battles(
         columns, the covariate is (a - b) / (a + b + 1), divided by its standard deviation.
         "conv_metadata" stands for all counts in that column of newer files of arenas, and "words"
         for the number of words of PandaLM's responses.
-    groups : str, optional
+    groups : str or two of them, optional
         The column with the session, prompt or voter of each battle. None:
         "evaluation_session_id", "session", "session_id", "question_id", "prompt_id" or "prompt",
         if there is one.
@@ -464,7 +477,7 @@ class _BattleTable(SmallTable):
         self,
         schema: Schema,
         style: Sequence[str],
-        groups: str | None,
+        groups: str | Sequence[str] | None,
         judge: str | None,
         gold: str | None,
     ) -> BattleFile:
@@ -490,11 +503,19 @@ class _BattleTable(SmallTable):
                 f"({plural(len(same), 'such row')}). Drop these rows."
             )
         known = {name.lower(): name for name in self.columns}
-        group_column = groups or next((known[name] for name in GROUPS if name in known), None)
-        more = {"groups": group_column, "judge": judge}
-        labels = {name: self.ids(column) for name, column in more.items() if column is not None}
-        for name, values in labels.items():
+        usual = next((known[name] for name in GROUPS if name in known), None)
+        ways = [groups] if isinstance(groups, str) else list(groups or filter(None, [usual]))
+        if len(ways) > 2:
+            raise ParameterError(f"groups takes one column or two: got {', '.join(ways)}.")
+        named = [("groups", self.ids(column)) for column in ways]
+        named += [] if judge is None else [("judge", self.ids(judge))]
+        for name, values in named:
             drop(_missing(values), f"without a {name.removesuffix('s')}")
+        columns = [values for name, values in named if name == "groups"]
+        labels = dict(named)
+        if len(columns) == 2:
+            labels["groups"] = np.column_stack([column.astype(object) for column in columns])
+        group_column = " and ".join(ways) or None
         context, names = self._style(style)
         remarks: list[str] = []
         if schema.name == MT_BENCH.name:

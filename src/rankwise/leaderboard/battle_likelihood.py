@@ -394,8 +394,8 @@ class BattleProblem:
 
     `row`, `outcome`, `weight` and `group` are of the battles that count: battles in which both
     items are bad, or without weight, do not. `sign` is -1 where the likelihood has the two items in
-    the other order. Columns are divided by their `scales`. `features` are the centred features of
-    items.
+    the other order. `crossed` are groups of a second kind. Columns are divided by their `scales`.
+    `features` are the centred features of items.
     """
 
     likelihood: Likelihood
@@ -404,6 +404,7 @@ class BattleProblem:
     weight: Array
     sign: Array
     group: Index | None
+    crossed: Index | None
     judges: NDArray[Any]
     names: list[str]
     scales: Array
@@ -438,14 +439,29 @@ class BattleProblem:
         counts, row = tally(*sides, outcome, b.weight, sign[:, None] * (x / scales), judge, gold)
         modelled = ties == "model" and bool((b.outcome == 2).any())
         layout = Layout.of(len(battles.items), len(names), ties=modelled)
-        group = b.groups
-        if group is not None:
-            whole = group.dtype.kind in "iu"
-            group = np.unique(group, return_inverse=True)[1] if whole else number_in_order(group)[1]
+        columns = (
+            [None] if b.groups is None else list(b.groups.T if b.groups.ndim == 2 else [b.groups])
+        )
+        group, crossed = [*map(_numbered, columns), None][:2]
         return cls(
-            Likelihood(counts, layout, link), row, outcome, b.weight, sign, group, judges, names,
-            scales, features,
+            Likelihood(counts, layout, link), row, outcome, b.weight, sign, group, crossed, judges,
+            names, scales, features,
         )  # fmt: skip
+
+    def scores(self, params: Array) -> GroupScores:
+        """Gradients of the log-likelihood, summed within groups."""
+        battles = self.row, self.outcome, self.weight
+        found = GroupScores.of(self.likelihood, params, *battles, self.group)
+        if self.crossed is None or self.group is None:
+            return found
+        both = np.unique(
+            self.group * (int(self.crossed.max()) + 1) + self.crossed, return_inverse=True
+        )
+        other, shared = (
+            GroupScores.of(self.likelihood, params, *battles, each)
+            for each in (self.crossed, both[1])
+        )
+        return replace(found, other=other, shared=shared)
 
     @property
     def layout(self) -> Layout:
@@ -463,6 +479,13 @@ class BattleProblem:
     def rating_map(self) -> Array:
         """The matrix that maps parameters to ratings."""
         return self.ratings(np.eye(self.layout.common)).T
+
+
+def _numbered(labels: NDArray[Any] | None) -> Index | None:
+    if labels is None:
+        return None
+    whole = labels.dtype.kind in "iu"
+    return np.unique(labels, return_inverse=True)[1] if whole else number_in_order(labels)[1]
 
 
 def _columns(b: Battles, *, position: bool) -> tuple[Array, list[str]]:
@@ -922,6 +945,24 @@ def by_evidence(
     return mode
 
 
+def dependence_of(mode: Mode, scores: GroupScores, items: slice) -> float:
+    """How many battles of groups tell as much as one that is independent: at least 1.
+
+    The variance of the gradient within groups relative to the variance if battles were independent,
+    tr(K^-1 M) / tr(K^-1 H), over the ratings, with the second derivatives H without penalties. A
+    likelihood divided by it has the right curvature on average (Pauli, Racugno and Ventura,
+    "Bayesian composite marginal likelihoods", 2011).
+    """
+    common = mode.curvature.common
+    if common is None:
+        return 1.0
+    n = items.stop
+    M, P = scores.gram(mode.curvature), mode.curvature.bias(mode.precision)
+    seen = float(np.trace(common.solve(M)[items, items]))
+    alone = n - float(np.trace(common.solve(P)[items, items]))
+    return max(seen / max(alone, 1e-300), 1.0) if alone > 0.5 else 1.0
+
+
 def by_held_out(
     likelihood: Likelihood,
     row: Index,
@@ -960,11 +1001,15 @@ def by_held_out(
 class GroupScores:
     """Gradients of the log-likelihood, summed within independent groups of battles.
 
-    A row per group, and a column per parameter.
+    A row per group, and a column per parameter. With groups of two kinds, `other` has the sums by
+    the second, and `shared` by both: sums of outer products are added, and `shared` subtracted
+    (Cameron, Gelbach and Miller, "Robust inference with multiway clustering", 2011).
     """
 
     matrix: Sparse
     n_groups: int
+    other: GroupScores | None = None
+    shared: GroupScores | None = None
 
     @classmethod
     def of(
@@ -1004,12 +1049,29 @@ class GroupScores:
         """The sum of outer products of the rows, for the common parameters of a curvature."""
         G = curvature.eliminate(self.matrix)
         M = G.T @ G
-        return np.asarray((M.toarray() if is_sparse(M) else M) * self.correction)
+        M = np.asarray((M.toarray() if is_sparse(M) else M) * self.correction)
+        if self.other is None or self.shared is None:
+            return M
+        M = M + self.other.gram(curvature) - self.shared.gram(curvature)
+        # The difference may have negative eigenvalues.
+        scale = np.sqrt(np.maximum(M.diagonal(), 1e-300))
+        s, V = np.linalg.eigh(M / scale / scale[:, None])
+        root = scale[:, None] * V * np.sqrt(np.maximum(s, 0.0))
+        return np.asarray(root @ root.T)
+
+    @property
+    def fewest(self) -> int:
+        """The number of groups, or the smaller of two numbers."""
+        return self.n_groups if self.other is None else min(self.n_groups, self.other.n_groups)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
-        """Draws from the normal distribution with covariance ``gram()``, as columns."""
+        """Draws from the normal distribution with covariance ``gram()``, as columns.
+
+        With groups of two kinds, the covariance is not reduced by what these share.
+        """
         z = rng.standard_normal((self.matrix.shape[0], n)) * np.sqrt(self.correction)
-        return np.asarray(self.matrix.T @ z)
+        found = np.asarray(self.matrix.T @ z)
+        return found if self.other is None else found + self.other.draw(n, rng)
 
 
 def spread(
@@ -1019,12 +1081,15 @@ def spread(
     n_draws: int,
     rng: np.random.Generator,
     show: Show = unseen,
+    *,
+    dependence: float = 1.0,
 ) -> tuple[Array | None, Array]:
     """The covariance of parameters, and draws of their deviations from the estimate.
 
     The covariance is K^-1 (M + P) K^-1 with the curvature K, the gram M of scores, and the
     penalties P. M is the variance of the gradient when groups are independent. K^-1 P K^-1 is the
-    square of the bias through the penalty, averaged over ratings with variance 1 / penalty. If
+    square of the bias through the penalty, averaged over ratings with variance 1 / penalty; times
+    the `dependence` of battles, by which the penalty was raised. If
     battles are independent and the model is right, M + P = K, and this is the usual K^-1. The
     common level of the ratings is taken out of it: only the penalty determines it, and if that is
     small, rounding errors of the level would hide the rest.
@@ -1035,7 +1100,7 @@ def spread(
     """
     P, common = mode.precision, mode.curvature.common
     if common is not None:
-        M = scores.gram(mode.curvature) + mode.curvature.bias(P)
+        M = scores.gram(mode.curvature) + dependence * mode.curvature.bias(P)
         half = _without_level(common.solve(M), items)
         covariance = _without_level(common.solve(half.T), items)
         draws = common.solve(_root(M) @ rng.standard_normal((len(M), n_draws)))
@@ -1045,7 +1110,7 @@ def spread(
     for begin in range(0, n_draws, BLOCK):
         count = min(BLOCK, n_draws - begin)
         drawn = scores.draw(count, rng)
-        drawn += np.sqrt(P)[:, None] * rng.standard_normal((len(P), count))
+        drawn += np.sqrt(dependence * P)[:, None] * rng.standard_normal((len(P), count))
         solved = mode.curvature.solve(drawn, DRAW_TOLERANCE)
         draws[begin : begin + count] = _without_level(solved, items).T
         show(begin + count)

@@ -38,6 +38,7 @@ def with_gold_votes(problem: BattleProblem, battles: Battles) -> tuple[BattlePro
     weight, row, outcome = problem.weight, problem.row, problem.outcome
     n, m = weight[labelled].sum(), weight[~labelled].sum()
     group = np.arange(len(row)) if problem.group is None else problem.group
+    crossed = problem.crossed
     human = _counted(problem, row[labelled], gold[labelled], weight[labelled])
     mode = maximize(human.likelihood, {"items": 1.0})
     power = 0.0
@@ -64,6 +65,7 @@ def with_gold_votes(problem: BattleProblem, battles: Battles) -> tuple[BattlePro
                 np.concatenate((weight[labelled], other)),
             ),
             group=np.concatenate((group[labelled], group)),
+            crossed=None if crossed is None else np.concatenate((crossed[labelled], crossed)),
             sign=np.concatenate((problem.sign[labelled], problem.sign)),
         ),
         power,

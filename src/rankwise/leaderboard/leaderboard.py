@@ -30,11 +30,11 @@ from rankwise.leaderboard.battle_likelihood import (
     MODELS,
     POSITION,
     BattleProblem,
-    GroupScores,
     Mode,
     by_evidence,
     by_held_out,
     check_order,
+    dependence_of,
     maximize,
     spread,
     warn_about_graph,
@@ -194,6 +194,7 @@ ELO_MEAN = 1000.0
 CELLS = 2**20  # draws of items that are ranked at a time
 BLOCK = 500  # items whose pairs with all others are looked at together
 NOISE = {"logit": 1.702, "probit": 1.0}  # of the probit that is closest to each link
+DEPENDENT = 1.02  # from which on the dependence of battles changes the penalty
 SEPARATED = 15.0  # a coefficient this large, per typical value of its column
 
 
@@ -274,7 +275,10 @@ class Leaderboard(BaseEstimator):
     both_bad_ : float
         Share of battles in which both items are bad. They do not enter the ratings.
     n_groups_ : int
-        Number of independent groups of battles.
+        Number of independent groups of battles; the smaller number of two kinds.
+    dependence_ : float
+        How many battles of the groups tell as much as one independent battle, by which the penalty
+        of the evidence is raised; 1 without groups.
     battles_ : Battles
         All battles so far.
 
@@ -357,8 +361,10 @@ class Leaderboard(BaseEstimator):
             Who won: "first", "second", "tie" or "both_bad", or other words; see `Battles.of`.
         weight : array-like of shape (n_battles,), optional
             How much each battle counts.
-        groups : array-like of shape (n_battles,), optional
+        groups : array-like of shape (n_battles,) or (n_battles, 2), optional
             The session, prompt or voter of each battle. Standard errors assume independent groups.
+            With two columns, such as judge and prompt, battles may depend on each other that share
+            the judge or the prompt. With a table, two names of columns.
             None: the column of sessions or prompts, if a table has one; otherwise, all battles are
             independent.
         judge : array-like of shape (n_battles,), optional
@@ -470,6 +476,9 @@ class Leaderboard(BaseEstimator):
                     kinds = list(problem.layout.effects)
                     problem = BattleProblem.of(battles, position=False, **given)
                     problem, mode = self._maximum(problem, kinds, None, rng, show, choose=False)
+                self.dependence_ = 1.0
+                if self.penalty == "evidence" and problem.group is not None:
+                    mode = self._with_dependence(problem, mode, show)
             _warn_about_maximum(problem, mode)
             self._set_fitted(battles, problem, mode, rng)
         return self
@@ -530,6 +539,20 @@ class Leaderboard(BaseEstimator):
         before = {} if begin is None else {"items": float(np.log(self.penalty_))}
         return problem, by_evidence(likelihood, {}, begin, before, show)
 
+    def _with_dependence(self, problem: BattleProblem, mode: Mode, show: Show) -> Mode:
+        """The maximum with the penalty of the evidence, where groups of battles count less."""
+        scores, likelihood = problem.scores(mode.params), problem.likelihood
+        self.dependence_ = dependence_of(mode, scores, problem.layout.items)
+        if self.dependence_ < DEPENDENT:
+            self.dependence_ = 1.0
+            return mode
+        counts = likelihood.tally.counts / self.dependence_
+        own = {k: v / self.dependence_ for k, v in mode.penalties.items() if k != "items"}
+        start = {"items": float(np.log(mode.penalties["items"]))}
+        found = by_evidence(likelihood.with_counts(counts), own, mode.params, start, show)
+        penalties = mode.penalties | {"items": found.penalties["items"] * self.dependence_}
+        return maximize(likelihood, penalties, found.params)
+
     def _warm_start(self, problem: BattleProblem) -> Array:
         """The present parameters by item; new items and judges start at zero."""
         layout = problem.layout
@@ -546,15 +569,15 @@ class Leaderboard(BaseEstimator):
         self, battles: Battles, problem: BattleProblem, mode: Mode, rng: np.random.Generator
     ) -> None:
         layout, params = problem.layout, mode.params
-        scores = GroupScores.of(
-            problem.likelihood, params, problem.row, problem.outcome, problem.weight, problem.group
-        )
-        self.n_groups_ = scores.n_groups
+        scores = problem.scores(params)
+        self.n_groups_ = scores.fewest
         warn_about_groups(self.n_groups_)
         if POSITION not in problem.names:
             warn_about_position(problem, params)
         with self._watched("Intervals", self.n_draws, problem) as show:
-            covariance, deviations = spread(mode, scores, layout.items, self.n_draws, rng, show)
+            covariance, deviations = spread(
+                mode, scores, layout.items, self.n_draws, rng, show, dependence=self.dependence_
+            )
         df = max(self.n_groups_ - 1, 1)
         # With few groups, draws are from Student's t distribution, as intervals are.
         heavier = np.sqrt(df / rng.chisquare(df, size=(self.n_draws, 1)))
@@ -910,6 +933,8 @@ class Leaderboard(BaseEstimator):
         turned = b.pairs[:, 0] > b.pairs[:, 1]
         verdict = np.where(turned & (b.outcome < 2), 1 - b.outcome, b.outcome)
         low, high = np.sort(b.pairs, axis=1).T
+        if b.groups.ndim == 2:
+            raise DataError("Agreement needs one column of groups: there are two.")
         group = number_labels(b.groups)[1]
         n = len(b.items)
         case = np.unique((group * n + low) * n + high, return_inverse=True)[1]
@@ -1068,8 +1093,9 @@ def _read(
     table: Any, *, groups: Any = None, judge: Any = None, gold: Any = None, context: Any = ()
 ) -> Battles:
     """The battles of a table or file; warns of rows that are left out."""
+    two = isinstance(groups, list | tuple) and all(isinstance(name, str) for name in groups)
     for name, column in (("groups", groups), ("judge", judge), ("gold", gold)):
-        if column is not None and not isinstance(column, str):
+        if not (column is None or isinstance(column, str) or (name == "groups" and two)):
             raise ParameterError(f"With a table, {name} is the name of a column.")
     style = [context] if isinstance(context, str) else list(context)
     found = read_battles(table, groups=groups, judge=judge, gold=gold, style=style)
