@@ -32,7 +32,11 @@ def battles(tmp_path_factory):
 def test_the_table_is_that_of_python(battles, run):
     result = run("leaderboard", battles, "--style", "words", "--elo")
     board = Leaderboard().fit(read_battles(battles, style=["words"]).battles)
-    assert result.stdout == f"{board.standings(elo=True)}\n\n{board.coefficients()}\n"
+    assert result.stdout.startswith(f"{board.standings(elo=True)}\n\n")
+    assert "With and without style" in result.stdout
+    row = next(line for line in result.stdout.splitlines() if line.startswith("words"))
+    assert "1 standard deviation" in row
+    assert f"{400 / np.log(10) * board.coef_[0]:.1f}" in row
     assert "Arena battles" in result.stderr
     assert "clustered by 'session'" in result.stderr
     short = run("leaderboard", battles, "--top", 2, "--ties", "half", "--penalty", 2).stdout
@@ -62,6 +66,26 @@ def test_files_and_page(battles, run, tmp_path):
     assert page.count("<svg") == 2
     assert "predicted" in page
     assert "exists" in run("leaderboard", battles, "--csv", paths["--csv"], ok=False)
+
+
+def test_some_rows_anchors_and_boards_by_a_column(battles, run):
+    lines = battles.read_text().splitlines()
+    some = battles.with_name("some.csv")
+    with some.open("w") as file:
+        file.write(f"{lines[0]},turn\n")
+        file.writelines(f"{line},{1 + k % 2}\n" for k, line in enumerate(lines[1:]))
+    run_all = ("leaderboard", some, "--elo", "--anchor", "item 1=1200", "--by", "turn")
+    out = run(*run_all).stdout
+    assert "Ratings by turn" in out
+    assert any("item 1 " in line and "1200 to 1200" in line for line in out.splitlines())
+    first = run("leaderboard", some, "--where", "turn=1")
+    assert "Battles(200 battles" in first.stderr
+    assert "Left out 200 rows whose 'turn' is not '1'" in first.stderr
+    assert "Write NAME=VALUE" in run("leaderboard", some, "--where", "turn", ok=False)
+    error = run("leaderboard", some, "--quiet", "--anchor", "nobody=3", ok=False)
+    assert "with an item of the battles" in error
+    same = run("leaderboard", some, "--style", "turn", ok=False)
+    assert "the column 'turn' is at least 0 in every row" in same
 
 
 @pytest.mark.parametrize(

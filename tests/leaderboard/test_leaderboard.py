@@ -138,7 +138,7 @@ def test_both_bad_has_its_share_by_item_and_by_pair(board):
     only_bad = Leaderboard().fit(first * 5, second * 5, words * 5)
     assert only_bad.shares().records()[-1] == {
         "item": "x", "other": "z", "battles": 0.0, "wins": None, "wins, predicted": None,
-        "loses": None, "loses, predicted": None, "both_bad": 1.0,
+        "loses": None, "loses, predicted": None, "both_bad": 1.0, "z": None, "p": None,
     }  # fmt: skip
     without = Leaderboard().fit(counted(BATTLES))
     assert "both bad" not in str(without.standings()) + str(without.shares())
@@ -449,6 +449,37 @@ def test_whole_numbers_are_ids_of_winners_where_all_are(tmp_path):
     assert Battles.of([5, 0, 1], [6, 1, 5], [1, 0, 1]).outcome.tolist() == [0, 1, 0]
     with pytest.raises(DataError, match="Battle 0: the outcome 1 is both an item and the name"):
         Battles.of([0, 1], [1, 0], [1, 0])
+
+
+def test_items_that_cannot_be_told_apart_and_anchors(board):
+    table, settled = board.standings(), board.settled()
+    order = np.argsort(-board.ratings_)
+    for k, ranks in enumerate(table["tied_with"]):
+        want = {m + 1 for m in range(6) if m != k and settled[order[k], order[m]] == 0}
+        found = set()
+        for part in filter(None, ranks.split(", ")):
+            low, _, high = part.partition("–")
+            found |= set(range(int(low), int(high or low) + 1))
+        assert found == want
+    moved = board.standings(elo=True, anchor=("item 2", 1500)).to_frame()
+    plain = board.standings(elo=True).to_frame()
+    assert_allclose(moved.loc["item 2", ["rating", "low", "high"]].astype(float), 1500.0)
+    assert_allclose((moved["rating"] - plain["rating"]).std(), 0.0, atol=1e-9)
+    V, (i, j) = board.covariance_, board._numbers(["item 2", "item 4"])
+    half = (moved["high"] - moved["low"])["item 4"] / (plain["high"] - plain["low"])["item 4"]
+    assert_allclose(half, np.sqrt((V[i, i] + V[j, j] - 2 * V[i, j]) / V[j, j]))
+    with pytest.raises(DataError, match="no item 'nobody'"):
+        board.standings(anchor=("nobody", 0))
+
+
+def test_pairs_that_fit_badly_are_surprising():
+    """In a circle, each of three items beats the next: no ratings explain that."""
+    first, second = ["a", "b", "c", "b", "c", "a"] * 30, ["b", "c", "a", "a", "b", "c"] * 30
+    shares = Leaderboard().fit(first, second, [1, 1, 1, 0, 1, 0] * 30).shares().to_frame()
+    assert (abs(shares["z"]) > 3).any()
+    assert shares["p"].min() < 0.01
+    fair = Leaderboard().fit(MADE.battles).shares().to_frame()
+    assert fair["p"].min() > 0.001
 
 
 def test_groups_of_two_kinds_add_up():

@@ -84,6 +84,9 @@ def leaderboard(
     penalty: str = "evidence",
     position: bool = False,
     elo: bool = False,
+    anchor: str | None = None,
+    where: str | None = None,
+    by: str | None = None,
     level: float = 0.95,
     top: Count = None,
     csv_out: Annotated[Path | None, typer.Option("--csv")] = None,
@@ -109,6 +112,7 @@ def leaderboard(
       rankwise leaderboard battles.jsonl --style length --cluster session --report page.html
       rankwise leaderboard games.csv --first white --second black --winner result --position
       rankwise leaderboard mt_bench.parquet --judge judge --position --elo --csv table.csv
+      rankwise leaderboard votes.csv --where turn=1 --elo --anchor gpt-4=1000 --by language
 
     Parameters
     ----------
@@ -124,6 +128,12 @@ def leaderboard(
         Estimate the advantage of the first place.
     elo : FLAG
         Ratings in Elo points, with mean 1,000.
+    anchor : ITEM=RATING, default=none
+        Move all ratings so that this item has this one; intervals are of distances to it.
+    where : COLUMN=VALUE, default=all rows
+        Only rows with this value, as in turn=1; several with commas.
+    by : COLUMN, default=none
+        Also a board for each value of a column, such as a month or a language.
     level : SHARE
         Confidence level of the intervals.
     top : N, default=all
@@ -156,8 +166,9 @@ def leaderboard(
         file = read_battles(
             battles, first=first, second=second, winner=columns.winner,
             style=split_names(columns.style) or [], groups=split_names(columns.cluster),
-            judge=columns.judge, gold=columns.gold,
+            judge=columns.judge, gold=columns.gold, where=_equations("where", where), by=by,
         )  # fmt: skip
+    anchored = _anchor(anchor, file.battles)
     note(f"{battles}: {file.schema}, {file.battles!r}.", *what_was_read(file))
     with (
         progress(f"Rating {plural(len(file.battles.items), 'item')}"),
@@ -168,11 +179,19 @@ def leaderboard(
     concerns = [str(w.message).replace("position=True", "--position") for w in caught]
     for concern in concerns:
         complain("warning", concern)
-    standings = board.standings(elo=elo)
+    standings = board.standings(elo=elo, anchor=anchored)
     table = standings.to_table()
-    covariates = board.coefficients().to_table() if len(board.coef_names_) else None
+    covariates = covariate_table(board, file, elo=elo) if len(board.coef_names_) else None
+    beside = []
+    with progress("Rating for comparison"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the same as before, or of few battles
+        if columns.style is not None:
+            beside.append(without_style(board, standings, file.battles, elo=elo, anchor=anchored))
+        if file.by is not None:
+            beside.append(boards_by(board, standings, file, str(by), elo=elo, anchor=anchored))
     judges = None if columns.judge is None else shown_judges(board)
-    show(replace(table, rows=table.rows[:top]), covariates, judges)
+    short = [replace(each, rows=each.rows[:top]) for each in (table, *beside)]
+    show(*short, covariates, judges)
     rows = [row.values() for row in standings.records()]
     for path, guarded in ((csv_out, False), (spreadsheet, True)):
         if path is not None:
@@ -187,7 +206,8 @@ def leaderboard(
         from rankwise.cli.study_pages import write_leaderboard
 
         with progress(f"Drawing {report}"):
-            write_leaderboard(board, standings, file, concerns, battles, report)
+            more = [covariates, *beside] if covariates is not None else beside
+            write_leaderboard(board, standings, file, concerns, more, battles, report)
 
 
 def what_was_read(file: BattleFile) -> list[str]:
@@ -196,6 +216,85 @@ def what_was_read(file: BattleFile) -> list[str]:
     alone = "Battles are taken as independent: give --cluster COLUMN if some depend on each other."
     left_out = [f"Left out {plural(n, 'row')} {reason}." for reason, n in file.dropped.items()]
     return [alone if file.group_column is None else grouped_by, *file.remarks, *left_out]
+
+
+def _equations(option: str, text: str | None) -> dict[str, str]:
+    """From "turn=1,language=en" to a dictionary."""
+    parts = [part.partition("=") for part in split_names(text) or []]
+    if not all(name and sign for name, sign, _ in parts):
+        refuse(option, f"Write NAME=VALUE: got {text!r}.")
+    return {name.strip(): value.strip() for name, _, value in parts}
+
+
+def _anchor(text: str | None, battles: Any) -> tuple[Any, float] | None:
+    """The item whose rating is fixed, and its rating."""
+    if text is None:
+        return None
+    name, _, value = text.rpartition("=")
+    known = {str(item): item for item in battles.items.tolist()}
+    try:
+        rating = float(value)
+    except ValueError:
+        rating = float("nan")
+    if rating != rating or name not in known:
+        refuse("anchor", f"Write ITEM=RATING with an item of the battles: got {text!r}.")
+    return known[name], rating
+
+
+def covariate_table(board: Any, file: BattleFile, *, elo: bool) -> Table:
+    """The coefficients, and what they are per."""
+    from rankwise.tables import Column
+
+    table = board.coefficients(elo=elo).to_table()
+    per = [file.units.get(name, "being first") for name in board.coef_names_]
+    rows = tuple((row[0], unit, *row[1:]) for row, unit in zip(table.rows, per, strict=True))
+    unit = "Elo points" if elo else "log-odds" if board.link == "logit" else "probits"
+    note_text = f"By how many {unit} a covariate raises the rating of the first item, per change."
+    return replace(
+        table, columns=(table.columns[0], Column("per"), *table.columns[1:]), rows=rows,
+        note=note_text,
+    )  # fmt: skip
+
+
+def without_style(board: Any, standings: Any, battles: Any, **how: Any) -> Table:
+    """Ratings with and without the covariates, side by side."""
+    from sklearn.base import clone
+
+    other = clone(board).fit(replace(battles, context=None, context_names=None)).standings(**how)
+    return side_by_side(standings, {"without style": other}, "With and without style")
+
+
+def boards_by(board: Any, standings: Any, file: BattleFile, by: str, **how: Any) -> Table:
+    """Ratings by all battles, and by those with each value of a column."""
+    from sklearn.base import clone
+
+    from rankwise.errors import DataError
+
+    found: dict[str, Any] = {}
+    for value in sorted(set(file.by.tolist()), key=str):
+        chosen = file.battles.take(file.by == value)
+        try:
+            found[str(value)] = clone(board).fit(chosen).standings(**how)
+        except DataError as error:  # such as no battle with a winner
+            note(f"No board for {by} {value}: {error}")
+    return side_by_side(standings, found, f"Ratings by {by}")
+
+
+def side_by_side(standings: Any, others: dict[str, Any], title: str) -> Table:
+    """Ratings with intervals of several boards; empty for items without battles in one."""
+    from rankwise.leaderboard.leaderboard import BoardTable, intervals
+
+    digits = 0 if standings.formats.get("rating") == ".0f" else 2
+    columns: dict[str, Any] = {"item": standings["item"], "rating": standings["rating"]}
+    for name, other in others.items():
+        cells = {}
+        spans = intervals(other["low"], other["high"], digits)
+        for item, rating, span, met in zip(
+            other["item"], other["rating"], spans, other["battles"], strict=True
+        ):
+            cells[item] = f"{rating:.{digits}f} ({span})" if met else ""
+        columns[name] = [cells.get(item, "") for item in standings["item"]]
+    return replace(BoardTable(columns, {"rating": f".{digits}f"}).to_table(), title=title)
 
 
 def shown_judges(board: Any) -> Table:

@@ -48,9 +48,11 @@ from rankwise.tables import Column, Table, plural
 if TYPE_CHECKING:
     from rankwise.data import BattleFile
 
-COVARIATES = Text(
-    "By how much a covariate raises the log-odds of the first item (or their probit). Ratings are "
-    "for covariates of zero."
+COVARIATES = Text("Ratings are for covariates of zero, for two answers of the same length, say.")
+TIED = Text(
+    "Two items are tied if their order is not settled. All pairs are tested at once, which takes "
+    "larger differences than a test of one pair. So two items may be tied although their intervals "
+    "do not overlap, or although each has a single rank."
 )
 JUDGES = Text(
     "The slope of a judge is how much ratings matter to the judge, where 1 is the mean. Below 0, a "
@@ -63,7 +65,13 @@ MOST_PAIRS = 20  # in the table of shares
 
 
 def write_leaderboard(
-    board: Any, standings: Any, file: BattleFile, concerns: list[str], source: Path, path: Path
+    board: Any,
+    standings: Any,
+    file: BattleFile,
+    concerns: list[str],
+    more: list[Table],
+    source: Path,
+    path: Path,
 ) -> None:
     """Standings, pictures, shares, coefficients, judges, and what was left out."""
     battles = file.battles
@@ -71,11 +79,11 @@ def write_leaderboard(
         (f"{len(battles):,}", "battles"),
         (f"{len(board.items_):,}", "items"),
         (f"{board.n_groups_:,}", "independent groups"),
-        (f"{standings['group'].max():,}", "groups that can be told apart"),
+        (_settled_share(board), "of all pairs of items can be told apart"),
     ]
     if (battles.outcome == 3).any():
         facts.append((f"{board.both_bad_:.1%}", "of battles: both are bad"))
-    covariates = [COVARIATES, board.coefficients().to_table()] if len(board.coef_names_) else []
+    covariates: list[Any] = [COVARIATES, *more] if len(board.coef_names_) else list(more)
     judges: list[Any] = [JUDGES, shown_judges(board)] if len(board.judges_) else []
     few = len(board.judges_) <= MOST_AGREEING
     grouped = battles.groups is not None and battles.groups.ndim == 1
@@ -84,20 +92,27 @@ def write_leaderboard(
         judges.append(board.agreement().to_table())
     sections = [
         Section("", [Facts(tuple(facts)), *map(Text, concerns)]),
-        Section("Standings", [standings.to_table(), _ratings(standings)]),
-        Section("Covariates", covariates),
+        Section("Standings", [standings.to_table(), TIED, _ratings(standings)]),
+        Section("Covariates" if len(board.coef_names_) else "More boards", covariates),
         Section("Judges", judges),
         Section("Who wins against whom", [_matrix(board, standings), *_shares(board)]),
         Section("What was read", [Text(line) for line in _what_was_read(board, file)]),
     ]
     title = f"Leaderboard of {source.name}"
-    write_page(path, "leaderboard", title, _summary(standings), sections)
+    write_page(path, "leaderboard", title, _summary(board, standings), sections)
 
 
-def _summary(standings: Any) -> str:
+def _settled_share(board: Any) -> str:
+    """The share of pairs whose order is settled."""
+    settled, n = board.settled(), len(board.items_)
+    return f"{abs(settled).sum(dtype=int) / max(n * (n - 1), 1):.0%}"
+
+
+def _summary(board: Any, standings: Any) -> str:
     """Who leads, and who cannot be told apart from the leader."""
     best = standings["item"][0]
-    tied = [str(item) for item in standings["item"][1:][standings["group"][1:] == 1]]
+    row = board.settled()[int(np.argmax(board.ratings_))]
+    tied = [str(item) for item in board.items_[row == 0] if item != best]
     first = f"{best} is the best with probability {standings['p_first'][0]:.2f}."
     if not tied:
         return f"{first} It can be told apart from all others."
@@ -139,11 +154,17 @@ def _matrix(board: Any, standings: Any) -> Figure:
 
 
 def _shares(board: Any) -> list[Any]:
-    table: Table = board.shares().to_table()
-    text = "Observed beside predicted shares"
+    shares = board.shares()
+    table: Table = shares.to_table()
+    worst = np.argsort(-np.nan_to_num(abs(shares["z"])), kind="stable")[:MOST_PAIRS]
+    text = "Observed beside predicted shares, the pairs that fit worst first"
     if len(table.rows) > MOST_PAIRS:
-        text += f", for the {MOST_PAIRS} of {len(table.rows):,} pairs that met most often"
-    return [Text(f"{text}:"), replace(table, rows=table.rows[:MOST_PAIRS])]
+        text += f": {MOST_PAIRS} of {len(table.rows):,} pairs"
+    about = (
+        f"{text}. z is the distance of the observed from the predicted wins, in standard errors. p "
+        "is how often the largest of all these distances would be as large by chance."
+    )
+    return [Text(about), replace(table, rows=tuple(table.rows[k] for k in worst))]
 
 
 def _what_was_read(board: Any, file: BattleFile) -> list[str]:

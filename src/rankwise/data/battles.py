@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from ast import literal_eval
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from json import JSONDecodeError
 from operator import eq
 from typing import Any
@@ -347,6 +347,10 @@ class BattleFile:
         The column with the groups of battles.
     remarks : list of str
         What else was noticed.
+    units : dict of str to str
+        What a change of 1 in a covariate is, by its name.
+    by : ndarray of shape (n_battles,) or None
+        The value of another column for each battle, if one was asked for.
 
     Examples
     --------
@@ -363,6 +367,8 @@ class BattleFile:
     dropped: dict[str, int]
     group_column: str | None
     remarks: list[str]
+    units: dict[str, str] = field(default_factory=dict)
+    by: NDArray[Any] | None = None
 
 
 def read_battles(
@@ -375,6 +381,8 @@ def read_battles(
     groups: str | Sequence[str] | None = None,
     judge: str | None = None,
     gold: str | None = None,
+    where: Mapping[str, str] | None = None,
+    by: str | None = None,
 ) -> BattleFile:
     """Read battles from a file, a data frame or a dictionary of columns.
 
@@ -409,6 +417,10 @@ def read_battles(
         The column of judges; "annotator" for files of PandaLM.
     gold : str, optional
         The column of right answers, empty where they are not known.
+    where : dict of str to str, optional
+        Only rows with these values in these columns, compared as text.
+    by : str, optional
+        A column whose values are kept, to tell battles apart.
 
     Returns
     -------
@@ -425,7 +437,8 @@ def read_battles(
     Battles(3 battles of 3 items, 1 tie, 2 groups, 1 context column)
     """
     found = _BattleTable.of(table)
-    return found.read(found.schema_of(first, second, winner), style, groups, judge, gold)
+    schema = found.schema_of(first, second, winner)
+    return found.read(schema, style, groups, judge, gold, where or {}, by)
 
 
 @dataclass(frozen=True, eq=False)
@@ -480,6 +493,8 @@ class _BattleTable(SmallTable):
         groups: str | Sequence[str] | None,
         judge: str | None,
         gold: str | None,
+        where: Mapping[str, str],
+        by: str | None,
     ) -> BattleFile:
         """Battles of the rows that can be used, and why others cannot."""
         first, second = self.ids(schema.first), self.ids(schema.second)
@@ -492,6 +507,9 @@ class _BattleTable(SmallTable):
                 dropped[reason] = int(which.sum())
                 keep[which] = False
 
+        for column, wanted in where.items():
+            other = [str(value) != wanted for value in self.ids(column)]
+            drop(np.array(other), f"whose {column!r} is not {wanted!r}")
         drop(_missing(first) | _missing(second), "without an item")
         if "anony" in self.columns and schema.name == "Arena battles":
             named = [str(value).strip().lower() == "false" for value in self.values("anony")]
@@ -545,7 +563,12 @@ class _BattleTable(SmallTable):
         battles = made[0] if len(made) == 1 else made[0] + made[1]
         battles = replace(battles, context_names=names or None)
         name, n_rows = self.schema or schema.name, self.n_rows or len(first)
-        return BattleFile(battles, name, n_rows, dropped, group_column, remarks)
+        units = {name: "1" if name in self.columns else "1 standard deviation" for name in names}
+        parted = None
+        if by is not None:
+            values = self.ids(by)
+            parted = join_ids([values[chosen] for *_, chosen in parts if chosen.any()])
+        return BattleFile(battles, name, n_rows, dropped, group_column, remarks, units, parted)
 
     def _codes(self, column: str, first: Any, second: Any, keep: Any) -> Index:
         """Codes of the outcomes of the rows that are kept; 0 in others."""
@@ -601,7 +624,15 @@ class _BattleTable(SmallTable):
     def covariate(self, name: str) -> Array:
         """A column, or the scaled difference of a pair of columns."""
         if name in self.columns:
-            return self.numbers(name)
+            values = self.numbers(name)
+            if len(values) and (values.min() >= 0 or values.max() <= 0) and values.any():
+                raise DataError(
+                    f"{self.source}: the column {name!r} is {_sign_of(values)} in every row. A "
+                    "covariate compares the two items of a battle: positive values favour the "
+                    "first item, negative ones the second. A number that is the same for both "
+                    f"sides cannot. Give {name}_a and {name}_b, or their difference."
+                )
+            return values
         pattern = name if "*" in name else f"{name}_*"
         for both in SIDES:
             columns = [pattern.replace("*", side) for side in both]
@@ -655,6 +686,10 @@ def _stem(key: str) -> str | None:
     if key.endswith("_a"):
         return f"{key[:-1]}*"
     return key.replace("_a_", "_*_", 1) if "_a_" in key else None
+
+
+def _sign_of(values: Array) -> str:
+    return "at least 0" if values.min() >= 0 else "at most 0"
 
 
 def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:

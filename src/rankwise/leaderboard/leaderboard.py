@@ -111,9 +111,9 @@ class Standings(BoardTable):
     """The items from best to worst, with intervals; made by `Leaderboard.standings`.
 
     The columns are item, rating, low, high, rank (by rating), rank_low, rank_high, p_first (the
-    probability that the item is the best), group, battles, and both_bad (the share of battles in
-    which both items were bad). Items of a group cannot be told apart from the first item of the
-    group.
+    probability that the item is the best), tied_with (the ranks of all items that cannot be told
+    apart from the item), group, battles, and both_bad (the share of battles in which both items
+    were bad). Items of a group cannot be told apart from the first item of the group.
     """
 
     def to_table(self) -> Table:
@@ -127,7 +127,8 @@ class Standings(BoardTable):
         shown = {
             "rank": c["rank"], "item": c["item"], "rating": c["rating"],
             "interval": intervals(c["low"], c["high"], digits),
-            "ranks": ranks, "P(first)": c["p_first"], "group": c["group"], "battles": c["battles"],
+            "ranks": ranks, "P(first)": c["p_first"], "tied with": c["tied_with"],
+            "group": c["group"], "battles": c["battles"],
         }  # fmt: skip
         if np.nansum(c["both_bad"]):
             shown["both bad"] = c["both_bad"]
@@ -290,13 +291,13 @@ class Leaderboard(BaseEstimator):
     >>> winner = ["first", "tie", "first", "second", "second", "first"] * 20
     >>> board = Leaderboard().fit(first, second, winner)
     >>> print(board.standings())
-    rank  item  rating  interval        ranks  P(first)  group  battles
-    ----  ----  ------  --------------  -----  --------  -----  -------
-       1  bob     1.08  0.67 to 1.50    1–2        0.92      1       80
-       2  ada     0.56  0.19 to 0.93    1–2        0.08      1       80
-       3  cy     -1.65  -1.91 to -1.38  3          0.00      2       80
+    rank  item  rating  interval        ranks  P(first)  tied with  group  battles
+    ----  ----  ------  --------------  -----  --------  ---------  -----  -------
+       1  bob     1.08  0.67 to 1.50    1–2        0.92  2              1       80
+       2  ada     0.56  0.19 to 0.93    1–2        0.08  1              1       80
+       3  cy     -1.65  -1.91 to -1.38  3          0.00                 2       80
     <BLANKLINE>
-    Items of a group cannot be told apart from its first item (all pairs tested); 95% intervals.
+    Tied with: the ranks of items that cannot be told apart (all pairs tested); 95% intervals.
     """
 
     parameters: ClassVar[dict[str, Rule]] = {
@@ -623,7 +624,7 @@ class Leaderboard(BaseEstimator):
 
     # Results.
 
-    def standings(self, *, elo: bool = False) -> Standings:
+    def standings(self, *, elo: bool = False, anchor: tuple[Any, float] | None = None) -> Standings:
         """The items from best to worst, with intervals of ratings and ranks.
 
         Two items can be told apart if their ratings differ by more than the critical value of
@@ -635,6 +636,9 @@ class Leaderboard(BaseEstimator):
         elo : bool, default=False
             Whether to convert ratings to Elo points with mean 1,000: 400 points are odds of 10 to
             1. With the logit link only.
+        anchor : tuple of an id and a number, optional
+            Move all ratings so that this item has this rating, as in ``("gpt-4", 1000)``. Intervals
+            are then of the distance to this item.
 
         Returns
         -------
@@ -646,7 +650,12 @@ class Leaderboard(BaseEstimator):
             raise ParameterError('Elo points need the logit link: use link="logit".')
         scale, mean = (ELO, ELO_MEAN) if elo else (1.0, 0.0)
         order = np.argsort(-self.ratings_, kind="stable")
-        half = self._quantile(self.level) * self.rating_std_
+        error = self.rating_std_
+        if anchor is not None:
+            (fixed,) = self._numbers([anchor[0]])
+            mean = float(anchor[1]) - scale * self.ratings_[fixed]
+            error = self._distance_errors(int(fixed))
+        half = self._quantile(self.level) * error
         ranks = self._ranks()
         low, high = self._rank_interval(ranks, self.level)
         battles = np.bincount(self.battles_.pairs.ravel(), minlength=len(self.items_))
@@ -660,12 +669,13 @@ class Leaderboard(BaseEstimator):
             "rank_low": low[order],
             "rank_high": high[order],
             "p_first": (ranks == 1).mean(axis=0)[order],
+            "tied_with": self._tied(order),
             "group": self._groups(order)[order],
             "battles": battles[order],
             "both_bad": bad[order],
         }
         note = (
-            "Items of a group cannot be told apart from its first item (all pairs tested); "
+            "Tied with: the ranks of items that cannot be told apart (all pairs tested); "
             f"{100 * self.level:.4g}% intervals."
         )
         return Standings(columns, {"rating": ".0f" if elo else ".3f"}, note)
@@ -774,6 +784,23 @@ class Leaderboard(BaseEstimator):
 
         return rows
 
+    def _distance_errors(self, fixed: int) -> Array:
+        """Standard errors of the distances of all ratings to one of them."""
+        if self.covariance_ is None:
+            return np.asarray((self.draws_ - self.draws_[:, [fixed]]).std(axis=0, dtype=float))
+        V = self.covariance_
+        return np.sqrt(np.maximum(V.diagonal() + V[fixed, fixed] - 2 * V[fixed], 0.0))
+
+    def _tied(self, order: Index) -> NDArray[Any]:
+        """For the items in this order, the ranks of those that cannot be told apart from each."""
+        rows, found = self._settler(), []
+        for begin in range(0, len(order), BLOCK):
+            chosen = order[begin : begin + BLOCK]
+            for k, settled in enumerate(rows(chosen)[:, order], begin):
+                ranks = np.flatnonzero(settled == 0)
+                found.append(_ranges(ranks[ranks != k] + 1))
+        return np.array(found, dtype=object)
+
     def _groups(self, order: Index) -> Index:
         """The number of the group of each item, from 1."""
         settled, group, number, k = self._settler(), np.zeros(len(order), dtype=np.intp), 0, 0
@@ -872,19 +899,25 @@ class Leaderboard(BaseEstimator):
             )
         return np.array([number[name] for name in entries], dtype=np.intp)
 
-    def coefficients(self) -> BoardTable:
-        """Coefficients of covariates, with intervals and z values."""
+    def coefficients(self, *, elo: bool = False) -> BoardTable:
+        """Coefficients of covariates, with intervals and z values.
+
+        A coefficient is the change of the first item's rating for a change of 1 in the covariate:
+        in log-odds (or probits), or in Elo points if `elo`.
+        """
         check_is_fitted(self)
+        scale = ELO if elo else 1.0
         half = self._quantile(self.level) * self.coef_std_
         z = np.divide(self.coef_, self.coef_std_, out=np.zeros_like(half), where=half > 0)
         columns = {
             "column": np.array(self.coef_names_, dtype=object),
-            "coefficient": self.coef_,
-            "low": self.coef_ - half,
-            "high": self.coef_ + half,
+            "coefficient": scale * self.coef_,
+            "low": scale * (self.coef_ - half),
+            "high": scale * (self.coef_ + half),
             "z": z,
         }
-        return BoardTable(columns, {"z": ".1f"})
+        points = dict.fromkeys(("coefficient", "low", "high"), ".1f" if elo else ".3f")
+        return BoardTable(columns, {**points, "z": ".1f"})
 
     def judges(self) -> BoardTable:
         """The slope, tie parameter, place and slips of each judge, with intervals.
@@ -962,7 +995,9 @@ class Leaderboard(BaseEstimator):
 
         Shares of wins, losses and ties exclude battles in which both items were bad, and are
         missing if no other battles remain. The share of such battles refers to all battles of the
-        pair.
+        pair. `z` is how far the observed wins, with a tie as half a win, are from the predicted
+        ones, in standard errors of independent battles, and `p` how often the largest of all such
+        distances would be as large by chance.
         """
         check_is_fitted(self)
         counts, predicted, n = self.pair_counts_, self.pair_shares_, len(self.items_)
@@ -988,9 +1023,10 @@ class Leaderboard(BaseEstimator):
             shown[word] = [f"{a:.2f} ({b:.2f})" for a, b in zip(seen, expected, strict=True)]
         bad = self._both_bad_shares([pair], len(codes))
         columns["both_bad"] = bad[np.searchsorted(codes, i * n + j)]
+        columns["z"], columns["p"] = shown["z"], shown["p"] = _surprise(total, observed, predicted)
         if np.nansum(columns["both_bad"]):
             shown["both bad"] = columns["both_bad"]
-        formats = {"battles": ".6g", "both bad": ".2f"}
+        formats = {"battles": ".6g", "both bad": ".2f", "z": ".1f", "p": ".2g"}
         note = "Observed shares, and in brackets the shares that the ratings predict."
         return BoardTable(columns, formats, note, shown)
 
@@ -1103,6 +1139,25 @@ def _read(
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in found.dropped.items())
         warn(f"Rows that are left out: {reasons}.")
     return found.battles
+
+
+def _ranges(ranks: Index) -> str:
+    """Ascending ranks in few characters: "2–4, 7"."""
+    breaks = np.flatnonzero(np.diff(ranks) > 1) + 1
+    parts = [part for part in np.split(ranks, breaks) if len(part)]
+    return ", ".join(f"{p[0]}" if len(p) == 1 else f"{p[0]}–{p[-1]}" for p in parts)
+
+
+def _surprise(total: Array, observed: Array, predicted: Array) -> tuple[Array, Array]:
+    """z values of shares, and p values for the largest of all of them (Šidák)."""
+    value = np.array([1.0, 0.0, 0.5])[: observed.shape[1]]
+    mean = predicted @ value
+    variance = predicted @ (value * value) - mean * mean
+    error = np.sqrt(np.maximum(variance, 1e-300) / np.maximum(total, 1e-300))
+    z = (observed @ value - mean) / error
+    single = 2.0 * ndtr(-abs(z))
+    pairs = max(int(np.isfinite(z).sum()), 1)
+    return z, -np.expm1(pairs * np.log1p(-np.minimum(single, 1.0 - 1e-16)))
 
 
 def _pair_shares(problem: BattleProblem, params: Array) -> tuple[Array, Array]:
