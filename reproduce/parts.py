@@ -261,6 +261,7 @@ PAPERS = (
         "There is no paper with these tables.",
         (
             Part("leaderboard/coverage", _module("leaderboard", "coverage"), ("coverage",)),
+            Part("leaderboard/judges", _module("leaderboard", "judges"), ("judges",)),
             Part(
                 "leaderboard/real",
                 _module("leaderboard", "real"),

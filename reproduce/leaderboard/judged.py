@@ -59,6 +59,8 @@ class Judged:
     p: np.ndarray
     ratings: np.ndarray
     slope: np.ndarray
+    rate: np.ndarray
+    place: np.ndarray
 
 
 def make_judged(
@@ -89,7 +91,7 @@ def make_judged(
     p[:, :kinds] = (1 - share[judge])[:, None] * p[:, :kinds] + share[judge][:, None] / kinds
     outcome = (rng.random(n_battles)[:, None] > np.cumsum(p, axis=1)[:, :2]).sum(axis=1)
     battles = Battles.of(first, second, WORDS[outcome], items=np.arange(n_items), judge=judge)
-    return Judged(battles, p, ratings, slope)
+    return Judged(battles, p, ratings, slope, rate, place)
 
 
 def log_loss(p: np.ndarray, outcome: np.ndarray) -> np.ndarray:
@@ -112,3 +114,67 @@ def losses(
         "judges, averaged": log_loss(judged.predict_proba(first, second), test.outcome),
         "truth": log_loss(made.p[n_battles:], test.outcome),
     }
+
+
+def judge_coverage(design: Design, seed: int, n_battles: int = 6000) -> list[float]:
+    """Shares of 95% intervals that hold the truth: ratings, slopes, tie parameters, places.
+
+    Slopes are relative to their mean, which is the scale of the ratings.
+    """
+    made = make_judged(design, 12, n_battles, seed)
+    board = Leaderboard(n_draws=100).fit(made.battles)
+    table = board.judges()
+    scale = made.slope.mean()
+    ratings = scale * (made.ratings - made.ratings.mean())
+    found = [covered(ratings, *board.interval())]
+    for name, truth in (
+        ("slope", made.slope / scale), ("ties", np.exp(design.ties + made.rate)),
+        ("first place", made.place + design.common_place),
+    ):  # fmt: skip
+        found.append(covered(truth, table[f"{name}, low"], table[f"{name}, high"]))
+    return found
+
+
+def covered(truth: np.ndarray, low: np.ndarray, high: np.ndarray) -> float:
+    return float(((low <= truth) & (truth <= high)).mean())
+
+
+def corrected(
+    seed: int, n_human: int = 300, n_battles: int = 4000, n_items: int = 8
+) -> dict[str, list[float]]:
+    """Votes of a model that favours some items, and few human votes.
+
+    For ratings by both together, by human votes and by the model: coverage of 95% intervals, their
+    mean width, and the root mean squared error.
+    """
+    rng = np.random.default_rng(seed)
+    ratings = 0.8 * rng.standard_normal(n_items)
+    ratings -= ratings.mean()
+    seen = ratings + 0.8 * rng.standard_normal(n_items)  # by the model
+    first = rng.integers(0, n_items, n_battles)
+    second = (first + rng.integers(1, n_items, n_battles)) % n_items
+    u = rng.random(n_battles)  # quantiles of the votes, mostly the same for both
+    v = np.where(rng.random(n_battles) < 0.8, u, rng.random(n_battles))
+    human, model = (WORDS[_votes(r[first] - r[second], q)] for r, q in ((ratings, u), (seen, v)))
+    gold = np.where(np.arange(n_battles) < n_human, human, "")
+    items, few = np.arange(n_items), slice(0, n_human)
+    boards = {
+        "both": Leaderboard(n_draws=100).fit(first, second, model, gold=gold, items=items),
+        "human votes": Leaderboard(n_draws=100).fit(
+            first[few], second[few], human[few], items=items
+        ),
+        "votes of the model": Leaderboard(n_draws=100).fit(first, second, model, items=items),
+    }
+    found = {}
+    for name, board in boards.items():
+        low, high = board.interval()
+        error = float(np.sqrt(np.square(board.ratings_ - ratings).mean()))
+        found[name] = [covered(ratings, low, high), float((high - low).mean()), error]
+    return found
+
+
+def _votes(eta: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """Outcomes by their quantiles, from "first" over "tie" to "second"."""
+    p = np.column_stack((np.exp(eta / 2), np.full(len(eta), 0.5), np.exp(-eta / 2)))
+    ends = np.cumsum(p / p.sum(axis=1, keepdims=True), axis=1)
+    return np.array([0, 2, 1])[(u[:, None] > ends[:, :2]).sum(axis=1)]

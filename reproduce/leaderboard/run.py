@@ -2,8 +2,8 @@
 
 Usage: RANKWISE_DATA=folder python -m reproduce.leaderboard.run [part ...] [--quick] [--write]
 
-Parts: coverage, real; both by default. ``--quick`` simulates less. ``--write`` writes the tables
-to the README.
+Parts: coverage, judges, real; all by default. ``--quick`` simulates less. ``--write`` writes the
+tables to the README.
 """
 
 from __future__ import annotations
@@ -24,6 +24,14 @@ from rankwise.errors import DataError
 from rankwise.leaderboard.leaderboard import Standings
 from rankwise.report import Column, Table
 from reproduce.command import run_parts
+from reproduce.leaderboard.judged import (
+    DESIGNS,
+    Design,
+    corrected,
+    covered,
+    judge_coverage,
+    losses,
+)
 from reproduce.leaderboard.real_battles import DERIVED, PANDALM, data_file, write_battles
 
 HERE = Path(__file__).parent
@@ -34,10 +42,6 @@ VOTES = {
     "sessions of 5, dependence 0.7": {"session_size": 5, "rematch": 0.7, "dependence": 0.7},
 }
 INTERVALS = {"clustered": True, "as if independent": False}
-
-
-def covered(truth: np.ndarray, low: np.ndarray, high: np.ndarray) -> float:
-    return float(((low <= truth) & (truth <= high)).mean())
 
 
 def one_run(seed: int, options: dict, clustered: bool) -> list[float]:
@@ -74,6 +78,51 @@ def run_coverage(quick: bool) -> list[Table]:
             print(*rows[-1], file=sys.stderr, flush=True)
     title = f"Share of 95% intervals that hold the truth, {runs} simulations"
     return [Table(tuple(columns), tuple(rows), title)]
+
+
+def run_judges(quick: bool) -> list[Table]:
+    """Held-out log-loss with and without judges, and coverage of the intervals of judges."""
+    runs = 1 if quick else 5
+    names = ("no judges", "judges", "judges, averaged", "truth")
+    columns = [Column("judges differ in", ""), *(Column(name, ".4f") for name in names)]
+    columns += [Column("judges less no judges", ".4f"), Column("s.e.", ".4f")]
+    rows = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # chance deserves no warning here
+        for label, design in DESIGNS.items():
+            parts = [losses(design, seed) for seed in range(runs)]
+            each = {name: np.concatenate([part[name] for part in parts]) for name in names}
+            gain = each["judges"] - each["no judges"]
+            means = [float(each[name].mean()) for name in names]
+            rows.append((label, *means, float(gain.mean()), float(gain.std() / len(gain) ** 0.5)))
+            print(*rows[-1], file=sys.stderr, flush=True)
+        right = []
+        for label in ("slopes", "tie rates", "places", "3 judges"):
+            found = losses(DESIGNS[label], 0, n_battles=30_000)
+            right.append((label, *(float(found[name].mean()) for name in names)))
+            print(*right[-1], file=sys.stderr, flush=True)
+        times = 5 if quick else 100
+        wide = Design(slope=0.5, rate=0.8, place=0.5)
+        spans = []
+        for label, design in (
+            ("40 judges, 150 votes each", wide), ("300 judges, 20 votes each",
+             Design(slope=0.5, rate=0.8, place=0.5, n_judges=300)),
+        ):  # fmt: skip
+            found = np.mean([judge_coverage(design, seed) for seed in range(times)], axis=0)
+            spans.append((label, *found.tolist()))
+            print(*spans[-1], file=sys.stderr, flush=True)
+        few = [corrected(seed) for seed in range(20 if quick else 300)]
+    votes = [(name, *np.mean([one[name] for one in few], axis=0).tolist()) for name in few[0]]
+    head = ("ratings", "slopes", "tie parameters", "places")
+    return [
+        Table(tuple(columns), tuple(rows), f"Log-loss of later battles, {runs} simulations"),
+        Table(tuple(columns[:5]), tuple(right), "The same with 30,000 battles"),
+        Table((Column("judges", ""), *(Column(name, ".3f") for name in head)), tuple(spans),
+              f"Share of 95% intervals that hold the truth, {times} simulations"),
+        Table((Column("ratings by", ""), Column("coverage", ".3f"), Column("width", ".2f"),
+               Column("error", ".3f")), tuple(votes),
+              f"Few human votes and many votes of a biased model, {len(few)} simulations"),
+    ]  # fmt: skip
 
 
 def command(path: Path, *options: str) -> dict:
@@ -124,10 +173,10 @@ def run_real(quick: bool) -> list[Table]:
     columns += [Column("P(first)", ".2f"), Column("tied with it"), Column("warnings")]
     effects = [tuple(row.values()) for row in styled["coefficients"]]
     heads = [Column("column", ""), *(Column(n, ".3f") for n in ("coefficient", "low", "high"))]
-    judges = [(row["judge"], row["battles"], row["slips"], row["first place"])
+    judges = [(row["judge"], row["battles"], row["slope"], row["ties"], row["first place"])
               for row in styled["judges"]]  # fmt: skip
-    judge_heads = [Column("judge", ""), Column("battles")]
-    judge_heads += [Column("slips", ".3f"), Column("first place", ".3f")]
+    judge_heads = [Column("judge", ""), Column("battles"), Column("slope", ".3f")]
+    judge_heads += [Column("ties", ".3f"), Column("first place", ".3f")]
     return [
         Table(tuple(columns), tuple(rows), "Files that were given to `rankwise leaderboard`"),
         standings_table(plain, "PandaLM", 10),
@@ -138,7 +187,7 @@ def run_real(quick: bool) -> list[Table]:
     ]
 
 
-PARTS = {"coverage": run_coverage, "real": run_real}
+PARTS = {"coverage": run_coverage, "judges": run_judges, "real": run_real}
 
 
 if __name__ == "__main__":
