@@ -50,6 +50,7 @@ ROUGH, FINE = 0.3, 1e-3  # tolerances of log penalties, while effects are chosen
 CARELESS_SLOPE, CARELESS_SLIPS = 0.5, 0.25
 LONGEST = 2.0  # change of a parameter in one step
 FEW_EFFECTS = 500  # of judges, whose variances include the uncertainty of ratings
+LEAST_SLOPE = 0.2  # a mean slope that may be the unit of ratings
 MOST_JUDGES = 512  # that a mean over all judges is taken of
 GOLD_SIGN = np.array([0.0, 1.0, -1.0, 0.0])  # by code: not known, first, second, tie
 
@@ -488,6 +489,15 @@ class ArrowCurvature:
         """Of the effects of each judge, given all common parameters."""
         return np.asarray(np.square(self.half).sum(axis=1))
 
+    def mean_effect(self, which: int) -> tuple[Array, float]:
+        """How the mean of an effect over judges follows the common parameters, and its variance."""
+        n = len(self.half)
+        weights = self.half[:, :, which] / n  # the rows of L'^-1 that belong to the effect
+        rows = weights.T.ravel() if is_sparse(self.Z) else weights.ravel()
+        return -np.asarray(rows @ self.Z).ravel(), float(
+            self.judge_variance()[:, which].sum()
+        ) / n**2
+
     def judge_covariance(self, V: Array) -> Array:
         """Of the effects of each judge, with the covariance V of common parameters.
 
@@ -702,6 +712,56 @@ class Panel:
             return cls(mean, covariance, np.zeros(0))
         total = np.bincount(judge, likelihood.counts.sum(axis=0), n)
         return cls(mean, covariance, total / total.sum())
+
+    @property
+    def slope(self) -> float:
+        """The mean slope, by which ratings are multiplied; 1 if it is small or does not vary."""
+        mean = 1.0 + float(self.mean[:, 0].mean()) if len(self.mean) else 1.0
+        return mean if mean > LEAST_SLOPE else 1.0
+
+    def relative(self) -> Panel:
+        """The same with slopes relative to the mean slope."""
+        mean, covariance = self.mean.copy(), self.covariance.copy()
+        mean[:, 0] = (1.0 + mean[:, 0]) / self.slope - 1.0
+        covariance[:, 0] /= self.slope
+        covariance[:, :, 0] /= self.slope
+        return Panel(mean, covariance, self.share)
+
+    def of_the_mean(
+        self,
+        likelihood: Likelihood,
+        mode: Mode,
+        V: Array | None,
+        draws: Array,
+        rng: np.random.Generator,
+    ) -> tuple[Array, Array | None, Array]:
+        """Parameters, covariance and draws, with ratings for a judge of mean slope.
+
+        Slopes and ratings are determined up to a common factor, apart from their priors. Ratings
+        for the mean slope have a scale that the battles determine.
+        """
+        part, params = likelihood.layout.effects.get("slope"), mode.params.copy()
+        if part is None or self.slope == 1.0:
+            return params, V, draws
+        columns, n_features = likelihood.layout.columns, likelihood.n_features
+        rated = np.zeros(likelihood.layout.common, dtype=bool)
+        rated[likelihood.layout.items] = True
+        rated[columns.stop - n_features : columns.stop] = True
+        at = np.where(rated, params[: len(rated)], 0.0)
+        if V is None:  # draws are of slopes, too
+            change = draws[:, part].mean(axis=1, keepdims=True)
+            factor = np.ones(draws.shape[1], dtype=draws.dtype)
+            factor[: len(rated)][rated] = self.slope
+            draws = draws * factor
+            draws[:, : len(rated)] += (change * at).astype(draws.dtype)
+        else:
+            follow, own = mode.curvature.mean_effect(list(likelihood.layout.effects).index("slope"))
+            J = np.diag(np.where(rated, self.slope, 1.0)) + at[:, None] * follow
+            V = J @ V @ J.T + own * at[:, None] * at
+            noise = np.sqrt(own) * rng.standard_normal((len(draws), 1))
+            draws = draws @ J.T + noise * at
+        params[: len(rated)][rated] *= self.slope
+        return params, V, draws
 
     def probabilities(
         self, judge: Index, difference: Array, shift: Array, tie: Any, slip: Array, link: str

@@ -242,7 +242,7 @@ class Leaderboard(BaseEstimator):
     items_ : ndarray of shape (n_items,)
         Ids.
     ratings_ : ndarray of shape (n_items,)
-        Relative to their mean, with covariates at zero.
+        Relative to their mean, with covariates at zero, for a judge of mean slope.
     rating_std_ : ndarray of shape (n_items,)
         Standard errors of `ratings_`.
     covariance_ : ndarray of shape (n_items, n_items) or None
@@ -579,6 +579,10 @@ class Leaderboard(BaseEstimator):
             covariance, deviations = spread(
                 mode, scores, layout.items, self.n_draws, rng, show, dependence=self.dependence_
             )
+        panel = Panel.of(problem.likelihood, len(problem.judges), mode, covariance, deviations)
+        params, covariance, deviations = panel.of_the_mean(
+            problem.likelihood, mode, covariance, deviations, rng
+        )
         df = max(self.n_groups_ - 1, 1)
         # With few groups, draws are from Student's t distribution, as intervals are.
         heavier = np.sqrt(df / rng.chisquare(df, size=(self.n_draws, 1)))
@@ -614,13 +618,14 @@ class Leaderboard(BaseEstimator):
             self.params_.pop("tie")
         self.judges_ = problem.judges
         self.judge_kinds_ = list(layout.effects)
-        self.judge_widths_ = np.array([mode.penalties.get(k, np.inf) ** -0.5 for k in KINDS])
-        panel = Panel.of(problem.likelihood, len(self.judges_), mode, covariance, deviations)
+        widths = np.array([mode.penalties.get(kind, np.inf) ** -0.5 for kind in KINDS])
+        self.judge_widths_ = widths / np.array([panel.slope, 1.0, 1.0, 1.0])
+        panel = panel.relative()
         self.judge_effects_, self.judge_covariances_ = panel.mean, panel.covariance
         self.judge_shares_ = panel.share
         bad = battles.outcome == 3
         self.both_bad_ = float((battles.weight * bad).sum() / battles.weight.sum())
-        self.pair_counts_, self.pair_shares_ = _pair_shares(problem, params)
+        self.pair_counts_, self.pair_shares_ = _pair_shares(problem, mode.params)
 
     # Results.
 
