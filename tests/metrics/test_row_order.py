@@ -33,29 +33,34 @@ def parts(indptr):
 
 
 @pytest.mark.parametrize("chunk", [1, 16, 2**15])
-@given(problem=queries(CLOSE))
-def test_rows_by_score(chunk, problem):
+@given(problem=queries(CLOSE), depth=st.sampled_from([None, 1, 2, 4]))
+def test_rows_by_score(chunk, problem, depth):
     scores, indptr, rng = problem
     labels, order = np.arange(float(len(scores))), rng.permutation(len(scores))
     order = order if rng.integers(2) else np.arange(len(scores))
     given_order = order if (np.diff(order) != 1).any() else None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ranked_queries, "_CHUNK", chunk)
-        ranked, tied = rank_rows(labels, scores, given_order, indptr)
+        ranked, tied = rank_rows(labels, scores, given_order, indptr, depth)
     for part in parts(indptr):
         rows = sorted(order[part].tolist(), key=lambda row: -scores[row])
-        assert ranked[part].tolist() == rows
+        assert sorted(ranked[part].tolist()) == sorted(rows)
         values = scores[rows].tolist()
-        assert tied[part].tolist() == [False, *(a == b for a, b in pairwise(values))]
+        ties = [False, *(a == b for a, b in pairwise(values))]
+        end = len(rows) if depth is None else depth  # and the rows that tie with the last
+        end += next((k for k, tie in enumerate(ties[end:]) if not tie), len(rows))
+        assert ranked[part].tolist()[:end] == rows[:end]
+        assert tied[part].tolist()[: end + 1] == ties[: end + 1]
 
 
 @pytest.mark.parametrize("values", [[-(2**63), -5, 0, 7, 2**63 - 1], [0.0, -3.0, 0.25, 1e300]])
-@given(data=st.data())
-def test_numbers_are_sorted_within_queries(values, data):
+@given(data=st.data(), depth=st.sampled_from([None, 1, 3]))
+def test_numbers_are_sorted_within_queries(values, data, depth):
     keys, indptr, _ = data.draw(queries(values))
-    found = sort_queries(keys, indptr)
+    found = sort_queries(keys, indptr, depth)
     for part in parts(indptr):
-        assert found[part].tolist() == sorted(keys[part].tolist())
+        assert found[part].tolist()[:depth] == sorted(keys[part].tolist())[:depth]
+        assert sorted(found[part].tolist()) == sorted(keys[part].tolist())
 
 
 @pytest.mark.parametrize("values", [[-2.0, 0.0, 5.0], [0.5, 1.5, -0.0, 0.0, 7e10]])

@@ -30,6 +30,7 @@ _LARGEST = np.iinfo(np.int64).max
 _CHUNK = 2**16  # rows
 _LEAST_PARTS = 4  # for each thread
 _GRADES = 64  # so many different labels need no sorting
+_SELECTED = 4  # selecting rows is faster than sorting so many times their number
 _FEW_COUNTS = 2**14  # rows times levels up to which a table of counts is fast enough
 
 
@@ -57,6 +58,9 @@ class RankedQueries:
         Whether a row has the same score as the row before it in its query.
     stops : ndarray of shape (n_queries,)
         Where the ranked rows of each query end; judged rows that a run did not retrieve follow.
+
+    If only the first rows of each query matter, up to a rank `depth`, then the rows after these,
+    and after the rows that tie with the last of these, are in any order.
     """
 
     groups: QueryGroups
@@ -65,8 +69,8 @@ class RankedQueries:
     stops: NDArray[np.intp]
 
     @classmethod
-    def of(cls, y: Any, scores: Any, qid: Any = None) -> RankedQueries:
-        """Check the input and sort the rows of each query, O(n log n)."""
+    def of(cls, y: Any, scores: Any, qid: Any = None, depth: int | None = None) -> RankedQueries:
+        """Check the input and sort the rows of each query, O(n log n), or O(n) to a small depth."""
         if isinstance(y, Mapping) or isinstance(scores, Mapping):
             return cls._of_run(y, scores, qid)
         labels = as_column(y, "y")
@@ -77,7 +81,7 @@ class RankedQueries:
             )
         if not len(labels):
             raise DataError("There are no rows to evaluate: y is empty.")
-        return cls._sorted(labels, values, QueryGroups.of(to_host(qid), len(labels)))
+        return cls._sorted(labels, values, QueryGroups.of(to_host(qid), len(labels)), depth)
 
     @classmethod
     def _of_run(cls, qrels: Any, run: Any, qid: Any) -> RankedQueries:
@@ -124,8 +128,10 @@ class RankedQueries:
         return replace(ranked, stops=groups.indptr[:-1] + sizes[:, 0])
 
     @classmethod
-    def _sorted(cls, labels: Array, values: Array, groups: QueryGroups) -> RankedQueries:
-        ranked, tied = rank_rows(labels, values, groups.permutation, groups.indptr)
+    def _sorted(
+        cls, labels: Array, values: Array, groups: QueryGroups, depth: int | None = None
+    ) -> RankedQueries:
+        ranked, tied = rank_rows(labels, values, groups.permutation, groups.indptr, depth)
         return cls(groups, ranked, tied, groups.indptr[1:])
 
     def map_parts(self, function: Callable[[RankedRows], Array]) -> Array:
@@ -220,12 +226,12 @@ def _parse_objects(column: NDArray[Any], name: str) -> Array:
 
 
 def rank_rows(
-    labels: Array, scores: Array, order: Ints | None, indptr: Ints
+    labels: Array, scores: Array, order: Ints | None, indptr: Ints, depth: int | None = None
 ) -> tuple[Array, Bools]:
     """Labels of each query by descending score, and which rows tie with the one before.
 
     Rows with equal scores keep the order of the input. `order` has the rows of each query; None if
-    they follow each other.
+    they follow each other. `depth` is as for `RankedQueries`.
     """
     ranked, tied = np.empty(len(scores)), np.zeros(len(scores), bool)
 
@@ -233,7 +239,7 @@ def rank_rows(
         within = indptr[queries.start : queries.stop + 1]
         rows = slice(within[0], within[-1])
         here = rows if order is None else order[rows]
-        at, ties = _descending_order(scores[here], within - within[0])
+        at, ties = _descending_order(scores[here], within - within[0], depth)
         if ties is not None:
             tied[rows] = ties
         np.take(labels[here], at, out=ranked[rows], mode="clip")
@@ -257,11 +263,19 @@ def map_queries(function: Callable[[slice], Result], indptr: Ints) -> list[Resul
     return [first, *map_in_threads(function, parts[1:], threads)]
 
 
-def sort_queries(keys: Keys, indptr: Ints) -> Keys:
-    """The numbers of each query in ascending order."""
+def sort_queries(
+    keys: Keys, indptr: Ints, depth: int | None = None, same: int | None = None
+) -> Keys:
+    """The numbers of each query in ascending order, or the first `depth` of them and then the rest.
+
+    If the numbers at both sides of this cut are the same in the bits above `same`, all numbers of
+    the query are sorted.
+    """
     sizes = np.diff(indptr)
     if (sizes == sizes[0]).all():
-        return np.sort(keys.reshape(len(sizes), -1), axis=1).ravel()
+        table = keys.reshape(len(sizes), -1).copy()
+        _sort_rows(table, depth, same)
+        return table.ravel()
     found = np.empty_like(keys)
     # Queries with up to 2, 4, 8, ... rows; shorter ones are filled up.
     _, kinds = np.frexp(sizes - 1)
@@ -272,12 +286,27 @@ def sort_queries(keys: Keys, indptr: Ints) -> Keys:
         places = (indptr[chosen, None] + columns)[there]
         table = np.full(there.shape, np.inf if keys.dtype.kind == "f" else _LARGEST)
         table[there] = keys[places]
-        table.sort(axis=1)
+        _sort_rows(table, depth, same)
         found[places] = table[there]
     return found
 
 
-def _descending_order(values: Array, indptr: Ints) -> tuple[Ints, Bools | None]:
+def _sort_rows(table: Any, depth: int | None, same: int | None) -> None:
+    """Sort the rows of a table as `sort_queries` does, in place."""
+    if depth is None or _SELECTED * depth > table.shape[1]:
+        table.sort(axis=1)
+        return
+    table.partition(depth, axis=1)
+    table[:, :depth].sort(axis=1)
+    if same is not None:
+        split = (table[:, depth - 1] ^ table[:, depth]).view(np.uint64) <= same
+        if split.any():
+            table[split] = np.sort(table[split], axis=1)
+
+
+def _descending_order(
+    values: Array, indptr: Ints, depth: int | None = None
+) -> tuple[Ints, Bools | None]:
     """Where the rows of each query are, by descending value, and which tie with the one before.
 
     The sort moves one integer per row: the leading bits of the value, followed by the position of
@@ -291,7 +320,7 @@ def _descending_order(values: Array, indptr: Ints) -> tuple[Ints, Bools | None]:
     place = (1 << (len(keys) - 1).bit_length()) - 1
     packed = keys & ~place
     packed |= np.arange(len(keys))
-    packed = sort_queries(packed, indptr)
+    packed = sort_queries(packed, indptr, depth, place)
     at = packed & place
     changed = (packed[1:] ^ packed[:-1]).view(np.uint64)
     if not len(changed) or changed.min() > place:  # all differ in the leading bits
@@ -299,6 +328,7 @@ def _descending_order(values: Array, indptr: Ints) -> tuple[Ints, Bools | None]:
     sorted_keys = keys[at]
     wrong = np.zeros(len(keys), bool)
     np.less(sorted_keys[1:], sorted_keys[:-1], out=wrong[1:])
+    wrong[1:] &= changed <= place  # rows below the depth are not sorted
     wrong[indptr[:-1]] = False
     if wrong.any():
         for g in np.unique(np.searchsorted(indptr, np.flatnonzero(wrong), side="right") - 1):
@@ -311,11 +341,18 @@ def _descending_order(values: Array, indptr: Ints) -> tuple[Ints, Bools | None]:
     return at, tied
 
 
+def count_grades(labels: Array) -> int | None:
+    """The number of grades from the lowest to the highest label; None if not few whole numbers."""
+    lowest, highest = labels.min(), labels.max()
+    if highest - lowest < _GRADES and (labels == np.floor(labels)).all():
+        return int(highest - lowest) + 1
+    return None
+
+
 def label_levels(labels: Array, indptr: Ints) -> Ints:
     """Integers in the order of the labels of each query, from 0 on, at most one for each row."""
-    lowest, highest = labels.min(), labels.max()
-    if highest - lowest < _GRADES and (labels == np.floor(labels)).all() and lowest == int(lowest):
-        return np.asarray((labels - lowest).astype(np.int64))
+    if count_grades(labels) is not None:
+        return np.asarray((labels - labels.min()).astype(np.int64))
     at, tied = _descending_order(labels, indptr)
     steps = np.cumsum(np.ones(len(labels), bool) if tied is None else ~tied)
     level = np.empty(len(labels), np.int64)

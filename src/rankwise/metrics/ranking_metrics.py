@@ -32,6 +32,7 @@ from rankwise.metrics.ranked_queries import (
     RankedQueries,
     RankedRows,
     as_column,
+    count_grades,
     sort_queries,
 )
 from rankwise.parameters import AnyOf, Choice, Flag, Number, Rule, check_value
@@ -174,7 +175,8 @@ def ranking_metric(
                 check_value(option, settings[option], rule)
             check_value("undefined", undefined, UNDEFINED)
             check_value("per_query", per_query, Flag())
-            ranked = RankedQueries.of(y, scores, qid)
+            depth = None if settings.get("k") is None else int(np.max(settings["k"]))
+            ranked = RankedQueries.of(y, scores, qid, depth)
             values = function(ranked, **settings)
             result = settle_undefined(
                 ranked,
@@ -640,15 +642,15 @@ def ndcg(
     0.75
     """
     _check_gains(ranked.labels, gain)
-    discounts = partial(_discounts, discount=discount)
+    gains, discounts = partial(_gain, gain=gain), partial(_discounts, discount=discount)
 
     def curves(part: RankedRows, cutoffs: NDArray[np.int64]) -> Array:
-        indptr, gains = part.indptr, _gain(part.labels, gain)
+        indptr = part.indptr
         top = TopRows.of(indptr, part.stops, discounts, cutoffs)
-        found = top.sums(mean_over_ties(gains, part.tied) if score_ties == "average" else gains)
+        found = top.sums(part, gains, score_ties == "average")
         if (part.stops < indptr[1:]).any():
             top = TopRows.of(indptr, indptr[1:], discounts, cutoffs)
-        best = -top.sums(sort_queries(-gains, indptr))
+        best = top.best_sums(part.labels, indptr, gains)
         return np.minimum(divided(found, best), 1.0)
 
     return at_cutoffs(curves, ranked, k)
@@ -729,10 +731,12 @@ def _relevant_among(
 ) -> Array:
     """The number of relevant rows among the first k, or the sum of the weights of their ranks."""
 
+    def hits(labels: Array) -> Array:
+        return (labels >= relevant).astype(np.float64)
+
     def curves(part: RankedRows, cutoffs: NDArray[np.int64]) -> Array:
-        hits = (part.labels >= relevant).astype(np.float64)
         top = TopRows.of(part.indptr, part.stops, weights, cutoffs)
-        return top.sums(mean_over_ties(hits, part.tied) if score_ties == "average" else hits)
+        return top.sums(part, hits, score_ties == "average")
 
     return at_cutoffs(curves, ranked, k)
 
@@ -826,17 +830,35 @@ class TopRows:
         ends = np.minimum(starts[:-1, None] + ks, starts[1:, None])
         return cls(rows, weights(int(sizes.max()))[ranks], starts, ends)
 
-    def sums(self, values: Array) -> Array:
-        """The sum of values times weights down to each cut-off, shape (queries, cut-offs)."""
-        return _sums(values[self.rows] * self.weights, self.starts, self.ends)
+    def sums(self, part: RankedRows, score: Callable[[Array], Array], average: bool) -> Array:
+        """The sum of the scores of labels times weights down to each cut-off.
 
+        With `average`, the score of a row is the mean over the rows that tie with it.
+        """
+        if not (average and part.tied.any()):
+            return self._weighted(score(part.labels[self.rows]))
+        first, n = _blocks(part.tied)
+        means = np.repeat(np.add.reduceat(score(part.labels), first) / n, n)
+        return self._weighted(means[self.rows])
 
-def mean_over_ties(values: Array, tied: Bools) -> Array:
-    """The values of rows, each replaced by the mean of the rows that tie with it."""
-    if not tied.any():
-        return values
-    first, n = _blocks(tied)
-    return np.repeat(np.add.reduceat(values, first) / n, n)
+    def best_sums(self, labels: Array, indptr: Ints, score: Callable[[Array], Array]) -> Array:
+        """The same if the labels of each query were in descending order."""
+        sizes, n_grades = np.diff(self.starts), count_grades(labels)
+        if n_grades is None or n_grades * len(sizes) > len(labels):
+            descending = -sort_queries(-labels, indptr, int(sizes.max()))
+            return self._weighted(score(descending[self.rows]))
+        # How many of the best rows have each grade, the highest grade first.
+        highest, firsts = labels.max(), n_grades * np.arange(len(sizes))
+        code = (highest - labels).astype(np.int64)
+        code += np.repeat(firsts, np.diff(indptr))
+        counts = np.bincount(code, minlength=n_grades * len(sizes)).reshape(-1, n_grades)
+        among = np.minimum(np.cumsum(counts, axis=1), sizes[:, None])
+        scores = np.tile(score(highest - np.arange(n_grades)), len(sizes))
+        return self._weighted(np.repeat(scores, np.diff(among, axis=1, prepend=0).ravel()))
+
+    def _weighted(self, values: Array) -> Array:
+        """The sums of values, one per row, times weights, shape (queries, cut-offs)."""
+        return _sums(values * self.weights, self.starts, self.ends)
 
 
 def precision_curves(part: RankedRows, average: bool, relevant: float, ks: Ints) -> Array:
