@@ -4,7 +4,7 @@
 The input of ranx is in its fastest form: each query as sorted arrays of (row, value), without rows
 that are not relevant, so only its own computation is timed. The input of rankwise is labels, scores
 and query ids: validation, grouping and sorting are timed. At a cut-off of 10, ranx reads only ten
-of a hundred rows, and rankwise selects them. With tied scores, some queries are sorted entirely.
+of a hundred rows; rankwise finds them among the others.
 """
 
 from __future__ import annotations

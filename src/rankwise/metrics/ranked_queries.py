@@ -1,7 +1,8 @@
 """The input of every metric: checked, grouped by query, and sorted by score.
 
 NumPy sorts all queries of similar size at once, as the rows of a matrix of integers. This is about
-as fast as compiled loops, which would take seconds to compile at their first use.
+as fast as compiled loops, which would take seconds to compile at their first use. Only a loop can
+find the first rows of a long ranking without sorting all of it; it is used for many rows.
 """
 
 from __future__ import annotations
@@ -19,7 +20,14 @@ from rankwise.backends.arrays import to_host
 from rankwise.backends.parallel import map_in_threads, n_threads
 from rankwise.errors import DataError
 from rankwise.graph.query_groups import QueryGroups, check_float64_range, check_unmasked, too_large
-from rankwise.metrics._compiled_loops import Array, Bools, Ints, count_pairs
+from rankwise.metrics._compiled_loops import (
+    Array,
+    Bools,
+    Ints,
+    best_grades,
+    count_pairs,
+    rank_first_rows,
+)
 from rankwise.tables import plural
 
 Result = TypeVar("Result")
@@ -29,8 +37,8 @@ _LARGEST_EXACT = 2**53  # float64 holds every whole number up to here
 _LARGEST = np.iinfo(np.int64).max
 _CHUNK = 2**16  # rows
 _LEAST_PARTS = 4  # for each thread
-_GRADES = 64  # so many different labels need no sorting
-_SELECTED = 4  # selecting rows is faster than sorting so many times their number
+GRADES = 64  # so many different labels need no sorting
+_MANY_ROWS, _FEW_FIRST = 2**18, 32  # from which, and up to which, first rows are not sorted
 _FEW_COUNTS = 2**14  # rows times levels up to which a table of counts is fast enough
 
 
@@ -42,6 +50,16 @@ class RankedRows(NamedTuple):
     tied: Bools
     indptr: NDArray[np.intp]
     stops: NDArray[np.intp]
+    depth: int | None
+
+    def best_labels(self) -> Array:
+        """The labels of each query in descending order, down to the depth. None is negative."""
+        highest = self.labels.max()
+        if self.depth is not None and highest < GRADES:
+            best, counts = np.empty_like(self.labels), np.empty(int(highest) + 1, np.int64)
+            if best_grades(self.labels, self.indptr, self.depth, counts, best):
+                return best
+        return np.asarray(-sort_queries(-self.labels, self.indptr))
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,19 +76,23 @@ class RankedQueries:
         Whether a row has the same score as the row before it in its query.
     stops : ndarray of shape (n_queries,)
         Where the ranked rows of each query end; judged rows that a run did not retrieve follow.
-
-    If only the first rows of each query matter, up to a rank `depth`, then the rows after these,
-    and after the rows that tie with the last of these, are in any order.
+    depth : int, optional
+        How many rows of each query are sorted; rows that tie with the last of them follow, and then
+        the other rows in any order. None: all rows are sorted.
     """
 
     groups: QueryGroups
     labels: Array
     tied: Bools
     stops: NDArray[np.intp]
+    depth: int | None = None
 
     @classmethod
-    def of(cls, y: Any, scores: Any, qid: Any = None, depth: int | None = None) -> RankedQueries:
-        """Check the input and sort the rows of each query, O(n log n), or O(n) to a small depth."""
+    def of(cls, y: Any, scores: Any, qid: Any = None, needed: float = np.inf) -> RankedQueries:
+        """Check the input and sort the rows of each query, O(n log n).
+
+        If only the first few rows of each query are needed, the others may remain unsorted.
+        """
         if isinstance(y, Mapping) or isinstance(scores, Mapping):
             return cls._of_run(y, scores, qid)
         labels = as_column(y, "y")
@@ -81,6 +103,7 @@ class RankedQueries:
             )
         if not len(labels):
             raise DataError("There are no rows to evaluate: y is empty.")
+        depth = int(needed) if needed <= _FEW_FIRST and len(labels) >= _MANY_ROWS else None
         return cls._sorted(labels, values, QueryGroups.of(to_host(qid), len(labels)), depth)
 
     @classmethod
@@ -132,7 +155,7 @@ class RankedQueries:
         cls, labels: Array, values: Array, groups: QueryGroups, depth: int | None = None
     ) -> RankedQueries:
         ranked, tied = rank_rows(labels, values, groups.permutation, groups.indptr, depth)
-        return cls(groups, ranked, tied, groups.indptr[1:])
+        return cls(groups, ranked, tied, groups.indptr[1:], depth)
 
     def map_parts(self, function: Callable[[RankedRows], Array]) -> Array:
         """The values of all queries, from a function of some queries at a time."""
@@ -143,7 +166,8 @@ class RankedQueries:
             rows = slice(first, last)
             starts = indptr[queries.start : queries.stop + 1] - first
             stops = self.stops[queries] - first
-            return function(RankedRows(rows, self.labels[rows], self.tied[rows], starts, stops))
+            labels, tied = self.labels[rows], self.tied[rows]
+            return function(RankedRows(rows, labels, tied, starts, stops, self.depth))
 
         return np.concatenate(map_queries(values, indptr))
 
@@ -239,7 +263,11 @@ def rank_rows(
         within = indptr[queries.start : queries.stop + 1]
         rows = slice(within[0], within[-1])
         here = rows if order is None else order[rows]
-        at, ties = _descending_order(scores[here], within - within[0], depth)
+        if depth is not None:
+            within = within - within[0]
+            rank_first_rows(labels[here], scores[here], within, depth, ranked[rows], tied[rows])
+            return
+        at, ties = _descending_order(scores[here], within - within[0])
         if ties is not None:
             tied[rows] = ties
         np.take(labels[here], at, out=ranked[rows], mode="clip")
@@ -263,19 +291,11 @@ def map_queries(function: Callable[[slice], Result], indptr: Ints) -> list[Resul
     return [first, *map_in_threads(function, parts[1:], threads)]
 
 
-def sort_queries(
-    keys: Keys, indptr: Ints, depth: int | None = None, same: int | None = None
-) -> Keys:
-    """The numbers of each query in ascending order, or the first `depth` of them and then the rest.
-
-    If the numbers at both sides of this cut are the same in the bits above `same`, all numbers of
-    the query are sorted.
-    """
+def sort_queries(keys: Keys, indptr: Ints) -> Keys:
+    """The numbers of each query in ascending order."""
     sizes = np.diff(indptr)
     if (sizes == sizes[0]).all():
-        table = keys.reshape(len(sizes), -1).copy()
-        _sort_rows(table, depth, same)
-        return table.ravel()
+        return np.sort(keys.reshape(len(sizes), -1), axis=1).ravel()
     found = np.empty_like(keys)
     # Queries with up to 2, 4, 8, ... rows; shorter ones are filled up.
     _, kinds = np.frexp(sizes - 1)
@@ -286,27 +306,12 @@ def sort_queries(
         places = (indptr[chosen, None] + columns)[there]
         table = np.full(there.shape, np.inf if keys.dtype.kind == "f" else _LARGEST)
         table[there] = keys[places]
-        _sort_rows(table, depth, same)
+        table.sort(axis=1)
         found[places] = table[there]
     return found
 
 
-def _sort_rows(table: Any, depth: int | None, same: int | None) -> None:
-    """Sort the rows of a table as `sort_queries` does, in place."""
-    if depth is None or _SELECTED * depth > table.shape[1]:
-        table.sort(axis=1)
-        return
-    table.partition(depth, axis=1)
-    table[:, :depth].sort(axis=1)
-    if same is not None:
-        split = (table[:, depth - 1] ^ table[:, depth]).view(np.uint64) <= same
-        if split.any():
-            table[split] = np.sort(table[split], axis=1)
-
-
-def _descending_order(
-    values: Array, indptr: Ints, depth: int | None = None
-) -> tuple[Ints, Bools | None]:
+def _descending_order(values: Array, indptr: Ints) -> tuple[Ints, Bools | None]:
     """Where the rows of each query are, by descending value, and which tie with the one before.
 
     The sort moves one integer per row: the leading bits of the value, followed by the position of
@@ -320,7 +325,7 @@ def _descending_order(
     place = (1 << (len(keys) - 1).bit_length()) - 1
     packed = keys & ~place
     packed |= np.arange(len(keys))
-    packed = sort_queries(packed, indptr, depth, place)
+    packed = sort_queries(packed, indptr)
     at = packed & place
     changed = (packed[1:] ^ packed[:-1]).view(np.uint64)
     if not len(changed) or changed.min() > place:  # all differ in the leading bits
@@ -328,7 +333,6 @@ def _descending_order(
     sorted_keys = keys[at]
     wrong = np.zeros(len(keys), bool)
     np.less(sorted_keys[1:], sorted_keys[:-1], out=wrong[1:])
-    wrong[1:] &= changed <= place  # rows below the depth are not sorted
     wrong[indptr[:-1]] = False
     if wrong.any():
         for g in np.unique(np.searchsorted(indptr, np.flatnonzero(wrong), side="right") - 1):
@@ -341,18 +345,11 @@ def _descending_order(
     return at, tied
 
 
-def count_grades(labels: Array) -> int | None:
-    """The number of grades from the lowest to the highest label; None if not few whole numbers."""
-    lowest, highest = labels.min(), labels.max()
-    if highest - lowest < _GRADES and (labels == np.floor(labels)).all():
-        return int(highest - lowest) + 1
-    return None
-
-
 def label_levels(labels: Array, indptr: Ints) -> Ints:
     """Integers in the order of the labels of each query, from 0 on, at most one for each row."""
-    if count_grades(labels) is not None:
-        return np.asarray((labels - labels.min()).astype(np.int64))
+    lowest, highest = labels.min(), labels.max()
+    if highest - lowest < GRADES and (labels == np.floor(labels)).all() and lowest == int(lowest):
+        return np.asarray((labels - lowest).astype(np.int64))
     at, tied = _descending_order(labels, indptr)
     steps = np.cumsum(np.ones(len(labels), bool) if tied is None else ~tied)
     level = np.empty(len(labels), np.int64)

@@ -29,11 +29,10 @@ from rankwise.metrics._compiled_loops import (
     first_relevant_curves,
 )
 from rankwise.metrics.ranked_queries import (
+    GRADES,
     RankedQueries,
     RankedRows,
     as_column,
-    count_grades,
-    sort_queries,
 )
 from rankwise.parameters import AnyOf, Choice, Flag, Number, Rule, check_value
 from rankwise.tables import plural, require_pandas
@@ -175,8 +174,8 @@ def ranking_metric(
                 check_value(option, settings[option], rule)
             check_value("undefined", undefined, UNDEFINED)
             check_value("per_query", per_query, Flag())
-            depth = None if settings.get("k") is None else int(np.max(settings["k"]))
-            ranked = RankedQueries.of(y, scores, qid, depth)
+            needed = np.inf if settings.get("k") is None else np.max(settings["k"])
+            ranked = RankedQueries.of(y, scores, qid, needed)
             values = function(ranked, **settings)
             result = settle_undefined(
                 ranked,
@@ -650,7 +649,7 @@ def ndcg(
         found = top.sums(part, gains, score_ties == "average")
         if (part.stops < indptr[1:]).any():
             top = TopRows.of(indptr, indptr[1:], discounts, cutoffs)
-        best = top.best_sums(part.labels, indptr, gains)
+        best = top.weighted(gains(part.best_labels()[top.rows]))
         return np.minimum(divided(found, best), 1.0)
 
     return at_cutoffs(curves, ranked, k)
@@ -769,6 +768,8 @@ def _check_gains(labels: Array, gain: str) -> None:
 def _gain(labels: Array, gain: str) -> Array:
     if gain == "linear":
         return labels + 0.0
+    if labels.max(initial=0.0) < GRADES and ((grades := labels.astype(np.intp)) == labels).all():
+        return np.asarray(np.take(np.exp2(np.arange(GRADES)) - 1.0, grades))
     gains = np.exp2(labels) - 1.0
     small = (labels > 0) & (labels < 1e-3)  # where the difference would cancel
     if small.any():
@@ -836,27 +837,12 @@ class TopRows:
         With `average`, the score of a row is the mean over the rows that tie with it.
         """
         if not (average and part.tied.any()):
-            return self._weighted(score(part.labels[self.rows]))
+            return self.weighted(score(part.labels[self.rows]))
         first, n = _blocks(part.tied)
         means = np.repeat(np.add.reduceat(score(part.labels), first) / n, n)
-        return self._weighted(means[self.rows])
+        return self.weighted(means[self.rows])
 
-    def best_sums(self, labels: Array, indptr: Ints, score: Callable[[Array], Array]) -> Array:
-        """The same if the labels of each query were in descending order."""
-        sizes, n_grades = np.diff(self.starts), count_grades(labels)
-        if n_grades is None or n_grades * len(sizes) > len(labels):
-            descending = -sort_queries(-labels, indptr, int(sizes.max()))
-            return self._weighted(score(descending[self.rows]))
-        # How many of the best rows have each grade, the highest grade first.
-        highest, firsts = labels.max(), n_grades * np.arange(len(sizes))
-        code = (highest - labels).astype(np.int64)
-        code += np.repeat(firsts, np.diff(indptr))
-        counts = np.bincount(code, minlength=n_grades * len(sizes)).reshape(-1, n_grades)
-        among = np.minimum(np.cumsum(counts, axis=1), sizes[:, None])
-        scores = np.tile(score(highest - np.arange(n_grades)), len(sizes))
-        return self._weighted(np.repeat(scores, np.diff(among, axis=1, prepend=0).ravel()))
-
-    def _weighted(self, values: Array) -> Array:
+    def weighted(self, values: Array) -> Array:
         """The sums of values, one per row, times weights, shape (queries, cut-offs)."""
         return _sums(values * self.weights, self.starts, self.ends)
 
