@@ -49,7 +49,7 @@ from rankwise.graph.comparisons import Comparisons
 
 CONSTANT = -1  # instead of a column: 1 in every row
 _NO_SECOND = -1  # instead of a second point: the value at the first, not a difference
-_BLOCK = 256  # rows or columns of a staircase that are processed together
+_BLOCK = 128  # rows or columns of a staircase that are processed together
 FEW_GAPS = 2**14  # numbers up to which array expressions are fast enough
 _SMALL = 2**16  # entries up to which a Laplacian is always dense
 
@@ -563,7 +563,7 @@ def expectation_propagation(
 
     A sweep updates all sites at once: O(r^2 min(n, N) + r^3 + N r), where r is the rank of the
     prior. Sweeps are extrapolated from the last few, and damped while they do not converge. If r is
-    large, the first sites are the sites of the first r / 4 weights, and a sweep updates all sites
+    large, the first sites are the sites of the first r / 2 weights, and a sweep updates all sites
     twice, the second time to new means, which are cheap, but with the same cavity variances.
 
     Parameters
@@ -589,7 +589,7 @@ def expectation_propagation(
     if start is not None:
         tau, nu = start
     elif is_large:
-        few = differences.leading(differences.rank // 4)
+        few = differences.leading(differences.rank // 2)
         near = expectation_propagation(few, counts, threshold, tol=_ROUGH_SITES)
         tau, nu = near.tau, near.nu
     elif (counts.sum(axis=1) != counts.max(axis=1, initial=0.0)).any() or (counts > 1.0).any():
