@@ -83,7 +83,7 @@ def best_grades(labels: Array, indptr: Ints, depth: int, counts: Ints, best: Arr
         for p in range(indptr[g], indptr[g + 1]):
             if not labels[p] < len(counts):
                 return False
-            grade = np.int64(labels[p])
+            grade = int(labels[p])
             if grade != labels[p]:
                 return False
             counts[grade] += 1
