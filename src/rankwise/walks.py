@@ -332,6 +332,16 @@ def _of_matrix(matrix: Any, n_nodes: int, where: str) -> tuple[list[Any], bool]:
     return edges, directed
 
 
+def are_graphs(X: Any) -> bool:
+    """Whether X can only be a list of graphs: its first is a networkx graph, or two sequences."""
+    listed = isinstance(X, (list, tuple)) or (isinstance(X, np.ndarray) and X.ndim == 1)
+    first = X[0] if listed and len(X) else None
+    if hasattr(first, "nodes"):
+        return True
+    parts = first if isinstance(first, (list, tuple)) else ()
+    return len(parts) == 2 and isinstance(parts[0], (str, list, tuple, np.ndarray))
+
+
 GraphArrays: TypeAlias = tuple[Index, Codes, Index, Index, Codes]
 CountArrays: TypeAlias = tuple[Index, Index, Index, Codes, Index, Array, Index, Codes]
 EVEN, ODD = 1, 2  # of walks: in a tree with other labels at every second node, only one kind occurs
@@ -341,6 +351,7 @@ HUGE = 1e250  # a term of a sum that does not converge
 MOST_STEPS = 1000  # after which the terms of a sum that converges are below TOL
 SLOW = 0.95  # of the largest decay, for which terms fall too slowly
 BLOCK_BYTES = 32 * 2**20  # of counts between labels in memory at a time
+TILE = 4  # graphs whose counts stay in the cache of a core
 LEAST_GRAPHS = 64  # of a block: counting takes longer than a few products
 PARAMETERS: dict[str, Rule] = {
     "decay": Number(0, open_low=True),
@@ -828,39 +839,45 @@ def _end_products(
     their_start, their_counts, their_pair_start, their_kinds = others[4:]
     size = _most(label_start)
     mine, theirs = np.empty(size, np.intp), np.empty(size, np.intp)
-    for g in rows:
-        a0, p = label_start[g], label_start[g + 1] - label_start[g]
-        for h in range(g if upper else 0, K.shape[1]):
-            b0, q = their_label_start[h], their_label_start[h + 1] - their_label_start[h]
-            n_lengths = min(lengths[g], their_lengths[h], max(steps[g], their_steps[h]) + 1)
-            a, b, shared = 0, 0, 0
-            while a < p and b < q:
-                if labels[a0 + a] == their_labels[b0 + b]:
-                    mine[shared], theirs[shared] = a, b
-                    shared += 1
-                    a += 1
-                    b += 1
-                elif labels[a0 + a] < their_labels[b0 + b]:
-                    a += 1
-                else:
-                    b += 1
-            total = 0.0
-            for i in range(shared):
-                for j in range(i if symmetric else 0, shared):
-                    pair, their_pair = mine[i] * p + mine[j], theirs[i] * q + theirs[j]
-                    both = kinds[pair_start[g] + pair] & their_kinds[their_pair_start[h] + their_pair]
-                    weight = 2.0 if symmetric and i < j else 1.0
-                    s = start[g] + pair * lengths[g]
-                    t = their_start[h] + their_pair * their_lengths[h]
-                    if both & EVEN:
-                        value = 0.0
-                        for k in range((n_lengths + 1) // 2):
-                            value += counts[s + k] * their_counts[t + k]
-                        total += weight * value
-                    if both & ODD:
-                        s, t = s + (lengths[g] + 1) // 2, t + (their_lengths[h] + 1) // 2
-                        value = 0.0
-                        for k in range(n_lengths // 2):
-                            value += counts[s + k] * their_counts[t + k]
-                        total += weight * value
-            K[g, h] = total
+    for first in range(0, len(rows), TILE):
+        for h in range(K.shape[1]):
+            for g in rows[first : first + TILE]:
+                if upper and h < g:
+                    continue
+                a0, p = label_start[g], label_start[g + 1] - label_start[g]
+                b0, q = their_label_start[h], their_label_start[h + 1] - their_label_start[h]
+                n_lengths = min(lengths[g], their_lengths[h], max(steps[g], their_steps[h]) + 1)
+                a, b, shared = 0, 0, 0
+                while a < p and b < q:
+                    if labels[a0 + a] == their_labels[b0 + b]:
+                        mine[shared], theirs[shared] = a, b
+                        shared += 1
+                        a += 1
+                        b += 1
+                    elif labels[a0 + a] < their_labels[b0 + b]:
+                        a += 1
+                    else:
+                        b += 1
+                total = 0.0
+                for i in range(shared):
+                    for j in range(i if symmetric else 0, shared):
+                        pair, their_pair = mine[i] * p + mine[j], theirs[i] * q + theirs[j]
+                        both = (
+                            kinds[pair_start[g] + pair]
+                            & their_kinds[their_pair_start[h] + their_pair]
+                        )
+                        weight = 2.0 if symmetric and i < j else 1.0
+                        s = start[g] + pair * lengths[g]
+                        t = their_start[h] + their_pair * their_lengths[h]
+                        if both & EVEN:
+                            value = 0.0
+                            for k in range((n_lengths + 1) // 2):
+                                value += counts[s + k] * their_counts[t + k]
+                            total += weight * value
+                        if both & ODD:
+                            s, t = s + (lengths[g] + 1) // 2, t + (their_lengths[h] + 1) // 2
+                            value = 0.0
+                            for k in range(n_lengths // 2):
+                                value += counts[s + k] * their_counts[t + k]
+                            total += weight * value
+                K[g, h] = total

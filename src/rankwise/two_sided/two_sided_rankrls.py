@@ -18,7 +18,7 @@ from rankwise.estimators.ranker_rows import forget
 from rankwise.graph import PreferenceGraph
 from rankwise.holdout.engine import hold_out
 from rankwise.holdout.table_hold_out import WITHIN, TableHoldOut
-from rankwise.metrics import disagreement_error
+from rankwise.metrics import get_metric
 from rankwise.parameters import (
     AnyOf,
     Choice,
@@ -452,8 +452,8 @@ class TwoSidedRankRLS(BaseEstimator):
         best = np.argsort(-scores, kind="stable")[:k]
         return best, scores[best]
 
-    def score(self, R: Any, C: Any, Y: Any) -> float:
-        """The concordance of scores with a table, averaged over rows (or what competes).
+    def score(self, R: Any, C: Any, Y: Any, *, metric: str = "concordance") -> float:
+        """The agreement of scores with a table, averaged over rows (or what competes).
 
         Parameters
         ----------
@@ -461,11 +461,14 @@ class TwoSidedRankRLS(BaseEstimator):
             As for `predict`.
         Y : array-like of shape (n_rows, n_columns)
             NaN for missing cells. A data frame is put in order as in `fit`.
+        metric : str, default="concordance"
+            The name of a metric, such as "ndcg@10".
 
         Returns
         -------
         float
         """
+        function, _ = get_metric(metric)
         scores = to_host(self.predict(R, C))
         parts = [
             X if len(side.views) > 1 else [X] for X, side in zip((R, C), self.sides_, strict=True)
@@ -477,7 +480,7 @@ class TwoSidedRankRLS(BaseEstimator):
         given = np.isfinite(table)
         i, j = np.nonzero(given)
         qid = competing(i, j, self.compare)
-        return 1.0 - float(disagreement_error(table[given], scores[given], qid))
+        return float(function(table[given], scores[given], qid))
 
 
 @dataclass(frozen=True, eq=False)
