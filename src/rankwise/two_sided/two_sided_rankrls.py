@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.backends.arrays import Array, Index, backend_of, is_sparse, is_tensor, to_host
 from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators.ranker_rows import forget
-from rankwise.graph import PreferenceGraph
 from rankwise.holdout.engine import hold_out
 from rankwise.holdout.table_hold_out import WITHIN, TableHoldOut
 from rankwise.metrics import get_metric
@@ -31,10 +30,12 @@ from rankwise.parameters import (
     check_parameters,
     check_value,
 )
+from rankwise.tables import plural
 from rankwise.two_sided.sides import TrainingSide, object_names, training_side
 from rankwise.two_sided.table_problem import TableProblem
 from rankwise.two_sided.table_system import competing
 
+ALMOST = 10.0  # times the tolerance, for refits that only choose alpha
 STEPS = 4  # of the weight of a kernel from 0 to 1, if weights are chosen
 
 
@@ -58,7 +59,8 @@ class TwoSidedRankRLS(BaseEstimator):
     Parameters
     ----------
     alpha : float or "auto", default="auto"
-        Regularization strength, above 0. "auto" chooses it by hold-outs, see `for_new`.
+        Regularization strength, above 0. "auto" chooses it by hold-outs, see `for_new`. If cells
+        are missing, small alphas that would need many steps are not among those tried.
     row_kernel, column_kernel : str, callable or list of these, default="linear"
         As `kernel` of `RankRLS`. A list has several kernels, whose weighted sum is used: `R` (or
         `C`) is then a list with an array for each.
@@ -269,11 +271,8 @@ class TwoSidedRankRLS(BaseEstimator):
                     f"{table.shape[1 - axis]} {name}s): leave such {name}s out of the fit, and "
                     "score them with predict."
                 )
-        i, j = np.nonzero(given)
-        group = competing(i, j, self.compare)
-        y = table[given]
-        graph = PreferenceGraph.from_scores(y, group, n_rows=len(y), ties="exclude")
-        if not graph.n_pairs:
+        axis = {"columns": 1, "rows": 0, "all": None}[self.compare]
+        if not (np.nanmax(table, axis=axis) > np.nanmin(table, axis=axis)).any():
             cells = {"columns": "cells of a row", "rows": "cells of a column", "all": "cells"}
             raise DataError(
                 f"No two {cells[self.compare]} have different scores: there is nothing to rank in "
@@ -304,7 +303,8 @@ class TwoSidedRankRLS(BaseEstimator):
                 alphas = tried.default_alphas() if auto else np.array([float(self.alpha)])
                 tried = replace(tried, alphas=alphas)
                 plan = tried.plan(self.for_new, None, as_generator(self.random_state))
-                curve = hold_out(tried.loosely(), plan).score()
+                loosely = tried.loosely()
+                curve = hold_out(loosely, plan).solved(ALMOST * loosely.tol).score()
                 value = curve.score[curve.best_index] * (1 if curve.greater_is_better else -1)
                 if best is None or value > best[0]:
                     best = value, tried, curve
@@ -336,7 +336,8 @@ class TwoSidedRankRLS(BaseEstimator):
             What is held out: a row, a column, the row and the column of a cell, or a cell. None:
             `for_new`.
         alphas : array-like, optional
-            None: `alpha`, or the grid of ``alpha="auto"``.
+            None: `alpha`, or the grid of ``alpha="auto"``, without alphas for which conjugate
+            gradients do not converge.
         n_folds : int, optional
             The number of folds. None: each row (column, cell) by itself if its cells compete with
             each other and there is a formula; otherwise 10 folds, or 5 for refits.
@@ -354,11 +355,23 @@ class TwoSidedRankRLS(BaseEstimator):
         check_value("n_folds", n_folds, AnyOf(Whole(2), None))
         ranker = clone(self)
         problem = ranker._problem(R, C, Y, cells)  # noqa: SLF001
+        own_grid = alphas is None and self.alpha == "auto"
         if alphas is None:
-            alphas = problem.default_alphas() if self.alpha == "auto" else [self.alpha]
+            alphas = problem.default_alphas() if own_grid else [self.alpha]
         problem = replace(problem, alphas=check_alphas(alphas))
         plan = problem.plan(leave, n_folds, as_generator(self.random_state))
         found: TableHoldOut = hold_out(problem, plan)
+        if own_grid:
+            return found.solved(self.tol)
+        wrong = found.residuals > self.tol
+        if wrong.any():
+            warn(
+                f"Refits for {plural(int(wrong.sum()), 'alpha')} of {len(wrong)}, up to "
+                f"{found.alphas[wrong].max():g}, have not converged after {self.max_iter} steps "
+                f"of conjugate gradients: the relative residual is up to "
+                f"{found.residuals.max():.1g}. Use larger alphas or max_iter.",
+                ConvergenceWarning,
+            )
         return found
 
     def _solved(self, problem: TableProblem, alpha: float) -> Self:
@@ -371,8 +384,7 @@ class TwoSidedRankRLS(BaseEstimator):
                 warn(
                     f"Conjugate gradients have not converged after {ended.n_iter} steps "
                     f"(at most {self.max_iter}): the relative residual is "
-                    f"{ended.residuals[0]:.1g}. Use a larger alpha or max_iter, and positive "
-                    "semidefinite kernels.",
+                    f"{ended.residuals[0]:.1g}. Use a larger alpha or max_iter.",
                     ConvergenceWarning,
                 )
         rows, columns = problem.rows, problem.columns
