@@ -42,10 +42,10 @@ from reproduce.parses.experiment import (
 from reproduce.parses.features import link_type, node
 from reproduce.parses.link_grammar import Linkage
 
-DECAYS, LONGEST = (0.02, 0.05, 0.1), 8
+LONGEST = 8  # arcs
 KERNELS: dict[str, list[Any]] = {
-    "label pairs": [WalkKernel(decay, "ends", LONGEST) for decay in DECAYS],
-    "walks, all labels": [WalkKernel(decay, "all", LONGEST) for decay in DECAYS],
+    "label pairs": [WalkKernel(decay, "ends", LONGEST) for decay in (0.02, 0.05, 0.1, 0.2)],
+    "walks, all labels": [WalkKernel(decay, "all", LONGEST) for decay in (0.1, 0.3, 1.0)],
     "counts of walks": [GraphWalks(length) for length in (2, 3)],
     "Weisfeiler-Lehman": [WeisfeilerLehman(rounds) for rounds in (1, 2, 3)],
 }

@@ -192,8 +192,15 @@ class GraphReader:
 
     def __init__(self, *, directed: bool = False) -> None:
         self.directed = directed
-        self.names: dict[int, str] = {NO_LABEL: ""}
         self._codes: dict[Any, int] = {}
+
+    @property
+    def names(self) -> dict[int, str]:
+        """The text of each label, by its code; with quotes if 1 and "1" are both labels."""
+        named = {code: str(label) for label, code in self._codes.items()}
+        if len(set(named.values())) < len(named):
+            named = {code: repr(label) for label, code in self._codes.items()}
+        return {NO_LABEL: "", **named}
 
     def read(self, graphs: Any) -> LabelledGraphs:
         """The graphs of a list, or of rows that already hold graphs."""
@@ -282,7 +289,7 @@ class GraphReader:
         if label not in self._codes:
             digest = blake2b(ascii(label).encode(), digest_size=8).digest()
             code = int.from_bytes(digest, "little") >> 12
-            self._codes[label], self.names[code] = code, str(label)
+            self._codes[label] = code
         return self._codes[label]
 
 
