@@ -200,7 +200,7 @@ class TableHoldOut:
         if not kept.any():
             raise DataError(
                 f"No two held-out cells within {within} have different scores: there is nothing to "
-                "score. Hold out fewer folds, or compare other cells."
+                "score. Hold out fewer folds, compare other cells, or set alpha to a number."
             )
         return kept, groups
 

@@ -70,7 +70,7 @@ class TableProblem:
     def default_alphas(self) -> Array:
         """Alphas around the mean square of a cell."""
         middle = self.rows.mean_square * self.columns.mean_square
-        if not 0.0 < middle < np.inf:
+        if not middle > 0.0:
             raise DataError("The kernel of the rows or of the columns is 0: check the features.")
         number = 1 + round(np.log(HIGHEST / LOWEST) / np.log(STEP))
         return middle * LOWEST * STEP ** np.arange(number)

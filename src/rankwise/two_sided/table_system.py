@@ -143,10 +143,11 @@ def check_semidefinite(K: Array) -> float:
 
     A factorization takes O(n^3 / 3) time, a small part of that of eigenvalues.
     """
+    size = float(abs(K).max())
     v = np.random.default_rng(0).standard_normal(len(K))
-    for _ in range(N_POWERS):
-        v = K @ (v / (np.linalg.norm(v) or 1.0))
-    largest = float(np.linalg.norm(v))
+    for _ in range(N_POWERS if size else 0):
+        v = K @ (v / np.linalg.norm(v)) / size  # squares of K could overflow
+    largest = size * float(np.linalg.norm(v))
     try:
         if largest:
             np.linalg.cholesky(K + NEGATIVE * largest * np.eye(len(K)))

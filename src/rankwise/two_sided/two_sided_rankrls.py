@@ -249,6 +249,10 @@ class TwoSidedRankRLS(BaseEstimator):
             )
             for k, (name, X) in enumerate((("row", R), ("column", C)))
         )  # fmt: skip
+        with np.errstate(over="ignore", invalid="ignore"):
+            size = rows.mean_square * columns.mean_square
+        if not size < np.inf:
+            raise DataError("The kernel values are too large: scale the features, or the kernels.")
         table = check_table(Y, cells, rows, columns)
         self._check_competition(table)
         weight = None
@@ -271,13 +275,16 @@ class TwoSidedRankRLS(BaseEstimator):
                     f"{table.shape[1 - axis]} {name}s): leave such {name}s out of the fit, and "
                     "score them with predict."
                 )
+        largest = max(float(np.nanmax(table)), -float(np.nanmin(table)))
+        if largest * table.size == np.inf:
+            raise DataError(f"Y has scores of size {largest:g}, whose sums overflow: divide them.")
         axis = {"columns": 1, "rows": 0, "all": None}[self.compare]
         if not (np.nanmax(table, axis=axis) > np.nanmin(table, axis=axis)).any():
             cells = {"columns": "cells of a row", "rows": "cells of a column", "all": "cells"}
             raise DataError(
                 f"No two {cells[self.compare]} have different scores: there is nothing to rank in "
-                f"this table of {table.shape[0]} rows and {table.shape[1]} columns with "
-                f"compare={self.compare!r}."
+                f"this table of {plural(table.shape[0], 'row')} and "
+                f"{plural(table.shape[1], 'column')} with compare={self.compare!r}."
             )
 
     def _checked_weight(self, query_weight: Any, shape: tuple[int, ...]) -> Array:
