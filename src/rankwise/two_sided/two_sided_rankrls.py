@@ -254,7 +254,7 @@ class TwoSidedRankRLS(BaseEstimator):
         if not size < np.inf:
             raise DataError("The kernel values are too large: scale the features, or the kernels.")
         table = check_table(Y, cells, rows, columns)
-        self._check_competition(table)
+        self._check_competition(table, rows.side.names, columns.side.names)
         weight = None
         if query_weight is not None:
             weight = self._checked_weight(query_weight, table.shape)
@@ -264,14 +264,17 @@ class TwoSidedRankRLS(BaseEstimator):
             rows, columns, table, self.compare, self.ties, weight, self.tol, self.max_iter
         )
 
-    def _check_competition(self, table: Array) -> None:
+    def _check_competition(
+        self, table: Array, rows: list[Any] | None, columns: list[Any] | None
+    ) -> None:
         """Raise an error if there is nothing to rank, or nothing to learn about a row or column."""
         given = np.isfinite(table)
-        for name, axis in (("row", 1), ("column", 0)):
+        for name, axis, names in (("row", 1, rows), ("column", 0, columns)):
             empty = np.flatnonzero(~given.any(axis=axis))
             if len(empty):
+                first = empty[0] if names is None else repr(names[empty[0]])
                 raise DataError(
-                    f"{name.capitalize()} {empty[0]} has no cells ({len(empty)} of "
+                    f"{name.capitalize()} {first} has no cells ({len(empty)} of "
                     f"{table.shape[1 - axis]} {name}s): leave such {name}s out of the fit, and "
                     "score them with predict."
                 )
