@@ -282,8 +282,8 @@ class TwoSidedRankRLS(BaseEstimator):
         largest = max(float(np.nanmax(table)), -float(np.nanmin(table)))
         if largest * table.size == np.inf:
             raise DataError(f"Y has scores of size {largest:g}, whose sums overflow: divide them.")
-        axis = {"columns": 1, "rows": 0, "all": None}[self.compare]
-        if not (np.nanmax(table, axis=axis) > np.nanmin(table, axis=axis)).any():
+        along = {"columns": 1, "rows": 0, "all": None}[self.compare]
+        if not (np.nanmax(table, axis=along) > np.nanmin(table, axis=along)).any():
             cells = {"columns": "cells of a row", "rows": "cells of a column", "all": "cells"}
             raise DataError(
                 f"No two {cells[self.compare]} have different scores: there is nothing to rank in "
