@@ -19,7 +19,7 @@ from rankwise import (
     save_model,
 )
 from rankwise.errors import DataError, ExportError, ModelFileError, ParameterError
-from rankwise.export import to_onnx
+from rankwise.export import to_onnx, to_solr
 from tests.oracles.two_sided import table_scores
 from tests.strategies import seeds
 
@@ -478,6 +478,11 @@ def test_a_precomputed_kernel_has_no_graph(drugs):
     ranker = TwoSidedRankRLS(0.1, row_kernel="precomputed").fit(R @ R.T, C, Y)
     with pytest.raises(ExportError, match="precomputed"):
         to_onnx(ranker)
+
+
+def test_other_formats_name_onnx_as_the_way_out(drugs):
+    with pytest.raises(ExportError, match=r"two inputs, .* use --to onnx"):
+        to_solr(TwoSidedRankRLS(1.0).fit(*drugs))
 
 
 def test_model_files_without_a_side_or_with_huge_weights_are_refused(tmp_path):
