@@ -35,7 +35,7 @@ from rankwise.files import write_text
 from rankwise.tables import csv_text, plural
 
 if TYPE_CHECKING:
-    from rankwise.data import BattleFile
+    from rankwise.data import BattleFile, RankingFile
 
 SHOWN = 10  # features in the printed table of columns
 
@@ -58,6 +58,8 @@ class BattleColumns:
         Session, prompt or voter: battles of the same one may depend on each other.
     judge : COLUMN, default=none
         Who judged: model each judge.
+    ranking : RANKING,ITEM,PLACE, default=none
+        Rankings of several items, with a row for each place, instead of battles.
     """
 
     panel: ClassVar = "Columns"
@@ -67,6 +69,37 @@ class BattleColumns:
     style: str | None = None
     cluster: str | None = None
     judge: str | None = None
+    ranking: str | None = None
+
+    def read(self, path: Path) -> BattleFile | RankingFile:
+        """The battles or rankings of a file."""
+        from rankwise.data import read_battles, read_rankings
+
+        style = split_names(self.style) or []
+        if self.ranking is None:
+            return read_battles(
+                path, first=self.first, second=self.second, winner=self.winner, style=style,
+                groups=self.cluster, judge=self.judge,
+            )  # fmt: skip
+        ranking, item, place = split_names(self.ranking) or []
+        return read_rankings(
+            path, ranking=ranking, item=item, place=place, style=style, groups=self.cluster
+        )
+
+    def check(self, *, position: bool) -> None:
+        """Refuse options that do not go together."""
+        first, second = self.first, self.second
+        if self.ranking is not None:
+            if len(split_names(self.ranking) or []) != 3:
+                refuse("ranking", "Name three columns: --ranking RANKING,ITEM,PLACE.")
+            battles = {"first": first, "second": second, "winner": self.winner}
+            battles |= {"judge": self.judge, "position": position or None}
+            given = next((name for name, value in battles.items() if value is not None), None)
+            if given is not None:
+                refuse(given, "It is for battles. Leave it out, or leave out --ranking.")
+        if (first is None) != (second is None) or (self.winner is not None and first is None):
+            missing = "first" if first is None else "second"
+            refuse(missing, "Name the columns of both items: --first and --second.")
 
 
 @grouped
@@ -94,6 +127,10 @@ def leaderboard(
     models, num_correct), of PandaLM (cmp_key, annotator1, ...), and first, second, outcome.
     Winners are words (model_a, left, tie, both_bad, ...) or ids.
 
+    With --ranking, rates items by rankings of several of them, such as races, by the model of
+    Plackett and Luce. Rows with the same place are tied. An empty place, or a word such as DNF,
+    stands for items that took part and are below all others.
+
     Fits the Bradley-Terry model with ties. A penalty, chosen from the data, pulls ratings towards
     their mean. Intervals are robust, and clustered by session or prompt. Items of a group cannot be
     told apart from the first item of the group.
@@ -104,6 +141,7 @@ def leaderboard(
       rankwise leaderboard battles.jsonl --style length --cluster session --report page.html
       rankwise leaderboard games.csv --first white --second black --winner result --position
       rankwise leaderboard mt_bench.parquet --judge judge --position --elo --csv table.csv
+      rankwise leaderboard races.csv --ranking race,driver,place --cluster season
 
     Parameters
     ----------
@@ -135,29 +173,23 @@ def leaderboard(
     check_page(report, battles, force=force)
     for path in (csv_out, spreadsheet, json_out):
         check_writable(path, battles, force=force)
-    first, second = columns.first, columns.second
-    if (first is None) != (second is None) or (columns.winner is not None and first is None):
-        missing = "first" if first is None else "second"
-        refuse(missing, "Name the columns of both items: --first and --second.")
-    from rankwise.data import read_battles
+    columns.check(position=position)
     from rankwise.leaderboard.leaderboard import Leaderboard
     from rankwise.parameters import parse_parameter
 
     strength = parse_parameter("penalty", penalty, Leaderboard.parameters["penalty"])
 
     with progress(f"Reading {battles} ({battles.stat().st_size / 1e6:,.1f} MB)"):
-        file = read_battles(
-            battles, first=first, second=second, winner=columns.winner,
-            style=split_names(columns.style) or [], groups=columns.cluster, judge=columns.judge,
-        )  # fmt: skip
+        file = columns.read(battles)
     board = Leaderboard(link, ties=ties, penalty=strength, position=position, level=level)
     with (
-        interruptible(f"Rating {plural(len(file.battles.items), 'item')}"),
+        interruptible("Rating items"),
         warnings.catch_warnings(record=True) as caught,
     ):
         warnings.simplefilter("always")
-        board.fit(file.battles)
-    note(f"{battles}: {file.schema}, {file.battles!r}.", *what_was_read(file))
+        fit = board.fit if columns.ranking is None else board.fit_rankings
+        fit(file)
+    note(f"{battles}: {file.schema}, {board.battles_!r}.", *what_was_read(file))
     concerns = [str(w.message).replace("position=True", "--position") for w in caught]
     for concern in concerns:
         complain("warning", concern)
@@ -183,20 +215,23 @@ def leaderboard(
             write_leaderboard(board, standings, file, concerns, battles, report)
 
 
-def what_was_read(file: BattleFile) -> list[str]:
+def what_was_read(file: BattleFile | RankingFile) -> list[str]:
     """How the file was understood, in sentences."""
     grouped_by = f"Intervals are clustered by {file.group_column!r}."
-    alone = "Battles are taken as independent: give --cluster COLUMN if some depend on each other."
+    what = "Battles" if hasattr(file, "battles") else "Rankings"
+    alone = f"{what} are taken as independent: give --cluster COLUMN if some depend on each other."
     left_out = [f"Left out {plural(n, 'row')} {reason}." for reason, n in file.dropped.items()]
     return [alone if file.group_column is None else grouped_by, *file.remarks, *left_out]
 
 
-def _content(board: Any, standings: Any, file: BattleFile, concerns: list[str]) -> dict[str, Any]:
+def _content(
+    board: Any, standings: Any, file: BattleFile | RankingFile, concerns: list[str]
+) -> dict[str, Any]:
     """All numbers of a leaderboard, for JSON."""
     return {
         "schema": file.schema,
         "rows": file.n_rows,
-        "battles": len(file.battles),
+        "battles": len(board.battles_),
         "dropped": file.dropped,
         "remarks": file.remarks,
         "warnings": concerns,

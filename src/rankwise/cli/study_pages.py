@@ -46,7 +46,7 @@ from rankwise.report import Facts, Figure, Section, Text
 from rankwise.tables import Column, Table, plural
 
 if TYPE_CHECKING:
-    from rankwise.data import BattleFile
+    from rankwise.data import BattleFile, RankingFile
 
 COVARIATES = Text(
     "By how much a covariate raises the log-odds of the first item (or their probit). Ratings are "
@@ -58,17 +58,22 @@ MOST_PAIRS = 20  # in the table of shares
 
 
 def write_leaderboard(
-    board: Any, standings: Any, file: BattleFile, concerns: list[str], source: Path, path: Path
+    board: Any,
+    standings: Any,
+    file: BattleFile | RankingFile,
+    concerns: list[str],
+    source: Path,
+    path: Path,
 ) -> None:
     """Standings, pictures, shares, coefficients, judges, and what was left out."""
-    battles = file.battles
+    battles = board.battles_
     facts = [
-        (f"{len(battles):,}", "battles"),
+        (f"{len(battles):,}", "battles" if hasattr(file, "battles") else "rankings"),
         (f"{len(board.items_):,}", "items"),
         (f"{board.n_groups_:,}", "independent groups"),
         (f"{standings['group'].max():,}", "groups that can be told apart"),
     ]
-    if (battles.outcome == 3).any():
+    if board.both_bad_:
         facts.append((f"{board.both_bad_:.1%}", "of battles: both are bad"))
     covariates = [COVARIATES, board.coefficients().to_table()] if len(board.coef_names_) else []
     judges: list[Any] = [board.judges().to_table()] if len(board.judges_) else []
@@ -139,9 +144,9 @@ def _shares(board: Any) -> list[Any]:
     return [Text(f"{text}:"), replace(table, rows=table.rows[:MOST_PAIRS])]
 
 
-def _what_was_read(board: Any, file: BattleFile) -> list[str]:
+def _what_was_read(board: Any, file: BattleFile | RankingFile) -> list[str]:
     rows = f"{plural(file.n_rows, 'row')}, recognised as: {file.schema}."
-    bad = int((file.battles.outcome == 3).sum())
+    bad = int((board.battles_.outcome == 3).sum()) if board.both_bad_ else 0
     both_bad = (
         f"In {plural(bad, 'battle')} both items were bad. These do not enter the ratings. Their "
         "shares are in the tables of standings and of pairs."

@@ -153,11 +153,16 @@ class Battles:
             if values is not None
         }
         numbers, names = check_context(context, n)
-        weights = _weights(weight, n)
+        weights = check_battle_weights(weight, n)
         return cls(ids, pairs, codes, weights, context=numbers, context_names=names, **labels)
 
     def __len__(self) -> int:
         return len(self.pairs)
+
+    @property
+    def counts(self) -> Index:
+        """The number of battles that each item is in."""
+        return np.bincount(self.pairs.ravel(), minlength=len(self.items))
 
     def take(self, chosen: Any) -> Battles:
         """Some of the battles, by number or by a mask, of the same items."""
@@ -246,13 +251,14 @@ def number_in_order(labels: NDArray[Any]) -> tuple[dict[Any, int], Index]:
     return number, np.fromiter(map(number.__getitem__, labels.tolist()), np.intp, len(labels))
 
 
-def _weights(weight: Any, n: int) -> Array:
-    values = check_weight(weight, n, "battle")
+def check_battle_weights(weight: Any, n: int, unit: str = "battle") -> Array:
+    """One weight per battle or ranking, of ordinary size; 1 by default."""
+    values = check_weight(weight, n, unit)
     largest = float(values.max(initial=0.0))
     if not (largest == 0.0 or LEAST_WEIGHT <= largest <= MOST_WEIGHT):
         raise DataError(
             f"The largest weight must be between {LEAST_WEIGHT:g} and {MOST_WEIGHT:g}: got "
-            f"{largest:g}. Multiply the weights by a constant, so that 1 is an ordinary battle."
+            f"{largest:g}. Multiply the weights by a constant, so that 1 is an ordinary {unit}."
         )
     return values
 

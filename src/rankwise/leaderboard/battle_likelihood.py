@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -338,6 +338,11 @@ class Likelihood:
         parts = [terms.log_p for _, terms in self.terms(params)]
         return np.exp(np.concatenate(parts, axis=1)).T
 
+    def expand(self, params: Array, *, dense: bool) -> tuple[float, Array, Array | Sparse]:
+        """The log-likelihood, its gradient, and minus its second derivatives, by parameters."""
+        value, g, h = self.expansion(params)
+        return value, self.gather(g), self.gram(h, dense=dense)
+
     def gather(self, g: Array) -> Array:
         """The gradient by parameters, from the gradient by the predictors of each row."""
         size = self.layout.size
@@ -364,8 +369,29 @@ class Likelihood:
         return half + half.T
 
 
+class RatedItems:
+    """Ratings of a problem with `layout`, and with `features` of items in the last columns."""
+
+    layout: Layout
+    features: Array
+    scales: Array
+
+    def ratings(self, params: Array) -> Array:
+        """Ratings relative to their mean, of shape params.shape[:-1] + (n_items,)."""
+        found = params[..., self.layout.items]
+        n_features = self.features.shape[1]
+        if n_features:
+            last = params[..., self.layout.columns][..., -n_features:]
+            found = found + (last / self.scales[-n_features:]) @ self.features.T
+        return np.asarray(found - found.mean(axis=-1, keepdims=True))
+
+    def rating_map(self) -> Array:
+        """The matrix that maps parameters to ratings."""
+        return self.ratings(np.eye(self.layout.size)).T
+
+
 @dataclass(frozen=True, eq=False)
-class BattleProblem:
+class BattleProblem(RatedItems):
     """The likelihood of battles, and where each battle is in it.
 
     `row`, `outcome`, `weight` and `group` are of the battles that count: battles in which both
@@ -396,13 +422,13 @@ class BattleProblem:
                 "No battle has a winner: there is nothing to rank the items by. Check the outcomes."
             )
         judges, judge = (np.zeros(0), None) if b.judge is None else number_labels(b.judge)
-        features, feature_names = _item_features(item_features, battles.items)
+        features, feature_names = item_feature_rows(item_features, battles.items)
         x, names = _columns(b, position=position)
         first, second = b.pairs.T
         if feature_names:
             x = np.column_stack((x, features[first] - features[second]))
             names += feature_names
-        scales = _scales(x, names)
+        scales = column_scales(x, names)
         # Unless it matters who was shown first, both orders of a pair count as one.
         turned = (first > second) & (POSITION not in names)
         sign = np.where(turned, -1.0, 1.0)
@@ -424,18 +450,22 @@ class BattleProblem:
     def layout(self) -> Layout:
         return self.likelihood.layout
 
-    def ratings(self, params: Array) -> Array:
-        """Ratings relative to their mean, of shape params.shape[:-1] + (n_items,)."""
-        found = params[..., self.layout.items]
-        n_features = self.features.shape[1]
-        if n_features:
-            last = params[..., self.layout.columns][..., -n_features:]
-            found = found + (last / self.scales[-n_features:]) @ self.features.T
-        return np.asarray(found - found.mean(axis=-1, keepdims=True))
+    @property
+    def links(self) -> tuple[Index, Index]:
+        """Items that won, and those that lost; both for a tie."""
+        t = self.likelihood.tally
+        a, b, ties = t.counts.T
+        won = np.concatenate((t.first[a + ties > 0], t.second[b + ties > 0]))
+        lost = np.concatenate((t.second[a + ties > 0], t.first[b + ties > 0]))
+        return won, lost
 
-    def rating_map(self) -> Array:
-        """The matrix that maps parameters to ratings."""
-        return self.ratings(np.eye(self.layout.size)).T
+    def without(self, out: NDArray[np.bool_]) -> tuple[Likelihood, Likelihood]:
+        """The likelihoods of the battles that stay, and of those that are held out."""
+        total = self.likelihood.tally.counts
+        code = 3 * self.row[out] + self.outcome[out]
+        held = np.bincount(code, weights=self.weight[out], minlength=total.size)
+        counts = np.asarray(held, dtype=np.float64).reshape(total.shape)
+        return self.likelihood.with_counts(total - counts), self.likelihood.with_counts(counts)
 
 
 def _columns(b: Battles, *, position: bool) -> tuple[Array, list[str]]:
@@ -450,7 +480,7 @@ def _columns(b: Battles, *, position: bool) -> tuple[Array, list[str]]:
     return np.column_stack(columns), names
 
 
-def _item_features(given: Any, items: NDArray[Any]) -> tuple[Array, list[str]]:
+def item_feature_rows(given: Any, items: NDArray[Any]) -> tuple[Array, list[str]]:
     """Features of items in the order of the items, centred, and their names."""
     if given is None:
         return np.zeros((len(items), 0)), []
@@ -479,7 +509,7 @@ def _item_features(given: Any, items: NDArray[Any]) -> tuple[Array, list[str]]:
     return values - values.mean(axis=0), names
 
 
-def _scales(x: Array, names: list[str]) -> Array:
+def column_scales(x: Array, names: list[str]) -> Array:
     """The size of each column; raises an error if columns determine each other."""
     if not x.shape[1]:
         return np.ones(0)
@@ -503,7 +533,9 @@ def _scales(x: Array, names: list[str]) -> Array:
     return np.asarray(scales)
 
 
-def warn_about_graph(problem: BattleProblem, items: NDArray[Any], penalty: Any) -> None:
+def warn_about_graph(
+    links: tuple[Index, Index], items: NDArray[Any], penalty: Any, what: str = "battles"
+) -> None:
     """Warn if battles do not link all items, or links lead only in one direction.
 
     Without a penalty, such ratings are infinite: raise an error.
@@ -514,16 +546,13 @@ def warn_about_graph(problem: BattleProblem, items: NDArray[Any], penalty: Any) 
             raise DataError(f"{found}: give penalty a positive number.")
         warn(f"{found}: only the penalty {what}.")
 
-    t, n = problem.likelihood.tally, len(items)
-    a, b, ties = t.counts.T
-    won = np.concatenate((t.first[a + ties > 0], t.second[b + ties > 0]))
-    lost = np.concatenate((t.second[a + ties > 0], t.first[b + ties > 0]))
-    links = sp.coo_array((np.ones(len(won)), (won, lost)), shape=(n, n)).tocsr()
-    parts, part = connected_components(links, directed=False)
+    (won, lost), n = links, len(items)
+    graph = sp.coo_array((np.ones(len(won)), (won, lost)), shape=(n, n)).tocsr()
+    parts, part = connected_components(graph, directed=False)
     if parts > 1:
         small = np.flatnonzero(part == int(np.argmin(np.bincount(part))))
         tell(
-            f"Battles do not link all items. There are {parts} parts, the smallest with "
+            f"{what.capitalize()} do not link all items. There are {parts} parts, the smallest with "
             f"{_named(items[small])}, and items of different parts cannot be compared",
             "keeps their ratings together",
         )
@@ -532,14 +561,14 @@ def warn_about_graph(problem: BattleProblem, items: NDArray[Any], penalty: Any) 
     for only, word in ((met & (behind == 0), "won"), (met & (ahead == 0), "lost")):
         if only.any():
             return tell(
-                f"{_named(items[only])} {word} all battles, which set no bound to such a rating",
+                f"{_named(items[only])} {word} all {what}, which set no bound to such a rating",
                 "bounds it",
             )
-    strong = connected_components(links, directed=True, connection="strong")[0]
+    strong = connected_components(graph, directed=True, connection="strong")[0]
     if strong > parts:
         tell(
             f"Some items never lost against any of the others ({strong} groups of items, each of "
-            "which is ahead of the next in all battles)",
+            f"which is ahead of the next in all {what})",
             "determines the distances between these groups",
         )
     return None
@@ -686,6 +715,19 @@ class IterativeCurvature:
 Curvature = DenseCurvature | IterativeCurvature  # minus second derivatives, with penalties
 
 
+class Modelled(Protocol):
+    """A likelihood of battles or rankings, concave in its parameters or nearly so."""
+
+    @property
+    def layout(self) -> Layout: ...
+
+    def value(self, params: Array) -> float:
+        """The log-likelihood."""
+
+    def expand(self, params: Array, *, dense: bool) -> tuple[float, Array, Array | Sparse]:
+        """The log-likelihood, its gradient, and minus its second derivatives."""
+
+
 @dataclass(frozen=True, eq=False)
 class Expansion:
     """The log-likelihood around some parameters: value, gradient and minus second derivatives.
@@ -699,11 +741,9 @@ class Expansion:
     matrix: Array | Sparse
 
     @classmethod
-    def of(cls, likelihood: Likelihood, params: Array, dense: int) -> Expansion:
+    def of(cls, likelihood: Modelled, params: Array, dense: int) -> Expansion:
         with np.errstate(all="ignore"):  # a step that is too long is taken back
-            value, g, h = likelihood.expansion(params)
-            matrix = likelihood.gram(h, dense=len(params) <= dense)
-            return cls(params, value, likelihood.gather(g), matrix)
+            return cls(params, *likelihood.expand(params, dense=len(params) <= dense))
 
 
 @dataclass(frozen=True, eq=False)
@@ -730,7 +770,7 @@ def start(layout: Layout) -> Array:
 
 
 def maximize(
-    likelihood: Likelihood,
+    likelihood: Modelled,
     penalties: dict[str, float],
     at: Expansion | Array | None = None,
     *,
@@ -801,7 +841,7 @@ def _newton_step(
 
 
 def by_evidence(
-    likelihood: Likelihood,
+    likelihood: Modelled,
     fixed: dict[str, float],
     at: Expansion | Array | None = None,
     log_penalties: dict[str, float] | None = None,
@@ -852,10 +892,8 @@ def by_evidence(
 
 
 def by_held_out(
-    likelihood: Likelihood,
-    row: Index,
-    outcome: Index,
-    weight: Array,
+    likelihood: Modelled,
+    without: Callable[[NDArray[np.bool_]], tuple[Modelled, Modelled]],
     group: Index,
     rng: np.random.Generator,
     params: Array | None = None,
@@ -863,19 +901,16 @@ def by_held_out(
 ) -> Mode:
     """The maximum with the penalty of ratings that best predicts groups of battles held out.
 
-    Five folds of whole groups. The penalties of judges come from the evidence of all battles.
+    Five folds of whole groups. `without` divides the likelihood by a mask of battles. The penalties
+    of judges come from the evidence of all battles.
     """
     n_groups = int(group.max()) + 1
     fold = rng.permutation(n_groups) % min(FOLDS, n_groups)
-    total, losses = likelihood.tally.counts, np.zeros(len(GRID))
+    losses = np.zeros(len(GRID))
     others = by_evidence(likelihood, {}, params)
     fixed = {name: value for name, value in others.penalties.items() if name != "items"}
     for k in range(min(FOLDS, n_groups)):
-        out = fold[group] == k
-        code = 3 * row[out] + outcome[out]
-        held = np.bincount(code, weights=weight[out], minlength=total.size)
-        counts = np.asarray(held, dtype=np.float64).reshape(total.shape)
-        train, test = likelihood.with_counts(total - counts), likelihood.with_counts(counts)
+        train, test = without(fold[group] == k)
         at: Expansion | Array = others.params
         for i, penalty in enumerate(GRID):
             at = maximize(train, {**fixed, "items": float(penalty)}, at, tolerance=1e-3).at

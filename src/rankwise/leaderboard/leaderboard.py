@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.backends.arrays import Array, Index
 from rankwise.backends.parallel import blas_threads_for
 from rankwise.data.battles import BattleFile, Battles, number_labels, read_battles
+from rankwise.data.rankings import RankingFile, Rankings
 from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators.pair_strategies import PairStrategy, suggest_pairs
 from rankwise.graph.comparisons import check_context
@@ -31,6 +32,7 @@ from rankwise.leaderboard.battle_likelihood import (
     BattleProblem,
     GroupScores,
     Mode,
+    RatedItems,
     by_evidence,
     by_held_out,
     check_order,
@@ -41,6 +43,7 @@ from rankwise.leaderboard.battle_likelihood import (
     warn_about_groups,
     warn_about_position,
 )
+from rankwise.leaderboard.ranking_likelihood import RankingLists, warn_about_all_pairs
 from rankwise.parameters import (
     AnyOf,
     Choice,
@@ -118,8 +121,9 @@ class Standings(BoardTable):
         shown = {
             "rank": c["rank"], "item": c["item"], "rating": c["rating"],
             "interval": intervals(c["low"], c["high"], digits),
-            "ranks": ranks, "P(first)": c["p_first"], "group": c["group"], "battles": c["battles"],
+            "ranks": ranks, "P(first)": c["p_first"], "group": c["group"],
         }  # fmt: skip
+        shown |= {name: c[name] for name in ("battles", "rankings") if name in c}
         if np.nansum(c["both_bad"]):
             shown["both bad"] = c["both_bad"]
         formats = {"rating": f".{digits}f", "P(first)": ".2f", "both bad": ".2f"}
@@ -256,8 +260,8 @@ class Leaderboard(BaseEstimator):
         Share of battles in which both items are bad. They do not enter the ratings.
     n_groups_ : int
         Number of independent groups of battles.
-    battles_ : Battles
-        All battles so far.
+    battles_ : Battles or Rankings
+        All battles so far, or the rankings.
 
     Examples
     --------
@@ -359,7 +363,96 @@ class Leaderboard(BaseEstimator):
             first, second, outcome, weight=weight, groups=groups, judge=judge, context=context,
             items=items,
         )  # fmt: skip
+        warn_about_all_pairs(battles)
         self._fit(battles, item_features)
+        self.has_item_features_ = item_features is not None
+        return self
+
+    def fit_rankings(
+        self,
+        lists: Any,
+        *,
+        weight: Any = None,
+        groups: Any = None,
+        context: Any = None,
+        items: Any = None,
+        item_features: Any = None,
+    ) -> Leaderboard:
+        """Rate items by rankings of several of them, such as races, by Plackett and Luce.
+
+        The next item of a ranking is item i with probability ``exp(theta_i + x_i @ coef)`` over the
+        sum of the same of all items that are left. Rankings of two items are battles without ties.
+        The order of tied items is unknown: a ranking with ties has the sum of the probabilities of
+        all orders that agree with it. `link` must be "logit", and `position` False; `ties` is for
+        battles.
+
+        O(n_rankings k^2 + n_items^3) time for rankings of k items.
+
+        Parameters
+        ----------
+        lists : sequence of sequences of ids, or Rankings
+            The items of each ranking, the best first. Tied items are a list inside the list, and
+            ``["a", ["b", "c", "d"]]`` is the best of four. Items that are not in a list took no
+            part. Or checked rankings, such as the result of `rankwise.data.read_rankings`, which
+            replace all that follows except `item_features`.
+        weight : array-like of shape (n_rankings,), optional
+            How much each ranking counts.
+        groups : array-like of shape (n_rankings,), optional
+            The session, season or voter of each ranking. Standard errors assume independent groups.
+            None: all rankings are independent.
+        context : array-like of shape (n_entries, n_columns), optional
+            Covariates of items in rankings, such as a starting place: a row for each item of each
+            list, in the order of the lists. Positive values favour the item.
+        items : array-like of shape (n_items,), optional
+            The ids of all items. None: the items that occur.
+        item_features : pandas DataFrame or dict, optional
+            Features of items: rows by id. Ratings are shrunk towards what the features predict.
+
+        Returns
+        -------
+        self
+
+        References
+        ----------
+        R. L. Plackett (1975), The analysis of permutations, Applied Statistics 24.
+
+        Examples
+        --------
+        >>> from rankwise import Leaderboard
+        >>> races = [["ada", "bob", "cy"], ["bob", "ada", "cy"], ["cy", "ada"]] * 10
+        >>> board = Leaderboard().fit_rankings(races)
+        >>> board.ratings_.round(2).tolist()
+        [0.38, 0.61, -0.99]
+        """
+        check_parameters(self, self.parameters)
+        if isinstance(lists, RankingFile):
+            lists = lists.rankings
+        given = {"weight": weight, "groups": groups, "context": context, "items": items}
+        if isinstance(lists, Rankings):
+            twice = next((name for name, value in given.items() if value is not None), None)
+            if twice is not None:
+                raise ParameterError(
+                    f"{twice} belongs to the rankings, which are given as a whole: pass it to "
+                    "Rankings.of, with the lists."
+                )
+            rankings = lists
+        else:
+            rankings = Rankings.of(lists, **given)
+        for name, value in (("link", "logit"), ("position", False)):
+            if getattr(self, name) != value:
+                raise ParameterError(f"Rankings need {name}={value!r}: got {getattr(self, name)!r}.")
+        problem, rng = RankingLists.of(rankings, item_features), as_generator(self.random_state)
+        warn_about_graph(problem.links, rankings.items, self.penalty, "rankings")
+        with blas_threads_for(problem.layout.size):
+            with self._watched("Ratings", 0, problem, len(rankings.item)) as show:
+                mode = self._maximum(problem, None, rng, show, len(rankings))
+            _warn_about_maximum(problem, mode)
+            scores = problem.likelihood.group_scores(mode.params, problem.group)
+            self._set_ratings(rankings, problem, mode, scores, rng)
+        self.tie_, self.both_bad_ = float("nan"), 0.0
+        self.judges_ = self.judge_slips_ = self.judge_positions_ = np.zeros(0)
+        self.judge_intervals_ = np.zeros((2, 2, 0))
+        self.pair_counts_, self.pair_shares_ = problem.pair_shares(rankings, mode.params)
         self.has_item_features_ = item_features is not None
         return self
 
@@ -393,6 +486,10 @@ class Leaderboard(BaseEstimator):
         True
         """
         check_is_fitted(self)
+        if isinstance(self.battles_, Rankings):
+            raise DataError(
+                "The leaderboard was fitted to rankings: call fit_rankings with all of them."
+            )
         new = _battles(
             first, second, outcome, weight=weight, groups=groups, judge=judge, context=context
         )
@@ -418,24 +515,30 @@ class Leaderboard(BaseEstimator):
                 "With features of items, ratings need a penalty: without one, they explain all "
                 "that the features could."
             )
-        warn_about_graph(problem, battles.items, self.penalty)
+        warn_about_graph(problem.links, battles.items, self.penalty)
         with blas_threads_for(problem.layout.size):
-            with self._watched("Ratings", 0, problem) as show:
-                mode = self._maximum(problem, begin, rng, show)
+            with self._watched("Ratings", 0, problem, len(battles)) as show:
+                mode = self._maximum(problem, begin, rng, show, len(problem.row))
             _warn_about_maximum(problem, mode)
             self._set_fitted(battles, problem, mode, rng)
         return self
 
     @contextmanager
-    def _watched(self, what: str, total: int, problem: BattleProblem) -> Iterator[Show]:
-        """Show progress where it takes long."""
-        large = problem.layout.size > DENSE or len(problem.row) > LONG
+    def _watched(self, what: str, total: int, problem: RatedItems, n: int) -> Iterator[Show]:
+        """Show progress where it takes long, with n battles or entries of rankings."""
+        large = problem.layout.size > DENSE or n > LONG
         with progress_bar(what, total) if large else nullcontext(unseen) as show:
             yield show
 
     def _maximum(
-        self, problem: BattleProblem, begin: Array | None, rng: np.random.Generator, show: Show
+        self,
+        problem: BattleProblem | RankingLists,
+        begin: Array | None,
+        rng: np.random.Generator,
+        show: Show,
+        n: int,
     ) -> Mode:
+        """The maximum of the likelihood of n battles or rankings, with its penalties."""
         likelihood = problem.likelihood
         if self.penalty == "evidence":
             before = {} if begin is None else {"items": float(np.log(self.penalty_))}
@@ -443,12 +546,10 @@ class Leaderboard(BaseEstimator):
         if self.penalty == "held-out":
             group = problem.group
             if group is None:
-                group = np.arange(len(problem.row))
+                group = np.arange(n)
             if group.max() < 1:
                 raise DataError("penalty='held-out' needs two or more groups of battles.")
-            return by_held_out(
-                likelihood, problem.row, problem.outcome, problem.weight, group, rng, begin, show
-            )
+            return by_held_out(likelihood, problem.without, group, rng, begin, show)
         fixed = {"items": float(self.penalty)}
         if len(problem.layout.groups) == 1:
             return maximize(likelihood, fixed, begin)
@@ -472,11 +573,36 @@ class Leaderboard(BaseEstimator):
         scores = GroupScores.of(
             problem.likelihood, params, problem.row, problem.outcome, problem.weight, problem.group
         )
-        self.n_groups_ = scores.n_groups
-        warn_about_groups(self.n_groups_)
         if not (self.position or layout.n_judges):
             warn_about_position(problem, params)
-        with self._watched("Intervals", self.n_draws, problem) as show:
+        deviations, heavier = self._set_ratings(battles, problem, mode, scores, rng)
+        if layout.ties:
+            self.tie_ = float(np.exp(params[layout.tie][0]))
+            self.params_["tie"] = params[layout.tie]
+        else:
+            self.tie_ = 0.0 if self.ties == "model" else float("nan")
+        self.judges_ = problem.judges
+        self._set_judges(problem, params, deviations, heavier)
+        bad = battles.outcome == 3
+        self.both_bad_ = float((battles.weight * bad).sum() / battles.weight.sum())
+        self.pair_counts_, self.pair_shares_ = _pair_shares(problem, params)
+
+    def _set_ratings(
+        self,
+        battles: Battles | Rankings,
+        problem: BattleProblem | RankingLists,
+        mode: Mode,
+        scores: GroupScores,
+        rng: np.random.Generator,
+    ) -> tuple[Array, Array]:
+        """Ratings and coefficients with their errors; also returns draws of all deviations.
+
+        The second array is by how much each draw is heavier than normal.
+        """
+        layout, params = problem.layout, mode.params
+        self.n_groups_ = scores.n_groups
+        warn_about_groups(self.n_groups_)
+        with self._watched("Intervals", self.n_draws, problem, len(battles)) as show:
             covariance, deviations = spread(mode, scores, layout.items, self.n_draws, rng, show)
         df = max(self.n_groups_ - 1, 1)
         # With few groups, draws are from Student's t distribution, as intervals are.
@@ -501,17 +627,8 @@ class Leaderboard(BaseEstimator):
         self.coef_names_ = problem.names
         self.coef_ = params[layout.columns] / problem.scales
         self.coef_std_ = std / problem.scales
-        self.params_ = {"items": params[layout.items], "tie": params[layout.tie]}
-        if layout.ties:
-            self.tie_ = float(np.exp(params[layout.tie][0]))
-        else:
-            self.tie_ = 0.0 if self.ties == "model" else float("nan")
-            self.params_.pop("tie")
-        self.judges_ = problem.judges
-        self._set_judges(problem, params, deviations, heavier)
-        bad = battles.outcome == 3
-        self.both_bad_ = float((battles.weight * bad).sum() / battles.weight.sum())
-        self.pair_counts_, self.pair_shares_ = _pair_shares(problem, params)
+        self.params_ = {"items": params[layout.items]}
+        return deviations, heavier
 
     def _set_judges(
         self, problem: BattleProblem, params: Array, draws: Array, heavier: Array
@@ -559,8 +676,11 @@ class Leaderboard(BaseEstimator):
         half = self._quantile(self.level) * self.rating_std_
         ranks = self._ranks()
         low, high = self._rank_interval(ranks, self.level)
-        battles = np.bincount(self.battles_.pairs.ravel(), minlength=len(self.items_))
-        bad = self._both_bad_shares(list(self.battles_.pairs.T), len(self.items_))
+        of_rankings = isinstance(self.battles_, Rankings)
+        if of_rankings:
+            bad = np.full(len(self.items_), np.nan)
+        else:
+            bad = self._both_bad_shares(list(self.battles_.pairs.T), len(self.items_))
         columns = {
             "item": self.items_[order],
             "rating": (mean + scale * self.ratings_)[order],
@@ -571,7 +691,7 @@ class Leaderboard(BaseEstimator):
             "rank_high": high[order],
             "p_first": (ranks == 1).mean(axis=0)[order],
             "group": self._groups(order)[order],
-            "battles": battles[order],
+            "rankings" if of_rankings else "battles": self.battles_.counts[order],
             "both_bad": bad[order],
         }
         note = (
@@ -799,7 +919,7 @@ class Leaderboard(BaseEstimator):
     def _judge_of_battles(self) -> NDArray[Any]:
         """The judge of each battle; raises an error if there are none."""
         check_is_fitted(self)
-        if self.battles_.judge is None:
+        if isinstance(self.battles_, Rankings) or self.battles_.judge is None:
             raise DataError("The battles have no judges: pass judge to fit.")
         return self.battles_.judge
 
@@ -847,7 +967,11 @@ class Leaderboard(BaseEstimator):
         """
         check_is_fitted(self)
         counts, predicted, n = self.pair_counts_, self.pair_shares_, len(self.items_)
-        low, high = np.sort(self.battles_.pairs, axis=1).T
+        if isinstance(self.battles_, Rankings):
+            pairs = counts[:, :2].astype(np.intp)
+        else:
+            pairs = self.battles_.pairs
+        low, high = np.sort(pairs, axis=1).T
         codes, pair = np.unique(low * n + high, return_inverse=True)
         only_bad = np.setdiff1d(codes, (counts[:, 0] * n + counts[:, 1]).astype(np.intp))
         if len(only_bad):
@@ -867,8 +991,11 @@ class Leaderboard(BaseEstimator):
         for word, seen, expected in zip(words, observed.T, predicted.T, strict=True):
             columns |= {word: seen, f"{word}, predicted": expected}
             shown[word] = [f"{a:.2f} ({b:.2f})" for a, b in zip(seen, expected, strict=True)]
-        bad = self._both_bad_shares([pair], len(codes))
-        columns["both_bad"] = bad[np.searchsorted(codes, i * n + j)]
+        if isinstance(self.battles_, Rankings):
+            columns["both_bad"] = np.full(len(i), np.nan)
+        else:
+            bad = self._both_bad_shares([pair], len(codes))
+            columns["both_bad"] = bad[np.searchsorted(codes, i * n + j)]
         if np.nansum(columns["both_bad"]):
             shown["both bad"] = columns["both_bad"]
         formats = {"battles": ".6g", "both bad": ".2f"}
@@ -930,7 +1057,7 @@ class Leaderboard(BaseEstimator):
         return self.standings().plot(top=top, ax=ax)
 
 
-def _warn_about_maximum(problem: BattleProblem, mode: Mode) -> None:
+def _warn_about_maximum(problem: BattleProblem | RankingLists, mode: Mode) -> None:
     """Warn if a coefficient grows without bound, or the maximum was not found."""
     large = abs(mode.params[problem.layout.columns]) > SEPARATED
     if large.any():

@@ -64,6 +64,7 @@ VALUE_OBJECTS = {
     "table-side": "rankwise.two_sided.sides.TableSide",
     "table-view": "rankwise.two_sided.sides.View",
     "battles": "rankwise.data.battles.Battles",
+    "rankings": "rankwise.data.rankings.Rankings",
     "gp-raters": "rankwise.gp.gp_results.RaterSlopes",
     "on-columns": "rankwise.gp.process.OnColumns",
     **{kernel: f"sklearn.gaussian_process.kernels.{kernel}" for kernel in KERNELS},
@@ -98,6 +99,8 @@ AXES = {
     "judge_slips_: judges, judge_positions_: judges, judge_intervals_: 2 2 judges, "
     "pair_shares_: pairs outcomes",
     "battles": "pairs: battles 2 in items, weight: battles, context: battles context",
+    "rankings": "item: entries in items, ranking: entries in weights, place: entries, "
+    "weight: weights, context: entries context",
     "kernel-basis": "X: weights features",
     "ramp-basis": "feature: weights in features, low: weights, high: weights",
     "landmark-basis": "points: weights features, rows: weights in training-rows",
