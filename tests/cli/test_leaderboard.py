@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rankwise import Leaderboard
-from rankwise.data import make_battles, read_battles
+from rankwise.data import make_battles, read_battles, read_rankings
 
 
 @pytest.fixture(scope="module")
@@ -117,3 +117,27 @@ def test_columns_are_named(run, tmp_path):
     assert "Name the columns of both" in run("leaderboard", path, *columns[:2], ok=False)
     assert "Name the columns of both" in run("leaderboard", path, *columns[4:], ok=False)
     assert "Name them by --first, --second and --winner" in run("leaderboard", path, ok=False)
+
+
+def test_rankings(run, tmp_path):
+    path = tmp_path / "races.csv"
+    rng = np.random.default_rng(0)
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["season", "race", "driver", "place"])
+        for race in range(40):
+            order = np.argsort(-(0.5 * np.arange(5) + rng.gumbel(size=5)))
+            for place, driver in enumerate(order):
+                word = "DNF" if place == 4 else place + 1
+                writer.writerow([race // 2, race, f"d{driver}", word])
+    given = ["--ranking", "race,driver,place", "--cluster", "season"]
+    page, numbers = tmp_path / "page.html", tmp_path / "all.json"
+    result = run("leaderboard", path, *given, "--report", page, "--json", numbers)
+    columns = {"ranking": "race", "item": "driver", "place": "place"}
+    board = Leaderboard().fit_rankings(read_rankings(path, **columns, groups="season"))
+    assert result.stdout == f"{board.standings()}\n"
+    assert "40 entries have no place ('DNF')" in result.stderr
+    assert json.loads(numbers.read_text())["battles"] == 40
+    assert "rankings" in page.read_text()
+    assert "three columns" in run("leaderboard", path, "--ranking", "race,place", ok=False)
+    assert "--position" in run("leaderboard", path, *given, "--position", ok=False)

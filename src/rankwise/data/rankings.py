@@ -66,7 +66,7 @@ class Rankings:
     >>> from rankwise.data import Rankings
     >>> rankings = Rankings.of([["a", "b", "c"], ["c", ["a", "d"]]])
     >>> rankings
-    Rankings(2 rankings of 4 items, 2 to 3 in each, 1 with ties)
+    Rankings(2 rankings of 4 items, 3 in each, 1 with ties)
     >>> rankings.place.tolist()
     [0, 1, 2, 0, 1, 1]
     """
@@ -159,8 +159,9 @@ class Rankings:
 
         Examples
         --------
-        >>> Rankings.of_places([1, 1, 1], ["ann", "bob", "cy"], [2, 1, None]).item.tolist()
-        [1, 0, 2]
+        >>> found = Rankings.of_places([1, 1, 1], ["ann", "bob", "cy"], [2, 1, None])
+        >>> found.items[found.item].tolist(), found.place.tolist()
+        (['bob', 'ann', 'cy'], [0, 1, 2])
         """
         codes = number_labels(check_comparison_ids("ranking", ranking, None, "entry"))[1]
         ids = check_comparison_ids("item", item, len(codes), "entry")
@@ -284,9 +285,11 @@ class Rankings:
         --------
         >>> battles = Rankings.of([["a", "b", "c"], ["c", "b"]]).battles()
         >>> battles.weight.round(2).tolist()
-        [1.0, 0.67, 0.67, 0.67]
+        [0.67, 0.67, 0.67, 1.0]
         """
         better, worse = self.pairs()
+        order = np.lexsort((worse, better))
+        better, worse = better[order], worse[order]
         number = self.ranking[better]
         context = None if self.context is None else self.context[better] - self.context[worse]
         return Battles.of(
@@ -331,6 +334,13 @@ class RankingFile:
         The column with the groups of rankings.
     remarks : list of str
         What else was noticed.
+
+    Examples
+    --------
+    >>> from rankwise.data import read_rankings
+    >>> table = {"race": [1, 1], "driver": ["a", "b"], "place": [2, 1]}
+    >>> read_rankings(table, ranking="race", item="driver", place="place").rankings
+    Rankings(1 ranking of 2 items, 2 in each)
     """
 
     rankings: Rankings

@@ -552,8 +552,8 @@ def warn_about_graph(
     if parts > 1:
         small = np.flatnonzero(part == int(np.argmin(np.bincount(part))))
         tell(
-            f"{what.capitalize()} do not link all items. There are {parts} parts, the smallest with "
-            f"{_named(items[small])}, and items of different parts cannot be compared",
+            f"{what.capitalize()} do not link all items. There are {parts} parts, the smallest "
+            f"with {_named(items[small])}, and items of different parts cannot be compared",
             "keeps their ratings together",
         )
     ahead, behind = np.bincount(won, minlength=n), np.bincount(lost, minlength=n)

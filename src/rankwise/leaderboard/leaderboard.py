@@ -422,7 +422,7 @@ class Leaderboard(BaseEstimator):
         >>> races = [["ada", "bob", "cy"], ["bob", "ada", "cy"], ["cy", "ada"]] * 10
         >>> board = Leaderboard().fit_rankings(races)
         >>> board.ratings_.round(2).tolist()
-        [0.38, 0.61, -0.99]
+        [0.07, 0.67, -0.73]
         """
         check_parameters(self, self.parameters)
         if isinstance(lists, RankingFile):
@@ -440,7 +440,9 @@ class Leaderboard(BaseEstimator):
             rankings = Rankings.of(lists, **given)
         for name, value in (("link", "logit"), ("position", False)):
             if getattr(self, name) != value:
-                raise ParameterError(f"Rankings need {name}={value!r}: got {getattr(self, name)!r}.")
+                raise ParameterError(
+                    f"Rankings need {name}={value!r}: got {getattr(self, name)!r}."
+                )
         problem, rng = RankingLists.of(rankings, item_features), as_generator(self.random_state)
         warn_about_graph(problem.links, rankings.items, self.penalty, "rankings")
         with blas_threads_for(problem.layout.size):

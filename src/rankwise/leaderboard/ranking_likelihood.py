@@ -155,7 +155,8 @@ def tied(d: Array) -> tuple[Array, Array, Array]:
         integral of prod_i (1 - exp(-exp(s + d_i))) exp(s - exp(s)) ds.
 
     Substituting s = y - exp(-y), the trapezoidal rule has an error of about 1e-12, and up to 1e-7
-    if d exceeds 10. The logarithm is concave. O(n_items) for each of 58 points or more, where a sum over orders has n_items! terms.
+    if d exceeds 10. The logarithm is concave. O(n_items) for each of 58 points or more, where a sum
+    over orders has n_items! terms.
     """
     m = d.shape[1]
     # With many items, the largest value of the integrand may be narrow, and beyond log(m).
@@ -375,8 +376,8 @@ def warn_about_all_pairs(battles: Battles) -> None:
         begin += size
     if inside > 0.5 * len(wins):
         warn(
-            f"The battles seem to be all pairs of rankings (of up to {longest} items), which depend "
-            "on each other: intervals are too narrow. Call fit_rankings with the rankings. For "
+            f"The battles seem to be all pairs of rankings (of up to {longest} items), which "
+            "depend on each other: intervals are too narrow. Call fit_rankings with the rankings. For "
             "pairs, give groups, with the ranking of each battle, and weight, with 2 / k for "
             "rankings of k items."
         )

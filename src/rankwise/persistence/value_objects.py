@@ -99,7 +99,7 @@ AXES = {
     "judge_slips_: judges, judge_positions_: judges, judge_intervals_: 2 2 judges, "
     "pair_shares_: pairs outcomes",
     "battles": "pairs: battles 2 in items, weight: battles, context: battles context",
-    "rankings": "item: entries in items, ranking: entries in weights, place: entries, "
+    "rankings": "item: entries in items, ranking: entries in weights, place: entries in items, "
     "weight: weights, context: entries context",
     "kernel-basis": "X: weights features",
     "ramp-basis": "feature: weights in features, low: weights, high: weights",
