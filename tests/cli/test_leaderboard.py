@@ -56,7 +56,9 @@ def test_files_and_page(battles, run, tmp_path):
     assert len(content["judges"]) == 3
     assert [row["column"] for row in content["coefficients"]] == ["first place", "words"]
     assert float(rows[0]["rating"]) == pytest.approx(content["standings"][0]["rating"])
+    assert "leads instead of" in content["fragility"]
     page = paths["--report"].read_text()
+    assert "leads instead of" in page
     for heading in ("Standings", "Covariates", "Judges", "Who wins against whom", "What was read"):
         assert f"<h2>{heading}</h2>" in page
     assert page.count("<svg") == 2
@@ -136,6 +138,8 @@ def test_rankings(run, tmp_path):
     columns = {"ranking": "race", "item": "driver", "place": "place"}
     board = Leaderboard().fit_rankings(read_rankings(path, **columns, groups="season"))
     assert result.stdout == f"{board.standings()}\n"
+    fragile = run("leaderboard", path, *given, "--fragility").stdout
+    assert fragile == f"{board.standings()}\n\n{board.fragility()}\n"
     assert "40 entries have no place ('DNF')" in result.stderr
     assert json.loads(numbers.read_text())["battles"] == 40
     assert "rankings" in page.read_text()

@@ -61,11 +61,10 @@ def test_the_likelihood_is_a_sum_over_orders(seed):
     steps = 1e-5 * np.eye(ITEMS + 1)
     slopes = [(likelihood.value(params + e) - likelihood.value(params - e)) / 2e-5 for e in steps]
     assert_allclose(gradient, slopes, atol=1e-6)
-    expand = likelihood.expand
-    bends = [
-        (expand(params + e, dense=True)[1] - expand(params - e, dense=True)[1]) / 2e-5
-        for e in steps
+    gradients = [
+        [likelihood.expand(params + sign * e, dense=True)[1] for sign in (1, -1)] for e in steps
     ]
+    bends = [(up - down) / 2e-5 for up, down in gradients]
     assert_allclose(hessian, -np.array(bends), atol=1e-6)
     assert_allclose(likelihood.expand(params, dense=False)[2].toarray(), hessian, atol=1e-12)
     assert_allclose(likelihood.group_scores(params, None).matrix.sum(axis=0), gradient, atol=1e-10)

@@ -112,6 +112,7 @@ def leaderboard(
     penalty: str = "evidence",
     position: bool = False,
     elo: bool = False,
+    fragility: bool = False,
     level: float = 0.95,
     top: Count = None,
     csv_out: Annotated[Path | None, typer.Option("--csv")] = None,
@@ -157,6 +158,8 @@ def leaderboard(
         Estimate the advantage of the first place.
     elo : FLAG
         Ratings in Elo points, with mean 1,000.
+    fragility : FLAG
+        The fewest battles without which another item leads. The page always shows it.
     level : SHARE
         Confidence level of the intervals.
     top : N, default=all
@@ -198,6 +201,13 @@ def leaderboard(
     covariates = board.coefficients().to_table() if len(board.coef_names_) else None
     judges = None if columns.judge is None else board.judges().to_table()
     show(replace(table, rows=table.rows[:top]), covariates, judges)
+    decided = ""
+    if fragility or report is not None:
+        with interruptible("Looking for the fewest battles that decide"):
+            decided = str(board.fragility())
+    if fragility:
+        print()
+        say(decided)
     rows = [row.values() for row in standings.records()]
     for path, guarded in ((csv_out, False), (spreadsheet, True)):
         if path is not None:
@@ -205,14 +215,14 @@ def leaderboard(
             write_text(path, csv_text(names, rows, for_spreadsheets=guarded))
             note(f"Wrote {path}.")
     if json_out is not None:
-        content = _content(board, standings, file, concerns)
+        content = _content(board, standings, file, concerns) | {"fragility": decided or None}
         write_text(json_out, json.dumps(content, indent=1, ensure_ascii=False))
         note(f"Wrote {json_out}.")
     if report is not None:
         from rankwise.cli.study_pages import write_leaderboard
 
         with progress(f"Drawing {report}"):
-            write_leaderboard(board, standings, file, concerns, battles, report)
+            write_leaderboard(board, standings, file, concerns, decided, battles, report)
 
 
 def what_was_read(file: BattleFile | RankingFile) -> list[str]:

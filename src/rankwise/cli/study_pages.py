@@ -62,6 +62,7 @@ def write_leaderboard(
     standings: Any,
     file: BattleFile | RankingFile,
     concerns: list[str],
+    decided: str,
     source: Path,
     path: Path,
 ) -> None:
@@ -82,7 +83,7 @@ def write_leaderboard(
         judges.append(board.agreement().to_table())
     sections = [
         Section("", [Facts(tuple(facts)), *map(Text, concerns)]),
-        Section("Standings", [standings.to_table(), _ratings(standings)]),
+        Section("Standings", [standings.to_table(), Text(decided), _ratings(standings)]),
         Section("Covariates", covariates),
         Section("Judges", judges),
         Section("Who wins against whom", [_matrix(board, standings), *_shares(board)]),

@@ -248,11 +248,17 @@ class RankingLikelihood:
 
     def group_scores(self, params: Array, group: Index | None) -> GroupScores:
         """Gradients, summed within groups of rankings; None: rankings are independent."""
+        group = np.arange(len(self.weight)) if group is None else group
+        used = np.unique(group[np.concatenate([block.number for block in self.blocks])])
+        return GroupScores(self.unit_scores(params, group, int(group.max()) + 1)[used], len(used))
+
+    def unit_scores(self, params: Array, unit: Index, n_units: int) -> Sparse:
+        """Gradients, summed within units of rankings: a row for each, a column per parameter."""
         data, rows, columns = [], [], []
         for block in self.blocks:
             g = block.derivatives(self.scores(params, block), second=False)[1]
             g *= self.weight[block.number][:, None]
-            number = block.number if group is None else group[block.number]
+            number = unit[block.number]
             data.append(g.ravel())
             rows.append(np.repeat(number, g.shape[1]))
             columns.append(block.item.ravel())
@@ -260,10 +266,8 @@ class RankingLikelihood:
                 data.append((g * block.x[..., c]).sum(axis=1))
                 rows.append(number)
                 columns.append(np.full(len(g), self.layout.columns.start + c))
-        numbers, row = np.unique(np.concatenate(rows), return_inverse=True)
-        entries = (np.concatenate(data), (row, np.concatenate(columns)))
-        matrix = sp.coo_array(entries, shape=(len(numbers), self.layout.size)).tocsr()
-        return GroupScores(matrix, len(numbers))
+        entries = (np.concatenate(data), (np.concatenate(rows), np.concatenate(columns)))
+        return sp.coo_array(entries, shape=(n_units, self.layout.size)).tocsr()
 
 
 @dataclass(frozen=True, eq=False)
@@ -374,10 +378,10 @@ def warn_about_all_pairs(battles: Battles) -> None:
             size = len(all_pairs)
             inside, longest = inside + size, max(longest, len(order))
         begin += size
-    if inside > 0.5 * len(wins):
+    if inside > 0.9 * len(wins):
         warn(
             f"The battles seem to be all pairs of rankings (of up to {longest} items), which "
-            "depend on each other: intervals are too narrow. Call fit_rankings with the rankings. For "
-            "pairs, give groups, with the ranking of each battle, and weight, with 2 / k for "
+            "depend on each other: intervals are too narrow. Call fit_rankings with the rankings. "
+            "For pairs, give groups, with the ranking of each battle, and weight, with 2 / k for "
             "rankings of k items."
         )
