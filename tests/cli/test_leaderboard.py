@@ -145,3 +145,25 @@ def test_rankings(run, tmp_path):
     assert "rankings" in page.read_text()
     assert "three columns" in run("leaderboard", path, "--ranking", "race,place", ok=False)
     assert "--position" in run("leaderboard", path, *given, "--position", ok=False)
+
+
+def test_time(run, tmp_path):
+    path, page = tmp_path / "games.csv", tmp_path / "page.html"
+    made = make_battles(4, 120, both_bad=0, style=0, random_state=0).battles
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["model_a", "model_b", "winner", "day"])
+        words = np.array(["model_a", "model_b", "tie"])[made.outcome]
+        days = np.datetime64("2020-01-01") + np.arange(120)
+        for (a, b), word, day in zip(made.items[made.pairs], words, days, strict=True):
+            writer.writerow([a, b, word, day])
+    file = read_battles(path, time="day")
+    for option, value, board in (
+        ("--half-life", 30, Leaderboard(half_life=30.0)),
+        ("--drift", "evidence", Leaderboard(drift="evidence")),
+    ):
+        result = run("leaderboard", path, "--time", "day", option, value)
+        assert result.stdout == f"{board.fit(file).standings()}\n"
+    run("leaderboard", path, "--time", "day", "--drift", 0.5, "--report", page)
+    assert "Ratings drift by a standard deviation of 0.5 in a year" in page.read_text()
+    assert "--time COLUMN" in run("leaderboard", path, "--drift", 0.5, ok=False)

@@ -58,6 +58,8 @@ class BattleColumns:
         Session, prompt or voter: battles of the same one may depend on each other.
     judge : COLUMN, default=none
         Who judged: model each judge.
+    time : COLUMN, default=none
+        When battles were: dates such as 2026-11-18, or numbers. The page shows a history.
     ranking : RANKING,ITEM,PLACE, default=none
         Rankings of several items, with a row for each place, instead of battles.
     """
@@ -69,6 +71,7 @@ class BattleColumns:
     style: str | None = None
     cluster: str | None = None
     judge: str | None = None
+    time: str | None = None
     ranking: str | None = None
 
     def read(self, path: Path) -> BattleFile | RankingFile:
@@ -79,7 +82,7 @@ class BattleColumns:
         if self.ranking is None:
             return read_battles(
                 path, first=self.first, second=self.second, winner=self.winner, style=style,
-                groups=self.cluster, judge=self.judge,
+                groups=self.cluster, judge=self.judge, time=self.time,
             )  # fmt: skip
         ranking, item, place = split_names(self.ranking) or []
         return read_rankings(
@@ -93,7 +96,7 @@ class BattleColumns:
             if len(split_names(self.ranking) or []) != 3:
                 refuse("ranking", "Name three columns: --ranking RANKING,ITEM,PLACE.")
             battles = {"first": first, "second": second, "winner": self.winner}
-            battles |= {"judge": self.judge, "position": position or None}
+            battles |= {"judge": self.judge, "time": self.time, "position": position or None}
             given = next((name for name, value in battles.items() if value is not None), None)
             if given is not None:
                 refuse(given, "It is for battles. Leave it out, or leave out --ranking.")
@@ -111,6 +114,8 @@ def leaderboard(
     ties: Literal["model", "half"] = "model",
     penalty: str = "evidence",
     position: bool = False,
+    half_life: str | None = None,
+    drift: str | None = None,
     elo: bool = False,
     fragility: bool = False,
     level: float = 0.95,
@@ -143,6 +148,7 @@ def leaderboard(
       rankwise leaderboard games.csv --first white --second black --winner result --position
       rankwise leaderboard mt_bench.parquet --judge judge --position --elo --csv table.csv
       rankwise leaderboard races.csv --ranking race,driver,place --cluster season
+      rankwise leaderboard matches.csv --first winner --second loser --time date --half-life 365
 
     Parameters
     ----------
@@ -156,6 +162,10 @@ def leaderboard(
         1 / variance of ratings: a number, evidence or held-out.
     position : FLAG
         Estimate the advantage of the first place.
+    half_life : DAYS, default=none
+        With --time: after how many days a battle counts half as much, or auto.
+    drift : NUMBER, default=none
+        With --time: let ratings drift; standard deviation of a year's change, evidence or auto.
     elo : FLAG
         Ratings in Elo points, with mean 1,000.
     fragility : FLAG
@@ -181,10 +191,18 @@ def leaderboard(
     from rankwise.parameters import parse_parameter
 
     strength = parse_parameter("penalty", penalty, Leaderboard.parameters["penalty"])
+    moving = {"half_life": half_life, "drift": drift}
+    for name, value in moving.items():
+        if value is not None and columns.time is None:
+            refuse(name.replace("_", "-"), "It needs the times of battles: give --time COLUMN.")
+    moving = {
+        name: None if value is None else parse_parameter(name, value, Leaderboard.parameters[name])
+        for name, value in moving.items()
+    }
 
     with progress(f"Reading {battles} ({battles.stat().st_size / 1e6:,.1f} MB)"):
         file = columns.read(battles)
-    board = Leaderboard(link, ties=ties, penalty=strength, position=position, level=level)
+    board = Leaderboard(link, ties=ties, penalty=strength, position=position, level=level, **moving)
     with (
         interruptible("Rating items"),
         warnings.catch_warnings(record=True) as caught,
@@ -202,12 +220,12 @@ def leaderboard(
     judges = None if columns.judge is None else board.judges().to_table()
     show(replace(table, rows=table.rows[:top]), covariates, judges)
     decided = ""
-    if fragility or report is not None:
+    if (fragility or report is not None) and not board.drift_:
         with interruptible("Looking for the fewest battles that decide"):
             decided = str(board.fragility())
     if fragility:
         print()
-        say(decided)
+        say(decided or "Fragility is for ratings that do not drift.")
     rows = [row.values() for row in standings.records()]
     for path, guarded in ((csv_out, False), (spreadsheet, True)):
         if path is not None:
@@ -247,6 +265,8 @@ def _content(
         "warnings": concerns,
         "parameters": {k: v for k, v in board.get_params().items() if k != "random_state"},
         "penalty": board.penalty_,
+        "half_life": board.half_life_,
+        "drift": board.drift_,
         "tie": board.tie_ if board.tie_ == board.tie_ else None,
         "both_bad": board.both_bad_,
         "groups": board.n_groups_,

@@ -76,6 +76,7 @@ def write_leaderboard(
     ]
     if board.both_bad_:
         facts.append((f"{board.both_bad_:.1%}", "of battles: both are bad"))
+    decides = [Text(decided)] if decided else []
     covariates = [COVARIATES, board.coefficients().to_table()] if len(board.coef_names_) else []
     judges: list[Any] = [board.judges().to_table()] if len(board.judges_) else []
     if judges and battles.groups is not None and len(board.agreement()):
@@ -83,7 +84,8 @@ def write_leaderboard(
         judges.append(board.agreement().to_table())
     sections = [
         Section("", [Facts(tuple(facts)), *map(Text, concerns)]),
-        Section("Standings", [standings.to_table(), Text(decided), _ratings(standings)]),
+        Section("Standings", [standings.to_table(), *decides, _ratings(standings)]),
+        Section("History", _history(board)),
         Section("Covariates", covariates),
         Section("Judges", judges),
         Section("Who wins against whom", [_matrix(board, standings), *_shares(board)]),
@@ -111,6 +113,21 @@ def _ratings(standings: Any) -> Figure:
         caption = f"The best {shown}. {caption}"
     alt = f"Ratings of {plural(shown, 'item')} with intervals, from best to worst"
     return Figure.of(standings.plot(top=shown), alt, caption)
+
+
+def _history(board: Any) -> list[Any]:
+    """Ratings over time, if battles have times."""
+    if getattr(board.battles_, "time", None) is None:
+        return []
+    model = "All battles until each time count the same."
+    if board.half_life_:
+        model = f"A battle counts half as much after {board.half_life_:.4g} days."
+    elif board.drift_:
+        model = f"Ratings drift by a standard deviation of {board.drift_:.3g} in a year."
+    if not board.battles_.dated:
+        model = model.replace(" days", "").replace("in a year", "in a unit of time")
+    caption = f"The best items, at several times, from the battles until then. {model}"
+    return [Figure.of(board.history().plot(), "Ratings of the best items over time", caption)]
 
 
 def _matrix(board: Any, standings: Any) -> Figure:

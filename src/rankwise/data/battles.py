@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.data.table_files import Columns, SmallTable, parsed_json
+from rankwise.data.times import check_times
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph.comparisons import (
     OUTCOME_OF_CODE,
@@ -33,7 +34,7 @@ from rankwise.tables import plural
 
 # Of the battle that counts most; outside this range, standard errors are lost in rounding.
 LEAST_WEIGHT, MOST_WEIGHT = 1e-12, 1e12
-PER_BATTLE = ("pairs", "outcome", "weight", "groups", "judge", "context")
+PER_BATTLE = ("pairs", "outcome", "weight", "groups", "judge", "context", "time")
 GROUPS = (
     "evaluation_session_id", "session", "session_id", "question_id", "prompt_id", "prompt",
 )  # fmt: skip
@@ -67,6 +68,10 @@ class Battles:
         Covariates of battles; positive values favour the first item.
     context_names : list of str or None
         Names of the covariates.
+    time : ndarray of shape (n_battles,) or None
+        When each battle was: days since 1970 for dates, and other numbers as they were given.
+    dated : bool
+        Whether times are dates.
 
     Examples
     --------
@@ -86,6 +91,8 @@ class Battles:
     judge: NDArray[Any] | None = None
     context: Array | None = None
     context_names: list[str] | None = None
+    time: Array | None = None
+    dated: bool = False
 
     @classmethod
     def of(
@@ -99,6 +106,7 @@ class Battles:
         groups: Any = None,
         judge: Any = None,
         context: Any = None,
+        time: Any = None,
     ) -> Battles:
         """Check battles.
 
@@ -125,6 +133,8 @@ class Battles:
             Covariates: by how much the first item exceeds the second, for example in length. Such a
             column can also be 1 where a property favours the first item, and -1 where it favours
             the second.
+        time : array-like of shape (n_battles,), optional
+            When each battle was: dates (ISO text, datetime64, datetime or 20261118), or numbers.
 
         Returns
         -------
@@ -154,7 +164,11 @@ class Battles:
         }
         numbers, names = check_context(context, n)
         weights = check_battle_weights(weight, n)
-        return cls(ids, pairs, codes, weights, context=numbers, context_names=names, **labels)
+        when, dated = (None, False) if time is None else check_times(time, n)
+        return cls(
+            ids, pairs, codes, weights, context=numbers, context_names=names, time=when,
+            dated=dated, **labels,
+        )  # fmt: skip
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -182,6 +196,8 @@ class Battles:
                 f"{', '.join(new) or 'no more columns'}: they need the same columns in the same "
                 "order."
             )
+        if self.dated != other.dated:
+            raise DataError("The times of old or new battles are dates, the others numbers.")
         joined: dict[str, Any] = {
             name: join_ids(both) for name, both in columns.items() if both[0] is not None
         }
@@ -230,7 +246,7 @@ class Battles:
 
 def _optional_columns(battles: Battles) -> list[str]:
     """Groups, judge and the columns of context, as far as there are any."""
-    named = [name for name in ("groups", "judge") if getattr(battles, name) is not None]
+    named = [name for name in ("groups", "judge", "time") if getattr(battles, name) is not None]
     n_context = 0 if battles.context is None else battles.context.shape[1]
     return named + (battles.context_names or [f"context {k}" for k in range(n_context)])
 
@@ -339,6 +355,7 @@ def read_battles(
     style: Sequence[str] = (),
     groups: str | None = None,
     judge: str | None = None,
+    time: str | None = None,
 ) -> BattleFile:
     """Read battles from a file, a data frame or a dictionary of columns.
 
@@ -371,6 +388,8 @@ def read_battles(
         if there is one.
     judge : str, optional
         The column of judges; "annotator" for files of PandaLM.
+    time : str, optional
+        The column of dates or times.
 
     Returns
     -------
@@ -387,7 +406,7 @@ def read_battles(
     Battles(3 battles of 3 items, 1 tie, 2 groups, 1 context column)
     """
     found = _BattleTable.of(table)
-    return found.read(found.schema_of(first, second, winner), style, groups, judge)
+    return found.read(found.schema_of(first, second, winner), style, groups, judge, time)
 
 
 @dataclass(frozen=True, eq=False)
@@ -436,7 +455,12 @@ class _BattleTable(SmallTable):
         return found
 
     def read(
-        self, schema: Schema, style: Sequence[str], groups: str | None, judge: str | None
+        self,
+        schema: Schema,
+        style: Sequence[str],
+        groups: str | None,
+        judge: str | None,
+        time: str | None,
     ) -> BattleFile:
         """Battles of the rows that can be used, and why others cannot."""
         first, second = self.ids(schema.first), self.ids(schema.second)
@@ -466,6 +490,13 @@ class _BattleTable(SmallTable):
         for name, values in labels.items():
             drop(_missing(values), f"without a {name.removesuffix('s')}")
         context, names = self._style(style)
+        when, dated = None, False
+        if time is not None:
+            drop(_missing(self.ids(time)), "without a time")
+            rows, when = np.flatnonzero(keep), np.full(len(first), np.nan)
+            when[rows], dated = check_times(
+                self.ids(time)[rows], len(rows), lambda k: self.place(int(rows[k]))
+            )
         remarks: list[str] = []
         if schema.name == MT_BENCH.name:
             parts = self._both_orders(first, second, keep, remarks)
@@ -480,6 +511,7 @@ class _BattleTable(SmallTable):
                 two[chosen],
                 OUTCOME_OF_CODE[codes[chosen]],
                 context=None if context is None else sign * context[chosen],
+                time=None if when is None else when[chosen],
                 **{name: values[chosen] for name, values in labels.items()},
             )
             for sign, (one, two, codes, chosen) in zip((1.0, -1.0), parts, strict=False)
@@ -489,7 +521,7 @@ class _BattleTable(SmallTable):
             reasons = ", ".join(f"{count} {reason}" for reason, count in dropped.items())
             raise DataError(f"{self.source} has no battle that can be used: {reasons}.")
         battles = made[0] if len(made) == 1 else made[0] + made[1]
-        battles = replace(battles, context_names=names or None)
+        battles = replace(battles, context_names=names or None, dated=dated)
         name, n_rows = self.schema or schema.name, self.n_rows or len(first)
         return BattleFile(battles, name, n_rows, dropped, group_column, remarks)
 

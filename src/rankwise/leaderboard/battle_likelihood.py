@@ -236,6 +236,21 @@ class Layout:
     def size(self) -> int:
         return int(self.common_slip.stop)
 
+    def start(self) -> Array:
+        """Equal items, and few ties and slips."""
+        params = np.zeros(self.size)
+        params[self.tie] = -1.0
+        params[self.common_slip] = SLIP_MEAN
+        return params
+
+    def priors(self, penalties: Mapping[str, float]) -> tuple[Array, Array]:
+        """Means and precisions of the normal priors of all parameters."""
+        mean, precision = np.zeros(self.size), np.zeros(self.size)
+        for name, part in self.groups.items():
+            precision[part] = penalties[name]
+        mean[self.common_slip], precision[self.common_slip] = SLIP_MEAN, SLIP_PRECISION
+        return mean, precision
+
     @property
     def groups(self) -> dict[str, slice]:
         """Parameters that are shrunk together."""
@@ -243,8 +258,23 @@ class Layout:
         return {name: part for name, part in named.items() if part.stop > part.start}
 
 
+class PlainCurvature:
+    """How a likelihood with a `layout` makes a curvature from a dense or sparse matrix."""
+
+    layout: Layout
+
+    def curvature(self, matrix: Any, precision: Array, level: float) -> Curvature:
+        """Of the matrix, with `precision` on its diagonal and `level` on all entries of items."""
+        if is_sparse(matrix):
+            return IterativeCurvature(matrix, precision, self.layout.items, level)
+        K = matrix.copy()
+        K[np.diag_indices_from(K)] += precision
+        K[self.layout.items, self.layout.items] += level
+        return DenseCurvature.of(K)
+
+
 @dataclass(frozen=True, eq=False)
-class Likelihood:
+class Likelihood(PlainCurvature):
     """Log-likelihood of a tally as a function of all parameters.
 
     Each predictor is linear in the parameters.
@@ -636,7 +666,7 @@ SLIP_MEAN, SLIP_PRECISION = -3.0, 1.0  # prior of the common logit of slips
 BOUNDS = (np.log(1e-6), np.log(1e6))  # of log penalties
 # What is known of variances before any battle: as much as PRIOR_SIZE parameters would tell.
 PRIOR_SIZE = 2.0
-PRIOR_VARIANCE = {"items": 1.0, "places": 0.1, "slips": 0.5}
+PRIOR_VARIANCE = {"items": 1.0, "places": 0.1, "slips": 0.5, "steps": 0.01}
 EVIDENCE_TOLERANCE = 1e-10
 GRID = np.geomspace(1e-3, 1e2, 16)  # penalties that held-out groups choose from
 FOLDS = 5
@@ -712,7 +742,14 @@ class IterativeCurvature:
         return found
 
 
-Curvature = DenseCurvature | IterativeCurvature  # minus second derivatives, with penalties
+class Curvature(Protocol):
+    """Minus second derivatives, with penalties."""
+
+    def solve(self, R: Array, /) -> Array:
+        """The inverse times R."""
+
+    def traces(self, groups: dict[str, slice], /) -> dict[str, float]:
+        """The sums of the diagonal of the inverse, over groups of parameters."""
 
 
 class Modelled(Protocol):
@@ -724,21 +761,24 @@ class Modelled(Protocol):
     def value(self, params: Array) -> float:
         """The log-likelihood."""
 
-    def expand(self, params: Array, *, dense: bool) -> tuple[float, Array, Array | Sparse]:
+    def expand(self, params: Array, *, dense: bool) -> tuple[float, Array, Any]:
         """The log-likelihood, its gradient, and minus its second derivatives."""
+
+    def curvature(self, matrix: Any, precision: Array, level: float) -> Curvature:
+        """Of the matrix, with `precision` on its diagonal and `level` on all entries of items."""
 
 
 @dataclass(frozen=True, eq=False)
 class Expansion:
     """The log-likelihood around some parameters: value, gradient and minus second derivatives.
 
-    `matrix` is sparse beyond `DENSE` parameters.
+    `matrix` is what the likelihood makes a curvature from; it has a diagonal.
     """
 
     params: Array
     value: float
     gradient: Array
-    matrix: Array | Sparse
+    matrix: Any
 
     @classmethod
     def of(cls, likelihood: Modelled, params: Array, dense: int) -> Expansion:
@@ -761,14 +801,6 @@ class Mode:
         return self.at.params
 
 
-def start(layout: Layout) -> Array:
-    """Equal items, and few ties and slips."""
-    params = np.zeros(layout.size)
-    params[layout.tie] = -1.0
-    params[layout.common_slip] = SLIP_MEAN
-    return params
-
-
 def maximize(
     likelihood: Modelled,
     penalties: dict[str, float],
@@ -785,11 +817,8 @@ def maximize(
     """
     layout = likelihood.layout
     if not isinstance(at, Expansion):
-        at = Expansion.of(likelihood, start(layout) if at is None else at, dense)
-    mean, precision = np.zeros(layout.size), np.zeros(layout.size)
-    for name, part in layout.groups.items():
-        precision[part] = penalties[name]
-    mean[layout.common_slip], precision[layout.common_slip] = SLIP_MEAN, SLIP_PRECISION
+        at = Expansion.of(likelihood, layout.start() if at is None else at, dense)
+    mean, precision = layout.priors(penalties)
 
     def goal(point: Expansion) -> float:
         return point.value - 0.5 * float(precision @ np.square(point.params - mean))
@@ -797,7 +826,7 @@ def maximize(
     converged = False
     for _ in range(MAX_STEPS):
         gradient = at.gradient - precision * (at.params - mean)
-        curvature, step, damped = _newton_step(layout, at, precision, gradient)
+        curvature, step, damped = _newton_step(likelihood, at, precision, gradient)
         if converged:
             return Mode(at, penalties, precision, curvature, not damped)
         size, length, reached = float(abs(step).max(initial=0.0)), 1.0, goal(at)
@@ -814,25 +843,18 @@ def maximize(
 
 
 def _newton_step(
-    layout: Layout, at: Expansion, precision: Array, gradient: Array
+    likelihood: Modelled, at: Expansion, precision: Array, gradient: Array
 ) -> tuple[Curvature, Array, bool]:
     """The curvature, the step, and whether curvature had to be added to find one upwards."""
-    matrix, diagonal = at.matrix, at.matrix.diagonal()
-    level, total = 0.0, float(diagonal[layout.items].sum())
+    items, diagonal = likelihood.layout.items, at.matrix.diagonal()
+    level, total = 0.0, float(diagonal[items].sum())
     if precision[0] <= LOST * total:  # then only differences of ratings are determined
-        level = total / (2 * layout.items.stop**2) + 1e-12
+        level = total / (2 * items.stop**2) + 1e-12
     damping = 0.0
     while True:
         extra = precision + damping * (abs(diagonal) + 1e-12)
         try:
-            found: Curvature
-            if is_sparse(matrix):
-                found = IterativeCurvature(matrix, extra, layout.items, level)
-            else:
-                K = matrix.copy()
-                K[np.diag_indices_from(K)] += extra
-                K[layout.items, layout.items] += level
-                found = DenseCurvature.of(K)
+            found = likelihood.curvature(at.matrix, extra, level)
             return found, found.solve(gradient), damping > 0
         except (LinAlgError, DataError):
             damping = max(10.0 * damping, 1e-8)
@@ -1000,7 +1022,7 @@ def spread(
         M[np.diag_indices_from(M)] += P
         half = _without_level(mode.curvature.solve(M), items)
         covariance = _without_level(mode.curvature.solve(half.T), items)
-        draws = mode.curvature.solve(_root(M) @ rng.standard_normal((len(M), n_draws)))
+        draws = mode.curvature.solve(root_of(M) @ rng.standard_normal((len(M), n_draws)))
         draws = _without_level(draws, items).T
         return 0.5 * (covariance + covariance.T), draws
     draws = np.empty((n_draws, len(P)), dtype=np.float32)
@@ -1020,7 +1042,7 @@ def _without_level(values: Array, items: slice) -> Array:
     return values
 
 
-def _root(M: Array) -> Array:
+def root_of(M: Array) -> Array:
     """A matrix R with R R' = M, which may be singular."""
     scale = np.sqrt(np.maximum(M.diagonal(), 1e-300))
     unit = M / scale / scale[:, None]

@@ -24,6 +24,7 @@ from rankwise.backends.arrays import Array, Index
 from rankwise.backends.parallel import blas_threads_for
 from rankwise.data.battles import BattleFile, Battles, number_labels, read_battles
 from rankwise.data.rankings import RankingFile, Rankings
+from rankwise.data.times import as_datetimes, check_times, shown_time
 from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators.pair_strategies import PairStrategy, suggest_pairs
 from rankwise.graph.comparisons import check_context
@@ -38,13 +39,25 @@ from rankwise.leaderboard.battle_likelihood import (
     by_held_out,
     check_order,
     maximize,
+    root_of,
     spread,
-    start,
     warn_about_graph,
     warn_about_groups,
     warn_about_position,
 )
 from rankwise.leaderboard.fragility import Fragility, Target, Units, fewest
+from rankwise.leaderboard.over_time import (
+    DRIFTS,
+    HALF_LIVES,
+    MONTH,
+    PERIODS,
+    YEAR,
+    Periods,
+    Walk,
+    aged,
+    best_on_later_battles,
+    fit_walk,
+)
 from rankwise.leaderboard.ranking_likelihood import RankingLists, warn_about_all_pairs
 from rankwise.parameters import (
     AnyOf,
@@ -142,6 +155,21 @@ class Standings(BoardTable):
         )  # fmt: skip
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class History(BoardTable):
+    """Ratings of items at several times, with intervals; made by `Leaderboard.history`.
+
+    The columns are time, item, rating, low and high.
+    """
+
+    def plot(self, *, top: int = 8, ax: Axes | None = None) -> Axes:
+        """Draw the latest best items over time; see `plot_history`."""
+        from rankwise.plots import plot_history
+
+        c = self.columns
+        return plot_history(c["time"], c["item"], c["rating"], c["low"], c["high"], top=top, ax=ax)
+
+
 def _rows(columns: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
     return zip(*(np.asarray(column).tolist() for column in columns.values()), strict=True)
 
@@ -225,6 +253,17 @@ class Leaderboard(BaseEstimator):
         best predicts held-out groups of battles, in five folds. 0: maximum likelihood.
     position : bool, default=False
         Whether the first place is an advantage, such as playing at home.
+    half_life : float, "auto" or None, default=None
+        With the times of battles: after how much time a battle counts half as much, in days for
+        dates. "auto": the half-life, or none, with which earlier battles best predict later ones.
+    drift : float, "evidence", "auto" or None, default=None
+        With the times of battles: ratings drift as a random walk, and `ratings_` are the latest. A
+        number is the standard deviation of the change of a rating in a year (for times that are not
+        dates, in a unit of time). "evidence": the value that maximizes the evidence. "auto": the
+        value with which earlier battles best predict later ones.
+    period : float or None, default=None
+        Ratings are constant within periods of this length. None: a month (30.4 days), or the 24th
+        part of all time if times are not dates.
     level : float, default=0.95
         Of all intervals.
     n_draws : int, default=2000
@@ -262,6 +301,8 @@ class Leaderboard(BaseEstimator):
         Share of battles in which both items are bad. They do not enter the ratings.
     n_groups_ : int
         Number of independent groups of battles.
+    half_life_, drift_ : float or None
+        The half-life of battles, and the standard deviation of the change of a rating in a year.
     battles_ : Battles or Rankings
         All battles so far, or the rankings.
 
@@ -287,6 +328,9 @@ class Leaderboard(BaseEstimator):
         "ties": Choice("model", "half"),
         "penalty": AnyOf(Number(0), Choice("evidence", "held-out")),
         "position": Flag(),
+        "half_life": AnyOf(Number(0, open_low=True), Choice("auto"), None),
+        "drift": AnyOf(Number(0, open_low=True), Choice("evidence", "auto"), None),
+        "period": AnyOf(Number(0, open_low=True), None),
         "level": Number(0, 1, open_low=True, open_high=True),
         "n_draws": Whole(100, 10**6),
     }
@@ -300,6 +344,9 @@ class Leaderboard(BaseEstimator):
         ties: str = "model",
         penalty: float | str = "evidence",
         position: bool = False,
+        half_life: float | str | None = None,
+        drift: float | str | None = None,
+        period: float | None = None,
         level: float = 0.95,
         n_draws: int = 2000,
         random_state: Any = 0,
@@ -308,6 +355,9 @@ class Leaderboard(BaseEstimator):
         self.ties = ties
         self.penalty = penalty
         self.position = position
+        self.half_life = half_life
+        self.drift = drift
+        self.period = period
         self.level = level
         self.n_draws = n_draws
         self.random_state = random_state
@@ -324,6 +374,7 @@ class Leaderboard(BaseEstimator):
         groups: Any = None,
         judge: Any = None,
         context: Any = None,
+        time: Any = None,
         items: Any = None,
         item_features: Any = None,
     ) -> Leaderboard:
@@ -334,8 +385,8 @@ class Leaderboard(BaseEstimator):
         first : array-like of shape (n_battles,), data frame, path or Battles
             Ids of the items that were shown first. Or a table or file with the columns that
             `rankwise.data.read_battles` knows, in place of `second` and `outcome`; `groups` and
-            `judge` are then names of columns, and `context` is a list of names. Or checked battles,
-            which replace all that follows except `item_features`.
+            `judge` and `time` are then names of columns, and `context` is a list of names. Or
+            checked battles, which replace all that follows except `item_features`.
         second : array-like of shape (n_battles,)
             Ids of the items that were shown second.
         outcome : array-like of shape (n_battles,)
@@ -351,6 +402,9 @@ class Leaderboard(BaseEstimator):
             the first place, both shrunk towards the common values.
         context : array-like of shape (n_battles, n_columns), optional
             Covariates of battles. Code them so that positive values favour the first item.
+        time : array-like of shape (n_battles,), optional
+            When each battle was: dates (ISO text, datetime64, datetime objects, or numbers such as
+            20261118), or other numbers. Needed for `half_life` and `drift`, and for `as_of`.
         items : array-like of shape (n_items,), optional
             The ids of all items. None: the items that occur.
         item_features : pandas DataFrame or dict, optional
@@ -363,7 +417,7 @@ class Leaderboard(BaseEstimator):
         check_parameters(self, self.parameters)
         battles = _battles(
             first, second, outcome, weight=weight, groups=groups, judge=judge, context=context,
-            items=items,
+            time=time, items=items,
         )  # fmt: skip
         warn_about_all_pairs(battles)
         self._fit(battles, item_features)
@@ -440,7 +494,8 @@ class Leaderboard(BaseEstimator):
             rankings = lists
         else:
             rankings = Rankings.of(lists, **more)
-        for name, value in (("link", "logit"), ("position", False)):
+        needed = (("link", "logit"), ("position", False), ("half_life", None), ("drift", None))
+        for name, value in needed:
             given = getattr(self, name)
             if given != value:
                 raise ParameterError(f"Rankings need {name}={value!r}: got {given!r}.")
@@ -450,12 +505,17 @@ class Leaderboard(BaseEstimator):
             with self._watched("Ratings", 0, problem, len(rankings.item)) as show:
                 mode = self._maximum(problem, None, rng, show, len(rankings))
             _warn_about_maximum(problem, mode)
-            scores = problem.likelihood.group_scores(mode.params, problem.group)
-            self._set_ratings(rankings, problem, mode, scores, rng)
+            params, items = mode.params, problem.layout.items
+            scores = problem.likelihood.group_scores(params, problem.group)
+            spread_of = spread(mode, scores, items, self.n_draws, rng)
+            self._set_ratings(
+                rankings, problem, params, mode.penalties, scores.n_groups, spread_of, rng
+            )
         self.tie_, self.both_bad_ = float("nan"), 0.0
         self.judges_ = self.judge_slips_ = self.judge_positions_ = np.zeros(0)
         self.judge_intervals_ = np.zeros((2, 2, 0))
         self.pair_counts_, self.pair_shares_ = problem.pair_shares(rankings, mode.params)
+        self.half_life_ = self.drift_ = None
         self.has_item_features_ = item_features is not None
         return self
 
@@ -469,13 +529,14 @@ class Leaderboard(BaseEstimator):
         groups: Any = None,
         judge: Any = None,
         context: Any = None,
+        time: Any = None,
         item_features: Any = None,
     ) -> Leaderboard:
         """Add battles, also between new items.
 
         The result equals a fit to all battles, to the precision of the solver, which starts from
-        the present ratings. Parameters are described in `fit`; pass `item_features` for all items,
-        if the leaderboard uses them.
+        the present ratings. With a half-life, old battles count less than before. Parameters are
+        described in `fit`; pass `item_features` for all items, if the leaderboard uses them.
 
         Examples
         --------
@@ -494,8 +555,9 @@ class Leaderboard(BaseEstimator):
                 "The leaderboard was fitted to rankings: call fit_rankings with all of them."
             )
         new = _battles(
-            first, second, outcome, weight=weight, groups=groups, judge=judge, context=context
-        )
+            first, second, outcome, weight=weight, groups=groups, judge=judge, context=context,
+            time=time,
+        )  # fmt: skip
         if (item_features is not None) != self.has_item_features_:
             raise DataError(
                 "The leaderboard has features of items: pass item_features with a row for each of "
@@ -510,7 +572,8 @@ class Leaderboard(BaseEstimator):
         rng = as_generator(self.random_state)
         if self.position or battles.judge is not None:
             check_order(battles)
-        problem = self._problem(battles, item_features)
+        used = self._of_age(battles, item_features)
+        problem = self._problem(used, item_features)
         begin = self._warm_start(problem) if warm else None
         if self.penalty == 0 and problem.features.shape[1]:
             raise ParameterError(
@@ -520,10 +583,176 @@ class Leaderboard(BaseEstimator):
         warn_about_graph(problem.links, battles.items, self.penalty)
         with blas_threads_for(problem.layout.size):
             with self._watched("Ratings", 0, problem, len(battles)) as show:
+                drift = self._drift(used, item_features)
+                if drift is not None:
+                    walk = self._walk(used, problem, drift, show)
+                    return self._set_walk(battles, problem, walk, rng)
                 mode = self._maximum(problem, begin, rng, show, len(problem.row))
             _warn_about_maximum(problem, mode)
             self._set_fitted(battles, problem, mode, rng)
         return self
+
+    # Time.
+
+    def _of_age(self, battles: Battles, item_features: Any) -> Battles:
+        """Battles with weights by their age; chooses the half-life, and checks options of time."""
+        self.half_life_ = self.drift_ = None
+        if self.half_life is None and self.drift is None:
+            return battles
+        if self.half_life is not None and self.drift is not None:
+            raise ParameterError("half_life and drift are two models of time: use one of them.")
+        if battles.time is None:
+            raise DataError("half_life and drift need the times of battles: pass time to fit.")
+        if self.drift is not None:
+            if battles.judge is not None:
+                raise ParameterError("drift and judges cannot be combined: use half_life.")
+            if self.penalty == "held-out":
+                raise ParameterError('With drift, penalty is "evidence" or a number.')
+            return battles
+        if self.half_life == "auto":
+            span = float(np.ptp(battles.time))
+            choices = [None, *(share * span for share in HALF_LIVES)] if span else [None]
+            self.half_life_ = self._best_later("half_life", choices, battles, item_features)
+        else:
+            self.half_life_ = float(self.half_life)  # type: ignore[arg-type]
+        return battles if self.half_life_ is None else aged(battles, self.half_life_)
+
+    def _best_later(self, name: str, choices: list[Any], battles: Battles, features: Any) -> Any:
+        """The value of a parameter with which earlier battles best predict later ones."""
+
+        def fit(value: Any, earlier: Battles) -> Leaderboard:
+            board = clone(self).set_params(n_draws=100, **{name: value})
+            return board.fit(earlier, item_features=features)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about parts of the battles
+            return best_on_later_battles(battles, choices, fit)
+
+    def _drift(self, battles: Battles, features: Any) -> Any:
+        """The drift, "evidence", or None if ratings do not drift."""
+        if self.drift != "auto":
+            return self.drift
+        assert battles.time is not None  # checked before
+        scale = 1.0 if battles.dated else 1.0 / np.sqrt(float(np.ptp(battles.time)) or 1.0)
+        choices = [None, *(scale * value for value in DRIFTS)]
+        found = self._best_later("drift", choices, battles, features)
+        self.drift_ = found or 0.0
+        return found
+
+    def _walk(self, battles: Battles, problem: BattleProblem, drift: Any, show: Show) -> Walk:
+        """Ratings that drift, by period."""
+        counted = (battles.outcome != 3) & (battles.weight > 0)
+        assert battles.time is not None  # checked before
+        time = battles.time[counted]
+        span, unit = float(np.ptp(time)), YEAR if battles.dated else 1.0
+        length = self.period or (MONTH if battles.dated else max(span / PERIODS, 1e-300))
+        fixed = {} if self.penalty == "evidence" else {"items": float(self.penalty)}
+        if drift != "evidence":
+            fixed["steps"] = unit / (float(drift) ** 2 * length)
+        walk = fit_walk(problem, Periods.of(time, length), fixed, show)
+        self.drift_ = float(np.sqrt(unit / (walk.penalties["steps"] * length)))
+        return walk
+
+    def _set_walk(
+        self, battles: Battles, problem: BattleProblem, walk: Walk, rng: np.random.Generator
+    ) -> Leaderboard:
+        if not walk.converged:
+            warn_about_convergence()
+        deviations = (
+            root_of(walk.covariance) @ rng.standard_normal((len(walk.covariance), self.n_draws))
+        ).T
+        spread_of = walk.covariance, deviations
+        self._set_ratings(
+            battles, problem, walk.params, walk.penalties, walk.n_groups, spread_of, rng
+        )
+        self._set_battles(battles, problem, walk.params)
+        self.judges_ = self.judge_slips_ = self.judge_positions_ = np.zeros(0)
+        self.judge_intervals_ = np.zeros((2, 2, 0))
+        return self
+
+    def as_of(self, time: Any, *, item_features: Any = None) -> Leaderboard:
+        """The leaderboard as it was at a time: the same model, fitted to the battles until then.
+
+        No later battle has any influence, also not on the half-life, the drift and the penalty.
+
+        Parameters
+        ----------
+        time : str, datetime or number
+            A date or a number, as the times of the battles.
+        item_features : pandas DataFrame or dict, optional
+            As for `fit`, if the leaderboard was fitted with it.
+
+        Returns
+        -------
+        Leaderboard
+            A new one, for all items of this leaderboard.
+
+        Examples
+        --------
+        >>> from rankwise import Leaderboard
+        >>> board = Leaderboard().fit(["a", "b", "a", "b"] * 9, ["b", "a", "b", "a"] * 9,
+        ...                           [1, 0, 1, 1] * 9, time=range(36))
+        >>> len(board.as_of(23).battles_)
+        24
+        """
+        check_is_fitted(self)
+        data = self.battles_
+        if isinstance(data, Rankings) or data.time is None:
+            raise DataError("as_of and history need the times of battles: pass time to fit.")
+        (when,), dated = check_times([time], 1, lambda k: "as_of")
+        if dated != data.dated:
+            kinds = ["numbers", "dates"]
+            raise DataError(f"The times of the battles are {kinds[data.dated]}: got {time!r}.")
+        keep = data.time <= when
+        if not keep.any():
+            first = shown_time(float(data.time.min()), dated=data.dated)
+            raise DataError(f"There are no battles until {time!r}: the first is of {first}.")
+        return clone(self).fit(data.take(keep), item_features=item_features)
+
+    def history(
+        self, n_times: int = 12, *, times: Any = None, item_features: Any = None
+    ) -> History:
+        """Ratings at several times, with intervals, each from the battles until then.
+
+        Takes a fit for each time.
+
+        Parameters
+        ----------
+        n_times : int, default=12
+            The number of times, such that as many battles are between one and the next.
+        times : sequence of dates or numbers, optional
+            The times, instead of `n_times`.
+        item_features : pandas DataFrame or dict, optional
+            As for `fit`, if the leaderboard was fitted with it.
+
+        Returns
+        -------
+        History
+            With a row for each time and each item that had a battle until then: `to_frame`,
+            `to_table` and `plot`.
+        """
+        check_is_fitted(self)
+        check_value("n_times", n_times, Whole(1))
+        data = self.battles_
+        if isinstance(data, Rankings) or data.time is None:
+            raise DataError("as_of and history need the times of battles: pass time to fit.")
+        if times is None:
+            shares = np.linspace(0, 1, n_times + 1)[1:]
+            found = np.unique(np.quantile(data.time, shares, method="inverted_cdf"))
+            times = as_datetimes(found, dated=data.dated)
+        parts = []
+        with warnings.catch_warnings(), progress_bar("History", len(times)) as show:
+            warnings.simplefilter("ignore")  # about the first battles
+            for k, time in enumerate(times):
+                board = self.as_of(time, item_features=item_features)
+                met = np.flatnonzero(board.battles_.counts)
+                low, high = board.interval()
+                parts.append((np.full(len(met), time), board.items_[met], board.ratings_[met],
+                              low[met], high[met]))  # fmt: skip
+                show(k + 1)
+        columns = map(np.concatenate, zip(*parts, strict=True))
+        names = ("time", "item", "rating", "low", "high")
+        return History(dict(zip(names, columns, strict=True)), {"time": ""})
 
     def _problem(self, battles: Battles, item_features: Any) -> BattleProblem:
         return BattleProblem.of(
@@ -565,7 +794,8 @@ class Leaderboard(BaseEstimator):
 
     def _warm_start(self, problem: BattleProblem) -> Array:
         """The present parameters, by item and judge; new items and judges start at zero."""
-        layout, params = problem.layout, start(problem.layout)
+        layout = problem.layout
+        params = layout.start()
         n = len(self.items_)  # the old items come first
         params[layout.items][:n] = self.params_["items"]
         if problem.names == self.coef_names_:
@@ -583,14 +813,23 @@ class Leaderboard(BaseEstimator):
         )
         if not (self.position or layout.n_judges):
             warn_about_position(problem, params)
-        deviations, heavier = self._set_ratings(battles, problem, mode, scores, rng)
+        with self._watched("Intervals", self.n_draws, problem, len(battles)) as show:
+            spread_of = spread(mode, scores, layout.items, self.n_draws, rng, show)
+        heavier = self._set_ratings(
+            battles, problem, params, mode.penalties, scores.n_groups, spread_of, rng
+        )
+        self._set_battles(battles, problem, params)
+        self.judges_ = problem.judges
+        self._set_judges(problem, params, spread_of[1], heavier)
+
+    def _set_battles(self, battles: Battles, problem: BattleProblem, params: Array) -> None:
+        """Ties, shares of outcomes, and the share of battles in which both are bad."""
+        layout = problem.layout
         if layout.ties:
             self.tie_ = float(np.exp(params[layout.tie][0]))
             self.params_["tie"] = params[layout.tie]
         else:
             self.tie_ = 0.0 if self.ties == "model" else float("nan")
-        self.judges_ = problem.judges
-        self._set_judges(problem, params, deviations, heavier)
         bad = battles.outcome == 3
         self.both_bad_ = float((battles.weight * bad).sum() / battles.weight.sum())
         self.pair_counts_, self.pair_shares_ = _pair_shares(problem, params)
@@ -599,19 +838,19 @@ class Leaderboard(BaseEstimator):
         self,
         battles: Battles | Rankings,
         problem: BattleProblem | RankingLists,
-        mode: Mode,
-        scores: GroupScores,
+        params: Array,
+        penalties: dict[str, float],
+        n_groups: int,
+        spread_of: tuple[Array | None, Array],
         rng: np.random.Generator,
-    ) -> tuple[Array, Array]:
-        """Ratings and coefficients with their errors; also returns draws of all deviations.
+    ) -> Array:
+        """Ratings and coefficients with their errors, from the covariance and from draws.
 
-        The second array is by how much each draw is heavier than normal.
+        Returns by how much each draw is heavier than normal.
         """
-        layout, params = problem.layout, mode.params
-        self.n_groups_ = scores.n_groups
+        layout, (covariance, deviations) = problem.layout, spread_of
+        self.n_groups_ = n_groups
         warn_about_groups(self.n_groups_)
-        with self._watched("Intervals", self.n_draws, problem, len(battles)) as show:
-            covariance, deviations = spread(mode, scores, layout.items, self.n_draws, rng, show)
         df = max(self.n_groups_ - 1, 1)
         # With few groups, draws are from Student's t distribution, as intervals are.
         heavier = np.sqrt(df / rng.chisquare(df, size=(self.n_draws, 1)))
@@ -631,12 +870,12 @@ class Leaderboard(BaseEstimator):
         draws *= heavier
         draws += self.ratings_
         self.draws_ = draws
-        self.penalty_ = mode.penalties["items"]
+        self.penalty_ = penalties["items"]
         self.coef_names_ = problem.names
         self.coef_ = params[layout.columns] / problem.scales
         self.coef_std_ = std / problem.scales
         self.params_ = {"items": params[layout.items]}
-        return deviations, heavier
+        return np.asarray(heavier)
 
     def _set_judges(
         self, problem: BattleProblem, params: Array, draws: Array, heavier: Array
@@ -1102,6 +1341,8 @@ class Leaderboard(BaseEstimator):
             raise DataError(
                 "Pass item_features to fragility if, and only if, they were passed to fit."
             )
+        if self.drift_:
+            raise DataError("fragility is for ratings that do not drift: use half_life.")
         target = Target.of(self, change)
         pairs, margins = target.pairs, target.margins
         if target.settled:
@@ -1143,7 +1384,8 @@ class Leaderboard(BaseEstimator):
                 mode = self._maximum(problem, None, rng, unseen, len(data))
                 matrix = problem.likelihood.unit_scores(mode.params, units.number, len(units))
             else:
-                problem = self._problem(data, item_features)
+                used = data if self.half_life_ is None else aged(data, self.half_life_)
+                problem = self._problem(used, item_features)
                 begin = self._warm_start(problem)
                 mode = self._maximum(problem, begin, rng, unseen, len(problem.row))
                 matrix = GroupScores.of(
@@ -1177,11 +1419,15 @@ def _warn_about_maximum(problem: BattleProblem | RankingLists, mode: Mode) -> No
             "separates wins from losses."
         )
     elif not mode.converged:
-        warn(
-            "The ratings did not converge: do not rely on them. Use a larger penalty, or check the "
-            "battles for items that won or lost every time.",
-            ConvergenceWarning,
-        )
+        warn_about_convergence()
+
+
+def warn_about_convergence() -> None:
+    warn(
+        "The ratings did not converge: do not rely on them. Use a larger penalty, or check the "
+        "battles for items that won or lost every time.",
+        ConvergenceWarning,
+    )
 
 
 def _battles(first: Any, second: Any, outcome: Any, **more: Any) -> Battles:
@@ -1192,7 +1438,7 @@ def _battles(first: Any, second: Any, outcome: Any, **more: Any) -> Battles:
     given = {"second": second, "outcome": outcome, **more}
     given = {name: value for name, value in given.items() if value is not None}
     if isinstance(first, Battles) or table:
-        columns = ("groups", "judge", "context") if table else ()
+        columns = ("groups", "judge", "context", "time") if table else ()
         twice = next((name for name in given if name not in columns), None)
         if twice is not None:
             raise ParameterError(
@@ -1208,13 +1454,15 @@ def _battles(first: Any, second: Any, outcome: Any, **more: Any) -> Battles:
     return Battles.of(first, **given)
 
 
-def _read(table: Any, *, groups: Any = None, judge: Any = None, context: Any = ()) -> Battles:
+def _read(
+    table: Any, *, groups: Any = None, judge: Any = None, context: Any = (), time: Any = None
+) -> Battles:
     """The battles of a table or file; warns of rows that are left out."""
-    for name, column in (("groups", groups), ("judge", judge)):
+    for name, column in (("groups", groups), ("judge", judge), ("time", time)):
         if column is not None and not isinstance(column, str):
             raise ParameterError(f"With a table, {name} is the name of a column.")
     style = [context] if isinstance(context, str) else list(context)
-    found = read_battles(table, groups=groups, judge=judge, style=style)
+    found = read_battles(table, groups=groups, judge=judge, style=style, time=time)
     if found.dropped:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in found.dropped.items())
         warn(f"Rows that are left out: {reasons}.")

@@ -98,7 +98,8 @@ AXES = {
     "draws_: draws items, coef_: columns, coef_std_: columns, coef_names_: columns, "
     "judge_slips_: judges, judge_positions_: judges, judge_intervals_: 2 2 judges, "
     "pair_shares_: pairs outcomes",
-    "battles": "pairs: battles 2 in items, weight: battles, context: battles context",
+    "battles": "pairs: battles 2 in items, weight: battles, context: battles context, "
+    "time: battles",
     "rankings": "item: entries in items, ranking: entries in weights, place: entries in items, "
     "weight: weights, context: entries context",
     "kernel-basis": "X: weights features",
