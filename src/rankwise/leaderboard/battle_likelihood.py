@@ -808,12 +808,14 @@ def maximize(
     *,
     tolerance: float = STEP_TOLERANCE,
     dense: int = DENSE,
+    steps: int = MAX_STEPS,
 ) -> Mode:
     """Newton's method on the likelihood minus half the penalties times the squared parameters.
 
     A step is halved until it improves the sum. Up to `dense` parameters, its equations are solved
     by Cholesky factorization, O(rows + n_items^3) per step, beyond by preconditioned conjugate
-    gradients, O(rows) per iteration. It begins `at` parameters, or at an expansion around some.
+    gradients, O(rows) per iteration. It begins `at` parameters, or at an expansion around some. If
+    it ends after `steps`, the curvature is from before the last one.
     """
     layout = likelihood.layout
     if not isinstance(at, Expansion):
@@ -824,7 +826,7 @@ def maximize(
         return point.value - 0.5 * float(precision @ np.square(point.params - mean))
 
     converged = False
-    for _ in range(MAX_STEPS):
+    for _ in range(steps):
         gradient = at.gradient - precision * (at.params - mean)
         curvature, step, damped = _newton_step(likelihood, at, precision, gradient)
         if converged:
@@ -868,6 +870,8 @@ def by_evidence(
     at: Expansion | Array | None = None,
     log_penalties: dict[str, float] | None = None,
     show: Show = unseen,
+    *,
+    tolerance: float = EVIDENCE_TOLERANCE,
 ) -> Mode:
     """The maximum with the penalties that maximize the evidence, except the `fixed` ones.
 
@@ -878,20 +882,22 @@ def by_evidence(
         penalty (|u|^2 + m v) = n - penalty trace(S) + m.
 
     Without the prior, a few battles could make the variance 0, and intervals with it. The
-    logarithm of the penalty is found by the secant method, from `log_penalties` or 0. `show` gets
-    the number of penalties tried.
+    logarithm of the penalty is found by the secant method, from `log_penalties` or 0, to the
+    `tolerance`. Unless that is the smallest, each penalty gets a single step towards the maximum,
+    and only the last penalty the maximum. `show` gets the number of penalties tried.
     """
     groups = likelihood.layout.groups
     free = [name for name in groups if name not in fixed]
     log = {name: (log_penalties or {}).get(name, 0.0) for name in free}
     before: dict[str, tuple[float, float]] = {}
-    moved = 1.0 if free else 0.0
+    moved, brief = 1.0 if free else 0.0, tolerance > EVIDENCE_TOLERANCE
     for tried in range(MAX_STEPS):
         show(tried)
         penalties = {**fixed, **{name: float(np.exp(log[name])) for name in free}}
         # As long as penalties still move much, a rough maximum will do.
-        tolerance = float(np.clip(0.1 * moved, STEP_TOLERANCE, 1e-2))
-        mode = maximize(likelihood, penalties, at, tolerance=tolerance)
+        near = float(np.clip(0.1 * moved, STEP_TOLERANCE, 1e-2))
+        steps = (1 if tried else 3) if brief else MAX_STEPS
+        mode = maximize(likelihood, penalties, at, tolerance=near, steps=steps)
         at = mode.at
         traces = mode.curvature.traces({name: groups[name] for name in free})
         moved = 0.0
@@ -905,12 +911,14 @@ def by_evidence(
                 gone, change = log[name] - before[name][0], excess - before[name][1]
                 if gone and change / gone < 0:
                     step = -excess * gone / change
+                if brief:  # the maximum lags behind
+                    step = float(np.clip(step, -3 * abs(excess), 3 * abs(excess)))
             new = float(np.clip(log[name] + np.clip(step, -2.0, 2.0), *BOUNDS))
             moved = max(moved, abs(new - log[name]))
             before[name], log[name] = (log[name], excess), new
-        if moved < EVIDENCE_TOLERANCE and tolerance == STEP_TOLERANCE:
+        if moved < tolerance and (brief or near == STEP_TOLERANCE):
             break
-    return mode
+    return maximize(likelihood, penalties, at) if brief else mode
 
 
 def by_held_out(

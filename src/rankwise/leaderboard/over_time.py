@@ -41,6 +41,7 @@ MONTH = 365.25 / 12  # days
 YEAR = 365.25
 PERIODS = 24  # of times that are not dates
 EXACT = 1500  # parameters up to which traces are exact
+FINE = 1e-3  # tolerance of log penalties
 PROBES = 24  # vectors that estimate a trace beyond
 LARGEST = 2**31  # bytes of the blocks of all periods
 HALF_LIVES = tuple(2.0**k for k in range(-6, 2))  # tried by "auto", in terms of all time
@@ -375,7 +376,7 @@ def fit_walk(
     if len(fixed) == 2:
         mode = maximize(likelihood, fixed)
     else:
-        mode = by_evidence(likelihood, fixed, None, {"steps": 3.0}, show)
+        mode = by_evidence(likelihood, fixed, None, {"steps": 3.0}, show, tolerance=FINE)
     ratings = likelihood.ratings(mode.params)
     scores = GroupScores.of(plain, ratings, row, problem.outcome, problem.weight, problem.group)
     covariance = _last_covariance(mode, scores, n)
