@@ -2,7 +2,7 @@
 
 Usage: RANKWISE_DATA=folder python -m reproduce.leaderboard.run [part ...] [--quick] [--write]
 
-Parts: coverage, real; both by default. ``--quick`` simulates less. ``--write`` writes the tables
+Parts: coverage, rankings, drift, real; all by default. ``--quick`` simulates less. ``--write`` writes the tables
 to the README.
 """
 
@@ -24,6 +24,7 @@ from rankwise.errors import DataError
 from rankwise.leaderboard.leaderboard import Standings
 from rankwise.report import Column, Table
 from reproduce.command import run_parts
+from reproduce.leaderboard.moving import run_drift, run_rankings
 from reproduce.leaderboard.real_battles import DERIVED, PANDALM, data_file, write_battles
 
 HERE = Path(__file__).parent
@@ -138,7 +139,12 @@ def run_real(quick: bool) -> list[Table]:
     ]
 
 
-PARTS = {"coverage": run_coverage, "real": run_real}
+PARTS = {
+    "coverage": run_coverage,
+    "rankings": run_rankings,
+    "drift": run_drift,
+    "real": run_real,
+}
 
 
 if __name__ == "__main__":
