@@ -2,8 +2,8 @@
 
 Usage: RANKWISE_DATA=folder python -m reproduce.leaderboard.run [part ...] [--quick] [--write]
 
-Parts: coverage, rankings, drift, real; all by default. ``--quick`` simulates less. ``--write`` writes the tables
-to the README.
+Parts: coverage, rankings, drift, real; all by default. ``--quick`` simulates less. ``--write``
+writes the tables to the README.
 """
 
 from __future__ import annotations

@@ -69,6 +69,8 @@ def test_the_curvature_is_that_of_dense_matrices(seed, ties):
     R = rng.normal(size=(size, 2))
     assert_allclose(K @ curvature.solve(R), R, atol=1e-4)
     assert_allclose(K @ curvature.solve(R[:, 0]), R[:, 0], atol=1e-4)
+    last = np.eye(size)[:, N * (P - 1) :]
+    assert_allclose(curvature.solve_last(), curvature.solve_by_rating(last), atol=1e-10)
     inverse = np.linalg.inv(K)
     exact = curvature.traces(walk.layout.groups)
     assert_allclose(exact["items"], np.trace(inverse[:N, :N]), rtol=1e-4)

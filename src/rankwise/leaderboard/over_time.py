@@ -41,6 +41,7 @@ MONTH = 365.25 / 12  # days
 YEAR = 365.25
 PERIODS = 24  # of times that are not dates
 EXACT = 1500  # parameters up to which traces are exact
+FORGOTTEN = 1e-4  # of the influence of the last period: earlier ones are left out of a square
 FINE = 1e-3  # tolerance of log penalties
 PROBES = 24  # vectors that estimate a trace beyond
 LARGEST = 2**31  # bytes of the blocks of all periods
@@ -152,7 +153,8 @@ class WalkLayout:
 class WalkMatrix:
     """Minus second derivatives by the ratings of all periods, and by the other parameters.
 
-    `blocks` has a block per period, `border` the derivatives by a rating and another parameter.
+    `blocks` has a block per period, of which only the upper triangle is filled, and `border` the
+    derivatives by a rating and another parameter.
     """
 
     blocks: Array
@@ -216,9 +218,9 @@ class WalkLikelihood:
         n, total = self.n_items, self.layout.steps.stop
         t, rest = self.plain.tally, self.plain.entries[2:]
         size = self.layout.size - total
-        code = t.first * n + t.second % n  # the period is part of the number of the first item
+        # The period is part of the number of an item.
+        code = np.minimum(t.first, t.second) * n + np.maximum(t.first, t.second) % n
         blocks = np.bincount(code, -h[0, 0], total * n).reshape(self.n_periods, n, n)
-        blocks = blocks + np.swapaxes(blocks, 1, 2)
         own = np.bincount(t.first, h[0, 0], total) + np.bincount(t.second, h[0, 0], total)
         blocks[:, np.arange(n), np.arange(n)] += own.reshape(self.n_periods, n)
         border, corner = np.zeros((total, size)), np.zeros((size, size))
@@ -259,15 +261,16 @@ class WalkCurvature:
         here = np.arange(n)
         factors: list[tuple[Array, bool]] = []
         for p in range(P):
-            K = matrix.blocks[p].copy(order="F")
+            K = matrix.blocks[p].T.copy(order="F")  # only its lower triangle is used
             if p == 0:
                 K[here, here] += precision[:n]
                 K += level
             else:
-                lower, _ = dpotri(factors[-1][0], lower=1)
-                inverse = np.tril(lower) + np.tril(lower, -1).T
+                inverse, _ = dpotri(factors[-1][0], lower=1)
                 K[here, here] += links[p - 1]
-                K -= links[p - 1][:, None] * inverse * links[p - 1]
+                inverse *= links[p - 1][:, None]
+                inverse *= links[p - 1]
+                K -= inverse
             if p < P - 1:
                 K[here, here] += links[p]
             if not np.isfinite(K[here, here]).all():
@@ -302,6 +305,23 @@ class WalkCurvature:
         y = cho_solve(self.corner, R[end:] - self.border.T @ x)
         return np.concatenate((x - self.solved @ y, y))
 
+    def solve_last(self) -> Array:
+        """The inverse's columns of the last period's ratings and of the other parameters."""
+        P, n = len(self.factors), len(self.factors[0][0])
+        size = self.border.shape[1]
+        x = np.zeros((P, n, n + size))
+        x[-1, :, :n] = cho_solve(self.factors[-1], np.eye(n), check_finite=False)
+        for p in range(P - 2, -1, -1):
+            x[p, :, :n] = cho_solve(
+                self.factors[p], self.links[p][:, None] * x[p + 1, :, :n], check_finite=False
+            )
+        ratings = x.reshape(P * n, n + size)
+        if not size:
+            return np.asarray(ratings)
+        given = np.concatenate((-self.border.T @ ratings[:, :n], np.eye(size)), axis=1)
+        y = cho_solve(self.corner, given)
+        return np.concatenate((ratings - self.solved @ y, y))
+
     def to_steps(self, X: Array) -> Array:
         """First ratings and steps, from columns of ratings of all periods."""
         end, P = len(self.border), len(self.factors)
@@ -323,12 +343,9 @@ class WalkCurvature:
         if size <= EXACT:
             diagonal = self.solve(np.eye(size)).diagonal()
             return {name: float(diagonal[part].sum()) for name, part in groups.items()}
-        rng, found = np.random.default_rng(0), {}
-        for name, part in groups.items():
-            probes = np.zeros((size, PROBES))
-            probes[part] = rng.choice([-1.0, 1.0], size=(part.stop - part.start, PROBES))
-            found[name] = float((probes * self.solve(probes)).sum() / PROBES)
-        return found
+        probes = np.random.default_rng(0).choice([-1.0, 1.0], size=(size, PROBES))
+        diagonal = (probes * self.solve(probes)).mean(axis=1)
+        return {name: float(diagonal[part].sum()) for name, part in groups.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -379,26 +396,29 @@ def fit_walk(
         mode = by_evidence(likelihood, fixed, None, {"steps": 3.0}, show, tolerance=FINE)
     ratings = likelihood.ratings(mode.params)
     scores = GroupScores.of(plain, ratings, row, problem.outcome, problem.weight, problem.group)
-    covariance = _last_covariance(mode, scores, n)
+    covariance = _last_covariance(likelihood, mode, scores)
     last = np.concatenate((ratings[n * (P - 1) : n * P], ratings[n * P :]))
     history = ratings[: n * P].reshape(P, n)
     return Walk(last, covariance, mode.penalties, mode.converged, scores.n_groups, history)
 
 
-def _last_covariance(mode: Mode, scores: GroupScores, n: int) -> Array:
+def _last_covariance(likelihood: WalkLikelihood, mode: Mode, scores: GroupScores) -> Array:
     """Of the last period's ratings and the other parameters, by the sandwich formula.
 
-    The same as `battle_likelihood.spread` computes for the parameters of battles.
+    With the gram M of scores, the derivatives H of the likelihood, the curvature K = H + P and the
+    columns E of these parameters, X = K^-1 E: the covariance X' (M + P) X is E' X + X' (M - H) X.
     """
     curvature: Any = mode.curvature
-    end, size = len(curvature.border), len(mode.params)
-    wanted = np.concatenate((np.arange(end - n, end), np.arange(end, size)))
-    given = np.zeros((size, len(wanted)))
-    given[wanted, np.arange(len(wanted))] = 1.0
-    X = curvature.solve_by_rating(given)
+    n, end = likelihood.n_items, len(curvature.border)
+    X = curvature.solve_last()
     gram = scores.matrix.T @ scores.matrix * scores.correction
-    steps = curvature.to_steps(X)
-    found = X.T @ (gram @ X) + steps.T @ (mode.precision[:, None] * steps)
+    plain = likelihood.plain
+    _, _, h = plain.expansion(likelihood.ratings(mode.params))
+    rest = gram - plain.gram(h, dense=False)
+    # Early periods hardly matter; their part is squared.
+    size = abs(X[:end]).reshape(-1, n * X.shape[1]).max(axis=1)
+    begin = n * int(np.argmax(size > FORGOTTEN * size.max()))
+    found = X[end - n :] + X[begin:].T @ (rest[begin:][:, begin:] @ X[begin:])
     items = slice(0, n)
     found[items] -= found[items].mean(axis=0)
     found[:, items] -= found[:, items].mean(axis=1, keepdims=True)
