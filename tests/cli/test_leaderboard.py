@@ -167,3 +167,13 @@ def test_time(run, tmp_path):
     run("leaderboard", path, "--time", "day", "--drift", 0.5, "--report", page)
     assert "Ratings drift by a standard deviation of 0.5 in a year" in page.read_text()
     assert "--time COLUMN" in run("leaderboard", path, "--drift", 0.5, ok=False)
+
+
+def test_categories(battles, run, tmp_path):
+    page, numbers = tmp_path / "page.html", tmp_path / "all.json"
+    given = ["--by", "judge", "--report", page, "--json", numbers]
+    result = run("leaderboard", battles, *given)
+    board = Leaderboard().fit(read_battles(battles, category="judge").battles)
+    assert result.stdout == f"{board.standings()}\n\n{board.categories()}\n"
+    assert len(json.loads(numbers.read_text())["deviations"]) == 15
+    assert "Categories" in page.read_text()

@@ -60,6 +60,8 @@ class BattleColumns:
         Who judged: model each judge.
     time : COLUMN, default=none
         When battles were: dates such as 2026-11-18, or numbers. The page shows a history.
+    by : COLUMN, default=none
+        Category, language, ...: also rate within each, and test whether categories differ.
     ranking : RANKING,ITEM,PLACE, default=none
         Rankings of several items, with a row for each place, instead of battles.
     """
@@ -72,6 +74,7 @@ class BattleColumns:
     cluster: str | None = None
     judge: str | None = None
     time: str | None = None
+    by: str | None = None
     ranking: str | None = None
 
     def read(self, path: Path) -> BattleFile | RankingFile:
@@ -82,7 +85,7 @@ class BattleColumns:
         if self.ranking is None:
             return read_battles(
                 path, first=self.first, second=self.second, winner=self.winner, style=style,
-                groups=self.cluster, judge=self.judge, time=self.time,
+                groups=self.cluster, judge=self.judge, time=self.time, category=self.by,
             )  # fmt: skip
         ranking, item, place = split_names(self.ranking) or []
         return read_rankings(
@@ -96,7 +99,8 @@ class BattleColumns:
             if len(split_names(self.ranking) or []) != 3:
                 refuse("ranking", "Name three columns: --ranking RANKING,ITEM,PLACE.")
             battles = {"first": first, "second": second, "winner": self.winner}
-            battles |= {"judge": self.judge, "time": self.time, "position": position or None}
+            battles |= {"judge": self.judge, "time": self.time, "by": self.by}
+            battles |= {"position": position or None}
             given = next((name for name, value in battles.items() if value is not None), None)
             if given is not None:
                 refuse(given, "It is for battles. Leave it out, or leave out --ranking.")
@@ -218,14 +222,15 @@ def leaderboard(
     table = standings.to_table()
     covariates = board.coefficients().to_table() if len(board.coef_names_) else None
     judges = None if columns.judge is None else board.judges().to_table()
-    show(replace(table, rows=table.rows[:top]), covariates, judges)
+    categories = None if columns.by is None else board.categories().to_table()
+    show(replace(table, rows=table.rows[:top]), covariates, judges, categories)
     decided = ""
-    if (fragility or report is not None) and not board.drift_:
+    if (fragility or report is not None) and not (board.drift_ or columns.by):
         with interruptible("Looking for the fewest battles that decide"):
             decided = str(board.fragility())
     if fragility:
         print()
-        say(decided or "Fragility is for ratings that do not drift.")
+        say(decided or "Fragility is for one rating of each item, without --drift and --by.")
     rows = [row.values() for row in standings.records()]
     for path, guarded in ((csv_out, False), (spreadsheet, True)):
         if path is not None:
@@ -273,6 +278,8 @@ def _content(
         "standings": standings.records(),
         "coefficients": board.coefficients().records(),
         "judges": board.judges().records() if len(board.judges_) else [],
+        "categories": [] if board.width_ is None else board.categories().records(),
+        "deviations": [] if board.width_ is None else board.deviations().records(),
         "shares": board.shares().records(),
     }
 

@@ -55,6 +55,7 @@ COVARIATES = Text(
 MOST_ITEMS = 60  # in pictures
 MOST_CELLS = 25  # items of the matrix
 MOST_PAIRS = 20  # in the table of shares
+MOST_CATEGORIES = 8  # with standings
 
 
 def write_leaderboard(
@@ -86,6 +87,7 @@ def write_leaderboard(
         Section("", [Facts(tuple(facts)), *map(Text, concerns)]),
         Section("Standings", [standings.to_table(), *decides, _ratings(standings)]),
         Section("History", _history(board)),
+        Section("Categories", _categories(board)),
         Section("Covariates", covariates),
         Section("Judges", judges),
         Section("Who wins against whom", [_matrix(board, standings), *_shares(board)]),
@@ -128,6 +130,17 @@ def _history(board: Any) -> list[Any]:
         model = model.replace(" days", "").replace("in a year", "in a unit of time")
     caption = f"The best items, at several times, from the battles until then. {model}"
     return [Figure.of(board.history().plot(), "Ratings of the best items over time", caption)]
+
+
+def _categories(board: Any) -> list[Any]:
+    """The categories, and standings within the largest."""
+    if board.width_ is None:
+        return []
+    found: list[Any] = [board.categories().to_table()]
+    largest = np.argsort(-board.categories()["battles"][:-1], kind="stable")[:MOST_CATEGORIES]
+    for name in board.categories_[largest]:
+        found += [Text(f"{name}:"), board.within(name).standings().to_table()]
+    return found
 
 
 def _matrix(board: Any, standings: Any) -> Figure:

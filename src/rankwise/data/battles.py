@@ -34,7 +34,7 @@ from rankwise.tables import plural
 
 # Of the battle that counts most; outside this range, standard errors are lost in rounding.
 LEAST_WEIGHT, MOST_WEIGHT = 1e-12, 1e12
-PER_BATTLE = ("pairs", "outcome", "weight", "groups", "judge", "context", "time")
+PER_BATTLE = ("pairs", "outcome", "weight", "groups", "judge", "context", "time", "category")
 GROUPS = (
     "evaluation_session_id", "session", "session_id", "question_id", "prompt_id", "prompt",
 )  # fmt: skip
@@ -72,6 +72,8 @@ class Battles:
         When each battle was: days since 1970 for dates, and other numbers as they were given.
     dated : bool
         Whether times are dates.
+    category : ndarray of shape (n_battles,) or None
+        The category of each battle.
 
     Examples
     --------
@@ -93,6 +95,7 @@ class Battles:
     context_names: list[str] | None = None
     time: Array | None = None
     dated: bool = False
+    category: NDArray[Any] | None = None
 
     @classmethod
     def of(
@@ -107,6 +110,7 @@ class Battles:
         judge: Any = None,
         context: Any = None,
         time: Any = None,
+        category: Any = None,
     ) -> Battles:
         """Check battles.
 
@@ -135,6 +139,8 @@ class Battles:
             the second.
         time : array-like of shape (n_battles,), optional
             When each battle was: dates (ISO text, datetime64, datetime or 20261118), or numbers.
+        category : array-like of shape (n_battles,), optional
+            The category, language, month, ... of each battle.
 
         Returns
         -------
@@ -159,7 +165,7 @@ class Battles:
         codes = outcome_codes(outcome, n, (one, two), "battle")
         labels = {
             name: check_comparison_ids(name, values, n, "battle")
-            for name, values in (("groups", groups), ("judge", judge))
+            for name, values in (("groups", groups), ("judge", judge), ("category", category))
             if values is not None
         }
         numbers, names = check_context(context, n)
@@ -246,7 +252,8 @@ class Battles:
 
 def _optional_columns(battles: Battles) -> list[str]:
     """Groups, judge and the columns of context, as far as there are any."""
-    named = [name for name in ("groups", "judge", "time") if getattr(battles, name) is not None]
+    names = ("groups", "judge", "time", "category")
+    named = [name for name in names if getattr(battles, name) is not None]
     n_context = 0 if battles.context is None else battles.context.shape[1]
     return named + (battles.context_names or [f"context {k}" for k in range(n_context)])
 
@@ -356,6 +363,7 @@ def read_battles(
     groups: str | None = None,
     judge: str | None = None,
     time: str | None = None,
+    category: str | None = None,
 ) -> BattleFile:
     """Read battles from a file, a data frame or a dictionary of columns.
 
@@ -390,6 +398,8 @@ def read_battles(
         The column of judges; "annotator" for files of PandaLM.
     time : str, optional
         The column of dates or times.
+    category : str, optional
+        The column of categories.
 
     Returns
     -------
@@ -406,7 +416,8 @@ def read_battles(
     Battles(3 battles of 3 items, 1 tie, 2 groups, 1 context column)
     """
     found = _BattleTable.of(table)
-    return found.read(found.schema_of(first, second, winner), style, groups, judge, time)
+    schema, labels = found.schema_of(first, second, winner), {"judge": judge, "category": category}
+    return found.read(schema, style, groups, labels, time)
 
 
 @dataclass(frozen=True, eq=False)
@@ -459,7 +470,7 @@ class _BattleTable(SmallTable):
         schema: Schema,
         style: Sequence[str],
         groups: str | None,
-        judge: str | None,
+        named: dict[str, str | None],
         time: str | None,
     ) -> BattleFile:
         """Battles of the rows that can be used, and why others cannot."""
@@ -485,7 +496,7 @@ class _BattleTable(SmallTable):
             )
         known = {name.lower(): name for name in self.columns}
         group_column = groups or next((known[name] for name in GROUPS if name in known), None)
-        more = {"groups": group_column, "judge": judge}
+        more = {"groups": group_column, **named}
         labels = {name: self.ids(column) for name, column in more.items() if column is not None}
         for name, values in labels.items():
             drop(_missing(values), f"without a {name.removesuffix('s')}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -45,6 +46,7 @@ from rankwise.leaderboard.battle_likelihood import (
     warn_about_groups,
     warn_about_position,
 )
+from rankwise.leaderboard.categories import Boards, fit_boards, more_than_chance
 from rankwise.leaderboard.fragility import Fragility, Target, Units, fewest
 from rankwise.leaderboard.over_time import (
     DRIFTS,
@@ -301,8 +303,12 @@ class Leaderboard(BaseEstimator):
         Share of battles in which both items are bad. They do not enter the ratings.
     n_groups_ : int
         Number of independent groups of battles.
-    half_life_, drift_ : float or None
-        The half-life of battles, and the standard deviation of the change of a rating in a year.
+    half_life_, drift_, width_ : float or None
+        The half-life of battles, and the standard deviations of the change of a rating in a year
+        and of deviations of categories.
+    categories_ : ndarray of shape (n_categories,) or None
+    category_ratings_, deviation_std_ : ndarray of shape (n_categories, n_items) or None
+        Ratings in categories, relative to their mean, and standard errors of their deviations.
     battles_ : Battles or Rankings
         All battles so far, or the rankings.
 
@@ -375,6 +381,7 @@ class Leaderboard(BaseEstimator):
         judge: Any = None,
         context: Any = None,
         time: Any = None,
+        by: Any = None,
         items: Any = None,
         item_features: Any = None,
     ) -> Leaderboard:
@@ -385,8 +392,8 @@ class Leaderboard(BaseEstimator):
         first : array-like of shape (n_battles,), data frame, path or Battles
             Ids of the items that were shown first. Or a table or file with the columns that
             `rankwise.data.read_battles` knows, in place of `second` and `outcome`; `groups` and
-            `judge` and `time` are then names of columns, and `context` is a list of names. Or
-            checked battles, which replace all that follows except `item_features`.
+            `judge`, `time` and `by` are then names of columns, and `context` is a list of names.
+            Or checked battles, which replace all that follows except `item_features`.
         second : array-like of shape (n_battles,)
             Ids of the items that were shown second.
         outcome : array-like of shape (n_battles,)
@@ -405,6 +412,9 @@ class Leaderboard(BaseEstimator):
         time : array-like of shape (n_battles,), optional
             When each battle was: dates (ISO text, datetime64, datetime objects, or numbers such as
             20261118), or other numbers. Needed for `half_life` and `drift`, and for `as_of`.
+        by : array-like of shape (n_battles,), optional
+            The category of each battle, such as a language. Ratings of a category are the overall
+            ratings and deviations, which the evidence shrinks; see `categories` and `within`.
         items : array-like of shape (n_items,), optional
             The ids of all items. None: the items that occur.
         item_features : pandas DataFrame or dict, optional
@@ -417,7 +427,7 @@ class Leaderboard(BaseEstimator):
         check_parameters(self, self.parameters)
         battles = _battles(
             first, second, outcome, weight=weight, groups=groups, judge=judge, context=context,
-            time=time, items=items,
+            time=time, category=by, items=items,
         )  # fmt: skip
         warn_about_all_pairs(battles)
         self._fit(battles, item_features)
@@ -515,7 +525,7 @@ class Leaderboard(BaseEstimator):
         self.judges_ = self.judge_slips_ = self.judge_positions_ = np.zeros(0)
         self.judge_intervals_ = np.zeros((2, 2, 0))
         self.pair_counts_, self.pair_shares_ = problem.pair_shares(rankings, mode.params)
-        self.half_life_ = self.drift_ = None
+        self.half_life_ = self.drift_ = self.width_ = self.category_ratings_ = None
         self.has_item_features_ = item_features is not None
         return self
 
@@ -530,6 +540,7 @@ class Leaderboard(BaseEstimator):
         judge: Any = None,
         context: Any = None,
         time: Any = None,
+        by: Any = None,
         item_features: Any = None,
     ) -> Leaderboard:
         """Add battles, also between new items.
@@ -556,7 +567,7 @@ class Leaderboard(BaseEstimator):
             )
         new = _battles(
             first, second, outcome, weight=weight, groups=groups, judge=judge, context=context,
-            time=time,
+            time=time, category=by,
         )  # fmt: skip
         if (item_features is not None) != self.has_item_features_:
             raise DataError(
@@ -586,7 +597,10 @@ class Leaderboard(BaseEstimator):
                 drift = self._drift(used, item_features)
                 if drift is not None:
                     walk = self._walk(used, problem, drift, show)
-                    return self._set_walk(battles, problem, walk, rng)
+                    return self._set_cells(battles, problem, walk, rng)
+                if used.category is not None:
+                    boards = self._boards(used, problem, rng, show)
+                    return self._set_cells(battles, problem, boards, rng)
                 mode = self._maximum(problem, begin, rng, show, len(problem.row))
             _warn_about_maximum(problem, mode)
             self._set_fitted(battles, problem, mode, rng)
@@ -596,7 +610,9 @@ class Leaderboard(BaseEstimator):
 
     def _of_age(self, battles: Battles, item_features: Any) -> Battles:
         """Battles with weights by their age; chooses the half-life, and checks options of time."""
-        self.half_life_ = self.drift_ = None
+        self.half_life_ = self.drift_ = self.width_ = None
+        self.categories_ = self.category_ratings_ = self.category_covariances_ = None
+        self.deviation_std_ = self.category_p_ = None
         if self.half_life is None and self.drift is None:
             return battles
         if self.half_life is not None and self.drift is not None:
@@ -653,8 +669,111 @@ class Leaderboard(BaseEstimator):
         self.drift_ = float(np.sqrt(unit / (walk.penalties["steps"] * length)))
         return walk
 
-    def _set_walk(
-        self, battles: Battles, problem: BattleProblem, walk: Walk, rng: np.random.Generator
+    def _boards(
+        self, battles: Battles, problem: BattleProblem, rng: np.random.Generator, show: Show
+    ) -> Boards:
+        """Ratings of categories."""
+        assert battles.category is not None
+        if battles.judge is not None or self.drift is not None or self.penalty == "held-out":
+            raise ParameterError(
+                "by cannot be combined with judges, with drift, or with penalty='held-out'."
+            )
+        counted = (battles.outcome != 3) & (battles.weight > 0)
+        self.categories_, code = number_labels(battles.category[counted])
+        if len(self.categories_) < 2:
+            raise DataError(f"by needs two or more categories: got {len(self.categories_)}.")
+        fixed = {} if self.penalty == "evidence" else {"items": float(self.penalty)}
+        found = fit_boards(problem, code, len(self.categories_), fixed, show)
+        self.category_ratings_, self.category_covariances_ = found.ratings, found.covariances
+        self.deviation_std_ = found.deviation_std
+        self.width_ = float(found.penalties["deviations"] ** -0.5)
+        self.category_p_ = more_than_chance(problem, code, found.penalties["items"], rng)
+        return found
+
+    def categories(self) -> BoardTable:
+        """The categories, and whether their ratings differ from the overall ones by chance.
+
+        The columns are category, battles, leader, the root mean square of the deviations of
+        ratings, and p: how often deviations at least as large occur if categories are permuted
+        among battles. The last row is about all categories together.
+        """
+        self._check_categories()
+        names, codes = number_labels(self.battles_.category)
+        place = [names.tolist().index(name) for name in self.categories_.tolist()]
+        counts = np.bincount(codes, minlength=len(names))[place]
+        deviation = self.category_ratings_ - self.ratings_
+        best = self.items_[np.argmax(self.category_ratings_, axis=1)]
+        size = np.sqrt(np.square(deviation).mean(axis=1))
+        columns = {
+            "category": np.append(self.categories_.astype(object), "all"),
+            "battles": np.append(counts, counts.sum()),
+            "leader": np.append(best.astype(object), self.items_[np.argmax(self.ratings_)]),
+            "deviation": np.append(size, np.sqrt(np.square(deviation).mean())),
+            "p": self.category_p_,
+        }
+        note = (
+            "Deviations of ratings from the overall ratings; p is the share of permutations of "
+            "categories with deviations as large."
+        )
+        return BoardTable(columns, {"battles": ",", "p": ".3f"}, note)
+
+    def deviations(self) -> BoardTable:
+        """By category and item: the rating, and its deviation from the overall one, with intervals.
+
+        Intervals are for each deviation alone.
+        """
+        self._check_categories()
+        C, n = self.category_ratings_.shape
+        deviation = (self.category_ratings_ - self.ratings_).ravel()
+        half = self._quantile(self.level) * self.deviation_std_.ravel()
+        columns = {
+            "category": np.repeat(self.categories_, n),
+            "item": np.tile(self.items_, C),
+            "rating": self.category_ratings_.ravel(),
+            "deviation": deviation,
+            "low": deviation - half,
+            "high": deviation + half,
+        }
+        return BoardTable(columns)
+
+    def within(self, category: Any) -> Leaderboard:
+        """The leaderboard of a category: its ratings, with intervals, standings and ranks.
+
+        Parameters
+        ----------
+        category : str or int
+            One of `categories_`.
+
+        Returns
+        -------
+        Leaderboard
+            With the battles of the category; it cannot be updated.
+        """
+        self._check_categories()
+        names = self.categories_.tolist()
+        if category not in names:
+            raise DataError(f"There is no category {category!r}: there are {names[:10]}.")
+        c, board = names.index(category), copy(self)
+        board.battles_ = self.battles_.take(self.battles_.category == category)
+        board.ratings_, board.covariance_ = self.category_ratings_[c], self.category_covariances_[c]
+        board.rating_std_ = np.sqrt(np.maximum(board.covariance_.diagonal(), 0.0))
+        rng, df = as_generator(self.random_state), max(self.n_groups_ - 1, 1)
+        drawn = root_of(board.covariance_) @ rng.standard_normal((len(self.items_), self.n_draws))
+        heavier = np.sqrt(df / rng.chisquare(df, size=(self.n_draws, 1)))
+        board.draws_ = board.ratings_ + heavier * drawn.T
+        return board
+
+    def _check_categories(self) -> None:
+        check_is_fitted(self)
+        if self.category_ratings_ is None:
+            raise DataError("The battles have no categories: pass by to fit.")
+
+    def _set_cells(
+        self,
+        battles: Battles,
+        problem: BattleProblem,
+        walk: Walk | Boards,
+        rng: np.random.Generator,
     ) -> Leaderboard:
         if not walk.converged:
             warn_about_convergence()
@@ -1341,8 +1460,11 @@ class Leaderboard(BaseEstimator):
             raise DataError(
                 "Pass item_features to fragility if, and only if, they were passed to fit."
             )
-        if self.drift_:
-            raise DataError("fragility is for ratings that do not drift: use half_life.")
+        if self.drift_ or self.category_ratings_ is not None:
+            raise DataError(
+                "fragility is for one rating of each item, without drift and categories: use "
+                "half_life, or battles of one category."
+            )
         target = Target.of(self, change)
         pairs, margins = target.pairs, target.margins
         if target.settled:
@@ -1438,7 +1560,7 @@ def _battles(first: Any, second: Any, outcome: Any, **more: Any) -> Battles:
     given = {"second": second, "outcome": outcome, **more}
     given = {name: value for name, value in given.items() if value is not None}
     if isinstance(first, Battles) or table:
-        columns = ("groups", "judge", "context", "time") if table else ()
+        columns = ("groups", "judge", "context", "time", "category") if table else ()
         twice = next((name for name in given if name not in columns), None)
         if twice is not None:
             raise ParameterError(
@@ -1454,15 +1576,13 @@ def _battles(first: Any, second: Any, outcome: Any, **more: Any) -> Battles:
     return Battles.of(first, **given)
 
 
-def _read(
-    table: Any, *, groups: Any = None, judge: Any = None, context: Any = (), time: Any = None
-) -> Battles:
+def _read(table: Any, *, context: Any = (), **columns: Any) -> Battles:
     """The battles of a table or file; warns of rows that are left out."""
-    for name, column in (("groups", groups), ("judge", judge), ("time", time)):
+    for name, column in columns.items():
         if column is not None and not isinstance(column, str):
             raise ParameterError(f"With a table, {name} is the name of a column.")
     style = [context] if isinstance(context, str) else list(context)
-    found = read_battles(table, groups=groups, judge=judge, style=style, time=time)
+    found = read_battles(table, style=style, **columns)
     if found.dropped:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in found.dropped.items())
         warn(f"Rows that are left out: {reasons}.")

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -42,7 +42,7 @@ YEAR = 365.25
 PERIODS = 24  # of times that are not dates
 EXACT = 1500  # parameters up to which traces are exact
 FORGOTTEN = 1e-4  # of the influence of the last period: earlier ones are left out of a square
-FINE = 1e-3  # tolerance of log penalties
+FINE = 5e-3  # tolerance of log penalties
 PROBES = 24  # vectors that estimate a trace beyond
 LARGEST = 2**31  # bytes of the blocks of all periods
 HALF_LIVES = tuple(2.0**k for k in range(-6, 2))  # tried by "auto", in terms of all time
@@ -150,16 +150,42 @@ class WalkLayout:
 
 
 @dataclass(frozen=True, eq=False)
-class WalkMatrix:
-    """Minus second derivatives by the ratings of all periods, and by the other parameters.
+class CellMatrix:
+    """Minus second derivatives by the ratings of all cells, and by the other parameters.
 
-    `blocks` has a block per period, of which only the upper triangle is filled, and `border` the
-    derivatives by a rating and another parameter.
+    A cell is a period or a category. `blocks` has a block per cell, of which only the upper
+    triangle is filled, and `border` the derivatives by a rating and another parameter.
     """
 
     blocks: Array
     border: Array
     corner: Array
+
+    @classmethod
+    def of(cls, plain: Likelihood, n: int, h: Array) -> Self:
+        """From second derivatives by the predictors, where items of cells are separate items."""
+        t, total = plain.tally, plain.layout.items.stop
+        rest, size = plain.entries[2:], plain.layout.size - total
+        # The cell is part of the number of an item.
+        code = np.minimum(t.first, t.second) * n + np.maximum(t.first, t.second) % n
+        blocks = np.bincount(code, -h[0, 0], total * n).reshape(-1, n, n)
+        own = np.bincount(t.first, h[0, 0], total) + np.bincount(t.second, h[0, 0], total)
+        blocks[:, np.arange(n), np.arange(n)] += own.reshape(-1, n)
+        border, corner = np.zeros((total, size)), np.zeros((size, size))
+        for k, (q, i, x) in enumerate(rest):
+            w, a = h[0, q] * x, int(i[0]) - total
+            border[:, a] += np.bincount(t.first, w, total) - np.bincount(t.second, w, total)
+            for r, j, z in rest[k:]:
+                b, both = int(j[0]) - total, float(h[q, r] @ (x * z))
+                corner[a, b] += both
+                if a != b:
+                    corner[b, a] += both
+        return cls(blocks, border, corner)
+
+
+@dataclass(frozen=True, eq=False)
+class WalkMatrix(CellMatrix):
+    """The cells are periods."""
 
     def diagonal(self) -> Array:
         """By first ratings and steps, for gaps of 1."""
@@ -212,27 +238,7 @@ class WalkLikelihood:
         by_rating = self.plain.gather(g)
         later = np.cumsum(by_rating[:end].reshape(self.n_periods, -1)[::-1], axis=0)[::-1]
         gradient = np.concatenate(((later * self.root).ravel(), by_rating[end:]))
-        return value, gradient, self._matrix(h)
-
-    def _matrix(self, h: Array) -> WalkMatrix:
-        n, total = self.n_items, self.layout.steps.stop
-        t, rest = self.plain.tally, self.plain.entries[2:]
-        size = self.layout.size - total
-        # The period is part of the number of an item.
-        code = np.minimum(t.first, t.second) * n + np.maximum(t.first, t.second) % n
-        blocks = np.bincount(code, -h[0, 0], total * n).reshape(self.n_periods, n, n)
-        own = np.bincount(t.first, h[0, 0], total) + np.bincount(t.second, h[0, 0], total)
-        blocks[:, np.arange(n), np.arange(n)] += own.reshape(self.n_periods, n)
-        border, corner = np.zeros((total, size)), np.zeros((size, size))
-        for k, (q, i, x) in enumerate(rest):
-            w, a = h[0, q] * x, int(i[0]) - total
-            border[:, a] += np.bincount(t.first, w, total) - np.bincount(t.second, w, total)
-            for r, j, z in rest[k:]:
-                b, both = int(j[0]) - total, float(h[q, r] @ (x * z))
-                corner[a, b] += both
-                if a != b:
-                    corner[b, a] += both
-        return WalkMatrix(blocks, border, corner)
+        return value, gradient, WalkMatrix.of(self.plain, self.n_items, h)
 
     def curvature(self, matrix: WalkMatrix, precision: Array, level: float) -> WalkCurvature:
         """With `precision` of first ratings and steps, and `level` on all first ratings."""
@@ -363,6 +369,16 @@ class Walk:
     history: Array
 
 
+def by_cell(problem: BattleProblem, cell: Index, n_cells: int) -> tuple[Likelihood, Index]:
+    """The likelihood as if an item were another item in each cell; and the row of each battle."""
+    t, shift = problem.likelihood.tally, problem.layout.items.stop * cell
+    first, second = t.first[problem.row] + shift, t.second[problem.row] + shift
+    counts, row = tally(first, second, problem.outcome, problem.weight, t.x[problem.row])
+    n, columns = problem.layout.items.stop, problem.layout.columns
+    layout = Layout.of(n * n_cells, columns.stop - columns.start, 0, problem.layout.ties)
+    return Likelihood(counts, layout, problem.likelihood.link), row
+
+
 def fit_walk(
     problem: BattleProblem,
     periods: Periods,
@@ -374,20 +390,13 @@ def fit_walk(
     `fixed` are penalties that the evidence does not choose: "items" (1 / variance of first ratings)
     and "steps" (1 / variance of a change over one period).
     """
-    n, P, old = problem.layout.items.stop, len(periods), problem.likelihood
+    n, P = problem.layout.items.stop, len(periods)
     if 8 * P * n * n > LARGEST:
         raise DataError(
             f"Drift of {n:,} items over {P} periods needs {8 * P * n * n / 2**30:.0f} GiB: give "
             "period a larger number, or use half_life."
         )
-    t, shift = old.tally, n * periods.number
-    counts, row = tally(
-        t.first[problem.row] + shift, t.second[problem.row] + shift, problem.outcome,
-        problem.weight, t.x[problem.row],
-    )  # fmt: skip
-    columns = problem.layout.columns
-    layout = Layout.of(n * P, columns.stop - columns.start, 0, problem.layout.ties)
-    plain = Likelihood(counts, layout, old.link)
+    plain, row = by_cell(problem, periods.number, P)
     likelihood = WalkLikelihood(plain, n, periods.gap)
     mode: Mode
     if len(fixed) == 2:
