@@ -80,7 +80,7 @@ def run_rankings(quick: bool) -> list[Table]:
 
 
 def run_drift(quick: bool) -> list[Table]:
-    runs = QUICK if quick else RUNS // 2
+    runs = QUICK if quick else RUNS // 5
     ways = {
         "all battles": {},
         "half-life chosen on later battles": {"half_life": "auto"},
