@@ -117,15 +117,14 @@ class Rankings:
             raise DataError("There are no rankings: lists is empty.")
         flat = list(chain.from_iterable(rows))
         sizes = [len(row) for row in rows]
-        ranking = np.repeat(np.arange(len(rows)), sizes)
+        ranking: Index = np.repeat(np.arange(len(rows)), sizes)
+        first = np.repeat(np.cumsum(sizes) - sizes, sizes)
+        place: Index = np.arange(len(flat)) - first
         if any(issubclass(kind, TIED) for kind in set(map(type, flat))):
             parts = [list(e) if isinstance(e, TIED) else [e] for e in flat]
             lengths = [len(part) for part in parts]
-            first = np.repeat(np.cumsum(sizes) - sizes, sizes)
-            place = np.repeat(np.arange(len(flat)) - first, lengths)
+            place = np.repeat(place, lengths)
             ranking, flat = np.repeat(ranking, lengths), list(chain.from_iterable(parts))
-        else:
-            place = np.arange(len(flat)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         return cls._checked(
             len(rows), as_ids(flat, "lists"), ranking, place, items, weight, groups, context
         )

@@ -402,9 +402,13 @@ class Likelihood(PlainCurvature):
 class RatedItems:
     """Ratings of a problem with `layout`, and with `features` of items in the last columns."""
 
-    layout: Layout
     features: Array
     scales: Array
+
+    @property
+    def layout(self) -> Layout:
+        """Where each kind of parameter is."""
+        raise NotImplementedError
 
     def ratings(self, params: Array) -> Array:
         """Ratings relative to their mean, of shape params.shape[:-1] + (n_items,)."""
@@ -896,7 +900,7 @@ def by_evidence(
         penalties = {**fixed, **{name: float(np.exp(log[name])) for name in free}}
         # As long as penalties still move much, a rough maximum will do.
         near = float(np.clip(0.1 * moved, STEP_TOLERANCE, 1e-2))
-        steps = (1 if tried else 3) if brief else MAX_STEPS
+        steps = (1 if at is not None else 3) if brief else MAX_STEPS
         mode = maximize(likelihood, penalties, at, tolerance=near, steps=steps)
         at = mode.at
         traces = mode.curvature.traces({name: groups[name] for name in free})
@@ -1033,12 +1037,14 @@ def spread(
         draws = mode.curvature.solve(root_of(M) @ rng.standard_normal((len(M), n_draws)))
         draws = _without_level(draws, items).T
         return 0.5 * (covariance + covariance.T), draws
+    curvature = mode.curvature
+    assert isinstance(curvature, IterativeCurvature)
     draws = np.empty((n_draws, len(P)), dtype=np.float32)
     for begin in range(0, n_draws, BLOCK):
         count = min(BLOCK, n_draws - begin)
         drawn = scores.draw(count, rng)
         drawn += np.sqrt(P)[:, None] * rng.standard_normal((len(P), count))
-        solved = mode.curvature.solve(drawn, DRAW_TOLERANCE)
+        solved = curvature.solve(drawn, DRAW_TOLERANCE)
         draws[begin : begin + count] = _without_level(solved, items).T
         show(begin + count)
     return None, draws

@@ -25,7 +25,6 @@ from rankwise.leaderboard.battle_likelihood import (
     DenseCurvature,
     GroupScores,
     Likelihood,
-    Mode,
     by_evidence,
     maximize,
 )
@@ -221,7 +220,7 @@ def fit_boards(
     plain, row = by_cell(problem, category, C)
     likelihood = StarLikelihood(plain, n)
     start = {"deviations": 2.0}
-    mode: Mode = by_evidence(likelihood, fixed, None, start, show, tolerance=FINE)
+    mode = by_evidence(likelihood, fixed, None, start, show, tolerance=FINE)
     params, common = mode.params, likelihood.layout.common
     scores = GroupScores.of(
         plain, likelihood.ratings(params), row, problem.outcome, problem.weight, problem.group

@@ -398,11 +398,14 @@ def fit_walk(
         )
     plain, row = by_cell(problem, periods.number, P)
     likelihood = WalkLikelihood(plain, n, periods.gap)
-    mode: Mode
+    # Ratings that do not change are a good start.
+    still = maximize(problem.likelihood, {"items": 1.0}, tolerance=1e-2).params
+    begin = likelihood.layout.start()
+    begin[:n], begin[n * P :] = still[:n], still[n:]
     if len(fixed) == 2:
-        mode = maximize(likelihood, fixed)
+        mode = maximize(likelihood, fixed, begin)
     else:
-        mode = by_evidence(likelihood, fixed, None, {"steps": 3.0}, show, tolerance=FINE)
+        mode = by_evidence(likelihood, fixed, begin, {"steps": 3.0}, show, tolerance=FINE)
     ratings = likelihood.ratings(mode.params)
     scores = GroupScores.of(plain, ratings, row, problem.outcome, problem.weight, problem.group)
     covariance = _last_covariance(likelihood, mode, scores)
