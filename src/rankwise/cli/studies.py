@@ -100,7 +100,7 @@ class BattleColumns:
                 refuse("ranking", "Name three columns: --ranking RANKING,ITEM,PLACE.")
             battles = {"first": first, "second": second, "winner": self.winner}
             battles |= {"judge": self.judge, "time": self.time, "by": self.by}
-            battles |= {"position": position or None}
+            battles |= {"position": "" if position else None}
             given = next((name for name, value in battles.items() if value is not None), None)
             if given is not None:
                 refuse(given, "It is for battles. Leave it out, or leave out --ranking.")
@@ -195,14 +195,12 @@ def leaderboard(
     from rankwise.parameters import parse_parameter
 
     strength = parse_parameter("penalty", penalty, Leaderboard.parameters["penalty"])
-    moving = {"half_life": half_life, "drift": drift}
-    for name, value in moving.items():
+    moving: dict[str, Any] = {}
+    for name, value in (("half_life", half_life), ("drift", drift)):
         if value is not None and columns.time is None:
             refuse(name.replace("_", "-"), "It needs the times of battles: give --time COLUMN.")
-    moving = {
-        name: None if value is None else parse_parameter(name, value, Leaderboard.parameters[name])
-        for name, value in moving.items()
-    }
+        if value is not None:
+            moving[name] = parse_parameter(name, value, Leaderboard.parameters[name])
 
     with progress(f"Reading {battles} ({battles.stat().st_size / 1e6:,.1f} MB)"):
         file = columns.read(battles)

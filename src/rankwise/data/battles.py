@@ -470,7 +470,7 @@ class _BattleTable(SmallTable):
         schema: Schema,
         style: Sequence[str],
         groups: str | None,
-        named: dict[str, str | None],
+        label_columns: dict[str, str | None],
         time: str | None,
     ) -> BattleFile:
         """Battles of the rows that can be used, and why others cannot."""
@@ -496,7 +496,7 @@ class _BattleTable(SmallTable):
             )
         known = {name.lower(): name for name in self.columns}
         group_column = groups or next((known[name] for name in GROUPS if name in known), None)
-        more = {"groups": group_column, **named}
+        more = {"groups": group_column, **label_columns}
         labels = {name: self.ids(column) for name, column in more.items() if column is not None}
         for name, values in labels.items():
             drop(_missing(values), f"without a {name.removesuffix('s')}")

@@ -118,7 +118,7 @@ class Rankings:
         flat = list(chain.from_iterable(rows))
         sizes = [len(row) for row in rows]
         ranking: Index = np.repeat(np.arange(len(rows)), sizes)
-        first = np.repeat(np.cumsum(sizes) - sizes, sizes)
+        first: Index = np.repeat(np.cumsum(sizes) - np.array(sizes), sizes)
         place: Index = np.arange(len(flat)) - first
         if any(issubclass(kind, TIED) for kind in set(map(type, flat))):
             parts = [list(e) if isinstance(e, TIED) else [e] for e in flat]
@@ -416,7 +416,7 @@ def read_rankings(
         raise DataError(f"{found.source} has no row with a ranking and an item.")
     places, words = _places(found, place)
     codes = number_labels(id_array(ids[rows].tolist()))[1]
-    where = {}
+    where: dict[int, int] = {}
     for row, code in zip(rows.tolist(), codes.tolist(), strict=True):
         first = where.setdefault(code, row)
         if labels is not None and labels[row] != labels[first]:

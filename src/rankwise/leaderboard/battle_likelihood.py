@@ -756,11 +756,28 @@ class Curvature(Protocol):
         """The sums of the diagonal of the inverse, over groups of parameters."""
 
 
+class Places(Protocol):
+    """Where parameters are, how they start, and their priors."""
+
+    @property
+    def items(self) -> slice: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def groups(self) -> dict[str, slice]: ...
+
+    def start(self) -> Array: ...
+
+    def priors(self, penalties: Mapping[str, float]) -> tuple[Array, Array]: ...
+
+
 class Modelled(Protocol):
     """A likelihood of battles or rankings, concave in its parameters or nearly so."""
 
     @property
-    def layout(self) -> Layout: ...
+    def layout(self) -> Places: ...
 
     def value(self, params: Array) -> float:
         """The log-likelihood."""

@@ -342,6 +342,16 @@ class Leaderboard(BaseEstimator):
     }
     #: What `predict` takes; rows, unless a ranker declares it.
     scored: ClassVar[str] = "named items"
+    # Battles or rankings, and attributes that are None without time or categories.
+    battles_: Any
+    half_life_: float | None
+    drift_: float | None
+    width_: float | None
+    categories_: Any
+    category_ratings_: Any
+    category_covariances_: Any
+    category_p_: Any
+    deviation_std_: Any
 
     def __init__(
         self,

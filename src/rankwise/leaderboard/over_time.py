@@ -168,7 +168,8 @@ class CellMatrix:
         rest, size = plain.entries[2:], plain.layout.size - total
         # The cell is part of the number of an item.
         code = np.minimum(t.first, t.second) * n + np.maximum(t.first, t.second) % n
-        blocks = np.bincount(code, -h[0, 0], total * n).reshape(-1, n, n)
+        sums = np.bincount(code, -h[0, 0], total * n)
+        blocks = np.asarray(sums, dtype=np.float64).reshape(-1, n, n)
         own = np.bincount(t.first, h[0, 0], total) + np.bincount(t.second, h[0, 0], total)
         blocks[:, np.arange(n), np.arange(n)] += own.reshape(-1, n)
         border, corner = np.zeros((total, size)), np.zeros((size, size))
@@ -211,7 +212,7 @@ class WalkLikelihood:
         return len(self.gap) + 1
 
     @cached_property
-    def layout(self) -> WalkLayout:  # type: ignore[override]
+    def layout(self) -> WalkLayout:
         n, total = self.n_items, self.n_items * self.n_periods
         old = self.plain.layout
         return WalkLayout(slice(0, n), slice(n, total), old.columns, old.tie)
