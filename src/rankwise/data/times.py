@@ -37,7 +37,7 @@ def check_times(
     """
     if isinstance(values, np.ndarray) and values.dtype.kind == "M":
         found = (values.astype("datetime64[us]") - np.datetime64(0, "us")) / DAY
-        entries, dated = values.tolist(), True
+        entries, dated = list(values), True
     else:
         entries = entries_of(values)
         meaning = {}

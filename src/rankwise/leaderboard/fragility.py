@@ -66,7 +66,7 @@ class Fragility:
 
 
 @dataclass(frozen=True, eq=False)
-class Units:
+class Removable:
     """What can be removed: battles, rankings or groups.
 
     `number` is the unit of each battle, -1 for battles that do not count, and `names` has numbers
@@ -78,7 +78,7 @@ class Units:
     word: str
 
     @classmethod
-    def of(cls, data: Battles | Rankings, by: str) -> Units:
+    def of(cls, data: Battles | Rankings, by: str) -> Removable:
         word = "ranking" if isinstance(data, Rankings) else "battle"
         counts = data.weight > 0
         if not isinstance(data, Rankings):
@@ -180,7 +180,7 @@ def _pair(items: NDArray[Any], ratings: Array, ids: Any) -> Index:
 
 def fewest(
     target: Target,
-    units: Units,
+    units: Removable,
     falls: Array,
     margins: Array,
     again: Callable[[Index], Any],

@@ -47,7 +47,7 @@ from rankwise.leaderboard.battle_likelihood import (
     warn_about_position,
 )
 from rankwise.leaderboard.categories import Boards, fit_boards, more_than_chance
-from rankwise.leaderboard.fragility import Fragility, Target, Units, fewest
+from rankwise.leaderboard.fragility import Fragility, Target, Removable, fewest
 from rankwise.leaderboard.over_time import (
     DRIFTS,
     HALF_LIVES,
@@ -1479,7 +1479,7 @@ class Leaderboard(BaseEstimator):
         pairs, margins = target.pairs, target.margins
         if target.settled:
             margins = margins - self._least_settled(pairs[0])
-        units = Units.of(self.battles_, by)
+        units = Removable.of(self.battles_, by)
         falls = self._falls(item_features, pairs, units)
 
         def again(removed: Index) -> Leaderboard:
@@ -1505,7 +1505,7 @@ class Leaderboard(BaseEstimator):
             return board.fit_rankings(data, item_features=item_features)
         return board.fit(data, item_features=item_features)
 
-    def _falls(self, item_features: Any, pairs: Index, units: Units) -> Array:
+    def _falls(self, item_features: Any, pairs: Index, units: Removable) -> Array:
         """By how much the difference of each pair falls without each unit, to first order."""
         data, rng = self.battles_, as_generator(self.random_state)
         problem: BattleProblem | RankingLists
