@@ -2,8 +2,8 @@
 
 Usage: RANKWISE_DATA=folder python -m reproduce.leaderboard.run [part ...] [--quick] [--write]
 
-Parts: coverage, judges, real; all by default. ``--quick`` simulates less. ``--write`` writes the
-tables to the README.
+Parts: coverage, judges, rankings, drift, real; all by default. ``--quick`` simulates less.
+``--write`` writes the tables to the README.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from reproduce.leaderboard.judged import (
     judge_coverage,
     losses,
 )
+from reproduce.leaderboard.moving import run_drift, run_rankings
 from reproduce.leaderboard.real_battles import DERIVED, PANDALM, data_file, write_battles
 
 HERE = Path(__file__).parent
@@ -187,7 +188,13 @@ def run_real(quick: bool) -> list[Table]:
     ]
 
 
-PARTS = {"coverage": run_coverage, "judges": run_judges, "real": run_real}
+PARTS = {
+    "coverage": run_coverage,
+    "judges": run_judges,
+    "rankings": run_rankings,
+    "drift": run_drift,
+    "real": run_real,
+}
 
 
 if __name__ == "__main__":

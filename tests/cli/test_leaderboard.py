@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rankwise import Leaderboard
-from rankwise.data import make_battles, read_battles
+from rankwise.data import make_battles, read_battles, read_rankings
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,9 @@ def test_files_and_page(battles, run, tmp_path):
     assert len(content["judges"]) == 3
     assert [row["column"] for row in content["coefficients"]] == ["words"]
     assert float(rows[0]["rating"]) == pytest.approx(content["standings"][0]["rating"])
+    assert "leads instead of" in content["fragility"]
     page = paths["--report"].read_text()
+    assert "leads instead of" in page
     for heading in ("Standings", "Covariates", "Judges", "Who wins against whom", "What was read"):
         assert f"<h2>{heading}</h2>" in page
     assert page.count("<svg") == 2
@@ -76,7 +78,7 @@ def test_some_rows_anchors_and_boards_by_a_column(battles, run):
         file.writelines(f"{line},{1 + k % 2}\n" for k, line in enumerate(lines[1:]))
     run_all = ("leaderboard", some, "--elo", "--anchor", "item 1=1200", "--by", "turn")
     out = run(*run_all).stdout
-    assert "Ratings by turn" in out
+    assert "category" in out
     assert any("item 1 " in line and "1200 to 1200" in line for line in out.splitlines())
     first = run("leaderboard", some, "--where", "turn=1")
     assert "Battles(200 battles" in first.stderr
@@ -141,3 +143,61 @@ def test_columns_are_named(run, tmp_path):
     assert "Name the columns of both" in run("leaderboard", path, *columns[:2], ok=False)
     assert "Name the columns of both" in run("leaderboard", path, *columns[4:], ok=False)
     assert "Name them by --first, --second and --winner" in run("leaderboard", path, ok=False)
+
+
+def test_rankings(run, tmp_path):
+    path = tmp_path / "races.csv"
+    rng = np.random.default_rng(0)
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["season", "race", "driver", "place"])
+        for race in range(40):
+            order = np.argsort(-(0.5 * np.arange(5) + rng.gumbel(size=5)))
+            for place, driver in enumerate(order):
+                word = "DNF" if place == 4 else place + 1
+                writer.writerow([race // 2, race, f"d{driver}", word])
+    given = ["--ranking", "race,driver,place", "--cluster", "season"]
+    page, numbers = tmp_path / "page.html", tmp_path / "all.json"
+    result = run("leaderboard", path, *given, "--report", page, "--json", numbers)
+    columns = {"ranking": "race", "item": "driver", "place": "place"}
+    board = Leaderboard().fit_rankings(read_rankings(path, **columns, groups="season"))
+    assert result.stdout == f"{board.standings()}\n"
+    fragile = run("leaderboard", path, *given, "--fragility").stdout
+    assert fragile == f"{board.standings()}\n\n{board.fragility()}\n"
+    assert "40 entries have no place ('DNF')" in result.stderr
+    assert json.loads(numbers.read_text())["battles"] == 40
+    assert "rankings" in page.read_text()
+    assert "three columns" in run("leaderboard", path, "--ranking", "race,place", ok=False)
+    assert "--position" in run("leaderboard", path, *given, "--position", ok=False)
+
+
+def test_time(run, tmp_path):
+    path, page = tmp_path / "games.csv", tmp_path / "page.html"
+    made = make_battles(4, 120, both_bad=0, style=0, random_state=0).battles
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["model_a", "model_b", "winner", "day"])
+        words = np.array(["model_a", "model_b", "tie"])[made.outcome]
+        days = np.datetime64("2020-01-01") + np.arange(120)
+        for (a, b), word, day in zip(made.items[made.pairs], words, days, strict=True):
+            writer.writerow([a, b, word, day])
+    file = read_battles(path, time="day")
+    for option, value, board in (
+        ("--half-life", 30, Leaderboard(half_life=30.0)),
+        ("--drift", "evidence", Leaderboard(drift="evidence")),
+    ):
+        result = run("leaderboard", path, "--time", "day", option, value)
+        assert result.stdout == f"{board.fit(file).standings()}\n"
+    run("leaderboard", path, "--time", "day", "--drift", 0.5, "--report", page)
+    assert "Ratings drift by a standard deviation of 0.5 in a year" in page.read_text()
+    assert "--time COLUMN" in run("leaderboard", path, "--drift", 0.5, ok=False)
+
+
+def test_categories(battles, run, tmp_path):
+    page, numbers = tmp_path / "page.html", tmp_path / "all.json"
+    given = ["--by", "judge", "--report", page, "--json", numbers]
+    result = run("leaderboard", battles, *given)
+    board = Leaderboard().fit(read_battles(battles, category="judge").battles)
+    assert result.stdout == f"{board.standings()}\n\n{board.categories()}\n"
+    assert len(json.loads(numbers.read_text())["deviations"]) == 15
+    assert "Categories" in page.read_text()

@@ -198,7 +198,7 @@ def test_other_models_have_judges(options):
 def test_many_items_need_no_matrix(monkeypatch):
     b = make_judged(Design(slope=0.8, n_judges=10), 6, 1200, 0).battles
     board = Leaderboard(penalty=1.0).fit(b, judges=["slope"])
-    defaults = {"tolerance": 1e-7, "dense": 0}
+    defaults = {"tolerance": 1e-7, "dense": 0, "steps": 100}
     monkeypatch.setattr(judge_model.maximize, "__kwdefaults__", defaults)
     monkeypatch.setattr(judge_model, "DENSE", 0)
     large = Leaderboard(penalty=1.0).fit(b, judges=["slope"])

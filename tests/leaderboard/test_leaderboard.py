@@ -358,7 +358,9 @@ def test_many_items_need_no_matrix(monkeypatch, board):
     from rankwise.leaderboard import battle_likelihood
 
     monkeypatch.setattr(
-        battle_likelihood.maximize, "__kwdefaults__", {"tolerance": 1e-7, "dense": 0}
+        battle_likelihood.maximize,
+        "__kwdefaults__",
+        {**battle_likelihood.maximize.__kwdefaults__, "dense": 0},
     )
     monkeypatch.setattr(battle_likelihood, "PROBES", 400)
     large = Leaderboard(penalty=board.penalty_).fit(BATTLES)

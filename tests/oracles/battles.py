@@ -1,5 +1,7 @@
 """Ratings from single battles, by dense Newton steps."""
 
+from itertools import combinations
+
 import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import norm
@@ -94,3 +96,11 @@ def evidence_penalty(battles, weights, n_items, **options):
         return np.log(known + 2) - np.log(penalty * (params[:n_items] @ params[:n_items] + 2))
 
     return np.exp(brentq(excess, -6, 6, xtol=1e-12))
+
+
+def fewest_battles(n_battles, changes, most):
+    """The size of the smallest set of battles without which something changes, by trying all."""
+    for size in range(1, most + 1):
+        if any(changes(removed) for removed in combinations(range(n_battles), size)):
+            return size
+    return None

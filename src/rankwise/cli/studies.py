@@ -35,7 +35,7 @@ from rankwise.files import write_text
 from rankwise.tables import csv_text, plural
 
 if TYPE_CHECKING:
-    from rankwise.data import BattleFile
+    from rankwise.data import BattleFile, RankingFile
     from rankwise.tables import Table
 
 MOST_JUDGES = 30  # in printed tables and on pages
@@ -62,6 +62,12 @@ class BattleColumns:
         Who judged: model each judge.
     gold : COLUMN, default=none
         Right answers, empty where unknown: they anchor judges, or correct biased votes.
+    time : COLUMN, default=none
+        When battles were: dates such as 2026-11-18, or numbers. The page shows a history.
+    by : COLUMN, default=none
+        Category, language, ...: also rate within each, and test whether categories differ.
+    ranking : RANKING,ITEM,PLACE, default=none
+        Rankings of several items, with a row for each place, instead of battles.
     """
 
     panel: ClassVar = "Columns"
@@ -72,6 +78,41 @@ class BattleColumns:
     cluster: str | None = None
     judge: str | None = None
     gold: str | None = None
+    time: str | None = None
+    by: str | None = None
+    ranking: str | None = None
+
+    def read(self, path: Path, where: dict[str, str]) -> BattleFile | RankingFile:
+        """The battles or rankings of a file."""
+        from rankwise.data import read_battles, read_rankings
+
+        style = split_names(self.style) or []
+        if self.ranking is None:
+            return read_battles(
+                path, first=self.first, second=self.second, winner=self.winner, style=style,
+                groups=split_names(self.cluster), judge=self.judge, gold=self.gold,
+                time=self.time, category=self.by, where=where,
+            )  # fmt: skip
+        ranking, item, place = split_names(self.ranking) or []
+        return read_rankings(
+            path, ranking=ranking, item=item, place=place, style=style, groups=self.cluster
+        )
+
+    def check(self, *, position: bool) -> None:
+        """Refuse options that do not go together."""
+        first, second = self.first, self.second
+        if self.ranking is not None:
+            if len(split_names(self.ranking) or []) != 3:
+                refuse("ranking", "Name three columns: --ranking RANKING,ITEM,PLACE.")
+            battles = {"first": first, "second": second, "winner": self.winner}
+            battles |= {"judge": self.judge, "time": self.time, "by": self.by}
+            battles |= {"gold": self.gold, "position": "" if position else None}
+            given = next((name for name, value in battles.items() if value is not None), None)
+            if given is not None:
+                refuse(given, "It is for battles. Leave it out, or leave out --ranking.")
+        if (first is None) != (second is None) or (self.winner is not None and first is None):
+            missing = "first" if first is None else "second"
+            refuse(missing, "Name the columns of both items: --first and --second.")
 
 
 @grouped
@@ -83,10 +124,12 @@ def leaderboard(
     ties: Literal["model", "half"] = "model",
     penalty: str = "evidence",
     position: bool = False,
+    half_life: str | None = None,
+    drift: str | None = None,
     elo: bool = False,
     anchor: str | None = None,
     where: str | None = None,
-    by: str | None = None,
+    fragility: bool = False,
     level: float = 0.95,
     top: Count = None,
     csv_out: Annotated[Path | None, typer.Option("--csv")] = None,
@@ -102,6 +145,10 @@ def leaderboard(
     models, num_correct), of PandaLM (cmp_key, annotator1, ...), and first, second, outcome.
     Winners are words (model_a, left, tie, both_bad, ...) or ids.
 
+    With --ranking, rates items by rankings of several of them, such as races, by the model of
+    Plackett and Luce. Rows with the same place are tied. An empty place, or a word such as DNF,
+    stands for items that took part and are below all others.
+
     Fits the Bradley-Terry model with ties. A penalty, chosen from the data, pulls ratings towards
     their mean. Intervals are robust, and clustered by session or prompt. Items of a group cannot be
     told apart from the first item of the group.
@@ -113,6 +160,8 @@ def leaderboard(
       rankwise leaderboard games.csv --first white --second black --winner result --position
       rankwise leaderboard mt_bench.parquet --judge judge --position --elo --csv table.csv
       rankwise leaderboard votes.csv --where turn=1 --elo --anchor gpt-4=1000 --by language
+      rankwise leaderboard races.csv --ranking race,driver,place --cluster season
+      rankwise leaderboard matches.csv --first winner --second loser --time date --half-life 365
 
     Parameters
     ----------
@@ -126,14 +175,18 @@ def leaderboard(
         1 / variance of ratings: a number, evidence or held-out.
     position : FLAG
         Estimate the advantage of the first place.
+    half_life : DAYS, default=none
+        With --time: after how many days a battle counts half as much, or auto.
+    drift : NUMBER, default=none
+        With --time: let ratings drift; standard deviation of a year's change, evidence or auto.
     elo : FLAG
         Ratings in Elo points, with mean 1,000.
     anchor : ITEM=RATING, default=none
         Move all ratings so that this item has this one; intervals are of distances to it.
     where : COLUMN=VALUE, default=all rows
         Only rows with this value, as in turn=1; several with commas.
-    by : COLUMN, default=none
-        Also a board for each value of a column, such as a month or a language.
+    fragility : FLAG
+        The fewest battles without which another item leads. The page always shows it.
     level : SHARE
         Confidence level of the intervals.
     top : N, default=all
@@ -150,48 +203,59 @@ def leaderboard(
     check_page(report, battles, force=force)
     for path in (csv_out, spreadsheet, json_out):
         check_writable(path, battles, force=force)
-    first, second = columns.first, columns.second
-    if (first is None) != (second is None) or (columns.winner is not None and first is None):
-        missing = "first" if first is None else "second"
-        refuse(missing, "Name the columns of both items: --first and --second.")
-    from rankwise.data import read_battles
+    columns.check(position=position)
     from rankwise.leaderboard.leaderboard import Leaderboard
     from rankwise.parameters import check_parameters, parse_parameter
 
     strength = parse_parameter("penalty", penalty, Leaderboard.parameters["penalty"])
-    board = Leaderboard(link, ties=ties, penalty=strength, position=position, level=level)
+    moving: dict[str, Any] = {}
+    for name, value in (("half_life", half_life), ("drift", drift)):
+        if value is not None and columns.time is None:
+            refuse(name.replace("_", "-"), "It needs the times of battles: give --time COLUMN.")
+        if value is not None:
+            moving[name] = parse_parameter(name, value, Leaderboard.parameters[name])
+    board = Leaderboard(link, ties=ties, penalty=strength, position=position, level=level, **moving)
     check_parameters(board, Leaderboard.parameters)
+    rows_with = _equations("where", where)
+    if rows_with and columns.ranking is not None:
+        refuse("where", "It is for battles. Leave it out, or leave out --ranking.")
 
     with progress(f"Reading {battles} ({battles.stat().st_size / 1e6:,.1f} MB)"):
-        file = read_battles(
-            battles, first=first, second=second, winner=columns.winner,
-            style=split_names(columns.style) or [], groups=split_names(columns.cluster),
-            judge=columns.judge, gold=columns.gold, where=_equations("where", where), by=by,
-        )  # fmt: skip
-    anchored = _anchor(anchor, file.battles)
-    note(f"{battles}: {file.schema}, {file.battles!r}.", *what_was_read(file))
+        file = columns.read(battles, rows_with)
+    data = getattr(file, "battles", None)
+    data = getattr(file, "rankings", None) if data is None else data
+    anchored = _anchor(anchor, data.items.tolist())
+    note(f"{battles}: {file.schema}, {data!r}.", *what_was_read(file))
     with (
-        progress(f"Rating {plural(len(file.battles.items), 'item')}"),
+        progress(f"Rating {plural(len(data.items), 'item')}"),
         warnings.catch_warnings(record=True) as caught,
     ):
         warnings.simplefilter("always")
-        board.fit(file.battles)
+        fit = board.fit if columns.ranking is None else board.fit_rankings
+        fit(file)
     concerns = [str(w.message).replace("position=True", "--position") for w in caught]
     for concern in concerns:
         complain("warning", concern)
     standings = board.standings(elo=elo, anchor=anchored)
     table = standings.to_table()
-    covariates = covariate_table(board, file, elo=elo) if len(board.coef_names_) else None
+    units = getattr(file, "units", {})
+    covariates = covariate_table(board, units, elo=elo) if len(board.coef_names_) else None
     beside = []
-    with progress("Rating for comparison"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the same as before, or of few battles
-        if columns.style is not None:
-            beside.append(without_style(board, standings, file.battles, elo=elo, anchor=anchored))
-        if file.by is not None:
-            beside.append(boards_by(board, standings, file, str(by), elo=elo, anchor=anchored))
+    if columns.style is not None and columns.ranking is None:
+        with progress("Rating without style"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the same as before
+            beside.append(without_style(board, standings, data, elo=elo, anchor=anchored))
     judges = None if columns.judge is None else shown_judges(board)
+    categories = None if columns.by is None else board.categories().to_table()
     short = [replace(each, rows=each.rows[:top]) for each in (table, *beside)]
-    show(*short, covariates, judges)
+    show(*short, covariates, judges, categories)
+    decided = ""
+    if (fragility or report is not None) and not (board.drift_ or columns.by):
+        with interruptible("Looking for the fewest battles that decide"):
+            decided = str(board.fragility())
+    if fragility:
+        print()
+        say(decided or "Fragility is for one rating of each item, without --drift and --by.")
     rows = [row.values() for row in standings.records()]
     for path, guarded in ((csv_out, False), (spreadsheet, True)):
         if path is not None:
@@ -199,7 +263,7 @@ def leaderboard(
             write_text(path, csv_text(names, rows, for_spreadsheets=guarded))
             note(f"Wrote {path}.")
     if json_out is not None:
-        content = _content(board, standings, file, concerns)
+        content = _content(board, standings, file, concerns) | {"fragility": decided or None}
         write_text(json_out, json.dumps(content, indent=1, ensure_ascii=False))
         note(f"Wrote {json_out}.")
     if report is not None:
@@ -207,13 +271,14 @@ def leaderboard(
 
         with progress(f"Drawing {report}"):
             more = [covariates, *beside] if covariates is not None else beside
-            write_leaderboard(board, standings, file, concerns, more, battles, report)
+            write_leaderboard(board, standings, file, concerns, decided, more, battles, report)
 
 
-def what_was_read(file: BattleFile) -> list[str]:
+def what_was_read(file: BattleFile | RankingFile) -> list[str]:
     """How the file was understood, in sentences."""
     grouped_by = f"Intervals are clustered by {file.group_column!r}."
-    alone = "Battles are taken as independent: give --cluster COLUMN if some depend on each other."
+    what = "Battles" if hasattr(file, "battles") else "Rankings"
+    alone = f"{what} are taken as independent: give --cluster COLUMN if some depend on each other."
     left_out = [f"Left out {plural(n, 'row')} {reason}." for reason, n in file.dropped.items()]
     return [alone if file.group_column is None else grouped_by, *file.remarks, *left_out]
 
@@ -226,12 +291,12 @@ def _equations(option: str, text: str | None) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in parts}
 
 
-def _anchor(text: str | None, battles: Any) -> tuple[Any, float] | None:
+def _anchor(text: str | None, items: list[Any]) -> tuple[Any, float] | None:
     """The item whose rating is fixed, and its rating."""
     if text is None:
         return None
     name, _, value = text.rpartition("=")
-    known = {str(item): item for item in battles.items.tolist()}
+    known = {str(item): item for item in items}
     try:
         rating = float(value)
     except ValueError:
@@ -241,12 +306,12 @@ def _anchor(text: str | None, battles: Any) -> tuple[Any, float] | None:
     return known[name], rating
 
 
-def covariate_table(board: Any, file: BattleFile, *, elo: bool) -> Table:
+def covariate_table(board: Any, units: dict[str, str], *, elo: bool) -> Table:
     """The coefficients, and what they are per."""
     from rankwise.tables import Column
 
     table = board.coefficients(elo=elo).to_table()
-    per = [file.units.get(name, "being first") for name in board.coef_names_]
+    per = [units.get(name, "being first") for name in board.coef_names_]
     rows = tuple((row[0], unit, *row[1:]) for row, unit in zip(table.rows, per, strict=True))
     unit = "Elo points" if elo else "log-odds" if board.link == "logit" else "probits"
     note_text = f"By how many {unit} a covariate raises the rating of the first item, per change."
@@ -262,22 +327,6 @@ def without_style(board: Any, standings: Any, battles: Any, **how: Any) -> Table
 
     other = clone(board).fit(replace(battles, context=None, context_names=None)).standings(**how)
     return side_by_side(standings, {"without style": other}, "With and without style")
-
-
-def boards_by(board: Any, standings: Any, file: BattleFile, by: str, **how: Any) -> Table:
-    """Ratings by all battles, and by those with each value of a column."""
-    from sklearn.base import clone
-
-    from rankwise.errors import DataError
-
-    found: dict[str, Any] = {}
-    for value in sorted(set(file.by.tolist()), key=str):
-        chosen = file.battles.take(file.by == value)
-        try:
-            found[str(value)] = clone(board).fit(chosen).standings(**how)
-        except DataError as error:  # such as no battle with a winner
-            note(f"No board for {by} {value}: {error}")
-    return side_by_side(standings, found, f"Ratings by {by}")
 
 
 def side_by_side(standings: Any, others: dict[str, Any], title: str) -> Table:
@@ -312,23 +361,29 @@ def shown_judges(board: Any) -> Table:
     return replace(whole, rows=tuple(whole.rows[k] for k in order), note=text)
 
 
-def _content(board: Any, standings: Any, file: BattleFile, concerns: list[str]) -> dict[str, Any]:
+def _content(
+    board: Any, standings: Any, file: BattleFile | RankingFile, concerns: list[str]
+) -> dict[str, Any]:
     """All numbers of a leaderboard, for JSON."""
     return {
         "schema": file.schema,
         "rows": file.n_rows,
-        "battles": len(file.battles),
+        "battles": len(board.battles_),
         "dropped": file.dropped,
         "remarks": file.remarks,
         "warnings": concerns,
         "parameters": {k: v for k, v in board.get_params().items() if k != "random_state"},
         "penalty": board.penalty_,
+        "half_life": board.half_life_,
+        "drift": board.drift_,
         "tie": board.tie_ if board.tie_ == board.tie_ else None,
         "both_bad": board.both_bad_,
         "groups": board.n_groups_,
         "standings": standings.records(),
         "coefficients": board.coefficients().records(),
         "judges": board.judges().records() if len(board.judges_) else [],
+        "categories": [] if board.width_ is None else board.categories().records(),
+        "deviations": [] if board.width_ is None else board.deviations().records(),
         "shares": board.shares().records(),
     }
 

@@ -46,7 +46,7 @@ from rankwise.report import Facts, Figure, Section, Text
 from rankwise.tables import Column, Table, plural
 
 if TYPE_CHECKING:
-    from rankwise.data import BattleFile
+    from rankwise.data import BattleFile, RankingFile
 
 COVARIATES = Text("Ratings are for covariates of zero, for two answers of the same length, say.")
 TIED = Text(
@@ -62,28 +62,31 @@ MOST_ITEMS = 60  # in pictures
 MOST_AGREEING = 12  # judges whose agreement is shown
 MOST_CELLS = 25  # items of the matrix
 MOST_PAIRS = 20  # in the table of shares
+MOST_CATEGORIES = 8  # with standings
 
 
 def write_leaderboard(
     board: Any,
     standings: Any,
-    file: BattleFile,
+    file: BattleFile | RankingFile,
     concerns: list[str],
+    decided: str,
     more: list[Table],
     source: Path,
     path: Path,
 ) -> None:
     """Standings, pictures, shares, coefficients, judges, and what was left out."""
-    battles = file.battles
+    battles = board.battles_
     facts = [
-        (f"{len(battles):,}", "battles"),
+        (f"{len(battles):,}", "battles" if hasattr(file, "battles") else "rankings"),
         (f"{len(board.items_):,}", "items"),
         (f"{board.n_groups_:,}", "independent groups"),
         (_settled_share(board), "of all pairs of items can be told apart"),
     ]
-    if (battles.outcome == 3).any():
+    if board.both_bad_:
         facts.append((f"{board.both_bad_:.1%}", "of battles: both are bad"))
-    covariates: list[Any] = [COVARIATES, *more] if len(board.coef_names_) else list(more)
+    decides = [Text(decided)] if decided else []
+    covariates: list[Any] = [COVARIATES, *more] if len(board.coef_names_) else []
     judges: list[Any] = [JUDGES, shown_judges(board)] if len(board.judges_) else []
     few = len(board.judges_) <= MOST_AGREEING
     grouped = battles.groups is not None and battles.groups.ndim == 1
@@ -92,8 +95,10 @@ def write_leaderboard(
         judges.append(board.agreement().to_table())
     sections = [
         Section("", [Facts(tuple(facts)), *map(Text, concerns)]),
-        Section("Standings", [standings.to_table(), TIED, _ratings(standings)]),
-        Section("Covariates" if len(board.coef_names_) else "More boards", covariates),
+        Section("Standings", [standings.to_table(), TIED, *decides, _ratings(standings)]),
+        Section("History", _history(board)),
+        Section("Categories", _categories(board)),
+        Section("Covariates", covariates),
         Section("Judges", judges),
         Section("Who wins against whom", [_matrix(board, standings), *_shares(board)]),
         Section("What was read", [Text(line) for line in _what_was_read(board, file)]),
@@ -127,6 +132,32 @@ def _ratings(standings: Any) -> Figure:
         caption = f"The best {shown}. {caption}"
     alt = f"Ratings of {plural(shown, 'item')} with intervals, from best to worst"
     return Figure.of(standings.plot(top=shown), alt, caption)
+
+
+def _history(board: Any) -> list[Any]:
+    """Ratings over time, if battles have times."""
+    if getattr(board.battles_, "time", None) is None:
+        return []
+    model = "All battles until each time count the same."
+    if board.half_life_:
+        model = f"A battle counts half as much after {board.half_life_:.4g} days."
+    elif board.drift_:
+        model = f"Ratings drift by a standard deviation of {board.drift_:.3g} in a year."
+    if not board.battles_.dated:
+        model = model.replace(" days", "").replace("in a year", "in a unit of time")
+    caption = f"The best items, at several times, from the battles until then. {model}"
+    return [Figure.of(board.history().plot(), "Ratings of the best items over time", caption)]
+
+
+def _categories(board: Any) -> list[Any]:
+    """The categories, and standings within the largest."""
+    if board.width_ is None:
+        return []
+    found: list[Any] = [board.categories().to_table()]
+    largest = np.argsort(-board.categories()["battles"][:-1], kind="stable")[:MOST_CATEGORIES]
+    for name in board.categories_[largest]:
+        found += [Text(f"{name}:"), board.within(name).standings().to_table()]
+    return found
 
 
 def _matrix(board: Any, standings: Any) -> Figure:
@@ -167,9 +198,9 @@ def _shares(board: Any) -> list[Any]:
     return [Text(about), replace(table, rows=tuple(table.rows[k] for k in worst))]
 
 
-def _what_was_read(board: Any, file: BattleFile) -> list[str]:
+def _what_was_read(board: Any, file: BattleFile | RankingFile) -> list[str]:
     rows = f"{plural(file.n_rows, 'row')}, recognised as: {file.schema}."
-    bad = int((file.battles.outcome == 3).sum())
+    bad = int((board.battles_.outcome == 3).sum()) if board.both_bad_ else 0
     both_bad = (
         f"In {plural(bad, 'battle')} both items were bad. These do not enter the ratings. Their "
         "shares are in the tables of standings and of pairs."

@@ -10,6 +10,7 @@ from rankwise.data.comparison_files import (
 from rankwise.data.datasets import DatasetInfo, RankingDataset, list_datasets, load_dataset
 from rankwise.data.letor import LetorBlocks, LetorData, read_letor, write_letor
 from rankwise.data.query_rows import normalize_per_query, qid_from_groups
+from rankwise.data.rankings import RankingFile, Rankings, read_rankings
 from rankwise.data.sample_files import SampleData, read_samples
 from rankwise.data.synthetic import (
     GeneratedBattles,
@@ -33,7 +34,9 @@ __all__ = [
     "LetorBlocks",
     "LetorData",
     "RankingDataset",
+    "RankingFile",
     "RankingProblem",
+    "Rankings",
     "SampleData",
     "TableBlocks",
     "TableData",
@@ -52,6 +55,7 @@ __all__ = [
     "read_comparisons",
     "read_letor",
     "read_qrels",
+    "read_rankings",
     "read_run",
     "read_samples",
     "read_table",

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.data.table_files import Columns, SmallTable, parsed_json
+from rankwise.data.times import check_times
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph.comparisons import (
     OUTCOME_OF_CODE,
@@ -33,7 +34,9 @@ from rankwise.tables import plural
 
 # Of the battle that counts most; outside this range, standard errors are lost in rounding.
 LEAST_WEIGHT, MOST_WEIGHT = 1e-12, 1e12
-PER_BATTLE = ("pairs", "outcome", "weight", "groups", "judge", "context", "gold")
+PER_BATTLE = (
+    "pairs", "outcome", "weight", "groups", "judge", "context", "gold", "time", "category",
+)  # fmt: skip
 GROUPS = (
     "evaluation_session_id", "session", "session_id", "question_id", "prompt_id", "prompt",
 )  # fmt: skip
@@ -69,6 +72,12 @@ class Battles:
         Names of the covariates.
     gold : ndarray of shape (n_battles,) or None
         The right answer of each battle, in the numbers of `outcome`; -1 where it is not known.
+    time : ndarray of shape (n_battles,) or None
+        When each battle was: days since 1970 for dates, and other numbers as they were given.
+    dated : bool
+        Whether times are dates.
+    category : ndarray of shape (n_battles,) or None
+        The category of each battle.
 
     Examples
     --------
@@ -89,6 +98,9 @@ class Battles:
     context: Array | None = None
     context_names: list[str] | None = None
     gold: Index | None = None
+    time: Array | None = None
+    dated: bool = False
+    category: NDArray[Any] | None = None
 
     @classmethod
     def of(
@@ -103,6 +115,8 @@ class Battles:
         judge: Any = None,
         context: Any = None,
         gold: Any = None,
+        time: Any = None,
+        category: Any = None,
     ) -> Battles:
         """Check battles.
 
@@ -131,6 +145,10 @@ class Battles:
             the second.
         gold : array-like of shape (n_battles,), optional
             The right answer of each battle, as in `outcome`; None, NaN or "" where it is not known.
+        time : array-like of shape (n_battles,), optional
+            When each battle was: dates (ISO text, datetime64, datetime or 20261118), or numbers.
+        category : array-like of shape (n_battles,), optional
+            The category, language, month, ... of each battle.
 
         Returns
         -------
@@ -155,17 +173,26 @@ class Battles:
         codes = outcome_codes(outcome, n, (one, two), "battle")
         labels = {
             name: _labels(name, values, n)
-            for name, values in (("groups", groups), ("judge", judge))
+            for name, values in (("groups", groups), ("judge", judge), ("category", category))
             if values is not None
         }
         numbers, names = check_context(context, n)
         if gold is not None:
             labels["gold"] = _gold_codes(gold, (one, two))
-        weights = _weights(weight, n)
-        return cls(ids, pairs, codes, weights, context=numbers, context_names=names, **labels)
+        weights = check_battle_weights(weight, n)
+        when, dated = (None, False) if time is None else check_times(time, n)
+        return cls(
+            ids, pairs, codes, weights, context=numbers, context_names=names, time=when,
+            dated=dated, **labels,
+        )  # fmt: skip
 
     def __len__(self) -> int:
         return len(self.pairs)
+
+    @property
+    def counts(self) -> Index:
+        """The number of battles that each item is in."""
+        return np.bincount(self.pairs.ravel(), minlength=len(self.items))
 
     def take(self, chosen: Any) -> Battles:
         """Some of the battles, by number or by a mask, of the same items."""
@@ -185,6 +212,8 @@ class Battles:
                 f"{', '.join(new) or 'no more columns'}: they need the same columns in the same "
                 "order."
             )
+        if self.dated != other.dated:
+            raise DataError("The times of old or new battles are dates, the others numbers.")
         joined: dict[str, Any] = {
             name: join_ids(both) for name, both in columns.items() if both[0] is not None
         }
@@ -266,7 +295,8 @@ def _gold_codes(gold: Any, sides: Sequence[NDArray[Any]]) -> Index:
 
 def _optional_columns(battles: Battles) -> list[str]:
     """Groups, judge and the columns of context, as far as there are any."""
-    named = [name for name in ("groups", "judge", "gold") if getattr(battles, name) is not None]
+    names = ("groups", "judge", "gold", "time", "category")
+    named = [name for name in names if getattr(battles, name) is not None]
     n_context = 0 if battles.context is None else battles.context.shape[1]
     return named + (battles.context_names or [f"context {k}" for k in range(n_context)])
 
@@ -287,13 +317,14 @@ def number_in_order(labels: NDArray[Any]) -> tuple[dict[Any, int], Index]:
     return number, np.fromiter(map(number.__getitem__, labels.tolist()), np.intp, len(labels))
 
 
-def _weights(weight: Any, n: int) -> Array:
-    values = check_weight(weight, n, "battle")
+def check_battle_weights(weight: Any, n: int, unit: str = "battle") -> Array:
+    """One weight per battle or ranking, of ordinary size; 1 by default."""
+    values = check_weight(weight, n, unit)
     largest = float(values.max(initial=0.0))
     if not (largest == 0.0 or LEAST_WEIGHT <= largest <= MOST_WEIGHT):
         raise DataError(
             f"The largest weight must be between {LEAST_WEIGHT:g} and {MOST_WEIGHT:g}: got "
-            f"{largest:g}. Multiply the weights by a constant, so that 1 is an ordinary battle."
+            f"{largest:g}. Multiply the weights by a constant, so that 1 is an ordinary {unit}."
         )
     return values
 
@@ -349,8 +380,6 @@ class BattleFile:
         What else was noticed.
     units : dict of str to str
         What a change of 1 in a covariate is, by its name.
-    by : ndarray of shape (n_battles,) or None
-        The value of another column for each battle, if one was asked for.
 
     Examples
     --------
@@ -368,7 +397,6 @@ class BattleFile:
     group_column: str | None
     remarks: list[str]
     units: dict[str, str] = field(default_factory=dict)
-    by: NDArray[Any] | None = None
 
 
 def read_battles(
@@ -381,8 +409,9 @@ def read_battles(
     groups: str | Sequence[str] | None = None,
     judge: str | None = None,
     gold: str | None = None,
+    time: str | None = None,
+    category: str | None = None,
     where: Mapping[str, str] | None = None,
-    by: str | None = None,
 ) -> BattleFile:
     """Read battles from a file, a data frame or a dictionary of columns.
 
@@ -417,10 +446,12 @@ def read_battles(
         The column of judges; "annotator" for files of PandaLM.
     gold : str, optional
         The column of right answers, empty where they are not known.
+    time : str, optional
+        The column of dates or times.
+    category : str, optional
+        The column of categories.
     where : dict of str to str, optional
         Only rows with these values in these columns, compared as text.
-    by : str, optional
-        A column whose values are kept, to tell battles apart.
 
     Returns
     -------
@@ -437,8 +468,8 @@ def read_battles(
     Battles(3 battles of 3 items, 1 tie, 2 groups, 1 context column)
     """
     found = _BattleTable.of(table)
-    schema = found.schema_of(first, second, winner)
-    return found.read(schema, style, groups, judge, gold, where or {}, by)
+    schema, labels = found.schema_of(first, second, winner), {"judge": judge, "category": category}
+    return found.read(schema, style, groups, labels, time, gold, where or {})
 
 
 @dataclass(frozen=True, eq=False)
@@ -491,10 +522,10 @@ class _BattleTable(SmallTable):
         schema: Schema,
         style: Sequence[str],
         groups: str | Sequence[str] | None,
-        judge: str | None,
+        label_columns: dict[str, str | None],
+        time: str | None,
         gold: str | None,
         where: Mapping[str, str],
-        by: str | None,
     ) -> BattleFile:
         """Battles of the rows that can be used, and why others cannot."""
         first, second = self.ids(schema.first), self.ids(schema.second)
@@ -526,7 +557,8 @@ class _BattleTable(SmallTable):
         if len(ways) > 2:
             raise ParameterError(f"groups takes one column or two: got {', '.join(ways)}.")
         named = [("groups", self.ids(column)) for column in ways]
-        named += [] if judge is None else [("judge", self.ids(judge))]
+        more = label_columns.items()
+        named += [(name, self.ids(column)) for name, column in more if column is not None]
         for name, values in named:
             drop(_missing(values), f"without a {name.removesuffix('s')}")
         columns = [values for name, values in named if name == "groups"]
@@ -535,6 +567,13 @@ class _BattleTable(SmallTable):
             labels["groups"] = np.column_stack([column.astype(object) for column in columns])
         group_column = " and ".join(ways) or None
         context, names = self._style(style)
+        when, dated = None, False
+        if time is not None:
+            drop(_missing(self.ids(time)), "without a time")
+            rows, when = np.flatnonzero(keep), np.full(len(first), np.nan)
+            when[rows], dated = check_times(
+                self.ids(time)[rows], len(rows), lambda k: self.place(int(rows[k]))
+            )
         remarks: list[str] = []
         if schema.name == MT_BENCH.name:
             if gold is not None:
@@ -552,6 +591,7 @@ class _BattleTable(SmallTable):
                 OUTCOME_OF_CODE[codes[chosen]],
                 context=None if context is None else sign * context[chosen],
                 gold=None if gold is None else self.ids(gold)[chosen],
+                time=None if when is None else when[chosen],
                 **{name: values[chosen] for name, values in labels.items()},
             )
             for sign, (one, two, codes, chosen) in zip((1.0, -1.0), parts, strict=False)
@@ -561,14 +601,10 @@ class _BattleTable(SmallTable):
             reasons = ", ".join(f"{count} {reason}" for reason, count in dropped.items())
             raise DataError(f"{self.source} has no battle that can be used: {reasons}.")
         battles = made[0] if len(made) == 1 else made[0] + made[1]
-        battles = replace(battles, context_names=names or None)
+        battles = replace(battles, context_names=names or None, dated=dated)
         name, n_rows = self.schema or schema.name, self.n_rows or len(first)
         units = {name: "1" if name in self.columns else "1 standard deviation" for name in names}
-        parted = None
-        if by is not None:
-            values = self.ids(by)
-            parted = join_ids([values[chosen] for *_, chosen in parts if chosen.any()])
-        return BattleFile(battles, name, n_rows, dropped, group_column, remarks, units, parted)
+        return BattleFile(battles, name, n_rows, dropped, group_column, remarks, units)
 
     def _codes(self, column: str, first: Any, second: Any, keep: Any) -> Index:
         """Codes of the outcomes of the rows that are kept; 0 in others."""

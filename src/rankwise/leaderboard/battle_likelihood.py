@@ -248,8 +248,23 @@ class Layout:
         return mean, precision
 
 
+class PlainCurvature:
+    """How a likelihood with a `layout` makes a curvature from a dense or sparse matrix."""
+
+    layout: Layout
+
+    def curvature(self, matrix: Any, precision: Array, level: float) -> Curvature:
+        """Of the matrix, with `precision` on its diagonal and `level` on all entries of items."""
+        if is_sparse(matrix):
+            return IterativeCurvature(matrix, precision, self.layout.items, level)
+        K = matrix.copy()
+        K[np.diag_indices_from(K)] += precision
+        K[self.layout.items, self.layout.items] += level
+        return DenseCurvature.of(K)
+
+
 @dataclass(frozen=True, eq=False)
-class Likelihood:
+class Likelihood(PlainCurvature):
     """Log-likelihood of a tally as a function of all parameters.
 
     Predictors are linear in the parameters, unless judges have slopes; see `JudgedLikelihood`.
@@ -295,6 +310,10 @@ class Likelihood:
         made = replace(self, tally=replace(self.tally, counts=counts))
         made.__dict__["entries"] = self.entries
         return made
+
+    def divided(self, by: float) -> Likelihood:
+        """The log-likelihood, divided by a number."""
+        return self.with_counts(self.tally.counts / by)
 
     def predictors(self, params: Array) -> Array:
         """The predictors, of shape (n_predictors, n_rows)."""
@@ -349,6 +368,11 @@ class Likelihood:
         parts = [terms.log_p for _, terms in self.terms(params)]
         return np.exp(np.concatenate(parts, axis=1)).T
 
+    def expand(self, params: Array, *, dense: bool) -> tuple[float, Array, Any]:
+        """The log-likelihood, its gradient, and minus its second derivatives, by parameters."""
+        value, g, h = self.expansion(params)
+        return value, self.gather(params, g), self.gram(params, g, h, dense=dense)
+
     def gather(self, params: Array, g: Array) -> Array:
         """The gradient by parameters, from the gradient by the predictors of each row."""
         size = self.layout.size
@@ -356,23 +380,9 @@ class Likelihood:
             sum(np.bincount(i, x * g[q], size) for q, i, x in self.entries_at(params))
         )
 
-    def gram(self, params: Array, g: Array, h: Array, *, dense: int) -> Any:
-        """The sum over rows of D' h D, with the derivatives D of the predictors of a row.
-
-        Sparse where there are more than `dense` parameters.
-        """
-        return gram_of(
-            self.entries_at(params), h, self.layout.size, dense=self.layout.size <= dense
-        )
-
-    def curvature(self, matrix: Any, precision: Array, level: float) -> Curvature:
-        """Of the matrix, with `precision` on its diagonal and `level` on all entries of items."""
-        if is_sparse(matrix):
-            return IterativeCurvature(matrix, precision, self.layout.items, level)
-        K = matrix.copy()
-        K[np.diag_indices_from(K)] += precision
-        K[self.layout.items, self.layout.items] += level
-        return DenseCurvature.of(K)
+    def gram(self, params: Array, g: Array, h: Array, *, dense: bool) -> Any:
+        """The sum over rows of D' h D, with the derivatives D of the predictors of a row."""
+        return gram_of(self.entries_at(params), h, self.layout.size, dense=dense)
 
 
 def gram_of(entries: list[tuple[int, Index, Array]], h: Array, size: int, *, dense: bool) -> Any:
@@ -388,8 +398,33 @@ def gram_of(entries: list[tuple[int, Index, Array]], h: Array, size: int, *, den
     return half + half.T
 
 
+class RatedItems:
+    """Ratings of a problem with `layout`, and with `features` of items in the last columns."""
+
+    features: Array
+    scales: Array
+
+    @property
+    def layout(self) -> Layout:
+        """Where each kind of parameter is."""
+        raise NotImplementedError
+
+    def ratings(self, params: Array) -> Array:
+        """Ratings relative to their mean, of shape params.shape[:-1] + (n_items,)."""
+        found = params[..., self.layout.items]
+        n_features = self.features.shape[1]
+        if n_features:
+            last = params[..., self.layout.columns][..., -n_features:]
+            found = found + (last / self.scales[-n_features:]) @ self.features.T
+        return np.asarray(found - found.mean(axis=-1, keepdims=True))
+
+    def rating_map(self) -> Array:
+        """The matrix that maps parameters to ratings."""
+        return self.ratings(np.eye(self.layout.common)).T
+
+
 @dataclass(frozen=True, eq=False)
-class BattleProblem:
+class BattleProblem(RatedItems):
     """The likelihood of battles, and where each battle is in it.
 
     `row`, `outcome`, `weight` and `group` are of the battles that count: battles in which both
@@ -421,13 +456,13 @@ class BattleProblem:
                 "No battle has a winner: there is nothing to rank the items by. Check the outcomes."
             )
         judges, judge = (np.zeros(0), None) if b.judge is None else number_labels(b.judge)
-        features, feature_names = _item_features(item_features, battles.items)
+        features, feature_names = item_feature_rows(item_features, battles.items)
         x, names = _columns(b, position=position)
         first, second = b.pairs.T
         if feature_names:
             x = np.column_stack((x, features[first] - features[second]))
             names += feature_names
-        scales = _scales(x, names)
+        scales = column_scales(x, names)
         # Unless it matters who was shown first, both orders of a pair count as one.
         turned = (first > second) & (POSITION not in names)
         sign = np.where(turned, -1.0, 1.0)
@@ -467,18 +502,22 @@ class BattleProblem:
     def layout(self) -> Layout:
         return self.likelihood.layout
 
-    def ratings(self, params: Array) -> Array:
-        """Ratings relative to their mean, of shape params.shape[:-1] + (n_items,)."""
-        found = params[..., self.layout.items]
-        n_features = self.features.shape[1]
-        if n_features:
-            last = params[..., self.layout.columns][..., -n_features:]
-            found = found + (last / self.scales[-n_features:]) @ self.features.T
-        return np.asarray(found - found.mean(axis=-1, keepdims=True))
+    @property
+    def links(self) -> tuple[Index, Index]:
+        """Items that won, and those that lost; both for a tie."""
+        t = self.likelihood.tally
+        a, b, ties = t.counts.T
+        won = np.concatenate((t.first[a + ties > 0], t.second[b + ties > 0]))
+        lost = np.concatenate((t.second[a + ties > 0], t.first[b + ties > 0]))
+        return won, lost
 
-    def rating_map(self) -> Array:
-        """The matrix that maps parameters to ratings."""
-        return self.ratings(np.eye(self.layout.common)).T
+    def without(self, out: NDArray[np.bool_]) -> tuple[Likelihood, Likelihood]:
+        """The likelihoods of the battles that stay, and of those that are held out."""
+        total = self.likelihood.tally.counts
+        code = 3 * self.row[out] + self.outcome[out]
+        held = np.bincount(code, weights=self.weight[out], minlength=total.size)
+        counts = np.asarray(held, dtype=np.float64).reshape(total.shape)
+        return self.likelihood.with_counts(total - counts), self.likelihood.with_counts(counts)
 
 
 def _numbered(labels: NDArray[Any] | None) -> Index | None:
@@ -500,7 +539,7 @@ def _columns(b: Battles, *, position: bool) -> tuple[Array, list[str]]:
     return np.column_stack(columns), names
 
 
-def _item_features(given: Any, items: NDArray[Any]) -> tuple[Array, list[str]]:
+def item_feature_rows(given: Any, items: NDArray[Any]) -> tuple[Array, list[str]]:
     """Features of items in the order of the items, centred, and their names."""
     if given is None:
         return np.zeros((len(items), 0)), []
@@ -529,7 +568,7 @@ def _item_features(given: Any, items: NDArray[Any]) -> tuple[Array, list[str]]:
     return values - values.mean(axis=0), names
 
 
-def _scales(x: Array, names: list[str]) -> Array:
+def column_scales(x: Array, names: list[str]) -> Array:
     """The size of each column; raises an error if columns determine each other."""
     if not x.shape[1]:
         return np.ones(0)
@@ -553,7 +592,9 @@ def _scales(x: Array, names: list[str]) -> Array:
     return np.asarray(scales)
 
 
-def warn_about_graph(problem: BattleProblem, items: NDArray[Any], penalty: Any) -> None:
+def warn_about_graph(
+    links: tuple[Index, Index], items: NDArray[Any], penalty: Any, what: str = "battles"
+) -> None:
     """Warn if battles do not link all items, or links lead only in one direction.
 
     Without a penalty, such ratings are infinite: raise an error.
@@ -564,17 +605,14 @@ def warn_about_graph(problem: BattleProblem, items: NDArray[Any], penalty: Any) 
             raise DataError(f"{found}: give penalty a positive number.")
         warn(f"{found}: only the penalty {what}.")
 
-    t, n = problem.likelihood.tally, len(items)
-    a, b, ties = t.counts.T
-    won = np.concatenate((t.first[a + ties > 0], t.second[b + ties > 0]))
-    lost = np.concatenate((t.second[a + ties > 0], t.first[b + ties > 0]))
-    links = sp.coo_array((np.ones(len(won)), (won, lost)), shape=(n, n)).tocsr()
-    parts, part = connected_components(links, directed=False)
+    (won, lost), n = links, len(items)
+    graph = sp.coo_array((np.ones(len(won)), (won, lost)), shape=(n, n)).tocsr()
+    parts, part = connected_components(graph, directed=False)
     if parts > 1:
         small = np.flatnonzero(part == int(np.argmin(np.bincount(part))))
         tell(
-            f"Battles do not link all items. There are {parts} parts, the smallest with "
-            f"{_named(items[small])}, and items of different parts cannot be compared",
+            f"{what.capitalize()} do not link all items. There are {parts} parts, the smallest "
+            f"with {_named(items[small])}, and items of different parts cannot be compared",
             "keeps their ratings together",
         )
     ahead, behind = np.bincount(won, minlength=n), np.bincount(lost, minlength=n)
@@ -582,14 +620,14 @@ def warn_about_graph(problem: BattleProblem, items: NDArray[Any], penalty: Any) 
     for only, word in ((met & (behind == 0), "won"), (met & (ahead == 0), "lost")):
         if only.any():
             return tell(
-                f"{_named(items[only])} {word} all battles, which set no bound to such a rating",
+                f"{_named(items[only])} {word} all {what}, which set no bound to such a rating",
                 "bounds it",
             )
-    strong = connected_components(links, directed=True, connection="strong")[0]
+    strong = connected_components(graph, directed=True, connection="strong")[0]
     if strong > parts:
         tell(
             f"Some items never lost against any of the others ({strong} groups of items, each of "
-            "which is ahead of the next in all battles)",
+            f"which is ahead of the next in all {what})",
             "determines the distances between these groups",
         )
     return None
@@ -662,7 +700,7 @@ SLIP_MEAN = -3.0  # of the common logit of slips, before any battle
 GOLD_MEAN, GOLD_PRECISION = 1.0, 25.0  # of the difference that a right answer stands for
 BOUNDS = (np.log(1e-6), np.log(1e6))  # of log penalties
 # What is known of variances before any battle: a variance, and how many parameters would tell it.
-PRIORS = {"items": (1.0, 2.0)}
+PRIORS = {"items": (1.0, 2.0), "steps": (0.01, 2.0), "deviations": (0.01, 2.0)}
 EFFECT_PRIOR = (0.01, 0.1)  # of the effects of judges
 EVIDENCE_TOLERANCE = 1e-10
 GRID = np.geomspace(1e-3, 1e2, 16)  # penalties that held-out groups choose from
@@ -765,15 +803,44 @@ class IterativeCurvature:
 class Curvature(Protocol):
     """Minus second derivatives, with penalties."""
 
-    @property
-    def common(self) -> DenseCurvature | None:
-        """The curvature of common parameters, if it is a matrix."""
-
     def solve(self, R: Array, /) -> Array:
         """The inverse times R."""
 
     def traces(self, groups: dict[str, slice], /) -> dict[str, float]:
         """The sums of the diagonal of the inverse, over groups of parameters."""
+
+
+class Places(Protocol):
+    """Where parameters are, how they start, and their priors."""
+
+    @property
+    def items(self) -> slice: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def groups(self) -> dict[str, slice]: ...
+
+    def start(self) -> Array: ...
+
+    def priors(self, penalties: Mapping[str, float]) -> tuple[Array, Array]: ...
+
+
+class Modelled(Protocol):
+    """A likelihood of battles or rankings, concave in its parameters or nearly so."""
+
+    @property
+    def layout(self) -> Places: ...
+
+    def value(self, params: Array) -> float:
+        """The log-likelihood."""
+
+    def expand(self, params: Array, *, dense: bool) -> tuple[float, Array, Any]:
+        """The log-likelihood, its gradient, and minus its second derivatives."""
+
+    def curvature(self, matrix: Any, precision: Array, level: float) -> Curvature:
+        """Of the matrix, with `precision` on its diagonal and `level` on all entries of items."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -789,11 +856,9 @@ class Expansion:
     matrix: Any
 
     @classmethod
-    def of(cls, likelihood: Likelihood, params: Array, dense: int) -> Expansion:
+    def of(cls, likelihood: Modelled, params: Array, dense: int) -> Expansion:
         with np.errstate(all="ignore"):  # a step that is too long is taken back
-            value, g, h = likelihood.expansion(params)
-            matrix = likelihood.gram(params, g, h, dense=dense)
-            return cls(params, value, likelihood.gather(params, g), matrix)
+            return cls(params, *likelihood.expand(params, dense=len(params) <= dense))
 
 
 @dataclass(frozen=True, eq=False)
@@ -812,18 +877,20 @@ class Mode:
 
 
 def maximize(
-    likelihood: Likelihood,
+    likelihood: Modelled,
     penalties: dict[str, float],
     at: Expansion | Array | None = None,
     *,
     tolerance: float = STEP_TOLERANCE,
     dense: int = DENSE,
+    steps: int = MAX_STEPS,
 ) -> Mode:
     """Newton's method on the likelihood minus half the penalties times the squared parameters.
 
     A step is halved until it improves the sum. Up to `dense` parameters, its equations are solved
     by Cholesky factorization, O(rows + n_items^3) per step, beyond by preconditioned conjugate
-    gradients, O(rows) per iteration. It begins `at` parameters, or at an expansion around some.
+    gradients, O(rows) per iteration. It begins `at` parameters, or at an expansion around some. If
+    it ends after `steps`, the curvature is from before the last one.
     """
     layout = likelihood.layout
     if not isinstance(at, Expansion):
@@ -834,7 +901,7 @@ def maximize(
         return point.value - 0.5 * float(precision @ np.square(point.params - mean))
 
     converged, begin, last = False, 1.0, np.zeros(layout.size)
-    for _ in range(MAX_STEPS):
+    for _ in range(steps):
         gradient = at.gradient - precision * (at.params - mean)
         curvature, step, damped = newton_step(likelihood, at, precision, gradient)
         if converged:
@@ -855,7 +922,7 @@ def maximize(
 
 
 def newton_step(
-    likelihood: Likelihood, at: Expansion, precision: Array, gradient: Array
+    likelihood: Modelled, at: Expansion, precision: Array, gradient: Array
 ) -> tuple[Curvature, Array, bool]:
     """The curvature, the step, and whether curvature had to be added to find one upwards."""
     items, diagonal = likelihood.layout.items, at.matrix.diagonal()
@@ -908,11 +975,13 @@ class Secant:
 
 
 def by_evidence(
-    likelihood: Likelihood,
+    likelihood: Modelled,
     fixed: dict[str, float],
     at: Expansion | Array | None = None,
     log_penalties: dict[str, float] | None = None,
     show: Show = unseen,
+    *,
+    tolerance: float = EVIDENCE_TOLERANCE,
 ) -> Mode:
     """The maximum with the penalties that maximize the evidence, except the `fixed` ones.
 
@@ -923,26 +992,28 @@ def by_evidence(
         penalty (|u|^2 + m v) = n - penalty trace(S) + m.
 
     Without the prior, a few battles could make the variance 0, and intervals with it. The
-    logarithm of the penalty is found by the secant method, from `log_penalties` or 0. `show` gets
-    the number of penalties tried.
+    logarithm of the penalty is found by the secant method, from `log_penalties` or 0, to the
+    `tolerance`. Unless that is the smallest, each penalty gets a single step towards the maximum,
+    and only the last penalty the maximum. `show` gets the number of penalties tried.
     """
     groups = likelihood.layout.groups
     free = [name for name in groups if name not in fixed]
     log = {name: (log_penalties or {}).get(name, 0.0) for name in free}
-    secant = Secant()
-    moved = 1.0 if free else 0.0
+    moved, brief = 1.0 if free else 0.0, tolerance > EVIDENCE_TOLERANCE
+    secant = Secant(longest=3.0 if brief else np.inf)  # where the maximum lags behind
     for tried in range(MAX_STEPS):
         show(tried)
         penalties = {**fixed, **{name: float(np.exp(log[name])) for name in free}}
         # As long as penalties still move much, a rough maximum will do.
-        tolerance = float(np.clip(0.1 * moved, STEP_TOLERANCE, 1e-2))
-        mode = maximize(likelihood, penalties, at, tolerance=tolerance)
+        near = float(np.clip(0.1 * moved, STEP_TOLERANCE, 1e-2))
+        steps = (1 if at is not None else 3) if brief else MAX_STEPS
+        mode = maximize(likelihood, penalties, at, tolerance=near, steps=steps)
         at = mode.at
         traces = mode.curvature.traces({name: groups[name] for name in free})
         log, moved = secant.step(log, at.params, groups, traces)
-        if moved < EVIDENCE_TOLERANCE and tolerance == STEP_TOLERANCE:
+        if moved < tolerance and (brief or near == STEP_TOLERANCE):
             break
-    return mode
+    return maximize(likelihood, penalties, at, tolerance=1e-5) if brief else mode
 
 
 def dependence_of(mode: Mode, scores: GroupScores, items: slice) -> float:
@@ -964,10 +1035,8 @@ def dependence_of(mode: Mode, scores: GroupScores, items: slice) -> float:
 
 
 def by_held_out(
-    likelihood: Likelihood,
-    row: Index,
-    outcome: Index,
-    weight: Array,
+    likelihood: Modelled,
+    without: Callable[[NDArray[np.bool_]], tuple[Modelled, Modelled]],
     group: Index,
     rng: np.random.Generator,
     params: Array | None = None,
@@ -975,19 +1044,16 @@ def by_held_out(
 ) -> Mode:
     """The maximum with the penalty of ratings that best predicts groups of battles held out.
 
-    Five folds of whole groups. The penalties of judges come from the evidence of all battles.
+    Five folds of whole groups. `without` divides the likelihood by a mask of battles. The penalties
+    of judges come from the evidence of all battles.
     """
     n_groups = int(group.max()) + 1
     fold = rng.permutation(n_groups) % min(FOLDS, n_groups)
-    total, losses = likelihood.tally.counts, np.zeros(len(GRID))
+    losses = np.zeros(len(GRID))
     others = by_evidence(likelihood, {}, params)
     fixed = {name: value for name, value in others.penalties.items() if name != "items"}
     for k in range(min(FOLDS, n_groups)):
-        out = fold[group] == k
-        code = 3 * row[out] + outcome[out]
-        held = np.bincount(code, weights=weight[out], minlength=total.size)
-        counts = np.asarray(held, dtype=np.float64).reshape(total.shape)
-        train, test = likelihood.with_counts(total - counts), likelihood.with_counts(counts)
+        train, test = without(fold[group] == k)
         at: Expansion | Array = others.params
         for i, penalty in enumerate(GRID):
             at = maximize(train, {**fixed, "items": float(penalty)}, at, tolerance=1e-3).at
@@ -1098,20 +1164,23 @@ def spread(
     parameters there are only draws, of all parameters, in single precision, and None for the
     covariance.
     """
-    P, common = mode.precision, mode.curvature.common
-    if common is not None:
-        M = scores.gram(mode.curvature) + dependence * mode.curvature.bias(P)
+    P, whole = mode.precision, mode.curvature
+    if whole.common is not None:
+        common = whole.common
+        M = scores.gram(whole) + dependence * whole.bias(P)
         half = _without_level(common.solve(M), items)
         covariance = _without_level(common.solve(half.T), items)
-        draws = common.solve(_root(M) @ rng.standard_normal((len(M), n_draws)))
+        draws = common.solve(root_of(M) @ rng.standard_normal((len(M), n_draws)))
         draws = _without_level(draws, items).T
         return 0.5 * (covariance + covariance.T), draws
+    curvature = mode.curvature
+    assert isinstance(curvature, IterativeCurvature)
     draws = np.empty((n_draws, len(P)), dtype=np.float32)
     for begin in range(0, n_draws, BLOCK):
         count = min(BLOCK, n_draws - begin)
         drawn = scores.draw(count, rng)
         drawn += np.sqrt(dependence * P)[:, None] * rng.standard_normal((len(P), count))
-        solved = mode.curvature.solve(drawn, DRAW_TOLERANCE)
+        solved = curvature.solve(drawn, DRAW_TOLERANCE)
         draws[begin : begin + count] = _without_level(solved, items).T
         show(begin + count)
     return None, draws
@@ -1123,7 +1192,7 @@ def _without_level(values: Array, items: slice) -> Array:
     return values
 
 
-def _root(M: Array) -> Array:
+def root_of(M: Array) -> Array:
     """A matrix R with R R' = M, which may be singular."""
     scale = np.sqrt(np.maximum(M.diagonal(), 1e-300))
     unit = M / scale / scale[:, None]

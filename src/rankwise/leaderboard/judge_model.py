@@ -277,13 +277,14 @@ class JudgedLikelihood(Likelihood):
         t, n = self.tally, self.layout.items.stop
         return t.first * n + t.second, self.judge * n + t.first, self.judge * n + t.second
 
-    def gram(self, params: Array, g: Array, h: Array, *, dense: int) -> Any:
-        """Minus the second derivatives by the parameters.
+    def expand(self, params: Array, *, dense: bool) -> tuple[float, Array, Any]:
+        """As of `Likelihood`; dense if there is room for the common parameters."""
+        return super().expand(params, dense=dense or self.layout.common <= DENSE)
 
-        An `Arrow`, or a sparse matrix if there are more than `dense` common parameters.
-        """
+    def gram(self, params: Array, g: Array, h: Array, *, dense: bool) -> Any:
+        """Minus the second derivatives by the parameters: an `Arrow`, or a sparse matrix."""
         layout = self.layout
-        if layout.common > dense:
+        if not dense:
             return self._sparse_gram(params, g, h)
         t, n, nc, n_judges = self.tally, layout.items.stop, layout.common, self.n_judges
         factors, rated = self._factors(params), self.rated
@@ -693,6 +694,11 @@ class Panel:
     mean: Array
     covariance: Array
     share: Array
+
+    @classmethod
+    def none(cls) -> Panel:
+        """No judges."""
+        return cls(np.zeros((0, 4)), np.zeros((0, 4, 4)), np.zeros(0))
 
     @classmethod
     def of(cls, likelihood: Likelihood, n: int, mode: Mode, V: Array | None, draws: Array) -> Panel:

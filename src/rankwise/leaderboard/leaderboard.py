@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -15,13 +17,15 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 from scipy.stats import chi2
 from scipy.stats import t as student
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.backends.parallel import blas_threads_for
 from rankwise.data.battles import BattleFile, Battles, number_labels, read_battles
+from rankwise.data.rankings import RankingFile, Rankings
+from rankwise.data.times import as_datetimes, check_times, shown_time
 from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators.pair_strategies import PairStrategy, suggest_pairs
 from rankwise.graph.comparisons import check_comparison_ids, check_context
@@ -30,18 +34,24 @@ from rankwise.leaderboard.battle_likelihood import (
     MODELS,
     POSITION,
     BattleProblem,
+    GroupScores,
+    Layout,
     Mode,
+    RatedItems,
     by_evidence,
     by_held_out,
     check_order,
     dependence_of,
     maximize,
+    root_of,
     spread,
     warn_about_graph,
     warn_about_groups,
     warn_about_position,
     winners_first,
 )
+from rankwise.leaderboard.categories import Boards, fit_boards, more_than_chance
+from rankwise.leaderboard.fragility import Fragility, Removable, Target, fewest
 from rankwise.leaderboard.gold_votes import with_gold_votes
 from rankwise.leaderboard.judge_model import (
     KINDS,
@@ -50,6 +60,19 @@ from rankwise.leaderboard.judge_model import (
     check_kinds,
     remarks,
 )
+from rankwise.leaderboard.over_time import (
+    DRIFTS,
+    HALF_LIVES,
+    MONTH,
+    PERIODS,
+    YEAR,
+    Periods,
+    Walk,
+    aged,
+    best_on_later_battles,
+    fit_walk,
+)
+from rankwise.leaderboard.ranking_likelihood import RankingLists, warn_about_all_pairs
 from rankwise.parameters import (
     AnyOf,
     Choice,
@@ -128,8 +151,9 @@ class Standings(BoardTable):
             "rank": c["rank"], "item": c["item"], "rating": c["rating"],
             "interval": intervals(c["low"], c["high"], digits),
             "ranks": ranks, "P(first)": c["p_first"], "tied with": c["tied_with"],
-            "group": c["group"], "battles": c["battles"],
+            "group": c["group"],
         }  # fmt: skip
+        shown |= {name: c[name] for name in ("battles", "rankings") if name in c}
         if np.nansum(c["both_bad"]):
             shown["both bad"] = c["both_bad"]
         formats = {"rating": f".{digits}f", "P(first)": ".2f", "both bad": ".2f"}
@@ -144,6 +168,21 @@ class Standings(BoardTable):
             c["rating"], c["low"], c["high"], names=c["item"],
             ranks=(c["rank_low"], c["rank_high"]), group=c["group"], top=top, ax=ax,
         )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class History(BoardTable):
+    """Ratings of items at several times, with intervals; made by `Leaderboard.history`.
+
+    The columns are time, item, rating, low and high.
+    """
+
+    def plot(self, *, top: int = 8, ax: Axes | None = None) -> Axes:
+        """Draw the latest best items over time; see `plot_history`."""
+        from rankwise.plots import plot_history
+
+        c = self.columns
+        return plot_history(c["time"], c["item"], c["rating"], c["low"], c["high"], top=top, ax=ax)
 
 
 def _rows(columns: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
@@ -230,6 +269,17 @@ class Leaderboard(BaseEstimator):
         best predicts held-out groups of battles, in five folds. 0: maximum likelihood.
     position : bool, default=False
         Whether the first place is an advantage, such as playing at home.
+    half_life : float, "auto" or None, default=None
+        With the times of battles: after how much time a battle counts half as much, in days for
+        dates. "auto": the half-life, or none, with which earlier battles best predict later ones.
+    drift : float, "evidence", "auto" or None, default=None
+        With the times of battles: ratings drift as a random walk, and `ratings_` are the latest. A
+        number is the standard deviation of the change of a rating in a year (for times that are not
+        dates, in a unit of time). "evidence": the value that maximizes the evidence. "auto": the
+        value with which earlier battles best predict later ones.
+    period : float or None, default=None
+        Ratings are constant within periods of this length. None: a month (30.4 days), or the 24th
+        part of all time if times are not dates.
     level : float, default=0.95
         Of all intervals.
     n_draws : int, default=2000
@@ -280,8 +330,14 @@ class Leaderboard(BaseEstimator):
     dependence_ : float
         How many battles of the groups tell as much as one independent battle, by which the penalty
         of the evidence is raised; 1 without groups.
-    battles_ : Battles
-        All battles so far.
+    half_life_, drift_, width_ : float or None
+        The half-life of battles, and the standard deviations of the change of a rating in a year
+        and of deviations of categories.
+    categories_ : ndarray of shape (n_categories,) or None
+    category_ratings_, deviation_std_ : ndarray of shape (n_categories, n_items) or None
+        Ratings in categories, relative to their mean, and standard errors of their deviations.
+    battles_ : Battles or Rankings
+        All battles so far, or the rankings.
 
     Examples
     --------
@@ -305,11 +361,24 @@ class Leaderboard(BaseEstimator):
         "ties": Choice("model", "half"),
         "penalty": AnyOf(Number(0), Choice("evidence", "held-out")),
         "position": Flag(),
+        "half_life": AnyOf(Number(0, open_low=True), Choice("auto"), None),
+        "drift": AnyOf(Number(0, open_low=True), Choice("evidence", "auto"), None),
+        "period": AnyOf(Number(0, open_low=True), None),
         "level": Number(0, 1, open_low=True, open_high=True),
         "n_draws": Whole(100, 10**6),
     }
     #: What `predict` takes; rows, unless a ranker declares it.
     scored: ClassVar[str] = "named items"
+    # Battles or rankings, and attributes that are None without time or categories.
+    battles_: Any
+    half_life_: float | None
+    drift_: float | None
+    width_: float | None
+    categories_: Any
+    category_ratings_: Any
+    category_covariances_: Any
+    category_p_: Any
+    deviation_std_: Any
 
     def __init__(
         self,
@@ -318,6 +387,9 @@ class Leaderboard(BaseEstimator):
         ties: str = "model",
         penalty: float | str = "evidence",
         position: bool = False,
+        half_life: float | str | None = None,
+        drift: float | str | None = None,
+        period: float | None = None,
         level: float = 0.95,
         n_draws: int = 2000,
         random_state: Any = 0,
@@ -326,6 +398,9 @@ class Leaderboard(BaseEstimator):
         self.ties = ties
         self.penalty = penalty
         self.position = position
+        self.half_life = half_life
+        self.drift = drift
+        self.period = period
         self.level = level
         self.n_draws = n_draws
         self.random_state = random_state
@@ -344,6 +419,8 @@ class Leaderboard(BaseEstimator):
         judges: str | Sequence[str] = "evidence",
         gold: Any = None,
         context: Any = None,
+        time: Any = None,
+        by: Any = None,
         items: Any = None,
         item_features: Any = None,
     ) -> Leaderboard:
@@ -354,8 +431,9 @@ class Leaderboard(BaseEstimator):
         first : array-like of shape (n_battles,), data frame, path or Battles
             Ids of the items that were shown first. Or a table or file with the columns that
             `rankwise.data.read_battles` knows, in place of `second` and `outcome`; `groups` and
-            `judge` are then names of columns, and `context` is a list of names. Or checked battles,
-            which replace all that follows except `judges` and `item_features`.
+            `judge`, `gold`, `time` and `by` are then names of columns, and `context` is a list of
+            names. Or checked battles, which replace all that follows except `judges` and
+            `item_features`.
         second : array-like of shape (n_battles,)
             Ids of the items that were shown second.
         outcome : array-like of shape (n_battles,)
@@ -384,6 +462,12 @@ class Leaderboard(BaseEstimator):
             `rankwise.leaderboard.gold_votes`.
         context : array-like of shape (n_battles, n_columns), optional
             Covariates of battles. Code them so that positive values favour the first item.
+        time : array-like of shape (n_battles,), optional
+            When each battle was: dates (ISO text, datetime64, datetime objects, or numbers such as
+            20261118), or other numbers. Needed for `half_life` and `drift`, and for `as_of`.
+        by : array-like of shape (n_battles,), optional
+            The category of each battle, such as a language. Ratings of a category are the overall
+            ratings and deviations, which the evidence shrinks; see `categories` and `within`.
         items : array-like of shape (n_items,), optional
             The ids of all items. None: the items that occur.
         item_features : pandas DataFrame or dict, optional
@@ -397,10 +481,110 @@ class Leaderboard(BaseEstimator):
         check_kinds(judges)
         battles = _battles(
             first, second, outcome, weight=weight, groups=groups, judge=judge, context=context,
-            items=items, gold=gold,
+            gold=gold, time=time, category=by, items=items,
         )  # fmt: skip
+        warn_about_all_pairs(battles)
         self.judge_choice_ = judges if isinstance(judges, str) else list(judges)
         self._fit(battles, item_features)
+        self.has_item_features_ = item_features is not None
+        return self
+
+    def fit_rankings(
+        self,
+        lists: Any,
+        *,
+        weight: Any = None,
+        groups: Any = None,
+        context: Any = None,
+        items: Any = None,
+        item_features: Any = None,
+    ) -> Leaderboard:
+        """Rate items by rankings of several of them, such as races, by Plackett and Luce.
+
+        The next item of a ranking is item i with probability ``exp(theta_i + x_i @ coef)`` over the
+        sum of the same of all items that are left. Rankings of two items are battles without ties.
+        The order of tied items is unknown: a ranking with ties has the sum of the probabilities of
+        all orders that agree with it. `link` must be "logit", and `position` False; `ties` is for
+        battles.
+
+        O(n_rankings k^2 + n_items^3) time for rankings of k items.
+
+        Parameters
+        ----------
+        lists : sequence of sequences of ids, or Rankings
+            The items of each ranking, the best first. Tied items are a list inside the list, and
+            ``["a", ["b", "c", "d"]]`` is the best of four. Items that are not in a list took no
+            part. Or checked rankings, such as the result of `rankwise.data.read_rankings`, which
+            replace all that follows except `item_features`.
+        weight : array-like of shape (n_rankings,), optional
+            How much each ranking counts.
+        groups : array-like of shape (n_rankings,), optional
+            The session, season or voter of each ranking. Standard errors assume independent groups.
+            None: all rankings are independent.
+        context : array-like of shape (n_entries, n_columns), optional
+            Covariates of items in rankings, such as a starting place: a row for each item of each
+            list, in the order of the lists. Positive values favour the item.
+        items : array-like of shape (n_items,), optional
+            The ids of all items. None: the items that occur.
+        item_features : pandas DataFrame or dict, optional
+            Features of items: rows by id. Ratings are shrunk towards what the features predict.
+
+        Returns
+        -------
+        self
+
+        References
+        ----------
+        R. L. Plackett (1975), The analysis of permutations, Applied Statistics 24.
+
+        Examples
+        --------
+        >>> from rankwise import Leaderboard
+        >>> races = [["ada", "bob", "cy"], ["bob", "ada", "cy"], ["cy", "ada"]] * 10
+        >>> board = Leaderboard().fit_rankings(races)
+        >>> board.ratings_.round(2).tolist()
+        [0.07, 0.67, -0.73]
+        """
+        check_parameters(self, self.parameters)
+        if isinstance(lists, RankingFile):
+            lists = lists.rankings
+        more = {"weight": weight, "groups": groups, "context": context, "items": items}
+        if isinstance(lists, Rankings):
+            twice = next((name for name, value in more.items() if value is not None), None)
+            if twice is not None:
+                raise ParameterError(
+                    f"{twice} belongs to the rankings, which are given as a whole: pass it to "
+                    "Rankings.of, with the lists."
+                )
+            rankings = lists
+        else:
+            rankings = Rankings.of(lists, **more)
+        needed = (("link", "logit"), ("position", False), ("half_life", None), ("drift", None))
+        for name, value in needed:
+            given = getattr(self, name)
+            if given != value:
+                raise ParameterError(f"Rankings need {name}={value!r}: got {given!r}.")
+        problem, rng = RankingLists.of(rankings, item_features), as_generator(self.random_state)
+        warn_about_graph(problem.links, rankings.items, self.penalty, "rankings")
+        with blas_threads_for(problem.layout.size):
+            with self._watched("Ratings", 0, problem, len(rankings.item)) as show:
+                mode = self._maximum(problem, None, rng, show, len(rankings))
+                self.dependence_ = 1.0
+                if self.penalty == "evidence" and problem.group is not None:
+                    scores = problem.likelihood.group_scores(mode.params, problem.group)
+                    mode = self._with_dependence(problem, scores, mode, show)
+            _warn_about_maximum(problem, mode)
+            params, items = mode.params, problem.layout.items
+            scores = problem.likelihood.group_scores(params, problem.group)
+            spread_of = spread(mode, scores, items, self.n_draws, rng, dependence=self.dependence_)
+            self._set_ratings(
+                rankings, problem, params, mode.penalties, scores.n_groups, spread_of, rng
+            )
+        self.tie_, self.both_bad_ = float("nan"), 0.0
+        self.gold_power_ = None
+        self._set_panel(problem.layout, np.zeros(0), Panel.none(), {})
+        self.pair_counts_, self.pair_shares_ = problem.pair_shares(rankings, mode.params)
+        self.half_life_ = self.drift_ = self.width_ = self.category_ratings_ = None
         self.has_item_features_ = item_features is not None
         return self
 
@@ -415,13 +599,15 @@ class Leaderboard(BaseEstimator):
         judge: Any = None,
         gold: Any = None,
         context: Any = None,
+        time: Any = None,
+        by: Any = None,
         item_features: Any = None,
     ) -> Leaderboard:
         """Add battles, also between new items.
 
         The result equals a fit to all battles, to the precision of the solver, which starts from
-        the present ratings. Parameters are described in `fit`; pass `item_features` for all items,
-        if the leaderboard uses them.
+        the present ratings. With a half-life, old battles count less than before. Parameters are
+        described in `fit`; pass `item_features` for all items, if the leaderboard uses them.
 
         Examples
         --------
@@ -435,9 +621,13 @@ class Leaderboard(BaseEstimator):
         True
         """
         check_is_fitted(self)
+        if isinstance(self.battles_, Rankings):
+            raise DataError(
+                "The leaderboard was fitted to rankings: call fit_rankings with all of them."
+            )
         new = _battles(
             first, second, outcome, weight=weight, groups=groups, judge=judge, gold=gold,
-            context=context,
+            context=context, time=time, category=by,
         )  # fmt: skip
         if (item_features is not None) != self.has_item_features_:
             raise DataError(
@@ -454,9 +644,8 @@ class Leaderboard(BaseEstimator):
         kinds = self._kinds(battles)
         if self.position or ("place" in kinds and self.judge_choice_ != "evidence"):
             check_order(battles)
-        given: Any = {"link": self.link, "ties": self.ties, "item_features": item_features}
-        position = self.position or "place" in kinds
-        problem = BattleProblem.of(battles, position=position, **given)
+        used = self._of_age(battles, item_features)
+        problem = self._problem(used, item_features, kinds)
         if not problem.layout.ties:
             kinds = [kind for kind in kinds if kind != "ties"]
         begin = self._warm_start(problem) if warm else None
@@ -465,21 +654,28 @@ class Leaderboard(BaseEstimator):
                 "With features of items, ratings need a penalty: without one, they explain all "
                 "that the features could."
             )
-        warn_about_graph(problem, battles.items, self.penalty)
-        self.gold_power_ = None
+        warn_about_graph(problem.links, battles.items, self.penalty)
+        self.gold_power_, self.dependence_ = None, 1.0
         if battles.gold is not None and battles.judge is None:
-            problem, self.gold_power_ = with_gold_votes(problem, battles)
+            problem, self.gold_power_ = with_gold_votes(problem, used)
         with blas_threads_for(problem.layout.size):
-            with self._watched("Ratings", 0, problem) as show:
-                problem, mode = self._maximum(problem, kinds, begin, rng, show)
+            with self._watched("Ratings", 0, problem, len(battles)) as show:
+                drift = self._drift(used, item_features)
+                if drift is not None:
+                    walk = self._walk(used, problem, drift, show)
+                    return self._set_cells(battles, problem, walk, rng)
+                if used.category is not None:
+                    boards = self._boards(used, problem, rng, show)
+                    return self._set_cells(battles, problem, boards, rng)
+                problem, mode = self._with_judges(problem, kinds, begin, rng, show)
                 if "place" in kinds and not (self.position or "place" in problem.layout.effects):
                     # Without effects of the first place, it does not matter who came first.
                     kinds = list(problem.layout.effects)
-                    problem = BattleProblem.of(battles, position=False, **given)
-                    problem, mode = self._maximum(problem, kinds, None, rng, show, choose=False)
-                self.dependence_ = 1.0
+                    problem = self._problem(used, item_features)
+                    problem, mode = self._with_judges(problem, kinds, None, rng, show, choose=False)
                 if self.penalty == "evidence" and problem.group is not None:
-                    mode = self._with_dependence(problem, mode, show)
+                    scores = problem.scores(mode.params)
+                    mode = self._with_dependence(problem, scores, mode, show)
             _warn_about_maximum(problem, mode)
             self._set_fitted(battles, problem, mode, rng)
         return self
@@ -497,14 +693,315 @@ class Leaderboard(BaseEstimator):
             return []
         return [kind for kind in KINDS if kind != "place" or not winners_first(battles)]
 
+    # Time.
+
+    def _of_age(self, battles: Battles, item_features: Any) -> Battles:
+        """Battles with weights by their age; chooses the half-life, and checks options of time."""
+        self.half_life_ = self.drift_ = self.width_ = None
+        self.categories_ = self.category_ratings_ = self.category_covariances_ = None
+        self.deviation_std_ = self.category_p_ = None
+        if self.half_life is None and self.drift is None:
+            return battles
+        if self.half_life is not None and self.drift is not None:
+            raise ParameterError("half_life and drift are two models of time: use one of them.")
+        if battles.time is None:
+            raise DataError("half_life and drift need the times of battles: pass time to fit.")
+        if self.drift is not None:
+            if battles.judge is not None:
+                raise ParameterError("drift and judges cannot be combined: use half_life.")
+            if self.penalty == "held-out":
+                raise ParameterError('With drift, penalty is "evidence" or a number.')
+            return battles
+        if self.half_life == "auto":
+            span = float(np.ptp(battles.time))
+            choices = [None, *(share * span for share in HALF_LIVES)] if span else [None]
+            self.half_life_ = self._best_later("half_life", choices, battles, item_features)
+        else:
+            self.half_life_ = float(self.half_life)  # type: ignore[arg-type]
+        return battles if self.half_life_ is None else aged(battles, self.half_life_)
+
+    def _best_later(self, name: str, choices: list[Any], battles: Battles, features: Any) -> Any:
+        """The value of a parameter with which earlier battles best predict later ones."""
+
+        def fit(value: Any, earlier: Battles) -> Leaderboard:
+            board = clone(self).set_params(n_draws=100, **{name: value})
+            return board.fit(earlier, judges=self.judge_choice_, item_features=features)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about parts of the battles
+            return best_on_later_battles(battles, choices, fit)
+
+    def _drift(self, battles: Battles, features: Any) -> Any:
+        """The drift, "evidence", or None if ratings do not drift."""
+        if self.drift != "auto":
+            return self.drift
+        assert battles.time is not None  # checked before
+        scale = 1.0 if battles.dated else 1.0 / np.sqrt(float(np.ptp(battles.time)) or 1.0)
+        choices = [None, *(scale * value for value in DRIFTS)]
+        found = self._best_later("drift", choices, battles, features)
+        self.drift_ = found or 0.0
+        return found
+
+    def _walk(self, battles: Battles, problem: BattleProblem, drift: Any, show: Show) -> Walk:
+        """Ratings that drift, by period."""
+        counted = (battles.outcome != 3) & (battles.weight > 0)
+        assert battles.time is not None  # checked before
+        time = battles.time[counted]
+        span, unit = float(np.ptp(time)), YEAR if battles.dated else 1.0
+        length = self.period or (MONTH if battles.dated else max(span / PERIODS, 1e-300))
+        fixed = {} if self.penalty == "evidence" else {"items": float(self.penalty)}
+        if drift != "evidence":
+            fixed["steps"] = unit / (float(drift) ** 2 * length)
+        walk = fit_walk(problem, Periods.of(time, length), fixed, show)
+        self.drift_ = float(np.sqrt(unit / (walk.penalties["steps"] * length)))
+        return walk
+
+    def _boards(
+        self, battles: Battles, problem: BattleProblem, rng: np.random.Generator, show: Show
+    ) -> Boards:
+        """Ratings of categories."""
+        assert battles.category is not None
+        if battles.judge is not None or self.drift is not None or self.penalty == "held-out":
+            raise ParameterError(
+                "by cannot be combined with judges, with drift, or with penalty='held-out'."
+            )
+        counted = (battles.outcome != 3) & (battles.weight > 0)
+        self.categories_, code = number_labels(battles.category[counted])
+        if len(self.categories_) < 2:
+            raise DataError(f"by needs two or more categories: got {len(self.categories_)}.")
+        fixed = {} if self.penalty == "evidence" else {"items": float(self.penalty)}
+        found = fit_boards(problem, code, len(self.categories_), fixed, show)
+        self.category_ratings_, self.category_covariances_ = found.ratings, found.covariances
+        self.deviation_std_ = found.deviation_std
+        self.width_ = float(found.penalties["deviations"] ** -0.5)
+        self.category_p_ = more_than_chance(problem, code, found.penalties["items"], rng)
+        return found
+
+    def categories(self) -> BoardTable:
+        """The categories, and whether their ratings differ from the overall ones by chance.
+
+        The columns are category, battles, leader, the root mean square of the deviations of
+        ratings, and p: how often deviations at least as large occur if categories are permuted
+        among battles. The last row is about all categories together.
+        """
+        self._check_categories()
+        names, codes = number_labels(self.battles_.category)
+        place = [names.tolist().index(name) for name in self.categories_.tolist()]
+        counts = np.bincount(codes, minlength=len(names))[place]
+        deviation = self.category_ratings_ - self.ratings_
+        best = self.items_[np.argmax(self.category_ratings_, axis=1)]
+        size = np.sqrt(np.square(deviation).mean(axis=1))
+        columns = {
+            "category": np.append(self.categories_.astype(object), "all"),
+            "battles": np.append(counts, counts.sum()),
+            "leader": np.append(best.astype(object), self.items_[np.argmax(self.ratings_)]),
+            "deviation": np.append(size, np.sqrt(np.square(deviation).mean())),
+            "p": self.category_p_,
+        }
+        note = (
+            "Deviations of ratings from the overall ratings; p is the share of permutations of "
+            "categories with deviations as large."
+        )
+        return BoardTable(columns, {"battles": ",", "p": ".3f"}, note)
+
+    def deviations(self) -> BoardTable:
+        """By category and item: the rating, and its deviation from the overall one, with intervals.
+
+        Intervals are for each deviation alone.
+        """
+        self._check_categories()
+        C, n = self.category_ratings_.shape
+        deviation = (self.category_ratings_ - self.ratings_).ravel()
+        half = self._quantile(self.level) * self.deviation_std_.ravel()
+        columns = {
+            "category": np.repeat(self.categories_, n),
+            "item": np.tile(self.items_, C),
+            "rating": self.category_ratings_.ravel(),
+            "deviation": deviation,
+            "low": deviation - half,
+            "high": deviation + half,
+        }
+        return BoardTable(columns)
+
+    def within(self, category: Any) -> Leaderboard:
+        """The leaderboard of a category: its ratings, with intervals, standings and ranks.
+
+        Parameters
+        ----------
+        category : str or int
+            One of `categories_`.
+
+        Returns
+        -------
+        Leaderboard
+            With the battles of the category; it cannot be updated.
+        """
+        self._check_categories()
+        names = self.categories_.tolist()
+        if category not in names:
+            raise DataError(f"There is no category {category!r}: there are {names[:10]}.")
+        c, board = names.index(category), copy(self)
+        board.battles_ = self.battles_.take(self.battles_.category == category)
+        board.ratings_, board.covariance_ = self.category_ratings_[c], self.category_covariances_[c]
+        board.rating_std_ = np.sqrt(np.maximum(board.covariance_.diagonal(), 0.0))
+        rng, df = as_generator(self.random_state), max(self.n_groups_ - 1, 1)
+        drawn = root_of(board.covariance_) @ rng.standard_normal((len(self.items_), self.n_draws))
+        heavier = np.sqrt(df / rng.chisquare(df, size=(self.n_draws, 1)))
+        board.draws_ = board.ratings_ + heavier * drawn.T
+        return board
+
+    def _check_categories(self) -> None:
+        check_is_fitted(self)
+        if self.category_ratings_ is None:
+            raise DataError("The battles have no categories: pass by to fit.")
+
+    def _set_cells(
+        self,
+        battles: Battles,
+        problem: BattleProblem,
+        walk: Walk | Boards,
+        rng: np.random.Generator,
+    ) -> Leaderboard:
+        if not walk.converged:
+            warn_about_convergence()
+        deviations = (
+            root_of(walk.covariance) @ rng.standard_normal((len(walk.covariance), self.n_draws))
+        ).T
+        spread_of = walk.covariance, deviations
+        self._set_ratings(
+            battles, problem, walk.params, walk.penalties, walk.n_groups, spread_of, rng
+        )
+        self._set_battles(battles, problem, walk.params)
+        self._set_panel(problem.layout, np.zeros(0), Panel.none(), {})
+        return self
+
+    def as_of(self, time: Any, *, item_features: Any = None) -> Leaderboard:
+        """The leaderboard as it was at a time: the same model, fitted to the battles until then.
+
+        No later battle has any influence, also not on the half-life, the drift and the penalty.
+
+        Parameters
+        ----------
+        time : str, datetime or number
+            A date or a number, as the times of the battles.
+        item_features : pandas DataFrame or dict, optional
+            As for `fit`, if the leaderboard was fitted with it.
+
+        Returns
+        -------
+        Leaderboard
+            A new one, for all items of this leaderboard.
+
+        Examples
+        --------
+        >>> from rankwise import Leaderboard
+        >>> board = Leaderboard().fit(["a", "b", "a", "b"] * 9, ["b", "a", "b", "a"] * 9,
+        ...                           [1, 0, 1, 1] * 9, time=range(36))
+        >>> len(board.as_of(23).battles_)
+        24
+        """
+        check_is_fitted(self)
+        data = self.battles_
+        if isinstance(data, Rankings) or data.time is None:
+            raise DataError("as_of and history need the times of battles: pass time to fit.")
+        (when,), dated = check_times([time], 1, lambda k: "as_of")
+        if dated != data.dated:
+            kinds = ["numbers", "dates"]
+            raise DataError(f"The times of the battles are {kinds[data.dated]}: got {time!r}.")
+        keep = data.time <= when
+        if not keep.any():
+            first = shown_time(float(data.time.min()), dated=data.dated)
+            raise DataError(f"There are no battles until {time!r}: the first is of {first}.")
+        return clone(self).fit(
+            data.take(keep), judges=self.judge_choice_, item_features=item_features
+        )
+
+    def history(
+        self, n_times: int = 12, *, times: Any = None, item_features: Any = None
+    ) -> History:
+        """Ratings at several times, with intervals, each from the battles until then.
+
+        Takes a fit for each time.
+
+        Parameters
+        ----------
+        n_times : int, default=12
+            The number of times, such that as many battles are between one and the next.
+        times : sequence of dates or numbers, optional
+            The times, instead of `n_times`.
+        item_features : pandas DataFrame or dict, optional
+            As for `fit`, if the leaderboard was fitted with it.
+
+        Returns
+        -------
+        History
+            With a row for each time and each item that had a battle until then: `to_frame`,
+            `to_table` and `plot`.
+        """
+        check_is_fitted(self)
+        check_value("n_times", n_times, Whole(1))
+        data = self.battles_
+        if isinstance(data, Rankings) or data.time is None:
+            raise DataError("as_of and history need the times of battles: pass time to fit.")
+        if times is None:
+            shares = np.linspace(0, 1, n_times + 1)[1:]
+            found = np.unique(np.quantile(data.time, shares, method="inverted_cdf"))
+            times = as_datetimes(found, dated=data.dated)
+        parts = []
+        with warnings.catch_warnings(), progress_bar("History", len(times)) as show:
+            warnings.simplefilter("ignore")  # about the first battles
+            for k, time in enumerate(times):
+                board = self.as_of(time, item_features=item_features)
+                met = np.flatnonzero(board.battles_.counts)
+                low, high = board.interval()
+                parts.append((np.full(len(met), time), board.items_[met], board.ratings_[met],
+                              low[met], high[met]))  # fmt: skip
+                show(k + 1)
+        columns = map(np.concatenate, zip(*parts, strict=True))
+        names = ("time", "item", "rating", "low", "high")
+        return History(dict(zip(names, columns, strict=True)), {"time": ""})
+
+    def _problem(
+        self, battles: Battles, item_features: Any, kinds: Sequence[str] = ()
+    ) -> BattleProblem:
+        return BattleProblem.of(
+            battles, item_features=item_features, link=self.link, ties=self.ties,
+            position=self.position or "place" in kinds,
+        )  # fmt: skip
+
     @contextmanager
-    def _watched(self, what: str, total: int, problem: BattleProblem) -> Iterator[Show]:
-        """Show progress where it takes long."""
-        large = problem.layout.size > DENSE or len(problem.row) > LONG
+    def _watched(self, what: str, total: int, problem: RatedItems, n: int) -> Iterator[Show]:
+        """Show progress where it takes long, with n battles or entries of rankings."""
+        large = problem.layout.size > DENSE or n > LONG
         with progress_bar(what, total) if large else nullcontext(unseen) as show:
             yield show
 
     def _maximum(
+        self,
+        problem: BattleProblem | RankingLists,
+        begin: Array | None,
+        rng: np.random.Generator,
+        show: Show,
+        n: int,
+    ) -> Mode:
+        """The maximum of the likelihood of n battles or rankings, with its penalties."""
+        likelihood = problem.likelihood
+        if self.penalty == "evidence":
+            before = {} if begin is None else {"items": float(np.log(self.penalty_))}
+            return by_evidence(likelihood, {}, begin, before, show)
+        if self.penalty == "held-out":
+            group = problem.group
+            if group is None:
+                group = np.arange(n)
+            if group.max() < 1:
+                raise DataError("penalty='held-out' needs two or more groups of battles.")
+            return by_held_out(likelihood, problem.without, group, rng, begin, show)
+        fixed = {"items": float(self.penalty)}
+        if len(problem.layout.groups) == 1:
+            return maximize(likelihood, fixed, begin)
+        return by_evidence(likelihood, fixed, begin, show=show)
+
+    def _with_judges(
         self,
         problem: BattleProblem,
         kinds: list[str],
@@ -515,42 +1012,30 @@ class Leaderboard(BaseEstimator):
         choose: bool = True,
     ) -> tuple[BattleProblem, Mode]:
         """The maximum, and the problem with the effects of judges that were kept."""
-        likelihood, fixed = problem.likelihood, {}
-        if isinstance(self.penalty, int | float):
-            fixed = {"items": float(self.penalty)}
-        if kinds:
-            likelihood, mode = by_evidence_of_judges(
-                likelihood, len(problem.judges), problem.features.shape[1], kinds, fixed,
-                choose=choose and self.judge_choice_ == "evidence", begin=begin, show=show,
-            )  # fmt: skip
-            problem, begin = replace(problem, likelihood=likelihood), mode.params
-            if self.penalty != "held-out":
-                return problem, mode
+        if not kinds:
+            return problem, self._maximum(problem, begin, rng, show, len(problem.row))
+        fixed = {} if isinstance(self.penalty, str) else {"items": float(self.penalty)}
+        likelihood, mode = by_evidence_of_judges(
+            problem.likelihood, len(problem.judges), problem.features.shape[1], kinds, fixed,
+            choose=choose and self.judge_choice_ == "evidence", begin=begin, show=show,
+        )  # fmt: skip
+        problem = replace(problem, likelihood=likelihood)
         if self.penalty == "held-out":
-            group = problem.group
-            if group is None:
-                group = np.arange(len(problem.row))
-            if group.max() < 1:
-                raise DataError("penalty='held-out' needs two or more groups of battles.")
-            return problem, by_held_out(
-                likelihood, problem.row, problem.outcome, problem.weight, group, rng, begin, show
-            )
-        if fixed:
-            return problem, maximize(likelihood, fixed, begin)
-        before = {} if begin is None else {"items": float(np.log(self.penalty_))}
-        return problem, by_evidence(likelihood, {}, begin, before, show)
+            mode = self._maximum(problem, mode.params, rng, show, len(problem.row))
+        return problem, mode
 
-    def _with_dependence(self, problem: BattleProblem, mode: Mode, show: Show) -> Mode:
+    def _with_dependence(
+        self, problem: BattleProblem | RankingLists, scores: GroupScores, mode: Mode, show: Show
+    ) -> Mode:
         """The maximum with the penalty of the evidence, where groups of battles count less."""
-        scores, likelihood = problem.scores(mode.params), problem.likelihood
+        likelihood = problem.likelihood
         self.dependence_ = dependence_of(mode, scores, problem.layout.items)
         if self.dependence_ < DEPENDENT:
             self.dependence_ = 1.0
             return mode
-        counts = likelihood.tally.counts / self.dependence_
         own = {k: v / self.dependence_ for k, v in mode.penalties.items() if k != "items"}
         start = {"items": float(np.log(mode.penalties["items"]))}
-        found = by_evidence(likelihood.with_counts(counts), own, mode.params, start, show)
+        found = by_evidence(likelihood.divided(self.dependence_), own, mode.params, start, show)
         penalties = mode.penalties | {"items": found.penalties["items"] * self.dependence_}
         return maximize(likelihood, penalties, found.params)
 
@@ -571,18 +1056,60 @@ class Leaderboard(BaseEstimator):
     ) -> None:
         layout, params = problem.layout, mode.params
         scores = problem.scores(params)
-        self.n_groups_ = scores.fewest
-        warn_about_groups(self.n_groups_)
         if POSITION not in problem.names:
             warn_about_position(problem, params)
-        with self._watched("Intervals", self.n_draws, problem) as show:
+        with self._watched("Intervals", self.n_draws, problem, len(battles)) as show:
             covariance, deviations = spread(
                 mode, scores, layout.items, self.n_draws, rng, show, dependence=self.dependence_
             )
         panel = Panel.of(problem.likelihood, len(problem.judges), mode, covariance, deviations)
-        params, covariance, deviations = panel.of_the_mean(
+        params, *spread_of = panel.of_the_mean(
             problem.likelihood, mode, covariance, deviations, rng
         )
+        self._set_ratings(
+            battles, problem, params, mode.penalties, scores.fewest, tuple(spread_of), rng
+        )
+        self._set_battles(battles, problem, mode.params)
+        self.params_["slip"] = params[layout.slip]
+        self._set_panel(layout, problem.judges, panel, mode.penalties)
+
+    def _set_panel(
+        self, layout: Layout, judges: NDArray[Any], panel: Panel, penalties: Mapping[str, float]
+    ) -> None:
+        """The judges and their effects, with slopes relative to their mean."""
+        self.judges_, self.judge_kinds_ = judges, list(layout.effects)
+        widths = np.array([penalties.get(kind, np.inf) ** -0.5 for kind in KINDS])
+        self.judge_widths_ = widths / np.array([panel.slope, 1.0, 1.0, 1.0])
+        panel = panel.relative()
+        self.judge_effects_, self.judge_covariances_ = panel.mean, panel.covariance
+        self.judge_shares_ = panel.share
+
+    def _set_battles(self, battles: Battles, problem: BattleProblem, params: Array) -> None:
+        """Ties, shares of outcomes, and the share of battles in which both are bad."""
+        layout = problem.layout
+        if layout.ties:
+            self.tie_ = float(np.exp(params[layout.tie][0]))
+            self.params_["tie"] = params[layout.tie]
+        else:
+            self.tie_ = 0.0 if self.ties == "model" else float("nan")
+        bad = battles.outcome == 3
+        self.both_bad_ = float((battles.weight * bad).sum() / battles.weight.sum())
+        self.pair_counts_, self.pair_shares_ = _pair_shares(problem, params)
+
+    def _set_ratings(
+        self,
+        battles: Battles | Rankings,
+        problem: BattleProblem | RankingLists,
+        params: Array,
+        penalties: dict[str, float],
+        n_groups: int,
+        spread_of: tuple[Array | None, Array],
+        rng: np.random.Generator,
+    ) -> None:
+        """Ratings and coefficients with their errors, from the covariance and from draws."""
+        layout, (covariance, deviations) = problem.layout, spread_of
+        self.n_groups_ = n_groups
+        warn_about_groups(self.n_groups_)
         df = max(self.n_groups_ - 1, 1)
         # With few groups, draws are from Student's t distribution, as intervals are.
         heavier = np.sqrt(df / rng.chisquare(df, size=(self.n_draws, 1)))
@@ -602,30 +1129,11 @@ class Leaderboard(BaseEstimator):
         draws *= heavier
         draws += self.ratings_
         self.draws_ = draws
-        self.penalty_ = mode.penalties["items"]
+        self.penalty_ = penalties["items"]
         self.coef_names_ = problem.names
         self.coef_ = params[layout.columns] / problem.scales
         self.coef_std_ = std / problem.scales
-        self.params_ = {
-            "items": params[layout.items],
-            "tie": params[layout.tie],
-            "slip": params[layout.slip],
-        }
-        if layout.ties:
-            self.tie_ = float(np.exp(params[layout.tie][0]))
-        else:
-            self.tie_ = 0.0 if self.ties == "model" else float("nan")
-            self.params_.pop("tie")
-        self.judges_ = problem.judges
-        self.judge_kinds_ = list(layout.effects)
-        widths = np.array([mode.penalties.get(kind, np.inf) ** -0.5 for kind in KINDS])
-        self.judge_widths_ = widths / np.array([panel.slope, 1.0, 1.0, 1.0])
-        panel = panel.relative()
-        self.judge_effects_, self.judge_covariances_ = panel.mean, panel.covariance
-        self.judge_shares_ = panel.share
-        bad = battles.outcome == 3
-        self.both_bad_ = float((battles.weight * bad).sum() / battles.weight.sum())
-        self.pair_counts_, self.pair_shares_ = _pair_shares(problem, mode.params)
+        self.params_ = {"items": params[layout.items]}
 
     # Results.
 
@@ -663,8 +1171,11 @@ class Leaderboard(BaseEstimator):
         half = self._quantile(self.level) * error
         ranks = self._ranks()
         low, high = self._rank_interval(ranks, self.level)
-        battles = np.bincount(self.battles_.pairs.ravel(), minlength=len(self.items_))
-        bad = self._both_bad_shares(list(self.battles_.pairs.T), len(self.items_))
+        of_rankings = isinstance(self.battles_, Rankings)
+        if of_rankings:
+            bad = np.full(len(self.items_), np.nan)
+        else:
+            bad = self._both_bad_shares(list(self.battles_.pairs.T), len(self.items_))
         columns = {
             "item": self.items_[order],
             "rating": (mean + scale * self.ratings_)[order],
@@ -676,7 +1187,7 @@ class Leaderboard(BaseEstimator):
             "p_first": (ranks == 1).mean(axis=0)[order],
             "tied_with": self._tied(order),
             "group": self._groups(order)[order],
-            "battles": battles[order],
+            "rankings" if of_rankings else "battles": self.battles_.counts[order],
             "both_bad": bad[order],
         }
         note = (
@@ -766,6 +1277,12 @@ class Leaderboard(BaseEstimator):
             np.put_along_axis(ranks[k : k + step], order, places, axis=1)
         return ranks
 
+    def _critical(self) -> float:
+        """Standard errors of a difference that is settled."""
+        df = max(self.n_groups_ - 1, 1)
+        # For all pairs at once: the difference of two items has the variance of two values.
+        return range_quantile(self.level, len(self.items_), df) / float(np.sqrt(2))
+
     def _settler(self) -> Callable[[Index], NDArray[np.int8]]:
         """A function that returns some rows of `settled`."""
         if self.covariance_ is None:
@@ -773,9 +1290,7 @@ class Leaderboard(BaseEstimator):
             own = np.square(about).mean(axis=0)
         else:
             own = self.covariance_.diagonal()
-        df = max(self.n_groups_ - 1, 1)
-        # For all pairs at once: the difference of two items has the variance of two values.
-        critical = range_quantile(self.level, len(self.items_), df) / float(np.sqrt(2))
+        critical = self._critical()
 
         def rows(chosen: Index) -> NDArray[np.int8]:
             if self.covariance_ is None:
@@ -954,7 +1469,7 @@ class Leaderboard(BaseEstimator):
     def _judge_of_battles(self) -> NDArray[Any]:
         """The judge of each battle; raises an error if there are none."""
         check_is_fitted(self)
-        if self.battles_.judge is None:
+        if isinstance(self.battles_, Rankings) or self.battles_.judge is None:
             raise DataError("The battles have no judges: pass judge to fit.")
         return self.battles_.judge
 
@@ -1006,7 +1521,11 @@ class Leaderboard(BaseEstimator):
         """
         check_is_fitted(self)
         counts, predicted, n = self.pair_counts_, self.pair_shares_, len(self.items_)
-        low, high = np.sort(self.battles_.pairs, axis=1).T
+        if isinstance(self.battles_, Rankings):
+            pairs = counts[:, :2].astype(np.intp)
+        else:
+            pairs = self.battles_.pairs
+        low, high = np.sort(pairs, axis=1).T
         codes, pair = np.unique(low * n + high, return_inverse=True)
         only_bad = np.setdiff1d(codes, (counts[:, 0] * n + counts[:, 1]).astype(np.intp))
         if len(only_bad):
@@ -1026,8 +1545,11 @@ class Leaderboard(BaseEstimator):
         for word, seen, expected in zip(words, observed.T, predicted.T, strict=True):
             columns |= {word: seen, f"{word}, predicted": expected}
             shown[word] = [f"{a:.2f} ({b:.2f})" for a, b in zip(seen, expected, strict=True)]
-        bad = self._both_bad_shares([pair], len(codes))
-        columns["both_bad"] = bad[np.searchsorted(codes, i * n + j)]
+        if isinstance(self.battles_, Rankings):
+            columns["both_bad"] = np.full(len(i), np.nan)
+        else:
+            bad = self._both_bad_shares([pair], len(codes))
+            columns["both_bad"] = bad[np.searchsorted(codes, i * n + j)]
         columns["z"], columns["p"] = shown["z"], shown["p"] = _surprise(total, observed, predicted)
         if np.nansum(columns["both_bad"]):
             shown["both bad"] = columns["both_bad"]
@@ -1085,12 +1607,122 @@ class Leaderboard(BaseEstimator):
         )  # fmt: skip
         return self.items_[chosen]
 
+    def fragility(
+        self,
+        change: Any = "leader",
+        *,
+        by: str = "battles",
+        item_features: Any = None,
+    ) -> Fragility:
+        """The fewest battles without which the order of items is another one.
+
+        The influence of each battle on the ratings, to first order, shows which to remove; see
+        `rankwise.leaderboard.fragility.fewest`. Refits, with the penalty chosen again, verify that
+        the order changes, and that it does not with one battle less. So the number is exact for the
+        battles in this order; another choice of battles could need fewer. Up to 30 pairs of items
+        are tried, first those whose difference is small in terms of its variance.
+
+        Takes about one fit, O(n_battles) for each pair of items, and four to twelve refits.
+
+        Parameters
+        ----------
+        change : "leader", int or pair of ids, default="leader"
+            What is to change. "leader": who is first. A number k: which items are the first k. Two
+            ids: the order of these items if it is not settled; otherwise whether it is settled.
+        by : {"battles", "groups"}, default="battles"
+            What is removed: single battles (or rankings), or whole groups.
+        item_features : pandas DataFrame or dict, optional
+            As for `fit`, if the leaderboard was fitted with it.
+
+        Returns
+        -------
+        Fragility
+            Prints as a sentence.
+        """
+        check_is_fitted(self)
+        check_value("by", by, Choice("battles", "groups"))
+        if (item_features is not None) != self.has_item_features_:
+            raise DataError(
+                "Pass item_features to fragility if, and only if, they were passed to fit."
+            )
+        if self.drift_ or self.category_ratings_ is not None:
+            raise DataError(
+                "fragility is for one rating of each item, without drift and categories: use "
+                "half_life, or battles of one category."
+            )
+        target = Target.of(self, change)
+        pairs, margins = target.pairs, target.margins
+        if target.settled:
+            margins = margins - self._least_settled(pairs[0])
+        units = Removable.of(self.battles_, by)
+        falls = self._falls(item_features, pairs, units)
+
+        def again(removed: Index) -> Leaderboard:
+            return self._refitted(self.battles_.take(units.without(removed)), item_features)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about battles without some of them
+            return fewest(target, units, falls, margins, again)
+
+    def _least_settled(self, pair: Index) -> float:
+        """How large the difference of two ratings must be to be settled."""
+        chosen = self.draws_[:, pair] - self.ratings_[pair]
+        error = float(np.std(chosen[:, 0] - chosen[:, 1]))
+        if self.covariance_ is not None:
+            V = self.covariance_[np.ix_(pair, pair)]
+            error = float(np.sqrt(V[0, 0] + V[1, 1] - 2 * V[0, 1]))
+        return self._critical() * error
+
+    def _refitted(self, data: Battles | Rankings, item_features: Any) -> Leaderboard:
+        """The same model, fitted to other battles, with few draws."""
+        board = clone(self).set_params(n_draws=100)
+        if isinstance(data, Rankings):
+            return board.fit_rankings(data, item_features=item_features)
+        return board.fit(data, judges=self.judge_choice_, item_features=item_features)
+
+    def _falls(self, item_features: Any, pairs: Index, units: Removable) -> Array:
+        """By how much the difference of each pair falls without each unit, to first order."""
+        data, rng = self.battles_, as_generator(self.random_state)
+        problem: BattleProblem | RankingLists
+        with warnings.catch_warnings(), blas_threads_for(len(self.items_)):
+            warnings.simplefilter("ignore")
+            if isinstance(data, Rankings):
+                problem = RankingLists.of(data, item_features)
+                mode = self._maximum(problem, None, rng, unseen, len(data))
+                matrix = problem.likelihood.unit_scores(mode.params, units.number, len(units))
+            else:
+                used = data if self.half_life_ is None else aged(data, self.half_life_)
+                problem = self._problem(used, item_features, self.judge_kinds_)
+                begin = None if self.judge_kinds_ else self._warm_start(problem)
+                problem, mode = self._with_judges(
+                    problem, self.judge_kinds_, begin, rng, unseen, choose=False
+                )
+                matrix = GroupScores.of(
+                    problem.likelihood, mode.params, problem.row, problem.outcome, problem.weight,
+                    units.number[units.number >= 0],
+                ).matrix  # fmt: skip
+        # Ratings are linear in the parameters.
+        contrasts = np.zeros((len(pairs), problem.layout.size))
+        contrasts[np.arange(len(pairs)), pairs[:, 0]] = 1.0
+        contrasts[np.arange(len(pairs)), pairs[:, 1]] -= 1.0
+        features = problem.features
+        if features.shape[1]:
+            change = features[pairs[:, 0]] - features[pairs[:, 1]]
+            end = problem.layout.columns.stop
+            contrasts[:, end - features.shape[1] : end] = (
+                change / problem.scales[-features.shape[1] :]
+            )
+        # Before judges, ratings are for a mean slope.
+        unit = float(np.linalg.norm(self.ratings_))
+        unit /= max(float(np.linalg.norm(problem.ratings(mode.params))), 1e-300)
+        return unit * np.asarray(matrix @ mode.curvature.solve(contrasts.T)).T
+
     def plot(self, *, top: int | None = None, ax: Any = None) -> Any:
         """Draw the standings."""
         return self.standings().plot(top=top, ax=ax)
 
 
-def _warn_about_maximum(problem: BattleProblem, mode: Mode) -> None:
+def _warn_about_maximum(problem: BattleProblem | RankingLists, mode: Mode) -> None:
     """Warn if a coefficient grows without bound, or the maximum was not found."""
     large = abs(mode.params[problem.layout.columns]) > SEPARATED
     if large.any():
@@ -1099,11 +1731,15 @@ def _warn_about_maximum(problem: BattleProblem, mode: Mode) -> None:
             "separates wins from losses."
         )
     elif not mode.converged:
-        warn(
-            "The ratings did not converge: do not rely on them. Use a larger penalty, or check the "
-            "battles for items that won or lost every time.",
-            ConvergenceWarning,
-        )
+        warn_about_convergence()
+
+
+def warn_about_convergence() -> None:
+    warn(
+        "The ratings did not converge: do not rely on them. Use a larger penalty, or check the "
+        "battles for items that won or lost every time.",
+        ConvergenceWarning,
+    )
 
 
 def _battles(first: Any, second: Any, outcome: Any, **more: Any) -> Battles:
@@ -1114,7 +1750,7 @@ def _battles(first: Any, second: Any, outcome: Any, **more: Any) -> Battles:
     given = {"second": second, "outcome": outcome, **more}
     given = {name: value for name, value in given.items() if value is not None}
     if isinstance(first, Battles) or table:
-        columns = ("groups", "judge", "gold", "context") if table else ()
+        columns = ("groups", "judge", "gold", "context", "time", "category") if table else ()
         twice = next((name for name in given if name not in columns), None)
         if twice is not None:
             raise ParameterError(
@@ -1130,16 +1766,15 @@ def _battles(first: Any, second: Any, outcome: Any, **more: Any) -> Battles:
     return Battles.of(first, **given)
 
 
-def _read(
-    table: Any, *, groups: Any = None, judge: Any = None, gold: Any = None, context: Any = ()
-) -> Battles:
+def _read(table: Any, *, context: Any = (), **columns: Any) -> Battles:
     """The battles of a table or file; warns of rows that are left out."""
+    groups = columns.get("groups")
     two = isinstance(groups, list | tuple) and all(isinstance(name, str) for name in groups)
-    for name, column in (("groups", groups), ("judge", judge), ("gold", gold)):
+    for name, column in columns.items():
         if not (column is None or isinstance(column, str) or (name == "groups" and two)):
             raise ParameterError(f"With a table, {name} is the name of a column.")
     style = [context] if isinstance(context, str) else list(context)
-    found = read_battles(table, groups=groups, judge=judge, gold=gold, style=style)
+    found = read_battles(table, style=style, **columns)
     if found.dropped:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in found.dropped.items())
         warn(f"Rows that are left out: {reasons}.")

@@ -64,6 +64,7 @@ VALUE_OBJECTS = {
     "table-side": "rankwise.two_sided.sides.TableSide",
     "table-view": "rankwise.two_sided.sides.View",
     "battles": "rankwise.data.battles.Battles",
+    "rankings": "rankwise.data.rankings.Rankings",
     "gp-raters": "rankwise.gp.gp_results.RaterSlopes",
     "on-columns": "rankwise.gp.process.OnColumns",
     **{kernel: f"sklearn.gaussian_process.kernels.{kernel}" for kernel in KERNELS},
@@ -98,7 +99,10 @@ AXES = {
     "judge_effects_: judges 4, judge_covariances_: judges 4 4, judge_shares_: judges, "
     "judge_widths_: 4, "
     "pair_shares_: pairs outcomes",
-    "battles": "pairs: battles 2 in items, weight: battles, context: battles context",
+    "battles": "pairs: battles 2 in items, weight: battles, context: battles context, "
+    "time: battles",
+    "rankings": "item: entries in items, ranking: entries in weights, place: entries in items, "
+    "weight: weights, context: entries context",
     "kernel-basis": "X: weights features",
     "ramp-basis": "feature: weights in features, low: weights, high: weights",
     "landmark-basis": "points: weights features, rows: weights in training-rows",

@@ -36,6 +36,7 @@ from rankwise.plots.curves import (
 )
 from rankwise.plots.item_plots import (
     plot_comparisons,
+    plot_history,
     plot_item_ranking,
     plot_posterior,
     plot_rank_probabilities,
@@ -56,6 +57,7 @@ __all__ = [
     "plot_comparisons",
     "plot_component_errors",
     "plot_differences_from_best",
+    "plot_history",
     "plot_hold_out",
     "plot_importance",
     "plot_item_ranking",

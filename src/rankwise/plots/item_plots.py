@@ -106,6 +106,63 @@ def plot_ratings(
     return ax
 
 
+def plot_history(
+    times: ArrayLike,
+    items: Sequence[Any],
+    ratings: ArrayLike,
+    low: ArrayLike,
+    high: ArrayLike,
+    *,
+    top: int = 8,
+    ax: Axes | None = None,
+) -> Axes:
+    """Plot ratings over time with bands, for the items that are the best at the end.
+
+    Parameters
+    ----------
+    times : array-like of shape (n_rows,)
+        Dates or numbers.
+    items : sequence of shape (n_rows,)
+        The item of each row.
+    ratings, low, high : array-like of shape (n_rows,)
+        Ratings, and both ends of their intervals.
+    top : int, default=8
+        The number of items.
+    ax : matplotlib Axes, optional
+
+    Examples
+    --------
+    >>> ax = plot_history([1, 2, 1, 2], list("aabb"), [0, 1, 0, -1], [-1, 0, -1, -2], [1, 2, 1, 0])
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['a', 'b']
+    """
+    check_value("top", top, Whole(1))
+    when, names = np.asarray(times), np.asarray(items, dtype=object)
+    rating, lower, upper = (np.asarray(v, dtype=np.float64) for v in (ratings, low, high))
+    if not (when.shape == names.shape == rating.shape == lower.shape == upper.shape):
+        raise DataError("A history has as many items, ratings and ends of intervals as times.")
+    last = {}
+    for k in np.argsort(when, kind="stable").tolist():
+        last[names[k]] = float(rating[k])
+    best = sorted(last, key=lambda name: -last[name])[: min(top, len(COLORS) * 2)]
+    ax = axes_or_new(ax, size=(6.0, 3.6))
+    for number, name in enumerate(best):
+        rows = np.flatnonzero(names == name)
+        rows = rows[np.argsort(when[rows], kind="stable")]
+        color = COLORS[number % len(COLORS)]
+        style = "-" if number < len(COLORS) else "--"
+        ax.fill_between(when[rows], lower[rows], upper[rows], color=color, alpha=0.18, lw=0)
+        ax.plot(when[rows], rating[rows], style, color=color, lw=1.5, label=str(name))
+    ax.set_xlabel("time")
+    ax.set_ylabel("rating")
+    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
+    if when.dtype.kind == "M":
+        for label in ax.get_xticklabels():
+            label.set_rotation(30)
+            label.set_horizontalalignment("right")
+    return ax
+
+
 def plot_win_matrix(
     shares: ArrayLike,
     *,

@@ -1,0 +1,109 @@
+"""Coverage of intervals from rankings of many items, and of ratings that drift."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+
+from rankwise import Leaderboard
+from rankwise.data import Rankings
+from rankwise.report import Column, Table
+
+RUNS, QUICK = 200, 10
+ITEMS, RACES, SIZE = 12, 60, 8
+PERIODS, PER_PERIOD = 24, 100
+
+Lists = list[list]
+
+
+def of_lists(lists: Lists) -> Leaderboard:
+    return Leaderboard(n_draws=200).fit_rankings(lists, items=range(ITEMS))
+
+
+def of_pairs(lists: Lists) -> Leaderboard:
+    """All pairs, as if they were independent."""
+    b = Rankings.of(lists, items=range(ITEMS)).battles()
+    first, second = b.items[b.pairs].T
+    return Leaderboard(n_draws=200).fit(first, second, ["first"] * len(b), items=range(ITEMS))
+
+
+def of_grouped_pairs(lists: Lists) -> Leaderboard:
+    """All pairs with weights 2 / k, in groups."""
+    return Leaderboard(n_draws=200).fit(Rankings.of(lists, items=range(ITEMS)).battles())
+
+
+WAYS: dict[str, tuple[Callable[[list], list], Callable[[Lists], Leaderboard]]] = {
+    "rankings": (lambda order: order, of_lists),
+    "rankings, the first three and the rest": (lambda order: [*order[:3], order[3:]], of_lists),
+    "rankings, three tied for the first place": (lambda order: [order[:3], *order[3:]], of_lists),
+    "all pairs, as if independent": (lambda order: order, of_pairs),
+    "all pairs, weights 2 / k and groups": (lambda order: order, of_grouped_pairs),
+}
+
+
+def result(board: Leaderboard, truth: np.ndarray) -> list[float]:
+    """Coverage, width, error, and whether a settled pair is in the wrong order."""
+    truth = truth - truth.mean()
+    low, high = board.interval()
+    wrong = (board.settled() * np.sign(truth[:, None] - truth) < 0).any()
+    error = np.sqrt(np.square(board.ratings_ - truth).mean())
+    return [
+        float(((low <= truth) & (truth <= high)).mean()), float((high - low).mean()), error, wrong
+    ]  # fmt: skip
+
+
+def table(first: str, rows: dict[str, list], runs: int) -> Table:
+    names = ("ratings", "width", "root mean square error", "a settled pair is wrong")
+    columns = (Column(first, ""), *(Column(name, ".3f") for name in names))
+    means = tuple((name, *np.mean(found, axis=0).tolist()) for name, found in rows.items())
+    return Table(columns, means, f"Share of 95% intervals that hold the truth, {runs} simulations")
+
+
+def run_rankings(quick: bool) -> list[Table]:
+    runs = QUICK if quick else RUNS
+    rows: dict[str, list] = {name: [] for name in WAYS}
+    for seed in range(runs):
+        rng = np.random.default_rng(seed)
+        truth, orders = rng.normal(size=ITEMS), []
+        for _ in range(RACES):
+            chosen = rng.choice(ITEMS, SIZE, replace=False)
+            orders.append(chosen[np.argsort(-(truth[chosen] + rng.gumbel(size=SIZE)))].tolist())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of all pairs without groups
+            for name, (shown, fit) in WAYS.items():
+                rows[name].append(result(fit([shown(order) for order in orders]), truth))
+    print("rankings done", file=sys.stderr, flush=True)
+    return [table("60 rankings of 8 of 12 items", rows, runs)]
+
+
+def run_drift(quick: bool) -> list[Table]:
+    runs = QUICK if quick else RUNS // 5
+    ways = {
+        "all battles": {},
+        "half-life chosen on later battles": {"half_life": "auto"},
+        "drift chosen by the evidence": {"drift": "evidence", "period": 1.0},
+    }
+    found = []
+    for step in (0.0, 0.1, 0.3):
+        rows: dict[str, list] = {name: [] for name in ways}
+        for seed in range(runs):
+            rng = np.random.default_rng(seed)
+            steps = np.vstack(
+                (rng.normal(size=ITEMS), step * rng.normal(size=(PERIODS - 1, ITEMS)))
+            )
+            truth, n = np.cumsum(steps, axis=0), PERIODS * PER_PERIOD
+            period = np.repeat(np.arange(PERIODS), PER_PERIOD)
+            first = rng.integers(0, ITEMS, n)
+            second = (first + rng.integers(1, ITEMS, n)) % ITEMS
+            p = 1 / (1 + np.exp(truth[period, second] - truth[period, first]))
+            won = (rng.random(n) < p).astype(int)
+            for name, options in ways.items():
+                board = Leaderboard(n_draws=200, **options)
+                board.fit(first, second, won, time=period + 0.5, items=range(ITEMS))
+                rows[name].append(result(board, truth[-1]))
+        print("drift", step, file=sys.stderr, flush=True)
+        found.append(table(f"step of a period: {step}", rows, runs))
+    return found

@@ -1,0 +1,125 @@
+"""Dates and times of battles as numbers of days."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise.backends.arrays import Array
+from rankwise.errors import DataError
+from rankwise.graph.query_groups import entries_of, is_number
+
+DAY = np.timedelta64(1, "D")
+EPOCH = datetime(1970, 1, 1)
+
+
+def check_times(
+    values: Any, n: int, place: Callable[[int], str] = "Battle {}".format
+) -> tuple[Array, bool]:
+    """Times as numbers, and whether they are dates: then they are days since 1970.
+
+    Dates are ISO text ("2026-11-18", "2026-11-18T12:30"), whole numbers of the form 20261118,
+    `datetime` objects, or arrays of datetime64 as of pandas. Other numbers stay as they are.
+
+    Examples
+    --------
+    >>> check_times(["1970-01-02", "1970-01-03T12:00"], 2)
+    (array([1. , 2.5]), True)
+    >>> check_times([3, 5.5], 2)
+    (array([3. , 5.5]), False)
+    >>> check_times(["2026-02-30"], 1)
+    Traceback (most recent call last):
+    rankwise.errors.DataError: Battle 0: the time '2026-02-30' is neither a date nor a number. ...
+    """
+    if isinstance(values, np.ndarray) and values.dtype.kind == "M":
+        found = (values.astype("datetime64[us]") - np.datetime64(0, "us")) / DAY
+        entries, dated = list(values), True
+    else:
+        entries = entries_of(values)
+        meaning = {}
+        for entry in entries:
+            if _key(entry) not in meaning:
+                meaning[_key(entry)] = _time(entry)
+        compact = all(kind != "number" for kind, _ in meaning.values())
+        dated = compact and bool(meaning)
+        mixed = not compact and any(kind == "date" for kind, _ in meaning.values())
+        found = np.array(
+            [_number(entry) if not dated else meaning[_key(entry)][1] for entry in entries]
+        )
+        if mixed:
+            kinds = [meaning[_key(entry)][0] for entry in entries]
+            k = kinds.index("number" if kinds[0] == "date" else "date")
+            raise DataError(
+                f"{place(k)}: the time {entries[k]!r} is a {kinds[k]}, and {entries[0]!r} a "
+                f"{kinds[0]}: use dates only, or numbers only."
+            )
+    if found.shape != (n,):
+        raise DataError(f"time needs one entry per battle: got shape {found.shape} for {n}.")
+    wrong = ~np.isfinite(found)
+    if wrong.any():
+        k = int(np.argmax(wrong))
+        raise DataError(
+            f"{place(k)}: the time {str(entries[k])!r} is neither a date nor a number. Use dates "
+            f"such as 2026-11-18 ({int(wrong.sum())} such in all)."
+        )
+    return found, dated
+
+
+def _key(entry: Any) -> Any:
+    return (type(entry), str(entry))
+
+
+def _number(entry: Any) -> float:
+    try:
+        return float(entry)
+    except (TypeError, ValueError):
+        return float("nan")
+
+
+def _time(entry: Any) -> tuple[str, float]:
+    """Whether an entry is a date, a number that may be one, or a number; and its days."""
+    if isinstance(entry, np.datetime64):
+        return "date", float((entry.astype("datetime64[us]") - np.datetime64(0, "us")) / DAY)
+    if isinstance(entry, datetime):
+        return "date", _days(entry)
+    if isinstance(entry, date):
+        return "date", _days(datetime(entry.year, entry.month, entry.day))
+    text = str(entry).strip()
+    if is_number(text):
+        if len(text) == 8 and text.isdecimal():
+            try:
+                return "compact", _days(datetime.strptime(text, "%Y%m%d"))
+            except ValueError:
+                pass
+        return "number", _number(text)
+    try:
+        return "date", _days(datetime.fromisoformat(text))
+    except ValueError:
+        return "neither", float("nan")
+
+
+def _days(when: datetime) -> float:
+    if when != when:  # NaT of pandas
+        return float("nan")
+    if when.tzinfo is not None:
+        when = when.astimezone(UTC).replace(tzinfo=None)
+    return (when - EPOCH).total_seconds() / 86400
+
+
+def shown_time(days: float, *, dated: bool) -> str:
+    """A time as a user would write it."""
+    if not dated:
+        return f"{days:g}"
+    when = np.datetime64(0, "s") + np.timedelta64(round(days * 86400), "s")
+    return str(when.astype("datetime64[D]")) if days == int(days) else str(when)
+
+
+def as_datetimes(days: Array, *, dated: bool) -> NDArray[Any]:
+    """Dates as an array of datetime64; other times as they are."""
+    if not dated:
+        return days
+    return np.datetime64(0, "s") + np.round(days * 86400).astype("timedelta64[s]")

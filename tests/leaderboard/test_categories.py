@@ -1,0 +1,157 @@
+"""Boards within a board: ratings of categories, and whether they differ by chance."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from rankwise import Leaderboard, load_model, save_model
+from rankwise.errors import DataError, ParameterError
+from rankwise.leaderboard import categories
+from rankwise.leaderboard.battle_likelihood import Layout, Likelihood, tally
+from tests.oracles import categories as oracle
+
+N = 4
+
+
+def drawn(seed=0, sizes=(150, 80, 12), width=0.8, n=N):
+    rng = np.random.default_rng(seed)
+    category = np.repeat(np.arange(len(sizes)), sizes)
+    ratings = rng.normal(size=n) + width * rng.normal(size=(len(sizes), n))
+    first = rng.integers(0, n, len(category))
+    second = (first + rng.integers(1, n, len(category))) % n
+    eta = ratings[category, first] - ratings[category, second]
+    won = rng.random(len(category)) < 1 / (1 + np.exp(-eta))
+    words = np.array(["art", "biology", "chess"])[category]
+    return first, second, won.astype(int), category, words, ratings
+
+
+def fitted(seed=0, **options):
+    first, second, won, _, words, _ = drawn(seed)
+    return Leaderboard(**options).fit(first, second, won, by=words, items=range(N))
+
+
+@given(st.integers(0, 2**32 - 1), st.booleans())
+def test_the_curvature_is_that_of_dense_matrices(seed, ties):
+    rng = np.random.default_rng(seed)
+    C, rows = 3, 25
+    cell = rng.integers(0, C, rows)
+    first = rng.integers(0, N, rows)
+    second = (first + rng.integers(1, N, rows)) % N
+    outcome = rng.integers(0, 3 if ties else 2, rows)
+    x = rng.normal(size=(rows, 2))
+    counts, _ = tally(first + N * cell, second + N * cell, outcome, rng.random(rows), x)
+    star = categories.StarLikelihood(Likelihood(counts, Layout.of(N * C, 2, 0, ties), "logit"), N)
+    size = star.layout.size
+    params = rng.normal(size=size)
+    value, gradient, matrix = star.expand(params, dense=True)
+    assert_allclose(value, star.value(params))
+    steps = 1e-5 * np.eye(size)
+    slopes = [(star.value(params + e) - star.value(params - e)) / 2e-5 for e in steps]
+    assert_allclose(gradient, slopes, atol=1e-6)
+    bends = [
+        (star.expand(params + e, dense=True)[1] - star.expand(params - e, dense=True)[1]) / 2e-5
+        for e in steps
+    ]
+    precision = np.full(size, 0.1)
+    precision[star.layout.items] = 0.7
+    precision[star.layout.deviations] = rng.random(N * C) + 0.5
+    K = -np.array(bends) + np.diag(precision)
+    assert_allclose(matrix.diagonal(), K.diagonal() - precision, atol=1e-5)
+    curvature = star.curvature(matrix, precision, 0.0)
+    R = rng.normal(size=(size, 2))
+    assert_allclose(K @ curvature.solve(R), R, atol=1e-4)
+    inverse = np.linalg.inv(K).diagonal()
+    for name, trace in curvature.traces(star.layout.groups).items():
+        assert_allclose(trace, inverse[star.layout.groups[name]].sum(), rtol=1e-4)
+
+
+def test_ratings_and_errors_are_those_of_the_oracle():
+    board = fitted()
+    first, second, won, category, _, _ = drawn()
+    winners, losers = np.where(won == 1, (first, second), (second, first))
+    overall, ratings, K, scores = oracle.fit_categories(
+        winners, losers, category, N, board.penalty_, board.width_
+    )
+    assert_allclose(board.ratings_, overall - overall.mean(), atol=1e-5)
+    centred = ratings - ratings.mean(axis=1, keepdims=True)
+    assert_allclose(board.category_ratings_, centred, atol=1e-5)
+    precision = np.repeat([board.penalty_, board.width_**-2], [N, 3 * N])
+    n = len(scores)
+    meat = scores.T @ scores * n / (n - 1) + np.diag(precision)
+    V = np.linalg.inv(K) @ meat @ np.linalg.inv(K)
+    center = np.eye(N) - 1 / N
+    for c in range(3):
+        own = np.zeros((N, 4 * N))
+        own[:, (c + 1) * N : (c + 2) * N] = center
+        assert_allclose(board.deviation_std_[c], np.sqrt(np.diag(own @ V @ own.T)), atol=1e-5)
+        own[:, :N] = center
+        assert_allclose(board.category_covariances_[c], own @ V @ own.T, atol=1e-5)
+    own = np.zeros((N, 4 * N))
+    own[:, :N] = center
+    assert_allclose(board.covariance_, own @ V @ own.T, atol=1e-5)
+
+
+def test_small_categories_are_shrunk_and_large_ones_are_themselves():
+    first, second, won, _, words, _ = drawn(1, (6000, 6000, 30))
+    board = Leaderboard().fit(first, second, won, by=words, items=range(N))
+    large = words == "art"
+    alone = Leaderboard().fit(first[large], second[large], won[large], items=range(N))
+    assert_allclose(board.category_ratings_[0], alone.ratings_, atol=0.1)
+    small = words == "chess"
+    few = Leaderboard(penalty=0.01).fit(first[small], second[small], won[small], items=range(N))
+    towards = abs(board.category_ratings_[2] - board.ratings_).sum()
+    assert towards < abs(few.ratings_ - board.ratings_).sum()
+
+
+def test_chance_is_told_from_difference():
+    first, second, won, _, words, _ = drawn(3, (600, 400, 60))
+    groups = np.arange(len(won)) // 2
+    for more in ({}, {"groups": groups}):
+        board = Leaderboard().fit(first, second, won, by=words, items=range(N), **more)
+        assert board.categories()["p"][-1] < 0.01
+        mixed = np.random.default_rng(0).permutation(words)
+        same = Leaderboard().fit(first, second, won, by=mixed, items=range(N), **more)
+        assert same.categories()["p"][-1] > 0.02
+        assert same.width_ < 0.5 * board.width_
+
+
+def test_tables_and_boards_of_categories(tmp_path):
+    board = fitted()
+    assert "biology" in str(board.categories())
+    assert board.categories()["battles"].tolist() == [150, 80, 12, 242]
+    frame = board.deviations().to_frame().reset_index()
+    assert len(frame) == 3 * N
+    inside = board.within("chess")
+    assert_allclose(inside.ratings_, board.category_ratings_[2])
+    assert inside.standings()["battles"].sum() == 24
+    assert_allclose(inside.draws_.std(axis=0), inside.rating_std_, rtol=0.1)
+    save_model(board, tmp_path / "board.rankwise")
+    again = load_model(tmp_path / "board.rankwise")
+    assert_allclose(again.within("art").ratings_, board.within("art").ratings_)
+    with pytest.raises(DataError, match="no category 'maths'"):
+        board.within("maths")
+    with pytest.raises(DataError, match="pass by to fit"):
+        Leaderboard().fit(["a", "b"] * 20, ["b", "a"] * 20, [1, 0, 0, 1] * 10).categories()
+    with pytest.raises(DataError, match="without drift and categories"):
+        board.fragility()
+    with pytest.raises(ParameterError, match="by cannot be combined"):
+        fitted(penalty="held-out")
+    first, second, won, _, _, _ = drawn()
+    with pytest.raises(DataError, match="two or more categories"):
+        Leaderboard().fit(first, second, won, by=["x"] * len(won))
+
+
+def test_updates_of_categories():
+    first, second, won, _, words, _ = drawn()
+    order = np.random.default_rng(0).permutation(len(won))
+    one, two = order[:200], order[200:]
+    board = Leaderboard(penalty=1.0).fit(
+        first[one], second[one], won[one], by=words[one], items=range(N)
+    )
+    board.update(first[two], second[two], won[two], by=words[two])
+    whole = Leaderboard(penalty=1.0).fit(
+        first[order], second[order], won[order], by=words[order], items=range(N)
+    )
+    assert_allclose(board.category_ratings_, whole.category_ratings_, atol=1e-6)

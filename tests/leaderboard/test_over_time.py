@@ -1,0 +1,285 @@
+"""Time: half-lives, drift, ratings as of a date, history, and dates."""
+
+import csv
+from datetime import date, datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from rankwise import Leaderboard, load_model, save_model
+from rankwise.data import Battles, make_battles, read_battles
+from rankwise.data.times import check_times
+from rankwise.errors import DataError, ParameterError
+from rankwise.leaderboard import over_time
+from rankwise.leaderboard.battle_likelihood import Layout, Likelihood, tally
+from tests.oracles import drift as oracle
+
+N = 4
+
+
+def drawn(seed=0, n_battles=240, n_periods=4, step=0.5):
+    """Winners and losers at times in periods of length 1, with ratings that drift."""
+    rng = np.random.default_rng(seed)
+    theta = np.cumsum(rng.normal(size=(n_periods, N)) * step, axis=0)
+    period = np.sort(rng.integers(0, n_periods, n_battles))
+    first = rng.integers(0, N, n_battles)
+    second = (first + rng.integers(1, N, n_battles)) % N
+    won = rng.random(n_battles) < 1 / (1 + np.exp(theta[period, second] - theta[period, first]))
+    pairs = np.column_stack((first, second))
+    time = period + 0.1 + 0.8 * rng.random(n_battles)
+    time[-1] = n_periods  # so that periods of the fit are these
+    return pairs, won.astype(int), time, period
+
+
+def fitted(seed=0, **options):
+    pairs, won, time, _ = drawn(seed)
+    return Leaderboard(**options).fit(*pairs.T, won, time=time, items=range(N))
+
+
+@given(st.integers(0, 2**32 - 1), st.booleans())
+def test_the_curvature_is_that_of_dense_matrices(seed, ties):
+    rng = np.random.default_rng(seed)
+    P, rows = 3, 25
+    period = rng.integers(0, P, rows)
+    first = rng.integers(0, N, rows)
+    second = (first + rng.integers(1, N, rows)) % N
+    outcome = rng.integers(0, 3 if ties else 2, rows)
+    x = rng.normal(size=(rows, 2))
+    counts, _ = tally(first + N * period, second + N * period, outcome, rng.random(rows), x)
+    plain = Likelihood(counts, Layout.of(N * P, 2, 0, ties), "logit")
+    walk = over_time.WalkLikelihood(plain, N, np.array([1.0, 2.5]))
+    size = walk.layout.size
+    params = rng.normal(size=size)
+    value, gradient, matrix = walk.expand(params, dense=True)
+    assert_allclose(value, walk.value(params))
+    steps = 1e-5 * np.eye(size)
+    slopes = [(walk.value(params + e) - walk.value(params - e)) / 2e-5 for e in steps]
+    assert_allclose(gradient, slopes, atol=1e-6)
+    bends = [
+        (walk.expand(params + e, dense=True)[1] - walk.expand(params - e, dense=True)[1]) / 2e-5
+        for e in steps
+    ]
+    precision = np.concatenate((rng.random(N * P) + 0.5, np.full(size - N * P, 0.1)))
+    K = -np.array(bends) + np.diag(precision)
+    curvature = walk.curvature(matrix, precision, 0.0)
+    R = rng.normal(size=(size, 2))
+    assert_allclose(K @ curvature.solve(R), R, atol=1e-4)
+    assert_allclose(K @ curvature.solve(R[:, 0]), R[:, 0], atol=1e-4)
+    last = np.eye(size)[:, N * (P - 1) :]
+    assert_allclose(curvature.solve_last(), curvature.solve_by_rating(last), atol=1e-10)
+    inverse = np.linalg.inv(K)
+    exact = curvature.traces(walk.layout.groups)
+    assert_allclose(exact["items"], np.trace(inverse[:N, :N]), rtol=1e-4)
+    assert_allclose(exact["steps"], np.trace(inverse[N : N * P, N : N * P]), rtol=1e-4)
+
+
+def test_drifting_ratings_are_those_of_the_oracle():
+    pairs, won, time, period = drawn(1, 120)
+    board = Leaderboard(penalty=0.5, drift=0.4, period=1.0).fit(
+        *pairs.T, won, time=time, items=range(N)
+    )
+    winners = np.where(won[:, None] == 1, pairs, pairs[:, ::-1])
+    theta, K, scores = oracle.fit_walk(winners, period, np.ones(120), N, 0.5, 0.4, [1, 1, 1])
+    last = theta[-1]
+    assert_allclose(board.ratings_, last - last.mean(), atol=1e-5)
+    inverse = np.linalg.inv(K)
+    q = abs(scores).max(axis=1)
+    D = np.sign(scores)
+    H = (D * (q * (1 - q))[:, None]).T @ D
+    meat = scores.T @ scores * 120 / 119 + (K - H)
+    V = (inverse @ meat @ inverse)[-N:, -N:]
+    C = np.eye(N) - 1 / N
+    assert_allclose(board.covariance_, C @ V @ C, atol=1e-4)
+    assert board.drift_ == pytest.approx(0.4)
+
+
+def test_the_evidence_finds_the_drift():
+    n, P = 12, 12
+    rng = np.random.default_rng(0)
+    theta = np.cumsum(np.vstack((rng.normal(size=(1, n)), 0.3 * rng.normal(size=(P - 1, n)))), 0)
+    period = np.sort(rng.integers(0, P, 4000))
+    first = rng.integers(0, n, 4000)
+    second = (first + rng.integers(1, n, 4000)) % n
+    eta = theta[period, first] - theta[period, second]
+    outcome = (rng.random(4000) < 1 / (1 + np.exp(-eta))).astype(int)
+    given = {"time": period + rng.random(4000), "items": range(n)}
+    moving = Leaderboard(drift="evidence", period=1.0).fit(first, second, outcome, **given)
+    assert 0.2 < moving.drift_ < 0.4
+    still = Leaderboard().fit(first, second, outcome, **given)
+    truth = theta[-1] - theta[-1].mean()
+    assert abs(moving.ratings_ - truth).mean() < 0.7 * abs(still.ratings_ - truth).mean()
+    time = rng.permutation(given["time"])
+    shuffled = Leaderboard(drift="evidence", period=1.0).fit(
+        first, second, outcome, time=time, items=range(n)
+    )
+    assert shuffled.drift_ < 0.5 * moving.drift_  # little is left to drift
+
+
+def test_probes_estimate_traces(monkeypatch):
+    exact = fitted(drift="evidence", period=1.0)
+    monkeypatch.setattr(over_time, "EXACT", 0)
+    monkeypatch.setattr(over_time, "PROBES", 400)
+    rough = fitted(drift="evidence", period=1.0)
+    assert rough.drift_ == pytest.approx(exact.drift_, rel=0.2)
+
+
+def test_a_half_life_weights_battles():
+    pairs, won, time, _ = drawn()
+    board = Leaderboard(half_life=2.0).fit(*pairs.T, won, time=time)
+    weight = 0.5 ** ((time.max() - time) / 2.0)
+    same = Leaderboard().fit(*pairs.T, won, weight=weight)
+    assert_allclose(board.ratings_, same.ratings_)
+    assert_allclose(board.covariance_, same.covariance_)
+    assert board.half_life_ == 2.0
+    assert "leads" in str(board.fragility())
+
+
+@pytest.mark.parametrize("options", [{"half_life": "auto"}, {"drift": "evidence", "period": 1.0}])
+def test_no_look_into_the_future(options, monkeypatch):
+    """Whatever happens later, ratings as of a time stay the same."""
+    monkeypatch.setattr(over_time, "CUTS", (0.5, 0.75, 1.0))
+    pairs, won, time, _ = drawn(2)
+    future = np.flatnonzero(time > 2.5)
+    rng = np.random.default_rng(0)
+    mixed, other = pairs.copy(), won.copy()
+    mixed[future] = pairs[rng.permutation(future)]
+    other[future] = 1 - won[future]
+    given = {"time": time, "items": range(N)}
+    one = Leaderboard(n_draws=100).fit(*pairs.T, won, **given).set_params(**options).as_of(2.5)
+    two = Leaderboard(n_draws=100).fit(*mixed.T, other, **given).set_params(**options).as_of(2.5)
+    assert_allclose(one.ratings_, two.ratings_)
+    assert one.half_life_ == two.half_life_
+    assert_allclose(one.covariance_, two.covariance_)
+
+
+def test_auto_finds_what_predicts_later_battles(monkeypatch):
+    monkeypatch.setattr(over_time, "CUTS", (0.5, 0.75, 1.0))
+    pairs, won, time, _ = drawn(3, 800, 8, 1.0)
+    found = Leaderboard(half_life="auto", n_draws=100).fit(*pairs.T, won, time=time)
+    assert found.half_life_ is not None
+    assert found.half_life_ <= 4
+    drifting = Leaderboard(drift="auto", period=2.0, n_draws=100).fit(*pairs.T, won, time=time)
+    assert drifting.drift_ > 0
+    with pytest.raises(DataError, match="two or more times"):
+        Leaderboard(half_life="auto").fit(*pairs.T, won, time=np.zeros(800))
+
+
+def test_updates_age_old_battles(tmp_path):
+    pairs, won, time, _ = drawn()
+    for options in ({"half_life": 1.5}, {"drift": 0.5, "period": 1.0}):
+        board = Leaderboard(**options).fit(
+            *pairs[:200].T, won[:200], time=time[:200], items=range(N)
+        )
+        board.update(*pairs[200:].T, won[200:], time=time[200:])
+        whole = Leaderboard(**options).fit(*pairs.T, won, time=time, items=range(N))
+        assert_allclose(board.ratings_, whole.ratings_, atol=1e-7)
+        save_model(board, tmp_path / "board.rankwise")
+        assert_allclose(load_model(tmp_path / "board.rankwise").as_of(2).ratings_,
+                        whole.as_of(2).ratings_, atol=1e-7)  # fmt: skip
+    with pytest.raises(DataError, match="same columns"):
+        board.update([0], [1], ["first"])
+
+
+def test_history():
+    board = fitted(half_life=2.0)
+    history = board.history(3)
+    assert len(history) == 3 * N
+    frame = history.to_frame().reset_index()
+    assert frame["time"].nunique() == 3
+    middle = sorted(frame["time"].unique())[1]
+    rows = frame[frame["time"] == middle]
+    assert_allclose(rows["rating"], board.as_of(middle).ratings_)
+    assert ((rows["low"] < rows["rating"]) & (rows["rating"] < rows["high"])).all()
+    ax = history.plot(top=2)
+    assert len(ax.get_legend().get_texts()) == 2
+    given = board.history(times=[1.5, 3])
+    assert sorted(set(given["time"].tolist())) == [1.5, 3]
+    with pytest.raises(DataError, match="no battles until -1"):
+        board.as_of(-1)
+    with pytest.raises(DataError, match="are numbers"):
+        board.as_of("2020-01-01")
+    with pytest.raises(DataError, match="pass time to fit"):
+        Leaderboard().fit(make_battles(4, 100, random_state=0).battles).history()
+
+
+def test_options_that_do_not_go_together():
+    pairs, won, time, _ = drawn()
+    with pytest.raises(ParameterError, match="use one of them"):
+        fitted(half_life=1.0, drift=1.0)
+    with pytest.raises(ParameterError, match="With drift, penalty"):
+        fitted(drift=1.0, penalty="held-out")
+    with pytest.raises(DataError, match="need the times"):
+        Leaderboard(half_life=1.0).fit(*pairs.T, won)
+    with pytest.raises(ParameterError, match="drift and judges"):
+        Leaderboard(drift=1.0).fit(*pairs.T, won, time=time, judge=[0, 1] * 120)
+    with pytest.raises(DataError, match="without drift"):
+        fitted(drift=0.5, period=1.0).fragility()
+    with pytest.raises(ParameterError, match="Rankings need half_life=None"):
+        Leaderboard(half_life=1.0).fit_rankings([[1, 2], [2, 1]])
+
+
+DAYS = [18262.0, 18263.5]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["2020-01-01", "2020-01-02T12:00"],
+        ["2020-01-01", "2020-01-02T13:00+01:00"],
+        np.array(["2020-01-01", "2020-01-02T12:00"], dtype="datetime64[s]"),
+        pd.Series(pd.to_datetime(["2020-01-01", "2020-01-02 12:00"], format="ISO8601")),
+        pd.to_datetime(pd.Series(["2020-01-01", "2020-01-02 12:00"]), format="ISO8601", utc=True),
+        [date(2020, 1, 1), datetime(2020, 1, 2, 12)],
+        [20200101, datetime(2020, 1, 2, 12)],
+    ],
+)
+def test_dates_of_all_kinds(given):
+    found, dated = check_times(given, 2)
+    assert dated
+    assert_allclose(found, DAYS)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["2020-01-01", "2020-13-01"], "Battle 1: the time '2020-13-01' is neither a date"),
+        (["2020-01-01", None], "Battle 1: the time 'None' is neither"),
+        (["2020-01-01", 3], "Battle 1: the time 3 is a number, and '2020-01-01' a date"),
+        (np.array(["2020-01-01", "NaT"], dtype="datetime64[D]"), "Battle 1: the time 'NaT'"),
+        ([1.0], "one entry per battle"),
+        ([1.0, np.inf], "Battle 1: the time 'inf'"),
+    ],
+)
+def test_bad_times_are_refused_with_their_row(given, message):
+    with pytest.raises(DataError, match=message):
+        Battles.of(["a", "b"], ["b", "a"], [1, 1], time=given)
+
+
+def test_numbers_are_not_dates():
+    assert check_times([1, 2.5], 2)[1] is False
+    assert check_times(["1", "20201301"], 2)[1] is False  # month 13
+    assert check_times(["20200101", "20200102"], 2)[1] is True
+
+
+def test_a_file_with_dates(tmp_path):
+    path = tmp_path / "games.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["winner", "loser", "day"])
+        writer.writerows([["a", "b", "2020-01-01"], ["b", "a", ""], ["a", "c", "2020-01-03"]])
+    found = read_battles(path, time="day")
+    assert found.dropped == {"without a time": 1}
+    assert found.battles.dated
+    assert_allclose(np.diff(found.battles.time), 2.0)
+    with path.open("a") as file:
+        file.write("a,c,yesterday\n")
+    with pytest.raises(DataError, match="line 5: the time 'yesterday' is neither"):
+        read_battles(path, time="day")
+    frame = pd.DataFrame({"winner": ["a", "b"] * 15, "loser": ["b", "a"] * 15,
+                          "day": pd.date_range("2020-01-01", periods=30)})  # fmt: skip
+    board = Leaderboard(half_life=10).fit(frame, time="day")
+    assert len(board.as_of("2020-01-25").battles_) == 25
