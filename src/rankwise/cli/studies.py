@@ -222,8 +222,7 @@ def leaderboard(
 
     with progress(f"Reading {battles} ({battles.stat().st_size / 1e6:,.1f} MB)"):
         file = columns.read(battles, rows_with)
-    data = getattr(file, "battles", None)
-    data = getattr(file, "rankings", None) if data is None else data
+    data: Any = getattr(file, "battles" if columns.ranking is None else "rankings")
     anchored = _anchor(anchor, data.items.tolist())
     note(f"{battles}: {file.schema}, {data!r}.", *what_was_read(file))
     with (

@@ -556,13 +556,13 @@ class _BattleTable(SmallTable):
         ways = [groups] if isinstance(groups, str) else list(groups or filter(None, [usual]))
         if len(ways) > 2:
             raise ParameterError(f"groups takes one column or two: got {', '.join(ways)}.")
-        named = [("groups", self.ids(column)) for column in ways]
+        marks = [("groups", self.ids(column)) for column in ways]
         more = label_columns.items()
-        named += [(name, self.ids(column)) for name, column in more if column is not None]
-        for name, values in named:
+        marks += [(name, self.ids(column)) for name, column in more if column is not None]
+        for name, values in marks:
             drop(_missing(values), f"without a {name.removesuffix('s')}")
-        columns = [values for name, values in named if name == "groups"]
-        labels = dict(named)
+        columns = [values for name, values in marks if name == "groups"]
+        labels = dict(marks)
         if len(columns) == 2:
             labels["groups"] = np.column_stack([column.astype(object) for column in columns])
         group_column = " and ".join(ways) or None

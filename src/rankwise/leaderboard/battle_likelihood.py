@@ -206,11 +206,13 @@ class Layout:
         kinds: Sequence[str] = (),
         gold: bool = False,
     ) -> Layout:
-        sizes = (n_items, n_columns, int(ties), int("slips" in kinds), int(gold))
-        sizes += (n_judges,) * len(kinds)
+        sizes = [n_items, n_columns, int(ties), int("slips" in kinds), int(gold)]
+        sizes += [n_judges] * len(kinds)
         ends = np.cumsum(sizes).tolist()
         parts = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
-        return cls(*parts[:5], dict(zip(kinds, parts[5:], strict=True)))
+        items, columns, tie, slip, known = parts[:5]
+        effects = dict(zip(kinds, parts[5:], strict=True))
+        return cls(items, columns, tie, slip, known, effects)
 
     @property
     def ties(self) -> bool:
@@ -1024,11 +1026,12 @@ def dependence_of(mode: Mode, scores: GroupScores, items: slice) -> float:
     likelihood divided by it has the right curvature on average (Pauli, Racugno and Ventura,
     "Bayesian composite marginal likelihoods", 2011).
     """
-    common = mode.curvature.common
+    whole: Any = mode.curvature
+    common = whole.common
     if common is None:
         return 1.0
     n = items.stop
-    M, P = scores.gram(mode.curvature), mode.curvature.bias(mode.precision)
+    M, P = scores.gram(whole), whole.bias(mode.precision)
     seen = float(np.trace(common.solve(M)[items, items]))
     alone = n - float(np.trace(common.solve(P)[items, items]))
     return max(seen / max(alone, 1e-300), 1.0) if alone > 0.5 else 1.0
@@ -1113,9 +1116,10 @@ class GroupScores:
 
     def gram(self, curvature: DenseCurvature) -> Array:
         """The sum of outer products of the rows, for the common parameters of a curvature."""
-        G = curvature.eliminate(self.matrix)
-        M = G.T @ G
-        M = np.asarray((M.toarray() if is_sparse(M) else M) * self.correction)
+        G: Any = curvature.eliminate(self.matrix)
+        product: Any = G.T @ G
+        dense = product.toarray() if is_sparse(product) else product
+        M = np.asarray(dense * self.correction)
         if self.other is None or self.shared is None:
             return M
         M = M + self.other.gram(curvature) - self.shared.gram(curvature)
@@ -1164,7 +1168,8 @@ def spread(
     parameters there are only draws, of all parameters, in single precision, and None for the
     covariance.
     """
-    P, whole = mode.precision, mode.curvature
+    P = mode.precision
+    whole: Any = mode.curvature
     if whole.common is not None:
         common = whole.common
         M = scores.gram(whole) + dependence * whole.bias(P)

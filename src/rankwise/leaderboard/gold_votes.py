@@ -77,6 +77,7 @@ def _counted(
 ) -> BattleProblem:
     """The problem with these votes."""
     total = problem.likelihood.tally.counts
-    counts = np.bincount(3 * row + outcome, weights=weight, minlength=total.size)
+    sums = np.bincount(3 * row + outcome, weights=weight, minlength=total.size)
+    counts = np.asarray(sums, dtype=np.float64)
     likelihood = problem.likelihood.with_counts(counts.reshape(total.shape))
     return replace(problem, likelihood=likelihood, row=row, outcome=outcome, weight=weight)

@@ -317,7 +317,7 @@ class JudgedLikelihood(Likelihood):
             v = by_d * rated
             if small:
                 size = n_judges * n
-                each = np.bincount(judge_first, v, size) - np.bincount(judge_second, v, size)
+                each: Any = np.bincount(judge_first, v, size) - np.bincount(judge_second, v, size)
                 X[:, a, :n], X[:, a, n:] = each.reshape(n_judges, n), last
             else:
                 where = np.tile(self.judge, 2), np.concatenate((t.first, t.second))
@@ -351,7 +351,8 @@ def slip_scores(likelihood: Likelihood, n_judges: int, params: Array) -> tuple[f
     The derivative of the log-likelihood by the share of slips, at 0, is the sum over battles of
     1 / (K P(outcome)) - 1. Both are relative to the values from which on slips are worth a trial.
     """
-    p, judge, counts = likelihood.probabilities(params), likelihood.tally.judge, likelihood.counts
+    p, counts = likelihood.probabilities(params), likelihood.counts
+    judge = np.asarray(likelihood.tally.judge)
     u = 1.0 / (p.shape[1] * p.T) - 1.0
     total = np.bincount(judge, (counts * u).sum(axis=0), n_judges)
     square = np.maximum(np.bincount(judge, (counts * u * u).sum(axis=0), n_judges), 1e-300)
@@ -546,7 +547,8 @@ def by_evidence_of_judges(
         return JudgedLikelihood.of(plain, n_judges, n_features, chosen)
 
     wanted = [kind for kind in kinds if not (choose and kind == "slips")]
-    likelihood, log = likelihood_of(wanted), {}
+    likelihood: Any = likelihood_of(wanted)
+    log: dict[str, float] = {}
     if plain.tally.gold is not None:
         params = likelihood.anchored_start()
     else:
@@ -680,7 +682,8 @@ def log_evidence(likelihood: Likelihood, mode: Mode) -> float:
     shrunk = precision > 0
     about = mode.params - mean
     prior = 0.5 * float(np.log(precision[shrunk]).sum() - precision @ (about * about))
-    return mode.at.value + prior - 0.5 * mode.curvature.log_det()
+    curvature: Any = mode.curvature
+    return mode.at.value + prior - 0.5 * float(curvature.log_det())
 
 
 @dataclass(frozen=True, eq=False)
@@ -705,11 +708,12 @@ class Panel:
         """Of n judges: from the maximum, and the covariance V of common parameters or draws."""
         effects, judge = likelihood.layout.effects, likelihood.tally.judge
         mean, covariance = np.zeros((n, len(KINDS))), np.zeros((n, len(KINDS), len(KINDS)))
-        where = [KINDS.index(kind) for kind in effects]
+        where = np.array([KINDS.index(kind) for kind in effects], dtype=np.intp)
+        curvature: Any = mode.curvature
         if effects:
             mean[:, where] = np.stack([mode.params[part] for part in effects.values()], axis=1)
             if V is not None:
-                found = mode.curvature.judge_covariance(V)
+                found = curvature.judge_covariance(V)
             else:
                 drawn = np.stack([draws[:, part] for part in effects.values()])
                 found = np.einsum("adj,bdj->jab", drawn, drawn, dtype=float) / len(draws)
@@ -735,7 +739,7 @@ class Panel:
 
     def of_the_mean(
         self,
-        likelihood: Likelihood,
+        likelihood: Any,
         mode: Mode,
         V: Array | None,
         draws: Array,
@@ -761,7 +765,8 @@ class Panel:
             draws = draws * factor
             draws[:, : len(rated)] += (change * at).astype(draws.dtype)
         else:
-            follow, own = mode.curvature.mean_effect(list(likelihood.layout.effects).index("slope"))
+            curvature: Any = mode.curvature
+            follow, own = curvature.mean_effect(list(likelihood.layout.effects).index("slope"))
             J = np.diag(np.where(rated, self.slope, 1.0)) + at[:, None] * follow
             V = J @ V @ J.T + own * at[:, None] * at
             noise = np.sqrt(own) * rng.standard_normal((len(draws), 1))

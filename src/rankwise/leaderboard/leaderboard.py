@@ -581,7 +581,7 @@ class Leaderboard(BaseEstimator):
                 rankings, problem, params, mode.penalties, scores.n_groups, spread_of, rng
             )
         self.tie_, self.both_bad_ = float("nan"), 0.0
-        self.gold_power_ = None
+        self.gold_power_: float | None = None
         self._set_panel(problem.layout, np.zeros(0), Panel.none(), {})
         self.pair_counts_, self.pair_shares_ = problem.pair_shares(rankings, mode.params)
         self.half_life_ = self.drift_ = self.width_ = self.category_ratings_ = None
@@ -1063,11 +1063,11 @@ class Leaderboard(BaseEstimator):
                 mode, scores, layout.items, self.n_draws, rng, show, dependence=self.dependence_
             )
         panel = Panel.of(problem.likelihood, len(problem.judges), mode, covariance, deviations)
-        params, *spread_of = panel.of_the_mean(
+        params, covariance, deviations = panel.of_the_mean(
             problem.likelihood, mode, covariance, deviations, rng
         )
         self._set_ratings(
-            battles, problem, params, mode.penalties, scores.fewest, tuple(spread_of), rng
+            battles, problem, params, mode.penalties, scores.fewest, (covariance, deviations), rng
         )
         self._set_battles(battles, problem, mode.params)
         self.params_["slip"] = params[layout.slip]
@@ -1393,7 +1393,7 @@ class Leaderboard(BaseEstimator):
         slip = self.params_.get("slip", np.zeros(0))
         number = self._judge_numbers(judge, len(a))
         if not self.judge_kinds_:
-            tau = 0.0 if tie is None else tie[0]
+            tau = np.zeros(1) if tie is None else tie
             return np.exp(MODELS[self.link, tie is not None](d + shift, tau).log_p).T
         panel = Panel(self.judge_effects_, self.judge_covariances_, self.judge_shares_)
         return panel.probabilities(number, d, shift, tie, slip, self.link)
