@@ -221,7 +221,9 @@ class TorchBackend(Backend):
     def manhattan(self, X: Tensor, Y: Tensor) -> Tensor:
         return torch.cdist(X, Y, p=1.0)
 
-    def combine_rows(self, X: Tensor, out: Tensor, target: Index, nest: NestedLevels) -> None:
+    def combine_rows(
+        self, X: Tensor, out: Tensor, target: Index, nest: NestedLevels, *, compiled: bool = False
+    ) -> None:
         levels = Nest.of(self, nest)
         source, goal = self._order(nest.rows, len(X)), self._order(target, len(out))
         width = X.shape[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
@@ -13,7 +14,14 @@ from scipy.linalg import eigh, lapack, solve_triangular
 from scipy.linalg import qr as qr_factor
 from scipy.spatial.distance import cdist
 
-from rankwise.backends.parallel import add_gram, matmul
+from rankwise.backends.parallel import (
+    SMALL,
+    add_gram,
+    even_parts,
+    map_in_threads,
+    matmul,
+    threads_for,
+)
 from rankwise.errors import ParameterError
 
 Array: TypeAlias = NDArray[np.float64]  # or a torch tensor
@@ -108,6 +116,20 @@ def _groups(rows: Index, ptr: Index) -> tuple[Index, Index, Index]:
     return some, (ptr[:-1] - ptr[0])[sizes > 0], sizes[sizes > 0]
 
 
+def _parts_of_groups(
+    nest: NestedLevels, n_columns: int, threads: int
+) -> list[tuple[slice, int, int]]:
+    """Groups, and the columns from low to high, for each thread: some groups, or some columns."""
+    groups = slice(0, len(nest.b))
+    if threads == 1:
+        return [(groups, 0, n_columns)]
+    sizes = np.diff(nest.level_ptr[nest.group_ptr])
+    if 2 * threads * int(sizes.max()) <= int(sizes.sum()):
+        return [(part, 0, n_columns) for part in even_parts(sizes.tolist(), threads)]
+    cuts = np.linspace(0, n_columns, min(threads, n_columns) + 1).astype(int).tolist()
+    return [(groups, low, high) for low, high in pairwise(cuts)]
+
+
 class Backend:
     """The operations in which array libraries differ, on NumPy arrays in host memory.
 
@@ -180,14 +202,25 @@ class Backend:
         """|x - y|_1 for all rows of X and Y."""
         return np.asarray(cdist(X, Y, "cityblock"))
 
-    def combine_rows(self, X: Array, out: Array, target: Index, nest: NestedLevels) -> None:
+    def combine_rows(
+        self, X: Array, out: Array, target: Index, nest: NestedLevels, *, compiled: bool = False
+    ) -> None:
         """Combine row ``nest.rows[k]`` of X with the means of its groups; write row ``target[k]``.
 
-        With ``target is nest.rows``, `out` may be X itself.
+        With ``target is nest.rows``, `out` may be X itself. `compiled`: use a compiled loop, as for
+        many numbers, since there is one for other columns of the same rows.
         """
         rows, level_ptr, group_ptr, a, b = nest
-        if X.size > FEW:
-            _loops().combine_rows(X, out, rows, target, level_ptr, group_ptr, a, b)
+        if compiled or X.size > FEW:
+            combine = _loops().combine_rows
+
+            def run(part: tuple[slice, int, int]) -> None:
+                groups, low, high = part
+                ptr = group_ptr[groups.start : groups.stop + 1]
+                combine(X, out, rows, target, level_ptr, ptr, a, b[groups], low, high)
+
+            threads = threads_for(X.size)
+            map_in_threads(run, _parts_of_groups(nest, X.shape[1], threads), threads)
             return
         x, sizes = X[rows], np.diff(level_ptr)
         with np.errstate(over="ignore", invalid="ignore"):  # solvers check for overflow
@@ -204,7 +237,8 @@ class Backend:
     def combine_columns(self, X: Array, nest: NestedLevels) -> None:
         """The same along axis 1, in place."""
         if X.size > FEW:
-            _loops().combine_columns(X, *nest)
+            threads, combine = threads_for(X.size), _loops().combine_columns
+            map_in_threads(lambda x: combine(x, *nest), np.array_split(X, threads), threads)
         else:
             self.combine_rows(X.T, X.T, nest.rows, nest)
 
@@ -365,7 +399,10 @@ class Backend:
 
     def eigh(self, M: Array) -> tuple[Array, Array]:
         """Eigenvalues, ascending, and eigenvectors as columns; M may be overwritten."""
-        s, V = eigh(M, overwrite_a=True, check_finite=False)
+        if len(M) <= SMALL:  # SciPy would hold the interpreter lock
+            s, V = np.linalg.eigh(M)
+        else:
+            s, V = eigh(M, overwrite_a=True, check_finite=False)
         return s, V
 
     def largest_eigh(self, M: Array, n: int) -> tuple[Array, Array]:

@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import cache
@@ -38,6 +39,7 @@ Array = NDArray[np.float64]
 
 VARIABLE = "RANKWISE_NUM_THREADS"
 LEAST = 50_000  # numbers to work on for which one more thread is worth its start
+MOST_THREADS = 512  # of all calls together, if several threads of the user call
 SMALL = 1000  # rows of a square matrix up to which BLAS has one thread
 
 Part = TypeVar("Part")
@@ -85,21 +87,45 @@ def map_in_threads(
 ) -> list[Result]:
     """``[function(part) for part in parts]``, on some parts at a time.
 
-    Each thread has one thread of BLAS, and the context of the caller, such as ``np.errstate``. With
-    one thread, or one part, BLAS keeps its threads.
+    The caller and threads that stay for later calls take one part after the other. Each has one
+    thread of BLAS, and the context of the caller, such as ``np.errstate``. With one thread, or one
+    part, BLAS keeps its threads.
     """
     threads = 1 if _in_a_thread.get() else min(threads, len(parts))
     if threads <= 1:
         return [function(part) for part in parts]
+    found: dict[int, Result] = {}
+    errors: dict[int, BaseException] = {}
+    numbers = iter(range(len(parts)))  # shared: each thread takes the next
 
-    def run(part: Part) -> Result:
+    def work() -> None:
         _in_a_thread.set(True)
-        return function(part)
+        k = 0
+        try:
+            for k in numbers:
+                found[k] = function(parts[k])
+        except BaseException as error:  # raised below, when the other threads are done
+            errors[k] = error
+            deque(numbers, maxlen=0)  # nothing is left to take
 
-    contexts = [copy_context() for _ in parts]  # a context is for one thread at a time
-    with _blas.limited(1), ThreadPoolExecutor(threads) as pool:
-        calls = [pool.submit(c.run, run, p) for c, p in zip(contexts, parts, strict=True)]
-        return [call.result() for call in calls]
+    contexts = [copy_context() for _ in range(threads)]  # a context is for one thread at a time
+    with _blas.limited(1):
+        helpers = [_pool().submit(context.run, work) for context in contexts[1:]]
+        contexts[0].run(work)
+        wait([helper for helper in helpers if not helper.cancel()])
+    if errors:
+        raise errors[min(errors)]
+    return [found[k] for k in range(len(parts))]
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    """Threads that start when they are needed, and wait for the next call."""
+    return ThreadPoolExecutor(MOST_THREADS, "rankwise")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # a new process has none of the threads
 
 
 def even_parts(sizes: Sequence[int], n_parts: int) -> list[slice]:

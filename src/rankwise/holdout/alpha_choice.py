@@ -454,7 +454,7 @@ def data_alphas(problem: Problem) -> Array:
 def data_squares(problem: Problem) -> Array:
     """The diagonal of A or of R K R', averaged over tasks, in the coordinates of a problem."""
     system = problem.space.system(problem.X, problem.qid)
-    if system is not None and not problem.space.linear:  # without the coordinates of all rows
+    if system is not None:  # without the coordinates of all rows
         return moment_squares(system, problem.moments(system))
     if problem.space.form(problem.X) == "cg":
         if is_sparse(as_given(problem.X)):

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index, as_given, backend_of, is_sparse, to_host
+from rankwise.backends.parallel import SMALL, map_in_threads, threads_for
 from rankwise.errors import DataError
 from rankwise.graph import QueryGroups
 from rankwise.graph.preference_graph import QueryGraph
@@ -674,8 +675,8 @@ def folds_by_sums(problem: HoldOutProblem, folds: Sequence[Index], *, one_rankin
     else:
         total = [system.coordinate_moments(one) for one in inner.moments(system)]
     y, load = problem.by_output(problem.y), system.coordinates(X)
-    by_fold = []
-    for fold in folds:
+
+    def held_out(fold: Index) -> Array:
         lams = problem.lams
         if one_ranking and not loss.has_intercept:
             lams = [strength(loss, lam, m - len(fold)) for lam in lams]
@@ -686,8 +687,13 @@ def folds_by_sums(problem: HoldOutProblem, folds: Sequence[Index], *, one_rankin
             rest = whole - regression.moments(F.__getitem__, F.shape[1], part, on)
             weights = solve_ridge_path(rest.A, rest.b, lams, gram=True)
             by_task.append(on.xp.stack([(F @ w).reshape(len(fold), -1) for w in weights]))
-        by_fold.append(on.xp.concatenate(by_task, axis=2))
-    scores: Array = on.xp.concatenate(by_fold, axis=1)
+        found: Array = on.xp.concatenate(by_task, axis=2)
+        return found
+
+    n_numbers = len(problem.alphas) * len(folds) * system.n_coordinates**2
+    in_threads = on.is_host and system.n_coordinates <= SMALL
+    threads = threads_for(n_numbers) if in_threads else 1
+    scores: Array = on.xp.concatenate(map_in_threads(held_out, folds, threads), axis=1)
     return scores
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from rankwise.backends.arrays import EPS, FEW, Array, Index, backend_of, is_sparse
 from rankwise.backends.jit import compiled
-from rankwise.backends.parallel import map_in_threads, n_threads, threads_for
+from rankwise.backends.parallel import map_in_threads, threads_for
 from rankwise.errors import warn
 from rankwise.graph.preference_graph import QueryGraph, row_scale
 from rankwise.holdout.hold_out_problem import CLOSE, OF_FOLD, check_digits, not_definite
@@ -323,7 +323,7 @@ def solve_without(
         return pivot
 
     many = on.is_host and lams.size * n**2 > FEW_ENTRIES
-    threads = n_threads() if on.is_host else 1  # a device is parallel by itself
+    threads = threads_for(lams.size * n**2) if on.is_host else 1  # a device is parallel by itself
     in_memory = on.block_bytes(SOLVE_BYTES) // (8 * lams.shape[1] * n**2) // threads
     for first, A, b in sums_without(Z, t, folds):
         some = np.arange(first, first + len(A))

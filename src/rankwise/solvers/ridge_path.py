@@ -110,7 +110,8 @@ class Moments:
         if threads == 1:
             A, b = add(blocks)
             return cls(on.mirror_upper(A), b)
-        parts = even_parts(sizes, threads)
+        # Small sums are added quickly: with several for each thread, no thread waits for the last.
+        parts = even_parts(sizes, threads * (4 if n_features <= SMALL else 1))
         sums = map_in_threads(lambda part: add(blocks.some(part)), parts, threads)
         (A, b), *others = sums
         for other_A, other_b in others:
