@@ -19,9 +19,10 @@ from rankwise.backends.arrays import (
     is_tensor,
     to_host,
 )
+from rankwise.backends.parallel import map_in_threads, threads_for
 from rankwise.errors import DataError
 
-BLOCK_BYTES = 16 * 2**20  # of a kernel matrix computed at a time, to stay in cache
+BLOCK_BYTES = 4 * 2**20  # of a kernel matrix computed at a time, to stay in cache
 FAR = 1e8  # exponents of rbf kernels from which products of rows lose more than half of the digits
 
 
@@ -200,8 +201,11 @@ def _rbf(k: NamedKernel, X: Any, Y: Any) -> Array:
             K = _exp_nonpositive(on, on.matmul(left, right))
         else:
             K = on.empty(len(left), right.shape[1])
-            for rows in blocks:
+
+            def fill(rows: slice) -> None:
                 K[rows] = _exp_nonpositive(on, on.matmul(left[rows], right))
+
+            map_in_threads(fill, blocks, threads_for(K.size) if on.is_host else 1)
     if Y is None:
         on.diagonal(K)[:] = 1.0
     return K
@@ -434,7 +438,7 @@ def training_kernel(kernel: Kernel, X: Any) -> Array:
     X = X if on.is_host or is_tensor(X) else X[slice(None)]
     with np.errstate(over="ignore", invalid="ignore"):  # checked below
         K = on.contiguous(on.array(kernel_values(kernel, X)))
-        finite = on.is_finite(K.diagonal()) and on.is_finite(K.sum())
+        finite = on.is_finite(K.diagonal()) and on.is_finite(K)
     if not finite:
         row = int(np.argmin(np.isfinite(to_host(K)).all(axis=1)))
         raise DataError(why_not_finite(kernel, row))

@@ -19,6 +19,7 @@ from rankwise.backends.parallel import (
     add_gram,
     even_parts,
     map_in_threads,
+    map_rows,
     matmul,
     threads_for,
 )
@@ -77,11 +78,15 @@ def as_slice(rows: Index) -> Rows:
 def mirror_lower(A: Array) -> Array:
     """Copy the lower triangle of a C-ordered A to the upper one, in place, block by block."""
     n, step = len(A), 256
-    for start in range(0, n, step):
+
+    def mirror(start: int) -> None:
         stop = min(start + step, n)
-        A[start:stop, stop:] = A[stop:, start:stop].T
+        for left in range(stop, n, step):  # small squares: both sides are in cache
+            A[start:stop, left : left + step] = A[left : left + step, start:stop].T
         square = A[start:stop, start:stop]
         square[:] = np.tril(square) + np.tril(square, -1).T
+
+    map_in_threads(mirror, range(0, n, step), threads_for(A.size))
     return A
 
 
@@ -176,7 +181,11 @@ class Backend:
 
     def copy(self, X: Array) -> Array:
         """A C-ordered copy."""
-        return np.array(X, order="C")
+        if not isinstance(X, np.ndarray) or threads_for(X.size) == 1:
+            return np.array(X, order="C")
+        out = np.empty_like(X, order="C")
+        map_rows(lambda rows: np.copyto(out[rows], X[rows]), X)
+        return out
 
     def contiguous(self, X: Array) -> Array:
         """X in C order; not copied if it already is."""
@@ -428,7 +437,8 @@ class Backend:
         """Whether all values are finite."""
         # The sum needs one pass and no mask of the size of X; the mask decides where it overflows.
         with np.errstate(all="ignore"):
-            return bool(self.xp.isfinite(X.sum())) or bool(self.xp.isfinite(X).all())
+            total = sum(map_rows(lambda rows: X[rows].sum(), X)) if X.ndim else X
+            return bool(self.xp.isfinite(total)) or bool(self.xp.isfinite(X).all())
 
     def mirror_upper(self, A: Array) -> Array:
         """The symmetric matrix with the upper triangle of A."""

@@ -25,6 +25,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import cache
+from itertools import pairwise
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -126,6 +127,13 @@ def _pool() -> ThreadPoolExecutor:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)  # a new process has none of the threads
+
+
+def map_rows(function: Callable[[slice], Result], X: Any) -> list[Result]:
+    """Results for consecutive rows of an array, some for each thread; for a tensor, for all."""
+    threads = threads_for(X.size) if isinstance(X, np.ndarray) else 1
+    cuts = np.linspace(0, X.shape[0], threads + 1).astype(int).tolist()
+    return map_in_threads(function, [slice(*cut) for cut in pairwise(cuts)], threads)
 
 
 def even_parts(sizes: Sequence[int], n_parts: int) -> list[slice]:

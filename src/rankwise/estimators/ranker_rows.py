@@ -34,7 +34,7 @@ from rankwise.backends.arrays import (
     is_tensor,
     to_host,
 )
-from rankwise.backends.parallel import map_in_threads, threads_for
+from rankwise.backends.parallel import map_rows, threads_for
 from rankwise.errors import DataError, DeviceError, MissingExtraError, ParameterError, warn
 from rankwise.graph import QueryGroups
 from rankwise.graph.query_groups import (
@@ -133,12 +133,10 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
 
 def _all_finite(X: NDArray[Any]) -> bool:
     """Whether many numbers are found to be finite, in threads; scikit-learn has one."""
-    threads = threads_for(X.size) if X.dtype.kind == "f" and X.ndim == 2 else 1
-    if threads == 1:
+    if X.dtype.kind != "f" or X.ndim != 2 or threads_for(X.size) == 1:
         return False
-    parts = np.array_split(X, threads)
     with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(map_in_threads(np.sum, parts, threads)).all())
+        return bool(np.isfinite(map_rows(lambda rows: X[rows].sum(), X)).all())
 
 
 def check_new_ids(qid: Any, X: Any) -> None:

@@ -35,7 +35,12 @@ from rankwise.holdout.hold_out_problem import (
     plain_problem,
 )
 from rankwise.holdout.leave_comparison_out import held_comparisons, without_items
-from rankwise.holdout.leave_pair_out import PairDifferences, pair_differences, pair_errors
+from rankwise.holdout.leave_pair_out import (
+    PairDifferences,
+    all_pair_losses,
+    pair_differences,
+    pair_errors,
+)
 from rankwise.holdout.leave_query_out import (
     Rescaling,
     dual_folds,
@@ -182,7 +187,12 @@ class PairHoldOut:
             task_loss = on.zeros(len(problem.alphas), *labels.shape)
             task_compared = on.zeros(len(problem.alphas), *labels.shape)
             with problem.problem.blas_threads():
-                for a, block in self.blocks(task):
+                all_pairs = None
+                if keep is None:
+                    all_pairs = all_pair_losses(problem, task, self.plan, labels)
+                for a, (lost, n_pairs) in enumerate(all_pairs or []):
+                    task_loss[a], task_compared[a] = lost, n_pairs
+                for a, block in [] if all_pairs else self.blocks(task):
                     add_losses(*block, labels, task_loss[a], task_compared[a])
                     if keep is not None:
                         keep(task, a, block)

@@ -16,7 +16,17 @@ from typing import Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 
-from rankwise.backends.arrays import EPS, Array, Index, as_given, backend_of, is_sent, to_host
+from rankwise.backends.arrays import (
+    EPS,
+    Array,
+    Index,
+    as_given,
+    backend_of,
+    is_sent,
+    is_sparse,
+    to_host,
+)
+from rankwise.backends.parallel import map_rows
 from rankwise.errors import DataError, ParameterError, warn
 from rankwise.graph import QueryGroups
 from rankwise.graph.preference_graph import QueryGraph
@@ -145,7 +155,13 @@ def with_scaling(kept: tuple[str, ...]) -> tuple[str, ...]:
 
 def largest_size(values: Any) -> float:
     """The largest absolute value, without an array of absolute values."""
-    return max(float(values.max()), -float(values.min()))
+    if is_sparse(values):
+        return max(float(values.max()), -float(values.min()))
+
+    def of_rows(rows: slice) -> float:
+        return max(float(values[rows].max()), -float(values[rows].min()))
+
+    return max(map_rows(of_rows, values))
 
 
 def plain_problem(problem: Problem) -> Problem:

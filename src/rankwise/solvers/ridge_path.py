@@ -20,7 +20,7 @@ from rankwise.backends.arrays import (
     backend_of,
     is_sparse,
 )
-from rankwise.backends.parallel import even_parts, map_in_threads, threads_for
+from rankwise.backends.parallel import even_parts, map_in_threads, map_rows, threads_for
 from rankwise.errors import DataError, warn
 from rankwise.graph import PreferenceGraph
 from rankwise.graph.preference_graph import Blocks, QueryGraph, row_scale
@@ -120,6 +120,18 @@ class Moments:
         for Z, t in blocks.between():
             A = on.add_gram(A, Z)
             b += on.matmul(Z.T, t.reshape(len(t), -1)).reshape(b.shape)
+        return cls(on.mirror_upper(A), b)
+
+    @classmethod
+    def of_roots(cls, Z: Array, t: Array) -> Moments:
+        """Z'Z and Z't, as a sum over rows in threads unless there are many features."""
+        on, n = backend_of(Z), Z.shape[1]
+
+        def of_rows(rows: slice) -> tuple[Array, Array]:
+            return on.add_gram(on.zeros(n, n), Z[rows]), on.matmul(Z[rows].T, t[rows])
+
+        parts = map_rows(of_rows, Z) if n <= SMALL else [of_rows(slice(None))]
+        A, b = (sum(values) for values in zip(*parts, strict=True))
         return cls(on.mirror_upper(A), b)
 
     @np.errstate(over="ignore", invalid="ignore")  # solvers check for overflow

@@ -18,16 +18,23 @@ delta / 2, and its sums over pairs are differences of the sums of two squared hi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 
-from rankwise.backends.arrays import EPS, Array, Index
+from rankwise.backends.arrays import EPS, Array, Index, Rows, as_slice, is_sparse
 from rankwise.backends.jit import compiled
+from rankwise.backends.parallel import even_parts, map_in_threads, threads_for
+from rankwise.graph import QueryGroups
+
+Result = TypeVar("Result")
+
+PART_ROWS = 6000  # about how many rows a thread processes at a time
+COST = 20  # of sorting and sums over pairs for a row, in numbers of a product
 
 _SHRINK, _ARMIJO, _MAX_HALVINGS = 0.5, 1e-4, 60
 _FLATTER, _ROUNDING = 0.9, 1e-13
@@ -125,6 +132,59 @@ class LabelledPairs:
 
 
 @dataclass(frozen=True, eq=False)
+class PairParts:
+    """`LabelledPairs` of some queries at a time, which threads process.
+
+    Attributes
+    ----------
+    rows : list of slice or ndarray
+        The rows of each part: the same parts for any number of threads, so that sums are equal.
+    pairs : list of LabelledPairs
+        Of the rows of each part.
+    """
+
+    rows: list[Rows]
+    pairs: list[LabelledPairs]
+
+    @classmethod
+    def of(cls, y: Array, groups: QueryGroups, weighting: str) -> PairParts:
+        """Pairs of labelled rows, with the weights of queries and rows that groups have."""
+        parts = even_parts(groups.sizes.tolist(), max(1, len(y) // PART_ROWS))
+        rows = [
+            as_slice(groups.order[groups.indptr[p.start] : groups.indptr[p.stop]]) for p in parts
+        ]
+
+        def of_part(k: int) -> LabelledPairs:
+            part, some = parts[k], rows[k]
+            weights = None if groups.weights is None else groups.weights[part]
+            of_rows = None if groups.row_weights is None else groups.row_weights[some]
+            codes = groups.codes[some] - part.start
+            return LabelledPairs.of(y[some], codes, weighting, weights, of_rows)
+
+        found = cls(rows, [])
+        found.pairs.extend(map_in_threads(of_part, range(len(parts)), threads_for(len(y) * COST)))
+        return found
+
+    @property
+    def n_pairs(self) -> int:
+        """The number of pairs."""
+        return sum(part.n_pairs for part in self.pairs)
+
+    @property
+    def adjacent(self) -> bool:
+        """Whether the rows of each part are adjacent."""
+        return all(isinstance(rows, slice) for rows in self.rows)
+
+    def at(self, f: Array, less: float = 0.0) -> ActiveParts:
+        """The pairs that are active at these scores, with a margin that is smaller by `less`."""
+        return ActiveParts(self, f, less)
+
+    def map(self, function: Callable[[int], Result], n_rows: int) -> list[Result]:
+        """Results for each part, from work on all rows that threads share."""
+        return map_in_threads(function, range(len(self.rows)), threads_for(n_rows * COST))
+
+
+@dataclass(frozen=True, eq=False)
 class ListedPairs:
     """Comparisons with margins: the difference d of a comparison should be at least its margin.
 
@@ -170,6 +230,10 @@ class ActiveComparisons:
         B, transposed = self._pairs.B, self._pairs.transposed
         return np.asarray(2.0 * (transposed @ (self._weight * (B @ v))))
 
+    def curvature(self, X: Any, p: Array) -> Array:
+        """The Hessian with respect to w times p."""
+        return transposed_product(X, self.hessian_product(product(X, p)))
+
 
 class ActivePairs:
     """Loss of scores f, its gradient in f, and products with its generalized Hessian.
@@ -204,12 +268,52 @@ class ActivePairs:
         (_, above), (_, below) = self._sums(self._times_weights(v))
         return np.asarray(2.0 * self._pairs.weight * (self._degree * v - above - below))
 
+    def curvature(self, X: Any, p: Array) -> Array:
+        """The Hessian with respect to w times p."""
+        return transposed_product(X, self.hessian_product(product(X, p)))
+
     def _times_weights(self, v: Array) -> Array:
         u = self._pairs.row_weights
         return v if u is None else u * v
 
     def _sums(self, v: Array) -> Array:
         return _active_sums(self._f, v, self._by_score, self._pairs.indptr, self._pairs.level)
+
+
+class ActiveParts:
+    """`ActivePairs` of each part, in threads."""
+
+    def __init__(self, parts: PairParts, f: Array, less: float) -> None:
+        self._parts = parts
+        rows, pairs = parts.rows, parts.pairs
+        self._states = parts.map(lambda k: pairs[k].at(f[rows[k]], less), len(f))
+        self.loss = sum(state.loss for state in self._states)
+        self.gradient: Array = np.empty(len(f))
+        for some, state in zip(rows, self._states, strict=True):
+            self.gradient[some] = state.gradient
+
+    def hessian_product(self, v: Array) -> Array:
+        """The Hessian with respect to f times v."""
+        rows, out = self._parts.rows, np.empty(len(v))
+
+        def multiply(k: int) -> None:
+            out[rows[k]] = self._states[k].hessian_product(v[rows[k]])
+
+        self._parts.map(multiply, len(v))
+        return out
+
+    def curvature(self, X: Any, p: Array) -> Array:
+        """The Hessian with respect to w times p; dense rows are read once if they are adjacent."""
+        if is_sparse(X) or not self._parts.adjacent:
+            return transposed_product(X, self.hessian_product(product(X, p)))
+        rows = self._parts.rows
+
+        def multiply(k: int) -> Array:
+            part = X[rows[k]]
+            found: Array = self._states[k].hessian_product(part @ p) @ part
+            return found
+
+        return sum_of(self._parts.map(multiply, X.size))
 
 
 @dataclass(frozen=True)
@@ -234,22 +338,58 @@ class ActiveLoss(Protocol):
     def hessian_product(self, v: Array) -> Array:
         """The Hessian with respect to the scores times v."""
 
+    def curvature(self, X: Any, p: Array) -> Array:
+        """The Hessian with respect to the weights times p."""
 
-PairLosses: TypeAlias = "LabelledPairs | ListedPairs | SmoothedHinge"
+
+SquaredHinges: TypeAlias = "LabelledPairs | PairParts | ListedPairs"
+PairLosses: TypeAlias = "SquaredHinges | SmoothedHinge"
 
 
-def least_lam(X: Any, pairs: LabelledPairs | ListedPairs) -> float:
+def product(X: Any, w: Array) -> Array:
+    """X w, by threads on blocks of dense rows."""
+    if is_sparse(X):
+        return np.asarray(X @ w)
+    out = np.empty(X.shape[0])
+
+    def multiply(rows: slice) -> None:
+        np.matmul(X[rows], w, out=out[rows])
+
+    map_in_threads(multiply, _blocks(X), threads_for(X.size))
+    return out
+
+
+def transposed_product(X: Any, v: Array) -> Array:
+    """X'v, as a sum over the same blocks for any number of threads."""
+    if is_sparse(X):
+        return np.asarray(X.T @ v)
+    return sum_of(map_in_threads(lambda rows: v[rows] @ X[rows], _blocks(X), threads_for(X.size)))
+
+
+def sum_of(parts: Sequence[Array]) -> Array:
+    """The sum in this order."""
+    total = parts[0].copy()
+    for part in parts[1:]:
+        total += part
+    return total
+
+
+def _blocks(X: Array) -> list[slice]:
+    return [slice(start, start + PART_ROWS) for start in range(0, max(len(X), 1), PART_ROWS)]
+
+
+def least_lam(X: Any, pairs: SquaredHinges) -> float:
     """A lam that is lost in the rounding errors of the Hessian, as is every smaller one.
 
     It is measured by the squared hinge at w = 0, along the gradient.
     """
     state = pairs.at(np.zeros(X.shape[0]))
-    slope = X.T @ state.gradient
+    slope = transposed_product(X, state.gradient)
     length = float(np.linalg.norm(slope))
     if not 0.0 < length < np.inf:
         return 0.0
-    along = X @ (slope / length)
-    return EPS * _dot(along, state.hessian_product(along)) / 2.0
+    unit = slope / length
+    return EPS * _dot(unit, state.curvature(X, unit)) / 2.0
 
 
 def squared_hinge(
@@ -270,7 +410,7 @@ def squared_hinge(
     Parameters
     ----------
     X : array or sparse of shape (n_rows, n_features)
-    pairs : LabelledPairs, ListedPairs or SmoothedHinge
+    pairs : LabelledPairs, PairParts, ListedPairs or SmoothedHinge
     lams : sequence of float
     tol : float
         Target norm of the gradient, relative to w = 0.
@@ -301,9 +441,9 @@ class _Point(NamedTuple):
 
     @classmethod
     def of(cls, X: Any, pairs: PairLosses, w: Array) -> _Point:
-        f = X @ w
+        f = product(X, w)
         state = pairs.at(f)
-        return cls(w, f, state, X.T @ state.gradient)
+        return cls(w, f, state, transposed_product(X, state.gradient))
 
 
 def _descend(
@@ -321,11 +461,11 @@ def _descend(
         slope = float(gradient @ direction)
         if not np.isfinite(slope):
             return NewtonFit(point.w, step, np.nan, converged=False), point
-        moved = _search(pairs, lam, point, direction, X @ direction, slope)
+        moved = _search(pairs, lam, point, direction, product(X, direction), slope)
         if moved is None:  # no further descent in floating-point arithmetic
             break
         w, f, state = moved
-        point = _Point(w, f, state, X.T @ state.gradient)
+        point = _Point(w, f, state, transposed_product(X, state.gradient))
         step += 1
     return NewtonFit(point.w, step, residual, residual <= tol), point
 
@@ -338,7 +478,7 @@ def _newton_direction(X: Any, state: ActiveLoss, lam: float, gradient: Array, to
     rr = _dot(r, r)
     enough = tol**2 * rr
     for _ in range(2 * len(gradient) + 10):
-        Hp = X.T @ state.hessian_product(X @ p)
+        Hp = state.curvature(X, p)
         Hp += 2.0 * lam * p
         curvature = _dot(p, Hp)
         if curvature <= 0.0:  # lam = 0, and the loss of the active pairs is flat along p
@@ -454,7 +594,7 @@ DELTAS = (0.5, 0.1, 0.02, 0.004, 0.001)
 class SmoothedHinge:
     """The smoothed hinge of pairs; for a tie, the smoothed absolute value."""
 
-    pairs: LabelledPairs | ListedPairs
+    pairs: SquaredHinges
     delta: float
 
     def at(self, f: Array) -> SmoothedLoss:
@@ -475,10 +615,14 @@ class SmoothedLoss:
         found = self._whole.hessian_product(v) - self._beyond.hessian_product(v)
         return np.asarray(self._factor * found)
 
+    def curvature(self, X: Any, p: Array) -> Array:
+        """The Hessian with respect to the weights times p."""
+        return transposed_product(X, self.hessian_product(product(X, p)))
+
 
 def hinge(
     X: Any,
-    pairs: LabelledPairs | ListedPairs,
+    pairs: SquaredHinges,
     lams: Sequence[float],
     *,
     tol: float,
@@ -491,7 +635,7 @@ def hinge(
     Parameters
     ----------
     X : array or sparse of shape (n_rows, n_features)
-    pairs : LabelledPairs or ListedPairs
+    pairs : LabelledPairs, PairParts or ListedPairs
     lams : sequence of float
     tol, max_iter
         As for `squared_hinge`, for the last width; steps count for all widths together.
