@@ -189,23 +189,68 @@ def _rbf(k: NamedKernel, X: Any, Y: Any) -> Array:
             K[rows] = _rbf(k, X[rows].toarray(), Y)
     else:
         X = _float(on, X)
-        Y_dense = X if Y is None else _float(on, Y)
-        with np.errstate(over="ignore", invalid="ignore"):  # checked below
-            centre = Y_dense.mean(axis=0)
-            x, y = X - centre, Y_dense - centre
-            left, right = _exponent_factors(on, x, y, k.gamma)
-        blocks = _row_blocks(on, len(left), right.shape[1])
-        if not min(float(left[:, -2].min()), float(right[-1].min())) >= -FAR:
-            K = _far_rbf(k, X, Y)
-        elif len(blocks) == 1:
-            K = _exp_nonpositive(on, on.matmul(left, right))
-        else:
-            K = on.empty(len(left), right.shape[1])
+        right = RightFactor.of(X if Y is None else _float(on, Y), k.gamma)
+        return _dense_rbf(k, X, Y, right)
+    if Y is None:
+        on.diagonal(K)[:] = 1.0
+    return K
 
-            def fill(rows: slice) -> None:
-                K[rows] = _exp_nonpositive(on, on.matmul(left[rows], right))
 
-            map_in_threads(fill, blocks, threads_for(K.size) if on.is_host else 1)
+@dataclass(frozen=True, eq=False)
+class RightFactor:
+    """What the exponents -gamma |x - y|^2 of all x need of the rows Y: see `_rbf`.
+
+    Attributes
+    ----------
+    gamma : float
+    centre : ndarray of shape (n_features,)
+    factor : ndarray of shape (n_features + 2, n_rows)
+        The centred rows, ones, and -gamma |y|^2.
+    """
+
+    gamma: float
+    centre: Array
+    factor: Array
+
+    @classmethod
+    def of(cls, Y: Array, gamma: float) -> RightFactor:
+        """From dense rows."""
+        on = backend_of(Y)
+        with np.errstate(over="ignore", invalid="ignore"):  # the factors are checked
+            centre = Y.mean(axis=0)
+            factor = on.empty(Y.shape[1] + 2, len(Y))
+            factor[:-2] = (Y - centre).T
+            factor[-2] = 1.0
+            factor[-1] = -gamma * _squared_norms(Y - centre)
+        return cls(gamma, centre, factor)
+
+    def left(self, X: Array) -> Array:
+        """The matrix that is multiplied by `factor`: twice gamma x, -gamma |x|^2, and ones."""
+        on = backend_of(X)
+        with np.errstate(over="ignore", invalid="ignore"):  # the factors are checked
+            left = on.empty(len(X), X.shape[1] + 2)
+            left[:, :-2] = X - self.centre
+            left[:, -2] = -self.gamma * on.xp.einsum("ij,ij->i", left[:, :-2], left[:, :-2])
+            left[:, :-2] *= 2.0 * self.gamma
+            left[:, -1] = 1.0
+        return left
+
+
+def _dense_rbf(k: NamedKernel, X: Array, Y: Any, right: RightFactor) -> Array:
+    """`_rbf` of dense rows."""
+    on, left, factor = backend_of(X), right.left(X), right.factor
+    blocks = _row_blocks(on, len(left), factor.shape[1])
+    if not min(float(left[:, -2].min()), float(factor[-1].min())) >= -FAR:
+        K = _far_rbf(k, X, Y)
+    elif len(blocks) == 1:
+        K = _exp_nonpositive(on, on.matmul(left, factor))
+    else:
+        K = on.empty(len(left), factor.shape[1])
+
+        def fill(rows: slice) -> None:
+            K[rows] = _exp_nonpositive(on, on.matmul(left[rows], factor))
+
+        map_in_threads(fill, blocks, threads_for(K.size) if on.is_host else 1)
     if Y is None:
         on.diagonal(K)[:] = 1.0
     return K
@@ -270,15 +315,8 @@ def _sparse_and_dense(X: Any, Y: Any) -> list[tuple[Any, Any]]:
 
 def _exp_nonpositive(on: Backend, K: Array) -> Array:
     """exp(min(K, 0)) in place: a squared distance below zero is rounding."""
-    return on.array(on.xp.exp(on.xp.clip(K, None, 0.0, out=K), out=K))
-
-
-def _exponent_factors(on: Backend, X: Array, Y: Array, gamma: float) -> tuple[Array, Array]:
-    """Matrices whose product is -gamma |x - y|^2."""
-    ones_x, ones_y = on.zeros(len(X), 1) + 1.0, on.zeros(len(Y), 1) + 1.0
-    left = on.xp.hstack((2.0 * gamma * X, -gamma * _squared_norms(X)[:, None], ones_x))
-    right = on.xp.hstack((Y, ones_y, -gamma * _squared_norms(Y)[:, None]))
-    return left, on.contiguous(right.T)
+    nonpositive = np.minimum(K, 0.0, out=K) if on.is_host else on.xp.clip(K, None, 0.0, out=K)
+    return on.array(on.xp.exp(nonpositive, out=K))
 
 
 def _laplacian(k: NamedKernel, X: Any, Y: Any) -> Array:
@@ -420,6 +458,21 @@ def kernel_values(kernel: Kernel, X: Any, Y: Any = None) -> Array:
             'a kernel with a name, such as "rbf".'
         ) from error
     return on.array(with_own_parts(kernel, X, Y, values))
+
+
+def kernel_of_columns(kernel: Kernel, Y: Any) -> Callable[[Any], Array]:
+    """The function X -> k(X, Y) for blocks of rows; what depends on Y alone is computed once."""
+    is_rbf = isinstance(kernel, NamedKernel) and kernel.name == "rbf"
+    if not is_rbf or is_sparse(Y):
+        return lambda X: kernel_values(kernel, X, Y)
+    right = RightFactor.of(_float(backend_of(Y), Y), kernel.gamma)
+
+    def values(X: Any) -> Array:
+        return (
+            kernel(X, Y) if is_sparse(X) else _dense_rbf(kernel, _float(backend_of(X), X), Y, right)
+        )
+
+    return values
 
 
 def kernel_diagonal(kernel: Kernel, X: Any) -> Array:

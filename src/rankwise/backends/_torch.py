@@ -146,6 +146,7 @@ class TorchBackend(Backend):
     is_host = False
     # Measured on an H200: from 4,000 rows on, eigh takes as long as 50 to 67 Cholesky
     # factorizations, or 12 inverses. No reduction to band form: its narrow panels leave a GPU idle.
+    block_rows = 2000
     reduction_cost = 40
     inverse_cost = 12
 

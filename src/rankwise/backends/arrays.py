@@ -147,6 +147,8 @@ class Backend:
         NumPy or torch, for functions that have the same name and meaning in both.
     is_host : bool
         Whether arrays are NumPy arrays.
+    block_rows : int
+        Number of rows at a time for which a product Z'Z is fast.
     reduction_cost : int
         Number of Cholesky factorizations that take as long as one reduction for all shifts.
     inverse_cost : int
@@ -155,6 +157,7 @@ class Backend:
 
     xp: Any = np
     is_host: ClassVar[bool] = True
+    block_rows: ClassVar[int] = 512
     reduction_cost: ClassVar[int] = 5
     inverse_cost: ClassVar[int] = 4
 
@@ -441,7 +444,9 @@ class Backend:
             return bool(self.xp.isfinite(total)) or bool(self.xp.isfinite(X).all())
 
     def mirror_upper(self, A: Array) -> Array:
-        """The symmetric matrix with the upper triangle of A."""
+        """The symmetric matrix with the upper triangle of A, which is overwritten."""
+        if self.is_host:
+            return mirror_lower(A.T).T
         return self.array(self.xp.triu(A) + self.xp.triu(A, 1).T)
 
     def symmetrize(self, A: Array) -> None:

@@ -34,8 +34,9 @@ def combine_rows(
 ) -> None:
     """Combine along axis 0: row ``rows[k]`` of X becomes row ``target[k]`` of `out`.
 
-    Only columns low:high are combined. Level l holds the positions level_ptr[l]:level_ptr[l + 1] of `rows`, group g the levels
-    group_ptr[g]:group_ptr[g + 1]. With ``target is rows``, `out` may be X itself.
+    Only columns low:high are combined. Level l holds the positions level_ptr[l]:level_ptr[l + 1] of
+    `rows`, group g the levels group_ptr[g]:group_ptr[g + 1]. With ``target is rows``, `out` may be
+    X itself.
     """
     d = high - low
     group_mean = np.empty(d)

@@ -937,6 +937,11 @@ def warn_of_spread(ranker: Any, X: Any, advice: str) -> None:
 
 
 def _spread_message(ranker: Any, X: Any, advice: str) -> str | None:
+    known = getattr(ranker, "feature_range_", None)
+    if known is not None and getattr(ranker, "scaling_", None) is None:
+        ranges = (known[1] - known[0])[known[1] > known[0]]
+        if not len(ranges) or ranges.max() <= MOST_SPREAD * ranges.min():
+            return None  # without another look at the rows: the ratio of ranges is enough
     statistics = ColumnStatistics.of(evenly_spaced(X, SAMPLE_ROWS))
     ratio = spread(statistics)
     if ratio <= MOST_SPREAD:

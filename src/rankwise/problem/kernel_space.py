@@ -18,12 +18,14 @@ from rankwise.backends.arrays import (
     backend_of,
     to_host,
 )
+from rankwise.backends.parallel import blas_threads_for
 from rankwise.errors import DataError
 from rankwise.kernels import (
     Kernel,
     NamedKernel,
     Precomputed,
     finite_kernel_product,
+    kernel_of_columns,
     kernel_values,
     training_kernel,
 )
@@ -200,7 +202,8 @@ class LandmarkSystem:
             n_numbers = DEVICE_MATRICES * n**2 + 256 * n
             check_fits(f"A fit on {n} landmarks", n_numbers, "Use fewer landmarks.", on)
         check_spread(kernel, landmarks.points, "landmarks")
-        factor = LandmarkFactor.of(landmarks.kernel_matrix(kernel, on))
+        with blas_threads_for(n):
+            factor = LandmarkFactor.of(landmarks.kernel_matrix(kernel, on))
         points = None if isinstance(kernel, Precomputed) else landmarks.points
         return cls(LandmarkBasis(kernel, points, landmarks.rows, factor.rank), factor, precision)
 
@@ -215,7 +218,8 @@ class LandmarkSystem:
         if not on.is_host and not isinstance(kernel, Precomputed):
             columns = on.array(columns)
         columns = columns[self.factor.kept]
-        return lambda rows: on.contiguous(on.array(kernel_values(kernel, X[rows], columns)))
+        values = kernel_of_columns(kernel, columns)
+        return lambda rows: on.contiguous(on.array(values(X[rows])))
 
     def coordinates(self, X: Any) -> Loader:
         """Coordinates in which the regularizer is the identity."""

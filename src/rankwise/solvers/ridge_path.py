@@ -84,7 +84,7 @@ class Moments:
         if graph.n_root_rows > 2 * graph.n_rows and 8 * graph.n_rows * n_features <= STORED_BYTES:
             return cls.of(load(slice(None)), graph, y)
         in_cache = on.block_bytes(BLOCK_BYTES) // (8 * max(n_features, 1))
-        max_rows = max(256, min(n_features, 2000), in_cache)
+        max_rows = max(256, min(n_features, on.block_rows), in_cache)
         return cls.of_root_blocks(graph.root_blocks(load, y, max_rows), n_features, on)
 
     @classmethod
@@ -114,9 +114,13 @@ class Moments:
         parts = even_parts(sizes, threads * (4 if n_features <= SMALL else 1))
         sums = map_in_threads(lambda part: add(blocks.some(part)), parts, threads)
         (A, b), *others = sums
-        for other_A, other_b in others:
-            A += other_A
-            b += other_b
+
+        def total(rows: slice) -> None:
+            for other_A, other_b in others:
+                A[rows] += other_A[rows]
+                b[rows] += other_b[rows]
+
+        map_rows(total, A)
         for Z, t in blocks.between():
             A = on.add_gram(A, Z)
             b += on.matmul(Z.T, t.reshape(len(t), -1)).reshape(b.shape)

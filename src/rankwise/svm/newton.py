@@ -150,9 +150,8 @@ class PairParts:
     def of(cls, y: Array, groups: QueryGroups, weighting: str) -> PairParts:
         """Pairs of labelled rows, with the weights of queries and rows that groups have."""
         parts = even_parts(groups.sizes.tolist(), max(1, len(y) // PART_ROWS))
-        rows = [
-            as_slice(groups.order[groups.indptr[p.start] : groups.indptr[p.stop]]) for p in parts
-        ]
+        ends = groups.indptr
+        rows = [as_slice(groups.order[ends[part.start] : ends[part.stop]]) for part in parts]
 
         def of_part(k: int) -> LabelledPairs:
             part, some = parts[k], rows[k]
