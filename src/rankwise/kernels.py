@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import local
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,7 +20,7 @@ from rankwise.backends.arrays import (
     is_tensor,
     to_host,
 )
-from rankwise.backends.parallel import map_in_threads, threads_for
+from rankwise.backends.parallel import map_in_threads, matmul, threads_for
 from rankwise.errors import DataError
 
 BLOCK_BYTES = 4 * 2**20  # of a kernel matrix computed at a time, to stay in cache
@@ -224,24 +225,30 @@ class RightFactor:
             factor[-1] = -gamma * _squared_norms(Y - centre)
         return cls(gamma, centre, factor)
 
-    def left(self, X: Array) -> Array:
+    def left(self, X: Array, out: Array | None = None) -> Array:
         """The matrix that is multiplied by `factor`: twice gamma x, -gamma |x|^2, and ones."""
         on = backend_of(X)
         with np.errstate(over="ignore", invalid="ignore"):  # the factors are checked
-            left = on.empty(len(X), X.shape[1] + 2)
-            left[:, :-2] = X - self.centre
+            left = on.empty(len(X), X.shape[1] + 2) if out is None else out[: len(X)]
+            left[:, :-2] = X
+            left[:, :-2] -= self.centre
             left[:, -2] = -self.gamma * on.xp.einsum("ij,ij->i", left[:, :-2], left[:, :-2])
             left[:, :-2] *= 2.0 * self.gamma
             left[:, -1] = 1.0
         return left
 
 
-def _dense_rbf(k: NamedKernel, X: Array, Y: Any, right: RightFactor) -> Array:
-    """`_rbf` of dense rows."""
-    on, left, factor = backend_of(X), right.left(X), right.factor
+def _dense_rbf(
+    k: NamedKernel, X: Array, Y: Any, right: RightFactor, memory: tuple[Array, Array] | None = None
+) -> Array:
+    """`_rbf` of dense rows, in new memory or in that of the left factor and the result."""
+    on, factor = backend_of(X), right.factor
+    left = right.left(X, None if memory is None else memory[0])
     blocks = _row_blocks(on, len(left), factor.shape[1])
     if not min(float(left[:, -2].min()), float(factor[-1].min())) >= -FAR:
         K = _far_rbf(k, X, Y)
+    elif memory is not None:
+        K = _exp_nonpositive(on, matmul(left, factor, memory[1][: len(left)]))
     elif len(blocks) == 1:
         K = _exp_nonpositive(on, on.matmul(left, factor))
     else:
@@ -460,17 +467,26 @@ def kernel_values(kernel: Kernel, X: Any, Y: Any = None) -> Array:
     return on.array(with_own_parts(kernel, X, Y, values))
 
 
-def kernel_of_columns(kernel: Kernel, Y: Any) -> Callable[[Any], Array]:
-    """The function X -> k(X, Y) for blocks of rows; what depends on Y alone is computed once."""
+def kernel_of_columns(kernel: Kernel, Y: Any, *, reuse: bool) -> Callable[[Any], Array]:
+    """The function X -> k(X, Y) for blocks of rows; what depends on Y alone is computed once.
+
+    `reuse`: whether a block may overwrite the previous one of the same thread. New memory for every
+    block would take threads as long as the product.
+    """
     is_rbf = isinstance(kernel, NamedKernel) and kernel.name == "rbf"
     if not is_rbf or is_sparse(Y):
         return lambda X: kernel_values(kernel, X, Y)
-    right = RightFactor.of(_float(backend_of(Y), Y), kernel.gamma)
+    right, stored = RightFactor.of(_float(backend_of(Y), Y), kernel.gamma), local()
 
     def values(X: Any) -> Array:
-        return (
-            kernel(X, Y) if is_sparse(X) else _dense_rbf(kernel, _float(backend_of(X), X), Y, right)
-        )
+        on = backend_of(X)
+        if is_sparse(X):
+            return kernel(X, Y)
+        if not (on.is_host and reuse):
+            return _dense_rbf(kernel, _float(on, X), Y, right)
+        if len(getattr(stored, "K", ())) < len(X):
+            stored.left, stored.K = np.empty((len(X), X.shape[1] + 2)), np.empty((len(X), len(Y)))
+        return _dense_rbf(kernel, _float(on, X), Y, right, (stored.left, stored.K))
 
     return values
 

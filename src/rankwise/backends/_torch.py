@@ -399,6 +399,9 @@ class TorchBackend(Backend):
         found = torch.linalg.solve_triangular(matrix, B.reshape(len(B), -1), upper=transpose)
         return found.reshape(B.shape)
 
+    def solve_rows(self, C: Tensor, B: Tensor) -> None:
+        B[:] = self.solve_triangular(C, B.T).T
+
     def solve(self, A: Tensor, B: Tensor) -> Tensor:
         try:
             return torch.linalg.solve(A, B)

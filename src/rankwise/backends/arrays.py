@@ -21,6 +21,7 @@ from rankwise.backends.parallel import (
     map_in_threads,
     map_rows,
     matmul,
+    solve_lower,
     threads_for,
 )
 from rankwise.errors import ParameterError
@@ -401,6 +402,11 @@ class Backend:
         if transpose:
             return np.asarray(solve_triangular(C, B, lower=True, trans="T", check_finite=False))
         return np.asarray(solve_triangular(C, B, lower=True, check_finite=False))
+
+    def solve_rows(self, C: Array, B: Array) -> None:
+        """x <- C^-1 x for each row of a C-ordered B and a lower triangular C, in threads."""
+        C = np.asfortranarray(C)
+        map_rows(lambda rows: solve_lower(C, B[rows]), B)
 
     def solve(self, A: Array, B: Array) -> Array:
         """A^-1 B for one matrix, or for stacks of them.

@@ -219,15 +219,29 @@ _blas = _BlasLimits()
 # BLAS.
 
 
-def matmul(A: Array, B: Array) -> Array:
+def matmul(A: Array, B: Array, out: Array | None = None) -> Array:
     """A B for matrices of float64, as a C-ordered array."""
     # BLAS expects column-major arrays, so it computes (A B)' = B'A'.
     (m, k), n = A.shape, B.shape[1]
-    out = np.empty((m, n))
+    out = np.empty((m, n)) if out is None else out
     (a, of_a), (b, of_b) = _column_major(A.T), _column_major(B.T)
     if out.size:
         ab = (b, _stride(b), a, _stride(a))
         _call("dgemm", of_b, of_a, n, m, k, 1.0, *ab, 0.0, out.T, n)
+    return out
+
+
+def row_products(X: Array, w: Array, out: Array) -> None:
+    """out <- X w: NumPy holds the interpreter lock in some such products."""
+    (m, n), X, x = X.shape, np.ascontiguousarray(X), np.ascontiguousarray(w)
+    _call("dgemv", b"T", n, m, 1.0, X.T, max(n, 1), x, 1, 0.0, out, 1)
+
+
+def column_products(X: Array, v: Array) -> Array:
+    """X'v."""
+    (m, n), X, x = X.shape, np.ascontiguousarray(X), np.ascontiguousarray(v)
+    out = np.zeros(n)
+    _call("dgemv", b"N", n, m, 1.0, X.T, max(n, 1), x, 1, 0.0, out, 1)
     return out
 
 

@@ -40,6 +40,7 @@ from rankwise.holdout.hold_out_problem import (
     alphas_compared,
     on_coordinates,
     plain_problem,
+    target_columns,
 )
 from rankwise.holdout.scores import HeldOutScores, logistic_slope, score_predictions
 from rankwise.metric_names import default_metric
@@ -305,7 +306,7 @@ class RowBudget:
     @cached_property
     def labels(self) -> Array:
         """With a column for each output, as a NumPy array."""
-        return HoldOutProblem.of(self.problem, np.empty(0)).labels
+        return np.asarray(to_host(target_columns(self.problem)))
 
     @cached_property
     def system(self) -> System | None:

@@ -696,15 +696,17 @@ def folds_by_sums(problem: HoldOutProblem, folds: Sequence[Index], *, one_rankin
         for whole, part in zip(total, parts, strict=True):
             rest = whole - regression.moments(F.__getitem__, F.shape[1], part, on)
             weights = solve_ridge_path(rest.A, rest.b, lams, gram=True)
-            by_task.append(on.xp.stack([(F @ w).reshape(len(fold), -1) for w in weights]))
+            columns = on.matmul(F, on.contiguous(side_by_side(weights)))
+            scores = columns.reshape(len(fold), len(weights), -1)
+            by_task.append(on.xp.moveaxis(scores, 1, 0))
         found: Array = on.xp.concatenate(by_task, axis=2)
         return found
 
     n_numbers = len(problem.alphas) * len(folds) * system.n_coordinates**2
     in_threads = on.is_host and system.n_coordinates <= SMALL
     threads = threads_for(n_numbers) if in_threads else 1
-    scores: Array = on.xp.concatenate(map_in_threads(held_out, folds, threads), axis=1)
-    return scores
+    by_fold: Array = on.xp.concatenate(map_in_threads(held_out, folds, threads), axis=1)
+    return by_fold
 
 
 def refitted_folds(

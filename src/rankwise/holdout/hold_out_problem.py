@@ -74,10 +74,9 @@ class HoldOutProblem:
 
         The labels `y` of comparisons are their margins.
         """
-        targets = [task.y for task in problem.tasks if task.y is not None]
-        targets = [problem.comparisons.margin] if problem.has_comparisons else targets
-        columns = backend_of(targets[0]).xp.column_stack(targets)
-        n_outputs = None if targets[0].ndim == 1 else columns.shape[1]
+        columns, first = target_columns(problem), problem.tasks[0].y
+        first = problem.comparisons.margin if first is None else first
+        n_outputs = None if first.ndim == 1 else columns.shape[1]
         largest, most = largest_size(columns), float(alphas.max(initial=0.0))
         if max(largest_size(as_given(problem.X)), largest) > LARGEST:
             raise DataError(
@@ -146,6 +145,14 @@ class HoldOutProblem:
     def by_output(self, values: Array) -> Array:
         """Values without their last axis, the axis of outputs, if y is a vector."""
         return values[..., 0] if self.n_outputs is None else values
+
+
+def target_columns(problem: Problem) -> Array:
+    """The labels, or the margins of comparisons, with a column for each output."""
+    targets = [task.y for task in problem.tasks if task.y is not None]
+    targets = [problem.comparisons.margin] if problem.has_comparisons else targets
+    columns: Array = backend_of(targets[0]).xp.column_stack(targets)
+    return columns
 
 
 def with_scaling(kept: tuple[str, ...]) -> tuple[str, ...]:

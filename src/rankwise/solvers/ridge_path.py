@@ -514,13 +514,19 @@ class LandmarkFactor:
     def whiten(self, K: Array) -> Array:
         """K C^-T: coordinates of rows from their kernel values with the kept landmarks."""
         on = backend_of(K)
-        return on.contiguous(on.solve_triangular(self.C, K.T).T)
+        whitened = on.copy(K)
+        on.solve_rows(self.C, whitened)
+        return whitened
 
     def whiten_system(self, A: Array, b: Array) -> tuple[Array, Array]:
         """C^-1 A C^-T and C^-1 b: moments of coordinates from moments of kernel values."""
         on = backend_of(A)
-        M = on.solve_triangular(self.C, on.solve_triangular(self.C, A).T)
-        return on.contiguous((M + M.T) / 2), on.solve_triangular(self.C, b)
+        M = on.copy(A)
+        on.solve_rows(self.C, M)
+        M = on.copy(M.T)
+        on.solve_rows(self.C, M)
+        on.symmetrize(M)
+        return M, on.solve_triangular(self.C, b)
 
     def coefficients(self, z: Array) -> Array:
         """The coefficients a with C'a = z on the kept landmarks, and 0 on the others."""

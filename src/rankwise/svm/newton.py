@@ -28,7 +28,13 @@ import scipy.sparse as sp
 
 from rankwise.backends.arrays import EPS, Array, Index, Rows, as_slice, is_sparse
 from rankwise.backends.jit import compiled
-from rankwise.backends.parallel import even_parts, map_in_threads, threads_for
+from rankwise.backends.parallel import (
+    column_products,
+    even_parts,
+    map_in_threads,
+    row_products,
+    threads_for,
+)
 from rankwise.graph import QueryGroups
 
 Result = TypeVar("Result")
@@ -125,10 +131,7 @@ class LabelledPairs:
         """The pairs that are active at these scores, with a margin that is smaller by `less`."""
         f = f / (1.0 - less)
         by_score = np.lexsort((f, self.codes)).astype(np.intp, copy=False)
-        # Sums of scores far from zero would lose digits. Only differences count, so the median
-        # score of each query is subtracted.
-        middle = by_score[self.indptr[:-1] + np.diff(self.indptr) // 2]
-        return ActivePairs(self, f - f[middle][self.codes], by_score, 1.0 - less)
+        return ActivePairs(self, f, by_score, 1.0 - less)
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,38 +248,22 @@ class ActivePairs:
         Its derivative with respect to the scores.
     """
 
-    def __init__(
-        self, pairs: LabelledPairs, f: Array, by_score: Index, margin: float = 1.0
-    ) -> None:
-        # Scores and losses are in units of the margin.
-        self._pairs, self._f, self._by_score = pairs, f, by_score
-        (better, above), (worse, below) = self._sums(self._times_weights(f))
-        if pairs.row_weights is not None:
-            (_, better), (_, worse) = self._sums(pairs.row_weights)
-        # Slacks 1 - (f_i - f_j), summed over the active pairs of each better row and of each worse
-        # row. The sum of squared slacks follows from these.
-        slack_better = better * (1.0 - f) + above
-        slack_worse = worse * (1.0 + f) - below
-        excess = slack_worse - slack_better
-        self._degree = better + worse
-        self.gradient: Array = (2.0 * margin) * pairs.weight * excess
-        self.loss = margin**2 * float(pairs.weight @ (slack_better + f * excess))
+    def __init__(self, pairs: LabelledPairs, f: Array, by_score: Index, margin: float) -> None:
+        # Scores, which are overwritten, and losses are in units of the margin.
+        self._order = f, by_score, pairs.indptr, pairs.level, pairs.weight
+        self._of_rows = np.ones(0) if pairs.row_weights is None else pairs.row_weights
+        self._degree, self.gradient = np.empty(len(f)), np.empty(len(f))
+        loss = _loss_and_gradient(*self._order, self._of_rows, margin, self._degree, self.gradient)
+        self.loss = float(loss)
 
     def hessian_product(self, v: Array) -> Array:
         """The Hessian with respect to f times v, by the Laplacian of the active pairs."""
-        (_, above), (_, below) = self._sums(self._times_weights(v))
-        return np.asarray(2.0 * self._pairs.weight * (self._degree * v - above - below))
+        v = np.ascontiguousarray(v, dtype=np.float64)
+        return np.asarray(_curvature(*self._order, self._of_rows, self._degree, v))
 
     def curvature(self, X: Any, p: Array) -> Array:
         """The Hessian with respect to w times p."""
         return transposed_product(X, self.hessian_product(product(X, p)))
-
-    def _times_weights(self, v: Array) -> Array:
-        u = self._pairs.row_weights
-        return v if u is None else u * v
-
-    def _sums(self, v: Array) -> Array:
-        return _active_sums(self._f, v, self._by_score, self._pairs.indptr, self._pairs.level)
 
 
 class ActiveParts:
@@ -309,8 +296,9 @@ class ActiveParts:
 
         def multiply(k: int) -> Array:
             part = X[rows[k]]
-            found: Array = self._states[k].hessian_product(part @ p) @ part
-            return found
+            f = np.empty(len(part))
+            row_products(part, p, f)
+            return column_products(part, self._states[k].hessian_product(f))
 
         return sum_of(self._parts.map(multiply, X.size))
 
@@ -352,7 +340,7 @@ def product(X: Any, w: Array) -> Array:
     out = np.empty(X.shape[0])
 
     def multiply(rows: slice) -> None:
-        np.matmul(X[rows], w, out=out[rows])
+        row_products(X[rows], w, out[rows])
 
     map_in_threads(multiply, _blocks(X), threads_for(X.size))
     return out
@@ -362,7 +350,11 @@ def transposed_product(X: Any, v: Array) -> Array:
     """X'v, as a sum over the same blocks for any number of threads."""
     if is_sparse(X):
         return np.asarray(X.T @ v)
-    return sum_of(map_in_threads(lambda rows: v[rows] @ X[rows], _blocks(X), threads_for(X.size)))
+
+    def multiply(rows: slice) -> Array:
+        return column_products(X[rows], v[rows])
+
+    return sum_of(map_in_threads(multiply, _blocks(X), threads_for(X.size)))
 
 
 def sum_of(parts: Sequence[Array]) -> Array:
@@ -538,6 +530,49 @@ def _pairs_of_queries(weights: Array, run: Index, codes: Index) -> tuple[Array, 
     of_run = np.bincount(run, weights)
     rows = np.asarray(np.bincount(query_of_run, of_run), dtype=np.float64)
     return np.bincount(query_of_run, of_run * (rows[query_of_run] - of_run)) / 2, rows
+
+
+@compiled
+def _loss_and_gradient(
+    f: Array, by_score: Index, indptr: Index, level: Index, weight: Array, of_rows: Array,
+    margin: float, degree: Array, gradient: Array,
+) -> float:  # fmt: skip
+    """The loss of active pairs; their weight for each row, and the gradient, are written.
+
+    Sums of scores far from zero would lose digits. Only differences count, so the median score of
+    each query is subtracted. `of_rows` is empty if rows have no weights.
+    """
+    for g in range(len(indptr) - 1):
+        lo, hi = indptr[g], indptr[g + 1]
+        middle = f[by_score[lo + (hi - lo) // 2]]
+        for k in range(lo, hi):
+            f[by_score[k]] -= middle
+    weighted = len(of_rows) > 0
+    sums = _active_sums(f, of_rows * f if weighted else f, by_score, indptr, level)
+    counts = _active_sums(f, of_rows, by_score, indptr, level)[:, 1] if weighted else sums[:, 0]
+    loss = 0.0
+    for i in range(len(f)):
+        # Slacks 1 - (f_i - f_j), summed over the active pairs of each better row and of each worse
+        # row. The sum of squared slacks follows from these.
+        slack_better = counts[0, i] * (1.0 - f[i]) + sums[0, 1, i]
+        excess = counts[1, i] * (1.0 + f[i]) - sums[1, 1, i] - slack_better
+        degree[i] = counts[0, i] + counts[1, i]
+        gradient[i] = 2.0 * margin * weight[i] * excess
+        loss += weight[i] * (slack_better + f[i] * excess)
+    return margin**2 * loss
+
+
+@compiled
+def _curvature(
+    f: Array, by_score: Index, indptr: Index, level: Index, weight: Array, of_rows: Array,
+    degree: Array, v: Array,
+) -> Array:  # fmt: skip
+    """The Hessian with respect to f times v, by the Laplacian of the active pairs."""
+    sums = _active_sums(f, of_rows * v if len(of_rows) > 0 else v, by_score, indptr, level)
+    out = np.empty(len(f))
+    for i in range(len(f)):
+        out[i] = 2.0 * weight[i] * (degree[i] * v[i] - sums[0, 1, i] - sums[1, 1, i])
+    return out
 
 
 @compiled
