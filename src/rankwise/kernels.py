@@ -206,12 +206,15 @@ class RightFactor:
     gamma : float
     centre : ndarray of shape (n_features,)
     factor : ndarray of shape (n_features + 2, n_rows)
-        The centred rows, ones, and -gamma |y|^2.
+        Twice gamma times the centred rows, ones, and -gamma |y|^2.
+    least : float
+        The smallest -gamma |y|^2.
     """
 
     gamma: float
     centre: Array
     factor: Array
+    least: float
 
     @classmethod
     def of(cls, Y: Array, gamma: float) -> RightFactor:
@@ -220,20 +223,18 @@ class RightFactor:
         with np.errstate(over="ignore", invalid="ignore"):  # the factors are checked
             centre = Y.mean(axis=0)
             factor = on.empty(Y.shape[1] + 2, len(Y))
-            factor[:-2] = (Y - centre).T
+            factor[:-2] = (2.0 * gamma * (Y - centre)).T
             factor[-2] = 1.0
             factor[-1] = -gamma * _squared_norms(Y - centre)
-        return cls(gamma, centre, factor)
+        return cls(gamma, centre, factor, float(factor[-1].min()))
 
     def left(self, X: Array, out: Array | None = None) -> Array:
-        """The matrix that is multiplied by `factor`: twice gamma x, -gamma |x|^2, and ones."""
+        """The matrix that is multiplied by `factor`: centred rows x, -gamma |x|^2, and ones."""
         on = backend_of(X)
         with np.errstate(over="ignore", invalid="ignore"):  # the factors are checked
             left = on.empty(len(X), X.shape[1] + 2) if out is None else out[: len(X)]
-            left[:, :-2] = X
-            left[:, :-2] -= self.centre
-            left[:, -2] = -self.gamma * on.xp.einsum("ij,ij->i", left[:, :-2], left[:, :-2])
-            left[:, :-2] *= 2.0 * self.gamma
+            x = on.xp.subtract(X, self.centre, out=left[:, :-2])
+            left[:, -2] = -self.gamma * on.xp.einsum("ij,ij->i", x, x)
             left[:, -1] = 1.0
         return left
 
@@ -245,7 +246,7 @@ def _dense_rbf(
     on, factor = backend_of(X), right.factor
     left = right.left(X, None if memory is None else memory[0])
     blocks = _row_blocks(on, len(left), factor.shape[1])
-    if not min(float(left[:, -2].min()), float(factor[-1].min())) >= -FAR:
+    if not min(float(left[:, -2].min()), right.least) >= -FAR:
         K = _far_rbf(k, X, Y)
     elif memory is not None:
         K = _exp_nonpositive(on, matmul(left, factor, memory[1][: len(left)]))

@@ -21,12 +21,12 @@ import ctypes
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
-from threading import Lock
+from queue import SimpleQueue
+from threading import Lock, Thread
 from typing import Any, TypeVar
 
 import numpy as np
@@ -40,7 +40,6 @@ Array = NDArray[np.float64]
 
 VARIABLE = "RANKWISE_NUM_THREADS"
 LEAST = 50_000  # numbers to work on for which one more thread is worth its start
-MOST_THREADS = 512  # of all calls together, if several threads of the user call
 SMALL = 1000  # rows of a square matrix up to which BLAS has one thread
 
 Part = TypeVar("Part")
@@ -98,6 +97,7 @@ def map_in_threads(
     found: dict[int, Result] = {}
     errors: dict[int, BaseException] = {}
     numbers = iter(range(len(parts)))  # shared: each thread takes the next
+    busy: list[Lock] = []  # one for each helper that has started, released at its end
 
     def work() -> None:
         _in_a_thread.set(True)
@@ -109,24 +109,50 @@ def map_in_threads(
             errors[k] = error
             deque(numbers, maxlen=0)  # nothing is left to take
 
-    contexts = [copy_context() for _ in range(threads)]  # a context is for one thread at a time
+    def help_out() -> None:
+        mine = Lock()
+        with mine:
+            busy.append(mine)
+            work()
+
     with _blas.limited(1):
-        helpers = [_pool().submit(context.run, work) for context in contexts[1:]]
-        contexts[0].run(work)
-        wait([helper for helper in helpers if not helper.cancel()])
+        _helpers().start(help_out, threads - 1)
+        copy_context().run(work)
+        for helper in tuple(busy):  # helpers that start later find nothing to take
+            helper.acquire()
     if errors:
         raise errors[min(errors)]
     return [found[k] for k in range(len(parts))]
 
 
+class _Helpers:
+    """Threads that wait for work, so that a call need not start them."""
+
+    def __init__(self) -> None:
+        self.lock, self.number = Lock(), 0
+        self.jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+
+    def start(self, job: Callable[[], None], times: int) -> None:
+        """Run a job in several threads, each in a copy of the caller's context."""
+        with self.lock:
+            for _ in range(self.number, times):
+                Thread(target=self._run, name="rankwise", daemon=True).start()
+            self.number = max(self.number, times)
+        for _ in range(times):
+            self.jobs.put(partial(copy_context().run, job))
+
+    def _run(self) -> None:
+        while True:
+            self.jobs.get()()
+
+
 @cache
-def _pool() -> ThreadPoolExecutor:
-    """Threads that start when they are needed, and wait for the next call."""
-    return ThreadPoolExecutor(MOST_THREADS, "rankwise")
+def _helpers() -> _Helpers:
+    return _Helpers()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)  # a new process has none of the threads
+    os.register_at_fork(after_in_child=_helpers.cache_clear)  # a new process has no such threads
 
 
 def map_rows(function: Callable[[slice], Result], X: Any) -> list[Result]:

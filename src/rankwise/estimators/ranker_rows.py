@@ -34,7 +34,7 @@ from rankwise.backends.arrays import (
     is_tensor,
     to_host,
 )
-from rankwise.backends.parallel import map_rows, threads_for
+from rankwise.backends.parallel import blas_threads_for, map_rows, threads_for
 from rankwise.errors import DataError, DeviceError, MissingExtraError, ParameterError, warn
 from rankwise.graph import QueryGroups
 from rankwise.graph.query_groups import (
@@ -960,7 +960,8 @@ def _spread_message(ranker: Any, X: Any, advice: str) -> str | None:
 def _kernel_message(kernel: NamedKernel, X: Any) -> str | None:
     if kernel.name in ("linear", "cosine") or X.shape[0] < 2:
         return None
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+    quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore")
+    with quiet, blas_threads_for(X.shape[0]):
         K = np.asarray(to_host(kernel(backend_of(X).rows(X, slice(None)))))
         size = np.sqrt(K.diagonal())
         similarity = (K / size[:, None] / size)[np.triu_indices(len(K), 1)]

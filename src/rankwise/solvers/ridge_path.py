@@ -26,7 +26,7 @@ from rankwise.graph import PreferenceGraph
 from rankwise.graph.preference_graph import Blocks, QueryGraph, row_scale
 from rankwise.solvers.band import BandForm
 
-BLOCK_BYTES = 2 * 2**20  # of features that a thread processes at a time, in its cache
+BLOCK_BYTES = 4 * 2**20  # of features that a thread processes at a time, in its cache
 THREAD_BYTES = 512 * 2**20  # of the sums and the blocks of all threads
 STORED_BYTES = 256 * 2**20  # largest features that are stored to avoid recomputing them
 
@@ -85,6 +85,10 @@ class Moments:
             return cls.of(load(slice(None)), graph, y)
         in_cache = on.block_bytes(BLOCK_BYTES) // (8 * max(n_features, 1))
         max_rows = max(256, min(n_features, on.block_rows), in_cache)
+        threads = threads_for(graph.n_rows * n_features) if on.is_host else 1
+        if threads > 1:  # as many blocks for each of them
+            rounds = -(-graph.n_rows // (threads * max_rows))
+            max_rows = max(256, -(-graph.n_rows // (threads * rounds)))
         return cls.of_root_blocks(graph.root_blocks(load, y, max_rows), n_features, on)
 
     @classmethod

@@ -99,7 +99,9 @@ class LabelledPairs:
         run[order] = running - 1
         of_rows = np.ones(len(y)) if row_weights is None else row_weights
         n_pairs, _ = _pairs_of_queries(np.ones(len(y)), run, codes)
-        pairs, rows = _pairs_of_queries(of_rows, run, codes)
+        pairs, rows = n_pairs, sizes.astype(np.float64)
+        if row_weights is not None:
+            pairs, rows = _pairs_of_queries(of_rows, run, codes)
         by_query = {
             "pairs": np.ones(len(sizes)),
             "rows": 1.0 / rows,
