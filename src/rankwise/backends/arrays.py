@@ -63,7 +63,10 @@ def to_host(X: Any) -> Any:
 
 def dense_rows(X: Any, rows: Rows) -> Array:
     """``X[rows]`` as a C-ordered float64 array; a view of X if possible."""
-    block = X[rows]
+    if isinstance(rows, np.ndarray) and isinstance(X, np.ndarray) and rows.dtype == np.intp:
+        block: Any = X.take(rows, axis=0)  # an index in brackets holds the interpreter lock
+    else:
+        block = X[rows]
     if is_sparse(block):
         block = block.toarray()
     return np.ascontiguousarray(block, dtype=np.float64)

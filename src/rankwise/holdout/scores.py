@@ -110,9 +110,6 @@ class HeldOutScores(TableMixin):
         return plot_hold_out(self, **options)
 
 
-SORTING = 10  # times the work of a sum: metrics sort predictions
-
-
 def score_predictions(
     alphas: Array, labels: Array, predictions: Array, metric: str, qid: Index
 ) -> HeldOutScores:
@@ -123,8 +120,7 @@ def score_predictions(
         columns = zip(labels.T, f.T, strict=True)
         return mean_and_error([function(y, s, qid, per_query=True).values for y, s in columns])
 
-    threads = threads_for(SORTING * predictions.size)
-    by_alpha = map_in_threads(evaluate, list(predictions), threads)
+    by_alpha = map_in_threads(evaluate, list(predictions), threads_for(predictions.size))
     score, error = np.transpose(by_alpha)
     return HeldOutScores(alphas, score, error, metric, greater_is_better)
 

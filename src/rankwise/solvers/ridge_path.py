@@ -26,7 +26,8 @@ from rankwise.graph import PreferenceGraph
 from rankwise.graph.preference_graph import Blocks, QueryGraph, row_scale
 from rankwise.solvers.band import BandForm
 
-BLOCK_BYTES = 4 * 2**20  # of features that a thread processes at a time, in its cache
+BLOCK_BYTES = 8 * 2**20  # of features that a thread processes at a time, in its cache
+WIDE = 512  # features, from which blocks of this many rows are large enough
 THREAD_BYTES = 512 * 2**20  # of the sums and the blocks of all threads
 STORED_BYTES = 256 * 2**20  # largest features that are stored to avoid recomputing them
 
@@ -76,7 +77,7 @@ class Moments:
         """Moments of features that ``load(rows)`` computes block by block.
 
         O(m n^2) time, or O(N n^2) for N comparisons. In addition to the result, each thread
-        needs a matrix like A and 4 MiB, or two blocks of n rows if that is more, and all threads
+        needs a matrix like A and 16 MiB, or two blocks of 512 rows if that is more, and all threads
         together at most 512 MiB (on a device, a few of its blocks). If comparisons outnumber rows,
         features of up to 256 MiB and their products are stored, so that they are computed only
         once.
@@ -84,11 +85,13 @@ class Moments:
         if graph.n_root_rows > 2 * graph.n_rows and 8 * graph.n_rows * n_features <= STORED_BYTES:
             return cls.of(load(slice(None)), graph, y)
         in_cache = on.block_bytes(BLOCK_BYTES) // (8 * max(n_features, 1))
-        max_rows = max(256, min(n_features, on.block_rows), in_cache)
+        max_rows = max(256, min(n_features, on.block_rows), in_cache if n_features < WIDE else 0)
         threads = threads_for(graph.n_rows * n_features) if on.is_host else 1
-        if threads > 1:  # as many blocks for each of them
+        if threads > 1:  # as many blocks for each of them, of whole queries if these are short
             rounds = -(-graph.n_rows // (threads * max_rows))
-            max_rows = max(256, -(-graph.n_rows // (threads * rounds)))
+            even = -(-graph.n_rows // (threads * rounds))
+            query = 0 if graph.groups is None else int(graph.groups.sizes.max())
+            max_rows = max(256, even + min(query, even))
         return cls.of_root_blocks(graph.root_blocks(load, y, max_rows), n_features, on)
 
     @classmethod

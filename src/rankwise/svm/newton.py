@@ -146,10 +146,13 @@ class PairParts:
         The rows of each part: the same parts for any number of threads, so that sums are equal.
     pairs : list of LabelledPairs
         Of the rows of each part.
+    X : array of shape (n_rows, n_features) or None
+        Dense features, if threads are to multiply by these as well.
     """
 
     rows: list[Rows]
     pairs: list[LabelledPairs]
+    X: Any = None
 
     @classmethod
     def of(cls, y: Array, groups: QueryGroups, weighting: str) -> PairParts:
@@ -174,10 +177,10 @@ class PairParts:
         """The number of pairs."""
         return sum(part.n_pairs for part in self.pairs)
 
-    @property
-    def adjacent(self) -> bool:
-        """Whether the rows of each part are adjacent."""
-        return all(isinstance(rows, slice) for rows in self.rows)
+    def on(self, X: Any) -> PairParts:
+        """The same pairs, of rows with these features."""
+        adjacent = all(isinstance(rows, slice) for rows in self.rows)
+        return self if is_sparse(X) or not adjacent else replace(self, X=X)
 
     def at(self, f: Array, less: float = 0.0) -> ActiveParts:
         """The pairs that are active at these scores, with a margin that is smaller by `less`."""
@@ -211,6 +214,10 @@ class ListedPairs:
         """B', which takes SciPy as long to create as a product with few pairs."""
         return self.B.T
 
+    def on(self, X: Any) -> ListedPairs:
+        """These pairs, whose sums do not need the features."""
+        return self
+
     def at(self, f: Array, less: float = 0.0) -> ActiveComparisons:
         """The comparisons that have a loss at these scores, after `less` is taken off."""
         sign = np.where(self.margin < 0, -1.0, 1.0)
@@ -234,9 +241,13 @@ class ActiveComparisons:
         B, transposed = self._pairs.B, self._pairs.transposed
         return np.asarray(2.0 * (transposed @ (self._weight * (B @ v))))
 
-    def curvature(self, X: Any, p: Array) -> Array:
-        """The Hessian with respect to w times p."""
-        return transposed_product(X, self.hessian_product(product(X, p)))
+    def slope(self, X: Any) -> Array:
+        """The gradient with respect to w."""
+        return transposed_product(X, self.gradient)
+
+    def curvature(self, X: Any, p: Array) -> tuple[Array, Array]:
+        """The Hessian with respect to w times p, and X p."""
+        return curvature_of(self, X, p)
 
 
 class ActivePairs:
@@ -263,9 +274,13 @@ class ActivePairs:
         v = np.ascontiguousarray(v, dtype=np.float64)
         return np.asarray(_curvature(*self._order, self._of_rows, self._degree, v))
 
-    def curvature(self, X: Any, p: Array) -> Array:
-        """The Hessian with respect to w times p."""
-        return transposed_product(X, self.hessian_product(product(X, p)))
+    def slope(self, X: Any) -> Array:
+        """The gradient with respect to w."""
+        return transposed_product(X, self.gradient)
+
+    def curvature(self, X: Any, p: Array) -> tuple[Array, Array]:
+        """The Hessian with respect to w times p, and X p."""
+        return curvature_of(self, X, p)
 
 
 class ActiveParts:
@@ -273,12 +288,18 @@ class ActiveParts:
 
     def __init__(self, parts: PairParts, f: Array, less: float) -> None:
         self._parts = parts
-        rows, pairs = parts.rows, parts.pairs
-        self._states = parts.map(lambda k: pairs[k].at(f[rows[k]], less), len(f))
-        self.loss = sum(state.loss for state in self._states)
         self.gradient: Array = np.empty(len(f))
-        for some, state in zip(rows, self._states, strict=True):
-            self.gradient[some] = state.gradient
+
+        def of_part(k: int) -> tuple[ActivePairs, Array]:
+            rows = parts.rows[k]
+            state = parts.pairs[k].at(f[rows], less)
+            self.gradient[rows] = state.gradient
+            if parts.X is None:
+                return state, np.empty(0)
+            return state, column_products(parts.X[rows], state.gradient)
+
+        self._states, self._slopes = zip(*parts.map(of_part, len(f)), strict=True)
+        self.loss = sum(state.loss for state in self._states)
 
     def hessian_product(self, v: Array) -> Array:
         """The Hessian with respect to f times v."""
@@ -290,19 +311,23 @@ class ActiveParts:
         self._parts.map(multiply, len(v))
         return out
 
-    def curvature(self, X: Any, p: Array) -> Array:
-        """The Hessian with respect to w times p; dense rows are read once if they are adjacent."""
-        if is_sparse(X) or not self._parts.adjacent:
-            return transposed_product(X, self.hessian_product(product(X, p)))
-        rows = self._parts.rows
+    def slope(self, X: Any) -> Array:
+        """The gradient with respect to w."""
+        if self._parts.X is None:
+            return transposed_product(X, self.gradient)
+        return sum_of(self._slopes)
+
+    def curvature(self, X: Any, p: Array) -> tuple[Array, Array]:
+        """The Hessian with respect to w times p, and X p."""
+        if self._parts.X is None:
+            return curvature_of(self, X, p)
+        rows, along = self._parts.rows, np.empty(X.shape[0])
 
         def multiply(k: int) -> Array:
-            part = X[rows[k]]
-            f = np.empty(len(part))
-            row_products(part, p, f)
-            return column_products(part, self._states[k].hessian_product(f))
+            row_products(X[rows[k]], p, along[rows[k]])
+            return column_products(X[rows[k]], self._states[k].hessian_product(along[rows[k]]))
 
-        return sum_of(self._parts.map(multiply, X.size))
+        return sum_of(self._parts.map(multiply, X.size)), along
 
 
 @dataclass(frozen=True)
@@ -327,8 +352,17 @@ class ActiveLoss(Protocol):
     def hessian_product(self, v: Array) -> Array:
         """The Hessian with respect to the scores times v."""
 
-    def curvature(self, X: Any, p: Array) -> Array:
-        """The Hessian with respect to the weights times p."""
+    def slope(self, X: Any) -> Array:
+        """The gradient with respect to the weights."""
+
+    def curvature(self, X: Any, p: Array) -> tuple[Array, Array]:
+        """The Hessian with respect to the weights times p, and X p."""
+
+
+def curvature_of(state: ActiveLoss, X: Any, p: Array) -> tuple[Array, Array]:
+    """X'H X p and X p for the Hessian H of a loss with respect to the scores."""
+    along = product(X, p)
+    return transposed_product(X, state.hessian_product(along)), along
 
 
 SquaredHinges: TypeAlias = "LabelledPairs | PairParts | ListedPairs"
@@ -377,12 +411,12 @@ def least_lam(X: Any, pairs: SquaredHinges) -> float:
     It is measured by the squared hinge at w = 0, along the gradient.
     """
     state = pairs.at(np.zeros(X.shape[0]))
-    slope = transposed_product(X, state.gradient)
+    slope = state.slope(X)
     length = float(np.linalg.norm(slope))
     if not 0.0 < length < np.inf:
         return 0.0
     unit = slope / length
-    return EPS * _dot(unit, state.curvature(X, unit)) / 2.0
+    return EPS * _dot(unit, state.curvature(X, unit)[0]) / 2.0
 
 
 def squared_hinge(
@@ -434,9 +468,9 @@ class _Point(NamedTuple):
 
     @classmethod
     def of(cls, X: Any, pairs: PairLosses, w: Array) -> _Point:
-        f = product(X, w)
+        f = product(X, w) if w.any() else np.zeros(X.shape[0])
         state = pairs.at(f)
-        return cls(w, f, state, transposed_product(X, state.gradient))
+        return cls(w, f, state, state.slope(X))
 
 
 def _descend(
@@ -450,34 +484,38 @@ def _descend(
         if residual <= tol or step >= max_iter:
             break
         enough = max(min(_FORCING, residual**0.5), _ENOUGH * tol / residual)
-        direction = _newton_direction(X, point.state, lam, gradient, enough)
+        direction, along = _newton_direction(X, point.state, lam, gradient, enough)
         slope = float(gradient @ direction)
         if not np.isfinite(slope):
             return NewtonFit(point.w, step, np.nan, converged=False), point
-        moved = _search(pairs, lam, point, direction, product(X, direction), slope)
+        moved = _search(pairs, lam, point, direction, along, slope)
         if moved is None:  # no further descent in floating-point arithmetic
             break
         w, f, state = moved
-        point = _Point(w, f, state, transposed_product(X, state.gradient))
+        point = _Point(w, f, state, state.slope(X))
         step += 1
     return NewtonFit(point.w, step, residual, residual <= tol), point
 
 
-def _newton_direction(X: Any, state: ActiveLoss, lam: float, gradient: Array, tol: float) -> Array:
-    """Conjugate gradients on H d = -g, until the residual is at most tol |g|."""
-    d = np.zeros_like(gradient)
+def _newton_direction(
+    X: Any, state: ActiveLoss, lam: float, gradient: Array, tol: float
+) -> tuple[Array, Array]:
+    """Conjugate gradients on H d = -g, until the residual is at most tol |g|; d and X d."""
+    d, along = np.zeros_like(gradient), np.zeros(X.shape[0])
     r = -gradient
     p = r.copy()
     rr = _dot(r, r)
     enough = tol**2 * rr
     for _ in range(2 * len(gradient) + 10):
-        Hp = state.curvature(X, p)
+        Hp, Xp = state.curvature(X, p)
         Hp += 2.0 * lam * p
         curvature = _dot(p, Hp)
         if curvature <= 0.0:  # lam = 0, and the loss of the active pairs is flat along p
             break
         length = rr / curvature
         d += length * p
+        Xp *= length
+        along += Xp
         Hp *= length
         r -= Hp
         before, rr = rr, _dot(r, r)
@@ -485,7 +523,7 @@ def _newton_direction(X: Any, state: ActiveLoss, lam: float, gradient: Array, to
             break
         p *= rr / before
         p += r
-    return d if d.any() else -gradient
+    return (d, along) if d.any() else (-gradient, product(X, -gradient))
 
 
 def _objective(state: ActiveLoss, lam: float, w: Array) -> float:
@@ -651,9 +689,13 @@ class SmoothedLoss:
         found = self._whole.hessian_product(v) - self._beyond.hessian_product(v)
         return np.asarray(self._factor * found)
 
-    def curvature(self, X: Any, p: Array) -> Array:
-        """The Hessian with respect to the weights times p."""
-        return transposed_product(X, self.hessian_product(product(X, p)))
+    def slope(self, X: Any) -> Array:
+        """The gradient with respect to the weights."""
+        return self._factor * (self._whole.slope(X) - self._beyond.slope(X))
+
+    def curvature(self, X: Any, p: Array) -> tuple[Array, Array]:
+        """The Hessian with respect to the weights times p, and X p."""
+        return curvature_of(self, X, p)
 
 
 def hinge(

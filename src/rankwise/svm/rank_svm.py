@@ -172,6 +172,7 @@ def minimize(
     """
     overflow = np.errstate(over="ignore", invalid="ignore")  # checked below
     with overflow, blas_threads_for(1):  # large products have our own threads
+        pairs = pairs.on(X)
         solve, least = SOLVERS[ranker.loss], least_lam(X, pairs)
         lams = [max(alpha, least) for alpha in alphas]
         fits = solve(X, pairs, lams, tol=float(ranker.tol), max_iter=ranker.max_iter)
