@@ -155,32 +155,29 @@ class PairParts:
     X: Any = None
 
     @classmethod
-    def of(cls, y: Array, groups: QueryGroups, weighting: str) -> PairParts:
-        """Pairs of labelled rows, with the weights of queries and rows that groups have."""
-        parts = even_parts(groups.sizes.tolist(), max(1, len(y) // PART_ROWS))
+    def of(cls, whole: LabelledPairs, groups: QueryGroups) -> PairParts:
+        """The same pairs, of rows in these groups."""
+        parts = even_parts(groups.sizes.tolist(), max(1, groups.n_rows // PART_ROWS))
         ends = groups.indptr
         rows = [as_slice(groups.order[ends[part.start] : ends[part.stop]]) for part in parts]
-
-        def of_part(k: int) -> LabelledPairs:
-            part, some = parts[k], rows[k]
-            weights = None if groups.weights is None else groups.weights[part]
-            of_rows = None if groups.row_weights is None else groups.row_weights[some]
-            codes = groups.codes[some] - part.start
-            return LabelledPairs.of(y[some], codes, weighting, weights, of_rows)
-
-        found = cls(rows, [])
-        found.pairs.extend(map_in_threads(of_part, range(len(parts)), threads_for(len(y) * COST)))
-        return found
-
-    @property
-    def n_pairs(self) -> int:
-        """The number of pairs."""
-        return sum(part.n_pairs for part in self.pairs)
+        pairs = [
+            LabelledPairs(
+                whole.codes[some] - part.start,
+                ends[part.start : part.stop + 1] - ends[part.start],
+                whole.level[some],
+                whole.weight[some],
+                0,  # not needed
+                None if whole.row_weights is None else whole.row_weights[some],
+            )
+            for part, some in zip(parts, rows, strict=True)
+        ]
+        return cls(rows, pairs)
 
     def on(self, X: Any) -> PairParts:
         """The same pairs, of rows with these features."""
         adjacent = all(isinstance(rows, slice) for rows in self.rows)
-        return self if is_sparse(X) or not adjacent else replace(self, X=X)
+        dense = not is_sparse(X) and X.flags.c_contiguous
+        return replace(self, X=X) if adjacent and dense else self
 
     def at(self, f: Array, less: float = 0.0) -> ActiveParts:
         """The pairs that are active at these scores, with a margin that is smaller by `less`."""
@@ -274,6 +271,11 @@ class ActivePairs:
         v = np.ascontiguousarray(v, dtype=np.float64)
         return np.asarray(_curvature(*self._order, self._of_rows, self._degree, v))
 
+    def curvature_at(self, X: Array, p: Array, along: Array) -> Array:
+        """The Hessian with respect to w times p; X p is written. For C-ordered arrays."""
+        state = (*self._order, self._of_rows, self._degree)
+        return np.asarray(_curvature_of_weights(*state, X, p, along))
+
     def slope(self, X: Any) -> Array:
         """The gradient with respect to w."""
         return transposed_product(X, self.gradient)
@@ -324,8 +326,7 @@ class ActiveParts:
         rows, along = self._parts.rows, np.empty(X.shape[0])
 
         def multiply(k: int) -> Array:
-            row_products(X[rows[k]], p, along[rows[k]])
-            return column_products(X[rows[k]], self._states[k].hessian_product(along[rows[k]]))
+            return self._states[k].curvature_at(X[rows[k]], p, along[rows[k]])
 
         return sum_of(self._parts.map(multiply, X.size)), along
 
@@ -613,6 +614,16 @@ def _curvature(
     for i in range(len(f)):
         out[i] = 2.0 * weight[i] * (degree[i] * v[i] - sums[0, 1, i] - sums[1, 1, i])
     return out
+
+
+@compiled
+def _curvature_of_weights(
+    f: Array, by_score: Index, indptr: Index, level: Index, weight: Array, of_rows: Array,
+    degree: Array, X: Array, p: Array, along: Array,
+) -> Array:  # fmt: skip
+    """X'H X p for the Hessian H with respect to f, in one call without the interpreter lock."""
+    along[:] = np.dot(X, p)
+    return np.dot(_curvature(f, by_score, indptr, level, weight, of_rows, degree, along), X)
 
 
 @compiled

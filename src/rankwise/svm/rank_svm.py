@@ -146,14 +146,12 @@ def training_rows(
     check_labels_differ(y, groups)
     ranker.n_queries_ = groups.n_groups
     labels = np.asarray(y, np.float64)
-    pairs = PairParts.of(labels, groups, ranker.weighting)
+    weights = groups.weights, groups.row_weights
+    pairs = LabelledPairs.of(labels, groups.codes, ranker.weighting, *weights)
     check_not_tiny(note_range(ranker, X))
     few = pairs.n_pairs <= FEW_PAIRS + 4 * min(len(labels), FEW_ROWS)
-    found: PairParts | ListedPairs = pairs
-    if few:
-        weights = groups.weights, groups.row_weights
-        found = LabelledPairs.of(labels, groups.codes, ranker.weighting, *weights).listed()
-    return TrainingRows.of(ranker, X, qid, kept), found
+    rows = TrainingRows.of(ranker, X, qid, kept)
+    return rows, pairs.listed() if few else PairParts.of(pairs, groups)
 
 
 def note_range(ranker: Any, X: Any) -> ColumnStatistics:
