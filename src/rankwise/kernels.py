@@ -474,8 +474,7 @@ def kernel_of_columns(kernel: Kernel, Y: Any, *, reuse: bool) -> Callable[[Any],
     `reuse`: whether a block may overwrite the previous one of the same thread. New memory for every
     block would take threads as long as the product.
     """
-    is_rbf = isinstance(kernel, NamedKernel) and kernel.name == "rbf"
-    if not is_rbf or is_sparse(Y):
+    if not isinstance(kernel, NamedKernel) or kernel.name != "rbf" or is_sparse(Y):
         return lambda X: kernel_values(kernel, X, Y)
     right, stored = RightFactor.of(_float(backend_of(Y), Y), kernel.gamma), local()
 
