@@ -125,7 +125,7 @@ def share_page(session: Session) -> str:
     sections = [Section("Result", blocks)]
     if pictures:
         sections.append(Section("Pictures", [_Gallery(pictures)]))
-    sections.append(Section("All items", [ranking.to_table()]))
+    sections.append(Section("All items", [ranking.to_table(brief=True)]))
     day = time.strftime("%Y-%m-%d")
     return Page(
         session.settings.question,
