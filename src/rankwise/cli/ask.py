@@ -295,10 +295,7 @@ def _begin(
     log = Log(path)
     try:
         log.append("session", {"secret": secret})
-        for name in {item.image for item in made if item.image}:
-            kept = pictures.get_file(name)
-            assert kept is not None
-            log.put_file(*kept)
+        log.take_files(pictures, {item.image for item in made})
         found = Session(made, log=log, strategy=strategy, **settings)
         for rater in raters:
             found.add_rater(rater)

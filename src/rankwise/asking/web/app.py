@@ -451,14 +451,16 @@ class Pages:
 
     def upload(self, request: Request, visitor: Visitor, form: Fields) -> Response:
         """Add the items of tables, and images and texts as items."""
-        known, given = {item.id for item in self.session.items}, []
+        pictures, given = Log(), []  # in memory, until all items can be kept
         for name, data in form["files"]:
-            given += sent_items(name, data, self.session.log.put_file)
+            given += sent_items(name, data, pictures.put_file)
         if not given:
             raise Refused("Choose a file with something in it.")
-        new = [item for item in given if item.id not in known]
+        known = {item.id for item in self.session.items}
+        new = check_items(item for item in given if item.id not in known)
         if not new:
             raise Refused("All of these items are here already.")
+        self.session.log.take_files(pictures, {item.image for item in new})
         return self._add(new)
 
     def _add(self, items: list[Item]) -> Response:
