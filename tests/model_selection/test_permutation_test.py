@@ -220,22 +220,25 @@ def refit_auc_of(K, y, alpha, rows, pairs, ties):
 
 
 @pytest.mark.parametrize(
-    ("ties", "strata"), [("include", None), ("exclude", None), ("include", np.arange(12) // 6)]
-)
-def test_nested_hold_outs_of_permuted_labels(monkeypatch, ties, strata):
+    ("ties", "strata", "n_features"),
+    [("include", None, 3), ("exclude", None, 3), ("exclude", None, 20),
+     ("include", np.arange(12) // 6, 3)],
+)  # fmt: skip
+def test_nested_hold_outs_of_permuted_labels(monkeypatch, ties, strata, n_features):
     monkeypatch.setattr(permutations, "NESTED_FOLDS", (3, 2))
+    X = np.random.default_rng(3).standard_normal((12, n_features))
     y, alphas = Y[:12], [0.01, 30.0]
     words = np.where(y > 0, "ill", "well")
     ranker = RankRLS(alphas[0], scale=None, weighting="pairs", ties=ties)
     result = permutation_test(
-        ranker, X[:12], words, positive="ill", strata=strata, alpha=alphas,
+        ranker, X, words, positive="ill", strata=strata, alpha=alphas,
         cv="nested_leave_pair_out", n_permutations=4, random_state=7,
     )  # fmt: skip
     rng = np.random.default_rng(7)
     tests = stratified_folds(y, None, 3, 2, rng).tests
     columns = permuted(y, QueryGroups.of(strata, 12), 4, rng)
     pairs = [(i, j) for i in range(12) for j in range(i) if strata is None or i // 6 == j // 6]
-    given = X[:12] @ X[:12].T, alphas, tests, pairs, ties
+    given = X @ X.T, alphas, tests, pairs, ties
     expected = [refit_nested_auc(given[0], labels, *given[1:]) for labels in columns.T]
     assert_allclose([result.score, *result.null], expected)
     assert "nested AUC" in repr(result)

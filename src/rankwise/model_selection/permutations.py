@@ -295,13 +295,26 @@ def _group_splits(cv: Any, labels: Array, units: Units) -> Any:
     return listed_splits(cv, labels, labels, units.groups.codes)
 
 
-def _errors(ranker: Any, X: Any, given: HoldOutProblem, Y: Array, units: Units, qid: Any) -> Array:
-    """Shares of pairs in the wrong order for each alpha and each column of Y."""
+def _errors(
+    ranker: Any,
+    X: Any,
+    given: HoldOutProblem,
+    Y: Array,
+    units: Units,
+    qid: Any = None,
+    *,
+    same_classes: bool = True,
+) -> Array:
+    """Shares of pairs in the wrong order for each alpha and each column of Y.
+
+    If columns do not have the `same_classes`, shares may be multiplied by a number for each column,
+    which does not change the order of alphas.
+    """
     if units.groups is None:
         within = given.groups if units.strata is None else units.strata
         if shares_system(given):
             return permuted_errors(given, Y, within)
-        if stacks(given):
+        if same_classes and stacks(given):
             try:
                 return stacked_errors(given, Y, within)
             except np.linalg.LinAlgError:
@@ -324,7 +337,8 @@ def _nested_scores(
             # Labels that are all equal in the training rows order nothing: predictions are tied.
             some = np.flatnonzero(np.ptp(Y[train], axis=0) > 0)
             given = hold_out_problem(ranker, old.X, old.y, None, alpha)
-            errors = _errors(ranker, old.X, given, Y[np.ix_(train, some)], units.take(train), None)
+            rows = ranker, old.X, given, Y[np.ix_(train, some)], units.take(train)
+            errors = _errors(*rows, same_classes=False)
             # Of equally good alphas the largest, as in `LeavePairOut`.
             tied = errors <= errors.min(axis=0) + ROUNDING
             best = len(errors) - 1 - np.argmax(tied[::-1], axis=0)
