@@ -435,8 +435,8 @@ class AUCStudy:
     def with_nested(self, seed: int) -> AUCStudy:
         """And choose alpha without the samples that are compared."""
         folds: dict[str, Any] = {"outer": FOLDS, "n_repeats": REPEATS, "random_state": seed}
-        given = self.ranker, self.data.X, self.data.y
-        return replace(self, nested=nested_leave_pair_out(*given, **folds, **self.units))
+        X, y = self.data.X, self.data.y
+        return replace(self, nested=nested_leave_pair_out(self.ranker, X, y, **folds, **self.units))
 
     def with_test(self, n_permutations: int, seed: int) -> AUCStudy:
         """And compute the nested AUC for permuted labels."""
