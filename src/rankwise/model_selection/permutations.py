@@ -185,7 +185,8 @@ def permutation_test(
     cv : str, int, splitter or iterable, default="leave_pair_out"
         How to hold out rows. "nested_leave_pair_out": the 10 times 5 folds of
         `nested_leave_pair_out`, with alpha chosen by leave-pair-out within the training rows of
-        each fold; the score is the nested AUC. "leave_query_out", a number of folds and splits are
+        each fold; the score is the nested AUC. All permutations have the folds of the given
+        labels, so that this p-value is approximate. "leave_query_out", a number of folds and splits are
         as in `cross_validate`, whose exact hold-outs are used for all permutations together; other
         estimators are refitted for each permutation and split. With `groups`, folds consist of
         whole groups.
