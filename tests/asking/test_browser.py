@@ -181,7 +181,7 @@ def fits(page):
     return page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-@pytest.mark.parametrize("width", [420, 1200])
+@pytest.mark.parametrize("width", [420, pytest.param(1200, marks=pytest.mark.slow)])
 def test_pages_fit_the_screen(browser, tmp_path, width):
     """From items that are typed and dropped to the page for sharing."""
     unknown = NoItemsYet()

@@ -10,7 +10,12 @@ from rankwise import RankRLS
 from rankwise.cli import study_pages
 from rankwise.cli.main import app
 from rankwise.data import read_samples
-from rankwise.model_selection import auc_interval, nested_leave_pair_out, permutation_test
+from rankwise.model_selection import (
+    auc_interval,
+    nested_leave_pair_out,
+    permutation_test,
+    permutations,
+)
 
 
 @pytest.fixture
@@ -140,7 +145,9 @@ def test_strata_and_groups(samples, run):
 
 
 @pytest.mark.parametrize("mixed", [False, True])
-def test_patients_with_several_samples(samples, run, tmp_path, mixed):
+def test_patients_with_several_samples(samples, run, tmp_path, monkeypatch, mixed):
+    monkeypatch.setattr(study_pages, "REPEATS", 1)
+    monkeypatch.setattr(permutations, "NESTED_FOLDS", (5, 1))
     lines = samples.read_text().splitlines()
     patients = [k // 2 if mixed else k // 4 * 2 + k % 2 for k in range(30)]  # labels alternate
     rows = [f"{row},{patient}" for row, patient in zip(lines[1:], patients, strict=True)]

@@ -186,10 +186,10 @@ def permutation_test(
         How to hold out rows. "nested_leave_pair_out": the 10 times 5 folds of
         `nested_leave_pair_out`, with alpha chosen by leave-pair-out within the training rows of
         each fold; the score is the nested AUC. All permutations have the folds of the given
-        labels, so that this p-value is approximate. "leave_query_out", a number of folds and splits are
-        as in `cross_validate`, whose exact hold-outs are used for all permutations together; other
-        estimators are refitted for each permutation and split. With `groups`, folds consist of
-        whole groups.
+        labels, so that this p-value is approximate. "leave_query_out", a number of folds and
+        splits are as in `cross_validate`, whose exact hold-outs are used for all permutations
+        together; other estimators are refitted for each permutation and split. With `groups`,
+        folds consist of whole groups.
     scoring : str or callable, default="auto"
         The metric of `cross_validate`; for leave-pair-out, it is the AUC.
     n_permutations : int, default=1000
