@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import stat
 import sys
@@ -150,6 +151,19 @@ def duration(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest} s" if minutes else f"{rest} s"
     return f"{minutes // 60} h {minutes % 60} min"
+
+
+def called_as(*, anywhere: bool = False) -> str:
+    """How to start this program again, from the same folder or from anywhere.
+
+    This is `rankwise` only if the shell finds it, and finds this one.
+    """
+    called, found = Path(sys.argv[0]), shutil.which("rankwise")
+    if called.stem != "rankwise" or not called.is_file():  # started by python -m
+        return f"{shlex.quote(sys.executable)} -m rankwise"
+    if found is not None and called.samefile(found):
+        return "rankwise"
+    return shlex.quote(str(called.absolute()) if anywhere else sys.argv[0])
 
 
 def as_help(docstring: str) -> str:

@@ -541,10 +541,10 @@ def numeric_labels(y: Any) -> Any:
     try:
         return array.astype(np.float64)
     except OverflowError:
-        row = next(i for i, label in enumerate(array) if not _are_numbers(label))
+        row = next(i for i, label in enumerate(array) if not are_numbers(label))
         raise DataError(f"y is too large for float64 in row {row}: rescale the labels.") from None
     except ValueError:
-        row = next(i for i, label in enumerate(array) if not _are_numbers(label))
+        row = next(i for i, label in enumerate(array) if not are_numbers(label))
         raise DataError(
             f"y must have numbers, higher is better: got {str(array[row])!r} in row {row}. Map "
             'labels to numbers, as in [{"bad": 0, "good": 1}[label] for label in y].'
@@ -553,7 +553,8 @@ def numeric_labels(y: Any) -> Any:
         return y
 
 
-def _are_numbers(labels: Any) -> bool:
+def are_numbers(labels: Any) -> bool:
+    """Whether labels are numbers, or text that represents numbers."""
     try:
         np.asarray(labels).astype(np.float64)
     except (ValueError, OverflowError):
