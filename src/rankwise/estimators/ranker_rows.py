@@ -539,18 +539,20 @@ def scale_training(
     has_queries: bool,
     y: Array | None = None,
     labelled: Index | None = None,
+    of_linear: bool = False,
 ) -> Any:
     """Choose the scaling of a ranker, store it as fitted attributes, and return scaled rows.
 
     With labels, and if alpha is chosen by hold-outs, these choose the scaling as well. `labelled`
-    has the numbers of the rows with labels, if not all have one.
+    has the numbers of the rows with labels, if not all have one. `of_linear`: whether features of a
+    linear kernel are scaled only because it helps.
     """
     overview = column_sample(ranker, X)
     name = choose_scale(ranker, overview, has_queries=has_queries)
     by_hold_outs = isinstance(ranker.alpha, str) and ranker.exact_search
     is_open = ranker.scale == "auto" and by_hold_outs and groups.n_groups > 1
     may_scale = name == WITHIN_QUERIES or (
-        ranker.kernel == "linear" and has_queries and X.shape[1] <= TRIAL_FEATURES
+        of_linear and ranker.kernel == "linear" and X.shape[1] <= TRIAL_FEATURES
     )
     if is_open and y is not None and may_scale:
         rows, labels, of_rows = X, y, groups
