@@ -53,9 +53,9 @@ from rankwise.problem.block_sums import query_hash
 from rankwise.problem.problem import check_columns_fit
 from rankwise.scaling import (
     QUERY_SCALINGS,
+    SCALINGS,
     ColumnStandard,
     ColumnStatistics,
-    QueryRank,
     Scaling,
     shown_feature,
 )
@@ -518,8 +518,10 @@ FAR = 10.0  # ranges beyond the range of the training rows
 _spoken_for: ContextVar[bool] = ContextVar("spoken_for", default=False)
 WITH_GAMMA = ("rbf", "laplacian", "polynomial", "poly", "sigmoid")
 WITHIN_QUERIES = "query-minmax"
-CLEARLY = 1.0  # standard errors of a score by which ranks must be better: they are a larger change
-TRIAL_ROWS = 1000  # of whole queries, on which scalings are tried
+CLEARLY = 1.0  # standard errors of a difference by which a scaling must be better than the default
+TRIAL_ROWS, TRIAL_NUMBERS = 20_000, 2 * 10**6  # of whole queries, on which scalings are tried
+TRIAL_FEATURES = 2000  # more linear features are left as they are, unless their spread is large
+KERNEL_TRIAL_ROWS = 1000  # of whole queries, with a kernel matrix
 TRIAL_LANDMARKS = 100
 KERNEL_ROWS = 300  # of training rows, for a look at the kernel matrix
 LEAST_ROWS = 20  # fewer do not characterize a kernel
@@ -535,22 +537,26 @@ def scale_training(
     has_queries: bool,
     y: Array | None = None,
     labelled: Index | None = None,
+    of_linear: bool = False,
 ) -> Any:
     """Choose the scaling of a ranker, store it as fitted attributes, and return scaled rows.
 
-    With labels, and if alpha is chosen by hold-outs, these choose between scaling within queries
-    and over all rows. `labelled` has the numbers of the rows with labels, if not all have one.
+    With labels, and if alpha is chosen by hold-outs, these choose the scaling as well. `labelled`
+    has the numbers of the rows with labels, if not all have one. `of_linear`: whether features of a
+    linear kernel are scaled only because it helps.
     """
     overview = column_sample(ranker, X)
     name = choose_scale(ranker, overview, has_queries=has_queries)
     by_hold_outs = isinstance(ranker.alpha, str) and ranker.exact_search
     is_open = ranker.scale == "auto" and by_hold_outs and groups.n_groups > 1
-    if is_open and y is not None and name == WITHIN_QUERIES:
-        name = (
-            better_scale(ranker, X, y, groups)
-            if labelled is None
-            else better_scale(ranker, as_given(X)[labelled], y[labelled], groups.take(labelled))
-        )
+    may_scale = name == WITHIN_QUERIES or (
+        of_linear and ranker.kernel == "linear" and X.shape[1] <= TRIAL_FEATURES
+    )
+    if is_open and y is not None and may_scale:
+        rows, labels, of_rows = X, y, groups
+        if labelled is not None:
+            rows, labels, of_rows = as_given(X)[labelled], y[labelled], groups.take(labelled)
+        name = better_scale(ranker, rows, labels, of_rows, name)
 
     def statistics(scaling: Scaling | None) -> ColumnStatistics:
         rows = X if scaling is None else scaling.scale(as_given(X), groups)
@@ -838,29 +844,33 @@ def _has_points(ranker: Any) -> bool:
     return is_sparse(landmarks) or np.ndim(to_host(landmarks)) == 2
 
 
-def better_scale(ranker: Any, X: Any, y: Array, groups: QueryGroups) -> str:
-    """The scaling, within queries or over all rows, with the better held-out score.
+def better_scale(ranker: Any, X: Any, y: Array, groups: QueryGroups, default: str | None) -> Any:
+    """The scaling with the best held-out score, if it is clearly better than the default.
 
-    Ranks within queries are chosen if they are clearly better than both. All are tried on a sample
-    of whole queries, each with its own best alpha. The sample depends on the query ids, not on
-    their order.
+    All are tried on the same queries, each with its own best alpha. The default stays unless
+    another is better by more than one standard error of the difference over queries. If there are
+    many rows, a sample of whole queries is tried. It depends on the query ids, not on their order.
     """
-    rows, some = _sample(groups), as_given(X)
+    rows, some = _sample(groups, _trial_rows(ranker, X.shape[1])), as_given(X)
     some = some if len(rows) == groups.n_rows else some[rows]
+    names = (None, *SCALINGS) if default is None else SCALINGS
+    found = {name: _by_query(ranker, name, some, y[rows], groups, rows) for name in names}
+    usual, best, lead = found[default], default, 0.0
+    if usual is None or len(usual) < 2:
+        return default
+    for name, values in found.items():
+        if values is not None and len(values) == len(usual):
+            gain = values - usual
+            error = float(gain.std(ddof=1)) / np.sqrt(len(gain))
+            if gain.mean() > max(lead, CLEARLY * error):
+                best, lead = name, float(gain.mean())
+    return best
 
-    def tried(name: str) -> tuple[float, float]:
-        return _held_out_gain(ranker, name, some, y[rows], groups, rows)
 
-    gains = {name: tried(name)[0] for name in (WITHIN_QUERIES, ColumnStandard.name)}
-    best = max(gains, key=lambda name: gains[name])
-    by_ranks, error = tried(QueryRank.name)
-    return QueryRank.name if by_ranks - CLEARLY * error > gains[best] else best
-
-
-def _held_out_gain(
-    ranker: Any, name: str, X: Any, y: Array, groups: QueryGroups, rows: Index
-) -> tuple[float, float]:
-    """The best held-out score, such that larger is better, and its standard error."""
+def _by_query(
+    ranker: Any, name: str | None, X: Any, y: Array, groups: QueryGroups, rows: Index
+) -> Array | None:
+    """The held-out score of every query at the best alpha, such that larger is better."""
     from rankwise.holdout.alpha_choice import choose_alpha  # compiles loops
 
     trial = clone(ranker).set_params(scale=name)
@@ -873,21 +883,27 @@ def _held_out_gain(
     of_rows = None if groups.row_weights is None else groups.row_weights[rows]
     try:
         problem = trial.make_problem(X, y, qid=codes, query_weight=weight, sample_weight=of_rows)
-        curve = choose_alpha(problem.settled()).curve
+        choice = choose_alpha(problem.settled(), by_query=True)
     except DataError:  # nothing to learn from in the sample
-        curve = None
-    if curve is None:
-        return -np.inf, 0.0
-    k, sign = curve.best_index, 1.0 if curve.greater_is_better else -1.0
-    return sign * float(curve.score[k]), float(curve.standard_error[k])
+        return None
+    if choice.by_query is None or choice.curve is None:
+        return None
+    return choice.by_query if choice.curve.greater_is_better else -choice.by_query
 
 
-def _sample(groups: QueryGroups) -> Index:
+def _trial_rows(ranker: Any, n_features: int) -> int:
+    """How many rows scalings are tried on: all of them, where a fit takes little time."""
+    if ranker.kernel != "linear" and not hasattr(ranker, "n_landmarks"):
+        return KERNEL_TRIAL_ROWS
+    return int(np.clip(TRIAL_NUMBERS // max(n_features, 1), KERNEL_TRIAL_ROWS, TRIAL_ROWS))
+
+
+def _sample(groups: QueryGroups, most: int) -> Index:
     """The rows of some queries, at least two."""
-    if groups.n_rows <= TRIAL_ROWS:
+    if groups.n_rows <= most:
         return np.arange(groups.n_rows)
     by_hash = np.argsort([query_hash(name) for name in groups.names], kind="stable")
-    fits = np.cumsum(groups.sizes[by_hash]) <= TRIAL_ROWS
+    fits = np.cumsum(groups.sizes[by_hash]) <= most
     chosen = by_hash[: max(2, int(np.count_nonzero(fits)))]
     return np.flatnonzero(np.isin(groups.codes, chosen))
 

@@ -58,6 +58,7 @@ from rankwise.holdout.scores import (
 )
 from rankwise.holdout.table_hold_out import Cells, hold_out_cells
 from rankwise.kernels import Precomputed
+from rankwise.metrics import get_metric
 from rankwise.metrics.comparison_metrics import clustered_mean, squared_error_of
 from rankwise.problem import (
     Coordinates,
@@ -115,6 +116,15 @@ class HoldOut:
     exact: bool = True
     why: str = EXACT
     shared: tuple[str, ...] = ()
+
+    def values(self, metric: str, k: int) -> Array:
+        """A metric of each unit at the alpha with index k, one output after the other."""
+        labels, predictions = self.problem.labels[self.held], to_host(self.predictions[k])
+        columns = zip(labels.T, predictions.T, strict=True)
+        function, _ = get_metric(metric)
+        return np.concatenate(
+            [function(y, f, self.unit, per_query=True).values for y, f in columns]
+        )
 
     def score(self, metric: str) -> HeldOutScores:
         """The mean of a metric over units, with its standard error, for each alpha."""
