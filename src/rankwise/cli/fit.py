@@ -20,8 +20,9 @@ from rankwise.cli.data_options import (
     MOST_NUMBERED,
     DataOptions,
     Preparation,
+    explained_tables,
     in_one_line,
-    note_ids,
+    note_doubts,
     note_model,
 )
 from rankwise.cli.options import (
@@ -360,6 +361,7 @@ def auto(
 
     check_writable(out, train, test, force=force)
     check_page(report, train, test, force=force)
+    data = replace(data, encode=data.encode or "auto", impute=data.impute or "median")
     training = InMemory(train, data, None)
     rows, held_back = training.data, None if test is None else data.read_like(test, training)
     # These imports compile loops: only now, when all arguments are known to be valid.
@@ -533,17 +535,20 @@ class Streamed:
                 format=file.format,
                 separator=None if options.separator is None else file.separator,
                 decimal=options.decimal,
+                grades=options.parsed_grades(),
                 **shown,
             )
-            self.feature_names = self._blocks.roles.features
+            wants = replace(self._blocks.wants, needs_query=not options.one_ranking)
+            self._blocks.wants = wants
         else:
             n_features = options.n_features
             self._blocks = LetorBlocks(path, n_features=n_features, fill=options.fill, **shown)
-        with self._showing("Checking"):
+        with self._showing("Checking"), explained_tables(options.ignore):
             survey = self._blocks.survey
         if is_table:
+            self.feature_names = self._blocks.roles.features
             note(f"{path}: {self._blocks.roles.words()}. Read block by block.")
-            note_ids(self._blocks.roles)
+            note_doubts(self._blocks.roles)
         self.n_rows, self.n_features = survey.n_rows, survey.n_features
         self.has_queries = survey.n_queries > 0
 
@@ -616,7 +621,7 @@ def open_rows(path: Path, options: DataOptions, ranker: Any, client: Any) -> Tra
 
     if client is not None:
         return OnWorkers(path, options, client)
-    whole = options.encode or options.impute
+    whole = options.encode or options.impute or options.dates
     if isinstance(ranker, SparseRankRLS | SparseRLS) and not whole:
         streamed = Streamed(path, options)
         if streamed.has_queries and streamed.n_features <= MOST_NUMBERED:
