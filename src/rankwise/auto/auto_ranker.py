@@ -10,12 +10,14 @@ from time import perf_counter
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.backends.parallel import blas_threads_for
 from rankwise.boosted.boosted_ranker import BoostedRanker
+from rankwise.data.table_rows import feature_frame
 from rankwise.errors import DataError, KernelSizeError, ParameterError
 from rankwise.estimators.base import RankerMixin, explain_calls
 from rankwise.estimators.ranker_rows import DTYPES, forget, validated
@@ -27,6 +29,7 @@ from rankwise.holdout.scores import given_words
 from rankwise.metric_names import are_grades, default_metric, metric_label
 from rankwise.metrics import get_metric
 from rankwise.metrics.ranking_scorer import RankingScorer
+from rankwise.model_selection.hold_outs import hold_out_problem
 from rankwise.model_selection.meta_rankers import (
     CandidateScores,
     HeldOutPool,
@@ -34,7 +37,7 @@ from rankwise.model_selection.meta_rankers import (
     PairedDifference,
     behind_best,
 )
-from rankwise.model_selection.rows import LabelledRows, Splits, check_fit_and_predict
+from rankwise.model_selection.rows import LabelledRows, Splits, check_fit_and_predict, take
 from rankwise.model_selection.trials import Batch, RowTrials
 from rankwise.parameters import (
     AnyOf,
@@ -47,6 +50,7 @@ from rankwise.parameters import (
     check_parameters,
     check_value,
 )
+from rankwise.preprocessing.table_encoder import TableEncoder
 from rankwise.progress import progress_bar, unseen
 from rankwise.scaling import (
     QUERY_SCALINGS,
@@ -206,16 +210,65 @@ def learnable_queries(data: LabelledRows) -> Index:
     return np.flatnonzero(np.maximum.reduceat(labels, starts) > np.minimum.reduceat(labels, starts))
 
 
+@dataclass(frozen=True)
+class EncodedTrials(RowTrials):
+    """Folds of a data frame, each encoded by an encoder that was fitted without it.
+
+    `encoded` has the features of all rows, for each fold.
+    """
+
+    encoded: Sequence[Any] = ()
+
+    @classmethod
+    def of(
+        cls, encoder: Any, frame: Any, data: LabelledRows, splits: Splits, scorer: RankingScorer
+    ) -> EncodedTrials:
+        """Fit the encoder to the rows outside each fold."""
+        encoded = []
+        for k in range(len(splits)):
+            train = splits.train(k, len(data))
+            encoded.append(clone(encoder).fit(take(frame, train)).transform(frame))
+        return cls(data, splits, scorer, encoded=[_dense_or_csr(X) for X in encoded])
+
+    def sides(self, estimator: Any, k: int) -> tuple[LabelledRows, LabelledRows, Index]:
+        """Training rows and held-out rows of split k, and the numbers of the former."""
+        return replace(self, data=replace(self.data, X=self.encoded[k])).as_they_are(estimator, k)
+
+    def as_they_are(self, estimator: Any, k: int) -> tuple[LabelledRows, LabelledRows, Index]:
+        """The same, without encoding."""
+        return super().sides(estimator, k)
+
+
+def _dense_or_csr(X: Any) -> Any:
+    """Encoded rows in a form that all rankers take."""
+    return sp.csr_array(X) if is_sparse(X) else np.asarray(X, dtype=np.float64)
+
+
 def hold_out(
-    candidate: Candidate, data: LabelledRows, folds: tuple[Splits, Splits], metric: str
+    candidate: Candidate,
+    data: LabelledRows,
+    folds: tuple[Splits, Splits],
+    metric: str,
+    encoded: EncodedTrials | None = None,
 ) -> CandidateTrial:
-    """Predictions for all rows by rankers that were trained without their fold."""
+    """Predictions for all rows by rankers that were trained without their fold.
+
+    Rows that are `encoded` for each fold are refitted; the others have exact hold-outs, if the
+    ranker does.
+    """
     start, ranker, scorer = perf_counter(), candidate.ranker, RankingScorer.of(metric)
     settings: list[dict[str, float]] = [{}]
     shared: tuple[str, ...] = ()
-    trials = RowTrials(data, folds[1], scorer)
+    trials = RowTrials(data, folds[1], scorer) if encoded is None else encoded
     batch = Batch([0], ranker, None)
-    if getattr(ranker, "exact_search", False) and ranker.alpha != 0:
+    is_exact = getattr(ranker, "exact_search", False) and ranker.alpha != 0
+    if is_exact and encoded is not None:
+        alphas = -np.sort(-hold_out_problem(ranker, data.X, data.y, data.qid, None).alphas)
+        settings = [{"alpha": alpha} for alpha in alphas.tolist()]
+        batch = replace(batch, alphas=alphas.tolist())
+        parts = [trials.hold_out(batch, k).values for k in range(len(trials.splits))]
+        found = np.concatenate(parts, axis=1)
+    elif is_exact:
         trials = RowTrials(data, folds[0], scorer)
         held_out = trials.hold_out(batch, None)
         assert held_out.alphas is not None  # of a least-squares ranker
@@ -226,7 +279,10 @@ def hold_out(
     elif isinstance(ranker, BoostedRanker) and ranker.n_estimators == "auto":
         trees = clone(ranker).set_params(metric=metric)
         fold = trials.splits.fold_of_row
-        numbers, staged = trees.held_out_predictions(data.X, data.y, fold=fold, qid=data.qid)
+        more = {} if encoded is None else {"X_of_folds": encoded.encoded}
+        numbers, staged = trees.held_out_predictions(
+            data.X, data.y, fold=fold, qid=data.qid, **more
+        )
         found = staged[:, trials.splits.rows]
         settings = [{"n_estimators": number} for number in numbers.tolist()]
     else:
@@ -404,6 +460,11 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         fits of the best to all rows are not included. None: no limit.
     memory_budget : float, optional
         Bytes. Rankers estimated to need more are not tried. None: no limit.
+    encoder : TableEncoder, "auto" or None, default="auto"
+        What turns data frames with text, categories, dates and missing values into numbers. "auto":
+        a `TableEncoder`, for frames that are not complete numbers. None: these are errors. A
+        `TableEncoder` is fitted to every frame. The encoder is fitted again for each fold, to the
+        rows outside it.
     verbose : bool, default=False
         Whether to show progress on stderr, if it is a terminal.
     random_state : int or Generator, optional
@@ -423,6 +484,8 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         the standard error of this difference.
     mean_ranker_ : MeanRanker
         The fitted mean.
+    encoder_ : TableEncoder or None
+        The fitted encoder; None if X needed none.
     metric_ : str
         The metric.
     n_queries_ : int
@@ -467,6 +530,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         boosted: bool | str = "auto",
         time_budget: float | None = None,
         memory_budget: float | None = None,
+        encoder: Any = "auto",
         verbose: bool = False,
         random_state: Any = None,
     ) -> None:
@@ -476,6 +540,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         self.boosted = boosted
         self.time_budget = time_budget
         self.memory_budget = memory_budget
+        self.encoder = encoder
         self.verbose = verbose
         self.random_state = random_state
 
@@ -485,7 +550,8 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or sparse of shape (n_rows, n_features)
+        X : array-like, sparse or data frame of shape (n_rows, n_features)
+            Data frames may have columns of text, categories and dates, and missing values.
         y : array-like of shape (n_rows,)
             Scores, higher is better.
         qid : array-like of shape (n_rows,), optional
@@ -497,9 +563,17 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         """
         check_parameters(self, self.parameters)
         forget(self)
-        X, y = validated(
-            self, X, numeric_labels(y), accept_sparse="csr", dtype=DTYPES, y_numeric=True
-        )
+        frame, self.encoder_ = X, None
+        try:
+            if self.encoder not in ("auto", None) and is_frame(X):
+                raise DataError("X is to be encoded.")
+            X, y = validated(
+                self, X, numeric_labels(y), accept_sparse="csr", dtype=DTYPES, y_numeric=True
+            )
+        except (TypeError, ValueError):
+            if self.encoder is None or not is_frame(X):
+                raise
+            X = self._encode(X)
         data = LabelledRows.of(X, y, qid)
         if data.groups.n_groups == 1:
             data = replace(data, qid=None)
@@ -509,8 +583,12 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         if get_metric(metric).counts_relevant and are_grades(data.y):
             data = _by_relevance(data)
         folds = make_folds(data)
+        encoded = None
+        if self.encoder_ is not None:
+            scorer = RankingScorer.of(metric)
+            encoded = EncodedTrials.of(self.encoder_, frame, data, folds[1], scorer)
         with alphas_compared(), blas_threads_for(X.shape[0]):
-            trials, left_out = self._try(data, folds, metric)
+            trials, left_out = self._try(data, folds, metric, encoded)
         pool = _pool(trials, data, folds[0], metric)
         chosen = pool.choose(self.n_best)
         places = [(trial, k) for trial in trials for k in range(len(trial))]
@@ -525,12 +603,26 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         self.explanation_ = _explanation(self.part_names_, pool, chosen)
         return self
 
+    def _encode(self, X: Any) -> Any:
+        """Fit the encoder to a data frame, and return the frame as numbers."""
+        encoder = TableEncoder() if self.encoder == "auto" else clone(self.encoder)
+        encoder.fit(X)
+        kinds = set(encoder.kinds_.values())
+        if self.encoder == "auto" and kinds == {"number"} and not _lacks_values(X):
+            validated(self, X, accept_sparse="csr", dtype=DTYPES)  # raises the error again
+        self.encoder_ = encoder
+        self.feature_names_in_, self.n_features_in_ = (
+            encoder.feature_names_in_,
+            encoder.n_features_in_,
+        )
+        return _dense_or_csr(encoder.transform(X))
+
     def predict(self, X: Any, *, qid: Any = None) -> Any:
         """Scores of rows: higher is better.
 
         Parameters
         ----------
-        X : array-like or sparse of shape (n_rows, n_features)
+        X : array-like, sparse or data frame of shape (n_rows, n_features)
         qid : array-like of shape (n_rows,), optional
             The query of every row. None: the rows are one query. Unless the ranker was fitted to
             one global ranking, scores of different queries are not comparable, and splitting a
@@ -541,7 +633,10 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         ndarray of shape (n_rows,)
         """
         check_is_fitted(self, "mean_ranker_")
-        X = validated(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
+        if getattr(self, "encoder_", None) is not None:  # not in files of earlier versions
+            X = _dense_or_csr(self.encoder_.transform(X))
+        else:
+            X = validated(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
         return self.mean_ranker_.predict_as(type(self).__name__, X, qid)
 
     @property
@@ -583,7 +678,11 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         return found
 
     def _try(
-        self, data: LabelledRows, folds: tuple[Splits, Splits], metric: str
+        self,
+        data: LabelledRows,
+        folds: tuple[Splits, Splits],
+        metric: str,
+        encoded: EncodedTrials | None,
     ) -> tuple[list[CandidateTrial], list[str]]:
         """Trials within the budgets, and the candidates that exceed them."""
         trials: list[CandidateTrial] = []
@@ -601,7 +700,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
                     left_out.append(f"{candidate.name}, as the time was up")
                 else:
                     try:
-                        trials.append(hold_out(candidate, data, folds, metric))
+                        trials.append(hold_out(candidate, data, folds, metric, encoded))
                     except KernelSizeError as error:
                         left_out.append(f"{candidate.name}: {error}")
                 show(k + 1, candidate.name)
@@ -625,6 +724,16 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
+
+
+def is_frame(X: Any) -> bool:
+    """Whether rows are a data frame of pandas, polars or pyarrow."""
+    return hasattr(X, "columns") or hasattr(X, "column_names")
+
+
+def _lacks_values(X: Any) -> bool:
+    """Whether a data frame of numbers has missing values."""
+    return bool(feature_frame(X).isna().to_numpy().any())
 
 
 def _by_relevance(data: LabelledRows) -> LabelledRows:

@@ -280,29 +280,29 @@ class DataOptions(TableOptions):
         )
         return found
 
-    def read_training(self, path: Path, ranker: Any = None) -> tuple[Any, Preparation]:
-        """All rows of a training file, prepared for a ranker, and the preparation."""
+    def read_training(
+        self, path: Path, ranker: Any = None, *, as_they_are: bool = False
+    ) -> tuple[Any, Preparation]:
+        """All rows of a training file, prepared for a ranker, and the preparation.
+
+        Tables may stay as they are, for a ranker that encodes them itself.
+        """
         if not self.is_table(path):
             rows = self._read_letor(path, self.n_features, "--features")
             self.check_queries(path, rows)
             return keep_seen(rows, path)
-        data = self.read_raw(path, _takes_missing(ranker))
-        return prepare(data, self.encoder(), path)
-
-    def read_raw(self, path: Path, keep_missing: bool) -> TableData:
-        """All rows of a training table, as they are."""
         from rankwise.data.table_columns import Wants
 
         wants = Wants(
             keep_text=self.encode is not None,
-            keep_missing=self.impute is not None or keep_missing,
+            keep_missing=self.impute is not None or _takes_missing(ranker),
             dates=self.dates,
             needs_label=True,
             needs_query=not self.one_ranking,
         )
         data = self.read_table(path, wants, features=split_names(self.features))
         self.check_queries(path, data)
-        return data
+        return (data, Preparation()) if as_they_are else prepare(data, self.encoder(), path)
 
     def encoder(self) -> Any:
         """What turns text, dates and missing values into numbers."""
@@ -503,6 +503,22 @@ def note_doubts(roles: Roles) -> None:
     dates = [name for name, why in roles.left_out.items() if why == "a date"]
     if dates:
         note(f"Dates are left out: {', '.join(dates)}. To use them as features, give --dates.")
+
+
+def encoding_words(encoder: Any, X: Any) -> list[str]:
+    """What an encoder does to the columns of a table."""
+    texts, dates = (
+        [name for name, found in encoder.kinds_.items() if found == kind]
+        for kind in ("text", "date")
+    )
+    holes = [name for name in encoder.feature_names_in_ if X[name].isna().any()]
+    how = "words" if encoder.text == "hashing" else "categories"
+    made = {
+        f"Text, with features for its {how}": texts,
+        "Dates, as days since the first, day of the week and month": dates,
+        f"Missing values, replaced by {encoder.missing}": holes,
+    }
+    return [f"{what}: {', '.join(names)}." for what, names in made.items() if names]
 
 
 def encoder_of(model: Any) -> Any:

@@ -20,6 +20,7 @@ from rankwise.cli.data_options import (
     MOST_NUMBERED,
     DataOptions,
     Preparation,
+    encoding_words,
     explained_tables,
     in_one_line,
     note_doubts,
@@ -323,7 +324,9 @@ def auto(
 
     Prints what was tried, which parts carry the score, and what to expect on new queries. For
     that estimate, the parts are chosen again for each query, without looking at it. Features
-    need no preparation, and the model remembers how to scale new rows.
+    need no preparation: text becomes a feature for each frequent category, medians replace missing
+    values, and the model does the same with new rows. If this is done, it is part of the
+    hold-outs, and rankers are refitted for each of 5 folds.
 
     \b
     Examples:
@@ -361,8 +364,9 @@ def auto(
 
     check_writable(out, train, test, force=force)
     check_page(report, train, test, force=force)
+    is_asked = data.encode or data.impute or data.dates
     data = replace(data, encode=data.encode or "auto", impute=data.impute or "median")
-    training = InMemory(train, data, None)
+    training = InMemory(train, data, None, as_they_are=True)
     rows, held_back = training.data, None if test is None else data.read_like(test, training)
     # These imports compile loops: only now, when all arguments are known to be valid.
     from rankwise.auto import AutoRanker
@@ -375,11 +379,14 @@ def auto(
         boosted="auto" if boosted is None else boosted,
         time_budget=time_budget,
         memory_budget=None if memory_budget is None else memory_budget * 1e6,
+        encoder=data.encoder() if is_asked else "auto",
         verbose=True,
         random_state=seed,
     )
     with interruptible(f"Trying rankers on {len(rows.y):,} rows"):
         ranker.fit(rows.X, rows.y, qid=rows.qid)
+    if ranker.encoder_ is not None:
+        note(*encoding_words(ranker.encoder_, rows.X))
     evaluated = None
     if held_back is not None:
         scores = ranker.predict(held_back.X, qid=held_back.qid)
@@ -441,9 +448,11 @@ def conclusions(ranker: Any) -> list[str]:
 class InMemory:
     """The rows of a file that is read whole."""
 
-    def __init__(self, path: Path, options: DataOptions, ranker: Any) -> None:
+    def __init__(
+        self, path: Path, options: DataOptions, ranker: Any, *, as_they_are: bool = False
+    ) -> None:
         self.path = path
-        self.data, self.preparation = options.read_training(path, ranker)
+        self.data, self.preparation = options.read_training(path, ranker, as_they_are=as_they_are)
         roles = getattr(self.data, "roles", None)
         self.feature_names = None if roles is None else roles.features
         self.n_rows, self.n_features = self.data.X.shape
