@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from rankwise.auto.baselines import Baselines, ExampleQuery
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.backends.parallel import blas_threads_for
 from rankwise.boosted.boosted_ranker import BoostedRanker
@@ -482,6 +483,12 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
     gain_over_best_ : PairedDifference
         How much better the mean is than the single best ranker, both chosen without the query, and
         the standard error of this difference.
+    baselines_ : Baselines
+        The order of the rows as they came, the best single column, and chance: their scores, and
+        what the ranker gains over each. Print it.
+    example_ : ExampleQuery or None
+        A query of middling quality: its labels, and its scores by rankers that were trained without
+        it. None if no query has 3 to 20 rows.
     mean_ranker_ : MeanRanker
         The fitted mean.
     encoder_ : TableEncoder or None
@@ -600,6 +607,8 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         outer = pool.outer_values(self.n_best)
         self.score_estimate_ = pool.estimate(chosen, outer)
         self.gain_over_best_ = PairedDifference.of(outer - pool.outer_values(1))
+        self.baselines_ = Baselines.of(pool, outer, data.X, self._column_names())
+        self.example_ = ExampleQuery.of(pool, chosen, data.qid)
         self.explanation_ = _explanation(self.part_names_, pool, chosen)
         return self
 
@@ -616,6 +625,12 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
             encoder.n_features_in_,
         )
         return _dense_or_csr(encoder.transform(X))
+
+    def _column_names(self) -> Any:
+        """The names of the features that rankers are fitted to; None without names."""
+        if self.encoder_ is None:
+            return getattr(self, "feature_names_in_", None)
+        return self.encoder_.names_out()
 
     def predict(self, X: Any, *, qid: Any = None) -> Any:
         """Scores of rows: higher is better.

@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from rankwise.data import LetorData, TableData
 
 MOST_WORKERS = 1000
+MOST_DRAWN = 100  # columns whose importance is computed for a page
+SOME_QUERIES = 100  # on which it is computed
 Budget = Annotated[float | None, typer.Option(min=0.0)]
 
 
@@ -343,7 +345,7 @@ def auto(
     test : FILE
         File to evaluate the model on. Nothing is chosen by it.
     report : FILE
-        Where to write a page with all tables, as .html.
+        Where to write a page with all tables and pictures, as .html.
     metric : NAME, default=ndcg@10 for grades in queries, else disagreement
         Metric to choose by: ndcg@10, MAP, MRR, precision@5, disagreement, auc, ... A wrong name
         lists them all.
@@ -365,7 +367,8 @@ def auto(
     check_writable(out, train, test, force=force)
     check_page(report, train, test, force=force)
     is_asked = data.encode or data.impute or data.dates
-    data = replace(data, encode=data.encode or "auto", impute=data.impute or "median")
+    if data.is_table(train):
+        data = replace(data, encode=data.encode or "auto", impute=data.impute or "median")
     training = InMemory(train, data, None, as_they_are=True)
     rows, held_back = training.data, None if test is None else data.read_like(test, training)
     # These imports compile loops: only now, when all arguments are known to be valid.
@@ -392,14 +395,17 @@ def auto(
         scores = ranker.predict(held_back.X, qid=held_back.qid)
         found = evaluate_ranking(held_back.y, scores, held_back.qid)
         evaluated = found.to_table(title=f"{test}: {found.n_queries:,} queries")
-    show(ranker.results_.to_table(), ranker.explain().to_table())
+    show(ranker.results_.to_table(), ranker.explain().to_table(), ranker.baselines_.to_table())
     print()
     say(*conclusions(ranker))
     if evaluated is not None:
         print()
         show(evaluated)
     if report is not None:
-        _write_results(ranker, report, train, evaluated)
+        with progress(f"Drawing {report}"):
+            drawn = (rows, train) if held_back is None else (held_back, test)
+            pictures = auto_pictures(ranker, *drawn)
+        _write_results(ranker, report, train, evaluated, pictures)
     if out is None:
         note("The model was not kept: give --out to write it to a file.")
         return
@@ -409,19 +415,78 @@ def auto(
     note(f"Wrote {out}: {what}, fitted to {len(rows.y):,} rows.")
 
 
-def _write_results(ranker: Any, path: Path, train: Path, evaluated: Any) -> None:
-    """All tables and conclusions on one page."""
+def _write_results(
+    ranker: Any, path: Path, train: Path, evaluated: Any, pictures: dict[str, list[Any]]
+) -> None:
+    """All tables, pictures and conclusions on one page."""
     from rankwise.report import Section, Text
 
     first, *others = conclusions(ranker)
     sections = [
         Section("", [Text(line) for line in others]),
         Section("Evaluation", [] if evaluated is None else [evaluated]),
+        Section("Beside simple orders", [ranker.baselines_.to_table()]),
+        *(Section(heading, blocks) for heading, blocks in pictures.items()),
         Section("The parts of the mean", [ranker.explain().to_table()]),
         Section("All that was tried", [ranker.results_.to_table()]),
         Section("The model", [Text(f"{part.name}: `{part.ranker}`") for part in ranker.parts_]),
     ]
     write_page(path, "auto", f"The best ranker for {train.name}", first, sections)
+
+
+def auto_pictures(ranker: Any, rows: Any, source: Path) -> dict[str, list[Any]]:
+    """Pictures of the candidates, of what drives the ranking of rows, and of a query.
+
+    The importance of features is computed on some queries, and left out for very many features.
+    """
+    import numpy as np
+
+    from rankwise.errors import MissingExtraError
+    from rankwise.graph import QueryGroups
+    from rankwise.metric_names import metric_label
+    from rankwise.model_selection import permutation_importance
+    from rankwise.model_selection.rows import take
+    from rankwise.plots import plot_before_after, plot_importance, require_matplotlib
+    from rankwise.report import Figure, Text
+
+    try:
+        require_matplotlib()
+    except MissingExtraError as error:
+        return {"Pictures": [Text(f"There are none. {error}")]}
+    caption = (
+        "Each candidate at its best setting: how far it is behind the best on the same held-out "
+        "queries, with 95% intervals. An open circle may be as good as the best."
+    )
+    best = next(iter(ranker.results_.best_trials))
+    alt = f"Candidates and how far they are behind the best, {best}."
+    pictures = {"The candidates": [Figure.of(ranker.results_.plot(), alt, caption)]}
+    n_features = rows.X.shape[1]
+    if n_features <= MOST_DRAWN:
+        groups = QueryGroups.of(rows.qid, len(rows.y))
+        some = np.flatnonzero(groups.codes < SOME_QUERIES)
+        qid = None if rows.qid is None else rows.qid[some]
+        found = permutation_importance(
+            ranker, take(rows.X, some), rows.y[some], qid=qid, random_state=0
+        )
+        metric = metric_label(found.metric)
+        caption = (
+            f"How much {metric} of {source.name} rises if the values of a column are permuted "
+            "within queries, with 95% intervals. Columns that tell the same can replace each "
+            "other, and look small."
+        )
+        top = ", ".join(found.names[k] for k in np.argsort(-found.importance)[:3])
+        drawn = Figure.of(plot_importance(found), f"Bars of columns. The largest: {top}.", caption)
+        pictures["What drives the ranking"] = [drawn]
+    example = ranker.example_
+    if example is not None:
+        ax = plot_before_after(example.labels, example.scores)
+        caption = (
+            f"{example.words}: its rows as they came, and as rankers that were trained without it "
+            "order them. Thicker lines have higher labels, which stand at both ends."
+        )
+        alt = f"Lines from the first order of the rows of a query to the new one, {example.words}."
+        pictures["A query, before and after"] = [Figure.of(ax, alt, caption)]
+    return pictures
 
 
 def conclusions(ranker: Any) -> list[str]:

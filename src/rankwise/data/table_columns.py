@@ -483,7 +483,8 @@ class Roles:
         used = special.union(chosen, left_out)
         left_out |= dict.fromkeys((name for name in names if name not in used), why)
         guessed = frozenset(name for name in guesses.values() if name is not None)
-        return cls(**found, features=list(chosen), left_out=left_out, guessed=guessed)
+        roles = found["query"], found["label"], found["id"]
+        return cls(*roles, list(chosen), left_out, guessed)
 
     @property
     def used_ids(self) -> list[str]:
@@ -694,8 +695,9 @@ class Look:
         )
         if whole and not wants.like_model:
             numbers = [n for n in roles.features if rows.kind(n) in ("number", "empty")]
-            roles = replace(roles, **_suspicious(X, numbers, qid))
-        return cls(roles, qid, y, ids, X, faults + wrong)
+            constants, positions = _suspicious(X, numbers, qid)
+            roles = replace(roles, constants=constants, positions=positions)
+        return cls(roles, qid, y, ids, X, [*faults, *wrong])
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -787,22 +789,22 @@ def _is_in_runs(rows: TableRows, name: str, n_different: int) -> bool:
     return int((np.diff(codes) != 0).sum()) + 1 == n_different
 
 
-def _suspicious(X: NDArray[Any], names: Sequence[str], qid: Any) -> dict[str, tuple[str, ...]]:
-    """The features that are constant, and those that look like positions in a list.
+def _suspicious(X: NDArray[Any], names: Sequence[str], qid: Any) -> list[tuple[str, ...]]:
+    """The features that are constant, and the features that look like positions in a list.
 
     A position is a whole number. In each query, positions are 1 to n or 0 to n - 1, in any order;
     or, if the column is named like positions, different.
     """
     if not len(names):
-        return {}
+        return [(), ()]
     low, high = X.min(axis=0), X.max(axis=0)
-    constants = tuple(names[j] for j in np.flatnonzero(low == high)) if len(X) > 1 else ()
+    constants = [names[j] for j in np.flatnonzero(low == high).tolist() if len(X) > 1]
+    positions: list[str] = []
     if qid is None:
-        return {"constants": constants}
+        return [tuple(constants), ()]
     groups = QueryGroups.of(qid, len(X))
-    positions = []
     starts, sizes = groups.indptr[:-1], groups.sizes
-    for j in np.flatnonzero((low >= 0) & (high > low)):
+    for j in np.flatnonzero((low >= 0) & (high > low) & (sizes.max() > 2)).tolist():
         is_named = plain_name(names[j]) in POSITION_NAMES
         if not is_named and (low[j] > 1 or high[j] > sizes.max()):
             continue
@@ -810,8 +812,8 @@ def _suspicious(X: NDArray[Any], names: Sequence[str], qid: Any) -> dict[str, tu
         values = values[np.lexsort((values, groups.codes[groups.order]))]
         steps = np.diff(values, prepend=np.nan)
         steps[starts] = 1.0
-        is_run = bool((steps == 1.0).all() and (np.ptp(values[starts]) == 0 and values[0] <= 1))
-        is_whole = bool((values == np.floor(values)).all())
-        if is_whole and (is_run or (is_named and (steps > 0).all())) and sizes.max() > 2:
+        is_run = (steps == 1.0).all() and np.ptp(values[starts]) == 0 and values[0] <= 1
+        is_whole = (values == np.floor(values)).all()
+        if is_whole and (is_run or (is_named and (steps > 0).all())):
             positions.append(names[j])
-    return {"constants": constants, "positions": tuple(positions)}
+    return [tuple(constants), tuple(positions)]

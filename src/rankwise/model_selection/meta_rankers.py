@@ -655,16 +655,21 @@ class HeldOutPool:
 
         Shape (n_candidates, n_queries); greater is better, so errors are negated.
         """
-        return np.stack([self._values(scores) for scores in self.scores])
+        return np.stack([self.values_of(scores) for scores in self.scores])
 
-    def _values(self, scores: Any) -> Array:
+    def values_of(self, scores: Any, rows: Any = slice(None)) -> Array:
+        """The metric of scores of some rows on each query where it is defined; greater is better.
+
+        `scores` are of these rows, which are all rows of their queries.
+        """
         function, greater_is_better = get_metric(self.metric)
-        values = function(self.labels, scores, self.groups.codes, per_query=True).values
+        codes = self.groups.codes[rows]
+        values = function(self.labels[rows], scores, codes, per_query=True).values
         return np.asarray(values if greater_is_better else 0.0 - values)
 
     def mean_values(self, chosen: Index) -> Array:
         """The metric of the mean of candidates on each query."""
-        return self._values(self.scores[chosen].mean(axis=0))
+        return self.values_of(self.scores[chosen].mean(axis=0))
 
     def choose(self, n_best: int, queries: Any = slice(None)) -> Index:
         """The candidates whose mean is to be used, best first.

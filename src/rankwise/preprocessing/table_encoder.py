@@ -62,9 +62,8 @@ class DateFeatures(TransformerMixin, BaseEstimator):
         self
         """
         times = _times(X)
-        self.first_ = np.array(
-            [np.min(column[~np.isnat(column)], initial=np.datetime64("9999")) for column in times.T]
-        ).astype("datetime64[D]")
+        late = np.where(np.isnat(times), np.datetime64("9999", "us"), times)
+        self.first_ = late.min(axis=0).astype("datetime64[D]")
         self.feature_names_in_ = np.asarray(X.columns, dtype=object)
         self.n_features_in_ = times.shape[1]
         return self
@@ -247,6 +246,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         return self.columns_.get_feature_names_out()
+
+    def names_out(self) -> Any:
+        """The names of the features; None for hashed words, which have none."""
+        check_is_fitted(self)
+        hashed = self.text == "hashing" and "text" in self.kinds_.values()
+        return None if hashed else self.get_feature_names_out()
 
     def _imputer(self) -> Any:
         """What replaces missing numbers; None if nothing does."""
