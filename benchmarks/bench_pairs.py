@@ -71,10 +71,10 @@ def after_the_factorization() -> list[Result]:
 def all_pairs(P: DenseP | LowRankP, y: Any) -> None:
     """The losses of all pairs, from P."""
     y = y - y.mean(axis=0)
-    a, diagonal = P.times(y), P.diagonal
+    Py, diagonal = P.times(y), P.diagonal
     loss, compared = np.zeros((2, *y.shape))
     for start, rows in P.blocks():
-        add_losses(*block_differences(rows, start, diagonal, y, a), y, loss, compared)
+        add_losses(*block_differences(rows, start, diagonal, y, Py), y, loss, compared)
 
 
 def pairs_of_many_levels() -> list[Result]:

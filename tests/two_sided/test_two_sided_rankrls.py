@@ -16,7 +16,7 @@ from rankwise import (
     load_model,
     save_model,
 )
-from rankwise.errors import DataError, ExportError, ParameterError
+from rankwise.errors import DataError, ExportError, ModelFileError, ParameterError
 from rankwise.export import to_onnx
 from tests.oracles.two_sided import table_scores
 from tests.strategies import seeds
@@ -425,3 +425,16 @@ def test_a_precomputed_kernel_has_no_graph(drugs):
     ranker = TwoSidedRankRLS(0.1, row_kernel="precomputed").fit(R @ R.T, C, Y)
     with pytest.raises(ExportError, match="precomputed"):
         to_onnx(ranker)
+
+
+def test_model_files_without_a_side_or_with_huge_weights_are_refused(tmp_path):
+    rng = np.random.default_rng(0)
+    model = TwoSidedRankRLS(1.0).fit(*(rng.standard_normal((6, 3)) for _ in range(2)), np.eye(6))
+    model.coef_[:] = 1e308
+    with pytest.raises(DataError, match="not finite"):
+        model.predict(np.full((2, 3), 1e3), np.ones((2, 3)))
+    model.sides_.pop()
+    path = tmp_path / "model.rankwise"
+    save_model(model, path)
+    with pytest.raises(ModelFileError, match="cannot score rows"):
+        load_model(path)

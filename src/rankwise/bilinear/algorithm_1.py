@@ -1,6 +1,7 @@
-"""Algorithm 1: stochastic subgradient steps with shrinkage, on the nonzeros of W alone.
+"""Sparse SGD: stochastic subgradient steps with shrinkage, on the nonzeros of W alone.
 
-For t = 1, 2, ..., in the words of the paper and of this file (`advance`):
+Algorithm 1 of "Learning preferences with millions of parameters by enforcing sparsity" (ICDM 2010),
+for t = 1, 2, ..., in the words of the paper and of this file (`advance`):
 
 1. draw a triplet (q, d+, d-);
 2. compute the subgradient of the hinge loss max(0, 1 - q'W(d+ - d-)): it is -q(d+ - d-)' if the
@@ -466,33 +467,34 @@ def pack(W: Weights, rule: StepRule, t: int, order: Ints) -> None:
 
 @compiled
 def advance(
-    W: Weights, rule: StepRule, Q: CSR, D: CSR, triplets: Ints, t: int, work: Scratch, totals: Array
-) -> tuple[int, int]:
-    """Take one step of Algorithm 1 for each triplet, after the first t steps.
+    W: Weights, rule: StepRule, Q: CSR, D: CSR, triplets: Ints, taken: int, work: Scratch,
+    totals: Array,
+) -> tuple[int, int]:  # fmt: skip
+    """Take one step of Algorithm 1 for each triplet, after the steps `taken` so far.
 
     Returns the number of steps taken, and why it is not all of them: OVERFLOW, or how many entries
     the pool lacks.
     """
-    for m in range(len(triplets)):
-        now = t + m + 1  # the paper's t
-        q, better, worse = triplets[m]  # 1) the triplet
+    for k in range(len(triplets)):
+        t = taken + k + 1
+        q, better, worse = triplets[k]  # 1) the triplet
         n = difference(D, better, worse, work)
-        # 2) The subgradient at W^(t-1); it is 0 if the margin is at least 1.
-        size = margin(W, rule, Q, q, n, now - 1, work)
-        code = DONE if np.isfinite(size) else OVERFLOW
-        if code == DONE and size < 1.0:
-            code = reserve(W, rule, Q, q, n, now - 1)
+        # 2) The subgradient at W^(t-1); it is 0 if q'W(d+ - d-) is at least 1.
+        q_W_d = margin(W, rule, Q, q, n, t - 1, work)
+        code = DONE if np.isfinite(q_W_d) else OVERFLOW
+        if code == DONE and q_W_d < 1.0:
+            code = reserve(W, rule, Q, q, n, t - 1)
             if code == DONE:
-                add(W, rule, Q, q, n, now - 1, work)  # 3) the step
+                add(W, rule, Q, q, n, t - 1, work)  # 3) the step
         work.spot[work.cols[:n]] = 0
         if code != DONE:
-            return m, code
-        W.rates[0] += common_rate(rule, now)
-        if now % rule.shrink_every == 0:
+            return k, code
+        W.rates[0] += common_rate(rule, t)
+        if t % rule.shrink_every == 0:
             # 4) From here on, rows owe lam times the last T rates more.
             W.rates[1] = W.rates[0]
-        totals[0] += max(0.0, 1.0 - size)
-        totals[1] += size < 1.0
+        totals[0] += max(0.0, 1.0 - q_W_d)
+        totals[1] += q_W_d < 1.0
     return len(triplets), DONE
 
 

@@ -304,26 +304,27 @@ def update_sites(
 ) -> tuple[float, float, float, float]:  # fmt: skip
     """Match every site to its tilted moments, all from the same posterior.
 
-    The paper does not write this update out; section 3.6 of Rasmussen and Williams, Gaussian
-    Processes for Machine Learning, has the same three steps. m and v are the posterior means and
-    variances of the differences d, and `prior` has their prior variances.
+    The KPCRank paper does not write this update out. Section 3.6 of Rasmussen and Williams,
+    Gaussian Processes for Machine Learning, has the same three steps: equations (3.56), (3.58) and
+    (3.59). m and v are the posterior means and variances of the differences d, and `prior` has
+    their prior variances.
 
     Row k of `out` becomes the new tau and nu, and the error of its moments, in units of
     sqrt(1 + v). Returns the largest error, the evidence of the sites, and its slopes in t and e.
     """
     worst = evidence = by_t = by_e = 0.0
     for k in range(len(m)):
-        # 1. The cavity N(mean, variance): the posterior of d without its site.
+        # 1. The cavity N(mean, variance): the posterior of d without its site, (3.56).
         mean, variance = cavity(m[k], v[k], tau[k], nu[k], prior[k])
         # 2. The tilted distribution: cavity times likelihood. `slope` and `bend` are the first and
-        #    minus the second derivative of log Z by the mean.
+        #    minus the second derivative of log Z by the mean. Its moments are
+        #    new mean = mean + variance slope, new variance = variance - variance^2 bend, (3.58).
         log_z, slope, bend, part_t, part_e = tilted(
             mean, variance, counts[k, 0], counts[k, 1], counts[k, 2], t, e, m[k] - mean
         )
-        # 3. The site with which the posterior has the mean and variance of the tilted distribution,
-        #    mean + variance slope and variance - variance^2 bend:
+        # 3. The site with which the posterior has these moments, (3.59):
         #    tau = 1 / new variance - 1 / variance, nu = new mean / new variance - mean / variance.
-        left = max(1.0 - bend * variance, 1e-12)
+        left = max(1.0 - bend * variance, 1e-12)  # new variance / variance
         out[k, 0] = bend / left
         out[k, 1] = (slope + mean * bend) / left
         off_mean = abs(mean + variance * slope - m[k]) / math.sqrt(1.0 + v[k])

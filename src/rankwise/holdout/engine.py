@@ -161,9 +161,9 @@ class PairHoldOut:
         differ = (labels[first] != labels[second]).any(axis=1)
         first, second = first[differ], second[differ]
         place, rows = n * first + second, (some[first], some[second])
-        for k, (P, a) in enumerate(sampled_rows(problem, some, mus)):
+        for k, (P, Py) in enumerate(sampled_rows(problem, some, mus)):
             entries, diagonal = P.reshape(-1)[place], on.contiguous(P.diagonal())
-            found = listed_differences(entries, diagonal, y, a, first, second)
+            found = listed_differences(entries, diagonal, y, Py, first, second)
             yield k, PairDifferences(*rows, found)
 
     def losses(self, keep: Keep | None = None) -> tuple[Array, Array]:
@@ -290,7 +290,7 @@ def _rows(problem: HoldOutProblem, plan: Queries) -> HoldOut:
         alphas, predictions = refitted_folds(problem, folds, one_ranking=not queries)
         why = REFITTED
     elif plan.only is not None and not queries:
-        errors = [a / P.diagonal()[:, None] for P, a in sampled_rows(problem, held, problem.lams)]
+        errors = [Py / P.diagonal()[:, None] for P, Py in sampled_rows(problem, held, problem.lams)]
         predictions = problem.y[held] - backend_of(problem.y).xp.stack(errors)
     elif not everything:
         predictions = queries_of_kernel(problem, folds)
@@ -500,17 +500,17 @@ def ridge_folds(
                 close = mu < CLOSE * float((F**2).sum())
             else:
                 P = DenseP.of(centred(on.copy(K)), laplacian, mu)
-            a = P.times(t)
+            Py = P.times(t)
             for fold in same:
                 block = P.block(fold)
                 if close:
                     check_digits(1.0, float(on.eigh(on.copy(block))[0][0]))
-                e = on.solve(block, a[fold])  # y - f of the fit without the fold
+                e = on.solve(block, Py[fold])  # y - f of the fit without the fold
                 if add_intercept:
                     f[fold] = t[fold] - e + mean
                 else:
                     assert K is not None
-                    a_rest = (a - P.dense()[:, fold] @ e) / mu
+                    a_rest = (Py - P.dense()[:, fold] @ e) / mu
                     f[fold] = K[fold] @ a_rest
                     if rows.shift is not None:
                         f[fold] += rows.shift @ a_rest
@@ -642,10 +642,10 @@ def queries_of_kernel(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:
     assert K is not None
     if problem.loss.has_intercept:
         residuals = []
-        for P, a in sampled_rows(problem, some, problem.lams):
+        for P, Py in sampled_rows(problem, some, problem.lams):
             ends = np.cumsum([len(fold) for fold in folds])
             parts = [slice(end - len(fold), end) for fold, end in zip(folds, ends, strict=True)]
-            residuals.append(on.xp.concatenate([on.solve(P[q, q], a[q]) for q in parts]))
+            residuals.append(on.xp.concatenate([on.solve(P[q, q], Py[q]) for q in parts]))
     else:
         by_task = [
             kernel_query_residuals(
@@ -768,7 +768,7 @@ class SampledRows(NamedTuple):
     """P and P y of some rows of a regression at one mu, where P is as in pair_systems.py."""
 
     P: Array
-    a: Array
+    Py: Array
 
 
 def feature_sample(

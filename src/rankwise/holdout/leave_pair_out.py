@@ -107,7 +107,7 @@ def _all_pairs_count(
     system = ranking_system(query, loss, lam, n - 2)
     if system is not None and pairs is None:
         for start, P in system.P.blocks():
-            block = block_differences(P, start, system.diagonal, system.y, system.a)
+            block = block_differences(P, start, system.diagonal, system.y, system.Py)
             yield PairDifferences(*block)
         return
     listed = np.column_stack(np.triu_indices(n, 1)) if pairs is None else pairs
@@ -161,36 +161,36 @@ def _grid(
         yield from _listed(None, np.column_stack((i, j)), query)
     else:
         entries, p, q = system.P.grid(first, second), *system.laplacian.level[[first[0], second[0]]]
-        Z = system.level_sums[p] - system.level_sums[q]
-        factors = (1.0 + Z)[i], (1.0 - Z)[j]
-        f, a, diagonal = system.f, system.a, system.diagonal
-        out = listed_differences(entries.reshape(-1), diagonal, f, a, i, j, factors)
+        S = system.level_sums[p] - system.level_sums[q]
+        factors = (1.0 + S)[i], (1.0 - S)[j]
+        f, Py, diagonal = system.f, system.Py, system.diagonal
+        out = listed_differences(entries.reshape(-1), diagonal, f, Py, i, j, factors)
         yield PairDifferences(i, j, out)
 
 
 def _one_system(
     query: Conditional, level: Index, loss: Loss, lam: float, pairs: Index | None
 ) -> Iterator[PairDifferences]:
-    """One system for all pairs of levels, in which d_l = n - n_l for all rows n_l of a level.
+    """One system for all pairs of levels, in which d_l = n_left - n_l for all rows n_l of a level.
 
-    Without one row of level p and one of level q, their degrees are larger by 1, and B^-1 is
-    smaller by E = (I - 11'/n) / (d_l (d_l + 1)) on the rows V of the two levels. So P becomes
+    Without one row of level p and one of level q, their degrees are larger by 1, and D~^-1 is
+    smaller by E = (I - 11'/n_left) / (d_l (d_l + 1)) on the rows V of the two levels. So P becomes
 
         P_VV <- (I - P_VV E)^-1 P_VV,
 
-    and a likewise. Two rows of the same level have d_l + 2 instead. If the weight of a pair depends
-    on the number of pairs, there is a system for each of these numbers.
+    and P y likewise. Two rows of the same level have d_l + 2 instead. If the weight of a pair
+    depends on the number of pairs, there is a system for each of these numbers.
     """
-    levels, n = QueryGroups.of(level), len(level) - 2
+    levels, n_left = QueryGroups.of(level), len(level) - 2
     sizes = levels.sizes
     total = (len(level) ** 2 - int((sizes**2).sum())) // 2
     system, of_system = None, 0.0
     for block in _blocks(levels, pairs):
         held = np.array([1, 1] if len(block.sizes) == 2 else [2])
         lost = int((held * (len(level) - np.array(block.sizes))).sum()) - (len(held) == 2)
-        effective = lam / (query.weight * loss.weight(n, total - lost))
+        effective = lam / (query.weight * loss.weight(n_left, total - lost))
         if effective != of_system:
-            laplacian = Laplacian(n, np.asarray(n - sizes, float), levels.codes, False)
+            laplacian = Laplacian(n_left, np.asarray(n_left - sizes, float), levels.codes, False)
             system, of_system = PairSystem.of(query, laplacian, effective), effective
         first, second = block.pairs()
         if system is None:
@@ -201,26 +201,26 @@ def _one_system(
 
 def _block_differences(system: PairSystem, block: SetPairs, held: Index) -> Array:
     """The update of `_one_system`, and (ii) of pair_systems.py for the pairs of each line."""
-    on, (b, s), n = backend_of(system.y), block.rows.shape, system.laplacian.n
-    P, a = system.of_lines(block.rows)
+    on, (b, s), n_left = backend_of(system.y), block.rows.shape, system.laplacian.n_left
+    P, Py = system.of_lines(block.rows)
     side = np.repeat(np.arange(len(block.sizes)), block.sizes)  # the level of each column
     same = (side[:, None] == side).astype(float)
-    d = n - np.array(block.sizes, float)
-    E = (held / (d * (d + held)))[side] * (np.eye(s) - same / n)
-    both = on.solve(on.array(np.eye(s)) - P @ on.array(E), on.xp.concatenate((P, a), axis=2))
-    P, a = both[:, :, :s], both[:, :, s:]
-    # Sums over the level of each row, divided by its d n, which is now larger.
-    over_level = on.array(same / ((d + held)[side] * n)[:, None])
-    Z, f = over_level @ P, system.y[block.rows.ravel()] + (over_level @ a).reshape(b * s, -1)
+    d = n_left - np.array(block.sizes, float)
+    E = (held / (d * (d + held)))[side] * (np.eye(s) - same / n_left)
+    both = on.solve(on.array(np.eye(s)) - P @ on.array(E), on.xp.concatenate((P, Py), axis=2))
+    P, Py = both[:, :, :s], both[:, :, s:]
+    # Sums over the level of each row, divided by its d n_left, which is now larger.
+    over_level = on.array(same / ((d + held)[side] * n_left)[:, None])
+    S, f = over_level @ P, system.y[block.rows.ravel()] + (over_level @ Py).reshape(b * s, -1)
 
     def entries(M: Array, rows: Index, columns: Index) -> Array:
         return on.contiguous(M.reshape(b * s, s)[rows, columns % s])
 
     i, j, every = block.first, block.second, np.arange(b * s)
-    h_i = 1.0 + entries(Z, i, i) - entries(Z, j, i)
-    h_j = 1.0 + entries(Z, j, j) - entries(Z, i, j)
-    a, diagonal = on.contiguous(a.reshape(b * s, -1)), entries(P, every, every)
-    return listed_differences(entries(P, i, j), diagonal, f, a, i, j, (h_i, h_j))
+    h_i = 1.0 + entries(S, i, i) - entries(S, j, i)
+    h_j = 1.0 + entries(S, j, j) - entries(S, i, j)
+    Py, diagonal = on.contiguous(Py.reshape(b * s, -1)), entries(P, every, every)
+    return listed_differences(entries(P, i, j), diagonal, f, Py, i, j, (h_i, h_j))
 
 
 def _one_system_is_faster(query: Conditional, level: Index, pairs: Index | None) -> bool:
@@ -618,10 +618,10 @@ def _by_one_system(problem: HoldOutProblem, compared: Array) -> Right:
         system = ranking_system(one_ranking(problem, 0), problem.loss, lam, n - 3)
     if system is None:  # all predictions are tied
         return lambda row: 0.5 * float(np.delete(np.delete(compared, row, 0), row, 1).sum()) / 2
-    P, y, a = (np.ascontiguousarray(to_host(M)) for M in (system.P.dense(), system.y, system.a))
-    if not np.isfinite(a).all():
+    P, y, Py = (np.ascontiguousarray(to_host(M)) for M in (system.P.dense(), system.y, system.Py))
+    if not np.isfinite(Py).all():
         raise lost_in_rounding()
-    return lambda row: right_without(P, row, y, a, labels[:, 0], compared)
+    return lambda row: right_without(P, row, y, Py, labels[:, 0], compared)
 
 
 def _by_new_systems(
@@ -663,14 +663,14 @@ def component_pair_losses(F: Array, eigenvalues: Array, y: Array, mu: float) -> 
     (m, p), on = F.shape, backend_of(F)
     U = on.contiguous((F / on.xp.sqrt(eigenvalues + mu)).T).T  # column-major
     y_centred = y - y.mean(axis=0)
-    diagonal, a, products = on.zeros(m) + (1.0 - 1.0 / m), y_centred, U.T @ y_centred
+    diagonal, Py, products = on.zeros(m) + (1.0 - 1.0 / m), y_centred, U.T @ y_centred
     loss, compared = on.zeros(p, *y.shape), on.zeros(p, *y.shape)
     step = max(1, on.block_bytes(BLOCK_BYTES) // (8 * m))
     diagonals, weights = on.empty(p, m), on.empty(p, *y.shape)
     for k in range(p):
         diagonal = diagonal - U[:, k] ** 2
-        a = a - on.xp.outer(U[:, k], products[k])
-        diagonals[k], weights[k] = diagonal, a
+        Py = Py - on.xp.outer(U[:, k], products[k])
+        diagonals[k], weights[k] = diagonal, Py
     for start in range(0, m, step):
         stop = min(start + step, m)
         P = on.zeros(stop - start, m - start) - 1.0 / m

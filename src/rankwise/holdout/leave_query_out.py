@@ -45,8 +45,9 @@ def dual_folds(
 ) -> Array:
     """Predictions for every fold by a fit without it; K is overwritten.
 
-    R (y - f) = v gives f up to its mean in each query, which is 1'K R (z - N_U v) / n. If rows have
-    weights, means are weighted. See `Coordinates` for `shift`.
+    R (y - f) = v on U gives f up to its mean in each query q of U, which is
+    1_q' K R'(z - N_U v) / n_q for the n_q rows of q. If rows have weights, means are weighted. See
+    `Coordinates` for `shift`.
 
     Cost: N for each lam, or one eigendecomposition for all, and the sum of |U|^3 for each lam.
 
@@ -99,12 +100,12 @@ class Resolvent:
 
 
 def lifted_root_kernel(K: Array, graph: QueryGraph) -> Array:
-    """M = R K R, with the eigenvalues on the null space of R raised; K is overwritten.
+    """M = R K R', with the eigenvalues on the null space of R raised; K is overwritten.
 
     R maps the constant vector of each query to zero, and there N would be 1 / lam, which may be
     large and make the rest inaccurate. Targets and products are orthogonal to the null space, so
     raising its eigenvalues to the size of the others does not change the results. If rows have
-    weights, M = R K R', and the square roots of the weights take the place of the constant vector.
+    weights, their square roots take the place of the constant vector.
     """
     M = graph.root_kernel(K)
     scale = float(M.diagonal().max())
@@ -268,16 +269,17 @@ def predict_without(
             padded[on.index(place)] = values
             return padded.reshape(len(some), n, -1)
 
-        Y_U, F_U = (stacked(on.matmul(on.rows(rows, held), V)) for rows in (Z, F))
+        # Rows of zeros do not change e. Rows are in the basis V, in which A is diagonal.
+        Z_U, F_U = (stacked(on.matmul(on.rows(rows, held), V)) for rows in (Z, F))
         t_U, eye = stacked(t[held]), on.array(np.eye(n))
         for f, lam in zip(out, lams, strict=True):
             divisors = spectrum.s + lam
             w = spectrum.rotated / divisors[:, None]
-            scaled = (Y_U / divisors).swapaxes(1, 2)
-            rest = eye - Y_U @ scaled
+            scaled = (Z_U / divisors).swapaxes(1, 2)
+            rest = eye - Z_U @ scaled
             if lam < CLOSE * norm:  # H_UU may have an eigenvalue of 1
                 check_digits(OF_FOLD, float(on.xp.linalg.eigvalsh(rest).min()))
-            e = on.solve(rest, t_U - Y_U @ w)
+            e = on.solve(rest, t_U - Z_U @ w)
             predicted = F_U @ (w - scaled @ e)
             f[on.index(held)] = predicted.reshape(len(some) * n, -1)[on.index(place)]
 
@@ -475,7 +477,7 @@ def dual_conditionals(
 ) -> Iterator[tuple[int, Conditional]]:
     """(k, query) for each lam with index k and each query with pairs; K is overwritten.
 
-    The Schur complement of N = (R K R + lam I)^-1 is N_qq^-1 = R_q K~ R_q + lam I with the
+    The Schur complement of N = (R K R' + lam I)^-1 is N_qq^-1 = R_q K~ R_q' + lam I with the
     conditional kernel K~, and v = N_qq^-1 z_q is R_q (y - f).
 
     Cost: N for each lam, or one eigendecomposition for all, and the cube of each query size.
@@ -526,6 +528,8 @@ def primal_conditionals(
                 features = on.xp.sqrt(lam / divisors) * rotated
                 weight = query_weight(graph, rows)
                 close = lam < CLOSE * (size + others)
+                if close:
+                    check_digits(size + others, float(divisors.min()))
                 yield k, Conditional(rows, f, labels - f, None, features, weight, close)
 
 

@@ -1,10 +1,12 @@
 """Differences and losses of held-out pairs, for arrays and tensors: Theorem 2 of leave-pair-out.
 
-Without the rows U = {i, j}, the residuals are e_U = P_UU^-1 a_U with a = P y (the dual weights
-times lam), and the prediction is f_i - f_j - (h_i e_i - h_j e_j): see pair_systems.py, where f = y
-and h = 1 if all pairs count. For NumPy arrays, the compiled loops at the end run over
-pairs. On a device, array expressions handle many pairs at once and need a few arrays with an entry
-for each pair.
+Without the rows U = {i, j}, the residuals are e_U = P_UU^-1 (P y)_U, and the prediction is
+
+    f_i - f_j - (h_i e_i - h_j e_j),   where f = y and h = 1 if all pairs count.
+
+pair_systems.py derives this, and computes P, P y, f and h. `_pair` is the formula for one pair. For
+NumPy arrays, the compiled loops at the end run over pairs. On a device, array expressions handle
+many pairs at once and need a few arrays with an entry for each pair.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ FEW_ENTRIES = 2**19  # of a matrix, up to which slopes need no compiled loop
 
 
 def block_differences(
-    P: Array, start: int, diagonal: Array, y: Array, a: Array
+    P: Array, start: int, diagonal: Array, y: Array, Py: Array
 ) -> tuple[Index, Index, Array]:
     """(first, second, difference) of all pairs (i, j > i) of a block of rows; all pairs count.
 
@@ -31,11 +33,11 @@ def block_differences(
         first, second = on.xp.triu_indices(rows, columns, 1, device=P.device)
         entries = P[first, second]
         first, second = first + start, second + start
-        return first, second, listed_differences(entries, diagonal, y, a, first, second)
+        return first, second, listed_differences(entries, diagonal, y, Py, first, second)
     count = rows * columns - rows * (rows + 1) // 2
     first, second = np.empty(count, np.intp), np.empty(count, np.intp)
     out = np.empty((count, y.shape[1]))
-    block_pairs(np.ascontiguousarray(P), start, diagonal, y, a, first, second, out)
+    block_pairs(np.ascontiguousarray(P), start, diagonal, y, Py, first, second, out)
     return first, second, out
 
 
@@ -43,7 +45,7 @@ def listed_differences(
     entries: Array,
     diagonal: Array,
     f: Array,
-    a: Array,
+    Py: Array,
     first: Index,
     second: Index,
     factors: tuple[Array, Array] | None = None,
@@ -56,11 +58,11 @@ def listed_differences(
     if on.is_host:
         out = np.empty((len(first), f.shape[1]))
         h_i, h_j = factors or (np.ones(len(first)),) * 2
-        listed_pairs(entries, diagonal, h_i, h_j, f, a, first, second, out)
+        listed_pairs(entries, diagonal, h_i, h_j, f, Py, first, second, out)
         return out
     i, j = on.index(first), on.index(second)
     g_ii, g_jj, g_ij = (g[:, None] for g in pair_inverse(diagonal[i], diagonal[j], entries))
-    e_i, e_j = g_ii * a[i] + g_ij * a[j], g_jj * a[j] + g_ij * a[i]
+    e_i, e_j = g_ii * Py[i] + g_ij * Py[j], g_jj * Py[j] + g_ij * Py[i]
     if factors is not None:
         e_i, e_j = factors[0][:, None] * e_i, factors[1][:, None] * e_j
     return on.array((f[i] - f[j]) - (e_i - e_j))
@@ -69,7 +71,7 @@ def listed_differences(
 def block_slopes(P: Array, start: int, diagonal: Array) -> tuple[Array, Array]:
     """u and v of all pairs (i, j > i) of a block of rows, at [i - start, j - start].
 
-    f_i - f_j without both rows is (y_i - u a_i) - (y_j - v a_j), if all pairs count.
+    f_i - f_j without both rows is (y_i - u (P y)_i) - (y_j - v (P y)_j), if all pairs count.
     """
     if backend_of(P).is_host and P.size > FEW_ENTRIES:
         u, v = np.empty((2, *P.shape))
@@ -158,16 +160,19 @@ def _pair(
     h_i: float,
     h_j: float,
     f: Array,
-    a: Array,
+    Py: Array,
     i: int,
     j: int,
     out: Array,
 ) -> None:
-    """f_i - f_j without the rows i and j, for each output: Theorem 2 of leave-pair-out."""
+    """f_i - f_j without the rows i and j, for each output: Theorem 2 of leave-pair-out.
+
+    (e_i, e_j) = P_UU^-1 (P y)_U is a 2 by 2 system.
+    """
     g_ii, g_jj, g_ij = _inverse(p_ii, p_jj, p_ij)
     for o in range(f.shape[1]):
-        e_i = g_ii * a[i, o] + g_ij * a[j, o]
-        e_j = g_jj * a[j, o] + g_ij * a[i, o]
+        e_i = g_ii * Py[i, o] + g_ij * Py[j, o]
+        e_j = g_jj * Py[j, o] + g_ij * Py[i, o]
         out[o] = (f[i, o] - f[j, o]) - (h_i * e_i - h_j * e_j)
 
 
@@ -177,7 +182,7 @@ def block_pairs(
     start: int,
     diagonal: Array,
     y: Array,
-    a: Array,
+    Py: Array,
     first: Index,
     second: Index,
     out: Array,
@@ -189,7 +194,7 @@ def block_pairs(
         for column in range(row + 1, P.shape[1]):
             j = start + column
             first[count], second[count] = i, j
-            _pair(P[row, column], diagonal[i], diagonal[j], 1.0, 1.0, y, a, i, j, out[count])
+            _pair(P[row, column], diagonal[i], diagonal[j], 1.0, 1.0, y, Py, i, j, out[count])
             count += 1
 
 
@@ -200,7 +205,7 @@ def listed_pairs(
     h_i: Array,
     h_j: Array,
     f: Array,
-    a: Array,
+    Py: Array,
     first: Index,
     second: Index,
     out: Array,
@@ -208,29 +213,29 @@ def listed_pairs(
     """Listed pairs: `entries` has P[first, second]."""
     for k in range(len(first)):
         i, j = first[k], second[k]
-        _pair(entries[k], diagonal[i], diagonal[j], h_i[k], h_j[k], f, a, i, j, out[k])
+        _pair(entries[k], diagonal[i], diagonal[j], h_i[k], h_j[k], f, Py, i, j, out[k])
 
 
 @compiled
-def right_without(P: Array, k: int, y: Array, a: Array, labels: Array, compared: Array) -> float:
+def right_without(P: Array, k: int, y: Array, Py: Array, labels: Array, compared: Array) -> float:
     """How many compared pairs are in the right order by fits without them and row k.
 
     Ties count half. P is part of the inverse of a system with a row for each training row; without
-    row k, it is P - p_k p_k' / p_kk, and a is a - p_k a_k / p_kk.
+    row k, it is P - p_k p_k' / p_kk, and P y becomes P y - p_k (P y)_k / p_kk.
     """
     n, p_kk = len(P), P[k, k]
-    diagonal, a_rest, out = np.empty(n), np.empty((n, 1)), np.empty(1)
+    diagonal, Py_rest, out = np.empty(n), np.empty((n, 1)), np.empty(1)
     total = 0.0
     for i in range(n):
         diagonal[i] = P[i, i] - P[i, k] ** 2 / p_kk
-        a_rest[i, 0] = a[i, 0] - P[i, k] * a[k, 0] / p_kk
+        Py_rest[i, 0] = Py[i, 0] - P[i, k] * Py[k, 0] / p_kk
     for i in range(n):
         for j in range(i + 1, n):
             gap = labels[i] - labels[j]
             if i == k or j == k or gap == 0.0 or compared[i, j] == 0.0:
                 continue
             p_ij = P[i, j] - P[i, k] * P[j, k] / p_kk
-            _pair(p_ij, diagonal[i], diagonal[j], 1.0, 1.0, y, a_rest, i, j, out)
+            _pair(p_ij, diagonal[i], diagonal[j], 1.0, 1.0, y, Py_rest, i, j, out)
             total += 0.5 * (1.0 + np.sign(out[0] * gap)) * compared[i, j]
     return total
 
@@ -239,8 +244,8 @@ def right_without(P: Array, k: int, y: Array, a: Array, labels: Array, compared:
 def pair_slopes(P: Array, start: int, diagonal: Array, u: Array, v: Array) -> None:
     """u and v for the pairs of a block of rows, as in `block_pairs`.
 
-    f_i - f_j without both rows is (y_i - u a_i) - (y_j - v a_j). If the block has all rows, the
-    pairs (j, i) are there as well.
+    f_i - f_j without both rows is (y_i - u (P y)_i) - (y_j - v (P y)_j). If the block has all rows,
+    the pairs (j, i) are there as well.
     """
     n = P.shape[1]
     whole = P.shape[0] == n

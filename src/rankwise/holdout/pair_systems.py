@@ -1,28 +1,30 @@
-"""The rows of one query as a linear system, of which some rows will be held out.
+"""Theorem 2 of the leave-pair-out paper: rows of one query, some of which will be held out.
 
-Let n be the number of rows that are left (m - 2 in the leave-pair-out paper), and B - 11' the
-Laplacian of their pairs. RankRLS has a free intercept b, and its dual weights solve
+Of m rows, n_left are left: m - 2 without a pair U. D~ - 11' is the Laplacian of the pairs of these
+rows. RankRLS has a free intercept b, and its dual weights solve
 
-    (K + lam B^-1) a + b 1 = y,   1'a = 0.                                                   (i)
+    (K + lam D~^-1) a + b 1 = y,   1'a = 0.                                                  (i)
 
-If all pairs count, B = n I. If tied pairs do not count, B = d_l I + 11' on the rows of a level l,
-which have equal labels: d_l = n - n_l is the degree of a row, and B^-1 = (I - 11'/n) / d_l.
+If all pairs count, D~ = n_left I, as in the paper. If tied pairs do not count, D~ = d_l I + 11' on
+the rows of a level l, which have equal labels. The level has n_l rows that are left, the degree of
+a row is d_l = n_left - n_l, and D~^-1 = (I - 11'/n_left) / d_l.
 
 The solution is linear in y. It is a = P y / lam with the matrix
 
-    P = lam (G - G 1 1'G / 1'G 1),   G = (K + lam B^-1)^-1.
+    P = lam (G - G 1 1'G / 1'G 1),   G = (K + lam D~^-1)^-1.
 
-Theorem 2 of the paper has D = B and Q = (D + lam K^-1)^-1, so that lam G = D - D Q D. Its B is
-another matrix, with three columns: the first is the intercept here, and the two others, which take
-D from the held-out rows, are e_U below. So (28) is solved here by 2 by 2 systems.
+The paper has Q = (D~ + lam K^-1)^-1, so that lam G = D~ - D~ Q D~. Its equation (27) subtracts BB'
+from D~, where B has three columns. The first is the intercept here, and the two others, which take
+D~ from the held-out rows, are e_U below. So (28) is solved here by 2 by 2 systems, and K may be
+singular.
 
-Held-out rows U have a = 0. P depends on them through n and n_l only: one P of all rows serves all
-hold-outs with the same numbers.
+Held-out rows U have a = 0. P depends on them through n_left and n_l only: one P of all rows serves
+all hold-outs with the same numbers.
 
 With the labels y_U - e_U, e_U = P_UU^-1 (P y)_U, the rows U have a = 0, and the fit is the fit
 without them. By (i), it predicts, up to the constant b,
 
-    f_U = y_U - e_U + (sum of lam a over the level) / (d_l n),                               (ii)
+    f_U = y_U - e_U + (sum of lam a over the level) / (d_l n_left),                          (ii)
 
 where a is the solution for the labels y - e. The last term is 0 if all pairs count.
 """
@@ -51,20 +53,20 @@ BLOCK_BYTES = 8 * 2**20  # of a matrix computed at a time
 
 @dataclass(frozen=True, eq=False)
 class Laplacian:
-    """B^-1 of the Laplacian B - 11' of the pairs of n rows that are left.
+    """D~^-1 of the Laplacian D~ - 11' of the pairs of the rows that are left.
 
     Attributes
     ----------
-    n : int
+    n_left : int
     degrees : ndarray of shape (n_levels,)
         The number d_l of pairs of a row of each level.
     level : ndarray of shape (n_rows,)
         The level of each row, held-out rows included. If all pairs count, there is one level.
     ties : bool
-        Whether all pairs count, so that B = n I.
+        Whether all pairs count, so that D~ = n_left I.
     """
 
-    n: int
+    n_left: int
     degrees: Array
     level: Index
     ties: bool
@@ -77,8 +79,8 @@ class Laplacian:
     @classmethod
     def of_levels(cls, level: Index, left: Index) -> Laplacian:
         """Pairs of different levels count, which have `left` rows."""
-        n = int(left.sum())
-        return cls(n, np.asarray(n - left, np.float64), level, False)
+        n_left = int(left.sum())
+        return cls(n_left, np.asarray(n_left - left, np.float64), level, False)
 
     @property
     def diagonal(self) -> Array:
@@ -87,13 +89,13 @@ class Laplacian:
 
     @property
     def definite(self) -> bool:
-        """Whether B^-1 is positive definite up to a constant: few rows of a level are held out."""
-        return self.ties or bool(np.bincount(self.level).max() <= self.n + 1)
+        """Whether D~^-1 is positive definite up to a constant: few rows of a level are held out."""
+        return self.ties or bool(np.bincount(self.level).max() <= self.n_left + 1)
 
     @property
     def coupling(self) -> Array:
-        """1 / (d_l n) for each level, which B^-1 has with a minus between rows of a level."""
-        return 1.0 / (self.degrees * self.n)
+        """1 / (d_l n_left) for each level: D~^-1 has it with a minus between rows of a level."""
+        return 1.0 / (self.degrees * self.n_left)
 
 
 @dataclass(frozen=True)
@@ -104,24 +106,24 @@ class DenseP:
 
     @classmethod
     def of(cls, K: Array, laplacian: Laplacian, lam: float) -> DenseP:
-        """From a centred kernel matrix, which is overwritten: n^3 flops for n rows in all."""
-        on, n = backend_of(K), len(K)  # all rows; `laplacian.n` of them are left
+        """From a centred kernel matrix, which is overwritten: m^3 flops."""
+        on, m = backend_of(K), len(K)
         trace, ridge = float(K.diagonal().sum()), lam / laplacian.diagonal
         if not laplacian.ties:
             level, c = laplacian.level, laplacian.coupling
             K -= on.array(np.where(level[:, None] == level, lam * c[level], 0.0))
         # K maps the constant vector to 0. A larger eigenvalue keeps the inverse accurate.
-        K += (trace / n + float(ridge.max())) / n
+        K += (trace / m + float(ridge.max())) / m
         G = on.inverse_definite(K, on.array(ridge))
         if G is None:
             if laplacian.definite:
                 raise not_definite(K, float(ridge.min()))
-            K[np.arange(n), np.arange(n)] += on.array(ridge)
-            G = on.solve(K, on.array(np.eye(n)))
+            K[np.arange(m), np.arange(m)] += on.array(ridge)
+            G = on.solve(K, on.array(np.eye(m)))
         check_digits(trace, 1.0 / float(G.diagonal().max()))
         G *= lam
         sums = G.sum(axis=0)
-        for start, stop in _spans(on, n):  # without a second matrix
+        for start, stop in _spans(on, m):  # without a second matrix
             G[start:stop] -= sums[start:stop, None] * (sums / sums.sum())
         return cls(G)
 
@@ -156,7 +158,7 @@ class DenseP:
 
 @dataclass(frozen=True)
 class LowRankP:
-    """P = diag(d) - left right' from few features, without n by n matrices."""
+    """P = diag(d) - left right' from few features, without m by m matrices."""
 
     d: Array
     left: Array
@@ -164,18 +166,18 @@ class LowRankP:
 
     @classmethod
     def of(cls, F: Array, laplacian: Laplacian, lam: float) -> LowRankP:
-        """From centred features, by the matrix inversion lemma: O(n (d + levels)^2) flops.
+        """From n centred features, by the matrix inversion lemma: O(m (n + levels)^2) flops.
 
-        K / lam + B^-1 = V S V' + D^-1 has the features, the indicators of the levels and the
-        constant in the columns of V, with S^-1 = diag(lam, -n d_l, 0). So
-        P = D - D V (S^-1 + V'D V)^-1 V'D.
+        With the degrees D = diag(d), K / lam + D~^-1 = V S V' + D^-1 has the features, the
+        indicators of the levels and the constant in the columns of V, with
+        S^-1 = diag(lam, -n_left d_l, 0). So P = D - D V (S^-1 + V'D V)^-1 V'D.
         """
         on, degrees = backend_of(F), laplacian.degrees
         d = on.array(laplacian.diagonal)
         columns, inverse_S = [F], [np.full(F.shape[1], lam)]
         if not laplacian.ties:
             columns.append(on.array(laplacian.level[:, None] == np.arange(len(degrees))))
-            inverse_S.append(-laplacian.n * degrees)
+            inverse_S.append(-laplacian.n_left * degrees)
         columns.append(on.zeros(len(F), 1) + 1.0)
         inverse_S.append(np.zeros(1))
         V = on.array(on.xp.hstack(columns))
@@ -225,7 +227,7 @@ class LowRankP:
 
 @dataclass(frozen=True, eq=False)
 class PairSystem:
-    """P, the labels y, and P y of the rows of a query: `a` has the dual weights times lam.
+    """P, the centred labels y, and P y of the rows of a query: the dual weights times lam.
 
     `close`: whether alpha is so small that rounding errors of P matter.
     """
@@ -233,7 +235,7 @@ class PairSystem:
     P: DenseP | LowRankP
     laplacian: Laplacian
     y: Array
-    a: Array
+    Py: Array
     close: bool
 
     @classmethod
@@ -285,7 +287,7 @@ class PairSystem:
 
     @cached_property
     def level_sums(self) -> Array:
-        """Rows of P, summed over each level and divided by d_l n, as in (ii)."""
+        """Rows of P, summed over each level and divided by d_l n_left, as in (ii)."""
         c = backend_of(self.y).array(self.laplacian.coupling)
         return c[:, None] * self.P.level_sums(self.laplacian.level, len(c))
 
@@ -296,46 +298,50 @@ class PairSystem:
             return self.y
         on, level = backend_of(self.y), self.laplacian.level
         c = on.array(self.laplacian.coupling)
-        sums = on.group_sums(level, len(c), self.a)
+        sums = on.group_sums(level, len(c), self.Py)
         return self.y + (c[:, None] * sums)[level]
 
     def differences(self, first: Index, second: Index) -> Array:
-        """f_i - f_j of listed pairs, each without both rows."""
+        """f_i - f_j of listed pairs, each without both rows.
+
+        By (ii), both residuals also count in the sums of both levels. With S = `level_sums` and the
+        levels p of i and q of j, the factors are h_i = 1 + S_pi - S_qi and h_j = 1 + S_qj - S_pj.
+        """
         entries, factors = self.P.entries(first, second), None
         if not self.laplacian.ties:
             p, q = self.laplacian.level[first], self.laplacian.level[second]
-            Z = self.level_sums
-            factors = (1.0 + Z[p, first] - Z[q, first], 1.0 + Z[q, second] - Z[p, second])
-        return listed_differences(entries, self.diagonal, self.f, self.a, first, second, factors)
+            S = self.level_sums
+            factors = (1.0 + S[p, first] - S[q, first], 1.0 + S[q, second] - S[p, second])
+        return listed_differences(entries, self.diagonal, self.f, self.Py, first, second, factors)
 
     @cached_property
     def diagonal(self) -> Array:
         return self.P.diagonal
 
     def of_lines(self, rows: Index) -> tuple[Array, Array]:
-        """P and a of the rows of each line, shapes (n_lines, s, s) and (n_lines, s, n_outputs)."""
+        """P and P y of the rows of each line: (n_lines, s, s) and (n_lines, s, n_outputs)."""
         b, s = rows.shape
         first, second = np.repeat(rows, s, axis=1).ravel(), np.tile(rows, s).ravel()
-        return self.P.entries(first, second).reshape(b, s, s), self.a[rows.ravel()].reshape(
+        return self.P.entries(first, second).reshape(b, s, s), self.Py[rows.ravel()].reshape(
             b, s, -1
         )
 
     def without(self, rows: Index) -> Array:
         """Predictions (ii) without the rows of each line, shape (n_lines, s, n_outputs)."""
-        P, a = self.of_lines(rows)
+        P, Py = self.of_lines(rows)
         if self.close:
             root = np.sqrt(self.laplacian.diagonal)[rows]
             scaled = to_host(P) / (root[:, :, None] * root[:, None])
             self._check_eigenvalues(np.linalg.eigvalsh(scaled))
-        e, f = backend_of(P).solve(P, a), self.f[rows.ravel()].reshape(a.shape)
+        e, f = backend_of(P).solve(P, Py), self.f[rows.ravel()].reshape(Py.shape)
         if self.laplacian.ties:
             return f - e
-        Z = self.level_sums[self.laplacian.level[rows][:, :, None], rows[:, None]]
-        return f - e - Z @ e
+        S = self.level_sums[self.laplacian.level[rows][:, :, None], rows[:, None]]
+        return f - e - S @ e
 
 
 def centred(K: Array) -> Array:
-    """C K C with C = I - 11'/n, in place."""
+    """C K C with C = I - 11'/m, in place."""
     K -= K.mean(axis=0)
     K -= K.mean(axis=1)[:, None]
     return K
@@ -354,8 +360,8 @@ def _row_products(F: Array, G: Array) -> Array:
     return on.array(on.xp.einsum("ij,ij->i", F, G))
 
 
-def _spans(on: Backend, n: int) -> Iterator[tuple[int, int]]:
+def _spans(on: Backend, m: int) -> Iterator[tuple[int, int]]:
     n_arrays = 1 if on.is_host else 4  # on a device, pairs need more arrays of this size
-    step = max(1, on.block_bytes(BLOCK_BYTES) // n_arrays // (8 * max(n, 1)))
-    for start in range(0, n, step):
-        yield start, min(start + step, n)
+    step = max(1, on.block_bytes(BLOCK_BYTES) // n_arrays // (8 * max(m, 1)))
+    for start in range(0, m, step):
+        yield start, min(start + step, m)

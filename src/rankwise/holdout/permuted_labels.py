@@ -78,18 +78,18 @@ def permuted_errors(problem: HoldOutProblem, labels: Array, units: QueryGroups) 
         if system is None:  # all predictions are tied
             out[k] = 0.5
             continue
-        a = system.P.times(y)
-        if not on.is_finite(a):
+        Py = system.P.times(y)
+        if not on.is_finite(Py):
             raise lost_in_rounding()
         agreement = on.zeros(y.shape[1])
         for start, P in system.P.blocks():
             u, v = block_slopes(P, start, system.diagonal)
             if not on.is_host:
-                _agreement_on_device(u, v, start, ends, Y, y, a, agreement)
+                _agreement_on_device(u, v, start, ends, Y, y, Py, agreement)
             elif two_labels and len(P) == len(y):
-                agreement = _two_label_agreement(u, v, ends, y, a)
+                agreement = _two_label_agreement(u, v, ends, y, Py)
             else:
-                _in_columns(_column_agreement, (u, v, start, ends, _huge(Y), y, a), agreement)
+                _in_columns(_column_agreement, (u, v, start, ends, _huge(Y), y, Py), agreement)
         out[k] = 0.5 * (1.0 - to_host(agreement) / compared)
     return out
 
@@ -120,11 +120,11 @@ def _huge(Y: Array) -> Array:
     return np.asarray(Y * 2.0 ** min(HUGE - exponent, 1023))
 
 
-def _two_label_agreement(u: Array, v: Array, ends: Index, y: Array, a: Array) -> Array:
+def _two_label_agreement(u: Array, v: Array, ends: Index, y: Array, Py: Array) -> Array:
     """`add_agreement` for two labels, in half the time, from the rows of the rarer label."""
     names, counts = np.unique(y[:, 0], return_counts=True)
     rarer = int(counts[1] <= counts[0])
-    own, weights = np.ascontiguousarray(y.T), np.ascontiguousarray(a.T)
+    own, weights = np.ascontiguousarray(y.T), np.ascontiguousarray(Py.T)
     others, found = np.where(own == names[rarer], np.nan, own), np.zeros(len(own))
     starts = np.searchsorted(ends, ends)
     _in_columns(add_wins, (u, v, starts, ends, own, others, weights), found)
@@ -142,16 +142,16 @@ def _in_columns(loop: Callable[..., None], arguments: tuple[Any, ...], out: Arra
 
 
 def _column_agreement(
-    u: Array, v: Array, start: int, ends: Index, labels: Array, y: Array, a: Array,
+    u: Array, v: Array, start: int, ends: Index, labels: Array, y: Array, Py: Array,
     low: int, high: int, out: Array,
 ) -> None:  # fmt: skip
     """`add_agreement` for columns low:high, which are copied: slices are slow to compile."""
-    labels, y, a = (np.ascontiguousarray(part[:, low:high]) for part in (labels, y, a))
-    add_agreement(u, v, start, ends, labels, y, a, out[low:high])
+    labels, y, Py = (np.ascontiguousarray(part[:, low:high]) for part in (labels, y, Py))
+    add_agreement(u, v, start, ends, labels, y, Py, out[low:high])
 
 
 def _agreement_on_device(
-    u: Array, v: Array, start: int, ends: Index, labels: Array, y: Array, a: Array, out: Array
+    u: Array, v: Array, start: int, ends: Index, labels: Array, y: Array, Py: Array, out: Array
 ) -> None:
     """`add_agreement` with array expressions, for one row and some others at a time."""
     on = backend_of(y)
@@ -161,8 +161,8 @@ def _agreement_on_device(
         for low in range(i + 1, int(ends[i]), step):
             j = slice(low, min(low + step, int(ends[i])))
             columns = slice(j.start - start, j.stop - start)
-            difference = y[i] - u[row, columns, None] * a[i]
-            difference = difference - (y[j] - v[row, columns, None] * a[j])
+            difference = y[i] - u[row, columns, None] * Py[i]
+            difference = difference - (y[j] - v[row, columns, None] * Py[j])
             out += on.xp.sign(difference * (labels[i] - labels[j])).sum(axis=0)
 
 
@@ -231,41 +231,41 @@ def _stacked_differences(
 
     K is a stack of centred kernel matrices; see `DenseP` and (ii) of pair_systems.py.
     """
-    on, (b, n) = backend_of(K), K.shape[:2]
+    on, (b, m) = backend_of(K), K.shape[:2]
     level, d = laplacian.level, laplacian.diagonal
     same = level[:, None] == level
-    inverse_B = np.diag(1.0 / d) - same / (d * laplacian.n)
+    inverse_D = np.diag(1.0 / d) - same / (d * laplacian.n_left)
     trace = float(K[0].diagonal().sum())
-    G = on.xp.linalg.inv(K + on.array(lam * inverse_B + (trace / n + lam / d.min()) / n))
+    G = on.xp.linalg.inv(K + on.array(lam * inverse_D + (trace / m + lam / d.min()) / m))
     if not EPS * trace * float(G.diagonal(0, 1, 2).max()) < UNRELIABLE:
         raise np.linalg.LinAlgError("ill-conditioned")
     sums = G.sum(axis=1)
     P = lam * (G - sums[:, :, None] * (sums / sums.sum(axis=1)[:, None])[:, None])
-    a = P @ y
+    Py = P @ y
 
     def over_level(values: Array, rows: Index) -> Array:
-        """Sums over the level of these rows, divided by d n."""
+        """Sums over the level of these rows, divided by d n_left."""
         p = level[rows[0]]
         sums: Array = values[:, level == p].sum(axis=1)
-        return sums / float(laplacian.degrees[p] * laplacian.n)
+        return sums / float(laplacian.degrees[p] * laplacian.n_left)
 
-    Z = over_level(P, first) - over_level(P, second)
-    f = on.copy(y[None] + 0.0 * a)
+    S = over_level(P, first) - over_level(P, second)
+    f = on.copy(y[None] + 0.0 * Py)
     for rows in (first, second):
-        f[:, level == level[rows[0]]] += over_level(a, rows)[:, None]
+        f[:, level == level[rows[0]]] += over_level(Py, rows)[:, None]
 
     def flat(values: Array) -> Array:
-        return on.contiguous(values.reshape(b * n, -1))
+        return on.contiguous(values.reshape(b * m, -1))
 
-    offset = n * np.arange(b)[:, None]
+    offset = m * np.arange(b)[:, None]
     found = listed_differences(
         on.contiguous(P[:, first, second].reshape(-1)),
         flat(P.diagonal(0, 1, 2))[:, 0],
         flat(f),
-        flat(a),
+        flat(Py),
         (offset + first).ravel(),
         (offset + second).ravel(),
-        (1.0 + Z[:, first].reshape(-1), 1.0 - Z[:, second].reshape(-1)),
+        (1.0 + S[:, first].reshape(-1), 1.0 - S[:, second].reshape(-1)),
     )
     return found.reshape(b, len(first))
 
@@ -287,33 +287,33 @@ def add_agreement(
     ends: Index,
     labels: Array,
     y: Array,
-    a: Array,
+    Py: Array,
     agreement: Array,
 ) -> None:
     """Add pairs in the right order minus pairs in the wrong order, for each column.
 
     Row k of `u` and `v` belongs to row i = start + k of the data, and column j - start to a row
     j > i, which is compared with i if j < ends[i]. Without both rows, f_i - f_j is
-    (y_i - u a_i) - (y_j - v a_j). The `labels` are y times a huge number: the product of
+    (y_i - u (P y)_i) - (y_j - v (P y)_j). The `labels` are y times a huge number: the product of
     differences, clipped to [-1, 1], is its sign, without a branch.
     """
     for row in range(len(u)):
         i = start + row
-        l0, y0, a0 = labels[i], y[i], a[i]
+        l0, y0, Py0 = labels[i], y[i], Py[i]
         for j in range(i + 1, ends[i]):
-            l1, y1, a1 = labels[j], y[j], a[j]
+            l1, y1, Py1 = labels[j], y[j], Py[j]
             u0, v0 = u[row, j - start], v[row, j - start]
             for c in range(len(agreement)):
-                difference = (y0[c] - u0 * a0[c]) - (y1[c] - v0 * a1[c])
+                difference = (y0[c] - u0 * Py0[c]) - (y1[c] - v0 * Py1[c])
                 agreement[c] += _clipped(difference * (l0[c] - l1[c]))
 
 
 @partial(compiled, fastmath={"contract"})
-def _ahead(y_i: float, a_i: float, u: Array, v: Array, y: Array, a: Array) -> int:
+def _ahead(y_i: float, Py_i: float, u: Array, v: Array, y: Array, Py: Array) -> int:
     """How many rows are behind row i, minus how many are ahead of it."""
     total = 0
     for j in range(len(u)):
-        difference = ((y_i - y[j]) - u[j] * a_i) + v[j] * a[j]
+        difference = ((y_i - y[j]) - u[j] * Py_i) + v[j] * Py[j]
         total += int(difference > 0.0) - int(difference < 0.0)
     return total
 
@@ -326,7 +326,7 @@ def add_wins(
     ends: Index,
     own: Array,
     others: Array,
-    a: Array,
+    Py: Array,
     low: int,
     high: int,
     agreement: Array,
@@ -342,5 +342,5 @@ def add_wins(
             u_i, v_i = u[i, there], v[i, there]
             for c in range(start, min(start + 8, high)):
                 if np.isnan(others[c, i]):
-                    scores, weights = others[c, there], a[c, there]
-                    agreement[c] += _ahead(own[c, i], a[c, i], u_i, v_i, scores, weights)
+                    scores, weights = others[c, there], Py[c, there]
+                    agreement[c] += _ahead(own[c, i], Py[c, i], u_i, v_i, scores, weights)

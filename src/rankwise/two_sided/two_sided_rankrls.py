@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, Index, backend_of, is_sparse, is_tensor, to_host
 from rankwise.errors import DataError, ParameterError, warn
+from rankwise.estimators.base import in_dtype
 from rankwise.estimators.ranker_rows import forget
 from rankwise.graph import PreferenceGraph
 from rankwise.holdout.engine import hold_out
@@ -419,10 +420,12 @@ class TwoSidedRankRLS(BaseEstimator):
         ndarray of shape (n_rows, n_columns)
         """
         check_is_fitted(self)
-        values = self.sides_[0].values(R)
-        if C is None:
-            return values @ self.known_
-        return values @ self.coef_ @ self.sides_[1].values(C).T
+        rows, columns = self.sides_
+        values = rows.values(R)
+        with np.errstate(over="ignore", invalid="ignore"):  # checked below
+            of_columns = self.known_ if C is None else self.coef_ @ columns.values(C).T
+            scores = values @ of_columns
+        return in_dtype(scores, scores.dtype)
 
     def rank(self, row: Any, C: Any = None, *, k: int = 10) -> tuple[Index, Array]:
         """Return the k best columns for a row, best first.
