@@ -247,7 +247,7 @@ def test_columns_of_the_rows_of_exports_and_cards(odd, run, tmp_path):
         assert "name it by --query" in said
         assert "reading --rows" in run(*command, *query, "--force", ok=False)
     refused = run("export", model, "--to", "solr", ok=False)
-    assert "rankwise fit --scale standard" in refused
+    assert "with --scale standard" in refused
 
 
 def test_commands_take_every_format_of_tables():

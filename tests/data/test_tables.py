@@ -216,9 +216,9 @@ MALFORMED = [
     ("head.csv", b"label,\xe9\n1,1\n", "line 1: not UTF-8"),
     ("wide.csv", "label,a\n1,1\n".encode("utf-16"), "UTF-16"),
     ("wider.csv", "label,a\n1,1\n".encode("utf-32"), "'iconv -f UTF-32 -t UTF-8'"),
-    ("semi.csv", b"qid;label;a\n1;1;1\n", "separated by semicolons: .*give --separator ';'"),
+    ("semi.csv", b"qid;label;a\n1;1;1\n", "separated by semicolons: .*give separator=';'"),
     ("tabs.csv", b"qid\tlabel\ta\n1\t1\t1\n", "separated by tabs"),
-    ("commas.tsv", b"qid,label,a\n1,1,1\n", "separated by commas: .*give --separator ','"),
+    ("commas.tsv", b"qid,label,a\n1,1,1\n", "separated by commas: .*give separator=','"),
     ("quote.csv", b'label,a\n1,"2\n0,3\n1,4\n', "line 2: cannot be read as CSV: unexpected end"),
     ("noquery.csv", HEAD + b"1,1,1\n,0,2\n", "line 3: the column 'qid' has no value"),
     (

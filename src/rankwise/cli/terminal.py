@@ -20,7 +20,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from rankwise.cli.entry import exit_code
-from rankwise.errors import ParameterError, TableError
+from rankwise.errors import ParameterError, RankwiseError, TableError
 from rankwise.files import replacing
 from rankwise.progress import is_quiet, progress_bar
 
@@ -33,6 +33,18 @@ BROKEN_PIPE = 141  # what a shell reports for a program ended by SIGPIPE
 SHOW_TRACEBACK = "RANKWISE_TRACEBACK"
 PANELS = 80  # columns of a terminal, from which on help is in panels
 PARAMETERS = "\n\nParameters\n----------\n"  # begins the help of options in docstrings
+OPTIONS = {
+    "complete=True": "--complete",
+    'precision="float64"': "--float64",
+    "(rankwise.export.distil)": "(--distil)",
+    'with scale="standard"': "with --scale standard",
+    ": give rows, to check": ": give --rows, to check",
+    "fill=0.0 in read_letor": "--fill 0",
+    "give separator=": "give --separator ",
+    "and decimal=": "and --decimal ",
+    "or read all of them with read_letor or read_table": "or give --workers 1",
+}
+"""What errors of the library name, and the options of commands that do the same."""
 COLORS = {"error": "red", "warning": "yellow", "interrupted": "red"}
 
 
@@ -128,6 +140,8 @@ def _report(error: Exception) -> int:
     """Print what went wrong in one line and return the exit code; raise what is a bug."""
     # Our errors, and errors of NumPy and scikit-learn about values; anything else is a bug.
     message = str(error) or type(error).__name__
+    for python, option in OPTIONS.items() if isinstance(error, RankwiseError) else ():
+        message = message.replace(python, option)
     if hasattr(error, "format_message"):  # typer's errors about arguments
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "rankwise"
