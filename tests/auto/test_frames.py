@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from rankwise import AutoRanker, RankRLS, TableEncoder, load_model, save_model
 from rankwise.auto.auto_ranker import make_folds
-from rankwise.errors import DataError, ExportError
+from rankwise.errors import DataError, ExportError, ParameterError
 from rankwise.export import to_onnx, to_solr
 from rankwise.metrics import ndcg
 from rankwise.model_selection.rows import LabelledRows
@@ -91,14 +91,17 @@ def test_frames_of_all_libraries_give_the_same_ranker(searches, auto):
     assert list(auto.feature_names_in_) == list(frame.columns)
 
 
-def test_numbers_are_not_encoded(searches):
+def test_numbers_are_not_encoded(searches, tmp_path):
     frame, y, qid = searches
     numbers = frame[["price", "stars"]].fillna(3.0)
     one = AutoRanker(**QUICK).fit(numbers, y, qid=qid)
     two = AutoRanker(**QUICK, encoder=None).fit(numbers, y, qid=qid)
     assert one.encoder_ is None
     assert_array_equal(one.predict(numbers, qid=qid), two.predict(numbers, qid=qid))
+    with pytest.raises(ParameterError, match="encoder must be a TableEncoder"):
+        AutoRanker(encoder="onehot").fit(numbers, y)
     asked = AutoRanker(**QUICK, encoder=TableEncoder()).fit(numbers, y, qid=qid)
+    asked = load_model(save_model(asked, tmp_path / "asked"))
     assert np.isfinite(asked.predict(frame, qid=qid)).all()  # with missing values
 
 

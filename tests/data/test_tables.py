@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose
 
 from rankwise.data import TableBlocks, read_table
 from rankwise.data.table_columns import Roles, matrix
-from rankwise.errors import DataError, MissingExtraError, ParameterError
+from rankwise.errors import DataError, MissingExtraError, ParameterError, TableError
 
 
 @pytest.fixture(scope="module")
@@ -166,6 +166,21 @@ def test_text_and_missing_values_are_kept_where_asked(tmp_path):
     assert np.isnan(data.X["a"].iloc[0])
     with pytest.raises(DataError, match=r"1 missing value in 1 column .*: brand 1 \(50%\)"):
         read_table(path, keep_text=True, ignore=["a"])
+    with pytest.raises(TableError) as caught:
+        read_table(path, ignore=["a"])
+    assert caught.value.settings == {"encode": "auto", "impute": "median"}
+
+
+def test_blocks_leave_dates_out(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("qid,label,day,a\n1,1,2024-01-01,2\n1,0,2024-01-02,3\n")
+    blocks = TableBlocks(path)
+    assert [list(block.X.columns) for block in blocks] == [["a"]]
+    assert blocks.roles.left_out == {"day": "a date"}
+    words = tmp_path / "w.csv"
+    words.write_text("qid,label,a\n1,good,2\n1,bad,3\n")
+    (block,) = TableBlocks(words, grades={"good": 2, "bad": 0})
+    assert block.y.tolist() == [2, 0]
 
 
 def test_semicolons_and_decimal_commas(tmp_path):

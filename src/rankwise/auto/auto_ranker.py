@@ -569,10 +569,14 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         self
         """
         check_parameters(self, self.parameters)
+        if not isinstance(self.encoder, TableEncoder) and self.encoder not in ("auto", None):
+            raise ParameterError(
+                f'encoder must be a TableEncoder, "auto" or None: got {self.encoder!r}.'
+            )
         forget(self)
         frame, self.encoder_ = X, None
         try:
-            if self.encoder not in ("auto", None) and is_frame(X):
+            if isinstance(self.encoder, TableEncoder) and is_frame(X):
                 raise DataError("X is to be encoded.")
             X, y = validated(
                 self, X, numeric_labels(y), accept_sparse="csr", dtype=DTYPES, y_numeric=True

@@ -86,7 +86,10 @@ def info(*, file: InputArgument, as_json: Json = False, table: TableOptions) -> 
         facts, columns, problems = data_facts(data), data.columns, data.problems
         fixes = {} if problems is None else dict(problems.settings)
         roles = data.roles
-        doubtful = (*roles.looking_like_ids, *roles.looking_like_labels, *roles.positions)
+        ids = roles.looking_like_ids
+        if ids and roles.id is None:
+            fixes["id"], *ids = ids
+        doubtful = [*ids, *roles.looking_like_labels, *roles.positions]
         if doubtful:
             fixes["ignore"] = [*fixes.get("ignore", ()), *dict.fromkeys(doubtful)]
         if any(data.X.dtypes == "datetime64[us]"):

@@ -273,8 +273,7 @@ class TableRows:
                 where = np.isinf(X[:, j]), "is infinite here"
                 faults.append(self.fault(numbers[j], *where, remedy, ignore=[numbers[j]]))
         missing = {numbers[j]: int(np.isnan(X[:, j]).sum()) for j in suspect}
-        if keep_text:
-            missing |= {name: self._n_missing(name) for name in texts}
+        missing |= {name: self._n_missing(name) for name in texts}
         missing = {name: count for name, count in missing.items() if count}
         if missing and not keep_missing:
             faults.append(self._missing_values(missing))
@@ -696,6 +695,9 @@ class Look:
         if whole and not wants.like_model:
             numbers = [n for n in roles.features if rows.kind(n) in ("number", "empty")]
             constants, positions = _suspicious(X, numbers, qid)
+            texts = [name for name in roles.features if rows.kind(name) == "text"]
+            texts = [name for name in texts if len(rows.table.column(name).unique()) == 1]
+            constants = (*constants, *(texts if rows.table.num_rows > 1 else ()))
             roles = replace(roles, constants=constants, positions=positions)
         return cls(roles, qid, y, ids, X, [*faults, *wrong])
 

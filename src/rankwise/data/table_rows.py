@@ -59,6 +59,8 @@ class TableData(DescribedRows):
         Which column is what, and whether this was guessed.
     problems : TableError or None
         What would be an error, of a table that may contain anything (`rankwise info`).
+    words : ndarray of shape (n_rows,) or None
+        The labels, if they are words without grades.
 
     Examples
     --------
@@ -76,11 +78,13 @@ class TableData(DescribedRows):
     ids: NDArray[Any] | None
     roles: Roles
     problems: TableError | None = None
+    words: NDArray[Any] | None = None
 
     @cached_property
     def columns(self) -> Table:
         """How each column was understood: its type, role, missing values and range."""
-        special = ((self.roles.query, self.qid), (self.roles.label, self.y))
+        labels = self.y if self.words is None else self.words
+        special = ((self.roles.query, self.qid), (self.roles.label, labels))
         named = [(name, v) for name, v in (*special, (self.roles.id, self.ids)) if name is not None]
         named += [(name, self.X[name]) for name in self.X.columns]
         rows = [_row(name, self.roles.role(name), values) for name, values in named]
@@ -255,7 +259,9 @@ def _as_data(
         if name not in numbers:
             values = rows.dates(name) if rows.kind(name) == "date" else rows.texts(name)
             frame.insert(k, name, values)
-    return TableData(frame, look.y, look.qid, look.ids, roles, problems)
+    is_words = roles.label and look.y is None and rows.kind(roles.label) == "text"
+    words = rows.texts(roles.label) if is_words else None
+    return TableData(frame, look.y, look.qid, look.ids, roles, problems, words)
 
 
 def feature_frame(X: Any) -> Any:
