@@ -6,12 +6,15 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from sklearn.pipeline import make_pipeline
 
 from rankwise import (
     KPCR,
     RLS,
+    AutoRanker,
     GraphWalks,
     KPCRank,
+    MeanRanker,
     RankingSearchCV,
     RankRLS,
     RankSVM,
@@ -23,8 +26,8 @@ from rankwise import (
     load_model,
     save_model,
 )
-from rankwise.errors import DataError, ParameterError
-from rankwise.model_selection import leave_query_out
+from rankwise.errors import DataError, ParameterError, RankwiseWarning
+from rankwise.model_selection import cross_validate, leave_query_out
 from rankwise.walks import GraphReader, LabelledGraphs
 from tests.oracles.walks import neighbourhoods, walk_counts, walk_kernel
 
@@ -200,6 +203,39 @@ def test_exact_hold_outs_and_searches():
     rows = kernels[0].as_rows(train)
     search = RankingSearchCV(RankRLS(1.0), {"kernel": kernels}).fit(rows, y, qid=qid)
     assert search.best_params_["kernel"] in kernels
+
+
+def test_searches_and_means_take_lists_of_graphs():
+    X, y, qid = some_graphs(24), np.arange(24) % 5, np.repeat(np.arange(6), 4)
+    rows = WalkKernel(0.05).as_rows(X)
+    grid = {"kernel": [WalkKernel(0.02), WalkKernel(0.05)], "alpha": [0.1, 1.0]}
+    search = RankingSearchCV(RankRLS(), grid).fit(X, y, qid=qid)
+    same = RankingSearchCV(RankRLS(), grid).fit(rows, y, qid=qid)
+    assert_allclose(
+        search.cv_results_["mean_test_score"], same.cv_results_["mean_test_score"], rtol=1e-10
+    )
+    assert_allclose(search.predict(X), same.predict(rows), rtol=1e-10)
+    pipeline = make_pipeline(GraphWalks(), RankRLS(1.0))
+    found = cross_validate(pipeline, X, y, qid=qid, cv=3)
+    counts = make_pipeline(GraphWalks(1), RankRLS(1.0))
+    assert found != cross_validate(counts, X, y, qid=qid, cv=3)
+    mean = MeanRanker([RankRLS(1.0, kernel=WalkKernel(decay)) for decay in (0.02, 0.05)])
+    assert np.isfinite(mean.fit(X, y, qid=qid).predict(X, qid=qid)).all()
+    pairs = [(0, 1), (2, 3)]  # not linked: rows are compared for a warning
+    with pytest.warns(RankwiseWarning, match="2 parts"):
+        RankRLS(1.0, kernel=WalkKernel()).fit_pairs([(label, []) for label in "abcd"], pairs)
+    for ranker in (RankRLS(1.0), AutoRanker()):
+        with pytest.raises(DataError, match="X has graphs, and not rows of numbers: use kernel="):
+            ranker.fit(X, y, qid=qid)
+
+
+def test_names_are_distinct():
+    graphs = [([1, "1"], [(0, 1)])]
+    assert set(GraphWalks(1).fit(graphs).get_feature_names_out()) == {
+        "1", "'1'", "1 - '1'", "'1' - 1",
+    }  # fmt: skip
+    names = GraphWalks(1).fit([(["C", "C - C"], []), ("CC", [(0, 1)])]).get_feature_names_out()
+    assert len(set(names)) == len(names) == 3
 
 
 def test_saved_counts(tmp_path):

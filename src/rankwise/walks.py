@@ -84,6 +84,31 @@ class LabelledGraphs:
         """The arrays, for compiled loops."""
         return self.node_start, self.labels, self.arc_start, self.heads, self.arc_labels
 
+    @cached_property
+    def is_symmetric(self) -> bool:
+        """Whether there are as many arcs from u to v as from v to u, for any two nodes."""
+        tails = np.repeat(np.arange(len(self.labels)), np.diff(self.arc_start))
+        ahead, back = (np.lexsort(ends) for ends in ((self.heads, tails), (tails, self.heads)))
+        return bool(
+            np.array_equal(tails[ahead], self.heads[back])
+            and np.array_equal(self.heads[ahead], tails[back])
+        )
+
+    def by_label(self) -> LabelledGraphs:
+        """The same graphs, with the nodes of each in the order of their labels."""
+        order = np.lexsort((self.labels, self.graph_of))
+        number = np.empty_like(order)
+        number[order] = np.arange(len(order))
+        degrees = np.diff(self.arc_start)[order]
+        arcs = _runs(self.arc_start[order], degrees)
+        return LabelledGraphs(
+            self.node_start,
+            self.labels[order],
+            np.concatenate(([0], np.cumsum(degrees))),
+            number[self.heads[arcs]],
+            self.arc_labels[arcs],
+        )
+
     def take(self, graphs: slice) -> LabelledGraphs:
         """Consecutive graphs."""
         node_start = self.node_start[graphs.start : graphs.stop + 1]
@@ -167,8 +192,15 @@ class GraphReader:
 
     def __init__(self, *, directed: bool = False) -> None:
         self.directed = directed
-        self.names: dict[int, str] = {NO_LABEL: ""}
         self._codes: dict[Any, int] = {}
+
+    @property
+    def names(self) -> dict[int, str]:
+        """The text of each label, by its code; with quotes if 1 and "1" are both labels."""
+        named = {code: str(label) for label, code in self._codes.items()}
+        if len(set(named.values())) < len(named):
+            named = {code: repr(label) for label, code in self._codes.items()}
+        return {NO_LABEL: "", **named}
 
     def read(self, graphs: Any) -> LabelledGraphs:
         """The graphs of a list, or of rows that already hold graphs."""
@@ -257,7 +289,7 @@ class GraphReader:
         if label not in self._codes:
             digest = blake2b(ascii(label).encode(), digest_size=8).digest()
             code = int.from_bytes(digest, "little") >> 12
-            self._codes[label], self.names[code] = code, str(label)
+            self._codes[label] = code
         return self._codes[label]
 
 
@@ -307,14 +339,26 @@ def _of_matrix(matrix: Any, n_nodes: int, where: str) -> tuple[list[Any], bool]:
     return edges, directed
 
 
+def are_graphs(X: Any) -> bool:
+    """Whether X can only be a list of graphs: its first is a networkx graph, or two sequences."""
+    listed = isinstance(X, (list, tuple)) or (isinstance(X, np.ndarray) and X.ndim == 1)
+    first = X[0] if listed and len(X) else None
+    if hasattr(first, "nodes"):
+        return True
+    parts = first if isinstance(first, (list, tuple)) else ()
+    return len(parts) == 2 and isinstance(parts[0], (str, list, tuple, np.ndarray))
+
+
 GraphArrays: TypeAlias = tuple[Index, Codes, Index, Index, Codes]
-CountArrays: TypeAlias = tuple[Index, Index, Index, Codes, Index, Array]
+CountArrays: TypeAlias = tuple[Index, Index, Index, Codes, Index, Array, Index, Codes]
+EVEN, ODD = 1, 2  # of walks: in a tree with other labels at every second node, only one kind occurs
 
 TOL = 1e-16  # of a kernel value, by which longer walks may change it
 HUGE = 1e250  # a term of a sum that does not converge
 MOST_STEPS = 1000  # after which the terms of a sum that converges are below TOL
 SLOW = 0.95  # of the largest decay, for which terms fall too slowly
 BLOCK_BYTES = 32 * 2**20  # of counts between labels in memory at a time
+TILE = 4  # graphs whose counts stay in the cache of a core
 LEAST_GRAPHS = 64  # of a block: counting takes longer than a few products
 PARAMETERS: dict[str, Rule] = {
     "decay": Number(0, open_low=True),
@@ -421,7 +465,7 @@ class WalkKernel:
         return np.ones(len(own)) if self.normalize else own
 
     def _read(self, graphs: Any) -> LabelledGraphs:
-        return GraphReader(directed=self.directed).read(graphs)
+        return GraphReader(directed=self.directed).read(graphs).by_label()
 
     def _own(self, graphs: LabelledGraphs) -> tuple[Array, Index]:
         """k(G, G) of each graph without normalization, and the length of walks that matters.
@@ -507,37 +551,42 @@ def _walk_sum(
     start: Index,
     targets: Index,
     place: Index,
+    pairs: Index,
     x: Array,
     z: Array,
     terms: Array,
 ) -> tuple[float, int, Index]:
-    """Sum over n of decay^n 1'A^n 1 for the product of two graphs; the number of steps."""
+    """Sum over n of decay^n 1'A^n 1 for the product of two graphs; the number of steps.
+
+    The nodes of each graph are in the order of their labels.
+    """
     node_start, labels, arc_start, heads, arc_labels = graph
     other_start, other_labels, other_arc_start, other_heads, other_arc_labels = other
     u0, v0 = node_start[g], other_start[h]
     width = other_start[h + 1] - v0
-    n_nodes = 0
+    n_nodes, n_arcs, first = 0, 0, v0
     for u in range(u0, node_start[g + 1]):
-        for v in range(v0, other_start[h + 1]):
-            if labels[u] == other_labels[v]:
-                place[(u - u0) * width + v - v0] = n_nodes
-                n_nodes += 1
-    n_arcs, k = 0, 0
-    for u in range(u0, node_start[g + 1]):
-        for v in range(v0, other_start[h + 1]):
-            if labels[u] != other_labels[v]:
-                continue
-            start[k] = n_arcs
-            k += 1
-            for a in range(arc_start[u], arc_start[u + 1]):
-                for b in range(other_arc_start[v], other_arc_start[v + 1]):
-                    to, other_to = heads[a], other_heads[b]
-                    if arc_labels[a] != other_arc_labels[b] or labels[to] != other_labels[other_to]:
-                        continue
-                    if n_arcs == len(targets):
-                        targets = np.concatenate((targets, targets))
-                    targets[n_arcs] = place[(to - u0) * width + other_to - v0]
-                    n_arcs += 1
+        while first < other_start[h + 1] and other_labels[first] < labels[u]:
+            first += 1
+        v = first
+        while v < other_start[h + 1] and other_labels[v] == labels[u]:
+            place[(u - u0) * width + v - v0] = n_nodes
+            pairs[n_nodes, 0], pairs[n_nodes, 1] = u, v
+            n_nodes += 1
+            v += 1
+    for k in range(n_nodes):
+        u, v = pairs[k]
+        start[k] = n_arcs
+        for a in range(arc_start[u], arc_start[u + 1]):
+            to = heads[a]
+            for b in range(other_arc_start[v], other_arc_start[v + 1]):
+                other_to = other_heads[b]
+                if labels[to] != other_labels[other_to] or arc_labels[a] != other_arc_labels[b]:
+                    continue
+                if n_arcs == len(targets):
+                    targets = np.concatenate((targets, targets))
+                targets[n_arcs] = place[(to - u0) * width + other_to - v0]
+                n_arcs += 1
     start[n_nodes] = n_arcs
     total, steps = float(n_nodes), 0
     terms[:] = 0.0
@@ -565,11 +614,12 @@ def _own_walks(
 ) -> None:
     size = _most(graphs[0])
     start, place = np.empty(size * size + 1, np.intp), np.empty(size * size, np.intp)
+    pairs = np.empty((size * size, 2), np.intp)
     x, z = np.empty(size * size), np.empty(size * size)
     targets = np.empty(4 * size, np.intp)
     for g in range(len(values)):
         values[g], steps[g], targets = _walk_sum(
-            graphs, graphs, g, g, decay, n_steps, start, targets, place, x, z, terms[g]
+            graphs, graphs, g, g, decay, n_steps, start, targets, place, pairs, x, z, terms[g]
         )
 
 
@@ -585,12 +635,12 @@ def _product_walks(
 ) -> None:
     size = _most(graphs[0]) * _most(others[0])
     start, place = np.empty(size + 1, np.intp), np.empty(size, np.intp)
-    x, z = np.empty(size), np.empty(size)
+    pairs, x, z = np.empty((size, 2), np.intp), np.empty(size), np.empty(size)
     targets, terms = np.empty(64, np.intp), np.empty(3)
     for g in rows:
         for h in range(g if upper else 0, K.shape[1]):
             K[g, h], _, targets = _walk_sum(
-                graphs, others, g, h, decay, n_steps, start, targets, place, x, z, terms
+                graphs, others, g, h, decay, n_steps, start, targets, place, pairs, x, z, terms
             )
 
 
@@ -599,9 +649,11 @@ class EndCounts:
     """decay^(n/2) L A^n L' of some graphs, for n = 0, 1, ...: counts between their labels.
 
     Graph k has the labels ``labels[label_start[k]:label_start[k + 1]]``, in ascending order, and
-    counts from ``start[k]`` on, of shape (labels, labels, lengths[k]). Walks of up to ``steps[k]``
-    arcs matter for the graph itself, and up to twice as many for pairs with other graphs: by
-    Cauchy and Schwarz, and since t_{2n} <= t_n^2, longer ones are rounding errors.
+    counts from ``start[k]`` on, of shape (labels, labels, lengths[k]), with even lengths before
+    odd ones. From ``pair_start[k]`` on, `kinds` tells for each pair of labels whether there are
+    EVEN walks, ODD walks, or both. Walks of up to ``steps[k]`` arcs matter for the graph itself,
+    and up to twice as many for pairs with other graphs: by Cauchy and Schwarz, and since
+    t_{2n} <= t_n^2, longer ones are rounding errors.
     """
 
     steps: Index
@@ -610,6 +662,8 @@ class EndCounts:
     labels: Codes
     start: Index
     counts: Array
+    pair_start: Index
+    kinds: Codes
 
     @classmethod
     def of(cls, graphs: LabelledGraphs, steps: Index, most: int, decay: float) -> EndCounts:
@@ -620,14 +674,17 @@ class EndCounts:
         sizes = np.array([len(part) for part in parts])
         label_start = np.concatenate(([0], np.cumsum(sizes)))
         start = np.concatenate(([0], np.cumsum(sizes**2 * lengths)))
+        pair_start = np.concatenate(([0], np.cumsum(sizes**2)))
         labels, counts = np.concatenate(parts), np.zeros(start[-1])
-        _count_ends(graphs.arrays, start, lengths, np.sqrt(decay), counts)
-        return cls(steps, lengths, label_start, labels, start, counts)
+        kinds = np.zeros(pair_start[-1], np.int64)
+        _count_ends(graphs.arrays, start, lengths, np.sqrt(decay), counts, pair_start, kinds)
+        return cls(steps, lengths, label_start, labels, start, counts, pair_start, kinds)
 
     @property
     def arrays(self) -> CountArrays:
         """The arrays, for compiled loops."""
-        return self.steps, self.lengths, self.label_start, self.labels, self.start, self.counts
+        first = self.steps, self.lengths, self.label_start, self.labels
+        return *first, self.start, self.counts, self.pair_start, self.kinds
 
 
 def _walk_ends(
@@ -639,6 +696,7 @@ def _walk_ends(
     """Kernel values as products of counts between labels, a block of graphs at a time."""
     K = np.zeros((len(left[0]), len(right[0])))
     most = int(max(left[1].max(), right[1].max()))
+    symmetric = left[0].is_symmetric and right[0].is_symmetric
     for rows in _blocks_of_graphs(*left):
         first = EndCounts.of(left[0].take(rows), left[1][rows], most, decay)
         for columns in _blocks_of_graphs(*right):
@@ -648,7 +706,7 @@ def _walk_ends(
             second = first
             if not own:
                 second = EndCounts.of(right[0].take(columns), right[1][columns], most, decay)
-            _set_products(first, second, own, K[rows, columns])
+            _set_products(first, second, symmetric, own, K[rows, columns])
     if upper:
         _mirror(K)
     return K
@@ -666,11 +724,13 @@ def _blocks_of_graphs(graphs: LabelledGraphs, steps: Index) -> list[slice]:
     return [slice(a, b) for a, b in zip(starts, [*starts[1:], len(graphs)], strict=True)]
 
 
-def _set_products(first: EndCounts, second: EndCounts, upper: bool, K: Array) -> None:
+def _set_products(
+    first: EndCounts, second: EndCounts, symmetric: bool, upper: bool, K: Array
+) -> None:
     parts, n_threads = _row_parts(*K.shape)
 
     def compute(rows: Index) -> None:
-        _end_products(first.arrays, second.arrays, rows, upper, K)
+        _end_products(first.arrays, second.arrays, rows, symmetric, upper, K)
 
     map_in_threads(compute, parts, n_threads)
 
@@ -714,7 +774,13 @@ def _between_labels(n: int, q: int, own: Index, X: Array, F: Array) -> None:
 
 @compiled
 def _count_ends(
-    graphs: GraphArrays, start: Index, lengths: Index, root: float, counts: Array
+    graphs: GraphArrays,
+    start: Index,
+    lengths: Index,
+    root: float,
+    counts: Array,
+    pair_start: Index,
+    kinds: Codes,
 ) -> None:
     """root^n L A^n L' of each graph, for each of its lengths n."""
     size = _most(graphs[0])
@@ -728,11 +794,16 @@ def _count_ends(
                 _step(graphs, g, q, root, X, Z)
                 X, Z = Z, X
             _between_labels(n, q, own, X, F)
-            at = start[g] + length
+            at, pair = start[g] + length // 2, pair_start[g]
+            if length % 2:
+                at += (lengths[g] + 1) // 2
             for row in range(q):
                 for column in range(q):
                     counts[at] = F[row, column]
+                    if F[row, column] > 0.0:
+                        kinds[pair] |= ODD if length % 2 else EVEN
                     at += lengths[g]
+                    pair += 1
 
 
 @compiled
@@ -764,34 +835,56 @@ def _own_ends(
 
 @partial(compiled, fastmath={"reassoc", "contract"})  # sums over lengths in parallel
 def _end_products(
-    graphs: CountArrays, others: CountArrays, rows: Index, upper: bool, K: Array
+    graphs: CountArrays, others: CountArrays, rows: Index, symmetric: bool, upper: bool, K: Array
 ) -> None:
-    """Products of the counts of each two graphs, over the labels that both have."""
-    steps, lengths, label_start, labels, start, counts = graphs
-    their_steps, their_lengths, their_label_start, their_labels, their_start, their_counts = others
+    """Products of the counts of each two graphs, over the labels that both have.
+
+    In symmetric graphs, there are as many walks from label i to j as from j to i.
+    """
+    steps, lengths, label_start, labels, start, counts, pair_start, kinds = graphs
+    their_steps, their_lengths, their_label_start, their_labels = others[:4]
+    their_start, their_counts, their_pair_start, their_kinds = others[4:]
     size = _most(label_start)
     mine, theirs = np.empty(size, np.intp), np.empty(size, np.intp)
-    for g in rows:
-        a0, p = label_start[g], label_start[g + 1] - label_start[g]
-        for h in range(g if upper else 0, K.shape[1]):
-            b0, q = their_label_start[h], their_label_start[h + 1] - their_label_start[h]
-            n_lengths = min(lengths[g], their_lengths[h], max(steps[g], their_steps[h]) + 1)
-            a, b, shared = 0, 0, 0
-            while a < p and b < q:
-                if labels[a0 + a] == their_labels[b0 + b]:
-                    mine[shared], theirs[shared] = a, b
-                    shared += 1
-                    a += 1
-                    b += 1
-                elif labels[a0 + a] < their_labels[b0 + b]:
-                    a += 1
-                else:
-                    b += 1
-            total = 0.0
-            for i in range(shared):
-                for j in range(shared):
-                    s = start[g] + (mine[i] * p + mine[j]) * lengths[g]
-                    t = their_start[h] + (theirs[i] * q + theirs[j]) * their_lengths[h]
-                    for length in range(n_lengths):
-                        total += counts[s + length] * their_counts[t + length]
-            K[g, h] = total
+    for first in range(0, len(rows), TILE):
+        for h in range(K.shape[1]):
+            for g in rows[first : first + TILE]:
+                if upper and h < g:
+                    continue
+                a0, p = label_start[g], label_start[g + 1] - label_start[g]
+                b0, q = their_label_start[h], their_label_start[h + 1] - their_label_start[h]
+                n_lengths = min(lengths[g], their_lengths[h], max(steps[g], their_steps[h]) + 1)
+                a, b, shared = 0, 0, 0
+                while a < p and b < q:
+                    if labels[a0 + a] == their_labels[b0 + b]:
+                        mine[shared], theirs[shared] = a, b
+                        shared += 1
+                        a += 1
+                        b += 1
+                    elif labels[a0 + a] < their_labels[b0 + b]:
+                        a += 1
+                    else:
+                        b += 1
+                total = 0.0
+                for i in range(shared):
+                    for j in range(i if symmetric else 0, shared):
+                        pair, their_pair = mine[i] * p + mine[j], theirs[i] * q + theirs[j]
+                        both = (
+                            kinds[pair_start[g] + pair]
+                            & their_kinds[their_pair_start[h] + their_pair]
+                        )
+                        weight = 2.0 if symmetric and i < j else 1.0
+                        s = start[g] + pair * lengths[g]
+                        t = their_start[h] + their_pair * their_lengths[h]
+                        if both & EVEN:
+                            value = 0.0
+                            for k in range((n_lengths + 1) // 2):
+                                value += counts[s + k] * their_counts[t + k]
+                            total += weight * value
+                        if both & ODD:
+                            s, t = s + (lengths[g] + 1) // 2, t + (their_lengths[h] + 1) // 2
+                            value = 0.0
+                            for k in range(n_lengths // 2):
+                                value += counts[s + k] * their_counts[t + k]
+                            total += weight * value
+                K[g, h] = total

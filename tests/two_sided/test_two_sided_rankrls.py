@@ -7,6 +7,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from rankwise import (
     RankingSearchCV,
@@ -17,7 +19,7 @@ from rankwise import (
     save_model,
 )
 from rankwise.errors import DataError, ExportError, ModelFileError, ParameterError
-from rankwise.export import to_onnx
+from rankwise.export import to_onnx, to_solr
 from tests.oracles.two_sided import table_scores
 from tests.strategies import seeds
 
@@ -220,6 +222,15 @@ def test_a_list_of_cells_is_a_table_with_missing_cells(drugs):
     assert_allclose(one.coef_, TwoSidedRankRLS(1.0).fit(R, C, table).coef_, atol=1e-9)
 
 
+def test_a_row_without_cells_is_named(drugs):
+    R, C, Y = drugs
+    names = [f"drug {k}" for k in range(20)]
+    table = pd.DataFrame(Y, names)
+    table.loc["drug 3"] = np.nan
+    with pytest.raises(DataError, match=r"Row 'drug 3' has no cells \(1 of 20 rows\)"):
+        TwoSidedRankRLS(1.0).fit(pd.DataFrame(R, names), C, table)
+
+
 def test_names_are_matched(drugs):
     R, C, Y = drugs
     rows, columns = [f"d{k}" for k in range(20)], [f"p{k}" for k in range(15)]
@@ -293,7 +304,7 @@ def test_what_new_rows_must_be(drugs):
     ranker = TwoSidedRankRLS(1.0).fit(R, C, Y)
     with pytest.raises(DataError, match="one row: got 2"):
         ranker.rank(R[:2])
-    with pytest.raises(DataError, match="rows cannot be used"):
+    with pytest.raises(DataError, match="R must have a row of numbers for each row"):
         ranker.predict([])
     several = TwoSidedRankRLS(1.0, row_kernel=["rbf", "linear"]).fit([R, R], C, Y)
     with pytest.raises(DataError, match="as many rows"):
@@ -304,11 +315,15 @@ def test_what_new_rows_must_be(drugs):
     ("change", "words"),
     [
         (lambda R, C, Y: (R, C, Y[:-1]), "a row for each of the 20 rows"),
-        (lambda R, C, Y: (np.where(R > 1, np.nan, R), C, Y), "NaN"),
         (lambda R, C, Y: (R, C, np.where(Y > 2, np.inf, Y)), "finite scores, or NaN"),
         (lambda R, C, Y: (R, C, np.zeros_like(Y)), "nothing to rank"),
         (lambda R, C, Y: (R[:1], C[:1], Y[:1, :1]), "nothing to rank"),
-        (lambda R, C, Y: (R[0], C, Y), "rows cannot be used"),
+        (lambda R, C, Y: (R[0], C, Y), "R must have a row of numbers for each row of the table"),
+        (lambda R, C, Y: (R, C.astype("M8[s]"), Y), "C must hold real numbers: got dates"),
+        (lambda R, C, Y: (np.ma.masked_where(R > 1, R), C, Y), "R has masked entries"),
+        (lambda R, C, Y: ([("CO", [(0, 1)])] * 20, C, Y), "The rows are graphs: pass GraphWalks"),
+        (lambda R, C, Y: (R, C, np.sign(Y) * 1.7e308), "whose sums overflow"),
+        (lambda R, C, Y: (pd.DataFrame(R).where(R < 1), C, Y), "Input R contains NaN: .* in row"),
         (lambda R, C, Y: (R, C, np.where(np.arange(20)[:, None] == 4, np.nan, Y)), "Row 4 has no"),
         (lambda R, C, Y: (R, C, np.full(Y.shape, "missing")), "numbers, with NaN for missing"),
         (lambda R, C, Y: (R, C, Y + 1j), "complex"),
@@ -337,10 +352,37 @@ def test_bad_kernels_are_refused_in_words(drugs):
         ranker.fit(R, C, Y)
     with pytest.raises(DataError, match="must be square"):
         TwoSidedRankRLS(1.0, row_kernel="precomputed", n_landmarks=4).fit(R, C, Y)
+    with pytest.raises(DataError, match=r"row_kernel has 2 kernels: pass a list .* There is 1"):
+        TwoSidedRankRLS(1.0, row_kernel=["rbf", "linear"]).fit(R, C, Y)
+    with pytest.raises(DataError, match="kernel values are too large"):
+        TwoSidedRankRLS(1.0, scale=False).fit(1e160 * R, C, Y)
     with pytest.raises(DataError, match="not positive semidefinite"):
         ranker.fit(-np.eye(20) - R @ R.T, C, Y)
     with pytest.raises(ParameterError, match="below the rounding errors"):
         ranker.set_params(alpha=1e-30).fit(R @ R.T, C, Y)
+
+
+def test_what_conjugate_gradients_cannot_solve_is_refused_or_named(drugs):
+    R, C, Y = drugs
+    Y = Y.copy()
+    Y[0, 0] = np.nan
+    ranker = TwoSidedRankRLS(1.0, row_kernel="precomputed")
+    K = R @ R.T
+    with pytest.raises(DataError, match="smallest eigenvalue is -5, and its largest"):
+        ranker.fit(K - 5.0 * np.eye(20), C, Y)
+    for tiny in (1e-30, np.nextafter(0, 1)):
+        with pytest.raises(ParameterError, match="below the rounding errors"):
+            clone(ranker).set_params(alpha=tiny).fit(K, C, Y)
+    few = TwoSidedRankRLS(row_kernel="rbf", column_kernel="rbf", max_iter=5)
+    with pytest.warns(ConvergenceWarning, match="Refits for 1 alpha of 2, up to 1e-06, have not"):
+        found = few.hold_out(R, C, Y, alphas=[1e-6, 1e3])
+    assert (found.residuals > few.tol).tolist() == [True, False]
+    found = few.hold_out(R, C, Y)  # without these alphas
+    assert 0 < len(found.alphas) < 17
+    assert (found.residuals <= few.tol).all()
+    with pytest.warns(ConvergenceWarning, match="not converged after 5 steps"):
+        few.fit(R, C, Y)
+    assert few.alpha_ in few.alpha_curve_.alphas
 
 
 def test_a_search_over_kernels_and_weights_of_both_sides(drugs):
@@ -359,6 +401,11 @@ def test_a_search_over_kernels_and_weights_of_both_sides(drugs):
     assert_allclose(search.best_score_, held.score[0])
     assert_allclose(search.cv_results_["std_test_score"][search.best_index_], held.standard_error)
     assert_allclose(search.best_estimator_.predict(R, C), best.fit(R, C, Y).predict(R, C))
+    assert_allclose(search.predict(R, C), best.predict(R, C))
+    assert_allclose(search.rank(R[0], k=3), best.rank(R[0], k=3))
+    assert_allclose(search.score(R, C, Y), best.score(R, C, Y, metric="ndcg@5"))
+    errors = RankingSearchCV(best, {"alpha": [1.0]}, cv=4).fit_table(R, C, Y)
+    assert_allclose(errors.score(R, C, Y), errors.best_estimator_.score(R, C, Y) - 1.0)
     kernels = TwoSidedRankRLS(row_kernel=["rbf", "linear"])
     weights = {"row_weights": [(1.0, 0.0), (0.5, 0.5), (0.0, 1.0)]}
     noise = np.random.default_rng(0).standard_normal((20, 9))
@@ -379,6 +426,12 @@ def test_a_search_over_kernels_and_weights_of_both_sides(drugs):
         RankingSearchCV(RankRLS(), {"alpha": [1.0]}).fit_table(R, C, Y)
     with pytest.raises(ParameterError, match="pass numbers"):
         TwoSidedRankRLS(row_kernel=["rbf", "linear"], row_weights="auto").hold_out([R, R], C, Y)
+    with pytest.raises(ParameterError, match=r"use RankingSearchCV\.fit_table"):
+        RankingSearchCV(TwoSidedRankRLS(), {"alpha": [1.0]}, cv=3).fit(R, Y[:, 0])
+    rows = RankingSearchCV(RankRLS(), {"alpha": [1.0]}, cv=3).fit(R, Y[:, 0])
+    assert not hasattr(rows, "rank")
+    with pytest.raises(ParameterError, match="Pass queries by name"):
+        rows.predict(R, np.zeros(20))
 
 
 def test_model_files(drugs, tmp_path):
@@ -425,6 +478,11 @@ def test_a_precomputed_kernel_has_no_graph(drugs):
     ranker = TwoSidedRankRLS(0.1, row_kernel="precomputed").fit(R @ R.T, C, Y)
     with pytest.raises(ExportError, match="precomputed"):
         to_onnx(ranker)
+
+
+def test_other_formats_name_onnx_as_the_way_out(drugs):
+    with pytest.raises(ExportError, match=r"two inputs, .* use --to onnx"):
+        to_solr(TwoSidedRankRLS(1.0).fit(*drugs))
 
 
 def test_model_files_without_a_side_or_with_huge_weights_are_refused(tmp_path):

@@ -254,7 +254,7 @@ def warn_of_parts(ranker: Any, X: Any, comparisons: Comparisons, n_rows: int) ->
     if not len(same):
         return
     # Equal means are no coincidence, unless the rows of the two parts are the same on average.
-    seen = _part_means(part, sizes, _fingerprints(X))
+    seen = _part_means(part, sizes, _fingerprints(ranker, X))
     one, two = order[same], order[same + 1]
     distinct = (np.abs(seen[one] - seen[two]) > EQUAL * np.abs(seen).max(axis=0)).any(axis=1)
     unlinked = np.unique(np.concatenate((one[distinct], two[distinct])))
@@ -276,9 +276,10 @@ def _part_means(part: Any, sizes: Any, values: Array) -> Array:
     return np.column_stack(sums) / sizes[:, None]
 
 
-def _fingerprints(X: Any) -> Array:
+def _fingerprints(ranker: Any, X: Any) -> Array:
     """Some numbers for each row, the same for equal rows: waves along random directions."""
-    given = as_given(X)
+    graphs = hasattr(ranker.kernel, "as_rows")
+    given = ranker.kernel.as_rows(X) if graphs else as_given(X)
     given = given if is_sparse(given) else np.asarray(to_host(given), dtype=np.float64)
     rng = np.random.default_rng(0)
     along = rng.standard_normal((given.shape[1], FREQUENCIES))

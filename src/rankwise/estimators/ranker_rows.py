@@ -60,6 +60,7 @@ from rankwise.scaling import (
     shown_feature,
 )
 from rankwise.tables import plural
+from rankwise.walks import are_graphs
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -284,6 +285,11 @@ def explain_rows(
     """
     two_lines = two_lines if hasattr(X, "columns") else ""
     columns: list[tuple[str, NDArray[Any]]] = []  # the name, or the number, and the values
+    if are_graphs(X):
+        raise DataError(
+            f"{what} has graphs, and not rows of numbers: use kernel=WalkKernel() for a ranker "
+            "with a kernel, or put GraphWalks() before the ranker in a pipeline."
+        )
     if not is_sparse(X):
         _check_is_table(what, X)
         if hasattr(X, "columns") and hasattr(X, "dtypes"):

@@ -325,6 +325,8 @@ def _ending(ranker: Any) -> list[Any]:
     ways = {
         "SparseBilinearRanker": "It has two inputs, features of queries and of documents: its "
         "weights are in coef_, and the score is q'coef_ d.",
+        "TwoSidedRankRLS": "It has two inputs, features of rows and of columns, which only a graph "
+        "of ONNX has: use --to onnx, or rankwise.export.to_onnx.",
         "Leaderboard": "It rates items and has no features: its ratings are in ratings_.",
     }
     way = ways.get(name, "Rankers of rankwise and pipelines that end in one can be.")

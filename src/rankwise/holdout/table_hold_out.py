@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -86,10 +86,11 @@ class CellProblem(Protocol):
     def without(self, plan: Cells) -> Array:
         """Held-out scores by a formula, of shape (n_alphas, n_rows, n_columns)."""
 
-    def refitted(self, kept: Array) -> Array | None:
+    def refitted(self, kept: Array) -> tuple[Array, Array] | None:
         """Scores of all given cells by a fit to some of them, of shape (n_alphas, n_given).
 
-        `kept` is a mask of the given cells; None: they have nothing to rank.
+        Beside them, the relative residual for each alpha. `kept` is a mask of the given cells;
+        None: they have nothing to rank.
         """
 
 
@@ -114,6 +115,8 @@ class TableHoldOut:
         The reason, as a sentence.
     shared : tuple of str
         What was computed from all rows and columns; see `HeldOutScores.shared`.
+    residuals : ndarray of shape (n_alphas,)
+        The largest relative residual of all refits by conjugate gradients; 0 with a formula.
     """
 
     alphas: Array
@@ -124,6 +127,18 @@ class TableHoldOut:
     exact: bool
     why: str
     shared: tuple[str, ...] = ()
+    residuals: Array = field(default_factory=lambda: np.zeros(0))
+
+    def solved(self, tol: float) -> TableHoldOut:
+        """The alphas whose refits have a residual of at most `tol`; all, if there are none."""
+        kept = self.residuals <= tol
+        kept = kept if kept.any() else ~kept
+        return replace(
+            self,
+            alphas=self.alphas[kept],
+            predictions=self.predictions[kept],
+            residuals=self.residuals[kept],
+        )
 
     def score(self, metric: str = "disagreement", within: str | None = None) -> HeldOutScores:
         """The quality of the held-out scores for each alpha.
@@ -185,7 +200,7 @@ class TableHoldOut:
         if not kept.any():
             raise DataError(
                 f"No two held-out cells within {within} have different scores: there is nothing to "
-                "score. Hold out fewer folds, or compare other cells."
+                "score. Hold out fewer folds, compare other cells, or set alpha to a number."
             )
         return kept, groups
 
@@ -203,16 +218,18 @@ class TableHoldOut:
 def hold_out_cells(problem: CellProblem, plan: Cells) -> TableHoldOut:
     """Predict the cells that a plan holds out, by a formula if there is one, or by refits."""
     Y, why = to_host(problem.Y), problem.why_refits(plan)
+    residuals = np.zeros(len(problem.alphas))
     if why is None:
         found = np.asarray(to_host(problem.without(plan)))
     else:
         given = np.isfinite(Y)
         found = np.full((len(problem.alphas), *Y.shape), np.nan)
         for kept, held in plan.splits(Y.shape):
-            scores = problem.refitted(kept[given])
-            if scores is not None:
-                found[:, held & given] = scores[:, held[given]]
+            refit = problem.refitted(kept[given])
+            if refit is not None:
+                found[:, held & given] = refit[0][:, held[given]]
+                residuals = np.maximum(residuals, refit[1])
     return TableHoldOut(
         problem.alphas, found, Y, plan, problem.compare, why is None, why or FORMULAS,
-        problem.shared,
+        problem.shared, residuals,
     )  # fmt: skip

@@ -24,6 +24,7 @@ from rankwise.graph.query_groups import as_ids, labels_differ, nothing_to_rank, 
 from rankwise.parameters import Choice, as_generator, check_value
 from rankwise.routing import requested
 from rankwise.tables import plural
+from rankwise.walks import are_graphs
 
 
 @dataclass(frozen=True)
@@ -99,11 +100,19 @@ def _checked_labels(y: Any, *, finite: bool | str) -> NDArray[Any]:
 
 
 def as_rows(X: Any) -> Any:
-    """Arrays and data frames as they are, sparse rows as CSR, and all else as an array of rows."""
+    """Arrays and data frames as they are, sparse rows as CSR, and all else as an array of rows.
+
+    An array of graphs has one axis.
+    """
     if is_sparse(X):
         return X.tocsr()
     if is_tensor(X) or hasattr(X, "iloc") or hasattr(X, "columns"):
         return X
+    if are_graphs(X):
+        graphs = np.empty(len(X), dtype=object)
+        for k, graph in enumerate(X):
+            graphs[k] = graph
+        return graphs
     try:
         rows = np.asanyarray(X)
         if rows.ndim > 0:

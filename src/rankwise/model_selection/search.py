@@ -15,7 +15,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rankwise.backends.arrays import Array
+from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators.base import RankerMixin, explain_calls, warn_without_queries
 from rankwise.estimators.ranker_rows import forget
@@ -40,6 +40,7 @@ from rankwise.model_selection.trials import (
     RowTrials,
     TableTrials,
     Trials,
+    is_for_tables,
     make_batches,
     run_trials,
     with_params,
@@ -112,6 +113,11 @@ def _has_best_estimator(search: RankingSearchCV) -> bool:
             "estimator with best_params_."
         )
     return True
+
+
+def _ranks_columns(search: RankingSearchCV) -> bool:
+    ranker = getattr(search, "best_estimator_", search.estimator)
+    return _has_best_estimator(search) and is_for_tables(ranker)
 
 
 def _has_preferences(search: RankingSearchCV) -> bool:
@@ -384,7 +390,9 @@ class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         - `cv`: "leave_query_out", the default, holds out what the parameter `for_new` of the ranker
           names: rows, columns, both or cells. An integer is the number of folds.
         - `scoring`: the name of a metric, such as "concordance" or "ndcg@10".
-        - `refit` is True or False. Call `predict` of `best_estimator_` with rows and columns.
+        - `refit` is True or False.
+
+        Afterwards, `predict`, `rank` and `score` take rows and columns, as those of the ranker.
 
         ``std_test_score`` is the standard error of the score over rows (or columns, or folds).
 
@@ -517,12 +525,14 @@ class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         return MeanRanker([with_params(self.estimator, params[k]) for k in self.mean_indices_])
 
     @available_if(_has_best_estimator)  # type: ignore[untyped-decorator]
-    def predict(self, X: Any, *, qid: Any = None) -> Any:
+    def predict(self, X: Any, C: Any = None, *, qid: Any = None) -> Any:
         """Scores of rows by the best ranker: higher is better.
 
         Parameters
         ----------
         X : array-like, sparse or data frame of shape (n_rows, n_features)
+        C : array-like, optional
+            After `fit_table`: the columns of the table to be scored, see `TwoSidedRankRLS.predict`.
         qid : array-like of shape (n_rows,), optional
             The query of every row, for rankers and pipelines that scale within queries. It has no
             effect on others. Pass all rows of a query in one call: if a query is split over two
@@ -530,10 +540,31 @@ class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
 
         Returns
         -------
-        ndarray of shape (n_rows,) or (n_rows, n_outputs)
+        ndarray of shape (n_rows,) or (n_rows, n_outputs); (n_rows, n_columns) after `fit_table`
         """
         check_is_fitted(self)
-        return predict_with_queries(self.best_estimator_, X, qid)
+        if C is None:
+            return predict_with_queries(self.best_estimator_, X, qid)
+        if not is_for_tables(self.best_estimator_):
+            raise ParameterError("Columns are for fit_table. Pass queries by name: qid=.")
+        return self.best_estimator_.predict(X, C)
+
+    @available_if(_ranks_columns)  # type: ignore[untyped-decorator]
+    def rank(self, row: Any, C: Any = None, *, k: int = 10) -> tuple[Index, Array]:
+        """The k best columns for a row by the best ranker, after `fit_table`.
+
+        Parameters
+        ----------
+        row, C, k
+            As for `TwoSidedRankRLS.rank`.
+
+        Returns
+        -------
+        columns, scores : ndarray of shape (k,)
+        """
+        check_is_fitted(self)
+        found: tuple[Index, Array] = self.best_estimator_.rank(row, C, k=k)
+        return found
 
     @available_if(_has_preferences)  # type: ignore[untyped-decorator]
     def predict_preference(self, X1: Any, X2: Any, **options: Any) -> Any:
@@ -558,7 +589,8 @@ class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None, qid: Any = None) -> float:
         """The score of these rows by `scoring`, on the scale of `best_score_`.
 
-        After `fit_pairs`, it is the share of pairs in the right order.
+        After `fit_pairs`, it is the share of pairs in the right order. After `fit_table`, call
+        ``score(R, C, Y)`` with rows, columns and a table; the cells that compete are compared.
 
         Parameters
         ----------
@@ -574,6 +606,9 @@ class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         float
         """
         check_is_fitted(self)
+        if is_for_tables(self.best_estimator_):
+            value = self.best_estimator_.score(X, y, sample_weight, metric=self.scorer_.scoring)
+            return 0.0 - value if self.scorer_.negated else float(value)
         if sample_weight is not None:
             raise ParameterError(
                 "score does not support sample_weight: it averages queries, not rows. Pass queries "

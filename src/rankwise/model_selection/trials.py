@@ -189,6 +189,11 @@ def _too_many_refits(batch: Batch, unit: str) -> ParameterError:
     )
 
 
+def is_for_tables(estimator: Any) -> bool:
+    """Whether `fit` takes rows, columns and a table."""
+    return hasattr(estimator, "for_new")
+
+
 @dataclass(frozen=True)
 class UnitValues:
     """The values of a metric on single units for each candidate, where greater is better.
@@ -288,6 +293,11 @@ class RowTrials:
     def parts(self, batch: Batch) -> Sequence[int | None]:
         """The splits to refit for, or [None]: all splits at once, exactly."""
         n_splits = len(self.splits)
+        if is_for_tables(split_pipeline(batch.estimator)[1]):
+            raise ParameterError(
+                f"{type(batch.estimator).__name__} is fitted to rows, columns and a table: use "
+                "RankingSearchCV.fit_table, or the method hold_out of the ranker."
+            )
         if self.splits.trains is None and is_exact(batch, self.data.X, n_splits):
             return [None]
         return range(n_splits)
@@ -552,7 +562,7 @@ class TableTrials:
 
     def parts(self, batch: Batch) -> Sequence[int | None]:
         """See `RowTrials`."""
-        if not hasattr(batch.estimator, "for_new"):
+        if not is_for_tables(batch.estimator):
             name = type(batch.estimator).__name__
             raise ParameterError(f"{name} cannot be fitted to a table: use TwoSidedRankRLS.")
         return [None]

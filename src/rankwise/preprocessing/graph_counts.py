@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import Counter
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -63,7 +64,15 @@ class GraphCounts(TransformerMixin, BaseEstimator):
         names: Names = {}
         rows, hashes, counts, shape = self._counts(X, names)
         self.hashes_, columns = np.unique(hashes, return_inverse=True)
-        self.names_ = np.array([names[found] for found in self.hashes_.tolist()], dtype=object)
+        texts = [names[found] for found in self.hashes_.tolist()]
+        often = {text for text, count in Counter(texts).items() if count > 1}
+        self.names_ = np.array(
+            [
+                f"{text} #{found:016x}" if text in often else text
+                for text, found in zip(texts, self.hashes_.tolist(), strict=True)
+            ],
+            dtype=object,
+        )
         return _summed(counts, rows, columns, (shape, len(self.hashes_)))
 
     def transform(self, X: Any) -> Sparse:
@@ -86,6 +95,9 @@ class GraphCounts(TransformerMixin, BaseEstimator):
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """The names of the features.
+
+        If labels contain spaces or dashes, features may have the same text. Their names then end in
+        a hash.
 
         Parameters
         ----------

@@ -15,6 +15,8 @@ from sklearn.utils.validation import check_array
 from rankwise.backends.arrays import Array, Index, backend_of, is_sparse, is_tensor
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators.base import KERNEL_PARAMETERS
+from rankwise.estimators.ranker_rows import explain_rows
+from rankwise.graph.query_groups import check_real, check_unmasked
 from rankwise.kernels import (
     Kernel,
     NamedKernel,
@@ -26,6 +28,7 @@ from rankwise.kernels import (
 from rankwise.parameters import Number, check_value
 from rankwise.solvers.ridge_path import LandmarkFactor
 from rankwise.two_sided.table_system import Side
+from rankwise.walks import are_graphs
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,10 +238,23 @@ def check_values(X: Any, name: str) -> Any:
         if X.ndim != 2 or not backend_of(X).is_finite(X):
             raise DataError(f"The {name}s must be a table of finite numbers, as a tensor.")
         return backend_of(X).array(X)
+    what = name[0].upper()  # R or C
+    if are_graphs(X):
+        raise DataError(
+            f"The {name}s are graphs: pass GraphWalks().fit_transform(graphs), or the matrix "
+            f'WalkKernel()(graphs) with {name}_kernel="precomputed".'
+        )
+    check_unmasked(what, X)
+    check_real(what, X)
     try:
-        return check_array(X, accept_sparse="csr", dtype=np.float64)
-    except ValueError as error:
-        raise DataError(f"The {name}s cannot be used: {str(error).splitlines()[0]}") from error
+        return check_array(X, accept_sparse="csr", dtype=np.float64, input_name=what)
+    except (TypeError, ValueError) as error:
+        refused = error
+    explain_rows(what, X, refused)
+    words = str(refused).splitlines()[0].rstrip(":.")
+    raise DataError(
+        f"{what} must have a row of numbers for each {name} of the table: {words}."
+    ) from refused
 
 
 def training_side(
@@ -255,11 +271,11 @@ def training_side(
     """Check the objects of a side, and compute what the fit needs of them."""
     several = isinstance(kernel, (list, tuple))
     kernels = list(kernel) if several else [kernel]
-    given = list(X) if several else [X]
+    given = list(X) if several and (isinstance(X, (list, tuple)) or np.ndim(X) == 3) else [X]
     if len(given) != len(kernels):
         raise DataError(
-            f"{name}_kernel has {len(kernels)} kernels: there must be as many arrays of {name}s, "
-            f"and there are {len(given)}."
+            f"{name}_kernel has {len(kernels)} kernels: pass a list of as many arrays of {name}s. "
+            f"There {'is' if len(given) == 1 else 'are'} {len(given)}."
         )
     for each in kernels:
         check_value(f"{name}_kernel", each, KERNEL_PARAMETERS["kernel"])

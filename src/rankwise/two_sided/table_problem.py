@@ -16,7 +16,14 @@ from rankwise.holdout.table_hold_out import WITHIN, Cells
 from rankwise.solvers.shifted_cg import ShiftedSolutions
 from rankwise.tables import plural
 from rankwise.two_sided.sides import TrainingSide
-from rankwise.two_sided.table_system import CellProducts, TableSystem, competing, solve_cells
+from rankwise.two_sided.table_system import (
+    CellProducts,
+    TableSystem,
+    check_alpha,
+    check_semidefinite,
+    competing,
+    solve_cells,
+)
 
 HIGHEST, LOWEST, STEP = 1e2, 1e-6, 10.0**0.5  # alphas, relative to the mean square of a cell
 N_FOLDS, N_REFITS = 10, 5  # folds by formulas, and by refits
@@ -63,7 +70,7 @@ class TableProblem:
     def default_alphas(self) -> Array:
         """Alphas around the mean square of a cell."""
         middle = self.rows.mean_square * self.columns.mean_square
-        if not 0.0 < middle < np.inf:
+        if not middle > 0.0:
             raise DataError("The kernel of the rows or of the columns is 0: check the features.")
         number = 1 + round(np.log(HIGHEST / LOWEST) / np.log(STEP))
         return middle * LOWEST * STEP ** np.arange(number)
@@ -164,6 +171,12 @@ class TableProblem:
         """K and G."""
         return self.rows.kernel, self.columns.kernel
 
+    @cached_property
+    def scale(self) -> float:
+        """The largest eigenvalue of K o G, roughly; an error unless both are semidefinite."""
+        first, second = (check_semidefinite(K) for K in self.kernels)
+        return first * second
+
     def _solve_cells(
         self, kept: Array, alphas: Sequence[float]
     ) -> tuple[list[Array], ShiftedSolutions] | None:
@@ -178,6 +191,7 @@ class TableProblem:
         graph = PreferenceGraph.from_scores(y, qid, n_rows=len(y), ties=self.ties, weighting="rows")
         if not graph.n_pairs:
             return None
+        check_alpha(min(alphas), self.scale)
         products = CellProducts.of(*self.kernels, i, j)
         return solve_cells(products, graph, y, alphas, tol=self.tol, max_iter=self.max_iter)
 
@@ -188,14 +202,15 @@ class TableProblem:
         why = self.why_cg or "Cells are held out in folds"
         return f"{why}: the ranker is refitted without each fold."
 
-    def refitted(self, kept: Array) -> Array | None:
+    def refitted(self, kept: Array) -> tuple[Array, Array] | None:
         """See `CellProblem`."""
         found = self._solve_cells(kept, self.alphas.tolist())
         if found is None:
             return None
         coefficients = np.zeros((len(kept), len(self.alphas)))
         coefficients[kept] = np.column_stack(found[0])
-        return CellProducts.of(*self.kernels, *self.cells)(coefficients).T
+        scores = CellProducts.of(*self.kernels, *self.cells)(coefficients).T
+        return scores, found[1].residuals
 
     def without(self, plan: Cells) -> Array:
         """See `CellProblem`."""

@@ -43,6 +43,7 @@ from rankwise.solvers.shifted_cg import ShiftedSolutions, shifted_cg
 
 NEGATIVE = 1e-9  # of the largest eigenvalue: a kernel with one below minus this is refused
 ROUNDING = 1e-14  # of the largest eigenvalue, and of products: what is below it is lost in rounding
+N_POWERS = 20  # of a kernel matrix, to estimate its largest eigenvalue
 LANES = 8  # columns of G that are summed together: a cache line
 BLOCK_BYTES = 64 * 2**20  # of the systems of a fold that are solved at a time
 
@@ -81,11 +82,7 @@ class Side:
             s, P = on.eigh(on.copy(K))
         largest = float(abs(s).max()) if len(s) else 0.0
         if len(s) and float(s.min()) < -NEGATIVE * largest:
-            raise DataError(
-                "The kernel matrix is not positive semidefinite: its smallest eigenvalue is "
-                f"{float(s.min()):.2g}, and its largest {largest:.2g}. Check that it is symmetric "
-                "and holds similarities, or use another kernel."
-            )
+            raise _indefinite(float(s.min()), largest)
         kept = s > ROUNDING * largest
         P, s = on.contiguous(P[:, kept]), s[kept]
         beside = K.mean(axis=0) @ P if centred else 0.0
@@ -131,6 +128,41 @@ class Side:
             return on.zeros(len(self))
         inside = (self.basis**2).sum(axis=1)
         return (1.0 - self.centred / len(self) - inside).clip(min=0.0)
+
+
+def _indefinite(smallest: float, largest: float) -> DataError:
+    return DataError(
+        "The kernel matrix is not positive semidefinite: its smallest eigenvalue is "
+        f"{smallest:.2g}, and its largest {largest:.2g}. Check that it is symmetric and holds "
+        "similarities, or use another kernel."
+    )
+
+
+def check_semidefinite(K: Array) -> float:
+    """The largest eigenvalue, roughly; an error unless a kernel matrix is semidefinite.
+
+    A factorization takes O(n^3 / 3) time, a small part of that of eigenvalues.
+    """
+    size = float(abs(K).max())
+    v = np.random.default_rng(0).standard_normal(len(K))
+    for _ in range(N_POWERS if size else 0):
+        v = K @ (v / np.linalg.norm(v)) / size  # squares of K could overflow
+    largest = size * float(np.linalg.norm(v))
+    try:
+        if largest:
+            np.linalg.cholesky(K + NEGATIVE * largest * np.eye(len(K)))
+    except np.linalg.LinAlgError:
+        raise _indefinite(float(np.linalg.eigvalsh(K)[0]), largest) from None
+    return largest
+
+
+def check_alpha(alpha: float, scale: float) -> None:
+    """Raise an error for an alpha below the rounding errors of K o G with this scale."""
+    if alpha <= ROUNDING * scale:
+        raise ParameterError(
+            f"alpha={alpha:g} is below the rounding errors of these kernels: use an alpha above "
+            f"{ROUNDING * scale:.1g}."
+        )
 
 
 def _reflection(n: int, on: Any) -> Array:
@@ -181,11 +213,7 @@ class TableSystem:
 
     def factors(self, alpha: float) -> Array:
         """W_kl = 1 / (s_k t_l + alpha)."""
-        if alpha <= ROUNDING * self.scale:
-            raise ParameterError(
-                f"alpha={alpha:g} is below the rounding errors of these kernels: use an alpha "
-                f"above {ROUNDING * self.scale:.1g}."
-            )
+        check_alpha(alpha, self.scale)
         return 1.0 / (self.rows.values[:, None] * self.columns.values[None] + alpha)
 
     def coefficients(self, Y: Array, alpha: float) -> Array:

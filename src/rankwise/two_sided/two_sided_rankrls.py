@@ -16,10 +16,9 @@ from rankwise.backends.arrays import Array, Index, backend_of, is_sparse, is_ten
 from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators.base import in_dtype
 from rankwise.estimators.ranker_rows import forget
-from rankwise.graph import PreferenceGraph
 from rankwise.holdout.engine import hold_out
 from rankwise.holdout.table_hold_out import WITHIN, TableHoldOut
-from rankwise.metrics import disagreement_error
+from rankwise.metrics import get_metric
 from rankwise.parameters import (
     AnyOf,
     Choice,
@@ -32,10 +31,12 @@ from rankwise.parameters import (
     check_parameters,
     check_value,
 )
+from rankwise.tables import plural
 from rankwise.two_sided.sides import TrainingSide, object_names, training_side
 from rankwise.two_sided.table_problem import TableProblem
 from rankwise.two_sided.table_system import competing
 
+ALMOST = 10.0  # times the tolerance, for refits that only choose alpha
 STEPS = 4  # of the weight of a kernel from 0 to 1, if weights are chosen
 
 
@@ -59,7 +60,8 @@ class TwoSidedRankRLS(BaseEstimator):
     Parameters
     ----------
     alpha : float or "auto", default="auto"
-        Regularization strength, above 0. "auto" chooses it by hold-outs, see `for_new`.
+        Regularization strength, above 0. "auto" chooses it by hold-outs, see `for_new`. If cells
+        are missing, small alphas that would need many steps are not among those tried.
     row_kernel, column_kernel : str, callable or list of these, default="linear"
         As `kernel` of `RankRLS`. A list has several kernels, whose weighted sum is used: `R` (or
         `C`) is then a list with an array for each.
@@ -248,8 +250,12 @@ class TwoSidedRankRLS(BaseEstimator):
             )
             for k, (name, X) in enumerate((("row", R), ("column", C)))
         )  # fmt: skip
+        with np.errstate(over="ignore", invalid="ignore"):
+            size = rows.mean_square * columns.mean_square
+        if not size < np.inf:
+            raise DataError("The kernel values are too large: scale the features, or the kernels.")
         table = check_table(Y, cells, rows, columns)
-        self._check_competition(table)
+        self._check_competition(table, rows.side.names, columns.side.names)
         weight = None
         if query_weight is not None:
             weight = self._checked_weight(query_weight, table.shape)
@@ -259,27 +265,30 @@ class TwoSidedRankRLS(BaseEstimator):
             rows, columns, table, self.compare, self.ties, weight, self.tol, self.max_iter
         )
 
-    def _check_competition(self, table: Array) -> None:
+    def _check_competition(
+        self, table: Array, rows: list[Any] | None, columns: list[Any] | None
+    ) -> None:
         """Raise an error if there is nothing to rank, or nothing to learn about a row or column."""
         given = np.isfinite(table)
-        for name, axis in (("row", 1), ("column", 0)):
+        for name, axis, names in (("row", 1, rows), ("column", 0, columns)):
             empty = np.flatnonzero(~given.any(axis=axis))
             if len(empty):
+                first = empty[0] if names is None else repr(names[empty[0]])
                 raise DataError(
-                    f"{name.capitalize()} {empty[0]} has no cells ({len(empty)} of "
+                    f"{name.capitalize()} {first} has no cells ({len(empty)} of "
                     f"{table.shape[1 - axis]} {name}s): leave such {name}s out of the fit, and "
                     "score them with predict."
                 )
-        i, j = np.nonzero(given)
-        group = competing(i, j, self.compare)
-        y = table[given]
-        graph = PreferenceGraph.from_scores(y, group, n_rows=len(y), ties="exclude")
-        if not graph.n_pairs:
+        largest = max(float(np.nanmax(table)), -float(np.nanmin(table)))
+        if largest * table.size == np.inf:
+            raise DataError(f"Y has scores of size {largest:g}, whose sums overflow: divide them.")
+        along = {"columns": 1, "rows": 0, "all": None}[self.compare]
+        if not (np.nanmax(table, axis=along) > np.nanmin(table, axis=along)).any():
             cells = {"columns": "cells of a row", "rows": "cells of a column", "all": "cells"}
             raise DataError(
                 f"No two {cells[self.compare]} have different scores: there is nothing to rank in "
-                f"this table of {table.shape[0]} rows and {table.shape[1]} columns with "
-                f"compare={self.compare!r}."
+                f"this table of {plural(table.shape[0], 'row')} and "
+                f"{plural(table.shape[1], 'column')} with compare={self.compare!r}."
             )
 
     def _checked_weight(self, query_weight: Any, shape: tuple[int, ...]) -> Array:
@@ -305,7 +314,8 @@ class TwoSidedRankRLS(BaseEstimator):
                 alphas = tried.default_alphas() if auto else np.array([float(self.alpha)])
                 tried = replace(tried, alphas=alphas)
                 plan = tried.plan(self.for_new, None, as_generator(self.random_state))
-                curve = hold_out(tried.loosely(), plan).score()
+                loosely = tried.loosely()
+                curve = hold_out(loosely, plan).solved(ALMOST * loosely.tol).score()
                 value = curve.score[curve.best_index] * (1 if curve.greater_is_better else -1)
                 if best is None or value > best[0]:
                     best = value, tried, curve
@@ -337,7 +347,8 @@ class TwoSidedRankRLS(BaseEstimator):
             What is held out: a row, a column, the row and the column of a cell, or a cell. None:
             `for_new`.
         alphas : array-like, optional
-            None: `alpha`, or the grid of ``alpha="auto"``.
+            None: `alpha`, or the grid of ``alpha="auto"``, without alphas for which conjugate
+            gradients do not converge.
         n_folds : int, optional
             The number of folds. None: each row (column, cell) by itself if its cells compete with
             each other and there is a formula; otherwise 10 folds, or 5 for refits.
@@ -355,11 +366,23 @@ class TwoSidedRankRLS(BaseEstimator):
         check_value("n_folds", n_folds, AnyOf(Whole(2), None))
         ranker = clone(self)
         problem = ranker._problem(R, C, Y, cells)  # noqa: SLF001
+        own_grid = alphas is None and self.alpha == "auto"
         if alphas is None:
-            alphas = problem.default_alphas() if self.alpha == "auto" else [self.alpha]
+            alphas = problem.default_alphas() if own_grid else [self.alpha]
         problem = replace(problem, alphas=check_alphas(alphas))
         plan = problem.plan(leave, n_folds, as_generator(self.random_state))
         found: TableHoldOut = hold_out(problem, plan)
+        if own_grid:
+            return found.solved(self.tol)
+        wrong = found.residuals > self.tol
+        if wrong.any():
+            warn(
+                f"Refits for {plural(int(wrong.sum()), 'alpha')} of {len(wrong)}, up to "
+                f"{found.alphas[wrong].max():g}, have not converged after {self.max_iter} steps "
+                f"of conjugate gradients: the relative residual is up to "
+                f"{found.residuals.max():.1g}. Use larger alphas or max_iter.",
+                ConvergenceWarning,
+            )
         return found
 
     def _solved(self, problem: TableProblem, alpha: float) -> Self:
@@ -372,8 +395,7 @@ class TwoSidedRankRLS(BaseEstimator):
                 warn(
                     f"Conjugate gradients have not converged after {ended.n_iter} steps "
                     f"(at most {self.max_iter}): the relative residual is "
-                    f"{ended.residuals[0]:.1g}. Use a larger alpha or max_iter, and positive "
-                    "semidefinite kernels.",
+                    f"{ended.residuals[0]:.1g}. Use a larger alpha or max_iter.",
                     ConvergenceWarning,
                 )
         rows, columns = problem.rows, problem.columns
@@ -455,8 +477,8 @@ class TwoSidedRankRLS(BaseEstimator):
         best = np.argsort(-scores, kind="stable")[:k]
         return best, scores[best]
 
-    def score(self, R: Any, C: Any, Y: Any) -> float:
-        """The concordance of scores with a table, averaged over rows (or what competes).
+    def score(self, R: Any, C: Any, Y: Any, *, metric: str = "concordance") -> float:
+        """The agreement of scores with a table, averaged over rows (or what competes).
 
         Parameters
         ----------
@@ -464,11 +486,14 @@ class TwoSidedRankRLS(BaseEstimator):
             As for `predict`.
         Y : array-like of shape (n_rows, n_columns)
             NaN for missing cells. A data frame is put in order as in `fit`.
+        metric : str, default="concordance"
+            The name of a metric, such as "ndcg@10".
 
         Returns
         -------
         float
         """
+        function, _ = get_metric(metric)
         scores = to_host(self.predict(R, C))
         parts = [
             X if len(side.views) > 1 else [X] for X, side in zip((R, C), self.sides_, strict=True)
@@ -480,7 +505,7 @@ class TwoSidedRankRLS(BaseEstimator):
         given = np.isfinite(table)
         i, j = np.nonzero(given)
         qid = competing(i, j, self.compare)
-        return 1.0 - float(disagreement_error(table[given], scores[given], qid))
+        return float(function(table[given], scores[given], qid))
 
 
 @dataclass(frozen=True, eq=False)
