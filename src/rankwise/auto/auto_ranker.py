@@ -233,11 +233,8 @@ class EncodedTrials(RowTrials):
 
     def sides(self, estimator: Any, k: int) -> tuple[LabelledRows, LabelledRows, Index]:
         """Training rows and held-out rows of split k, and the numbers of the former."""
-        return replace(self, data=replace(self.data, X=self.encoded[k])).as_they_are(estimator, k)
-
-    def as_they_are(self, estimator: Any, k: int) -> tuple[LabelledRows, LabelledRows, Index]:
-        """The same, without encoding."""
-        return super().sides(estimator, k)
+        rows = RowTrials(replace(self.data, X=self.encoded[k]), self.splits, self.scorer)
+        return rows.sides(estimator, k)
 
 
 def _dense_or_csr(X: Any) -> Any:
@@ -503,7 +500,9 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
     Notes
     -----
     Landmarks, knots and scalings that do not depend on labels are computed from all rows, held-out
-    ones included, as in `leave_query_out`.
+    ones included, as in `leave_query_out`. Data frames that are encoded are an exception: for each
+    of 5 folds, encoders and rankers are fitted to the other rows. This takes the memory of 5 copies
+    of the encoded rows.
 
     Examples
     --------

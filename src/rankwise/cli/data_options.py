@@ -293,6 +293,7 @@ class DataOptions(TableOptions):
             return keep_seen(rows, path)
         from rankwise.data.table_columns import Wants
 
+        encoder = self.encoder()  # raises an error for wrong options, before the rows are read
         wants = Wants(
             keep_text=self.encode is not None,
             keep_missing=self.impute is not None or _takes_missing(ranker),
@@ -302,14 +303,14 @@ class DataOptions(TableOptions):
         )
         data = self.read_table(path, wants, features=split_names(self.features))
         self.check_queries(path, data)
-        return (data, Preparation()) if as_they_are else prepare(data, self.encoder(), path)
+        return (data, Preparation()) if as_they_are else prepare(data, encoder, path)
 
     def encoder(self) -> Any:
         """What turns text, dates and missing values into numbers."""
-        from rankwise.parameters import parse_parameter
-        from rankwise.preprocessing import TableEncoder
+        from rankwise.parameters import AnyOf, Choice, Number, parse_parameter
+        from rankwise.preprocessing.table_encoder import IMPUTERS, TableEncoder
 
-        rule = TableEncoder.parameters["missing"]
+        rule = AnyOf(Choice(*IMPUTERS), Number())
         missing = None if self.impute is None else parse_parameter("--impute", self.impute, rule)
         return TableEncoder(text=self.encode or "onehot", missing=missing, dates=self.dates)
 

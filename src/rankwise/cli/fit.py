@@ -336,6 +336,7 @@ def auto(
       rankwise auto train.txt --test test.txt --out model.rankwise --report page.html
       rankwise auto train.txt --metric MAP --time-budget 60 -o model.rankwise
       rankwise auto train.csv --query search_id --label clicks -o model.rankwise
+      rankwise auto hotels.csv --label outcome --grades none=0,clicked=1,booked=2 --dates
       rankwise predict model.rankwise new.txt
 
     Parameters

@@ -259,8 +259,9 @@ def _as_data(
         if name not in numbers:
             values = rows.dates(name) if rows.kind(name) == "date" else rows.texts(name)
             frame.insert(k, name, values)
-    is_words = roles.label and look.y is None and rows.kind(roles.label) == "text"
-    words = rows.texts(roles.label) if is_words else None
+    words = None
+    if roles.label is not None and look.y is None and rows.kind(roles.label) == "text":
+        words = rows.texts(roles.label)
     return TableData(frame, look.y, look.qid, look.ids, roles, problems, words)
 
 
