@@ -573,7 +573,8 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
                 f'encoder must be a TableEncoder, "auto" or None: got {self.encoder!r}.'
             )
         forget(self)
-        frame, self.encoder_ = X, None
+        frame = X
+        self.encoder_: TableEncoder | None = None
         try:
             if isinstance(self.encoder, TableEncoder) and is_frame(X):
                 raise DataError("X is to be encoded.")

@@ -404,8 +404,8 @@ def auto(
         show(evaluated)
     if report is not None:
         with progress(f"Drawing {report}"):
-            drawn = (rows, train) if held_back is None else (held_back, test)
-            pictures = auto_pictures(ranker, *drawn)
+            drawn = rows if held_back is None else held_back
+            pictures = auto_pictures(ranker, drawn, test or train)
         _write_results(ranker, report, train, evaluated, pictures)
     if out is None:
         note("The model was not kept: give --out to write it to a file.")

@@ -312,7 +312,8 @@ def explain_rows(
         if found:
             (name, rows), count = found[0], sum(len(rows) for _, rows in found)
             advice = fault.advice if what == "X" else "Use finite numbers instead."
-            advice = two_lines.strip() if two_lines and fault.name == "NaN" else advice
+            if two_lines and fault.name == "NaN":
+                advice = f"Use BoostedRanker, which takes them, or fill them in.{two_lines}"
             raise DataError(
                 f"Input {what} contains {fault.name}: "
                 f"{plural(count, f'{fault.adjective} value')}, the first in row {rows[0]}, column "
