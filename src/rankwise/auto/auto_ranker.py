@@ -584,7 +584,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         except (TypeError, ValueError):
             if self.encoder is None or not is_frame(X):
                 raise
-            X = self._encode(X)
+            self.encoder_, X = self._encode(X)
         data = LabelledRows.of(X, y, qid)
         if data.groups.n_groups == 1:
             data = replace(data, qid=None)
@@ -616,19 +616,18 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         self.explanation_ = _explanation(self.part_names_, pool, chosen)
         return self
 
-    def _encode(self, X: Any) -> Any:
-        """Fit the encoder to a data frame, and return the frame as numbers."""
+    def _encode(self, X: Any) -> tuple[TableEncoder, Any]:
+        """An encoder that is fitted to a data frame, and the frame as numbers."""
         encoder = TableEncoder() if self.encoder == "auto" else clone(self.encoder)
         encoder.fit(X)
         kinds = set(encoder.kinds_.values())
         if self.encoder == "auto" and kinds == {"number"} and not _lacks_values(X):
             validated(self, X, accept_sparse="csr", dtype=DTYPES)  # raises the error again
-        self.encoder_ = encoder
         self.feature_names_in_, self.n_features_in_ = (
             encoder.feature_names_in_,
             encoder.n_features_in_,
         )
-        return _dense_or_csr(encoder.transform(X))
+        return encoder, _dense_or_csr(encoder.transform(X))
 
     def _column_names(self) -> Any:
         """The names of the features that rankers are fitted to; None without names."""
@@ -652,8 +651,9 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         ndarray of shape (n_rows,)
         """
         check_is_fitted(self, "mean_ranker_")
-        if getattr(self, "encoder_", None) is not None:  # not in files of earlier versions
-            X = _dense_or_csr(self.encoder_.transform(X))
+        encoder = getattr(self, "encoder_", None)  # not in files of earlier versions
+        if encoder is not None:
+            X = _dense_or_csr(encoder.transform(X))
         else:
             X = validated(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
         return self.mean_ranker_.predict_as(type(self).__name__, X, qid)
