@@ -66,14 +66,14 @@ class Times:
 
 
 def _best(call: Callable[[], Any], repeats: int) -> tuple[float, float]:
-    best = (float("inf"), float("inf"))
+    best_wall = best_cpu = float("inf")
     for _ in range(repeats):
         start, cpu = time.perf_counter(), time.process_time()
         call()
         time.sleep(0.02)  # threads of BLAS wait busily for a while after a call: it counts
         wall = time.perf_counter() - start - 0.02
-        best = min(best, (wall, time.process_time() - cpu))
-    return best
+        best_wall, best_cpu = min(best_wall, wall), min(best_cpu, time.process_time() - cpu)
+    return best_wall, best_cpu
 
 
 def _ms(seconds: float) -> str:

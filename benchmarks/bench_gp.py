@@ -166,7 +166,7 @@ def many_rows() -> list[Result]:
             seconds(fitted),
             f"one Cholesky factorization of {ITEMS}: {seconds(cholesky)}",
             fitted / cholesky,
-            100.0,
+            20.0,
         )
     ]
 

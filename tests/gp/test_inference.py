@@ -1,6 +1,7 @@
 """Expectation propagation, Laplace and the Gaussian model against dense oracles."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -57,8 +58,10 @@ def moments_of_pairs(mean, covariance, pairs):
 def test_ep_agrees_with_dense_matrices(p):
     mean, covariance, evidence = dense_ep(p.K, p.pairs, p.counts, p.threshold)
     want = moments_of_pairs(mean, covariance, p.pairs)
-    for form in FORMS:
-        found = expectation_propagation(p.differences(form), p.counts, p.threshold, **TIGHT)
+    for form, large in product(FORMS, (2, 256)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(inference, "_LARGE", large)
+            found = expectation_propagation(p.differences(form), p.counts, p.threshold, **TIGHT)
         assert found.converged
         assert_allclose((found.mean, found.variance), want, rtol=1e-4, atol=1e-5)
         assert found.log_evidence == pytest.approx(evidence, abs=1e-4)
@@ -208,6 +211,29 @@ def test_starting_from_converged_sites_takes_no_sweep():
     assert first.n_sweeps > 2
     assert again.n_sweeps == 0
     assert again.log_evidence == pytest.approx(first.log_evidence, abs=1e-12)
+
+
+def test_many_weights_take_few_sweeps():
+    p = make_problem(0, 300, 900, repeats=False, ties=False)
+    differences = p.differences("rows")
+    assert differences.rank == 300
+    found = expectation_propagation(differences, p.counts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inference, "_LARGE", np.inf)
+        want = expectation_propagation(differences, p.counts)
+    assert found.n_sweeps < want.n_sweeps
+    assert_allclose((found.mean, found.variance), (want.mean, want.variance), rtol=1e-4, atol=1e-5)
+
+
+def test_means_for_other_sites():
+    p = make_problem(1, 20, 60)
+    differences, rng = p.differences("rows"), np.random.default_rng(0)
+    tau, nu = rng.uniform(0.1, 1.0, (2, len(differences)))
+    weights = WeightPosterior.of(differences, tau, nu)
+    tau, nu = tau * rng.uniform(0.9, 1.1, len(tau)), nu * rng.uniform(0.9, 1.1, len(tau))
+    want = WeightPosterior.of(differences, tau, nu).mean
+    found = weights.mean_for(differences, tau, nu)
+    assert np.linalg.norm(found - want) < 0.1 * np.linalg.norm(weights.mean - want)
 
 
 @pytest.mark.parametrize("infer", [expectation_propagation, laplace])

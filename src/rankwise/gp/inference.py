@@ -29,7 +29,7 @@ meets only a part of the factor, and still ends early after a triangular solve.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Literal, cast
 
@@ -49,7 +49,7 @@ from rankwise.graph.comparisons import Comparisons
 
 CONSTANT = -1  # instead of a column: 1 in every row
 _NO_SECOND = -1  # instead of a second point: the value at the first, not a difference
-_BLOCK = 256  # rows or columns of a staircase that are processed together
+_BLOCK = 128  # rows or columns of a staircase that are processed together
 FEW_GAPS = 2**14  # numbers up to which array expressions are fast enough
 _SMALL = 2**16  # entries up to which a Laplacian is always dense
 
@@ -141,6 +141,11 @@ class Differences:
         solve_lower(root, rows[self.stairs :])
         return self.squared_norms(rows)
 
+    def leading(self, rank: int) -> Differences:
+        """The same differences of a process with the first weights only."""
+        C = np.ascontiguousarray(self.C[:, :rank])
+        return replace(self, C=C, stairs=min(self.stairs, rank))
+
     def squared_norms(self, rows: Array) -> Array:
         """|S (rows[first] - rows[second])|^2 for every difference: O(N r)."""
         if len(self) * self.rank <= FEW_GAPS:
@@ -200,6 +205,29 @@ class WeightPosterior:
             return v
         solved = np.asarray(lapack.dpotrs(self.root, v[::-1], lower=1)[0]).reshape(v.shape)
         return solved[::-1]
+
+    def mean_for(self, differences: Differences, tau: Array, nu: Array) -> Array:
+        """About the mean for other sites, with tau >= 0: O(n r) for each step.
+
+        Conjugate gradients from this mean on. This posterior is the preconditioner.
+        """
+
+        def product(u: Array) -> Array:
+            return np.asarray(u + differences.transpose(tau * differences.apply(u)))
+
+        mean, rest = self.mean, differences.transpose(nu) - product(self.mean)
+        ahead = self.solve(rest)
+        size = largest = float(rest @ ahead)
+        for _ in range(_CG_STEPS):
+            if size <= _CG_ACCURACY * largest:
+                break
+            pushed = product(ahead)
+            share = size / float(ahead @ pushed)
+            mean, rest = mean + share * ahead, rest - share * pushed
+            solved = self.solve(rest)
+            last, size = size, float(rest @ solved)
+            ahead = solved + (size / last) * ahead
+        return mean
 
     def moments(self, differences: Differences) -> tuple[Array, Array]:
         """Mean and variance of every difference: O(r^2 n + N r)."""
@@ -463,6 +491,9 @@ Sites = tuple[Array, Array]  # tau and nu
 _DEPTH = 5  # number of sweeps that a step is extrapolated from
 _PLAIN = 3  # number of sweeps before the first extrapolation
 _LEAST_SHARE = 0.05  # of a step
+_LARGE = 256  # rank from which means are much cheaper than variances
+_ROUGH_SITES = 0.05  # largest error of sites to start from
+_CG_STEPS, _CG_ACCURACY = 8, 1e-3  # the latter relative to the first error, squared
 _ROUGH = 0.1  # largest change of a difference in the last step towards a start
 _HALVINGS = 6  # of a step to sites without a proper posterior
 _NARROWEST = 0.3  # smallest pivot of the weights' precision; it is 1 for the prior
@@ -494,9 +525,7 @@ class Approximation:
         mean, variance, tau, nu = (
             part[sites] for part in (self.mean, self.variance, self.tau, self.nu)
         )
-        before = prior[sites]
-        least = np.divide(variance, before, out=np.ones_like(before), where=before > 0)
-        share = np.maximum(1.0 - tau * variance, np.minimum(least, 1.0))
+        share = _cavity_shares(variance, tau, prior[sites])
         return (mean - variance * nu) / share, variance / share
 
     def sites_for(self, ratio: Array) -> Sites:
@@ -507,6 +536,12 @@ class Approximation:
         """
         share = (1.0 + self.variance) / (1.0 + ratio * self.variance)
         return self.tau * share, self.nu * np.sqrt(share)
+
+
+def _cavity_shares(variance: Array, tau: Array, prior: Array) -> Array:
+    """Variances of differences relative to their variances without their sites."""
+    least = np.divide(variance, prior, out=np.ones_like(prior), where=prior > 0)
+    return np.maximum(1.0 - tau * variance, np.minimum(least, 1.0))
 
 
 def expectation_propagation(
@@ -527,7 +562,9 @@ def expectation_propagation(
     the fixed point the evidence is stationary in the sites.
 
     A sweep updates all sites at once: O(r^2 min(n, N) + r^3 + N r), where r is the rank of the
-    prior. Sweeps are extrapolated from the last few, and damped while they do not converge.
+    prior. Sweeps are extrapolated from the last few, and damped while they do not converge. If r is
+    large, the first sites are the sites of the first r / 2 weights, and a sweep updates all sites
+    twice, the second time to new means, which are cheap, but with the same cavity variances.
 
     Parameters
     ----------
@@ -540,19 +577,25 @@ def expectation_propagation(
     start : (tau, nu), optional
         Sites to start from, such as the sites of a similar problem. None: no information, or
         Laplace's approximation if there are pairs with several comparisons, whose factors are
-        integrals: these are cheap near the posterior, and costly near a wide prior.
+        integrals: these are cheap near the posterior, and costly near a wide prior. If the rank is
+        large, this is how the posterior of fewer weights starts.
     tol : float
         Largest error of the moments, relative to their spread, after at most `max_sweeps`.
     """
     n = len(differences)
     prior, counts = differences.prior_variances, np.ascontiguousarray(counts)
     tau, nu = np.zeros(n), np.zeros(n)
+    is_large = differences.rank >= _LARGE and flips == 0.0
     if start is not None:
         tau, nu = start
+    elif is_large:
+        few = differences.leading(differences.rank // 2)
+        near = expectation_propagation(few, counts, threshold, tol=_ROUGH_SITES)
+        tau, nu = near.tau, near.nu
     elif (counts.sum(axis=1) != counts.max(axis=1, initial=0.0)).any() or (counts > 1.0).any():
         near = laplace(differences, counts, threshold, tol=_ROUGH)
         tau, nu = near.tau, near.nu
-    matched, good, steps = np.empty((n, 3)), np.zeros((2, n)), _Steps()
+    matched, good, steps = np.empty((n, 3)), np.zeros((2, n)), _Steps(0 if is_large else _PLAIN)
     for sweep in range(max_sweeps + 1):
         weights, tau, nu, retreated = _proper(differences, tau, nu, good)
         good = np.vstack((tau, nu))
@@ -562,6 +605,12 @@ def expectation_propagation(
         )
         if residual <= tol or sweep == max_sweeps:
             break
+        if is_large:  # a second update, to the means of the matched sites
+            spread = variance / _cavity_shares(variance, tau, prior)
+            tau, nu = matched[:, :2].T.copy()
+            means = differences.apply(weights.mean_for(differences, tau, nu))
+            variance = spread / (1.0 + tau * spread)
+            update_sites(means, variance, prior, tau, nu, counts, threshold, flips, matched)
         tau, nu = steps.next(good, matched[:, :2].T, residual, retreated)
     evidence += 0.5 * float(nu @ mean) - 0.5 * weights.log_det
     return Approximation(
@@ -621,10 +670,10 @@ class _Steps:
     share and twice as many each time.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, plain: int) -> None:
         self.best = np.inf
         self.failures = 0
-        self.plain = _PLAIN
+        self.plain = plain
         self.past: list[tuple[Array, Array]] = []
 
     def next(self, sites: Array, matched: Array, residual: float, retreated: bool) -> Array:

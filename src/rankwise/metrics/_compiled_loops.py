@@ -34,6 +34,72 @@ def _block_end(tied: Bools, p: int, hi: int, average: bool) -> int:
 
 
 @compiled
+def rank_first_rows(
+    labels: Array, scores: Array, indptr: Ints, depth: int, ranked: Array, tied: Bools
+) -> None:
+    """Sort the `depth` best rows of each query, and the rows that tie with the last of them.
+
+    Labels in this order are written to `ranked`, and the other labels after them, in any order.
+    `tied` is False at first. About O(n + depth^2 log(n / depth)) for n rows in a random order.
+    """
+    best, rows = np.empty(depth), np.empty(depth, np.int64)
+    for g in range(len(indptr) - 1):
+        lo, hi = indptr[g], indptr[g + 1]
+        for j in range(depth):
+            best[j] = -np.inf
+        for p in range(lo, hi):
+            if scores[p] <= best[-1]:
+                continue
+            j = depth - 1
+            while j > 0 and best[j - 1] < scores[p]:
+                best[j], rows[j] = best[j - 1], rows[j - 1]
+                j -= 1
+            best[j], rows[j] = scores[p], p
+        least, end, last = best[-1], lo, hi
+        for j in range(depth):
+            if best[j] > least:
+                ranked[end] = labels[rows[j]]
+                tied[end] = j > 0 and best[j] == best[j - 1]
+                end += 1
+        is_tied = False
+        for p in range(lo, hi):
+            if scores[p] < least:
+                last -= 1
+                ranked[last] = labels[p]
+            elif scores[p] == least:
+                ranked[end], tied[end] = labels[p], is_tied
+                end, is_tied = end + 1, True
+
+
+@compiled
+def best_grades(labels: Array, indptr: Ints, depth: int, counts: Ints, best: Array) -> bool:
+    """Write the `depth` highest labels of each query to the first of its places in `best`.
+
+    False if a label is not one of the grades 0, 1, ..., len(counts) - 1. No label is negative.
+    """
+    for g in range(len(indptr) - 1):
+        for grade in range(len(counts)):
+            counts[grade] = 0
+        for p in range(indptr[g], indptr[g + 1]):
+            if not labels[p] < len(counts):
+                return False
+            grade = int(labels[p])
+            if grade != labels[p]:
+                return False
+            counts[grade] += 1
+        p, grade = indptr[g], len(counts) - 1
+        stop = min(p + depth, indptr[g + 1])
+        while p < stop:
+            if counts[grade] > 0:
+                best[p] = grade
+                counts[grade] -= 1
+                p += 1
+            else:
+                grade -= 1
+    return True
+
+
+@compiled
 def first_relevant_curves(
     labels: Array,
     tied: Bools,

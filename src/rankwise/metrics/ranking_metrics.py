@@ -29,10 +29,10 @@ from rankwise.metrics._compiled_loops import (
     first_relevant_curves,
 )
 from rankwise.metrics.ranked_queries import (
+    GRADES,
     RankedQueries,
     RankedRows,
     as_column,
-    sort_queries,
 )
 from rankwise.parameters import AnyOf, Choice, Flag, Number, Rule, check_value
 from rankwise.tables import plural, require_pandas
@@ -174,7 +174,8 @@ def ranking_metric(
                 check_value(option, settings[option], rule)
             check_value("undefined", undefined, UNDEFINED)
             check_value("per_query", per_query, Flag())
-            ranked = RankedQueries.of(y, scores, qid)
+            needed = np.inf if settings.get("k") is None else np.max(settings["k"])
+            ranked = RankedQueries.of(y, scores, qid, needed)
             values = function(ranked, **settings)
             result = settle_undefined(
                 ranked,
@@ -640,15 +641,15 @@ def ndcg(
     0.75
     """
     _check_gains(ranked.labels, gain)
-    discounts = partial(_discounts, discount=discount)
+    gains, discounts = partial(_gain, gain=gain), partial(_discounts, discount=discount)
 
     def curves(part: RankedRows, cutoffs: NDArray[np.int64]) -> Array:
-        indptr, gains = part.indptr, _gain(part.labels, gain)
+        indptr = part.indptr
         top = TopRows.of(indptr, part.stops, discounts, cutoffs)
-        found = top.sums(mean_over_ties(gains, part.tied) if score_ties == "average" else gains)
+        found = top.sums(part, gains, score_ties == "average")
         if (part.stops < indptr[1:]).any():
             top = TopRows.of(indptr, indptr[1:], discounts, cutoffs)
-        best = -top.sums(sort_queries(-gains, indptr))
+        best = top.weighted(gains(part.best_labels()[top.rows]))
         return np.minimum(divided(found, best), 1.0)
 
     return at_cutoffs(curves, ranked, k)
@@ -729,10 +730,12 @@ def _relevant_among(
 ) -> Array:
     """The number of relevant rows among the first k, or the sum of the weights of their ranks."""
 
+    def hits(labels: Array) -> Array:
+        return (labels >= relevant).astype(np.float64)
+
     def curves(part: RankedRows, cutoffs: NDArray[np.int64]) -> Array:
-        hits = (part.labels >= relevant).astype(np.float64)
         top = TopRows.of(part.indptr, part.stops, weights, cutoffs)
-        return top.sums(mean_over_ties(hits, part.tied) if score_ties == "average" else hits)
+        return top.sums(part, hits, score_ties == "average")
 
     return at_cutoffs(curves, ranked, k)
 
@@ -765,6 +768,8 @@ def _check_gains(labels: Array, gain: str) -> None:
 def _gain(labels: Array, gain: str) -> Array:
     if gain == "linear":
         return labels + 0.0
+    if labels.max(initial=0.0) < GRADES and ((grades := labels.astype(np.intp)) == labels).all():
+        return np.asarray(np.take(np.exp2(np.arange(GRADES)) - 1.0, grades))
     gains = np.exp2(labels) - 1.0
     small = (labels > 0) & (labels < 1e-3)  # where the difference would cancel
     if small.any():
@@ -826,17 +831,20 @@ class TopRows:
         ends = np.minimum(starts[:-1, None] + ks, starts[1:, None])
         return cls(rows, weights(int(sizes.max()))[ranks], starts, ends)
 
-    def sums(self, values: Array) -> Array:
-        """The sum of values times weights down to each cut-off, shape (queries, cut-offs)."""
-        return _sums(values[self.rows] * self.weights, self.starts, self.ends)
+    def sums(self, part: RankedRows, score: Callable[[Array], Array], average: bool) -> Array:
+        """The sum of the scores of labels times weights down to each cut-off.
 
+        With `average`, the score of a row is the mean over the rows that tie with it.
+        """
+        if not (average and part.tied.any()):
+            return self.weighted(score(part.labels[self.rows]))
+        first, n = _blocks(part.tied)
+        means = np.repeat(np.add.reduceat(score(part.labels), first) / n, n)
+        return self.weighted(means[self.rows])
 
-def mean_over_ties(values: Array, tied: Bools) -> Array:
-    """The values of rows, each replaced by the mean of the rows that tie with it."""
-    if not tied.any():
-        return values
-    first, n = _blocks(tied)
-    return np.repeat(np.add.reduceat(values, first) / n, n)
+    def weighted(self, values: Array) -> Array:
+        """The sums of values, one per row, times weights, shape (queries, cut-offs)."""
+        return _sums(values * self.weights, self.starts, self.ends)
 
 
 def precision_curves(part: RankedRows, average: bool, relevant: float, ks: Ints) -> Array:

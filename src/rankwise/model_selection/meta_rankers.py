@@ -365,6 +365,7 @@ def _queries(sizes: Any, n_rows: int, name: str, rows: str) -> Any:
 
 MARGIN = 0.05  # of the best score, or of its distance from 1: less is not worth leaving out
 FOLDS = 10  # of queries, for the estimate
+_TOGETHER = 2**16  # rows for which a metric is computed at once
 FEWEST = 5  # queries or folds for an interval
 
 
@@ -655,7 +656,20 @@ class HeldOutPool:
 
         Shape (n_candidates, n_queries); greater is better, so errors are negated.
         """
-        return np.stack([self.values_of(scores) for scores in self.scores])
+        return self._values(self.scores)
+
+    def _values(self, scores: Any) -> Array:
+        """The same for other scores; the metric takes many of them at once if they are short."""
+        function, greater_is_better = get_metric(self.metric)
+        parts, step = [], max(1, _TOGETHER // len(self.labels))
+        for first in range(0, len(scores), step):
+            some = scores[first : first + step]
+            # The queries of the second scores are other queries than those of the first.
+            queries = self.groups.codes + self.groups.n_groups * np.arange(len(some))[:, None]
+            rows = np.tile(self.labels, len(some)), some.ravel(), queries.ravel()
+            parts.append(function(*rows, per_query=True).values.reshape(len(some), -1))
+        values = np.concatenate(parts)
+        return np.asarray(values if greater_is_better else 0.0 - values)
 
     def values_of(self, scores: Any, rows: Any = slice(None)) -> Array:
         """The metric of scores of some rows on each query where it is defined; greater is better.
@@ -669,7 +683,7 @@ class HeldOutPool:
 
     def mean_values(self, chosen: Index) -> Array:
         """The metric of the mean of candidates on each query."""
-        return self.values_of(self.scores[chosen].mean(axis=0))
+        return np.asarray(self._values(self.scores[chosen].mean(axis=0)[None])[0])
 
     def choose(self, n_best: int, queries: Any = slice(None)) -> Index:
         """The candidates whose mean is to be used, best first.
@@ -705,11 +719,10 @@ class HeldOutPool:
         n = self.values.shape[1]
         if n == 1:
             return self.mean_values(self.choose(n_best))
-        fold, values = np.arange(n) % FOLDS, np.empty(n)
-        for k in range(min(n, FOLDS)):
-            out = fold == k
-            values[out] = self.mean_values(self.choose(n_best, ~out))[out]
-        return values
+        fold = np.arange(n) % FOLDS
+        choices = [self.choose(n_best, fold != k) for k in range(min(n, FOLDS))]
+        means = np.stack([self.scores[chosen].mean(axis=0) for chosen in choices])
+        return np.asarray(self._values(means)[fold, np.arange(n)])
 
     def estimate(self, chosen: Index, outer: Array) -> ScoreEstimate:
         """What to expect of a choice on new queries, from `outer_values`."""
