@@ -171,7 +171,7 @@ def program(
     (svmlight) text files, one row per line: `label qid:ID index:value index:value ...`
 
     Results go to stdout, everything else to stderr. For invalid input, the exit code is 2, and one
-    line describes the problem. Set RANKWISE_TRACEBACK=1 to see the traceback as well.
+    line describes each problem. Set RANKWISE_TRACEBACK=1 to see the traceback as well.
 
     \b
     Examples:

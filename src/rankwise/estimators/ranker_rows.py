@@ -113,7 +113,12 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     """
     if hasattr(getattr(estimator, "kernel", None), "as_rows"):
         X = estimator.kernel.as_rows(X)
-    _check_cells(X)
+    try:
+        _check_cells(X)
+    except DataError as error:
+        if "dates" not in str(error) or not hasattr(X, "columns"):
+            raise
+        raise DataError(f"{error}{_encoding_lines(estimator)}") from None
     if isinstance(X, np.ndarray) and _all_finite(X):
         options["ensure_all_finite"] = False
     try:
@@ -122,7 +127,7 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
         return (_sorted_rows(checked[0]), *checked[1:]) if y else _sorted_rows(checked)
     except (OverflowError, TypeError, ValueError) as error:
         refused = error
-    explain_rows("X", X, refused)
+    explain_rows("X", X, refused, two_lines=_encoding_lines(estimator))
     explain_labels(y[0] if y else None, refused)
     known, given = getattr(estimator, "feature_names_in_", ()), getattr(X, "columns", ())
     if "feature names should match" in str(refused) and set(known) <= set(given):
@@ -258,11 +263,25 @@ FAULTS = (
 )
 
 
-def explain_rows(what: str, X: Any, error: Exception, encoder: str = ENCODER) -> None:
+def _encoding_lines(estimator: Any) -> str:
+    """The two lines that encode a data frame for an estimator."""
+    name = type(estimator).__name__
+    return (
+        " These lines turn all columns into numbers:\n"
+        "  from rankwise import TableEncoder; from sklearn.pipeline import make_pipeline\n"
+        f"  make_pipeline(TableEncoder(), {name}()).fit(X, y, {name.lower()}__qid=qid)"
+    )
+
+
+def explain_rows(
+    what: str, X: Any, error: Exception, encoder: str = ENCODER, two_lines: str = ""
+) -> None:
     """Raise a more detailed error about rows than scikit-learn's, if possible.
 
-    Messages call the rows `what`; `encoder` turns text into numbers.
+    Messages call the rows `what`; `encoder` turns text into numbers, and `two_lines` do so with
+    data frames.
     """
+    two_lines = two_lines if hasattr(X, "columns") else ""
     columns: list[tuple[str, NDArray[Any]]] = []  # the name, or the number, and the values
     if are_graphs(X):
         raise DataError(
@@ -276,7 +295,7 @@ def explain_rows(what: str, X: Any, error: Exception, encoder: str = ENCODER) ->
         elif (array := np.asarray(X)).ndim == 2:
             columns = [(str(k), values) for k, values in enumerate(array.T)]
         for name, values in columns:
-            _check_numbers(f"Column {name} of {what}", values, encoder)
+            _check_numbers(f"Column {name} of {what}", values, encoder, two_lines)
     for fault in FAULTS:
         if f"Input {what} contains {fault.name}" not in str(error):
             continue
@@ -291,6 +310,8 @@ def explain_rows(what: str, X: Any, error: Exception, encoder: str = ENCODER) ->
         if found:
             (name, rows), count = found[0], sum(len(rows) for _, rows in found)
             advice = fault.advice if what == "X" else "Use finite numbers instead."
+            if two_lines and fault.name == "NaN":
+                advice = f"Use BoostedRanker, which takes them, or fill them in.{two_lines}"
             raise DataError(
                 f"Input {what} contains {fault.name}: "
                 f"{plural(count, f'{fault.adjective} value')}, the first in row {rows[0]}, column "
@@ -336,17 +357,15 @@ def _check_is_table(what: str, X: Any) -> None:
             )
 
 
-def _check_numbers(where: str, values: NDArray[Any], encoder: str) -> None:
+def _check_numbers(where: str, values: NDArray[Any], encoder: str, two_lines: str) -> None:
     """Raise an error for the first value of a column that is not a number."""
     if values.dtype.kind not in "OSTU":
         return
     for row, value in enumerate(values.tolist()):
         if isinstance(value, (str, bytes)):
             if not is_number(value):
-                raise DataError(
-                    f"{where} is text, such as {value[:SHOWN]!r} in row {row}: encode it as "
-                    f"numbers, for example with {encoder}, or drop it."
-                )
+                way = two_lines or f" Encode it as numbers, for example with {encoder}, or drop it."
+                raise DataError(f"{where} is text, such as {value[:SHOWN]!r} in row {row}.{way}")
         elif not _is_missing(value):
             try:
                 float(value)

@@ -517,6 +517,8 @@ def _factorize(ids: NDArray[Any]) -> tuple[NDArray[Any], Index]:
 def numeric_labels(y: Any) -> Any:
     """Labels as they are, or, if they are text, the numbers that the text represents.
 
+    Ordered categories of pandas that are no numbers become 0, 1, 2, ... in their order.
+
     Raises DataError for other text and for numbers beyond float64, with the first row that has
     them, for the name of a column, for masked entries, dates and sparse arrays, and for data frames
     without columns or with two of the same name.
@@ -534,6 +536,11 @@ def numeric_labels(y: Any) -> Any:
         check_column_names(y, "y")
     check_unmasked("y", y)
     check_real("y", y, allow_complex=True)  # scikit-learn refuses complex numbers
+    if (
+        getattr(getattr(y, "dtype", None), "ordered", False)
+        and y.dtype.categories.dtype.kind in "OTU"
+    ):
+        y = _places(y)
     is_array = any(hasattr(y, name) for name in ("dtype", "columns"))
     array = np.asarray(y) if is_array or isinstance(y, (list, tuple)) else None
     if array is None or array.dtype.kind not in "OSTU":
@@ -551,6 +558,14 @@ def numeric_labels(y: Any) -> Any:
         ) from None
     except TypeError:  # scikit-learn raises the error
         return y
+
+
+def _places(y: Any) -> Any:
+    """The place of each label in the order of its categories, from 0."""
+    codes = np.asarray(getattr(y, "cat", y).codes, dtype=np.float64)
+    if (codes < 0).any():
+        raise DataError(f"y is missing in row {int(np.argmin(codes))}: leave out such rows.")
+    return codes
 
 
 def are_numbers(labels: Any) -> bool:
