@@ -47,7 +47,7 @@ from rankwise.leaderboard.battle_likelihood import (
     warn_about_position,
 )
 from rankwise.leaderboard.categories import Boards, fit_boards, more_than_chance
-from rankwise.leaderboard.fragility import Fragility, Target, Removable, fewest
+from rankwise.leaderboard.fragility import Fragility, Removable, Target, fewest
 from rankwise.leaderboard.over_time import (
     DRIFTS,
     HALF_LIVES,
@@ -344,14 +344,14 @@ class Leaderboard(BaseEstimator):
     scored: ClassVar[str] = "named items"
     # Battles or rankings, and attributes that are None without time or categories.
     battles_: Any
-    half_life_: float | None
-    drift_: float | None
-    width_: float | None
-    categories_: Any
-    category_ratings_: Any
-    category_covariances_: Any
-    category_p_: Any
-    deviation_std_: Any
+    half_life_: float | None = None
+    drift_: float | None = None
+    width_: float | None = None
+    categories_: Any = None
+    category_ratings_: Any = None
+    category_covariances_: Any = None
+    category_p_: Any = None
+    deviation_std_: Any = None
 
     def __init__(
         self,
