@@ -670,7 +670,7 @@ SLIP_MEAN, SLIP_PRECISION = -3.0, 1.0  # prior of the common logit of slips
 BOUNDS = (np.log(1e-6), np.log(1e6))  # of log penalties
 # What is known of variances before any battle: as much as PRIOR_SIZE parameters would tell.
 PRIOR_SIZE = 2.0
-PRIOR_VARIANCE = {"items": 1.0, "places": 0.1, "slips": 0.5, "steps": 1e-4, "deviations": 1e-3}
+PRIOR_VARIANCE = {"items": 1.0, "places": 0.1, "slips": 0.5, "steps": 2.5e-3, "deviations": 2.5e-3}
 EVIDENCE_TOLERANCE = 1e-10
 GRID = np.geomspace(1e-3, 1e2, 16)  # penalties that held-out groups choose from
 FOLDS = 5

@@ -344,14 +344,14 @@ class Leaderboard(BaseEstimator):
     scored: ClassVar[str] = "named items"
     # Battles or rankings, and attributes that are None without time or categories.
     battles_: Any
-    half_life_: float | None = None
-    drift_: float | None = None
-    width_: float | None = None
-    categories_: Any = None
-    category_ratings_: Any = None
-    category_covariances_: Any = None
-    category_p_: Any = None
-    deviation_std_: Any = None
+    half_life_: float | None
+    drift_: float | None
+    width_: float | None
+    categories_: Any
+    category_ratings_: Any
+    category_covariances_: Any
+    category_p_: Any
+    deviation_std_: Any
 
     def __init__(
         self,
@@ -775,7 +775,7 @@ class Leaderboard(BaseEstimator):
 
     def _check_categories(self) -> None:
         check_is_fitted(self)
-        if self.category_ratings_ is None:
+        if getattr(self, "category_ratings_", None) is None:
             raise DataError("The battles have no categories: pass by to fit.")
 
     def _set_cells(
@@ -1470,7 +1470,8 @@ class Leaderboard(BaseEstimator):
             raise DataError(
                 "Pass item_features to fragility if, and only if, they were passed to fit."
             )
-        if self.drift_ or self.category_ratings_ is not None:
+        # Files of earlier versions have neither.
+        if getattr(self, "drift_", None) or getattr(self, "category_ratings_", None) is not None:
             raise DataError(
                 "fragility is for one rating of each item, without drift and categories: use "
                 "half_life, or battles of one category."
@@ -1516,7 +1517,8 @@ class Leaderboard(BaseEstimator):
                 mode = self._maximum(problem, None, rng, unseen, len(data))
                 matrix = problem.likelihood.unit_scores(mode.params, units.number, len(units))
             else:
-                used = data if self.half_life_ is None else aged(data, self.half_life_)
+                half_life = getattr(self, "half_life_", None)
+                used = data if half_life is None else aged(data, half_life)
                 problem = self._problem(used, item_features)
                 begin = self._warm_start(problem)
                 mode = self._maximum(problem, begin, rng, unseen, len(problem.row))
