@@ -702,7 +702,7 @@ SLIP_MEAN = -3.0  # of the common logit of slips, before any battle
 GOLD_MEAN, GOLD_PRECISION = 1.0, 25.0  # of the difference that a right answer stands for
 BOUNDS = (np.log(1e-6), np.log(1e6))  # of log penalties
 # What is known of variances before any battle: a variance, and how many parameters would tell it.
-PRIORS = {"items": (1.0, 2.0), "steps": (0.01, 2.0), "deviations": (0.01, 2.0)}
+PRIORS = {"items": (1.0, 2.0), "steps": (2.5e-3, 2.0), "deviations": (2.5e-3, 2.0)}
 EFFECT_PRIOR = (0.01, 0.1)  # of the effects of judges
 EVIDENCE_TOLERANCE = 1e-10
 GRID = np.geomspace(1e-3, 1e2, 16)  # penalties that held-out groups choose from
@@ -1002,7 +1002,7 @@ def by_evidence(
     free = [name for name in groups if name not in fixed]
     log = {name: (log_penalties or {}).get(name, 0.0) for name in free}
     moved, brief = 1.0 if free else 0.0, tolerance > EVIDENCE_TOLERANCE
-    secant = Secant(longest=3.0 if brief else np.inf)  # where the maximum lags behind
+    secant = Secant(longest=10.0 if brief else np.inf)  # where the maximum lags behind
     for tried in range(MAX_STEPS):
         show(tried)
         penalties = {**fixed, **{name: float(np.exp(log[name])) for name in free}}

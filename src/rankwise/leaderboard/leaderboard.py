@@ -852,7 +852,7 @@ class Leaderboard(BaseEstimator):
 
     def _check_categories(self) -> None:
         check_is_fitted(self)
-        if self.category_ratings_ is None:
+        if getattr(self, "category_ratings_", None) is None:
             raise DataError("The battles have no categories: pass by to fit.")
 
     def _set_cells(
@@ -1392,7 +1392,7 @@ class Leaderboard(BaseEstimator):
         tie = self.params_.get("tie")
         slip = self.params_.get("slip", np.zeros(0))
         number = self._judge_numbers(judge, len(a))
-        if not self.judge_kinds_:
+        if not getattr(self, "judge_kinds_", []):  # also in older files
             tau = np.zeros(1) if tie is None else tie
             return np.exp(MODELS[self.link, tie is not None](d + shift, tau).log_p).T
         panel = Panel(self.judge_effects_, self.judge_covariances_, self.judge_shares_)
@@ -1447,6 +1447,8 @@ class Leaderboard(BaseEstimator):
         lies above 0.25.
         """
         judge = self._judge_of_battles()
+        if not hasattr(self, "judge_effects_"):
+            raise DataError("The leaderboard is from an older version: fit its battles again.")
         numbers = {name: k for k, name in enumerate(self.judges_.tolist())}
         codes = [numbers[name] for name in judge.tolist() if name in numbers]
         columns: dict[str, Any] = {
@@ -1645,7 +1647,8 @@ class Leaderboard(BaseEstimator):
             raise DataError(
                 "Pass item_features to fragility if, and only if, they were passed to fit."
             )
-        if self.drift_ or self.category_ratings_ is not None:
+        # Files of earlier versions have neither.
+        if getattr(self, "drift_", None) or getattr(self, "category_ratings_", None) is not None:
             raise DataError(
                 "fragility is for one rating of each item, without drift and categories: use "
                 "half_life, or battles of one category."
@@ -1691,12 +1694,12 @@ class Leaderboard(BaseEstimator):
                 mode = self._maximum(problem, None, rng, unseen, len(data))
                 matrix = problem.likelihood.unit_scores(mode.params, units.number, len(units))
             else:
-                used = data if self.half_life_ is None else aged(data, self.half_life_)
-                problem = self._problem(used, item_features, self.judge_kinds_)
-                begin = None if self.judge_kinds_ else self._warm_start(problem)
-                problem, mode = self._with_judges(
-                    problem, self.judge_kinds_, begin, rng, unseen, choose=False
-                )
+                half_life = getattr(self, "half_life_", None)
+                used = data if half_life is None else aged(data, half_life)
+                kinds = getattr(self, "judge_kinds_", [])
+                problem = self._problem(used, item_features, kinds)
+                begin = None if kinds else self._warm_start(problem)
+                problem, mode = self._with_judges(problem, kinds, begin, rng, unseen, choose=False)
                 matrix = GroupScores.of(
                     problem.likelihood, mode.params, problem.row, problem.outcome, problem.weight,
                     units.number[units.number >= 0],
