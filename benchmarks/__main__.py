@@ -1,7 +1,8 @@
 """Run all benchmarks, print the ratios, and write them to docs/benchmarks.md.
 
 The ratios of each module are kept with the date, the commit and the machine of their run, in
-benchmarks/results.json, until the module runs again.
+benchmarks/results.json, until the module runs again on a machine of this kind. Kinds differ in
+their processors and in the number of cores; the page shows a table for each.
 
 Usage: python -m benchmarks [name ...], where a name is that of a module without ``bench_``.
 """
@@ -59,13 +60,25 @@ def read(run: dict[str, Any]) -> list[Result]:
     ]
 
 
+def key(name: str, origin: dict[str, Any], runs: dict[str, Any]) -> str:
+    """Where the run of a module is kept: by its name, or on a second kind of machine by both."""
+    kind, first = (_kind(run) for run in (origin, runs.get(name, origin)))
+    return name if kind == first else f"{name} on {kind}"
+
+
+def _kind(run: dict[str, Any]) -> str:
+    """The processor and the number of cores of a run."""
+    return ", ".join(run["machine"].split(", ")[:2])
+
+
 def page(runs: dict[str, Any]) -> str:
     """All ratios that were kept, module by module."""
     parts = [INTRODUCTION.strip()]
     for name in NAMES:
         if name in runs:
-            parts += [f"## {name.replace('_', ' ')}", table(read(runs[name]))]
-            parts.append(provenance_line(runs[name], name))
+            parts.append(f"## {name.replace('_', ' ')}")
+            for run in [name, *sorted(run for run in runs if run.startswith(f"{name} on "))]:
+                parts += [table(read(runs[run])), provenance_line(runs[run], name)]
     missing = [f"`{name}`" for name in NAMES if name not in runs]
     if missing:
         parts += ["## Not measured yet", f"No run of these is on record: {', '.join(missing)}."]
@@ -84,7 +97,7 @@ def main(names: list[str]) -> int:
         origin = provenance(HERE.parent)
         new = import_module(f"benchmarks.bench_{name}").cases()
         print(table(new), flush=True)
-        keep(RESULTS, {name: origin | {"results": written(new)}})
+        keep(RESULTS, {key(name, origin, kept(RESULTS)): origin | {"results": written(new)}})
         results += new
     with replacing(PAGE) as temporary:
         temporary.write_text(page(kept(RESULTS)), encoding="utf-8")

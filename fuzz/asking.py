@@ -13,11 +13,11 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from rankwise.asking import Item, Session
+from rankwise.asking import Goal, Item, Session
 from rankwise.asking.item_model import ItemModel
 from rankwise.asking.log import Log
 from rankwise.asking.web.app import make_app
-from rankwise.asking.web.guards import Doorkeeper
+from rankwise.asking.web.guards import Doorkeeper, NoItemsYet
 
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"/>'
 ORGANIZERS = ("/organizer", "/export", "/share", "/api/ranking", "/api/answers")
@@ -31,6 +31,8 @@ def check(data: bytes, rng: np.random.Generator, folder: Path) -> None:
     The input is a request: a method and an address, headers, an empty line and a body. In braces
     are what a visitor knows: a key, a cookie, signatures, and names of questions.
     """
+    if b"/begin" in data:
+        _check_beginning(data, rng)
     session = _session()
     door = Doorkeeper(session)
     app = make_app(session, largest=1_000_000)
@@ -53,9 +55,7 @@ def check(data: bytes, rng: np.random.Generator, folder: Path) -> None:
     visitors["organizer"]["csrf"] = session.sign("csrf", organizer)
     for role, known in visitors.items():
         fields = {"name": door.cookie_name, "token": question.token} | common | known
-        text = data
-        for name, value in fields.items():
-            text = text.replace(f"{{{name}}}".encode(), value.encode())
+        text = _filled(data, fields)
         foreign = [
             session._ledger.secret,
             door.organizer_key,
@@ -83,6 +83,44 @@ def check(data: bytes, rng: np.random.Generator, folder: Path) -> None:
         if role == "stranger":
             assert b"set-cookie" not in headers, f"{role}: a cookie"
             assert status >= 300 or path.startswith("/static/"), f"{role}: {status}"
+
+
+def _check_beginning(data: bytes, rng: np.random.Generator) -> None:
+    """Before there are items: the organizer alone begins, with two or more items or not at all."""
+    unknown, begun = NoItemsYet(), []
+    door = Doorkeeper(unknown)
+
+    def begin(items: list[Item], pictures: Log, question: str, goal: Goal) -> Session:
+        begun.append(len(items))
+        log = Log()
+        log.append("session", {"secret": unknown.secret})
+        return Session(items, question=question, goal=goal, log=log)
+
+    app = make_app(None, door=door, begin=begin, largest=1_000_000)
+    cookie = str(door.cookie_of(door.organizer_key))
+    visitors = {
+        "stranger": {"cookie": f"organizer.{WRONG}", "csrf": unknown.sign("csrf", cookie)},
+        "forger": {"cookie": cookie, "csrf": WRONG},
+        "organizer": {"cookie": cookie, "csrf": unknown.sign("csrf", cookie)},
+    }
+    for role, known in visitors.items():
+        text = _filled(
+            data, {"name": door.cookie_name, "key": WRONG, "deep": "[" * 100_000} | known
+        )
+        with _faults():
+            status, headers, body = asyncio.run(_answered(app, text, rng))
+        assert 200 <= status < 500 or status == 507, f"{role}: {status}"
+        keys = (unknown.secret, door.organizer_key)
+        assert not any(key.encode() in headers + body for key in keys), f"{role}: a key"
+        assert role == "organizer" or not begun, f"{role}: began"
+    assert all(n_items >= 2 for n_items in begun)
+
+
+def _filled(data: bytes, fields: dict[str, str]) -> bytes:
+    """A request with what a visitor knows in place of braces."""
+    for name, value in fields.items():
+        data = data.replace(f"{{{name}}}".encode(), value.encode())
+    return data
 
 
 def _session() -> Session:

@@ -21,6 +21,17 @@ def test_a_ranker_imports_no_compiler_and_no_other_estimators():
     assert done.returncode == 0, done.stderr
 
 
+def test_the_first_page_imports_no_estimators_and_no_plots():
+    pytest.importorskip("starlette", reason="needs the extra ask")
+    code = (
+        "import sys; import rankwise.asking.web.app\n"
+        "heavy = {'sklearn', 'matplotlib', 'numba', 'rankwise.report'} & set(sys.modules)\n"
+        "sys.exit(str(heavy) if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
 def test_small_problems_import_no_compiler():
     code = (
         "import sys, numpy as np\n"

@@ -15,6 +15,7 @@ from rankwise.model_selection import PermutationImportance, QueryLearningCurve
 from rankwise.plots import (
     COLORS,
     plot_alpha_path,
+    plot_before_after,
     plot_coefficient_path,
     plot_coefficients,
     plot_comparisons,
@@ -318,3 +319,14 @@ def test_a_table_is_drawn_beside_its_scores():
         plot_table(given, scores[:1])
     with pytest.raises(DataError, match="needs 2 names"):
         plot_table(given, scores, row_names=["a"])
+
+
+def test_a_query_before_and_after():
+    ax = plot_before_after([0, 2, 1, 0], [0.1, 0.9, -0.3, 0.9])
+    ends = {tuple(line.get_ydata()) for line in ax.lines}
+    assert ends == {(0, 2), (1, 0), (2, 3), (3, 1)}  # the first of equal scores stays first
+    widths = {line.get_ydata()[0]: line.get_linewidth() for line in ax.lines}
+    assert widths[1] > widths[2] > widths[0] == widths[3]
+    assert len(plot_before_after([1, 1], [0, 1]).lines) == 2
+    with pytest.raises(DataError, match="Got 2 labels for 1 scores"):
+        plot_before_after([1, 2], [0.5])

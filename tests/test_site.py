@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.__main__ import page, read, written
+from benchmarks.__main__ import key, page, read, written
 from benchmarks.harness import Result
 from reproduce.provenance import last_change, provenance, provenance_line
 from tests.test_public_names import MODULES
@@ -203,5 +203,12 @@ def test_the_page_of_benchmarks_says_when_and_where():
     text = page({"metrics": kept | {"date": "2026-01-02", "commit": "abc", "machine": "a toaster"}})
     assert "| fast | 1 s | peer: 2 s | 0.5 | 1 | holds |" in text
     assert "*metrics: 2026-01-02; commit abc; a toaster.*" in text
+    run = kept | {"date": "2026-01-03", "commit": "abd", "machine": "a toaster, 16 cores, warm"}
+    runs = {"metrics": run | {"machine": "a toaster, 2 cores, warm"}}
+    assert key("metrics", run | {"machine": "a toaster, 2 cores, cold"}, runs) == "metrics"
+    runs[key("metrics", run, runs)] = run
+    assert list(runs) == ["metrics", "metrics on a toaster, 16 cores"]
+    both = page(runs).partition("## metrics")[2]
+    assert both.index("a toaster, 2 cores, warm.*") < both.index("a toaster, 16 cores, warm.*")
     assert "`letor`" in text.partition("No run of these")[2]
     assert "`metrics`" not in text

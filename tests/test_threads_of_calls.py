@@ -17,8 +17,10 @@ from rankwise import (
     SparseRankRLS,
 )
 from rankwise.backends import parallel
+from rankwise.holdout import leave_query_out as folds_of_queries
 from rankwise.metrics import ndcg
 from rankwise.model_selection import leave_pair_out, leave_query_out
+from rankwise.svm import newton
 
 RNG = np.random.default_rng(0)
 ROWS = 6000
@@ -40,6 +42,9 @@ RANKINGS = {
         .predict(X[:50], qid=QID[:50])
     ),
     "queries": lambda: leave_query_out(RankRLS(1.0, scale=None), X, Y, qid=QID).predictions,
+    "pairs": lambda: leave_pair_out(RankRLS(1.0, kernel="rbf"), X[:800], X[:800, 1]).error,
+    "hinge": lambda: RankSVM().fit(X, Y, qid=QID).coef_,
+    "hinge of mixed queries": lambda: RankSVM().fit(X, Y, qid=QID[::-1] % 7).coef_,
     "metrics": lambda: ndcg(Y, X[:, 0], qid=QID, k=10),
 }
 
@@ -47,6 +52,7 @@ RANKINGS = {
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch):
     monkeypatch.setattr(parallel, "LEAST", 2000)
+    monkeypatch.setattr(newton, "PART_ROWS", 1000)
 
 
 @pytest.mark.parametrize("name", RANKINGS)
@@ -59,6 +65,24 @@ def test_results_do_not_depend_on_the_number_of_threads(name):
     scale = abs(found[1]).max()
     assert_allclose(found[2] / scale, found[1] / scale, atol=1e-12)
     assert_allclose(found[5] / scale, found[1] / scale, atol=1e-12)
+
+
+def test_all_pairs_have_the_losses_of_listed_pairs():
+    y = np.round(X[:750, 0] + X[:750, 1])
+    ranker = RankRLS(1.0, scale="standard")
+    listed = leave_pair_out(ranker, X[:750], y, return_differences=True)
+    found = leave_pair_out(ranker, X[:750], y)
+    assert_array_equal(found.error, listed.error)
+    assert_array_equal(found.standard_error, listed.standard_error)
+
+
+def test_a_loop_over_folds_predicts_as_arrays_do(monkeypatch):
+    alphas = [1e-9, 0.1, 10.0]  # at the first, rounding errors may matter: arrays check it
+    problem = np.cos(X @ RNG.standard_normal((12, 60))), Y  # more features than rows in a query
+    want = leave_query_out(RankRLS(scale=None), *problem, qid=QID, alphas=alphas).predictions
+    monkeypatch.setattr(folds_of_queries, "MANY_NUMBERS", 0)
+    found = leave_query_out(RankRLS(scale=None), *problem, qid=QID, alphas=alphas).predictions
+    assert_allclose(found, want, rtol=0, atol=1e-12)
 
 
 def blas_threads():

@@ -13,7 +13,7 @@ from rankwise.asking import Session
 from rankwise.asking.items import demo_items, demo_settings
 from rankwise.asking.log import Log
 from rankwise.asking.web.app import make_app
-from rankwise.asking.web.guards import Doorkeeper
+from rankwise.asking.web.guards import Doorkeeper, NoItemsYet
 from tests.asking.serve_session import serving
 
 HERE = Path(__file__).parent
@@ -53,6 +53,13 @@ def main():
         ):
             page.goto(address + path)
             page.screenshot(path=HERE / f"{name}.png")
+        unknown = NoItemsYet()
+        empty = make_app(None, door=Doorkeeper(unknown), begin=lambda *given: session)
+        with serving(empty) as first:
+            page.goto(f"{first}/start?token={Doorkeeper(unknown).organizer_key}")
+            page.fill("#question", "Which logo should we use?")
+            page.fill("#items-text", "Blue mountain\nRed circle\nHandwriting\tdrawn by Ann")
+            page.screenshot(path=HERE / "asking-begin.png", full_page=True)
         phone = browser.new_context(viewport=PHONE, color_scheme="dark", is_mobile=True).new_page()
         phone.goto(f"{address}/start?token={session.raters[0].key}")
         phone.screenshot(path=HERE / "asking-phone.png")

@@ -33,11 +33,13 @@ if TYPE_CHECKING:
     from rankwise.model_selection.search import RankingSearchCV as RankingSearchCV
     from rankwise.persistence import load_model as load_model
     from rankwise.persistence import save_model as save_model
+    from rankwise.preprocessing import DateFeatures as DateFeatures
     from rankwise.preprocessing import GraphWalks as GraphWalks
     from rankwise.preprocessing import QueryMinMaxScaler as QueryMinMaxScaler
     from rankwise.preprocessing import QueryRanks as QueryRanks
     from rankwise.preprocessing import QueryStandardScaler as QueryStandardScaler
     from rankwise.preprocessing import SeenFeatures as SeenFeatures
+    from rankwise.preprocessing import TableEncoder as TableEncoder
     from rankwise.preprocessing import WeisfeilerLehman as WeisfeilerLehman
     from rankwise.svm.rank_svm import RankSVM as RankSVM
     from rankwise.two_sided.two_sided_rankrls import TwoSidedRankRLS as TwoSidedRankRLS

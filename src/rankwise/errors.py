@@ -5,6 +5,7 @@
     RankwiseError
     ├── DataError (ValueError)           rows, labels, queries or pairs that cannot be used
     │   ├── LetorFormatError             a LETOR file that cannot be read, with file and line
+    │   ├── TableError                   a table that cannot be used, with all that is wrong
     │   └── UndefinedMetricError         a metric that is undefined for the data
     ├── ParameterError (ValueError)      an invalid value of a parameter
     ├── ModelFileError (ValueError)      a model file that is damaged or not from rankwise
@@ -23,6 +24,7 @@ from __future__ import annotations
 
 import warnings
 from inspect import currentframe
+from typing import Any
 
 __all__ = [
     "DataError",
@@ -35,6 +37,7 @@ __all__ = [
     "ParameterError",
     "RankwiseError",
     "RankwiseWarning",
+    "TableError",
     "UndefinedMetricError",
 ]
 
@@ -76,6 +79,45 @@ class LetorFormatError(DataError):
     Traceback (most recent call last):
     rankwise.errors.LetorFormatError: . is a folder. Give one file in it.
     """
+
+
+class TableError(DataError):
+    """A table cannot be used as it is; the message lists all problems, and ends with what works.
+
+    Attributes
+    ----------
+    where : str
+        The file, or what else the table is called.
+    problems : tuple of str
+        What is wrong, by column.
+    settings : dict of str to object
+        Options that would help, as in ``{"label": "outcome", "grades": {"no": 0, "yes": 1}}``.
+    remedy : str
+        The last lines of the message.
+
+    Examples
+    --------
+    >>> from rankwise.errors import TableError
+    >>> print(TableError("t.csv", ("the column 'city' has text",), {}, "Leave it out."))
+    t.csv: the column 'city' has text
+    Leave it out.
+    """
+
+    def __init__(
+        self, where: str, problems: tuple[str, ...], settings: dict[str, Any], remedy: str = ""
+    ) -> None:
+        super().__init__(where, problems, settings, remedy)
+        self.where, self.problems, self.settings = where, problems, settings
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        lines = [f"{self.where}: {self.problems[0]}"]
+        if self.problems[0].startswith(self.where):  # with a line number
+            lines = [self.problems[0]]
+        if len(self.problems) > 1:
+            lines = [f"{self.where} has {len(self.problems)} problems:"]
+            lines += [f"  - {problem}" for problem in self.problems]
+        return "\n".join([*lines, *filter(None, [self.remedy])])
 
 
 class UndefinedMetricError(DataError):

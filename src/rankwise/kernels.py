@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import local
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,9 +20,10 @@ from rankwise.backends.arrays import (
     is_tensor,
     to_host,
 )
+from rankwise.backends.parallel import map_in_threads, matmul, threads_for
 from rankwise.errors import DataError
 
-BLOCK_BYTES = 16 * 2**20  # of a kernel matrix computed at a time, to stay in cache
+BLOCK_BYTES = 4 * 2**20  # of a kernel matrix computed at a time, to stay in cache
 FAR = 1e8  # exponents of rbf kernels from which products of rows lose more than half of the digits
 
 
@@ -188,20 +190,75 @@ def _rbf(k: NamedKernel, X: Any, Y: Any) -> Array:
             K[rows] = _rbf(k, X[rows].toarray(), Y)
     else:
         X = _float(on, X)
-        Y_dense = X if Y is None else _float(on, Y)
-        with np.errstate(over="ignore", invalid="ignore"):  # checked below
-            centre = Y_dense.mean(axis=0)
-            x, y = X - centre, Y_dense - centre
-            left, right = _exponent_factors(on, x, y, k.gamma)
-        blocks = _row_blocks(on, len(left), right.shape[1])
-        if not min(float(left[:, -2].min()), float(right[-1].min())) >= -FAR:
-            K = _far_rbf(k, X, Y)
-        elif len(blocks) == 1:
-            K = _exp_nonpositive(on, on.matmul(left, right))
-        else:
-            K = on.empty(len(left), right.shape[1])
-            for rows in blocks:
-                K[rows] = _exp_nonpositive(on, on.matmul(left[rows], right))
+        right = RightFactor.of(X if Y is None else _float(on, Y), k.gamma)
+        return _dense_rbf(k, X, Y, right)
+    if Y is None:
+        on.diagonal(K)[:] = 1.0
+    return K
+
+
+@dataclass(frozen=True, eq=False)
+class RightFactor:
+    """What the exponents -gamma |x - y|^2 of all x need of the rows Y: see `_rbf`.
+
+    Attributes
+    ----------
+    gamma : float
+    centre : ndarray of shape (n_features,)
+    factor : ndarray of shape (n_features + 2, n_rows)
+        Twice gamma times the centred rows, ones, and -gamma |y|^2.
+    least : float
+        The smallest -gamma |y|^2.
+    """
+
+    gamma: float
+    centre: Array
+    factor: Array
+    least: float
+
+    @classmethod
+    def of(cls, Y: Array, gamma: float) -> RightFactor:
+        """From dense rows."""
+        on = backend_of(Y)
+        with np.errstate(over="ignore", invalid="ignore"):  # the factors are checked
+            centre = Y.mean(axis=0)
+            factor = on.empty(Y.shape[1] + 2, len(Y))
+            factor[:-2] = (2.0 * gamma * (Y - centre)).T
+            factor[-2] = 1.0
+            factor[-1] = -gamma * _squared_norms(Y - centre)
+        return cls(gamma, centre, factor, float(factor[-1].min()))
+
+    def left(self, X: Array, out: Array | None = None) -> Array:
+        """The matrix that is multiplied by `factor`: centred rows x, -gamma |x|^2, and ones."""
+        on = backend_of(X)
+        with np.errstate(over="ignore", invalid="ignore"):  # the factors are checked
+            left = on.empty(len(X), X.shape[1] + 2) if out is None else out[: len(X)]
+            x = on.xp.subtract(X, self.centre, out=left[:, :-2])
+            left[:, -2] = -self.gamma * on.xp.einsum("ij,ij->i", x, x)
+            left[:, -1] = 1.0
+        return left
+
+
+def _dense_rbf(
+    k: NamedKernel, X: Array, Y: Any, right: RightFactor, memory: tuple[Array, Array] | None = None
+) -> Array:
+    """`_rbf` of dense rows, in new memory or in that of the left factor and the result."""
+    on, factor = backend_of(X), right.factor
+    left = right.left(X, None if memory is None else memory[0])
+    blocks = _row_blocks(on, len(left), factor.shape[1])
+    if not min(float(left[:, -2].min()), right.least) >= -FAR:
+        K = _far_rbf(k, X, Y)
+    elif memory is not None:
+        K = _exp_nonpositive(on, matmul(left, factor, memory[1][: len(left)]))
+    elif len(blocks) == 1:
+        K = _exp_nonpositive(on, on.matmul(left, factor))
+    else:
+        K = on.empty(len(left), factor.shape[1])
+
+        def fill(rows: slice) -> None:
+            K[rows] = _exp_nonpositive(on, on.matmul(left[rows], factor))
+
+        map_in_threads(fill, blocks, threads_for(K.size) if on.is_host else 1)
     if Y is None:
         on.diagonal(K)[:] = 1.0
     return K
@@ -266,15 +323,8 @@ def _sparse_and_dense(X: Any, Y: Any) -> list[tuple[Any, Any]]:
 
 def _exp_nonpositive(on: Backend, K: Array) -> Array:
     """exp(min(K, 0)) in place: a squared distance below zero is rounding."""
-    return on.array(on.xp.exp(on.xp.clip(K, None, 0.0, out=K), out=K))
-
-
-def _exponent_factors(on: Backend, X: Array, Y: Array, gamma: float) -> tuple[Array, Array]:
-    """Matrices whose product is -gamma |x - y|^2."""
-    ones_x, ones_y = on.zeros(len(X), 1) + 1.0, on.zeros(len(Y), 1) + 1.0
-    left = on.xp.hstack((2.0 * gamma * X, -gamma * _squared_norms(X)[:, None], ones_x))
-    right = on.xp.hstack((Y, ones_y, -gamma * _squared_norms(Y)[:, None]))
-    return left, on.contiguous(right.T)
+    nonpositive = np.minimum(K, 0.0, out=K) if on.is_host else on.xp.clip(K, None, 0.0, out=K)
+    return on.array(on.xp.exp(nonpositive, out=K))
 
 
 def _laplacian(k: NamedKernel, X: Any, Y: Any) -> Array:
@@ -418,6 +468,29 @@ def kernel_values(kernel: Kernel, X: Any, Y: Any = None) -> Array:
     return on.array(with_own_parts(kernel, X, Y, values))
 
 
+def kernel_of_columns(kernel: Kernel, Y: Any, *, reuse: bool) -> Callable[[Any], Array]:
+    """The function X -> k(X, Y) for blocks of rows; what depends on Y alone is computed once.
+
+    `reuse`: whether a block may overwrite the previous one of the same thread. New memory for every
+    block would take threads as long as the product.
+    """
+    if not isinstance(kernel, NamedKernel) or kernel.name != "rbf" or is_sparse(Y):
+        return lambda X: kernel_values(kernel, X, Y)
+    right, stored = RightFactor.of(_float(backend_of(Y), Y), kernel.gamma), local()
+
+    def values(X: Any) -> Array:
+        on = backend_of(X)
+        if is_sparse(X):
+            return kernel(X, Y)
+        if not (on.is_host and reuse):
+            return _dense_rbf(kernel, _float(on, X), Y, right)
+        if len(getattr(stored, "K", ())) < len(X):
+            stored.left, stored.K = np.empty((len(X), X.shape[1] + 2)), np.empty((len(X), len(Y)))
+        return _dense_rbf(kernel, _float(on, X), Y, right, (stored.left, stored.K))
+
+    return values
+
+
 def kernel_diagonal(kernel: Kernel, X: Any) -> Array:
     """k(x, x) of each row, on the device of X."""
     on = backend_of(X)
@@ -434,7 +507,7 @@ def training_kernel(kernel: Kernel, X: Any) -> Array:
     X = X if on.is_host or is_tensor(X) else X[slice(None)]
     with np.errstate(over="ignore", invalid="ignore"):  # checked below
         K = on.contiguous(on.array(kernel_values(kernel, X)))
-        finite = on.is_finite(K.diagonal()) and on.is_finite(K.sum())
+        finite = on.is_finite(K.diagonal()) and on.is_finite(K)
     if not finite:
         row = int(np.argmin(np.isfinite(to_host(K)).all(axis=1)))
         raise DataError(why_not_finite(kernel, row))

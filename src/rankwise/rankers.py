@@ -35,6 +35,8 @@ TRANSFORMERS = {
     "query-standard-scaler": "rankwise.preprocessing.query_scalers.QueryStandardScaler",
     "query-ranks": "rankwise.preprocessing.query_scalers.QueryRanks",
     "seen-features": "rankwise.preprocessing.seen_features.SeenFeatures",
+    "table-encoder": "rankwise.preprocessing.table_encoder.TableEncoder",
+    "date-features": "rankwise.preprocessing.table_encoder.DateFeatures",
     "graph-walks": "rankwise.preprocessing.graph_counts.GraphWalks",
     "weisfeiler-lehman": "rankwise.preprocessing.graph_counts.WeisfeilerLehman",
 }

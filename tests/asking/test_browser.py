@@ -14,8 +14,9 @@ from rankwise.asking import Session
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 pytest.importorskip("uvicorn", reason="needs the extra ask")
 
+from rankwise.asking.log import Log  # noqa: E402
 from rankwise.asking.web.app import make_app  # noqa: E402
-from rankwise.asking.web.guards import Doorkeeper  # noqa: E402
+from rankwise.asking.web.guards import Doorkeeper, NoItemsYet  # noqa: E402
 from tests.asking.serve_session import make_session, serving  # noqa: E402
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
@@ -173,3 +174,57 @@ def test_a_session_from_first_to_last(browser, server):
     with Session(path=server.path) as session:
         assert session.n_answers() == 7
         assert len([a for a in session.answers if a.withdrawn]) == 2
+
+
+def fits(page):
+    """Whether a page is at most as wide as the screen."""
+    return page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("width", [420, pytest.param(1200, marks=pytest.mark.slow)])
+def test_pages_fit_the_screen(browser, tmp_path, width):
+    """From items that are typed and dropped to the page for sharing."""
+    unknown = NoItemsYet()
+    door = Doorkeeper(unknown)
+
+    def begin(items, pictures, question, goal):
+        log = Log()
+        log.append("session", {"secret": unknown.secret})
+        session = Session(items, question=question, goal=goal, log=log)
+        session.add_rater("Bartholomew Featherstonehaugh")
+        return session
+
+    with serving(make_app(None, door=door, begin=begin)) as address:
+        page, problems = open_page(browser, viewport={"width": width, "height": 800})
+        page.goto(f"{address}/start?token={door.organizer_key}")
+        assert page.url == f"{address}/begin"
+        assert fits(page)
+        page.fill("#items-text", "\n".join(["internationalization", "Handwriting", "Red", "C"]))
+        page.evaluate(
+            "() => { const sent = new DataTransfer();"
+            " sent.items.add(new File(['id\\nfrom a table\\n'], 'more.csv'));"
+            " document.querySelector('.drop').dispatchEvent("
+            "new DragEvent('drop', {dataTransfer: sent, bubbles: true, cancelable: true})); }"
+        )
+        page.fill("#question", "Which logo?")
+        page.click("text=Begin")
+        page.wait_for_url(f"{address}/organizer")
+        assert fits(page)
+        table = page.inner_text("table.ranking")
+        assert "from a table" in table
+        assert "P(best)" in table  # all five are among the first five
+        for name in ("internationalization", "Handwriting"):
+            # The height of a line: the name is in one.
+            box = page.locator("table.ranking th", has_text=name).bounding_box()
+            assert box["height"] < 50
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=address)
+        page.click("button.copy >> nth=0")
+        page.wait_for_selector("button.copy:has-text('Copied')")
+        link = page.input_value("input.link >> nth=0")
+        assert page.evaluate("navigator.clipboard.readText()") == link
+        for path in ("/organizer/answers", "/", "/share"):
+            page.goto(f"{address}{path}")
+            assert fits(page), path
+        right = page.locator(".table table").bounding_box()
+        assert right["x"] + right["width"] <= width  # the last column of the shared page
+        assert problems == []

@@ -9,8 +9,9 @@ from rankwise.asking import Session
 pytest.importorskip("httpx")
 pytest.importorskip("starlette", reason="needs the extra ask")
 
+from rankwise.asking.log import Log
 from rankwise.asking.web.app import make_app
-from rankwise.asking.web.guards import FAULT, Doorkeeper
+from rankwise.asking.web.guards import FAULT, Doorkeeper, NoItemsYet
 from tests.asking.in_memory import client_of
 
 DEEP = 100_000
@@ -160,3 +161,123 @@ def test_an_error_that_nobody_expected(session, client, enter, monkeypatch, capl
     assert found.headers["x-content-type-options"] == "nosniff"
     assert (found.json()["error"] if "api" in path else found.text) == FAULT
     assert "KeyError" in caplog.text
+
+
+SVG = b'<svg xmlns="http://www.w3.org/2000/svg"/>'
+
+
+class Beginning:
+    """The page that asks for items, and what it made of them."""
+
+    def __init__(self):
+        self.begun, self.unknown = [], NoItemsYet()
+        self.door = Doorkeeper(self.unknown)
+        self.client = client_of(make_app(None, door=self.door, begin=self.begin, largest=200_000))
+        key = self.door.organizer_key
+        assert self.client.get("/start", params={"token": key}).status_code == 303
+        self.csrf = self.unknown.sign("csrf", self.client.cookies[self.door.cookie_name])
+
+    def begin(self, items, pictures, question, goal):
+        self.begun.append((items, pictures, question, goal))
+        log = Log()
+        log.append("session", {"secret": self.unknown.secret})
+        return Session(items, question=question or None, goal=goal, log=log)
+
+    def send(self, files=(), **form):
+        form = {"csrf": self.csrf, **form}
+        return self.client.post("/begin", data=form, files=[("file", file) for file in files])
+
+
+@pytest.fixture
+def beginning():
+    return Beginning()
+
+
+@pytest.mark.parametrize(
+    ("items", "files", "words"),
+    [
+        ("", [], "Two or more items are needed: got 0 items"),
+        ("one", [], "got 1 item"),
+        ("a\na", [], "Two items have the id"),
+        ("a\nb\x00", [], "null character"),
+        ("a\n" + 100_001 * "b", [], "letters"),
+        ("a", [("b.csv", DEEP_JSON[:100])], "b.csv"),
+        ("a", [("b.png", b"GIF89a")], "does not match its name"),
+        ("a", [("b.exe", b"MZ")], "give a file that ends with"),
+        ("a", [("b.png", b"")], "something in it"),
+        ("a", [("c.svg", SVG), ("c.svg", SVG)], "Two items have the id"),
+        ("a", [("items.json", b'[{"id": "\\ud800"}]')], "surrogate"),
+        ("a", [("t.csv", b"id,image\nx,../../../../etc/passwd\ny,\n")], "outside the folder"),
+        ("a", [("t.csv", b"id,image\nx,/etc/passwd\ny,\n")], "outside the folder"),
+    ],
+)
+def test_items_that_cannot_be_begun_with(beginning, items, files, words):
+    found = beginning.send(files, items=items, question="<b>Which?")
+    assert found.status_code == 400
+    assert words in found.text
+    assert "&lt;b&gt;Which?" in found.text  # what was typed is still there
+    assert beginning.begun == []
+    assert beginning.client.get("/organizer").headers["location"] == "/begin"
+
+
+def test_names_of_files_are_not_paths(beginning, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = ["../up.svg", f"{tmp_path}/absolute.svg", "<img src=x>.svg"]
+    found = beginning.send([(name, SVG) for name in names], items="=1+1\tone <b>", goal="none")
+    assert found.status_code == 303, found.text
+    assert found.headers["location"] == "/organizer"
+    ((items, pictures, _, _),) = beginning.begun
+    assert [item.id for item in items] == ["=1+1", "up.svg", "absolute.svg", "<img src=x>.svg"]
+    assert items[0].text == "one <b>"
+    assert {item.image for item in items[1:]} == {pictures.put_file(SVG, "image/svg+xml")}
+    assert list(tmp_path.iterdir()) == []
+    page = beginning.client.get("/organizer")
+    assert page.status_code == 200
+    assert "<img src=x>" not in page.text
+    assert beginning.send(items="x\ny").headers["location"] == "/organizer"  # sent again
+    assert len(beginning.begun) == 1
+
+
+def test_who_may_begin(beginning):
+    """The organizer, from our own page: no one else, and not from the page of another site."""
+    form = {"csrf": beginning.csrf, "items": "a\nb"}
+    stranger = client_of(beginning.client._transport.transport.app)
+    for path in ("/", "/begin", "/organizer", "/api/ranking", "/organizer/qr/0"):
+        assert stranger.get(path).status_code == 403
+    assert stranger.post("/begin", data=form).status_code == 403
+    for headers in ({"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
+        assert beginning.client.post("/begin", data=form, headers=headers).status_code == 403
+    assert beginning.client.post("/begin", data={**form, "csrf": "0" * 32}).status_code == 403
+    assert beginning.client.get("/begin", headers={"Host": "evil.example"}).status_code == 421
+    large = beginning.send([("a.svg", SVG + 200_000 * b" ")], items="a\nb")
+    assert large.status_code == 413
+    many = beginning.send([("a.svg", SVG)] * 501, items="a\nb")
+    assert many.status_code in (400, 413)
+    assert beginning.begun == []
+    for path in ("/api/progress", "/api/ranking", "/share", "/organizer/qr/0", "/image/x"):
+        found = beginning.client.get(path)
+        assert found.status_code == 409
+        assert "There are no items yet" in found.text
+    for path in ("/answer", "/undo", "/organizer/item", "/organizer/pause", "/organizer/upload"):
+        found = beginning.client.post(path, data=form)
+        assert found.status_code in (400, 409)
+    assert beginning.begun == []
+
+
+def test_codes_of_links(session, client, enter):
+    enter("organizer")
+    page = client.get("/organizer").text
+    assert "/organizer/qr/" not in page  # no phone can reach this machine
+    for number, status in (("0", 200), ("1", 404), ("-1", 404), ("x", 404), ("9" * 99, 404)):
+        found = client.get(f"/organizer/qr/{number}")
+        assert found.status_code == status
+    found = client.get("/organizer/qr/0")
+    assert found.headers["content-type"] == "image/svg+xml"
+    assert "sandbox" in found.headers["content-security-policy"]
+    outside = client_of(make_app(session, hosts=["phone.example"]), "http://phone.example")
+    key = Doorkeeper(session).organizer_key
+    assert outside.get("/start", params={"token": key}).status_code == 303
+    assert "/organizer/qr/0" in outside.get("/organizer").text
+    assert outside.get("/organizer/qr/0").text != found.text  # another address
+    enter("ann")
+    assert client.get("/organizer/qr/0").status_code == 403

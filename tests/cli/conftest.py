@@ -34,7 +34,7 @@ def files(tmp_path_factory):
 
 @pytest.fixture
 def run():
-    """Run the program; `ok=False` expects exit code 2 and returns the line of its error."""
+    """Run the program; `ok=False` expects exit code 2 and returns its error."""
 
     def run(*arguments, ok=True):
         result = CliRunner().invoke(app, [str(argument) for argument in arguments])
@@ -44,10 +44,12 @@ def run():
         assert result.exit_code == 2, result.output
         assert isinstance(result.exception, SystemExit)
         assert result.stdout == ""
-        line, end = result.stderr.split("\n")
+        line, *more, end = result.stderr.split("\n")
         assert end == ""
         assert line.startswith("rankwise: error: ")
-        return line.removeprefix("rankwise: error: ")
+        if more:  # several problems of a table, or a command that works
+            assert more[-1].startswith("  rankwise ")
+        return "\n".join([line.removeprefix("rankwise: error: "), *more])
 
     return run
 

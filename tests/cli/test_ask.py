@@ -101,6 +101,52 @@ def test_an_edited_table_is_taken_up(ask, items, tmp_path):
     assert "None of these 2 items is in the session" in ask(items, ok=False)
 
 
+def test_items_are_given_on_the_page(run, tmp_path, monkeypatch):
+    from tests.asking.in_memory import client_of
+
+    class Visited(NoServer):
+        """The organizer sends a form while the server runs."""
+
+        def __init__(self, app):
+            self.client = client_of(app)
+
+        def run(self, sockets):
+            # Not the terminal: the command has printed it, but CliRunner keeps it until the end.
+            (link,) = opened
+            assert self.client.get(link).headers["location"] == "/organizer"
+            self.client.base_url = link.partition("/start")[0]
+            assert self.client.get("/organizer").headers["location"] == "/begin"
+            page = self.client.get("/begin").text
+            csrf = page.partition('name="csrf" value="')[2].partition('"')[0]
+            form = {"csrf": csrf, "items": "tea\nmilk\ncoffee", "question": "Which drink?"}
+            found = self.client.post("/begin", data=form)
+            assert found.headers["location"] == "/organizer"
+            assert "Which drink?" in self.client.get("/organizer").text  # by the same cookie
+            raise KeyboardInterrupt
+
+    opened = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setattr("rankwise.asking.web.app.make_server", Visited)
+    result = run("ask", "--port", 0, "--raters", "Ann", "--goal", "best")
+    assert "The page asks for items." in result.stderr
+    assert "All answers are in ranking.ask." in result.stderr
+    assert [line.split()[0] for line in result.stdout.splitlines()] == ["organizer", "Ann"]
+    with Session(path=tmp_path / "ranking.ask") as session:
+        assert [item.id for item in session.items] == ["tea", "milk", "coffee"]
+        assert session.settings.goal == Goal("top", k=1)
+        keys = [rater.key for rater in session.raters]
+    assert keys[-1] in result.stdout
+    monkeypatch.setattr("rankwise.asking.web.app.make_server", lambda app: NoServer())
+    assert "3 items, 0 answers so far" in run("ask", "--port", 0, "--no-browser").stderr
+
+
+def test_without_items_nothing_is_written(ask, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "Stopped. Nothing was written." in ask().stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_link_that_a_browser_opens_is_good_for_once(run, items, monkeypatch):
     from tests.asking.in_memory import client_of
 
@@ -170,7 +216,7 @@ def test_a_network_needs_names(ask, items):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ([], "ITEMS, or --demo"),
+        (["--id", "name"], "are for ITEMS: name a file"),
         (["ITEMS", "--demo"], "and not both"),
         (["ITEMS", "--goal", "all"], "'all' is not one of"),
         (["ITEMS", "--goal", "best", "--top", "3"], "--goal top"),

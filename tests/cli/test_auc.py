@@ -4,10 +4,18 @@ import re
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from rankwise import RankRLS
+from rankwise.cli import study_pages
+from rankwise.cli.main import app
 from rankwise.data import read_samples
-from rankwise.model_selection import auc_interval, permutation_test
+from rankwise.model_selection import (
+    auc_interval,
+    nested_leave_pair_out,
+    permutation_test,
+    permutations,
+)
 
 
 @pytest.fixture
@@ -44,10 +52,19 @@ def test_a_file_is_enough(samples, run, tmp_path):
     assert data.names == ["age", "dose", "risk=high", "risk=low"]
     found = auc_interval(RankRLS(scale="standard"), data.X, data.y)
     test = permutation_test(
-        RankRLS(scale="standard"), data.X, data.y, n_permutations=49, random_state=0
-    )
-    assert f"{found.auc:.3f} ({found.low:.3f} to {found.high:.3f})" in result.stdout
-    assert f"p = {test.p_value:.3g}" in result.stdout
+        RankRLS(scale="standard"), data.X, data.y, n_permutations=49, random_state=0,
+        cv="nested_leave_pair_out",
+    )  # fmt: skip
+    nested = nested_leave_pair_out(RankRLS(scale="standard"), data.X, data.y, random_state=0)
+    assert test.score == pytest.approx(nested.auc)
+    first, *_ = result.stdout.splitlines()
+    assert first == "AUC of 'ill' against 'well': 15 and 15 samples, 4 features."
+    early, _, late = result.stdout.partition("held out")
+    assert f"{found.auc:.3f} ({found.low:.3f} to {found.high:.3f})" in early
+    assert [line.split()[0] for line in late.splitlines()[2:4]] == ["nested:", "all"]
+    assert late.index(f"probability {nested.auc:.3f}") < late.index(f"p = {test.p_value:.3g}")
+    assert late.index("p =") < late.index(f"the AUC is {found.auc:.3f}")
+    assert result.stdout.count("p =") == 1
     told = {line.split("  ")[0]: line for line in result.stdout.splitlines()}
     assert "30 different words: left out" in told["id"]
     assert "constant: left out" in told["constant"]
@@ -60,6 +77,44 @@ def test_a_file_is_enough(samples, run, tmp_path):
     assert roc.read_text().count("<svg") == 1
 
 
+def test_the_page_lists_twenty_features(samples, run, tmp_path):
+    lines = samples.read_text().splitlines()
+    more = [",".join(f"{(7 * row + 3 * k) % 11}" for k in range(30)) for row in range(30)]
+    names = ",".join(f"marker{k}" for k in range(30))
+    rows = [f"{a},{b}" for a, b in zip(lines, [names, *more], strict=True)]
+    samples.write_text("\n".join(rows) + "\n")
+    page = tmp_path / "page.html"
+    arguments = ("auc", samples, "--label", "outcome", "--permutations", 0, "--report", page)
+    result = run(*arguments)
+    assert "give --positive ill" in result.stderr
+    text, file = page.read_text(), tmp_path / "page-columns.csv"
+    assert text.count(">a feature<") == 20
+    assert "All columns are in page-columns.csv." in text
+    assert file.read_text().count("a feature\n") == 32
+    page.unlink()
+    assert "page-columns.csv exists: give --force" in run(*arguments, ok=False)
+
+
+def test_an_interrupt_leaves_what_is_known(samples, tmp_path, monkeypatch):
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(study_pages, "permutation_test", interrupted)
+    page, arguments = tmp_path / "page.html", ("auc", samples, "--label", "outcome", "--report")
+    result = CliRunner().invoke(app, [*map(str, arguments), str(page)])
+    assert result.exit_code == 130
+    assert "nested: alpha chosen without them" in result.stdout
+    assert "page.html was written" in " ".join(result.stderr.split())
+    assert "nested AUC" in page.read_text()
+    assert "p-value" not in page.read_text()
+    monkeypatch.setattr(study_pages, "nested_leave_pair_out", interrupted)
+    result = CliRunner().invoke(app, [*map(str, arguments), str(page), "--force"])
+    assert result.exit_code == 130
+    assert "all pairs: alpha chosen on them, optimistic" in result.stdout
+    assert "nested:" not in result.stdout
+    assert "nested AUC" not in page.read_text()
+
+
 def test_few_samples_have_no_interval_anywhere(samples, run, tmp_path):
     samples.write_text("\n".join(samples.read_text().splitlines()[:11]) + "\n")
     page = tmp_path / "page.html"
@@ -68,7 +123,7 @@ def test_few_samples_have_no_interval_anywhere(samples, run, tmp_path):
         "--roc", tmp_path / "roc.svg",
     )  # fmt: skip
     assert result.stdout.count("No interval: this takes at least") == 1
-    assert result.stdout.count("(no interval)") == 2
+    assert result.stdout.count("(no interval)") == 3
     for text in (result.stdout, page.read_text(), (tmp_path / "roc.svg").read_text()):
         assert not re.search(r"\d\.\d{3} to \d", text)
         assert "95%" not in text.replace("intervals of 95% missed", "")
@@ -77,10 +132,10 @@ def test_few_samples_have_no_interval_anywhere(samples, run, tmp_path):
 
 @pytest.mark.filterwarnings("default:In 20 of 20 fits, alpha was chosen by all pairs")
 def test_strata_and_groups(samples, run):
-    strata = run("auc", samples, "--label", "outcome", "--stratum", "site", "--permutations", 9)
+    strata = run("auc", samples, "--label", "outcome", "--stratum", "site", "--permutations", 0)
     assert "the stratum" in strata.stdout
     assert "of the same stratum with probability" in " ".join(strata.stdout.split())
-    groups = run("auc", samples, "--label", "outcome", "--group", "site", "--permutations", 9)
+    groups = run("auc", samples, "--label", "outcome", "--group", "site", "--permutations", 0)
     assert "Two groups have all rows of a class" in " ".join(groups.stdout.split())
     assert "In 20 of 20 fits, alpha was chosen by all pairs" in groups.stderr
     refused = run(
@@ -90,7 +145,9 @@ def test_strata_and_groups(samples, run):
 
 
 @pytest.mark.parametrize("mixed", [False, True])
-def test_patients_with_several_samples(samples, run, tmp_path, mixed):
+def test_patients_with_several_samples(samples, run, tmp_path, monkeypatch, mixed):
+    monkeypatch.setattr(study_pages, "REPEATS", 1)
+    monkeypatch.setattr(permutations, "NESTED_FOLDS", (5, 1))
     lines = samples.read_text().splitlines()
     patients = [k // 2 if mixed else k // 4 * 2 + k % 2 for k in range(30)]  # labels alternate
     rows = [f"{row},{patient}" for row, patient in zip(lines[1:], patients, strict=True)]

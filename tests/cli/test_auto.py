@@ -1,5 +1,7 @@
 """auto: a good ranker without any choice of the user's."""
 
+import re
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -34,6 +36,15 @@ def test_a_file_is_enough(files, run, tmp_path):
     assert str(estimate) in text
     assert "All that was tried" in text
     assert "Evaluation" in text
+    for heading in ("The candidates", "What drives the ranking", "A query, before and after"):
+        assert f"<h2>{heading}</h2>\n<figure><svg" in text.replace(
+            "</h2><figure>", "</h2>\n<figure>"
+        )
+    assert text.count("<figure>") == 3
+    assert not re.search(r"(src|href)=.http|@import|url\(http", text)
+    for printed in (result.stdout, text):
+        assert "rows as they came" in printed
+        assert f"{want.baselines_.scores[2]:.4f}" in printed
 
 
 def test_the_model_ranks_new_files(files, run, tmp_path):

@@ -2,6 +2,7 @@
 
 import html
 import re
+import shlex
 import sys
 from html.parser import HTMLParser
 from shutil import copytree
@@ -119,7 +120,9 @@ def test_the_commands_on_the_page_work(demo, run, monkeypatch, capsys, tmp_path)
     text = (folder / "report.html").read_text(encoding="utf-8")
     shell, python = re.findall(r"<pre><code>(.*?)</code></pre>", text, re.DOTALL)
     monkeypatch.chdir(folder)
-    for line in shell.splitlines()[1:]:
-        run(*line.split()[1:])
+    for line in html.unescape(shell).splitlines()[1:]:
+        called, arguments = line.split(" -m rankwise ")  # pytest is not a program of ours
+        assert shlex.split(called) == [sys.executable]
+        run(*arguments.split())
     exec(html.unescape(python), {})
     assert "NDCG@10" in capsys.readouterr().out

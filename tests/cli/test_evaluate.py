@@ -130,7 +130,7 @@ def test_runs_of_trec_are_evaluated_and_compared(run, tmp_path):
         assert words in one.stderr
     several = run("evaluate", "--qrels", qrels, *paths)
     assert "good − bad" in several.stdout
-    assert "adjusted for 12 tests by Holm's method" in several.stdout
+    assert "p adjusted: for 12 tests, by Holm's method" in several.stdout
     found = json.loads(run("evaluate", "--qrels", qrels, *paths, "--json", "--at", "2").stdout)
     assert set(found["means"]) == {"map", "mrr", "ndcg@2", "precision@2"}
     run("evaluate", "--qrels", qrels, paths[0], "--per-query", tmp_path / "values.csv")

@@ -42,6 +42,31 @@ def test_version(run):
     assert run("--version").stdout == f"rankwise {__version__}\n"
 
 
+def test_what_it_calls_itself_can_be_pasted(tmp_path):
+    """In the same folder and in another one, whether the shell finds the program or not."""
+    script = tmp_path / "an environment" / "bin" / "rankwise"
+    script.parent.mkdir(parents=True)
+    script.write_text(
+        f"#!{sys.executable}\nfrom rankwise.cli.terminal import called_as\n"
+        "print(called_as())\nprint(called_as(anywhere=True))\n"
+    )
+    script.chmod(0o755)
+    plain = {**os.environ, "PATH": "/usr/bin:/bin"}
+    found = {**os.environ, "PATH": f"{script.parent}:/usr/bin:/bin"}
+
+    def paste(command, folder, env):
+        done = subprocess.run(
+            command, shell=True, cwd=folder, env=env, capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    here, anywhere = paste("'an environment/bin/rankwise'", tmp_path, plain)
+    assert here == "'an environment/bin/rankwise'"
+    assert paste(anywhere, script.parent, plain)[1] == anywhere
+    assert paste("rankwise", tmp_path, found) == ["rankwise", "rankwise"]
+
+
 def test_help_imports_nothing_heavy():
     code = (
         "import sys; from rankwise.cli.main import app\n"

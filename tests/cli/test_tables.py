@@ -110,7 +110,7 @@ def test_tune_and_a_validation_table(tables, run, tmp_path):
     grid = ("--alphas", "0.1,10")
     said = run("tune", train, *options, *grid, "-o", tmp_path / "tuned")
     assert "left out: brand" in said.stderr
-    assert [name for name, _ in load_model(tmp_path / "tuned").steps] == ["impute", "ranker"]
+    assert [name for name, _ in load_model(tmp_path / "tuned").steps] == ["encode", "ranker"]
     valid = ("--valid", tables / "valid-mixed.csv")
     run("fit", train, *valid, *options, *grid, "-o", tmp_path / "chosen")
     run("compare", tmp_path / "tuned", tmp_path / "chosen", tables / "test-mixed.csv")
@@ -174,9 +174,9 @@ def test_options_for_the_other_kind_of_file_are_refused(files, tables, run, tmp_
         ),
         (("fit", tables / "train.csv", "--impute", "zero", *out), "--impute must be one of mean"),
         (("fit", tables / "train.csv", "--valid", files.valid, *out), "both be tables"),
-        (("fit", tables / "train-mixed.csv", *out), "--ignore brand"),
+        (("fit", tables / "train-mixed.csv", *out), "these are text: 'brand'"),
         (("fit", tables / "train-mixed.csv", "--ignore", "brand", *out), "b 12 (21%)"),
-        (("fit", tables / "train.csv", "--ignore", "qid", *out), "name it by --query"),
+        (("fit", tables / "train.csv", "--ignore", "qid", *out), "--one-ranking"),
         (("fit", tables / "train.csv", "--workers", "1", *out), "workers read LETOR files"),
         (("fit", tables / "train.csv", "--label", "Grade", *out), "Is it 'grade'?"),
     ):
@@ -226,12 +226,13 @@ def odd(tmp_path_factory):
 
 def test_a_look_at_a_table_whatever_it_holds(odd, run):
     result = run("info", odd)
-    assert re.search(r"seen +none: a date", result.stdout)
-    assert re.search(r"vector +none: a list or object", result.stdout)
+    assert re.search(r"seen +date +feature", result.stdout)
+    assert re.search(r"vector +a list or object", result.stdout)
     assert "id 'document' (guessed)" in result.stderr
-    refused = run("fit", odd, "--query", "suchanfrage", "-o", odd.parent / "no", ok=False)
-    assert "Turn dates into numbers, such as days. Write the entries of lists" in refused
-    assert refused.endswith("--ignore seen,vector")
+    assert f"rankwise auto {odd} --query suchanfrage --dates" in result.stdout
+    said = run("fit", odd, "--query", "suchanfrage", *ALPHA, "-o", odd.parent / "m").stderr
+    assert "left out: seen (a date), vector (a list or object)" in said
+    assert "To use them as features, give --dates." in said
 
 
 def test_columns_of_the_rows_of_exports_and_cards(odd, run, tmp_path):
@@ -246,7 +247,7 @@ def test_columns_of_the_rows_of_exports_and_cards(odd, run, tmp_path):
         assert "name it by --query" in said
         assert "reading --rows" in run(*command, *query, "--force", ok=False)
     refused = run("export", model, "--to", "solr", ok=False)
-    assert "rankwise fit --scale standard" in refused
+    assert "with --scale standard" in refused
 
 
 def test_commands_take_every_format_of_tables():

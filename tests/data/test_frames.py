@@ -63,7 +63,7 @@ def test_group_sizes(capsys):
             "row 1: the column 'label' of labels",
         ),
         (pd.DataFrame({"label": [1, 1], "a": [1, None]}), {}, r"a 1 \(50%\)"),
-        (FRAME, {"label": "stars"}, "not 'brand' .text"),
+        (FRAME, {"label": "stars"}, "these are text: 'brand'"),
         (FRAME, {"label": "star"}, "no column 'star'. Is it 'stars'"),
         (FRAME, {"ignore": ["brand", "query"], "group": [3]}, "add up to 3, but the frame has 4"),
         (FRAME[:0], {"ignore": ["brand"]}, "has no rows"),
@@ -102,3 +102,60 @@ def test_floats_beside_large_integers_are_features_but_no_ids():
         from_frame(frame.assign(b=1), qid="a", verbose=False)
     with pytest.raises(DataError, match=r"'c' holds .* \(complex\)\. Convert them to one type"):
         from_frame(frame.assign(c=[1j, 2j]), verbose=False)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_ordered_categories_are_grades(ordered):
+    words = pd.Categorical(
+        ["clicked", "none", "booked", "none"],
+        ["none", "clicked", "saved", "booked"],
+        ordered=ordered,
+    )
+    frame = pd.DataFrame({"qid": [1, 1, 2, 2], "label": words, "x": range(4)})
+    if ordered:
+        data = from_frame(frame, verbose=False)
+        assert data.y.tolist() == [1, 0, 3, 0]
+        one, two = (RankRLS(1.0).fit(frame[["x"]], y) for y in (frame["label"], data.y))
+        assert one.coef_.tolist() == two.coef_.tolist()
+        frame.loc[2, "label"] = None
+        with pytest.raises(DataError, match="y is missing in row 2"):
+            RankRLS().fit(frame[["x"]], frame["label"])
+        frame["label"] = words
+    else:
+        with pytest.raises(DataError, match="words without a grade"):
+            from_frame(frame, verbose=False)
+    grades = {"none": -1, "clicked": 1, "booked": 2.5, "saved": 0}
+    assert from_frame(frame, grades=grades, verbose=False).y.tolist() == [1, -1, 2.5, -1]
+
+
+def test_dates_are_features_where_asked():
+    days = ["2024-02-28", "", "2024-03-01"]
+    frame = pd.DataFrame({"label": [0, 1, 2], "x": range(3), "text": days})
+    frame["date"] = pd.to_datetime(["2024-02-28 12:00", None, "2024-03-01 00:00"])
+    assert from_frame(frame, verbose=False).roles.left_out == dict.fromkeys(
+        ["text", "date"], "a date"
+    )
+    X = from_frame(frame, dates=True, verbose=False).X
+    assert X["date"].dt.day.tolist()[::2] == [28, 1]
+    assert X["text"].isna().tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("values", "is_position"),
+    [
+        ([1, 2, 3, 2, 1, 3], True),
+        ([0, 1, 2, 0, 1, 2], True),
+        ([1, 2, 4, 1, 2, 3], False),
+        ([1, 2, 2, 1, 2, 3], False),
+        ([2, 3, 4, 2, 3, 4], False),
+        ([1, 2, 3, 0, 1, 2], False),
+        ([0.5, 1.5, 2.5, 0.5, 1.5, 2.5], False),
+    ],
+)
+def test_columns_that_look_like_positions(values, is_position):
+    frame = pd.DataFrame({"qid": [7, 7, 7, 8, 8, 8], "label": [0, 1, 2] * 2, "a": values, "b": 1})
+    data = from_frame(frame, verbose=False)
+    assert data.roles.positions == (("a",) if is_position else ())
+    assert data.roles.constants == ("b",)
+    named = from_frame(frame.rename(columns={"a": "rank"}), verbose=False).roles.positions
+    assert named == (() if values in ([1, 2, 2, 1, 2, 3], [0.5, 1.5, 2.5] * 2) else ("rank",))

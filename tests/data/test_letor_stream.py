@@ -138,7 +138,7 @@ def test_gzip_comments_and_missing_ids(tmp_path):
 def test_a_query_that_is_not_contiguous_is_named_with_its_line(tmp_path):
     path = tmp_path / "data.txt"
     path.write_text("1 qid:a 1:1\n0 qid:a 1:2\n\n1 qid:b 1:1\n0 qid:a 1:3\n")
-    with pytest.raises(LetorFormatError, match=r"line 5: query a appears again.*sort.*--workers 1"):
+    with pytest.raises(LetorFormatError, match=r"line 5: query a appears again.*sort.*or read all"):
         list(LetorBlocks(path))
 
 

@@ -21,8 +21,8 @@ from rankwise.data import (
     read_table,
     write_letor,
 )
+from rankwise.data.table_columns import Roles
 from rankwise.data.table_files import TableFile
-from rankwise.data.table_rows import Roles
 from rankwise.errors import DataError
 
 LARGE = [1234567890123456789 + k for k in (0, 0, 1, 2, 3)]

@@ -14,8 +14,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from rankwise.data import TableBlocks, read_table
-from rankwise.data.table_rows import Roles, matrix
-from rankwise.errors import DataError, MissingExtraError, ParameterError
+from rankwise.data.table_columns import Roles, matrix
+from rankwise.errors import DataError, MissingExtraError, ParameterError, TableError
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +132,7 @@ def test_features_are_names_or_patterns():
     same = {"query": "q", "label": "y"}
     found = Roles.of("t", names, features=["stars", "price_*"], **same)
     assert found.features == ["price_a", "price_b", "stars"]
-    assert found.left_out == {"url": "not in --features"}
+    assert found.left_out == {"url": "not among the features asked for"}
     assert Roles.of("t", names, ignore=["url", "price_*"], **same).features == ["stars"]
     assert Roles.of("t", names, like=["stars", "price_a"], **same).features == ["stars", "price_a"]
     assert Roles.of("t", ["label", "user_id", "grid"]).looking_like_ids == ["user_id"]
@@ -141,7 +141,7 @@ def test_features_are_names_or_patterns():
     assert "left out: (no name)" in found.words()
     for wrong, words in (
         ({"features": ["prise_a"]}, "matches no column. Is it 'price_a'"),
-        ({"ignore": ["nothing"]}, "--ignore 'nothing' matches no column"),
+        ({"ignore": ["nothing"]}, "'nothing' of ignore matches no column"),
         ({"like": ["stars", "size"]}, "lacks 1 feature of the model: size"),
         ({"features": ["q"]}, "'q' cannot be a feature"),
         ({"ignore": ["p*", "stars", "url"]}, "no column of features"),
@@ -150,9 +150,6 @@ def test_features_are_names_or_patterns():
     ):
         with pytest.raises(DataError, match=words):
             Roles.of("t", names, **same, **wrong)
-    for found, more in ((names, {}), (["q", "grade", "price"], {"like": ["grade"]})):
-        with pytest.raises(DataError, match=r"which column has the label\? Name it by --label"):
-            Roles.of("t", found, **more)
 
 
 def test_columns_of_pandas_row_numbers_are_left_out(frame, tmp_path):
@@ -169,6 +166,21 @@ def test_text_and_missing_values_are_kept_where_asked(tmp_path):
     assert np.isnan(data.X["a"].iloc[0])
     with pytest.raises(DataError, match=r"1 missing value in 1 column .*: brand 1 \(50%\)"):
         read_table(path, keep_text=True, ignore=["a"])
+    with pytest.raises(TableError) as caught:
+        read_table(path, ignore=["a"])
+    assert caught.value.settings == {"encode": "auto", "impute": "median"}
+
+
+def test_blocks_leave_dates_out(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("qid,label,day,a\n1,1,2024-01-01,2\n1,0,2024-01-02,3\n")
+    blocks = TableBlocks(path)
+    assert [list(block.X.columns) for block in blocks] == [["a"]]
+    assert blocks.roles.left_out == {"day": "a date"}
+    words = tmp_path / "w.csv"
+    words.write_text("qid,label,a\n1,good,2\n1,bad,3\n")
+    (block,) = TableBlocks(words, grades={"good": 2, "bad": 0})
+    assert block.y.tolist() == [2, 0]
 
 
 def test_semicolons_and_decimal_commas(tmp_path):
@@ -176,7 +188,7 @@ def test_semicolons_and_decimal_commas(tmp_path):
     path.write_text("label;a\n1;2,5\n0;1,25\n")
     data = read_table(path, separator=";", decimal=",")
     assert data.X["a"].tolist() == [2.5, 1.25]
-    with pytest.raises(DataError, match="--decimal ','"):
+    with pytest.raises(DataError, match="decimal=','"):
         read_table(path, separator=";")
 
 
@@ -193,8 +205,9 @@ def test_types_of_arrow(tmp_path):
     found = matrix(table, ["a", "b", "c", "d"])
     assert_allclose(found, [[1.5, 7, 1, 1.5], [2.5, np.nan, 0, 2.5]])
     pa.parquet.write_table(table.append_column("e", [[[1], [2]]]), tmp_path / "t.parquet")
-    with pytest.raises(DataError, match=r"features are numbers, but not 'e' \(list<"):
-        read_table(tmp_path / "t.parquet")
+    assert read_table(tmp_path / "t.parquet", keep_missing=True).roles.left_out == {
+        "e": "a list or object"
+    }
 
 
 HEAD = b"qid,label,a\n"
@@ -208,19 +221,19 @@ MALFORMED = [
     ("twice.csv", b"qid,label,a,a\n1,1,1,1\n", r"2 columns 'a' \(columns 3, 4\)"),
     ("unnamed.csv", b"label,,a\n1,1,1\n", "line 1: column 2 has no name"),
     ("mixed.csv", HEAD + b"1,1,1\n\n1,0,x\n1,0,3\n", "line 4: the column 'a' has .*'x' here"),
-    ("text.csv", b"label,a,b\n1,x,1\n0,y,2\n", "--encode onehot"),
+    ("text.csv", b"label,a,b\n1,x,1\n0,y,2\n", "keep_text=True"),
     (
         "words.csv",
         b"label,a\ngood,1\nbad,2\n",
-        "label 'label' has .* string, such as 'good', 'bad'",
+        "label 'label' has words without a grade: 'good', 'bad'",
     ),
     ("latin.csv", b"label,a,b\n1,1,\xe9t\xe9\n", "line 2: not UTF-8 text, at byte 5"),
     ("head.csv", b"label,\xe9\n1,1\n", "line 1: not UTF-8"),
     ("wide.csv", "label,a\n1,1\n".encode("utf-16"), "UTF-16"),
     ("wider.csv", "label,a\n1,1\n".encode("utf-32"), "'iconv -f UTF-32 -t UTF-8'"),
-    ("semi.csv", b"qid;label;a\n1;1;1\n", "separated by semicolons: .*give --separator ';'"),
+    ("semi.csv", b"qid;label;a\n1;1;1\n", "separated by semicolons: .*give separator=';'"),
     ("tabs.csv", b"qid\tlabel\ta\n1\t1\t1\n", "separated by tabs"),
-    ("commas.tsv", b"qid,label,a\n1,1,1\n", "separated by commas: .*give --separator ','"),
+    ("commas.tsv", b"qid,label,a\n1,1,1\n", "separated by commas: .*give separator=','"),
     ("quote.csv", b'label,a\n1,"2\n0,3\n1,4\n', "line 2: cannot be read as CSV: unexpected end"),
     ("noquery.csv", HEAD + b"1,1,1\n,0,2\n", "line 3: the column 'qid' has no value"),
     (
@@ -233,7 +246,7 @@ MALFORMED = [
     (
         "date.csv",
         b"label,a\n1,2024-01-01\n0,2024-01-02\n",
-        "features are numbers, but not 'a' .date32.* such as days",
+        "no column of features is left: a .a date.",
     ),
     ("cut.csv.gz", gzip.compress(HEAD + b"1,1,1\n" * 999, mtime=0)[:-12], "not a complete gzip"),
     ("cut.csv.bz2", bz2.compress(HEAD + b"1,1,1\n" * 999)[:-12], "not a complete bz2"),

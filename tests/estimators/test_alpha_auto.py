@@ -118,7 +118,7 @@ def test_single_comparisons_are_held_out(given, ranker):
 @given(problems(min_pairs=1), ties, weightings)
 def test_the_grid_follows_the_trace_and_the_rule_is_a_tenth_of_it(problem, ties, weighting):
     X, y, qid = problem.X, problem.y, problem.qid
-    ranker = RankRLS(ties=ties, weighting=weighting).fit(X, y, qid=qid)
+    ranker = RankRLS(ties=ties, weighting=weighting, scale=None).fit(X, y, qid=qid)
     scale = mean_square(X, y, qid, ties, weighting)
     if ranker.alpha_curve_ is None:
         assert ranker.alpha_ == pytest.approx(0.1 * scale)
@@ -151,7 +151,7 @@ def test_the_order_of_rows_and_the_scale_do_not_matter(monkeypatch, budget, rank
 @pytest.mark.parametrize("with_queries", [True, False])
 def test_folds_of_a_large_problem_equal_refits(monkeypatch, ranker, with_queries):
     X, y, qid = grades()
-    ranker = clone(ranker)
+    ranker = clone(ranker).set_params(scale=None)
     if "ties" in ranker.get_params() and ranker.ties == "exclude" and not with_queries:
         y = y + 1e-3 * np.arange(len(y))  # without ties, pairs of one ranking have sums
     if hasattr(ranker, "landmarks"):
@@ -401,7 +401,7 @@ def test_an_indefinite_kernel_leaves_out_small_alphas():
 
 def test_hold_outs_use_the_grid_of_the_data():
     X, y, qid = grades()
-    alphas = RankRLS().fit(X, y, qid=qid).alpha_curve_.alphas
+    alphas = RankRLS(scale=None).fit(X, y, qid=qid).alpha_curve_.alphas
     assert_allclose(leave_query_out(RankRLS(), X, y, qid=qid).alphas, alphas)
     assert len(leave_query_out(RankRLS(3.0), X, y, qid=qid).alphas) == 1
     assert len(k_fold(RankRLS(), X, y).alphas) == len(leave_pair_out(RankRLS(), X, y).alphas) == 12
@@ -430,3 +430,17 @@ def test_model_files_keep_the_curve(tmp_path):
     assert str(same.alpha_curve_) == str(ranker.alpha_curve_)
     short = RankRLS().fit(data.X[:3], data.y[:3])
     assert load_model(save_model(short, tmp_path / "short.rankwise")).alpha_curve_ is None
+
+
+def test_fits_of_linear_rankers_try_scalings_and_hold_outs_do_not():
+    rng = np.random.default_rng(0)
+    X, qid = rng.standard_normal((400, 3)), np.arange(400) // 10
+    y = np.digitize(X.sum(axis=1), [-1.0, 1.0]).astype(float)
+    skewed = np.exp(1.5 * X)
+    assert RankRLS().fit(skewed, y, qid=qid).scale_ == "query-ranks"
+    held = leave_query_out(RankRLS(), skewed, y, qid=qid, alphas=[1.0])
+    assert held.shared == ()
+    out = qid == qid[0]
+    refit = RankRLS(1.0).fit(skewed[~out], y[~out], qid=qid[~out])
+    found, wanted = held.predictions[0][out], refit.predict(skewed[out])
+    assert_allclose(found - found[0], wanted - wanted[0], rtol=1e-7)

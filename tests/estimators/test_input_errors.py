@@ -29,7 +29,7 @@ def with_cell(value, dtype=None):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (with_cell("red"), r"Column 1 of X is text, such as 'red' in row 2: encode it"),
+        (with_cell("red"), r"Column 1 of X is text, such as 'red' in row 2. Encode it"),
         (with_cell("red", "U8"), r"Column 1 of X is text, such as 'red' in row 2"),
         (with_cell("red").tolist(), r"Column 1 of X is text, such as 'red' in row 2"),
         (with_cell(b"red"), r"Column 1 of X is text, such as b'red' in row 2"),
@@ -116,7 +116,7 @@ def test_comparisons_and_importances_without_labels():
 def test_queries_and_documents_of_the_bilinear_ranker():
     text = [["red"], ["blue"]]
     for Q, D, message in [
-        (text, np.eye(2), r"Column 0 of Q is text, such as 'red' in row 0: .*TfidfVectorizer"),
+        (text, np.eye(2), r"Column 0 of Q is text, such as 'red' in row 0.*TfidfVectorizer"),
         (np.eye(2), text, r"Column 0 of D is text, such as 'red' in row 0"),
         (np.diag([1, np.nan]), np.eye(2), r"Q contains NaN: 1 missing value, .* row 1, column 1\."),
         (

@@ -225,7 +225,7 @@ def test_missing_values():
     model = make_pipeline(SimpleImputer(), StandardScaler(), RankRLS(1.0)).fit(holes, Y)
     assert to_json(model, features=NAMES, rows=holes).check.passed
     assert to_vespa(model, features=NAMES, rows=holes).check.passed
-    with pytest.raises(ExportError, match=r"reads a missing feature as 0.*--complete"):
+    with pytest.raises(ExportError, match=r"reads a missing feature as 0.*complete=True"):
         to_solr(model, features=NAMES)
     assert "index every feature" in to_solr(model, complete=True, rows=X).check.notes[-1]
     with pytest.raises(DataError, match="rows have missing values, although complete=True"):

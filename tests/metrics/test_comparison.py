@@ -95,12 +95,36 @@ def test_every_pair_in_every_metric(three):
     assert error.wins > error.losses
 
 
+def test_interval_and_p_value_of_a_row_are_not_adjusted_and_stand_beside_the_adjusted_one(three):
+    y, scores, qid = three
+    found = compare_rankings(y, scores, qid)
+    table = found.to_table()
+    assert [column.name for column in table.columns[-4:]] == ["from", "to", "p", "p adjusted"]
+    raw = [row[-2] for row in table.rows]
+    assert raw == [pair.test.p_value for pair in found.pairs]
+    assert_allclose([row[-1] for row in table.rows], holm_adjusted(raw))
+    for row, pair in zip(table.rows, found.pairs, strict=True):
+        low, high = t_interval(_gaps(found, pair), 0.95)
+        assert_allclose(row[3:5], [low, high])
+        if abs(row[-2] - 0.05) > 0.02:  # t intervals and permutations agree, except at the border
+            assert (low > 0 or high < 0) == (row[-2] < 0.05)
+    assert {r for r, _ in table.best} == {r for r, row in enumerate(table.rows) if row[-1] < 0.05}
+    alone = compare_rankings(y, dict(list(scores.items())[:2]), qid, metrics=["map"]).to_table()
+    assert [column.name for column in alone.columns[-2:]] == ["to", "p"]
+    assert "adjusted" not in str(alone)
+
+
+def _gaps(found, pair):
+    values = found.values[pair.metric]
+    return (values[pair.first].values - values[pair.second].values).tolist()
+
+
 def test_the_result_shows_itself(three):
     y, scores, qid = three
     found = compare_rankings(y, scores, qid, level=0.9)
     assert list(found.values) == ["ndcg@10", "map", "disagreement"]
     assert repr(found).startswith("<RankingComparison of good, fair, bad on 30 queries in NDCG@10")
-    assert "adjusted for 9 tests by Holm's method" in str(found)
+    assert "p adjusted: for 9 tests, by Holm's method" in str(found)
     assert "90% intervals" in str(found)
     assert found._repr_html_().count("<table>") == 2
     frame = found.to_frame()

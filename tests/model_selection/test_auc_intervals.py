@@ -19,6 +19,7 @@ from rankwise.model_selection import (
     auc_interval,
     leave_pair_out,
     nested_leave_pair_out,
+    tournament_scores,
 )
 from rankwise.model_selection.auc_intervals import held_out_outcomes
 from tests.oracles.auc_spread import refitted_outcomes, spread
@@ -246,6 +247,47 @@ def test_bad_parameters():
         nested_leave_pair_out(RankRLS(1.0), X, np.arange(24) == 3)
     with pytest.raises(DataError, match="in one group"):
         nested_leave_pair_out(RankRLS(1.0), X, Y, groups=np.ones(24))
+
+
+@pytest.mark.parametrize(
+    "as_words", [list, np.asarray, pd.Series, pd.Categorical, lambda y: np.array(y, dtype=object)]
+)
+def test_classes_may_be_words(as_words):
+    """As numbers: 1 for the positive class."""
+    words = as_words(["ill" if label else "well" for label in Y])
+    ranker = RankRLS(1.0)
+    expected, found = (
+        [
+            leave_pair_out(ranker, X, y, return_differences=True, **given).differences,
+            auc_interval(ranker, X, y, **given).auc,
+            auc_difference(ranker, RankRLS(9.0), X, y, **given).difference,
+            nested_leave_pair_out(ranker, X, y, n_repeats=1, random_state=0, **given).auc,
+            tournament_scores(ranker, X, y, **given),
+        ]
+        for y, given in ((Y, {}), (words, {"positive": "ill"}))
+    )
+    for one, two in zip(expected, found, strict=True):
+        assert_allclose(one, two)
+    with pytest.raises(DataError, match=r"classes 'ill', 'well': name the class .*positive='ill'"):
+        auc_interval(ranker, X, words)
+    with pytest.raises(DataError, match=r"No label is positive='dead': y has '(ill|well)'"):
+        auc_interval(ranker, X, words, positive="dead")
+
+
+def test_positive_classes():
+    """One class against all others; numbers in text are numbers; a gap is not another class."""
+    three = np.arange(24) % 3
+    one = leave_pair_out(RankRLS(1.0), X, three, positive=2)
+    assert_allclose(one.auc, leave_pair_out(RankRLS(1.0), X, (three == 2) * 1.0).auc)
+    text = leave_pair_out(RankRLS(1.0), X, three.astype(str))
+    assert_allclose(text.auc, leave_pair_out(RankRLS(1.0), X, three).auc)
+    for gap in (None, np.nan):
+        words = np.where(Y > 0, "ill", "well").astype(object)
+        words[3] = gap
+        with pytest.raises(DataError, match="no label in row 3"):
+            leave_pair_out(RankRLS(1.0), X, words, positive="ill")
+    with pytest.raises(DataError, match="one label per row"):
+        leave_pair_out(RankRLS(1.0), X, np.column_stack((Y, Y)), positive=1)
 
 
 def test_all_outer_pairs_are_leave_pair_out():

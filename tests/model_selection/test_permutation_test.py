@@ -18,7 +18,9 @@ from rankwise.model_selection import (
     cross_validate,
     leave_pair_out,
     permutation_test,
+    permutations,
 )
+from rankwise.model_selection.rows import stratified_folds
 from rankwise.plots import plot_null
 from tests.oracles.holdout import refit_predictions
 from tests.strategies import seeds, ties
@@ -192,6 +194,67 @@ def test_labels_of_any_size(scale):
     assert_allclose([one.score, *one.null], [other.score, *other.null])
 
 
+def refit_nested_auc(K, y, alphas, tests, pairs, ties):
+    """The share of held-out pairs in the right order, with alpha chosen by refits."""
+    right = []
+    for out in tests:
+        train = np.setdiff1d(np.arange(len(y)), out)
+        inner = [(i, j) for i, j in pairs if i in train and j in train]
+        scores = [refit_auc_of(K, y, alpha, train, inner, ties) for alpha in alphas]
+        best = max(k for k, score in enumerate(scores) if score > max(scores) - 1e-9)
+        f = np.full(len(y), np.nan)
+        f[out] = refit_predictions(K, y, np.zeros(len(y)), out, alphas[best], ties)
+        right += [
+            (1 + np.sign((f[i] - f[j]) * (y[i] - y[j]))) / 2
+            for i, j in pairs
+            if i in out and j in out and y[i] != y[j]
+        ]
+    return np.mean(right)
+
+
+def refit_auc_of(K, y, alpha, rows, pairs, ties):
+    """`refit_auc` among some rows."""
+    place = {row: k for k, row in enumerate(rows)}
+    inner = [(place[i], place[j]) for i, j in pairs]
+    return refit_auc(K[np.ix_(rows, rows)], y[rows], alpha, inner, ties)
+
+
+@pytest.mark.parametrize(
+    ("ties", "strata", "n_features"),
+    [("include", None, 3), ("exclude", None, 3), ("exclude", None, 20),
+     ("include", np.arange(12) // 6, 3)],
+)  # fmt: skip
+def test_nested_hold_outs_of_permuted_labels(monkeypatch, ties, strata, n_features):
+    monkeypatch.setattr(permutations, "NESTED_FOLDS", (3, 2))
+    X = np.random.default_rng(3).standard_normal((12, n_features))
+    y, alphas = Y[:12], [0.01, 30.0]
+    words = np.where(y > 0, "ill", "well")
+    ranker = RankRLS(alphas[0], scale=None, weighting="pairs", ties=ties)
+    result = permutation_test(
+        ranker, X, words, positive="ill", strata=strata, alpha=alphas,
+        cv="nested_leave_pair_out", n_permutations=4, random_state=7,
+    )  # fmt: skip
+    rng = np.random.default_rng(7)
+    tests = stratified_folds(y, None, 3, 2, rng).tests
+    columns = permuted(y, QueryGroups.of(strata, 12), 4, rng)
+    pairs = [(i, j) for i in range(12) for j in range(i) if strata is None or i // 6 == j // 6]
+    given = X @ X.T, alphas, tests, pairs, ties
+    expected = [refit_nested_auc(given[0], labels, *given[1:]) for labels in columns.T]
+    assert_allclose([result.score, *result.null], expected)
+    assert "nested AUC" in repr(result)
+
+
+def test_a_class_that_permuted_labels_leave_to_one_fold():
+    """Predictions of a ranker that has seen one class are tied."""
+    y = (np.arange(16) < 2).astype(float)
+    options = {"cv": "nested_leave_pair_out", "n_permutations": 30, "random_state": 0}
+    result = permutation_test(RankRLS(1.0), X, y, **options)
+    assert np.isfinite(result.null).all()
+    assert len(np.unique(result.null)) > 5
+    with pytest.raises(ParameterError, match="is for one ranking"):
+        permutation_test(RankRLS(1.0), X, Y, qid=np.arange(16) // 8, **options)
+
+
 def test_p_values():
     result = PermutationTest(0.8, np.array([0.5, 0.8, 0.9, 0.2]))
     assert result.p_value == 3 / 5
@@ -227,7 +290,7 @@ def test_what_cannot_be_tested():
         permutation_test(RankRLS(1.0), X, GROUP_LABELS, groups=GROUPS, strata=np.arange(16) % 2)
     with pytest.raises(DataError, match=r"of shape \(16, 2\)"):
         permutation_test(RankRLS(1.0), X, np.column_stack((Y, Y)), cv=3)
-    with pytest.raises(DataError, match="y must have numbers"):
+    with pytest.raises(DataError, match=r"y has the classes 'ill', 'well': name .* positive='ill'"):
         permutation_test(RankRLS(1.0), X, np.where(Y > 0, "ill", "well"), cv=3)
     with pytest.raises(DataError, match="draws a result of permutation_test"):
         plot_null([0.5])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import tempfile
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -31,6 +32,7 @@ IMAGE_TYPES = {
     ".svg": "image/svg+xml",
 }
 TEXT_TYPES = {".txt": False, ".md": True}
+TABLES = (".csv", ".tsv", ".json", ".jsonl", ".parquet")
 SHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 MOST_ITEMS = 5000
 LARGEST_IMAGE = 20 * 2**20
@@ -307,6 +309,42 @@ def file_item(name: str, path: Path, keep_file: KeepFile) -> Item:
     if kind in TEXT_TYPES:
         return Item(name, text=_read_text(path).strip(), markdown=TEXT_TYPES[kind])
     return Item(name, image=_read_image(name, path, keep_file))
+
+
+def typed_items(text: str) -> list[Item]:
+    """One item for each line; what follows a tab is its text.
+
+    Examples
+    --------
+    >>> from rankwise.asking.items import typed_items
+    >>> [(item.id, item.text) for item in typed_items("tea\\n\\nmilk\\tcold, from the farm\\n")]
+    [('tea', ''), ('milk', 'cold, from the farm')]
+    """
+    parts = [line.partition("\t") for line in text.splitlines() if line.strip()]
+    return [Item(name.strip(), text=more.strip()) for name, _, more in parts]
+
+
+def sent_items(name: str, data: bytes, keep_file: KeepFile) -> list[Item]:
+    """The items of a file that was sent: of a table, or an image or a text as an item.
+
+    The name is never used as a path.
+    """
+    name = Path(name).name
+    suffix = Path(name).suffix.lower()
+    if not name or not data:
+        raise DataError("Choose a file with something in it.")
+    if suffix not in (*IMAGE_TYPES, *TEXT_TYPES, *TABLES):
+        kinds = ".csv, .tsv, .json, .jsonl, .parquet, .txt, .md or an image"
+        raise DataError(f"{name}: give a file that ends with {kinds}.")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"items{suffix}")
+        path.write_bytes(data)
+        try:
+            if suffix in TABLES:
+                return read_items(path, keep_file)
+            return [file_item(name, path, keep_file)]
+        except DataError as error:
+            raise DataError(str(error).replace(str(path), name)) from None
 
 
 def _folder_items(folder: Path, keep_file: KeepFile) -> list[Item]:

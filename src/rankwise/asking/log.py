@@ -13,7 +13,7 @@ import shutil
 import sqlite3
 import time
 from bisect import insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -248,6 +248,13 @@ class Log:
         with self._lock:
             row = self._db.execute(query, (name,)).fetchone()
         return None if row is None else (row[0], row[1])
+
+    def take_files(self, other: Log, names: Iterable[str]) -> None:
+        """Keep pictures that another log has."""
+        for name in names:
+            kept = other.get_file(name)
+            if kept is not None:
+                self.put_file(*kept)
 
     def close(self) -> None:
         """Close the file."""

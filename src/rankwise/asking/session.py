@@ -286,7 +286,8 @@ class Session:
             goal = self.settings.goal
         numbers = np.array(pairs, dtype=np.intp).ravel()
         counts = np.bincount(numbers[numbers < len(ids)], minlength=len(ids))
-        k = min(goal.k if goal.kind == "top" else 10, len(ids))
+        k = goal.k if goal.kind == "top" else 10
+        k = k if k < len(ids) else 1  # all items are among the first of all
         made = Ranking.of(ids, standing.scores, counts, k=k, level=level)
         with self._lock:
             self._ranking = standing, level, made

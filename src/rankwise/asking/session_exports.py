@@ -20,7 +20,6 @@ from rankwise.asking.log import OUTCOMES, Answer
 from rankwise.asking.session import Session
 from rankwise.asking.standings import Ranking
 from rankwise.errors import DataError
-from rankwise.report import Facts, Figure, Page, Section, Text
 from rankwise.tables import csv_text, plural
 
 _WORDS = ("win", "loss", "tie", "tie")  # for OUTCOMES
@@ -101,6 +100,8 @@ def model_bytes(session: Session) -> bytes:
 
 def share_page(session: Session) -> str:
     """The ranking as a page in one file, without scripts."""
+    from rankwise.report import Facts, Figure, Page, Section, Text  # slow to import
+
     ranking, progress = exact_ranking(session), session.progress()
     items = {item.id: item for item in session.items}
     n_raters = len({a.rater for a in session.counted()})
@@ -124,7 +125,7 @@ def share_page(session: Session) -> str:
     sections = [Section("Result", blocks)]
     if pictures:
         sections.append(Section("Pictures", [_Gallery(pictures)]))
-    sections.append(Section("All items", [ranking.to_table()]))
+    sections.append(Section("All items", [ranking.to_table(brief=True)]))
     day = time.strftime("%Y-%m-%d")
     return Page(
         session.settings.question,

@@ -120,8 +120,13 @@ class Ranking(TableMixin):
         rows = zip(*(columns[name][:most] for name in names), strict=True)
         return [dict(zip(names, row, strict=True)) for row in rows]
 
-    def to_table(self) -> Table:
-        """The ranking as a table."""
+    @property
+    def top(self) -> str:
+        """What `p_top` is the probability of."""
+        return f"P(top {self.k})" if self.k > 1 else "P(best)"
+
+    def to_table(self, *, brief: bool = False) -> Table:
+        """The ranking as a table; `brief`: without intervals of scores and numbers of answers."""
         percent, p_top = f"{100 * self.level:.0f}%", f"p_top_{self.k}"
         columns = (
             Column("rank"),
@@ -129,7 +134,7 @@ class Ranking(TableMixin):
             Column("score", ".2f"),
             Column(f"{percent} of scores", ""),
             Column(f"{percent} of ranks", ""),
-            Column(f"P(top {self.k})", ".2f"),
+            Column(self.top, ".2f"),
             Column("answers"),
         )
         rows = []
@@ -137,7 +142,9 @@ class Ranking(TableMixin):
             scores = f"{r['low']:.2f} to {r['high']:.2f}"
             ranks = f"{r['rank_low']} to {r['rank_high']}"
             rows.append((r["rank"], r["item"], r["score"], scores, ranks, r[p_top], r["answers"]))
-        return Table(columns, tuple(rows))
+        kept = (0, 1, 2, 4, 5) if brief else range(len(columns))
+        cells = tuple(tuple(row[k] for k in kept) for row in rows)
+        return Table(tuple(columns[k] for k in kept), cells)
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,15 @@ from time import perf_counter
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from rankwise.auto.baselines import Baselines, ExampleQuery
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.backends.parallel import blas_threads_for
 from rankwise.boosted.boosted_ranker import BoostedRanker
+from rankwise.data.table_rows import feature_frame
 from rankwise.errors import DataError, KernelSizeError, ParameterError
 from rankwise.estimators.base import RankerMixin, explain_calls
 from rankwise.estimators.ranker_rows import DTYPES, forget, validated
@@ -27,6 +30,7 @@ from rankwise.holdout.scores import given_words
 from rankwise.metric_names import are_grades, default_metric, metric_label
 from rankwise.metrics import get_metric
 from rankwise.metrics.ranking_scorer import RankingScorer
+from rankwise.model_selection.hold_outs import hold_out_problem
 from rankwise.model_selection.meta_rankers import (
     CandidateScores,
     HeldOutPool,
@@ -34,7 +38,7 @@ from rankwise.model_selection.meta_rankers import (
     PairedDifference,
     behind_best,
 )
-from rankwise.model_selection.rows import LabelledRows, Splits, check_fit_and_predict
+from rankwise.model_selection.rows import LabelledRows, Splits, check_fit_and_predict, take
 from rankwise.model_selection.trials import Batch, RowTrials
 from rankwise.parameters import (
     AnyOf,
@@ -47,6 +51,7 @@ from rankwise.parameters import (
     check_parameters,
     check_value,
 )
+from rankwise.preprocessing.table_encoder import TableEncoder
 from rankwise.progress import progress_bar, unseen
 from rankwise.scaling import (
     QUERY_SCALINGS,
@@ -206,16 +211,62 @@ def learnable_queries(data: LabelledRows) -> Index:
     return np.flatnonzero(np.maximum.reduceat(labels, starts) > np.minimum.reduceat(labels, starts))
 
 
+@dataclass(frozen=True)
+class EncodedTrials(RowTrials):
+    """Folds of a data frame, each encoded by an encoder that was fitted without it.
+
+    `encoded` has the features of all rows, for each fold.
+    """
+
+    encoded: Sequence[Any] = ()
+
+    @classmethod
+    def of(
+        cls, encoder: Any, frame: Any, data: LabelledRows, splits: Splits, scorer: RankingScorer
+    ) -> EncodedTrials:
+        """Fit the encoder to the rows outside each fold."""
+        encoded = []
+        for k in range(len(splits)):
+            train = splits.train(k, len(data))
+            encoded.append(clone(encoder).fit(take(frame, train)).transform(frame))
+        return cls(data, splits, scorer, encoded=[_dense_or_csr(X) for X in encoded])
+
+    def sides(self, estimator: Any, k: int) -> tuple[LabelledRows, LabelledRows, Index]:
+        """Training rows and held-out rows of split k, and the numbers of the former."""
+        rows = RowTrials(replace(self.data, X=self.encoded[k]), self.splits, self.scorer)
+        return rows.sides(estimator, k)
+
+
+def _dense_or_csr(X: Any) -> Any:
+    """Encoded rows in a form that all rankers take."""
+    return sp.csr_array(X) if is_sparse(X) else np.asarray(X, dtype=np.float64)
+
+
 def hold_out(
-    candidate: Candidate, data: LabelledRows, folds: tuple[Splits, Splits], metric: str
+    candidate: Candidate,
+    data: LabelledRows,
+    folds: tuple[Splits, Splits],
+    metric: str,
+    encoded: EncodedTrials | None = None,
 ) -> CandidateTrial:
-    """Predictions for all rows by rankers that were trained without their fold."""
+    """Predictions for all rows by rankers that were trained without their fold.
+
+    Rows that are `encoded` for each fold are refitted; the others have exact hold-outs, if the
+    ranker does.
+    """
     start, ranker, scorer = perf_counter(), candidate.ranker, RankingScorer.of(metric)
     settings: list[dict[str, float]] = [{}]
     shared: tuple[str, ...] = ()
-    trials = RowTrials(data, folds[1], scorer)
+    trials = RowTrials(data, folds[1], scorer) if encoded is None else encoded
     batch = Batch([0], ranker, None)
-    if getattr(ranker, "exact_search", False) and ranker.alpha != 0:
+    is_exact = getattr(ranker, "exact_search", False) and ranker.alpha != 0
+    if is_exact and encoded is not None:
+        alphas = -np.sort(-hold_out_problem(ranker, data.X, data.y, data.qid, None).alphas)
+        settings = [{"alpha": alpha} for alpha in alphas.tolist()]
+        batch = replace(batch, alphas=alphas.tolist())
+        parts = [trials.hold_out(batch, k).values for k in range(len(trials.splits))]
+        found = np.concatenate(parts, axis=1)
+    elif is_exact:
         trials = RowTrials(data, folds[0], scorer)
         held_out = trials.hold_out(batch, None)
         assert held_out.alphas is not None  # of a least-squares ranker
@@ -226,7 +277,10 @@ def hold_out(
     elif isinstance(ranker, BoostedRanker) and ranker.n_estimators == "auto":
         trees = clone(ranker).set_params(metric=metric)
         fold = trials.splits.fold_of_row
-        numbers, staged = trees.held_out_predictions(data.X, data.y, fold=fold, qid=data.qid)
+        more = {} if encoded is None else {"X_of_folds": encoded.encoded}
+        numbers, staged = trees.held_out_predictions(
+            data.X, data.y, fold=fold, qid=data.qid, **more
+        )
         found = staged[:, trials.splits.rows]
         settings = [{"n_estimators": number} for number in numbers.tolist()]
     else:
@@ -404,6 +458,11 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         fits of the best to all rows are not included. None: no limit.
     memory_budget : float, optional
         Bytes. Rankers estimated to need more are not tried. None: no limit.
+    encoder : TableEncoder, "auto" or None, default="auto"
+        What turns data frames with text, categories, dates and missing values into numbers. "auto":
+        a `TableEncoder`, for frames that are not complete numbers. None: these are errors. A
+        `TableEncoder` is fitted to every frame. The encoder is fitted again for each fold, to the
+        rows outside it.
     verbose : bool, default=False
         Whether to show progress on stderr, if it is a terminal.
     random_state : int or Generator, optional
@@ -421,8 +480,16 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
     gain_over_best_ : PairedDifference
         How much better the mean is than the single best ranker, both chosen without the query, and
         the standard error of this difference.
+    baselines_ : Baselines
+        The order of the rows as they came, the best single column, and chance: their scores, and
+        what the ranker gains over each. Print it.
+    example_ : ExampleQuery or None
+        A query of middling quality: its labels, and its scores by rankers that were trained without
+        it. None if no query has 3 to 20 rows.
     mean_ranker_ : MeanRanker
         The fitted mean.
+    encoder_ : TableEncoder or None
+        The fitted encoder; None if X needed none.
     metric_ : str
         The metric.
     n_queries_ : int
@@ -433,7 +500,9 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
     Notes
     -----
     Landmarks, knots and scalings that do not depend on labels are computed from all rows, held-out
-    ones included, as in `leave_query_out`.
+    ones included, as in `leave_query_out`. Data frames that are encoded are an exception: for each
+    of 5 folds, encoders and rankers are fitted to the other rows. This takes the memory of 5 copies
+    of the encoded rows.
 
     Examples
     --------
@@ -467,6 +536,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         boosted: bool | str = "auto",
         time_budget: float | None = None,
         memory_budget: float | None = None,
+        encoder: Any = "auto",
         verbose: bool = False,
         random_state: Any = None,
     ) -> None:
@@ -476,6 +546,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         self.boosted = boosted
         self.time_budget = time_budget
         self.memory_budget = memory_budget
+        self.encoder = encoder
         self.verbose = verbose
         self.random_state = random_state
 
@@ -485,7 +556,8 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or sparse of shape (n_rows, n_features)
+        X : array-like, sparse or data frame of shape (n_rows, n_features)
+            Data frames may have columns of text, categories and dates, and missing values.
         y : array-like of shape (n_rows,)
             Scores, higher is better.
         qid : array-like of shape (n_rows,), optional
@@ -496,10 +568,23 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         self
         """
         check_parameters(self, self.parameters)
+        if not isinstance(self.encoder, TableEncoder) and self.encoder not in ("auto", None):
+            raise ParameterError(
+                f'encoder must be a TableEncoder, "auto" or None: got {self.encoder!r}.'
+            )
         forget(self)
-        X, y = validated(
-            self, X, numeric_labels(y), accept_sparse="csr", dtype=DTYPES, y_numeric=True
-        )
+        frame = X
+        self.encoder_: TableEncoder | None = None
+        try:
+            if isinstance(self.encoder, TableEncoder) and is_frame(X):
+                raise DataError("X is to be encoded.")
+            X, y = validated(
+                self, X, numeric_labels(y), accept_sparse="csr", dtype=DTYPES, y_numeric=True
+            )
+        except (TypeError, ValueError):
+            if self.encoder is None or not is_frame(X):
+                raise
+            self.encoder_, X = self._encode(X)
         data = LabelledRows.of(X, y, qid)
         if data.groups.n_groups == 1:
             data = replace(data, qid=None)
@@ -509,8 +594,12 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         if get_metric(metric).counts_relevant and are_grades(data.y):
             data = _by_relevance(data)
         folds = make_folds(data)
+        encoded = None
+        if self.encoder_ is not None:
+            scorer = RankingScorer.of(metric)
+            encoded = EncodedTrials.of(self.encoder_, frame, data, folds[1], scorer)
         with alphas_compared(), blas_threads_for(X.shape[0]):
-            trials, left_out = self._try(data, folds, metric)
+            trials, left_out = self._try(data, folds, metric, encoded)
         pool = _pool(trials, data, folds[0], metric)
         chosen = pool.choose(self.n_best)
         places = [(trial, k) for trial in trials for k in range(len(trial))]
@@ -522,15 +611,36 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         outer = pool.outer_values(self.n_best)
         self.score_estimate_ = pool.estimate(chosen, outer)
         self.gain_over_best_ = PairedDifference.of(outer - pool.outer_values(1))
+        self.baselines_ = Baselines.of(pool, outer, data.X, self._column_names())
+        self.example_ = ExampleQuery.of(pool, chosen, data.qid)
         self.explanation_ = _explanation(self.part_names_, pool, chosen)
         return self
+
+    def _encode(self, X: Any) -> tuple[TableEncoder, Any]:
+        """An encoder that is fitted to a data frame, and the frame as numbers."""
+        encoder = TableEncoder() if self.encoder == "auto" else clone(self.encoder)
+        encoder.fit(X)
+        kinds = set(encoder.kinds_.values())
+        if self.encoder == "auto" and kinds == {"number"} and not _lacks_values(X):
+            validated(self, X, accept_sparse="csr", dtype=DTYPES)  # raises the error again
+        self.feature_names_in_, self.n_features_in_ = (
+            encoder.feature_names_in_,
+            encoder.n_features_in_,
+        )
+        return encoder, _dense_or_csr(encoder.transform(X))
+
+    def _column_names(self) -> Any:
+        """The names of the features that rankers are fitted to; None without names."""
+        if self.encoder_ is None:
+            return getattr(self, "feature_names_in_", None)
+        return self.encoder_.names_out()
 
     def predict(self, X: Any, *, qid: Any = None) -> Any:
         """Scores of rows: higher is better.
 
         Parameters
         ----------
-        X : array-like or sparse of shape (n_rows, n_features)
+        X : array-like, sparse or data frame of shape (n_rows, n_features)
         qid : array-like of shape (n_rows,), optional
             The query of every row. None: the rows are one query. Unless the ranker was fitted to
             one global ranking, scores of different queries are not comparable, and splitting a
@@ -541,7 +651,11 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         ndarray of shape (n_rows,)
         """
         check_is_fitted(self, "mean_ranker_")
-        X = validated(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
+        encoder = getattr(self, "encoder_", None)  # not in files of earlier versions
+        if encoder is not None:
+            X = _dense_or_csr(encoder.transform(X))
+        else:
+            X = validated(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
         return self.mean_ranker_.predict_as(type(self).__name__, X, qid)
 
     @property
@@ -583,7 +697,11 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         return found
 
     def _try(
-        self, data: LabelledRows, folds: tuple[Splits, Splits], metric: str
+        self,
+        data: LabelledRows,
+        folds: tuple[Splits, Splits],
+        metric: str,
+        encoded: EncodedTrials | None,
     ) -> tuple[list[CandidateTrial], list[str]]:
         """Trials within the budgets, and the candidates that exceed them."""
         trials: list[CandidateTrial] = []
@@ -601,7 +719,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
                     left_out.append(f"{candidate.name}, as the time was up")
                 else:
                     try:
-                        trials.append(hold_out(candidate, data, folds, metric))
+                        trials.append(hold_out(candidate, data, folds, metric, encoded))
                     except KernelSizeError as error:
                         left_out.append(f"{candidate.name}: {error}")
                 show(k + 1, candidate.name)
@@ -625,6 +743,16 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
+
+
+def is_frame(X: Any) -> bool:
+    """Whether rows are a data frame of pandas, polars or pyarrow."""
+    return hasattr(X, "columns") or hasattr(X, "column_names")
+
+
+def _lacks_values(X: Any) -> bool:
+    """Whether a data frame of numbers has missing values."""
+    return bool(feature_frame(X).isna().to_numpy().any())
 
 
 def _by_relevance(data: LabelledRows) -> LabelledRows:

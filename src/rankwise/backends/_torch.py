@@ -146,6 +146,7 @@ class TorchBackend(Backend):
     is_host = False
     # Measured on an H200: from 4,000 rows on, eigh takes as long as 50 to 67 Cholesky
     # factorizations, or 12 inverses. No reduction to band form: its narrow panels leave a GPU idle.
+    block_rows = 2000
     reduction_cost = 40
     inverse_cost = 12
 
@@ -221,7 +222,9 @@ class TorchBackend(Backend):
     def manhattan(self, X: Tensor, Y: Tensor) -> Tensor:
         return torch.cdist(X, Y, p=1.0)
 
-    def combine_rows(self, X: Tensor, out: Tensor, target: Index, nest: NestedLevels) -> None:
+    def combine_rows(
+        self, X: Tensor, out: Tensor, target: Index, nest: NestedLevels, *, compiled: bool = False
+    ) -> None:
         levels = Nest.of(self, nest)
         source, goal = self._order(nest.rows, len(X)), self._order(target, len(out))
         width = X.shape[1]
@@ -395,6 +398,9 @@ class TorchBackend(Backend):
         matrix = C.T if transpose else C
         found = torch.linalg.solve_triangular(matrix, B.reshape(len(B), -1), upper=transpose)
         return found.reshape(B.shape)
+
+    def solve_rows(self, C: Tensor, B: Tensor) -> None:
+        B[:] = self.solve_triangular(C, B.T).T
 
     def solve(self, A: Tensor, B: Tensor) -> Tensor:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
@@ -13,7 +14,16 @@ from scipy.linalg import eigh, lapack, solve_triangular
 from scipy.linalg import qr as qr_factor
 from scipy.spatial.distance import cdist
 
-from rankwise.backends.parallel import add_gram, matmul
+from rankwise.backends.parallel import (
+    SMALL,
+    add_gram,
+    even_parts,
+    map_in_threads,
+    map_rows,
+    matmul,
+    solve_lower,
+    threads_for,
+)
 from rankwise.errors import ParameterError
 
 Array: TypeAlias = NDArray[np.float64]  # or a torch tensor
@@ -53,7 +63,10 @@ def to_host(X: Any) -> Any:
 
 def dense_rows(X: Any, rows: Rows) -> Array:
     """``X[rows]`` as a C-ordered float64 array; a view of X if possible."""
-    block = X[rows]
+    if isinstance(rows, np.ndarray) and isinstance(X, np.ndarray) and rows.dtype == np.intp:
+        block: Any = X.take(rows, axis=0)  # an index in brackets holds the interpreter lock
+    else:
+        block = X[rows]
     if is_sparse(block):
         block = block.toarray()
     return np.ascontiguousarray(block, dtype=np.float64)
@@ -69,11 +82,15 @@ def as_slice(rows: Index) -> Rows:
 def mirror_lower(A: Array) -> Array:
     """Copy the lower triangle of a C-ordered A to the upper one, in place, block by block."""
     n, step = len(A), 256
-    for start in range(0, n, step):
+
+    def mirror(start: int) -> None:
         stop = min(start + step, n)
-        A[start:stop, stop:] = A[stop:, start:stop].T
+        for left in range(stop, n, step):  # small squares: both sides are in cache
+            A[start:stop, left : left + step] = A[left : left + step, start:stop].T
         square = A[start:stop, start:stop]
         square[:] = np.tril(square) + np.tril(square, -1).T
+
+    map_in_threads(mirror, range(0, n, step), threads_for(A.size))
     return A
 
 
@@ -108,6 +125,20 @@ def _groups(rows: Index, ptr: Index) -> tuple[Index, Index, Index]:
     return some, (ptr[:-1] - ptr[0])[sizes > 0], sizes[sizes > 0]
 
 
+def _parts_of_groups(
+    nest: NestedLevels, n_columns: int, threads: int
+) -> list[tuple[slice, int, int]]:
+    """Groups, and the columns from low to high, for each thread: some groups, or some columns."""
+    groups = slice(0, len(nest.b))
+    if threads == 1:
+        return [(groups, 0, n_columns)]
+    sizes = np.diff(nest.level_ptr[nest.group_ptr])
+    if 2 * threads * int(sizes.max()) <= int(sizes.sum()):
+        return [(part, 0, n_columns) for part in even_parts(sizes.tolist(), threads)]
+    cuts = np.linspace(0, n_columns, min(threads, n_columns) + 1).astype(int).tolist()
+    return [(groups, low, high) for low, high in pairwise(cuts)]
+
+
 class Backend:
     """The operations in which array libraries differ, on NumPy arrays in host memory.
 
@@ -120,6 +151,8 @@ class Backend:
         NumPy or torch, for functions that have the same name and meaning in both.
     is_host : bool
         Whether arrays are NumPy arrays.
+    block_rows : int
+        Number of rows at a time for which a product Z'Z is fast.
     reduction_cost : int
         Number of Cholesky factorizations that take as long as one reduction for all shifts.
     inverse_cost : int
@@ -128,6 +161,7 @@ class Backend:
 
     xp: Any = np
     is_host: ClassVar[bool] = True
+    block_rows: ClassVar[int] = 512
     reduction_cost: ClassVar[int] = 5
     inverse_cost: ClassVar[int] = 4
 
@@ -154,7 +188,11 @@ class Backend:
 
     def copy(self, X: Array) -> Array:
         """A C-ordered copy."""
-        return np.array(X, order="C")
+        if not isinstance(X, np.ndarray) or threads_for(X.size) == 1:
+            return np.array(X, order="C")
+        out = np.empty_like(X, order="C")
+        map_rows(lambda rows: np.copyto(out[rows], X[rows]), X)
+        return out
 
     def contiguous(self, X: Array) -> Array:
         """X in C order; not copied if it already is."""
@@ -180,14 +218,25 @@ class Backend:
         """|x - y|_1 for all rows of X and Y."""
         return np.asarray(cdist(X, Y, "cityblock"))
 
-    def combine_rows(self, X: Array, out: Array, target: Index, nest: NestedLevels) -> None:
+    def combine_rows(
+        self, X: Array, out: Array, target: Index, nest: NestedLevels, *, compiled: bool = False
+    ) -> None:
         """Combine row ``nest.rows[k]`` of X with the means of its groups; write row ``target[k]``.
 
-        With ``target is nest.rows``, `out` may be X itself.
+        With ``target is nest.rows``, `out` may be X itself. `compiled`: use a compiled loop, as for
+        many numbers, since there is one for other columns of the same rows.
         """
         rows, level_ptr, group_ptr, a, b = nest
-        if X.size > FEW:
-            _loops().combine_rows(X, out, rows, target, level_ptr, group_ptr, a, b)
+        if compiled or X.size > FEW:
+            combine = _loops().combine_rows
+
+            def run(part: tuple[slice, int, int]) -> None:
+                groups, low, high = part
+                ptr = group_ptr[groups.start : groups.stop + 1]
+                combine(X, out, rows, target, level_ptr, ptr, a, b[groups], low, high)
+
+            threads = threads_for(X.size)
+            map_in_threads(run, _parts_of_groups(nest, X.shape[1], threads), threads)
             return
         x, sizes = X[rows], np.diff(level_ptr)
         with np.errstate(over="ignore", invalid="ignore"):  # solvers check for overflow
@@ -204,7 +253,8 @@ class Backend:
     def combine_columns(self, X: Array, nest: NestedLevels) -> None:
         """The same along axis 1, in place."""
         if X.size > FEW:
-            _loops().combine_columns(X, *nest)
+            threads, combine = threads_for(X.size), _loops().combine_columns
+            map_in_threads(lambda x: combine(x, *nest), np.array_split(X, threads), threads)
         else:
             self.combine_rows(X.T, X.T, nest.rows, nest)
 
@@ -356,6 +406,11 @@ class Backend:
             return np.asarray(solve_triangular(C, B, lower=True, trans="T", check_finite=False))
         return np.asarray(solve_triangular(C, B, lower=True, check_finite=False))
 
+    def solve_rows(self, C: Array, B: Array) -> None:
+        """x <- C^-1 x for each row of a C-ordered B and a lower triangular C, in threads."""
+        C = np.asfortranarray(C)
+        map_rows(lambda rows: solve_lower(C, B[rows]), B)
+
     def solve(self, A: Array, B: Array) -> Array:
         """A^-1 B for one matrix, or for stacks of them.
 
@@ -365,7 +420,10 @@ class Backend:
 
     def eigh(self, M: Array) -> tuple[Array, Array]:
         """Eigenvalues, ascending, and eigenvectors as columns; M may be overwritten."""
-        s, V = eigh(M, overwrite_a=True, check_finite=False)
+        if len(M) <= SMALL:  # SciPy would hold the interpreter lock
+            s, V = np.linalg.eigh(M)
+        else:
+            s, V = eigh(M, overwrite_a=True, check_finite=False)
         return s, V
 
     def largest_eigh(self, M: Array, n: int) -> tuple[Array, Array]:
@@ -391,10 +449,13 @@ class Backend:
         """Whether all values are finite."""
         # The sum needs one pass and no mask of the size of X; the mask decides where it overflows.
         with np.errstate(all="ignore"):
-            return bool(self.xp.isfinite(X.sum())) or bool(self.xp.isfinite(X).all())
+            total = sum(map_rows(lambda rows: X[rows].sum(), X)) if X.ndim else X
+            return bool(self.xp.isfinite(total)) or bool(self.xp.isfinite(X).all())
 
     def mirror_upper(self, A: Array) -> Array:
-        """The symmetric matrix with the upper triangle of A."""
+        """The symmetric matrix with the upper triangle of A, which is overwritten."""
+        if self.is_host:
+            return mirror_lower(A.T).T
         return self.array(self.xp.triu(A) + self.xp.triu(A, 1).T)
 
     def symmetrize(self, A: Array) -> None:

@@ -29,13 +29,16 @@ def combine_rows(
     group_ptr: Index,
     a: Array,
     b: Array,
+    low: int,
+    high: int,
 ) -> None:
     """Combine along axis 0: row ``rows[k]`` of X becomes row ``target[k]`` of `out`.
 
-    Level l holds the positions level_ptr[l]:level_ptr[l + 1] of `rows`, group g the levels
-    group_ptr[g]:group_ptr[g + 1]. With ``target is rows``, `out` may be X itself.
+    Only columns low:high are combined. Level l holds the positions level_ptr[l]:level_ptr[l + 1] of
+    `rows`, group g the levels group_ptr[g]:group_ptr[g + 1]. With ``target is rows``, `out` may be
+    X itself.
     """
-    d = X.shape[1]
+    d = high - low
     group_mean = np.empty(d)
     for g in range(len(group_ptr) - 1):
         first, last = group_ptr[g], group_ptr[g + 1]
@@ -46,7 +49,7 @@ def combine_rows(
             start, stop = level_ptr[first + level], level_ptr[first + level + 1]
             mean = means[level]
             for k in range(start, stop):
-                x = X[rows[k]]
+                x = X[rows[k], low:high]
                 for j in range(d):
                     mean[j] += x[j]
             for j in range(d):
@@ -60,12 +63,12 @@ def combine_rows(
             mean = means[level]
             if n_levels == 1:
                 for k in range(start, stop):
-                    x, z = X[rows[k]], out[target[k]]
+                    x, z = X[rows[k], low:high], out[target[k], low:high]
                     for j in range(d):
                         z[j] = within * (x[j] - mean[j])
             else:
                 for k in range(start, stop):
-                    x, z = X[rows[k]], out[target[k]]
+                    x, z = X[rows[k], low:high], out[target[k], low:high]
                     for j in range(d):
                         z[j] = within * (x[j] - mean[j]) + b[g] * (mean[j] - group_mean[j])
 

@@ -19,12 +19,14 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from functools import cache
-from threading import Lock
+from functools import cache, partial
+from itertools import pairwise
+from queue import SimpleQueue
+from threading import Lock, Thread
 from typing import Any, TypeVar
 
 import numpy as np
@@ -85,21 +87,79 @@ def map_in_threads(
 ) -> list[Result]:
     """``[function(part) for part in parts]``, on some parts at a time.
 
-    Each thread has one thread of BLAS, and the context of the caller, such as ``np.errstate``. With
-    one thread, or one part, BLAS keeps its threads.
+    The caller and threads that stay for later calls take one part after the other. Each has one
+    thread of BLAS, and the context of the caller, such as ``np.errstate``. With one thread, or one
+    part, BLAS keeps its threads.
     """
     threads = 1 if _in_a_thread.get() else min(threads, len(parts))
     if threads <= 1:
         return [function(part) for part in parts]
+    found: dict[int, Result] = {}
+    errors: dict[int, BaseException] = {}
+    numbers = iter(range(len(parts)))  # shared: each thread takes the next
+    busy: list[Lock] = []  # one for each helper that has started, released at its end
 
-    def run(part: Part) -> Result:
+    def work() -> None:
         _in_a_thread.set(True)
-        return function(part)
+        k = 0
+        try:
+            for k in numbers:
+                found[k] = function(parts[k])
+        except BaseException as error:  # raised below, when the other threads are done
+            errors[k] = error
+            deque(numbers, maxlen=0)  # nothing is left to take
 
-    contexts = [copy_context() for _ in parts]  # a context is for one thread at a time
-    with _blas.limited(1), ThreadPoolExecutor(threads) as pool:
-        calls = [pool.submit(c.run, run, p) for c, p in zip(contexts, parts, strict=True)]
-        return [call.result() for call in calls]
+    def help_out() -> None:
+        mine = Lock()
+        with mine:
+            busy.append(mine)
+            work()
+
+    with _blas.limited(1):
+        _helpers().start(help_out, threads - 1)
+        copy_context().run(work)
+        for helper in tuple(busy):  # helpers that start later find nothing to take
+            helper.acquire()
+    if errors:
+        raise errors[min(errors)]
+    return [found[k] for k in range(len(parts))]
+
+
+class _Helpers:
+    """Threads that wait for work, so that a call need not start them."""
+
+    def __init__(self) -> None:
+        self.lock, self.number = Lock(), 0
+        self.jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+
+    def start(self, job: Callable[[], None], times: int) -> None:
+        """Run a job in several threads, each in a copy of the caller's context."""
+        with self.lock:
+            for _ in range(self.number, times):
+                Thread(target=self._run, name="rankwise", daemon=True).start()
+            self.number = max(self.number, times)
+        for _ in range(times):
+            self.jobs.put(partial(copy_context().run, job))
+
+    def _run(self) -> None:
+        while True:
+            self.jobs.get()()
+
+
+@cache
+def _helpers() -> _Helpers:
+    return _Helpers()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_helpers.cache_clear)  # a new process has no such threads
+
+
+def map_rows(function: Callable[[slice], Result], X: Any) -> list[Result]:
+    """Results for consecutive rows of an array, some for each thread; for a tensor, for all."""
+    threads = threads_for(X.size) if isinstance(X, np.ndarray) else 1
+    cuts = np.linspace(0, X.shape[0], threads + 1).astype(int).tolist()
+    return map_in_threads(function, [slice(*cut) for cut in pairwise(cuts)], threads)
 
 
 def even_parts(sizes: Sequence[int], n_parts: int) -> list[slice]:
@@ -185,15 +245,29 @@ _blas = _BlasLimits()
 # BLAS.
 
 
-def matmul(A: Array, B: Array) -> Array:
+def matmul(A: Array, B: Array, out: Array | None = None) -> Array:
     """A B for matrices of float64, as a C-ordered array."""
     # BLAS expects column-major arrays, so it computes (A B)' = B'A'.
     (m, k), n = A.shape, B.shape[1]
-    out = np.empty((m, n))
+    out = np.empty((m, n)) if out is None else out
     (a, of_a), (b, of_b) = _column_major(A.T), _column_major(B.T)
     if out.size:
         ab = (b, _stride(b), a, _stride(a))
         _call("dgemm", of_b, of_a, n, m, k, 1.0, *ab, 0.0, out.T, n)
+    return out
+
+
+def row_products(X: Array, w: Array, out: Array) -> None:
+    """out <- X w: NumPy holds the interpreter lock in some such products."""
+    (m, n), X, x = X.shape, np.ascontiguousarray(X), np.ascontiguousarray(w)
+    _call("dgemv", b"T", n, m, 1.0, X.T, max(n, 1), x, 1, 0.0, out, 1)
+
+
+def column_products(X: Array, v: Array) -> Array:
+    """X'v."""
+    (m, n), X, x = X.shape, np.ascontiguousarray(X), np.ascontiguousarray(v)
+    out = np.zeros(n)
+    _call("dgemv", b"N", n, m, 1.0, X.T, max(n, 1), x, 1, 0.0, out, 1)
     return out
 
 

@@ -7,7 +7,7 @@ child that does not exist makes it read outside its memory.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -127,22 +127,31 @@ class Grower:
         gains = values if get_metric(metric).greater_is_better else np.negative(values)
         return np.array(values), int(np.argmax(gains)) + 1
 
-    def held_out_stages(self, fold: Index, metric: str, most: int) -> tuple[Index, Array]:
+    def held_out_stages(
+        self, fold: Index, metric: str, most: int, growers: Sequence[Grower] | None = None
+    ) -> tuple[Index, Array]:
         """Some numbers of trees, and the held-out predictions of all rows for each.
 
         Stops as `held_out_scores` does. Rows of one global ranking are compared within their fold.
+        `growers` have the same rows with other features for each fold.
         """
         queries = self._groups.codes if self._groups.n_groups > 1 else fold
         numbers: list[int] = []
         kept: list[Array] = []
-        for n, (_, scores) in enumerate(self._hold_out(fold, queries, metric, most), 1):
+        stages = self._hold_out(fold, queries, metric, most, growers)
+        for n, (_, scores) in enumerate(stages, 1):
             if n >= STAGE_RATIO * (numbers[-1] if numbers else 0):
                 numbers.append(n)
                 kept.append(scores.copy())
         return np.array(numbers), np.array(kept)
 
     def _hold_out(
-        self, fold: Index, queries: Index, metric: str, most: int
+        self,
+        fold: Index,
+        queries: Index,
+        metric: str,
+        most: int,
+        growers: Sequence[Grower] | None = None,
     ) -> Iterator[tuple[float, Array]]:
         """The metric of held-out rows, and their scores, with 1, 2, ... trees; fold -1: no test.
 
@@ -154,7 +163,8 @@ class Grower:
         growths = []
         for k in range(fold.max() + 1):
             train, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-            growths.append((self.start(train, test), test))
+            grower = self if growers is None else growers[k]
+            growths.append((grower.start(train, test), test))
         known = np.flatnonzero(fold >= 0)
         n, best, best_gain = 0, 0, -np.inf
         while n < most and n - best <= PATIENCE:
@@ -480,7 +490,7 @@ class BoostedRanker(RankerMixin, BaseEstimator):
         return self
 
     def held_out_predictions(
-        self, X: Any, y: Any, *, fold: Any, qid: Any = None
+        self, X: Any, y: Any, *, fold: Any, qid: Any = None, X_of_folds: Any = None
     ) -> tuple[Index, Array]:
         """Predictions for held-out rows by trees that were fitted without their fold.
 
@@ -493,6 +503,9 @@ class BoostedRanker(RankerMixin, BaseEstimator):
             As for `fit`.
         fold : array-like of int, shape (n_rows,)
             The fold of every row: 0, 1, ...
+        X_of_folds : sequence of array-like, optional
+            For each fold, the features of all rows, where these are computed from the rows outside
+            the fold. None: X for all folds.
 
         Returns
         -------
@@ -501,9 +514,12 @@ class BoostedRanker(RankerMixin, BaseEstimator):
         predictions : ndarray of shape (n_stages, n_rows)
             The predictions for each.
         """
+        growers = None
+        if X_of_folds is not None:
+            growers = [self._prepare(rows, y, qid)[0] for rows in X_of_folds]
         grower, metric, X, groups = self._prepare(X, y, qid)
-        fold = np.asarray(fold, dtype=np.intp)
-        numbers, found = grower.held_out_stages(fold[groups.order], metric, self.max_estimators)
+        fold = np.asarray(fold, dtype=np.intp)[groups.order]
+        numbers, found = grower.held_out_stages(fold, metric, self.max_estimators, growers)
         predictions = np.empty_like(found)
         predictions[:, groups.order] = found
         return numbers, predictions

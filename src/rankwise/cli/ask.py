@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import webbrowser
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,9 +18,10 @@ from rankwise.tables import plural
 
 if TYPE_CHECKING:
     from rankwise.asking import Goal, Session
+    from rankwise.asking.log import Log
 
 PORT = 8642
-DEMO = Path("ask-demo.ask")
+DEMO, TYPED = Path("ask-demo.ask"), Path("ranking.ask")
 NEEDED = ("starlette", "jinja2", "uvicorn", "python_multipart", "markdown_it")
 
 
@@ -166,8 +167,9 @@ def ask(
 ) -> None:
     """Rank anything by answering which of two items is better, in a browser.
 
-    Opens a page on this machine. It asks about the most informative pairs, shows the progress
-    towards the goal, and stops when the goal is reached. Keys: the arrows left and right for the
+    Opens a page on this machine. Without ITEMS, you type or paste the items there, or drop a table
+    or pictures. The page asks about the most informative pairs, shows the progress towards the
+    goal, and stops when the goal is reached. Keys: the arrows left and right for the
     better one, down for a tie, S to skip, U to undo. The organizer's page shows the ranking with
     intervals, links for other raters, all answers, and files to save.
 
@@ -178,6 +180,7 @@ def ask(
 
     \b
     Examples:
+      rankwise ask
       rankwise ask --demo
       rankwise ask ideas.csv --goal top --top 5 --question "Which idea should we build?"
       rankwise ask photos/ --raters Ann,Bob
@@ -187,7 +190,7 @@ def ask(
     ----------
     items : ITEMS
         CSV, JSON or Parquet file, list (.txt), folder of images or texts, or session.
-    session : FILE, default=ITEMS with the ending .ask
+    session : FILE, default=ITEMS with the ending .ask, or ranking.ask
         File that stores all answers.
     question : TEXT, default="Which one is better?"
         What to ask.
@@ -202,7 +205,7 @@ def ask(
     demo : FLAG
         Try it with generated patterns.
     """
-    if demo == (items is not None):
+    if demo and items is not None:
         refuse("demo", "Give ITEMS, or --demo, and not both.")
     hosts = server.hosts()
     wanted = goal.make()
@@ -210,40 +213,96 @@ def ask(
         if find_spec(package) is None:
             raise MissingExtraError(package, "ask")
     from rankwise.asking.web.app import listening_socket, make_app, make_server
-    from rankwise.asking.web.guards import Doorkeeper
+    from rankwise.asking.web.guards import Doorkeeper, NoItemsYet
 
     path, people = _path(items, session, demo), split_names(raters) or []
     asked = {"question": question, "advice": advice, "both_bad": both_bad or None}
     settings = {"goal": wanted, **asked}
+    typed = items is None and not demo
     listening = listening_socket(server.host, server.port)
-    with (
-        closing(listening),
-        _open(items, path, columns, settings, strategy, people) as found,
-    ):
+    with closing(listening), ExitStack() as running:
+        found: Session | None = None
+        if not typed or _is_begun(path):
+            found = _open(path if typed else items, path, columns, settings, strategy, people)
+            running.enter_context(found)
+        elif any(value is not None for value in vars(columns).values()):
+            refuse("id", "Columns and embeddings are for ITEMS: name a file.")
+        unknown = NoItemsYet()
         name = (split_names(server.names) or [server.host])[0]
-        address = f"http://{name}:{listening.getsockname()[1]}"
-        door = Doorkeeper(found)
-        start = f"{address}/start?token="
+        start = f"http://{name}:{listening.getsockname()[1]}/start?token="
+        door = Doorkeeper(found or unknown)
         print(f"organizer  {start}{door.organizer_key}", flush=True)
-        for person in found.raters:
-            if person.name != door.ORGANIZER and not person.dropped:
-                print(f"{person.name}  {start}{person.key}", flush=True)
+
+        def begin(made: list[Any], pictures: Log, words: str, aim: Goal) -> Session:
+            """The session of items from the page."""
+            given = {**settings, "question": words or question, "goal": wanted or aim}
+            new = _begin(path, unknown.secret, made, pictures, given, strategy, people)
+            running.enter_context(new)
+            show_links(new)
+            return new
+
+        def show_links(known: Session) -> None:
+            for person in known.raters:
+                if person.name != door.ORGANIZER and not person.dropped:
+                    print(f"{person.name}  {start}{person.key}", flush=True)
+
+        if found is not None:
+            show_links(found)
         if server.names:
             complain(
                 "warning",
                 f"Everyone who can reach {server.host} and has a link can take part, and what is "
                 "sent is not encrypted: use it in a private network.",
             )
-        note(
-            f"{plural(len(found.items), 'item')}, {plural(found.n_answers(), 'answer')} so far. "
-            "Ctrl-C stops."
-        )
+        so_far = "The page asks for items."
+        if found is not None:
+            n_items, n_answers = len(found.items), found.n_answers()
+            so_far = f"{plural(n_items, 'item')}, {plural(n_answers, 'answer')} so far."
+        note(f"{so_far} Ctrl-C stops.")
         if server.browser:  # all users of this machine can read its command line
             webbrowser.open(f"{start}{door.one_time_key()}")
         # SIGTERM is one, too: a server that stops when it is told to has not failed.
         with suppress(KeyboardInterrupt):
-            make_server(make_app(found, hosts=hosts, door=door)).run(sockets=[listening])
-        note(f"Stopped. All answers are in {path}.", wrap=False)
+            app = make_app(found, hosts=hosts, door=door, begin=begin)
+            make_server(app).run(sockets=[listening])
+        kept = f"All answers are in {path}." if path.exists() else "Nothing was written."
+        note(f"Stopped. {kept}", wrap=False)
+
+
+def _is_begun(path: Path) -> bool:
+    """Whether there is a session to go on with; a program may have been killed before."""
+    from rankwise.asking.log import Log, is_session_file
+
+    if not is_session_file(path):
+        return path.exists() and path.stat().st_size > 0  # refused later
+    with closing(Log(path)) as log:
+        return any(entry.kind == "items" for entry in log.entries())
+
+
+def _begin(
+    path: Path,
+    secret: str,
+    made: list[Any],
+    pictures: Log,
+    settings: dict[str, Any],
+    strategy: str,
+    raters: list[str],
+) -> Session:
+    """A new session in a file, with the key of links that are known already."""
+    from rankwise.asking import Session
+    from rankwise.asking.log import Log
+
+    log = Log(path)
+    try:
+        log.append("session", {"secret": secret})
+        log.take_files(pictures, {item.image for item in made})
+        found = Session(made, log=log, strategy=strategy, **settings)
+        for rater in raters:
+            found.add_rater(rater)
+        return found
+    except BaseException:
+        log.discard()
+        raise
 
 
 def _open(
@@ -303,8 +362,8 @@ def _path(items: Path | None, session: Path | None, demo: bool) -> Path:
         return items
     if session is not None:
         return session
-    if demo or items is None:
-        return DEMO
+    if items is None:
+        return DEMO if demo else TYPED
     if items.is_dir():
         resolved = items.resolve()
         return resolved.with_name(f"{resolved.name}.ask")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -137,6 +137,9 @@ def _scores(model: Any, rows: CardRows | None, evaluation: RankingEvaluation | N
         )
         found.append(Table(columns, values, f"On {rows.source}", note))
     found += [Text(words) for words in _remembered(model)]
+    baselines = getattr(last_step(model), "baselines_", None)  # of an AutoRanker
+    if baselines is not None:
+        found.append(replace(baselines.to_table(), title="Beside simple orders, in training"))
     return found or [Text("None: the model file has no hold-outs, and no rows were given.")]
 
 

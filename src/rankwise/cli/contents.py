@@ -11,6 +11,7 @@ import typer
 from rankwise.cli.data_options import (
     ColumnOptions,
     TableOptions,
+    command_for,
     in_one_line,
     one_query,
     read_letor_file,
@@ -28,7 +29,7 @@ from rankwise.cli.options import (
     grouped,
     refuse,
 )
-from rankwise.cli.terminal import check_writable, note, progress, show, show_json
+from rankwise.cli.terminal import check_writable, note, progress, say, show, show_json
 from rankwise.routing import last_step
 from rankwise.tables import Column, Table
 
@@ -54,7 +55,8 @@ def info(*, file: InputArgument, as_json: Json = False, table: TableOptions) -> 
 
     For data: rows, features and the share of values that are not zero, queries and their sizes,
     labels, and the pairs that a ranker can learn from. For a table, also how each column is
-    understood: start here with a CSV or Parquet file. For a model: its type, its parameters and
+    understood, what is wrong with them, and the command that finds a ranker: start here with a CSV
+    or Parquet file. For a model: its type, its parameters and
     what it was fitted to.
 
     \b
@@ -73,20 +75,43 @@ def info(*, file: InputArgument, as_json: Json = False, table: TableOptions) -> 
     from zipfile import is_zipfile
 
     is_model = file.is_file() and is_zipfile(file)  # a pipe can be opened once
-    columns = None
+    columns = command = problems = None
     if is_model:
         facts = model_facts(read_model(file))
     elif table.is_table(file):
-        data = table.read_table(file, needs_label=False, needs_features=False, keep_all=True)
-        facts, columns = data_facts(data), data.columns
+        from rankwise.data.table_columns import Wants
+
+        wants = Wants(True, True, dates=True, needs_label=True, needs_query=True)
+        data = table.read_table(file, wants, needs_features=False, tolerant=True)
+        facts, columns, problems = data_facts(data), data.columns, data.problems
+        fixes = {} if problems is None else dict(problems.settings)
+        roles = data.roles
+        ids = roles.looking_like_ids
+        if ids and roles.id is None:
+            fixes["id"], *ids = ids
+        doubtful = [*ids, *roles.looking_like_labels, *roles.positions]
+        if doubtful:
+            fixes["ignore"] = [*fixes.get("ignore", ()), *dict.fromkeys(doubtful)]
+        if any(data.X.dtypes == "datetime64[us]"):
+            fixes["dates"] = True
+        command = command_for(fixes, table.ignore, "auto")
     else:
         facts = data_facts(read_letor_file(file, fill=table.fill))
     if as_json:
-        more = {} if columns is None else {"columns": json.loads(columns.to_json())["rows"]}
+        more: dict[str, Any] = {}
+        if columns is not None:
+            found = [] if problems is None else list(problems.problems)
+            more = {"columns": json.loads(columns.to_json())["rows"]}
+            more |= {"problems": found, "command": command}
         show_json({"file": str(file), **facts, **more})
         return
     print(f"{file}: {'a model' if is_model else 'ranking data'}\n")
     show(columns, *_tables(facts))
+    if problems is not None:
+        print("\nBefore a ranker can learn from it:")
+        say(*(f"  - {problem}" for problem in problems.problems))
+    if command is not None:
+        print(f"\nTo find a ranker{', if this is what you mean' if problems else ''}:\n  {command}")
 
 
 def data_facts(data: Any) -> dict[str, Any]:

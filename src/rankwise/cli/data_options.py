@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -10,13 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import typer
 
 from rankwise.cli.options import refuse, split_names
-from rankwise.cli.terminal import complain, note, progress
-from rankwise.errors import DataError, LetorFormatError, ParameterError
+from rankwise.cli.terminal import command_line, complain, note, progress
+from rankwise.errors import DataError, LetorFormatError, ParameterError, TableError
 from rankwise.routing import last_step, predict_with_queries
 from rankwise.tables import plural
 
 if TYPE_CHECKING:
     from rankwise.data import LetorData, TableData
+    from rankwise.data.table_columns import Roles, Wants
     from rankwise.data.table_files import TableFile
     from rankwise.persistence import ModelFile
     from rankwise.preprocessing import SeenFeatures
@@ -31,9 +33,6 @@ Features = Annotated[
         rich_help_panel="Data",
     ),
 ]
-IMPUTERS = ("mean", "median", "most_frequent")
-MOST_CATEGORIES = 1000  # of a column, for one-hot features
-HASHED = 1024  # features of a hashed column
 MOST_NUMBERED = 2**20
 """Feature numbers are taken for hashes if the largest exceeds this."""
 SCALE_NOTES = {
@@ -59,6 +58,8 @@ class ColumnOptions:
         Column of row ids.
     ignore : NAMES, default=none
         Columns to leave out: names or patterns, separated by commas.
+    grades : WORD=NUMBER,..., default=none
+        Grades of labels that are words, as in none=0,clicked=1,booked=2.
     separator : CHARACTER, default=,
         Separator of the columns of a CSV file.
     decimal : CHARACTER, default=.
@@ -72,6 +73,7 @@ class ColumnOptions:
     label: str | None = None
     id: str | None = None
     ignore: str | None = None
+    grades: str | None = None
     separator: str | None = None
     decimal: str | None = None
     fill: float | None = None
@@ -86,7 +88,7 @@ class ColumnOptions:
             refuse("fill", "This is for NULL in LETOR files. For a table, use --impute in 'fit'.")
         letor = {"fill", "format", "features", "one_ranking"}
         for field in fields(self):
-            if not found and field.name not in letor and getattr(self, field.name) is not None:
+            if not found and field.name not in letor and getattr(self, field.name):
                 refuse(
                     field.name,
                     f"This is for tables, and {path} is read as a LETOR file. If it is a table, "
@@ -104,38 +106,51 @@ class ColumnOptions:
     def read_table(
         self,
         path: Path,
+        wants: Wants,
         *,
         features: Sequence[str] | None = None,
         like: Sequence[str] | None = None,
-        needs_label: bool = True,
         needs_features: bool = True,
-        keep_text: bool = False,
-        keep_missing: bool = False,
-        keep_all: bool = False,
+        tolerant: bool = False,
         steps: Any = (),
     ) -> TableData:
         """The rows of a table; prints on stderr how its columns are understood.
 
-        With `keep_all`, columns may contain anything. `steps` are the steps of a model.
+        `tolerant` readers take columns that contain anything. `steps` are the steps of a model.
         """
-        from rankwise.data.table_rows import Roles, read_roles
+        from rankwise.data.table_columns import Roles
+        from rankwise.data.table_rows import read_roles
 
+        wants = replace(wants, grades=self.parsed_grades(), like_model=like is not None)
         with progress(f"Reading {path} ({path.stat().st_size / 1e6:,.1f} MB)"):
             file = self.table_file(path)
             roles = Roles.of(
                 path, file.names, query=self.query, label=self.label, id=self.id,
                 features=features, ignore=split_names(self.ignore) or [], like=like,
-                needs_label=needs_label, needs_features=needs_features,
+                needs_features=needs_features,
             )  # fmt: skip
-            data = read_roles(
-                file, roles, keep_text=keep_text or keep_all, keep_missing=keep_missing or keep_all,
-                keep_all=keep_all,
-            )  # fmt: skip
+            with explained_tables(self.ignore):
+                data = read_roles(file, roles, wants, tolerant=tolerant)
         note(f"{path}: {data.roles.words()}.")
         if like is None:
-            note_ids(data.roles)
+            note_doubts(data.roles)
         check_text_columns(steps, data.X, path)
         return data
+
+    def parsed_grades(self) -> dict[str, float] | None:
+        """The grade of each word."""
+        if self.grades is None:
+            return None
+        found = {}
+        for entry in self.grades.split(","):
+            word, equals, number = entry.rpartition("=")
+            try:
+                found[word.strip()] = float(number)
+            except ValueError:
+                equals = ""
+            if not equals:
+                refuse("grades", f"Give WORD=NUMBER,WORD=NUMBER: got {entry!r}.")
+        return found
 
     def _read_letor(
         self, path: Path, n_features: int | None, whose: str, steps: Any = ()
@@ -156,7 +171,9 @@ class ColumnOptions:
     def read_rows(self, path: Path) -> Any:
         """The labels and queries of a file, for scores from elsewhere."""
         if self.is_table(path):
-            return self.read_table(path, like=[], needs_features=False)
+            from rankwise.data.table_columns import Wants
+
+            return self.read_table(path, Wants(needs_label=True), like=[], needs_features=False)
         return read_letor_file(path, fill=self.fill)
 
     def read_for(
@@ -181,11 +198,14 @@ class ColumnOptions:
             return rows
         if n_features is not None:
             refuse("features", "This is for LETOR files: the columns of a table have names.")
+        from rankwise.data.table_columns import Wants
+
         names = getattr(model, "feature_names_in_", None)
-        data = self.read_table(
-            path, like=None if names is None else list(names), needs_label=needs_label, steps=steps,
-            keep_text=_takes_text(model), keep_missing=_takes_missing(model),
-        )  # fmt: skip
+        wants = Wants(
+            _takes_text(model), _takes_missing(model), _takes_text(model), needs_label=needs_label
+        )
+        like = None if names is None else list(names)
+        data = self.read_table(path, wants, like=like, steps=steps)
         if data.qid is None and getattr(last_step(model), "n_queries_", 1) > 1:
             complain(
                 "warning",
@@ -231,17 +251,21 @@ class DataOptions(TableOptions):
         number.
     one_ranking : FLAG
         All rows are one ranking. Needed for files without query ids.
-    encode : NAME, default=an error
-        Turn columns of text into features: onehot (a feature for each category) or hashing (of
-        words). The model encodes new rows in the same way.
-    impute : NAME, default=an error
+    encode : NAME, default=an error; auto for the command auto
+        Turn columns of text into features: onehot (a feature for each category), auto (for each of
+        the frequent categories) or hashing (of words). The model encodes new rows in the same way.
+    dates : FLAG
+        Turn dates into features: days since the first date in TRAIN, day of the week and month.
+        Otherwise dates are left out.
+    impute : NAME, default=an error; median for the command auto
         Replace missing values by the mean, median or most_frequent value of their column in TRAIN,
         or by a number. The model does the same with new rows.
     """
 
     features: str | None = None
     one_ranking: bool = False
-    encode: Literal["onehot", "hashing"] | None = None
+    encode: Literal["onehot", "auto", "hashing"] | None = None
+    dates: bool = False
     impute: str | None = None
 
     @property
@@ -256,34 +280,39 @@ class DataOptions(TableOptions):
         )
         return found
 
-    def read_training(self, path: Path, ranker: Any = None) -> tuple[Any, Preparation]:
-        """All rows of a training file, prepared for a ranker, and the preparation."""
+    def read_training(
+        self, path: Path, ranker: Any = None, *, as_they_are: bool = False
+    ) -> tuple[Any, Preparation]:
+        """All rows of a training file, prepared for a ranker, and the preparation.
+
+        Tables may stay as they are, for a ranker that encodes them itself.
+        """
         if not self.is_table(path):
             rows = self._read_letor(path, self.n_features, "--features")
             self.check_queries(path, rows)
             return keep_seen(rows, path)
-        imputer = self.imputer()
-        data = self.read_table(
-            path,
-            features=split_names(self.features),
+        from rankwise.data.table_columns import Wants
+
+        encoder = self.encoder()  # raises an error for wrong options, before the rows are read
+        wants = Wants(
             keep_text=self.encode is not None,
-            keep_missing=imputer is not None or _takes_missing(ranker),
+            keep_missing=self.impute is not None or _takes_missing(ranker),
+            dates=self.dates,
+            needs_label=True,
+            needs_query=not self.one_ranking,
         )
+        data = self.read_table(path, wants, features=split_names(self.features))
         self.check_queries(path, data)
-        return prepare(data, self.encode, imputer, path)
+        return (data, Preparation()) if as_they_are else prepare(data, encoder, path)
 
-    def imputer(self) -> Any:
-        """What replaces missing values; None if nothing does."""
-        if self.impute is None:
-            return None
-        from sklearn.impute import SimpleImputer
-
+    def encoder(self) -> Any:
+        """What turns text, dates and missing values into numbers."""
         from rankwise.parameters import AnyOf, Choice, Number, parse_parameter
+        from rankwise.preprocessing.table_encoder import IMPUTERS, TableEncoder
 
-        value = parse_parameter("--impute", self.impute, AnyOf(Choice(*IMPUTERS), Number()))
-        if isinstance(value, str):
-            return SimpleImputer(strategy=value, keep_empty_features=True)
-        return SimpleImputer(strategy="constant", fill_value=float(value), keep_empty_features=True)
+        rule = AnyOf(Choice(*IMPUTERS), Number())
+        missing = None if self.impute is None else parse_parameter("--impute", self.impute, rule)
+        return TableEncoder(text=self.encode or "onehot", missing=missing, dates=self.dates)
 
     def read_like(self, path: Path, training: Any, *, needs_label: bool = True) -> Any:
         """All rows of another file, with the features of the training file, prepared alike."""
@@ -298,10 +327,11 @@ class DataOptions(TableOptions):
             width = training.n_features if seen is None else seen.n_features_in_
             rows: Any = self._read_letor(path, width, str(training.path), steps)
         else:
-            rows = self.read_table(
-                path, like=names, needs_label=needs_label, keep_text=self.encode is not None,
-                keep_missing=True, steps=steps,
-            )  # fmt: skip
+            from rankwise.data.table_columns import Wants
+
+            has_text = self.encode is not None
+            wants = Wants(has_text, keep_missing=True, dates=self.dates, needs_label=needs_label)
+            rows = self.read_table(path, wants, like=names, steps=steps)
         self.check_queries(path, rows)
         return training.preparation.transformed(rows)
 
@@ -396,38 +426,16 @@ class Preparation:
         return Pipeline([*self.steps, *last])
 
 
-def prepare(
-    data: TableData, encode: str | None, imputer: Any, where: Path
-) -> tuple[TableData, Preparation]:
-    """Fit the steps that a table needs, and apply them to it."""
-    from sklearn.compose import ColumnTransformer
-    from sklearn.feature_extraction.text import HashingVectorizer
-    from sklearn.preprocessing import OneHotEncoder
-
-    numbers = list(data.X.select_dtypes("number").columns)
-    words = [name for name in data.X.columns if name not in numbers]
-    parts: list[tuple[str, Any, Any]] = []
-    if numbers:
-        parts.append(("numbers", "passthrough" if imputer is None else imputer, numbers))
-    if not words and imputer is None:
+def prepare(data: TableData, encoder: Any, where: Path) -> tuple[TableData, Preparation]:
+    """Fit the encoder if a table needs one, and apply it to the table."""
+    n_numbers = data.X.select_dtypes("number").shape[1]
+    if n_numbers == data.X.shape[1] and encoder.missing is None:
         return data, Preparation()
-    if not words:
-        step = "impute", imputer.set_output(transform="pandas")
-    elif encode == "hashing":
-        parts += [(name, HashingVectorizer(n_features=HASHED), name) for name in words]
-        step = "encode", ColumnTransformer(parts)
-    else:
-        for name in words:
-            count = data.X[name].nunique()
-            if count > MOST_CATEGORIES:
-                raise DataError(
-                    f"{where}: the column {name!r} has {count:,} different texts, too many for "
-                    f"one-hot features: use --encode hashing, or leave it out by --ignore {name}"
-                )
-        parts.append(("words", OneHotEncoder(handle_unknown="warn", sparse_output=False), words))
-        step = "encode", ColumnTransformer(parts, verbose_feature_names_out=False)
-    step[1].fit(data.X)
-    preparation = Preparation((step,))
+    try:
+        encoder.fit(data.X)
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from error
+    preparation = Preparation((("encode", encoder),))
     return preparation.transformed(data), preparation
 
 
@@ -480,12 +488,47 @@ def note_unseen(seen: SeenFeatures, data: LetorData, path: Path) -> None:
         )
 
 
-def note_ids(roles: Any) -> None:
-    """Print which features look like identifiers or labels."""
-    for what, names in (("ids", roles.looking_like_ids), ("labels", roles.looking_like_labels)):
+def note_doubts(roles: Roles) -> None:
+    """Print which features look like identifiers, labels or positions, and which dates are left."""
+    doubts = {
+        "ids": roles.looking_like_ids,
+        "labels": roles.looking_like_labels,
+        "the position in the list that was shown": roles.positions,
+    }
+    for what, names in doubts.items():
         if names:
             listed = ", ".join(names)
             note(f"These features look like {what}: {listed}. Leave them out by --ignore if so.")
+    if roles.constants:
+        note(f"The same in all rows, so of no use: {', '.join(roles.constants)}.")
+    dates = [name for name, why in roles.left_out.items() if why == "a date"]
+    if dates:
+        note(f"Dates are left out: {', '.join(dates)}. To use them as features, give --dates.")
+
+
+def encoding_words(encoder: Any, X: Any) -> list[str]:
+    """What an encoder does to the columns of a table."""
+    texts, dates = (
+        [name for name, found in encoder.kinds_.items() if found == kind]
+        for kind in ("text", "date")
+    )
+    holes = [name for name in encoder.feature_names_in_ if X[name].isna().any()]
+    how = "words" if encoder.text == "hashing" else "categories"
+    made = {
+        f"Text, with features for its {how}": texts,
+        "Dates, as days since the first, day of the week and month": dates,
+        f"Missing values, replaced by {encoder.missing}": holes,
+    }
+    return [f"{what}: {', '.join(names)}." for what, names in made.items() if names]
+
+
+def encoder_of(model: Any) -> Any:
+    """What turns the text, dates and missing values of a model into numbers; None without one."""
+    from rankwise.preprocessing import TableEncoder
+
+    ranker = last_step(model)
+    first = model.steps[0][1] if hasattr(model, "steps") else getattr(ranker, "encoder_", None)
+    return first if isinstance(first, TableEncoder) else None
 
 
 def _takes_missing(model: Any) -> bool:
@@ -495,8 +538,11 @@ def _takes_missing(model: Any) -> bool:
     from sklearn.compose import ColumnTransformer
     from sklearn.utils import get_tags
 
+    encoder = encoder_of(model)
+    if encoder is not None:
+        return encoder.missing is not None or _takes_missing(last_step(model))
     first = model.steps[0][1] if hasattr(model, "steps") else model
-    if isinstance(first, ColumnTransformer):
+    if isinstance(first, ColumnTransformer):  # of an older version
         return any(hasattr(part, "statistics_") for _, part, _ in first.transformers_)
     return bool(get_tags(first).input_tags.allow_nan)
 
@@ -505,14 +551,16 @@ def _takes_text(model: Any) -> bool:
     """Whether a model encodes columns of text."""
     from sklearn.compose import ColumnTransformer
 
-    return any(isinstance(step, ColumnTransformer) for _, step in getattr(model, "steps", []))
+    steps = getattr(model, "steps", [])
+    older = any(isinstance(step, ColumnTransformer) for _, step in steps)
+    return older or encoder_of(model) is not None
 
 
 def check_text_columns(steps: Any, X: Any, where: Any) -> None:
     """Refuse numbers in the columns of a data frame from which the steps of a model encode text."""
     numbers = set(X.select_dtypes("number").columns)
     for _, step in steps:
-        for _, encoder, columns in getattr(step, "transformers_", ()):
+        for _, encoder, columns in getattr(getattr(step, "columns_", step), "transformers_", ()):
             categories = getattr(encoder, "categories_", ())
             texts = [c for c, v in zip(columns, categories, strict=False) if v.dtype.kind == "O"]
             for name in [columns] if isinstance(columns, str) else texts:
@@ -521,6 +569,29 @@ def check_text_columns(steps: Any, X: Any, where: Any) -> None:
                         f"{where}: the column {name!r} has numbers, but the model was fitted to "
                         "text there. Check that the columns have the right names."
                     )
+
+
+@contextmanager
+def explained_tables(ignored: str | None) -> Iterator[None]:
+    """Let an error about a table end with the whole command that works."""
+    try:
+        yield
+    except TableError as error:
+        if not error.settings:
+            raise
+        problems = error.where, error.problems, error.settings
+        line = command_for(error.settings, ignored)
+        raise TableError(*problems, f"This works, if it is what you mean:\n  {line}") from None
+
+
+def command_for(settings: dict[str, Any], ignored: str | None = None, *command: str) -> str:
+    """The running command, or another one, with the settings of a `TableError`."""
+    found = dict(settings)
+    if "grades" in found:
+        found["grades"] = ",".join(f"{word}={grade:g}" for word, grade in found["grades"].items())
+    if "ignore" in found:
+        found["ignore"] = ",".join([*(split_names(ignored) or ()), *found["ignore"]])
+    return command_line(found, *command)
 
 
 def read_model(path: Path) -> ModelFile:

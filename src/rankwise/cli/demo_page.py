@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import RLS, RankRLS
-from rankwise.cli.terminal import write_page
+from rankwise.cli.terminal import called_as, write_page
 from rankwise.data import LetorData, load_dataset, make_ranking
 from rankwise.metrics import (
     RankingEvaluation,
@@ -248,9 +248,9 @@ def _real(experiment: Experiment) -> list[Text | Table]:
 
 SHELL = """\
 cd {folder}
-rankwise info train.txt
-rankwise fit train.txt --valid valid.txt --out mine.rankwise
-rankwise evaluate mine.rankwise test.txt"""
+{program} info train.txt
+{program} fit train.txt --valid valid.txt --out mine.rankwise
+{program} evaluate mine.rankwise test.txt"""
 PYTHON = """\
 from rankwise import load_model
 from rankwise.data import read_letor
@@ -262,9 +262,10 @@ print(evaluate_ranking(test.y, ranker.predict(test.X), test.qid))"""
 
 
 def _commands(folder: Path) -> list[Text | Code]:
+    called = called_as(anywhere=True)
     return [
         Text("The model and the data are in the folder of this page. On the command line:"),
-        Code(SHELL.format(folder=shlex.quote(str(folder)))),
+        Code(SHELL.format(folder=shlex.quote(str(folder.resolve())), program=called)),
         Text("In Python:"),
         Code(PYTHON),
     ]

@@ -20,8 +20,10 @@ from rankwise.cli.data_options import (
     MOST_NUMBERED,
     DataOptions,
     Preparation,
+    encoding_words,
+    explained_tables,
     in_one_line,
-    note_ids,
+    note_doubts,
     note_model,
 )
 from rankwise.cli.options import (
@@ -59,6 +61,8 @@ if TYPE_CHECKING:
     from rankwise.data import LetorData, TableData
 
 MOST_WORKERS = 1000
+MOST_DRAWN = 100  # columns whose importance is computed for a page
+SOME_QUERIES = 100  # on which it is computed
 Budget = Annotated[float | None, typer.Option(min=0.0)]
 
 
@@ -322,7 +326,9 @@ def auto(
 
     Prints what was tried, which parts carry the score, and what to expect on new queries. For
     that estimate, the parts are chosen again for each query, without looking at it. Features
-    need no preparation, and the model remembers how to scale new rows.
+    need no preparation: text becomes a feature for each frequent category, medians replace missing
+    values, and the model does the same with new rows. If this is done, it is part of the
+    hold-outs, and rankers are refitted for each of 5 folds.
 
     \b
     Examples:
@@ -330,6 +336,7 @@ def auto(
       rankwise auto train.txt --test test.txt --out model.rankwise --report page.html
       rankwise auto train.txt --metric MAP --time-budget 60 -o model.rankwise
       rankwise auto train.csv --query search_id --label clicks -o model.rankwise
+      rankwise auto hotels.csv --label outcome --grades none=0,clicked=1,booked=2 --dates
       rankwise predict model.rankwise new.txt
 
     Parameters
@@ -339,7 +346,7 @@ def auto(
     test : FILE
         File to evaluate the model on. Nothing is chosen by it.
     report : FILE
-        Where to write a page with all tables, as .html.
+        Where to write a page with all tables and pictures, as .html.
     metric : NAME, default=ndcg@10 for grades in queries, else disagreement
         Metric to choose by: ndcg@10, MAP, MRR, precision@5, disagreement, auc, ... A wrong name
         lists them all.
@@ -360,7 +367,10 @@ def auto(
 
     check_writable(out, train, test, force=force)
     check_page(report, train, test, force=force)
-    training = InMemory(train, data, None)
+    is_asked = data.encode or data.impute or data.dates
+    if data.is_table(train):
+        data = replace(data, encode=data.encode or "auto", impute=data.impute or "median")
+    training = InMemory(train, data, None, as_they_are=True)
     rows, held_back = training.data, None if test is None else data.read_like(test, training)
     # These imports compile loops: only now, when all arguments are known to be valid.
     from rankwise.auto import AutoRanker
@@ -373,24 +383,30 @@ def auto(
         boosted="auto" if boosted is None else boosted,
         time_budget=time_budget,
         memory_budget=None if memory_budget is None else memory_budget * 1e6,
+        encoder=data.encoder() if is_asked else "auto",
         verbose=True,
         random_state=seed,
     )
     with interruptible(f"Trying rankers on {len(rows.y):,} rows"):
         ranker.fit(rows.X, rows.y, qid=rows.qid)
+    if ranker.encoder_ is not None:
+        note(*encoding_words(ranker.encoder_, rows.X))
     evaluated = None
     if held_back is not None:
         scores = ranker.predict(held_back.X, qid=held_back.qid)
         found = evaluate_ranking(held_back.y, scores, held_back.qid)
         evaluated = found.to_table(title=f"{test}: {found.n_queries:,} queries")
-    show(ranker.results_.to_table(), ranker.explain().to_table())
+    show(ranker.results_.to_table(), ranker.explain().to_table(), ranker.baselines_.to_table())
     print()
     say(*conclusions(ranker))
     if evaluated is not None:
         print()
         show(evaluated)
     if report is not None:
-        _write_results(ranker, report, train, evaluated)
+        with progress(f"Drawing {report}"):
+            drawn = rows if held_back is None else held_back
+            pictures = auto_pictures(ranker, drawn, test or train)
+        _write_results(ranker, report, train, evaluated, pictures)
     if out is None:
         note("The model was not kept: give --out to write it to a file.")
         return
@@ -400,19 +416,78 @@ def auto(
     note(f"Wrote {out}: {what}, fitted to {len(rows.y):,} rows.")
 
 
-def _write_results(ranker: Any, path: Path, train: Path, evaluated: Any) -> None:
-    """All tables and conclusions on one page."""
+def _write_results(
+    ranker: Any, path: Path, train: Path, evaluated: Any, pictures: dict[str, list[Any]]
+) -> None:
+    """All tables, pictures and conclusions on one page."""
     from rankwise.report import Section, Text
 
     first, *others = conclusions(ranker)
     sections = [
         Section("", [Text(line) for line in others]),
         Section("Evaluation", [] if evaluated is None else [evaluated]),
+        Section("Beside simple orders", [ranker.baselines_.to_table()]),
+        *(Section(heading, blocks) for heading, blocks in pictures.items()),
         Section("The parts of the mean", [ranker.explain().to_table()]),
         Section("All that was tried", [ranker.results_.to_table()]),
         Section("The model", [Text(f"{part.name}: `{part.ranker}`") for part in ranker.parts_]),
     ]
     write_page(path, "auto", f"The best ranker for {train.name}", first, sections)
+
+
+def auto_pictures(ranker: Any, rows: Any, source: Path) -> dict[str, list[Any]]:
+    """Pictures of the candidates, of what drives the ranking of rows, and of a query.
+
+    The importance of features is computed on some queries, and left out for very many features.
+    """
+    import numpy as np
+
+    from rankwise.errors import MissingExtraError
+    from rankwise.graph import QueryGroups
+    from rankwise.metric_names import metric_label
+    from rankwise.model_selection import permutation_importance
+    from rankwise.model_selection.rows import take
+    from rankwise.plots import plot_before_after, plot_importance, require_matplotlib
+    from rankwise.report import Figure, Text
+
+    try:
+        require_matplotlib()
+    except MissingExtraError as error:
+        return {"Pictures": [Text(f"There are none. {error}")]}
+    caption = (
+        "Each candidate at its best setting: how far it is behind the best on the same held-out "
+        "queries, with 95% intervals. An open circle may be as good as the best."
+    )
+    best = next(iter(ranker.results_.best_trials))
+    alt = f"Candidates and how far they are behind the best, {best}."
+    pictures = {"The candidates": [Figure.of(ranker.results_.plot(), alt, caption)]}
+    n_features = rows.X.shape[1]
+    if n_features <= MOST_DRAWN:
+        groups = QueryGroups.of(rows.qid, len(rows.y))
+        some = np.flatnonzero(groups.codes < SOME_QUERIES)
+        qid = None if rows.qid is None else rows.qid[some]
+        found = permutation_importance(
+            ranker, take(rows.X, some), rows.y[some], qid=qid, random_state=0
+        )
+        metric = metric_label(found.metric)
+        caption = (
+            f"How much {metric} of {source.name} rises if the values of a column are permuted "
+            "within queries, with 95% intervals. Columns that tell the same can replace each "
+            "other, and look small."
+        )
+        top = ", ".join(found.names[k] for k in np.argsort(-found.importance)[:3])
+        drawn = Figure.of(plot_importance(found), f"Bars of columns. The largest: {top}.", caption)
+        pictures["What drives the ranking"] = [drawn]
+    example = ranker.example_
+    if example is not None:
+        ax = plot_before_after(example.labels, example.scores)
+        caption = (
+            f"{example.words}: its rows as they came, and as rankers that were trained without it "
+            "order them. Thicker lines have higher labels, which stand at both ends."
+        )
+        alt = f"Lines from the first order of the rows of a query to the new one, {example.words}."
+        pictures["A query, before and after"] = [Figure.of(ax, alt, caption)]
+    return pictures
 
 
 def conclusions(ranker: Any) -> list[str]:
@@ -439,9 +514,11 @@ def conclusions(ranker: Any) -> list[str]:
 class InMemory:
     """The rows of a file that is read whole."""
 
-    def __init__(self, path: Path, options: DataOptions, ranker: Any) -> None:
+    def __init__(
+        self, path: Path, options: DataOptions, ranker: Any, *, as_they_are: bool = False
+    ) -> None:
         self.path = path
-        self.data, self.preparation = options.read_training(path, ranker)
+        self.data, self.preparation = options.read_training(path, ranker, as_they_are=as_they_are)
         roles = getattr(self.data, "roles", None)
         self.feature_names = None if roles is None else roles.features
         self.n_rows, self.n_features = self.data.X.shape
@@ -533,17 +610,20 @@ class Streamed:
                 format=file.format,
                 separator=None if options.separator is None else file.separator,
                 decimal=options.decimal,
+                grades=options.parsed_grades(),
                 **shown,
             )
-            self.feature_names = self._blocks.roles.features
+            wants = replace(self._blocks.wants, needs_query=not options.one_ranking)
+            self._blocks.wants = wants
         else:
             n_features = options.n_features
             self._blocks = LetorBlocks(path, n_features=n_features, fill=options.fill, **shown)
-        with self._showing("Checking"):
+        with self._showing("Checking"), explained_tables(options.ignore):
             survey = self._blocks.survey
         if is_table:
+            self.feature_names = self._blocks.roles.features
             note(f"{path}: {self._blocks.roles.words()}. Read block by block.")
-            note_ids(self._blocks.roles)
+            note_doubts(self._blocks.roles)
         self.n_rows, self.n_features = survey.n_rows, survey.n_features
         self.has_queries = survey.n_queries > 0
 
@@ -616,7 +696,7 @@ def open_rows(path: Path, options: DataOptions, ranker: Any, client: Any) -> Tra
 
     if client is not None:
         return OnWorkers(path, options, client)
-    whole = options.encode or options.impute
+    whole = options.encode or options.impute or options.dates
     if isinstance(ranker, SparseRankRLS | SparseRLS) and not whole:
         streamed = Streamed(path, options)
         if streamed.has_queries and streamed.n_features <= MOST_NUMBERED:

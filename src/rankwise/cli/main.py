@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -17,6 +18,7 @@ from rankwise.cli.terminal import (
     Command,
     Program,
     as_help,
+    called_as,
     check_writable,
     interruptible,
     note,
@@ -83,7 +85,8 @@ def demo(
     report = out / "report.html"
     print(f"\nreport  {report}\nmodel   {model}\ndata    {out}/train.txt, valid.txt, test.txt")
     write_report(experiment, real, report)
-    note(f"Next: rankwise evaluate {model} {out / 'test.txt'}", wrap=False)
+    files = " ".join(shlex.quote(str(path)) for path in (model, out / "test.txt"))
+    note(f"Next: {called_as()} evaluate {files}", wrap=False)
 
 
 @grouped
@@ -168,7 +171,7 @@ def program(
     (svmlight) text files, one row per line: `label qid:ID index:value index:value ...`
 
     Results go to stdout, everything else to stderr. For invalid input, the exit code is 2, and one
-    line describes the problem. Set RANKWISE_TRACEBACK=1 to see the traceback as well.
+    line describes each problem. Set RANKWISE_TRACEBACK=1 to see the traceback as well.
 
     \b
     Examples:

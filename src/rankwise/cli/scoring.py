@@ -167,7 +167,7 @@ def evaluate(
     With --qrels, the files are runs of TREC (query Q0 document rank score tag), and the results are
     the same as with trec_eval -c. Ties are in the descending order of document ids, documents
     without a judgement are not relevant, and queries without results count as 0. Several runs are
-    compared query by query, with p-values adjusted for their number by Holm's method.
+    compared query by query, with p-values alone, and adjusted for their number by Holm's method.
 
     \b
     Examples:
@@ -331,9 +331,10 @@ def compare(
 
     Prints the mean of each metric for each model, and the difference of each pair of models on the
     same queries, with an interval by Student's t distribution. The p-value comes from a
-    randomization (permutation) test, which exchanges the two models at random on each query. It is
-    adjusted by Holm's method for the number of tests: with more models and metrics, only larger
-    differences are significant.
+    randomization (permutation) test, which exchanges the two models at random on each query. Both
+    are for this difference alone. With several differences, a second p-value is adjusted by Holm's
+    method for the number of tests, and decides which differences are in bold: with more models and
+    metrics, only larger differences are significant.
 
     Use queries that no model was trained or chosen on.
 

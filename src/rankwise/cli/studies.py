@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,9 +37,10 @@ from rankwise.files import write_text
 from rankwise.tables import csv_text, plural
 
 if TYPE_CHECKING:
+    from rankwise.cli.study_pages import AUCStudy
     from rankwise.data import BattleFile, RankingFile
 
-SHOWN = 10  # features in the printed table of columns
+SHOWN, LISTED = 10, 20  # features in the table of columns, printed and on a page
 
 
 @dataclass(frozen=True)
@@ -420,9 +423,11 @@ def auc(
     """Rank samples of two classes, and report the AUC with its uncertainty.
 
     Every pair of samples of different classes is predicted by a ranker that was trained without
-    both. Prints the area under the ROC curve with an interval, a p-value from permuted labels, and
-    the nested AUC, for which alpha is chosen without the samples that are compared. The page
-    contains the ROC curve, and a paragraph for the methods section of a paper.
+    both. First prints the area under the ROC curve of all pairs with an interval. It is optimistic,
+    as alpha is chosen on the same pairs. Then prints the nested AUC, for which alpha is chosen
+    without the samples that are compared, and its p-value from permuted labels. Ctrl-C prints and
+    writes what is known by then. The page contains the ROC curve, and a paragraph for the methods
+    section of a paper.
 
     With --stratum, samples are compared, and labels permuted, within hospitals, batches, ... With
     --group, all samples of two patients, ... are held out together, and the labels of patients are
@@ -474,10 +479,16 @@ def auc(
         samples, label, positive=positive, stratum=stratum, group=group,
         ignore=split_names(ignore) or [], missing=missing,
     )  # fmt: skip
+    if report is not None and len(data.columns) > LISTED:
+        check_writable(columns_file(report), samples, force=force)
     if report is not None or roc is not None:
         from rankwise.plots import require_matplotlib
 
         require_matplotlib()
+    say(data.headline())
+    print(flush=True)
+    if positive is None:
+        note(f"To rank the other class first, give --positive {shlex.quote(data.classes[0])}.")
     copies = data.copies()
     if copies and group is None:
         first, second = copies[0]
@@ -492,11 +503,35 @@ def auc(
             "--ignore."
         )
     # These imports compile loops: only now, when all arguments are known to be valid.
-    from rankwise.cli.study_pages import AUCStudy, write_auc
+    from rankwise.cli.study_pages import AUCStudy
 
-    with interruptible(f"Holding out pairs of {len(data.y):,} samples"):
-        study = AUCStudy.of(data, kernel, permutations, seed)
-    show(study.columns_table(SHOWN), study.table())
+    study = AUCStudy(data, kernel)
+    show(study.columns_table(SHOWN))
+    print(flush=True)
+    try:
+        with interruptible(f"Holding out pairs of {len(data.y):,} samples"):
+            study = AUCStudy.of(data, kernel)
+            if study.interval is not None:
+                say(f"{study.all_pairs()} The nested AUC follows.")
+                sys.stdout.flush()
+            study = study.with_nested(seed)
+            study = study.with_test(permutations, seed)
+    except KeyboardInterrupt:
+        if study.interval is not None:
+            _show_auc(study, roc, report, samples.name)
+        raise
+    _show_auc(study, roc, report, samples.name)
+
+
+def columns_file(report: Path) -> Path:
+    """Where all columns are listed, if there are too many for a page."""
+    return report.with_name(f"{report.stem}-columns.csv")
+
+
+def _show_auc(study: AUCStudy, roc: Path | None, report: Path | None, source: str) -> None:
+    """Print and write what is known."""
+    print()
+    show(study.table())
     print()
     say(*study.conclusions())
     if roc is not None:
@@ -505,4 +540,6 @@ def auc(
         save_figure(study.draw_roc().figure, roc)
         note(f"Wrote {roc}.")
     if report is not None:
-        write_auc(study, report, samples.name)
+        from rankwise.cli.study_pages import write_auc
+
+        write_auc(study, report, source)

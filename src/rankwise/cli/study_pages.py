@@ -13,11 +13,12 @@ from sklearn.preprocessing import StandardScaler
 
 from rankwise import PairwiseGP, RankRLS, __version__
 from rankwise.backends.arrays import Array
-from rankwise.cli.studies import what_was_read
+from rankwise.cli.studies import LISTED, columns_file, what_was_read
 from rankwise.cli.terminal import write_page
 from rankwise.data import ComparisonData
 from rankwise.data.sample_files import SampleData
 from rankwise.errors import DataError
+from rankwise.files import write_text
 from rankwise.holdout.scores import ObservedComparisons, logistic_slope
 from rankwise.model_selection import (
     AUCInterval,
@@ -43,7 +44,7 @@ from rankwise.plots import (
 )
 from rankwise.plots.item_plots import rank_intervals
 from rankwise.report import Facts, Figure, Section, Text
-from rankwise.tables import Column, Table, plural
+from rankwise.tables import Column, Table, csv_text, plural
 
 if TYPE_CHECKING:
     from rankwise.data import BattleFile, RankingFile
@@ -435,74 +436,107 @@ def _ranking(study: PreferenceStudy) -> Figure:
 
 
 REPEATS = 10  # of the nested folds
-LISTED = 100  # features in the table of columns of a page
 
 
 @dataclass(frozen=True, eq=False)
 class AUCStudy:
-    """Results of all pairs of samples.
+    """Results of all pairs of samples, in the order in which they are computed.
 
     With groups, pairs of groups are held out. If their rows have different labels, there is no
-    permutation test; if two groups have all rows of a class, there is a nested AUC only.
+    permutation test; if two groups have all rows of a class, there is a nested AUC only. What was
+    not computed is None. Alpha is chosen on the samples, so that the nested AUC is the result, and
+    the p-value is its p-value. The AUC of all pairs is optimistic.
     """
 
     data: SampleData
     kernel: str
-    curve: LeavePairOut | None
-    interval: AUCInterval | None
-    test: PermutationTest | None
-    nested: NestedLeavePairOut
+    curve: LeavePairOut | None = None
+    interval: AUCInterval | None = None
+    nested: NestedLeavePairOut | None = None
+    test: PermutationTest | None = None
 
     @classmethod
-    def of(cls, data: SampleData, kernel: str, n_permutations: int, seed: int) -> AUCStudy:
-        """Hold out pairs, permute labels, and nest the choice of alpha."""
-        ranker, X, y = RankRLS(kernel=kernel, scale="standard"), data.X, data.y
-        units: dict[str, Any] = {"strata": data.strata, "groups": data.groups}
-        curve = interval = test = None
+    def of(cls, data: SampleData, kernel: str) -> AUCStudy:
+        """Hold out all pairs."""
+        study = cls(data, kernel)
         try:
-            interval = auc_interval(ranker, X, y, **units)
+            interval = auc_interval(study.ranker, data.X, data.y, **study.units)
         except DataError:  # some pair of groups has all rows of a class
             if data.groups is None:
                 raise
-        else:
-            curve = leave_pair_out(ranker, X, y, **units)
-            if n_permutations and data.groups_are_whole():
-                options = {"n_permutations": n_permutations, "random_state": seed}
-                test = permutation_test(ranker, X, y, **units, **options)
-        folds: dict[str, Any] = {"outer": FOLDS, "n_repeats": REPEATS, "random_state": seed}
-        nested = nested_leave_pair_out(ranker, X, y, **folds, **units)
-        return cls(data, kernel, curve, interval, test, nested)
+            return study
+        curve = leave_pair_out(study.ranker, data.X, data.y, **study.units)
+        return replace(study, curve=curve, interval=interval)
 
-    def columns_table(self, shown: int) -> Table:
+    def with_nested(self, seed: int) -> AUCStudy:
+        """And choose alpha without the samples that are compared."""
+        folds: dict[str, Any] = {"outer": FOLDS, "n_repeats": REPEATS, "random_state": seed}
+        X, y = self.data.X, self.data.y
+        return replace(self, nested=nested_leave_pair_out(self.ranker, X, y, **folds, **self.units))
+
+    def with_test(self, n_permutations: int, seed: int) -> AUCStudy:
+        """And compute the nested AUC for permuted labels."""
+        if not n_permutations or self.interval is None or not self.data.groups_are_whole():
+            return self
+        test = permutation_test(
+            self.ranker, self.data.X, self.data.y, **self.units, cv="nested_leave_pair_out",
+            n_permutations=n_permutations, random_state=seed,
+        )  # fmt: skip
+        return replace(self, test=test)
+
+    @property
+    def ranker(self) -> RankRLS:
+        return RankRLS(kernel=self.kernel, scale="standard")
+
+    @property
+    def units(self) -> dict[str, Any]:
+        return {"strata": self.data.strata, "groups": self.data.groups}
+
+    def columns_table(self, shown: int | None) -> Table:
         """What became of each column; features beyond the first ones are counted only."""
         rows = [(name, what) for name, what in self.data.columns if what != "a feature"]
         plain = [(name, what) for name, what in self.data.columns if what == "a feature"]
-        rows, rest = rows + plain[:shown], len(plain) - shown
-        more = f"And {plural(rest, 'more feature')}." if rest > 0 else ""
+        rows, rest = rows + plain[:shown], len(plain) - len(plain[:shown])
+        more = f"And {plural(rest, 'more feature')}." if rest else ""
         note = " ".join(filter(None, (more, self.data.missing)))
         return Table((Column("column", ""), Column("used as", "")), tuple(rows), note=note)
 
     def table(self) -> Table:
-        """The AUCs with their intervals, and the p-value."""
-        nested, rows = self.nested, []
-        if self.interval is not None:
-            found, p = self.interval, None if self.test is None else self.test.p_value
-            rows.append(("all pairs, alpha chosen on them", found.auc, found.low, found.high, p))
-        name = "nested: alpha chosen without them"
-        rows.append((name, nested.auc, nested.low, nested.high, None))
+        """The AUCs with their intervals; the p-value is for the first one."""
         columns = [Column("held out", ""), *(Column(n, ".3f") for n in ("AUC", "low", "high"))]
-        note = "" if self.nested.why else "Intervals of 95%."
-        return Table((*columns, Column("p", ".3g")), tuple(rows), note=note)
+        p = () if self.test is None else (self.test.p_value,)
+        found: list[tuple[str, Any]] = [
+            ("nested: alpha chosen without them", self.nested),
+            ("all pairs: alpha chosen on them, optimistic", self.interval),
+        ]
+        rows = [(name, r.auc, r.low, r.high) for name, r in found if r is not None]
+        cells = tuple((*row, *(p if k == 0 else p and (None,))) for k, row in enumerate(rows))
+        note = "Intervals of 95%."
+        if self.nested is not None:
+            note += " The nested one takes its rankers as given: without a clear signal, it is "
+            note += "too short."
+        note = "" if any(row[2] is None for row in rows) else note
+        return Table((*columns, *(Column("p", ".3g") for _ in p)), cells, note=note)
+
+    def all_pairs(self) -> str:
+        """The AUC of all pairs in words, which is known first; empty if there is none."""
+        if self.interval is None:
+            return ""
+        found = self.interval
+        return (
+            f"With alpha = {found.alpha:.4g}, chosen on the pairs that are compared, the AUC is "
+            f"{found.auc:.3f} ({found.words()}), which is optimistic."
+        )
 
     def conclusions(self) -> list[str]:
-        """The results in words."""
-        lines = []
-        if self.interval is not None:
+        """The results in words, the nested AUC first."""
+        lines, nested = [], self.nested
+        if nested is not None:
             where = "" if self.data.strata is None else " of the same stratum"
             lines.append(
                 f"A random sample of {self.data.classes[1]!r} is ranked above one of "
-                f"{self.data.classes[0]!r}{where} with probability {self.interval.auc:.3f} "
-                f"({self.interval.words()}), at alpha = {self.interval.alpha:.4g}."
+                f"{self.data.classes[0]!r}{where} with probability {nested.auc:.3f} "
+                f"({nested.words()}), with alpha chosen without the samples that are compared."
             )
         if self.test is not None:
             test = self.test
@@ -511,24 +545,18 @@ class AUCStudy:
                 f"{len(test.null):,} cases: p = {test.p_value:.3g} ± {test.standard_error:.1g}. "
                 "The choice of alpha is part of each."
             )
-        if self.data.groups is not None:
+        if self.data.groups is not None and nested is not None:
             lines.append(self._about_groups())
-        if self.nested.optimism is not None:
-            lines.append(
-                f"With alpha chosen without the rows that are compared, the AUC is "
-                f"{self.nested.auc:.3f} ({self.nested.words()}): report this one if the data were "
-                "used for the choice."
-            )
-        return [*lines, self.nested.why] if self.nested.why else lines
+        lines.append(self.all_pairs())
+        why = nested.why if nested is not None else self.interval.why if self.interval else ""
+        return [line for line in (*lines, why) if line]
 
     def _about_groups(self) -> str:
         """What holding out groups means for the results."""
-        nested = f"{self.nested.auc:.3f} ({self.nested.words()})"
         if self.interval is None:
             return (
-                f"Rows of a group are held out together: the nested AUC is {nested}. Two groups "
-                "have all rows of a class, so that pairs of groups cannot be held out, and there "
-                "is no p-value."
+                "Rows of a group are held out together. Two groups have all rows of a class, so "
+                "that pairs of groups cannot be held out, and there is no p-value."
             )
         text = "Rows of a group are held out together, and a group counts as one observation."
         if self.test is None and not self.data.groups_are_whole():
@@ -550,6 +578,22 @@ class AUCStudy:
         ]
         parts += [data.missing] if data.missing else []
         within = " within strata" if data.strata is not None else ""
+        if self.nested is not None:
+            held = "groups" if data.groups is not None else "samples"
+            nested = "" if self.nested.low is None else f" ({self.nested.words()})"
+            parts.append(
+                "With the regularization parameter chosen by leave-pair-out within the training "
+                f"samples of {REPEATS} times {FOLDS} stratified folds of {held} (nested "
+                f"cross-validation), the area under the ROC curve (AUC) of pairs of samples of "
+                f"different classes{within} was {self.nested.auc:.3f}{nested}."
+            )
+        if self.test is not None:
+            of_groups = " of groups" if data.groups is not None else ""
+            parts.append(
+                f"In a permutation test of the nested AUC with {len(self.test.null):,} "
+                f"permutations of the labels{of_groups}{within}, each with its own choice of the "
+                f"parameter, p = {self.test.p_value:.3g}."
+            )
         if self.interval is not None:
             rest, unit = "other samples", "sample"
             if data.groups is not None:
@@ -563,26 +607,11 @@ class AUCStudy:
                 )
             parts.append(
                 f"Each of {self.interval.n_pairs:,} pairs of samples of different classes{within} "
-                f"was predicted by a ranker trained on all {rest} (leave-pair-out "
-                "cross-validation, given the standardization of all samples). The regularization "
-                "parameter, "
-                f"{self.interval.alpha:.3g}, maximized the area under the ROC curve (AUC) of these "
-                f"pairs: {self.interval.auc:.3f}{interval}."
+                f"was also predicted by a ranker trained on all {rest} (leave-pair-out "
+                "cross-validation, given the standardization of all samples). With the parameter "
+                f"that maximized the AUC of these pairs, {self.interval.alpha:.3g}, the AUC was "
+                f"{self.interval.auc:.3f}{interval}; the choice makes it optimistic."
             )
-        if self.test is not None:
-            of_groups = " of groups" if data.groups is not None else ""
-            parts.append(
-                f"In a permutation test with {len(self.test.null):,} permutations of the "
-                f"labels{of_groups}{within}, each with its own choice of the parameter, p = "
-                f"{self.test.p_value:.3g}."
-            )
-        held = "groups" if data.groups is not None else "samples"
-        nested = "" if self.nested.low is None else f" ({self.nested.words()})"
-        parts.append(
-            f"With the parameter chosen by leave-pair-out within the training samples of {REPEATS} "
-            f"times {FOLDS} stratified folds of {held} (nested cross-validation), the AUC was "
-            f"{self.nested.auc:.3f}{nested}."
-        )
         parts.append(f"Computed by rankwise {version} from {source}.")
         return " ".join(parts)
 
@@ -595,39 +624,46 @@ class AUCStudy:
             return None
         ranker = RankRLS(self.interval.alpha, kernel=self.kernel, scale="standard")
         scores = np.asarray(tournament_scores(ranker, self.data.X, self.data.y))
-        return plot_roc(self.data.y, scores, interval=not self.nested.why)
+        return plot_roc(self.data.y, scores, interval=not self.interval.why)
 
 
 def write_auc(study: AUCStudy, path: Path, source: str) -> None:
     """The AUC with its interval, the pictures, a methods paragraph, and the columns."""
     first, *others = study.conclusions()
-    nested = study.nested
-    facts = [(f"{nested.auc:.3f}", f"nested AUC ({nested.words()})")]
-    if study.interval is not None:
-        auc = study.interval
-        facts.insert(0, (f"{auc.auc:.3f}", f"AUC of all pairs ({auc.words()})"))
-        facts.append((f"{auc.alpha:.3g}", "alpha"))
+    facts: list[tuple[str, str]] = []
+    if study.nested is not None:
+        facts.append((f"{study.nested.auc:.3f}", f"nested AUC ({study.nested.words()})"))
     if study.test is not None:
-        facts.insert(1, (f"{study.test.p_value:.3g}", "p-value"))
+        facts.append((f"{study.test.p_value:.3g}", "p-value"))
     roc, chance, choice = study.draw_roc(), [], []
+    if study.interval is not None:
+        found = study.interval
+        facts.append((f"{found.auc:.3f}", f"AUC of all pairs, optimistic ({found.words()})"))
+        facts.append((f"{found.alpha:.3g}", "alpha"))
     caption = "ROC curve of tournament scores: the share of held-out pairs that a sample wins."
-    if not nested.why:
+    if study.interval is not None and not study.interval.why:
         caption += " The band and the interval of its area have 95% of bootstrap samples."
     alt = "True positive rate against false positive rate of held-out samples"
     curve = [] if roc is None else [Figure.of(roc, alt, caption)]
     if study.test is not None:
-        alt = "Histogram of the AUC with permuted labels, and the AUC of the given labels"
-        caption = "The AUC of held-out pairs for permuted labels."
+        alt = "Histogram of the nested AUC with permuted labels, and with the given labels"
+        caption = "The nested AUC for permuted labels."
         chance = [Figure.of(plot_null(study.test), alt, caption)]
     if study.curve is not None:
         drawn = plot_hold_out(study.curve, quantity="auc")
         choice = [Figure.of(drawn, "AUC of held-out pairs against alpha")]
+    columns: list[Any] = [study.columns_table(LISTED)]
+    if len(study.data.columns) > len(columns[0].rows):
+        table, file = study.columns_table(None), columns_file(path)
+        names = [column.name for column in table.columns]
+        write_text(file, csv_text(names, table.rows))
+        columns.append(Text(f"All columns are in {file.name}."))
     sections = [
         Section("", [Facts(tuple(facts)), *map(Text, others)]),
         Section("ROC curve", curve),
         Section("By chance", chance),
         Section("Choice of alpha", choice),
         Section("Methods", [Text(study.methods(source, __version__))]),
-        Section("Columns", [study.columns_table(LISTED)]),
+        Section("Columns", columns),
     ]
-    write_page(path, "auc", f"AUC of {source}", first, sections)
+    write_page(path, "auc", f"{study.data.title}, {source}", first, sections)

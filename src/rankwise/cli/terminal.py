@@ -1,9 +1,10 @@
-"""Input and output of commands: results on stdout, the rest on stderr, one line per error."""
+"""Input and output of commands: results on stdout, the rest on stderr, one line per problem."""
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import stat
 import sys
@@ -19,7 +20,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from rankwise.cli.entry import exit_code
-from rankwise.errors import ParameterError
+from rankwise.errors import ParameterError, RankwiseError, TableError
 from rankwise.files import replacing
 from rankwise.progress import is_quiet, progress_bar
 
@@ -32,6 +33,18 @@ BROKEN_PIPE = 141  # what a shell reports for a program ended by SIGPIPE
 SHOW_TRACEBACK = "RANKWISE_TRACEBACK"
 PANELS = 80  # columns of a terminal, from which on help is in panels
 PARAMETERS = "\n\nParameters\n----------\n"  # begins the help of options in docstrings
+OPTIONS = {
+    "complete=True": "--complete",
+    'precision="float64"': "--float64",
+    "(rankwise.export.distil)": "(--distil)",
+    'with scale="standard"': "with --scale standard",
+    ": give rows, to check": ": give --rows, to check",
+    "fill=0.0 in read_letor": "--fill 0",
+    "give separator=": "give --separator ",
+    "and decimal=": "and --decimal ",
+    "or read all of them with read_letor or read_table": "or give --workers 1",
+}
+"""What errors of the library name, and the options of commands that do the same."""
 COLORS = {"error": "red", "warning": "yellow", "interrupted": "red"}
 
 
@@ -58,6 +71,11 @@ class ReadableHelp:
 
 class Command(ReadableHelp, TyperCommand):
     """A command of the program."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command, and remember its arguments for `command_line`."""
+        _RUNNING[:] = [ctx]
+        return super().invoke(ctx)
 
 
 class Program(ReadableHelp, TyperGroup):
@@ -122,6 +140,8 @@ def _report(error: Exception) -> int:
     """Print what went wrong in one line and return the exit code; raise what is a bug."""
     # Our errors, and errors of NumPy and scikit-learn about values; anything else is a bug.
     message = str(error) or type(error).__name__
+    for python, option in OPTIONS.items() if isinstance(error, RankwiseError) else ():
+        message = message.replace(python, option)
     if hasattr(error, "format_message"):  # typer's errors about arguments
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "rankwise"
@@ -138,8 +158,46 @@ def _report(error: Exception) -> int:
         message = f"Not enough memory. {error}"
     elif not isinstance(error, OSError | ValueError | ImportError):
         raise error
-    complain("error", message)
+    first, *more = message.split("\n") if isinstance(error, TableError) else [message]
+    complain("error", first)
+    for line in more:  # commands to copy stay in one line
+        _print_remark(_in_lines(line, sys.stderr) if line.startswith("  - ") else line)
     return BAD_INPUT
+
+
+def command_line(settings: dict[str, Any], command: str | None = None) -> str:
+    """The running command with other settings, or another command on its files, to paste.
+
+    `settings` are options by name. Options that the command does not have are written in full.
+    """
+    (context,) = _RUNNING
+    words = [command or context.command.name]
+    options: dict[str, Any] = {}
+    for parameter in context.command.params:
+        value = context.params.get(parameter.name)
+        source = context.get_parameter_source(parameter.name)
+        if source is not None and source.name == "COMMANDLINE":
+            if parameter.param_type_name == "argument":
+                words += map(str, value if isinstance(value, list | tuple) else [value])
+            elif command is None or value is not True:  # flags are for this command
+                options[parameter.name] = value
+    options |= settings
+    known = {parameter.name: parameter for parameter in context.command.params}
+    for name, value in options.items():
+        long = max(getattr(known.get(name), "opts", None) or [f"--{name}"], key=len)
+        long = long.replace("_", "-")
+        if value is False:
+            long, value = max(known[name].secondary_opts, key=len), True
+        for one in value if isinstance(value, list | tuple) else [value]:
+            words += [long] if one is True else [long, str(one)]
+    return f"{_program(context)} {shlex.join(words)}"
+
+
+def _program(context: Any) -> str:
+    """How the program was called, if its name alone would not find it."""
+    name = str(context.find_root().info_name)
+    is_found = Path(sys.argv[0]).name != name or shutil.which(name) is not None
+    return name if is_found else shlex.quote(sys.argv[0])
 
 
 def duration(seconds: float) -> str:
@@ -150,6 +208,19 @@ def duration(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest} s" if minutes else f"{rest} s"
     return f"{minutes // 60} h {minutes % 60} min"
+
+
+def called_as(*, anywhere: bool = False) -> str:
+    """How to start this program again, from the same folder or from anywhere.
+
+    This is `rankwise` only if the shell finds it, and finds this one.
+    """
+    called, found = Path(sys.argv[0]), shutil.which("rankwise")
+    if called.stem != "rankwise" or not called.is_file():  # started by python -m
+        return f"{shlex.quote(sys.executable)} -m rankwise"
+    if found is not None and called.samefile(found):
+        return "rankwise"
+    return shlex.quote(str(called.absolute()) if anywhere else sys.argv[0])
 
 
 def as_help(docstring: str) -> str:
@@ -270,6 +341,9 @@ def _silence_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):  # not a real file, as in a test
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+
+
+_RUNNING: list[Any] = []  # the context of the command
 
 
 class _Writable(Exception):

@@ -101,14 +101,18 @@ def read_named(path: Path, data: ColumnOptions) -> Any:
     import numpy as np
     import pandas as pd
 
-    from rankwise.data.table_rows import TableRows
+    from rankwise.data.table_columns import TableRows
 
     file = data.table_file(path)
     first, *names = file.names
     for left_out in split_names(data.ignore) or []:
         names = [name for name in names if name != left_out and not fnmatchcase(name, left_out)]
     read = TableRows(file, file.read([first, *names], [first]))
-    values = read.features(names, np.float64, keep_text=False, keep_missing=True)
+    values, faults = read.features(names, np.float64, keep_text=False, keep_missing=True)
+    others = [name for name in names if read.kind(name) not in ("number", "text", "empty")]
+    if faults or others:
+        what = f"{path}: the column {others[0]!r} has no numbers: leave it out." if others else ""
+        raise faults[0] if faults else DataError(what)
     index = [str(name) for name in read.ids(first)]
     twice = [name for name, count in Counter(index).items() if count > 1]
     if twice:

@@ -328,8 +328,8 @@ def explain(line: bytes, *, n_features: int | None, dtype: DTypeLike) -> str:
         if _MISSING.fullmatch(value):
             return (
                 f"{shown} is a missing or an infinite value. A missing value is written as NULL, "
-                "and read as a number of your choice: fill=0.0 of read_letor, or --fill 0 on the "
-                "command line. Boosted trees take nan."
+                "and read as a number of your choice: use fill=0.0 in read_letor. Boosted trees "
+                "take nan."
             )
         number_type = dtype if place else np.float64
         if not _NUMBER.fullmatch(value) or abs(float(value)) > float(np.finfo(number_type).max):

@@ -159,8 +159,7 @@ class QueryBlocks(ABC, Generic[Rows]):
             raise self.fault(
                 f"{place(again)}: query {ids[again]} appears again after other queries. To be read "
                 "in blocks, the rows of a query must be contiguous: sort the rows by query, or "
-                "read all of them with read_letor or read_table. On the command line, 'rankwise "
-                "fit --workers 1' reads queries in any order."
+                "read all of them with read_letor or read_table."
             )
         return len(starts)
 

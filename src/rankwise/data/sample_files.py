@@ -64,6 +64,18 @@ class SampleData:
     lines: NDArray[np.intp]
     missing: str = ""
 
+    @property
+    def title(self) -> str:
+        """What is compared with what."""
+        other, positive = self.classes
+        return f"AUC of {positive!r} against {other!r}"
+
+    def headline(self) -> str:
+        """The classes, and the size of the data."""
+        n_positive = int(self.y.sum())
+        size = f"{n_positive:,} and {plural(len(self.y) - n_positive, 'sample')}"
+        return f"{self.title}: {size}, {plural(self.X.shape[1], 'feature')}."
+
     def row_counters(self) -> list[str]:
         """Features that count the rows: 1, 2, 3, ... from some number on."""
         steps = np.diff(self.X, axis=0) == 1.0

@@ -173,7 +173,7 @@ def csv_names(path: Path, separator: str) -> list[str]:
             raise DataError(
                 f"{path}, line {line}: one column, {names[0][:40]!r}. Its values seem to be "
                 f"separated by {words}: write commas or, for tables of rows to rank, give "
-                f"--separator {mark!r}, and --decimal ',' if numbers have decimal commas."
+                f"separator={mark!r}, and decimal=',' if numbers have decimal commas."
             )
     if all(is_number(name) for name in names):
         raise DataError(

@@ -396,6 +396,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         qid: Any = None,
         query_weight: Any = None,
         sample_weight: Any = None,
+        try_scalings: bool = False,
     ) -> Problem:
         """Validate parameters and data, and make a problem from them.
 
@@ -408,6 +409,9 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
             As for `fit`.
         sample_weight : array-like of shape (n_rows,), optional
             As for `fit` of rankers that take weights of rows, such as `RankRLS`.
+        try_scalings : bool, default=False
+            Whether ``scale="auto"`` may choose a scaling of linear features by held-out queries, as
+            in `fit`. In hold-outs it does not: their scores would depend on the choice.
 
         Returns
         -------
@@ -433,7 +437,9 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         n_pairs = [task.n_learnable for task in tasks]
         loss.check_learnable(n_pairs, X.shape[0], self.n_queries_)
         with blas_threads_for(X.shape[0]):
-            X = scale_training(self, X, groups, has_queries=qid is not None, y=y)
+            X = scale_training(
+                self, X, groups, has_queries=qid is not None, y=y, of_linear=try_scalings
+            )
         space = self.space_of(X)
         if kept is not None:
             space = space.for_rows(kept.rows, kept.n_rows)
@@ -469,7 +475,8 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         -------
         self
         """
-        return self.fit_problem(self.make_problem(X, y, qid=qid, query_weight=query_weight))
+        weights = {"query_weight": query_weight}
+        return self.fit_problem(self.make_problem(X, y, qid=qid, **weights, try_scalings=True))
 
     def fit_problem(self, problem: Problem) -> Self:
         """Choose alpha if it is "auto", solve a problem, and store the solution.
@@ -725,7 +732,7 @@ class RowWeightsMixin(LeastSquaresRanker):
         other. Held-out rows are scored without weights.
         """
         weights = {"query_weight": query_weight, "sample_weight": sample_weight}
-        return self.fit_problem(self.make_problem(X, y, qid=qid, **weights))
+        return self.fit_problem(self.make_problem(X, y, qid=qid, **weights, try_scalings=True))
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -34,7 +34,7 @@ from rankwise.backends.arrays import (
     is_tensor,
     to_host,
 )
-from rankwise.backends.parallel import map_in_threads, threads_for
+from rankwise.backends.parallel import blas_threads_for, map_rows, threads_for
 from rankwise.errors import DataError, DeviceError, MissingExtraError, ParameterError, warn
 from rankwise.graph import QueryGroups
 from rankwise.graph.query_groups import (
@@ -53,9 +53,9 @@ from rankwise.problem.block_sums import query_hash
 from rankwise.problem.problem import check_columns_fit
 from rankwise.scaling import (
     QUERY_SCALINGS,
+    SCALINGS,
     ColumnStandard,
     ColumnStatistics,
-    QueryRank,
     Scaling,
     shown_feature,
 )
@@ -113,7 +113,12 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     """
     if hasattr(getattr(estimator, "kernel", None), "as_rows"):
         X = estimator.kernel.as_rows(X)
-    _check_cells(X)
+    try:
+        _check_cells(X)
+    except DataError as error:
+        if "dates" not in str(error) or not hasattr(X, "columns"):
+            raise
+        raise DataError(f"{error}{_encoding_lines(estimator)}") from None
     if isinstance(X, np.ndarray) and _all_finite(X):
         options["ensure_all_finite"] = False
     try:
@@ -122,7 +127,7 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
         return (_sorted_rows(checked[0]), *checked[1:]) if y else _sorted_rows(checked)
     except (OverflowError, TypeError, ValueError) as error:
         refused = error
-    explain_rows("X", X, refused)
+    explain_rows("X", X, refused, two_lines=_encoding_lines(estimator))
     explain_labels(y[0] if y else None, refused)
     known, given = getattr(estimator, "feature_names_in_", ()), getattr(X, "columns", ())
     if "feature names should match" in str(refused) and set(known) <= set(given):
@@ -134,12 +139,10 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
 
 def _all_finite(X: NDArray[Any]) -> bool:
     """Whether many numbers are found to be finite, in threads; scikit-learn has one."""
-    threads = threads_for(X.size) if X.dtype.kind == "f" and X.ndim == 2 else 1
-    if threads == 1:
+    if X.dtype.kind != "f" or X.ndim != 2 or threads_for(X.size) == 1:
         return False
-    parts = np.array_split(X, threads)
     with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(map_in_threads(np.sum, parts, threads)).all())
+        return bool(np.isfinite(map_rows(lambda rows: X[rows].sum(), X)).all())
 
 
 def check_new_ids(qid: Any, X: Any) -> None:
@@ -260,11 +263,25 @@ FAULTS = (
 )
 
 
-def explain_rows(what: str, X: Any, error: Exception, encoder: str = ENCODER) -> None:
+def _encoding_lines(estimator: Any) -> str:
+    """The two lines that encode a data frame for an estimator."""
+    name = type(estimator).__name__
+    return (
+        " These lines turn all columns into numbers:\n"
+        "  from rankwise import TableEncoder; from sklearn.pipeline import make_pipeline\n"
+        f"  make_pipeline(TableEncoder(), {name}()).fit(X, y, {name.lower()}__qid=qid)"
+    )
+
+
+def explain_rows(
+    what: str, X: Any, error: Exception, encoder: str = ENCODER, two_lines: str = ""
+) -> None:
     """Raise a more detailed error about rows than scikit-learn's, if possible.
 
-    Messages call the rows `what`; `encoder` turns text into numbers.
+    Messages call the rows `what`; `encoder` turns text into numbers, and `two_lines` do so with
+    data frames.
     """
+    two_lines = two_lines if hasattr(X, "columns") else ""
     columns: list[tuple[str, NDArray[Any]]] = []  # the name, or the number, and the values
     if are_graphs(X):
         raise DataError(
@@ -278,7 +295,7 @@ def explain_rows(what: str, X: Any, error: Exception, encoder: str = ENCODER) ->
         elif (array := np.asarray(X)).ndim == 2:
             columns = [(str(k), values) for k, values in enumerate(array.T)]
         for name, values in columns:
-            _check_numbers(f"Column {name} of {what}", values, encoder)
+            _check_numbers(f"Column {name} of {what}", values, encoder, two_lines)
     for fault in FAULTS:
         if f"Input {what} contains {fault.name}" not in str(error):
             continue
@@ -293,6 +310,8 @@ def explain_rows(what: str, X: Any, error: Exception, encoder: str = ENCODER) ->
         if found:
             (name, rows), count = found[0], sum(len(rows) for _, rows in found)
             advice = fault.advice if what == "X" else "Use finite numbers instead."
+            if two_lines and fault.name == "NaN":
+                advice = f"Use BoostedRanker, which takes them, or fill them in.{two_lines}"
             raise DataError(
                 f"Input {what} contains {fault.name}: "
                 f"{plural(count, f'{fault.adjective} value')}, the first in row {rows[0]}, column "
@@ -338,17 +357,15 @@ def _check_is_table(what: str, X: Any) -> None:
             )
 
 
-def _check_numbers(where: str, values: NDArray[Any], encoder: str) -> None:
+def _check_numbers(where: str, values: NDArray[Any], encoder: str, two_lines: str) -> None:
     """Raise an error for the first value of a column that is not a number."""
     if values.dtype.kind not in "OSTU":
         return
     for row, value in enumerate(values.tolist()):
         if isinstance(value, (str, bytes)):
             if not is_number(value):
-                raise DataError(
-                    f"{where} is text, such as {value[:SHOWN]!r} in row {row}: encode it as "
-                    f"numbers, for example with {encoder}, or drop it."
-                )
+                way = two_lines or f" Encode it as numbers, for example with {encoder}, or drop it."
+                raise DataError(f"{where} is text, such as {value[:SHOWN]!r} in row {row}.{way}")
         elif not _is_missing(value):
             try:
                 float(value)
@@ -520,8 +537,10 @@ FAR = 10.0  # ranges beyond the range of the training rows
 _spoken_for: ContextVar[bool] = ContextVar("spoken_for", default=False)
 WITH_GAMMA = ("rbf", "laplacian", "polynomial", "poly", "sigmoid")
 WITHIN_QUERIES = "query-minmax"
-CLEARLY = 1.0  # standard errors of a score by which ranks must be better: they are a larger change
-TRIAL_ROWS = 1000  # of whole queries, on which scalings are tried
+CLEARLY = 1.0  # standard errors of a difference by which a scaling must be better than the default
+TRIAL_ROWS, TRIAL_NUMBERS = 20_000, 2 * 10**6  # of whole queries, on which scalings are tried
+TRIAL_FEATURES = 2000  # more linear features are left as they are, unless their spread is large
+KERNEL_TRIAL_ROWS = 1000  # of whole queries, with a kernel matrix
 TRIAL_LANDMARKS = 100
 KERNEL_ROWS = 300  # of training rows, for a look at the kernel matrix
 LEAST_ROWS = 20  # fewer do not characterize a kernel
@@ -537,22 +556,26 @@ def scale_training(
     has_queries: bool,
     y: Array | None = None,
     labelled: Index | None = None,
+    of_linear: bool = False,
 ) -> Any:
     """Choose the scaling of a ranker, store it as fitted attributes, and return scaled rows.
 
-    With labels, and if alpha is chosen by hold-outs, these choose between scaling within queries
-    and over all rows. `labelled` has the numbers of the rows with labels, if not all have one.
+    With labels, and if alpha is chosen by hold-outs, these choose the scaling as well. `labelled`
+    has the numbers of the rows with labels, if not all have one. `of_linear`: whether features of a
+    linear kernel are scaled only because it helps.
     """
     overview = column_sample(ranker, X)
     name = choose_scale(ranker, overview, has_queries=has_queries)
     by_hold_outs = isinstance(ranker.alpha, str) and ranker.exact_search
     is_open = ranker.scale == "auto" and by_hold_outs and groups.n_groups > 1
-    if is_open and y is not None and name == WITHIN_QUERIES:
-        name = (
-            better_scale(ranker, X, y, groups)
-            if labelled is None
-            else better_scale(ranker, as_given(X)[labelled], y[labelled], groups.take(labelled))
-        )
+    may_scale = name == WITHIN_QUERIES or (
+        of_linear and ranker.kernel == "linear" and X.shape[1] <= TRIAL_FEATURES
+    )
+    if is_open and y is not None and may_scale:
+        rows, labels, of_rows = X, y, groups
+        if labelled is not None:
+            rows, labels, of_rows = as_given(X)[labelled], y[labelled], groups.take(labelled)
+        name = better_scale(ranker, rows, labels, of_rows, name)
 
     def statistics(scaling: Scaling | None) -> ColumnStatistics:
         rows = X if scaling is None else scaling.scale(as_given(X), groups)
@@ -840,29 +863,33 @@ def _has_points(ranker: Any) -> bool:
     return is_sparse(landmarks) or np.ndim(to_host(landmarks)) == 2
 
 
-def better_scale(ranker: Any, X: Any, y: Array, groups: QueryGroups) -> str:
-    """The scaling, within queries or over all rows, with the better held-out score.
+def better_scale(ranker: Any, X: Any, y: Array, groups: QueryGroups, default: str | None) -> Any:
+    """The scaling with the best held-out score, if it is clearly better than the default.
 
-    Ranks within queries are chosen if they are clearly better than both. All are tried on a sample
-    of whole queries, each with its own best alpha. The sample depends on the query ids, not on
-    their order.
+    All are tried on the same queries, each with its own best alpha. The default stays unless
+    another is better by more than one standard error of the difference over queries. If there are
+    many rows, a sample of whole queries is tried. It depends on the query ids, not on their order.
     """
-    rows, some = _sample(groups), as_given(X)
+    rows, some = _sample(groups, _trial_rows(ranker, X.shape[1])), as_given(X)
     some = some if len(rows) == groups.n_rows else some[rows]
+    names = (None, *SCALINGS) if default is None else SCALINGS
+    found = {name: _by_query(ranker, name, some, y[rows], groups, rows) for name in names}
+    usual, best, lead = found[default], default, 0.0
+    if usual is None or len(usual) < 2:
+        return default
+    for name, values in found.items():
+        if values is not None and len(values) == len(usual):
+            gain = values - usual
+            error = float(gain.std(ddof=1)) / np.sqrt(len(gain))
+            if gain.mean() > max(lead, CLEARLY * error):
+                best, lead = name, float(gain.mean())
+    return best
 
-    def tried(name: str) -> tuple[float, float]:
-        return _held_out_gain(ranker, name, some, y[rows], groups, rows)
 
-    gains = {name: tried(name)[0] for name in (WITHIN_QUERIES, ColumnStandard.name)}
-    best = max(gains, key=lambda name: gains[name])
-    by_ranks, error = tried(QueryRank.name)
-    return QueryRank.name if by_ranks - CLEARLY * error > gains[best] else best
-
-
-def _held_out_gain(
-    ranker: Any, name: str, X: Any, y: Array, groups: QueryGroups, rows: Index
-) -> tuple[float, float]:
-    """The best held-out score, such that larger is better, and its standard error."""
+def _by_query(
+    ranker: Any, name: str | None, X: Any, y: Array, groups: QueryGroups, rows: Index
+) -> Array | None:
+    """The held-out score of every query at the best alpha, such that larger is better."""
     from rankwise.holdout.alpha_choice import choose_alpha  # compiles loops
 
     trial = clone(ranker).set_params(scale=name)
@@ -875,21 +902,27 @@ def _held_out_gain(
     of_rows = None if groups.row_weights is None else groups.row_weights[rows]
     try:
         problem = trial.make_problem(X, y, qid=codes, query_weight=weight, sample_weight=of_rows)
-        curve = choose_alpha(problem.settled()).curve
+        choice = choose_alpha(problem.settled(), by_query=True)
     except DataError:  # nothing to learn from in the sample
-        curve = None
-    if curve is None:
-        return -np.inf, 0.0
-    k, sign = curve.best_index, 1.0 if curve.greater_is_better else -1.0
-    return sign * float(curve.score[k]), float(curve.standard_error[k])
+        return None
+    if choice.by_query is None or choice.curve is None:
+        return None
+    return choice.by_query if choice.curve.greater_is_better else -choice.by_query
 
 
-def _sample(groups: QueryGroups) -> Index:
+def _trial_rows(ranker: Any, n_features: int) -> int:
+    """How many rows scalings are tried on: all of them, where a fit takes little time."""
+    if ranker.kernel != "linear" and not hasattr(ranker, "n_landmarks"):
+        return KERNEL_TRIAL_ROWS
+    return int(np.clip(TRIAL_NUMBERS // max(n_features, 1), KERNEL_TRIAL_ROWS, TRIAL_ROWS))
+
+
+def _sample(groups: QueryGroups, most: int) -> Index:
     """The rows of some queries, at least two."""
-    if groups.n_rows <= TRIAL_ROWS:
+    if groups.n_rows <= most:
         return np.arange(groups.n_rows)
     by_hash = np.argsort([query_hash(name) for name in groups.names], kind="stable")
-    fits = np.cumsum(groups.sizes[by_hash]) <= TRIAL_ROWS
+    fits = np.cumsum(groups.sizes[by_hash]) <= most
     chosen = by_hash[: max(2, int(np.count_nonzero(fits)))]
     return np.flatnonzero(np.isin(groups.codes, chosen))
 
@@ -945,6 +978,11 @@ def warn_of_spread(ranker: Any, X: Any, advice: str) -> None:
 
 
 def _spread_message(ranker: Any, X: Any, advice: str) -> str | None:
+    known = getattr(ranker, "feature_range_", None)
+    if known is not None and getattr(ranker, "scaling_", None) is None:
+        ranges = (known[1] - known[0])[known[1] > known[0]]
+        if not len(ranges) or ranges.max() <= MOST_SPREAD * ranges.min():
+            return None  # without another look at the rows: the ratio of ranges is enough
     statistics = ColumnStatistics.of(evenly_spaced(X, SAMPLE_ROWS))
     ratio = spread(statistics)
     if ratio <= MOST_SPREAD:
@@ -963,7 +1001,8 @@ def _spread_message(ranker: Any, X: Any, advice: str) -> str | None:
 def _kernel_message(kernel: NamedKernel, X: Any) -> str | None:
     if kernel.name in ("linear", "cosine") or X.shape[0] < 2:
         return None
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+    quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore")
+    with quiet, blas_threads_for(X.shape[0]):
         K = np.asarray(to_host(kernel(backend_of(X).rows(X, slice(None)))))
         size = np.sqrt(K.diagonal())
         similarity = (K / size[:, None] / size)[np.triu_indices(len(K), 1)]

@@ -71,14 +71,13 @@ class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin):
         - "standard": each feature to mean 0 and variance 1 over the training rows (sparse rows are
           only divided). With a linear kernel, `coef_` then applies to the features as they are;
         - None: not at all;
-        - "auto": "query-minmax" or "standard" with qid, and "standard" without, if it is needed.
-          With ``alpha="auto"``, hold-outs on a sample of the queries choose between the two, or
-          "query-ranks" if that is clearly better. It is "query-minmax" otherwise (and in blocks
-          and on clusters). It is needed for the rbf,
-          laplacian, polynomial and sigmoid kernels, unless gamma is a number, and for the linear
-          kernel if alpha is "auto" and the standard deviations of features differ by more than a
-          factor of 1000. Numbers for gamma and alpha are in units of the features, which
-          are then left as they are.
+        - "auto": None for the linear kernel, unless alpha is "auto" and the standard deviations of
+          features differ by more than a factor of 1000; "query-minmax" with qid, and "standard"
+          without, for such features and for the rbf, laplacian, polynomial and sigmoid kernels.
+          With ``alpha="auto"`` and qid, hold-outs of queries may choose another scaling: one whose
+          score is better by more than a standard error of the difference (not in blocks, on
+          clusters, or with more than 2000 features of a linear kernel). Numbers for gamma and
+          alpha are in units of the features, which are then left as they are.
 
         A ranker that scales within queries needs qid in `predict`; rows without qid are one query.
         Hold-outs of queries and folds agree with refits with the same scaling: linear rankers

@@ -193,6 +193,7 @@ max_query_rows_, basis_, solution_
         qid: Any = None,
         query_weight: Any = None,
         sample_weight: Any = None,
+        try_scalings: bool = False,
     ) -> Problem:
         """Validate parameters and data, and make a problem of the labelled rows.
 
@@ -235,7 +236,7 @@ max_query_rows_, basis_, solution_
         loss.check_learnable([task.n_learnable for task in tasks], len(rows), self.n_queries_)
         X = scale_training(
             self, X, groups, has_queries=qid is not None, y=y,
-            labelled=None if all_labelled else rows,
+            labelled=None if all_labelled else rows, of_linear=try_scalings,
         )  # fmt: skip
         space = self.make_space(X.shape[1]).on_rows(X, qid, groups, rows)
         X = X if all_labelled else X[rows]

@@ -388,7 +388,11 @@ def _(ranker: MeanRanker) -> list[Any]:
 
 @_ending.register
 def _(ranker: AutoRanker) -> list[Any]:
-    return _ending(ranker.mean_ranker_)
+    encoder = getattr(ranker, "encoder_", None)
+    before = (
+        [] if encoder is None else stages_in_order([("encode", encoder)], ranker.n_features_in_)
+    )
+    return [*before, *_ending(ranker.mean_ranker_)]
 
 
 @_ending.register

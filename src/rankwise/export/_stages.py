@@ -37,6 +37,7 @@ from rankwise.errors import DataError, ExportError
 from rankwise.export._graph import ML, Graph, Value
 from rankwise.preprocessing.query_scalers import QueryScaler
 from rankwise.preprocessing.seen_features import SeenFeatures
+from rankwise.preprocessing.table_encoder import DateFeatures, TableEncoder
 
 SPREAD = 4.0  # standard deviations that rows are drawn from
 NO_CATEGORY = "\x00"  # a text that no table has
@@ -632,9 +633,8 @@ def _(step: OrdinalEncoder, n_columns: int) -> list[Stage]:
 @transformer_stages.register
 def _(step: HashingVectorizer, n_columns: int) -> list[Stage]:
     raise ExportError(
-        "HashingVectorizer (--encode hashing) computes hashes of words, for which ONNX has no "
-        "operators. Fit with one-hot features (--encode onehot), or hash the words before they "
-        "reach the model."
+        "Hashes of words (HashingVectorizer) are computed by no operator of ONNX. Fit with a "
+        "feature for each category, or hash the words before they reach the model."
     )
 
 
@@ -700,6 +700,19 @@ def _side_by_side(
         made.append(stages)
         widths.append(n_after)
     return [Branches(made, widths)]
+
+
+@transformer_stages.register
+def _(step: TableEncoder, n_columns: int) -> list[Stage]:
+    return transformer_stages(step.columns_, n_columns)
+
+
+@transformer_stages.register
+def _(step: DateFeatures, n_columns: int) -> list[Stage]:
+    raise ExportError(
+        "Dates become features by a calendar, for which the target has no operators. Leave the "
+        "dates out, or turn them into numbers before they reach the model."
+    )
 
 
 @transformer_stages.register

@@ -313,7 +313,7 @@ def check_rows(
     elif (largest := float(np.abs(X * first.read).max(initial=0.0))) > WHOLE_NUMBERS:
         doubt = f"Features reach {largest:.2g}, and float32 has whole numbers up to 16,777,216"
     if doubt is not None:
-        doubt += ": give rows (--rows), to check that float32 can tell them apart."
+        doubt += ": give rows, to check that float32 can tell them apart."
     if not complete:
         may_lack = ~np.isnan(first.value) | isinstance(model.stages[0], TreeScores)
         missing = (rng.random(X.shape) < MISSING) & may_lack

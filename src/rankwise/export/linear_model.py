@@ -155,8 +155,8 @@ def fold(stages: ModelStages, names: tuple[str, ...], whose: str, model: Any) ->
         name = type(last_step(model)).__name__
         raise ExportError(
             f"{whose} takes a linear model, and this {name} is not linear: {error}. Export it to "
-            'ONNX, fit a linear ranker with scale="standard" (rankwise fit --scale standard), or '
-            "distil it into a linear model (rankwise.export.distil, or --distil)."
+            'ONNX, fit a linear ranker with scale="standard", or distil it into a linear model '
+            "(rankwise.export.distil)."
         ) from None
     if linear.weights.shape[1] != 1:
         raise ExportError(

@@ -145,7 +145,7 @@ def to_onnx(
     way_out = "Scale the features when you fit the model."
     if form[0] == "float32":
         way_out = (
-            'Use precision="float64" (--float64), or subtract a constant from features that are '
+            'Use precision="float64", or subtract a constant from features that are '
             "far from 0 before you fit the model. If features are float32 where the graph is used, "
             "check it on such rows."
         )

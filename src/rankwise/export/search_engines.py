@@ -135,7 +135,7 @@ def check_missing(title: str, linear: LinearModel, *, complete: bool) -> None:
     raise ExportError(
         f"{title} reads a missing feature as 0, and the model fills in other values ({some}"
         f"{', ...' if len(filled) > 3 else ''}). If every row has every feature, say so with "
-        "complete=True (--complete). Otherwise fill in 0 when you fit the model, or export it to "
+        "complete=True. Otherwise fill in 0 when you fit the model, or export it to "
         "Vespa, JSON or ONNX."
     )
 
@@ -461,7 +461,7 @@ def _export(
     refuse_in_doubt(rows, title)
     if any(linear.missing.values()) and np.isnan(rows.X).any():
         raise DataError(
-            "The rows have missing values, although complete=True (--complete) says that every row "
+            "The rows have missing values, although complete=True says that every row "
             "has every feature."
         )
     ours = rows.scores(given.model, stages.names)
@@ -501,7 +501,7 @@ def _rank_feature(name: str) -> str:
         return f"attribute({name})"
     raise ExportError(
         f"{name!r} is not a rank feature of Vespa. Give names such as bm25(title), attribute(year) "
-        "or query(age) as features (--features), in the order of the features."
+        "or query(age) as features, in the order of the features."
     )
 
 

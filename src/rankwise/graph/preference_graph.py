@@ -16,7 +16,17 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import lapack, solve_triangular
 
-from rankwise.backends.arrays import Array, Index, Loader, NestedLevels, Rows, backend_of, is_sparse
+from rankwise.backends.arrays import (
+    FEW,
+    Array,
+    Index,
+    Loader,
+    NestedLevels,
+    Rows,
+    as_slice,
+    backend_of,
+    is_sparse,
+)
 from rankwise.errors import DataError
 from rankwise.graph.comparisons import Comparisons
 from rankwise.graph.query_groups import QueryGroups
@@ -380,15 +390,10 @@ class RootBlocks:
     def _block(self, piece: Piece, buffer: Any) -> tuple[RootBlock, Any]:
         """The block of a piece, and the buffer in which it is, unless rows have weights."""
         level_ptr, group_ptr, a, b = piece[:4]
-        rows = self.nest.rows[level_ptr[0] : level_ptr[-1]]
-        low, high = int(rows.min()), int(rows.max()) + 1
-        taken: Rows = rows
-        local = np.arange(len(rows))
-        if high - low == len(rows):  # a slice avoids the copy
-            taken, local = slice(low, high), rows - low
+        taken, local = self._taken(int(level_ptr[0]), int(level_ptr[-1]))
         F, t = self.load(taken), self.targets[taken]
         if self.weights is not None:
-            level = np.empty(len(rows), dtype=np.intp)
+            level = np.empty(len(local), dtype=np.intp)
             level[local] = np.repeat(np.arange(len(a)), np.diff(level_ptr))
             group_of_level = np.repeat(np.arange(len(b)), np.diff(group_ptr))
             weights = self.weights[taken]
@@ -404,9 +409,29 @@ class RootBlocks:
             buffer = on.empty(size)
         root_F, root_t = buffer[:size].reshape(F.shape), on.empty(*t.shape)
         nest = NestedLevels(local, level_ptr - level_ptr[0], group_ptr, a, b)
-        on.combine_rows(F, root_F, np.arange(len(rows)), nest)
-        on.combine_rows(t, root_t, np.arange(len(rows)), nest)
+        target = self._numbers[: len(local)]
+        on.combine_rows(F, root_F, target, nest)
+        on.combine_rows(t, root_t, target, nest, compiled=size > FEW)
         return RootBlock(F, t, root_F, root_t), buffer
+
+    @cached_property
+    def _numbers(self) -> Index:
+        return np.arange(self.max_rows)
+
+    @cached_property
+    def _in_order(self) -> bool:
+        """Whether rows are taken in their order."""
+        return isinstance(as_slice(self.nest.rows), slice)
+
+    def _taken(self, start: int, stop: int) -> tuple[Rows, Index]:
+        """The rows at some positions, as a slice if possible, and the positions among them."""
+        if self._in_order:
+            return slice(start, stop), self._numbers[: stop - start]
+        rows = self.nest.rows[start:stop]
+        low, high = int(rows.min()), int(rows.max()) + 1
+        if high - low == len(rows):  # a slice avoids the copy
+            return slice(low, high), rows - low
+        return rows, np.arange(len(rows))
 
 
 class PartMeans(NamedTuple):

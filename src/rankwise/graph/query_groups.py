@@ -517,6 +517,8 @@ def _factorize(ids: NDArray[Any]) -> tuple[NDArray[Any], Index]:
 def numeric_labels(y: Any) -> Any:
     """Labels as they are, or, if they are text, the numbers that the text represents.
 
+    Ordered categories of pandas that are no numbers become 0, 1, 2, ... in their order.
+
     Raises DataError for other text and for numbers beyond float64, with the first row that has
     them, for the name of a column, for masked entries, dates and sparse arrays, and for data frames
     without columns or with two of the same name.
@@ -534,6 +536,11 @@ def numeric_labels(y: Any) -> Any:
         check_column_names(y, "y")
     check_unmasked("y", y)
     check_real("y", y, allow_complex=True)  # scikit-learn refuses complex numbers
+    if (
+        getattr(getattr(y, "dtype", None), "ordered", False)
+        and y.dtype.categories.dtype.kind in "OTU"
+    ):
+        y = _places(y)
     is_array = any(hasattr(y, name) for name in ("dtype", "columns"))
     array = np.asarray(y) if is_array or isinstance(y, (list, tuple)) else None
     if array is None or array.dtype.kind not in "OSTU":
@@ -541,10 +548,10 @@ def numeric_labels(y: Any) -> Any:
     try:
         return array.astype(np.float64)
     except OverflowError:
-        row = next(i for i, label in enumerate(array) if not _are_numbers(label))
+        row = next(i for i, label in enumerate(array) if not are_numbers(label))
         raise DataError(f"y is too large for float64 in row {row}: rescale the labels.") from None
     except ValueError:
-        row = next(i for i, label in enumerate(array) if not _are_numbers(label))
+        row = next(i for i, label in enumerate(array) if not are_numbers(label))
         raise DataError(
             f"y must have numbers, higher is better: got {str(array[row])!r} in row {row}. Map "
             'labels to numbers, as in [{"bad": 0, "good": 1}[label] for label in y].'
@@ -553,7 +560,16 @@ def numeric_labels(y: Any) -> Any:
         return y
 
 
-def _are_numbers(labels: Any) -> bool:
+def _places(y: Any) -> Any:
+    """The place of each label in the order of its categories, from 0."""
+    codes = np.asarray(getattr(y, "cat", y).codes, dtype=np.float64)
+    if (codes < 0).any():
+        raise DataError(f"y is missing in row {int(np.argmin(codes))}: leave out such rows.")
+    return codes
+
+
+def are_numbers(labels: Any) -> bool:
+    """Whether labels are numbers, or text that represents numbers."""
     try:
         np.asarray(labels).astype(np.float64)
     except (ValueError, OverflowError):

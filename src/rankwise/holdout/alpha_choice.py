@@ -40,6 +40,7 @@ from rankwise.holdout.hold_out_problem import (
     alphas_compared,
     on_coordinates,
     plain_problem,
+    target_columns,
 )
 from rankwise.holdout.scores import HeldOutScores, logistic_slope, score_predictions
 from rankwise.metric_names import default_metric
@@ -76,23 +77,31 @@ Mask: TypeAlias = NDArray[np.bool_]
 class AlphaChoice:
     """An alpha, and the held-out scores of the alphas from which it was chosen.
 
-    `curve` is None if nothing could be held out, and alpha follows a rule.
+    `curve` is None if nothing could be held out, and alpha follows a rule. `by_query` has the
+    metric of every held-out query at the chosen alpha, if whole queries were held out.
     """
 
     alpha: float
     curve: HeldOutScores | None
+    by_query: Array | None = None
 
 
 class AlphaPlan(NamedTuple):
-    """What is held out, how it is scored, and whether the coordinates of all rows are stored."""
+    """What is held out, how it is scored, and whether the coordinates of all rows are stored.
+
+    `of_queries`: whether the score is a mean over queries.
+    """
 
     plan: Plan
     metric: str
     stored: bool
+    of_queries: bool = False
 
 
-def choose_alpha(problem: Problem) -> AlphaChoice:
+def choose_alpha(problem: Problem, *, by_query: bool = False) -> AlphaChoice:
     """Choose alpha by hold-outs, or by a rule if nothing can be held out.
+
+    With `by_query`, the choice includes the metric of every held-out query.
 
     The landmarks of the problem must be chosen; see `Problem.settled`.
     """
@@ -102,15 +111,19 @@ def choose_alpha(problem: Problem) -> AlphaChoice:
             problem = plain_problem(problem)
             chosen = alpha_plan(problem)
             if chosen is not None:
-                curve = _alpha_curve(problem, chosen)
-                return AlphaChoice(curve.best_alpha, curve)
+                held = _held_out(problem, chosen)
+                curve: HeldOutScores = held.score(chosen.metric)
+                values = None
+                if by_query and chosen.of_queries:
+                    values = held.values(chosen.metric, curve.best_index)
+                return AlphaChoice(curve.best_alpha, curve, values)
         except (DataError, np.linalg.LinAlgError):  # nothing to learn from, or overflow
             pass
         return AlphaChoice(alpha_by_rule(data_squares(problem), problem.n_rows), None)
 
 
-def _alpha_curve(problem: Problem, chosen: AlphaPlan) -> HeldOutScores:
-    """The scores of a grid of alphas.
+def _held_out(problem: Problem, chosen: AlphaPlan) -> Any:
+    """What a plan holds out, for a grid of alphas.
 
     A kernel that is not positive semidefinite has no minimum at small alphas, so these are left
     out.
@@ -126,9 +139,7 @@ def _alpha_curve(problem: Problem, chosen: AlphaPlan) -> HeldOutScores:
         alphas = data_alphas(problem)
     while True:
         try:
-            held = hold_out(HoldOutProblem.of(problem, alphas), chosen.plan)
-            curve: HeldOutScores = held.score(chosen.metric)
-            return curve
+            return hold_out(HoldOutProblem.of(problem, alphas), chosen.plan)
         except (DataError, np.linalg.LinAlgError):
             if not is_kernel or len(alphas) < 3:
                 raise
@@ -219,7 +230,7 @@ class RowBudget:
         """The plan that fits the budget."""
         usable = self._usable_queries()
         if usable.sum(axis=1).min() >= 2:
-            return self._query_plan(np.asarray(usable.any(axis=0)))
+            return self._query_plan(np.asarray(usable.any(axis=0)))._replace(of_queries=True)
         if self.problem.n_rows < FEWEST_ROWS:
             return None
         if self.problem.loss.has_intercept:
@@ -305,7 +316,7 @@ class RowBudget:
     @cached_property
     def labels(self) -> Array:
         """With a column for each output, as a NumPy array."""
-        return HoldOutProblem.of(self.problem, np.empty(0)).labels
+        return np.asarray(to_host(target_columns(self.problem)))
 
     @cached_property
     def system(self) -> System | None:
@@ -454,7 +465,7 @@ def data_alphas(problem: Problem) -> Array:
 def data_squares(problem: Problem) -> Array:
     """The diagonal of A or of R K R', averaged over tasks, in the coordinates of a problem."""
     system = problem.space.system(problem.X, problem.qid)
-    if system is not None and not problem.space.linear:  # without the coordinates of all rows
+    if system is not None:  # without the coordinates of all rows
         return moment_squares(system, problem.moments(system))
     if problem.space.form(problem.X) == "cg":
         if is_sparse(as_given(problem.X)):

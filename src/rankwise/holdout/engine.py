@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index, as_given, backend_of, is_sparse, to_host
+from rankwise.backends.parallel import SMALL, map_in_threads, threads_for
 from rankwise.errors import DataError
 from rankwise.graph import QueryGroups
 from rankwise.graph.preference_graph import QueryGraph
@@ -34,7 +35,12 @@ from rankwise.holdout.hold_out_problem import (
     plain_problem,
 )
 from rankwise.holdout.leave_comparison_out import held_comparisons, without_items
-from rankwise.holdout.leave_pair_out import PairDifferences, pair_differences, pair_errors
+from rankwise.holdout.leave_pair_out import (
+    PairDifferences,
+    all_pair_losses,
+    pair_differences,
+    pair_errors,
+)
 from rankwise.holdout.leave_query_out import (
     Rescaling,
     dual_folds,
@@ -52,6 +58,7 @@ from rankwise.holdout.scores import (
 )
 from rankwise.holdout.table_hold_out import Cells, hold_out_cells
 from rankwise.kernels import Precomputed
+from rankwise.metrics import get_metric
 from rankwise.metrics.comparison_metrics import clustered_mean, squared_error_of
 from rankwise.problem import (
     Coordinates,
@@ -109,6 +116,15 @@ class HoldOut:
     exact: bool = True
     why: str = EXACT
     shared: tuple[str, ...] = ()
+
+    def values(self, metric: str, k: int) -> Array:
+        """A metric of each unit at the alpha with index k, one output after the other."""
+        labels, predictions = self.problem.labels[self.held], to_host(self.predictions[k])
+        columns = zip(labels.T, predictions.T, strict=True)
+        function, _ = get_metric(metric)
+        return np.concatenate(
+            [function(y, f, self.unit, per_query=True).values for y, f in columns]
+        )
 
     def score(self, metric: str) -> HeldOutScores:
         """The mean of a metric over units, with its standard error, for each alpha."""
@@ -181,7 +197,12 @@ class PairHoldOut:
             task_loss = on.zeros(len(problem.alphas), *labels.shape)
             task_compared = on.zeros(len(problem.alphas), *labels.shape)
             with problem.problem.blas_threads():
-                for a, block in self.blocks(task):
+                all_pairs = None
+                if keep is None:
+                    all_pairs = all_pair_losses(problem, task, self.plan, labels)
+                for a, (lost, n_pairs) in enumerate(all_pairs or []):
+                    task_loss[a], task_compared[a] = lost, n_pairs
+                for a, block in [] if all_pairs else self.blocks(task):
                     add_losses(*block, labels, task_loss[a], task_compared[a])
                     if keep is not None:
                         keep(task, a, block)
@@ -674,8 +695,8 @@ def folds_by_sums(problem: HoldOutProblem, folds: Sequence[Index], *, one_rankin
     else:
         total = [system.coordinate_moments(one) for one in inner.moments(system)]
     y, load = problem.by_output(problem.y), system.coordinates(X)
-    by_fold = []
-    for fold in folds:
+
+    def held_out(fold: Index) -> Array:
         lams = problem.lams
         if one_ranking and not loss.has_intercept:
             lams = [strength(loss, lam, m - len(fold)) for lam in lams]
@@ -685,10 +706,17 @@ def folds_by_sums(problem: HoldOutProblem, folds: Sequence[Index], *, one_rankin
         for whole, part in zip(total, parts, strict=True):
             rest = whole - regression.moments(F.__getitem__, F.shape[1], part, on)
             weights = solve_ridge_path(rest.A, rest.b, lams, gram=True)
-            by_task.append(on.xp.stack([(F @ w).reshape(len(fold), -1) for w in weights]))
-        by_fold.append(on.xp.concatenate(by_task, axis=2))
-    scores: Array = on.xp.concatenate(by_fold, axis=1)
-    return scores
+            columns = on.matmul(F, on.contiguous(side_by_side(weights)))
+            scores = columns.reshape(len(fold), len(weights), -1)
+            by_task.append(on.xp.moveaxis(scores, 1, 0))
+        found: Array = on.xp.concatenate(by_task, axis=2)
+        return found
+
+    n_numbers = len(problem.alphas) * len(folds) * system.n_coordinates**2
+    in_threads = on.is_host and system.n_coordinates <= SMALL
+    threads = threads_for(n_numbers) if in_threads else 1
+    by_fold: Array = on.xp.concatenate(map_in_threads(held_out, folds, threads), axis=1)
+    return by_fold
 
 
 def refitted_folds(

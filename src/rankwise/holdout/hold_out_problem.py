@@ -16,7 +16,17 @@ from typing import Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 
-from rankwise.backends.arrays import EPS, Array, Index, as_given, backend_of, is_sent, to_host
+from rankwise.backends.arrays import (
+    EPS,
+    Array,
+    Index,
+    as_given,
+    backend_of,
+    is_sent,
+    is_sparse,
+    to_host,
+)
+from rankwise.backends.parallel import map_rows
 from rankwise.errors import DataError, ParameterError, warn
 from rankwise.graph import QueryGroups
 from rankwise.graph.preference_graph import QueryGraph
@@ -64,10 +74,9 @@ class HoldOutProblem:
 
         The labels `y` of comparisons are their margins.
         """
-        targets = [task.y for task in problem.tasks if task.y is not None]
-        targets = [problem.comparisons.margin] if problem.has_comparisons else targets
-        columns = backend_of(targets[0]).xp.column_stack(targets)
-        n_outputs = None if targets[0].ndim == 1 else columns.shape[1]
+        columns, first = target_columns(problem), problem.tasks[0].y
+        first = problem.comparisons.margin if first is None else first
+        n_outputs = None if first.ndim == 1 else columns.shape[1]
         largest, most = largest_size(columns), float(alphas.max(initial=0.0))
         if max(largest_size(as_given(problem.X)), largest) > LARGEST:
             raise DataError(
@@ -138,6 +147,14 @@ class HoldOutProblem:
         return values[..., 0] if self.n_outputs is None else values
 
 
+def target_columns(problem: Problem) -> Array:
+    """The labels, or the margins of comparisons, with a column for each output."""
+    targets = [task.y for task in problem.tasks if task.y is not None]
+    targets = [problem.comparisons.margin] if problem.has_comparisons else targets
+    columns: Array = backend_of(targets[0]).xp.column_stack(targets)
+    return columns
+
+
 def with_scaling(kept: tuple[str, ...]) -> tuple[str, ...]:
     """What was computed from all rows, and the scaling, which includes its choice."""
     return ("scaling", *(word for word in kept if word != "choice of scaling"))
@@ -145,7 +162,13 @@ def with_scaling(kept: tuple[str, ...]) -> tuple[str, ...]:
 
 def largest_size(values: Any) -> float:
     """The largest absolute value, without an array of absolute values."""
-    return max(float(values.max()), -float(values.min()))
+    if is_sparse(values):
+        return max(float(values.max()), -float(values.min()))
+
+    def of_rows(rows: slice) -> float:
+        return max(float(values[rows].max()), -float(values[rows].min()))
+
+    return max(map_rows(of_rows, values))
 
 
 def plain_problem(problem: Problem) -> Problem:

@@ -26,6 +26,7 @@ from rankwise.holdout.hold_out_problem import (
 )
 from rankwise.holdout.leave_query_out import Conditional, dual_conditionals, primal_conditionals
 from rankwise.holdout.pair_differences import (
+    FEW_ENTRIES,
     add_losses,
     block_differences,
     listed_differences,
@@ -383,6 +384,34 @@ def pair_differences(
             if not backend_of(block.difference).is_finite(block.difference):
                 raise lost_in_rounding()
             yield a, block
+
+
+def all_pair_losses(
+    problem: HoldOutProblem, task: int, pairs: Pairs, labels: Array
+) -> list[tuple[Array, Array]] | None:
+    """The losses of all pairs of one ranking that count, as `add_losses`, for each alpha.
+
+    They are summed in threads, without arrays of pairs. None if the pairs are not all pairs, or
+    few.
+    """
+    loss, n = problem.loss, len(labels)
+    many = backend_of(labels).is_host and n**2 > FEW_ENTRIES
+    one = problem.groups.n_groups == 1 and pairs.groups is None and pairs.among is None
+    if not (many and one) or pairs.listed is not None:
+        return None
+    distinct = labels.shape[1] == 1 and len(np.unique(labels)) == n
+    if loss.ties != "include" and not distinct:
+        return None
+    check_pairs(problem, task, pairs)
+    found = []
+    with explained_rounding():
+        query = one_ranking(problem, task)
+        for lam in problem.lams:
+            system = ranking_system(query, loss, lam, n - 2)
+            if system is None:
+                return None
+            found.append(system.all_losses(labels))
+    return found
 
 
 def check_pairs(problem: HoldOutProblem, task: int, pairs: Pairs) -> None:

@@ -21,17 +21,19 @@ import numpy as np
 
 from rankwise.backends.arrays import EPS, FEW, Array, Index, backend_of, is_sparse
 from rankwise.backends.jit import compiled
-from rankwise.backends.parallel import map_in_threads, n_threads, threads_for
+from rankwise.backends.parallel import map_in_threads, matmul, threads_for
 from rankwise.errors import warn
 from rankwise.graph.preference_graph import QueryGraph, row_scale
 from rankwise.holdout.hold_out_problem import CLOSE, OF_FOLD, check_digits, not_definite
 from rankwise.scaling import ColumnStandard, ColumnStatistics
+from rankwise.solvers.ridge_path import Moments
 
 STACK_BYTES = 2**20  # of the features of folds that are solved side by side
 LEAST_DEVIATION = 1e-13  # without a fold, relative to all rows: below it, few digits are left
 SOLVE_BYTES = 64 * 2**20  # of small systems in memory at a time
 FOLDS_PER_CALL = 32  # whose moments one thread sums at a time
 PADDED_BYTES = 64 * 2**20  # of folds padded to the same length
+MANY_NUMBERS = 2**22  # of features, from which folds are predicted by a compiled loop
 FEW_ENTRIES = 2**17  # of small systems, up to which array expressions are fast enough
 
 
@@ -211,8 +213,8 @@ def primal_folds(
     t = graph.root_target(y)
     out = on.empty(len(lams), *y.shape)
     if rescaling is None and max(len(fold) for fold in folds) < F.shape[1]:
-        A = on.mirror_upper(on.add_gram(on.zeros(Z.shape[1], Z.shape[1]), Z))
-        predict_without(F, Z, t, folds, lams, MomentSpectrum.of(A, on.matmul(Z.T, t)), out)
+        moments = Moments.of_roots(Z, t)
+        predict_without(F, Z, t, folds, lams, MomentSpectrum.of(moments.A, moments.b), out)
         return out
     offset = 0.0 if rescaling is None else on.array(rescaling.offset)
 
@@ -273,6 +275,8 @@ def predict_without(
         Z_U, F_U = (stacked(on.matmul(on.rows(rows, held), V)) for rows in (Z, F))
         t_U, eye = stacked(t[held]), on.array(np.eye(n))
         for f, lam in zip(out, lams, strict=True):
+            if many and lam >= CLOSE * norm:
+                continue
             divisors = spectrum.s + lam
             w = spectrum.rotated / divisors[:, None]
             scaled = (Z_U / divisors).swapaxes(1, 2)
@@ -283,10 +287,25 @@ def predict_without(
             predicted = F_U @ (w - scaled @ e)
             f[on.index(held)] = predicted.reshape(len(some) * n, -1)[on.index(place)]
 
+    usual = np.flatnonzero(np.array(lams) >= CLOSE * norm)  # the others need eigenvalues
+    roots = np.sqrt(spectrum.s + np.array(lams)[usual, None]) if on.is_host else V
+
+    def predict_compiled(some: Sequence[Index]) -> None:
+        held, ptr = np.concatenate(some), np.cumsum([0, *map(len, some)])
+        Y, own = (matmul(on.rows(rows, held), V) for rows in (Z, F))
+        found = np.empty((len(usual), len(held), t.shape[1]))
+        fold_predictions(Y, own, t[held], ptr, roots, spectrum.rotated, found)
+        out[usual[:, None], held] = found
+
+    many = on.is_host and Z.shape[0] * Z.shape[1] > MANY_NUMBERS and len(usual) > 0
     by_size = sorted(folds, key=len)
     step = max(1, on.block_bytes(STACK_BYTES) // (8 * V.shape[0] * len(by_size[-1])))
     parts = [by_size[start : start + step] for start in range(0, len(by_size), step)]
-    map_in_threads(predict_some, parts, threads_for(Z.shape[0] * Z.shape[1]) if on.is_host else 1)
+    threads = threads_for(Z.shape[0] * Z.shape[1]) if on.is_host else 1
+    if many:
+        map_in_threads(predict_compiled, parts, threads)
+    if not many or len(usual) < len(lams):
+        map_in_threads(predict_some, parts, threads)
 
 
 def solve_without(
@@ -325,7 +344,7 @@ def solve_without(
         return pivot
 
     many = on.is_host and lams.size * n**2 > FEW_ENTRIES
-    threads = n_threads() if on.is_host else 1  # a device is parallel by itself
+    threads = threads_for(lams.size * n**2) if on.is_host else 1  # a device is parallel by itself
     in_memory = on.block_bytes(SOLVE_BYTES) // (8 * lams.shape[1] * n**2) // threads
     for first, A, b in sums_without(Z, t, folds):
         some = np.arange(first, first + len(A))
@@ -547,6 +566,26 @@ def query_rows(graph: QueryGraph) -> Iterator[Index]:
 
 
 # Compiled loops.
+
+
+@compiled
+def fold_predictions(
+    Y: Array, F: Array, t: Array, ptr: Index, roots: Array, rotated: Array, out: Array
+) -> None:
+    """Predictions for folds of rows ptr[f]:ptr[f + 1], as in `predict_without`, for each lam.
+
+    Y and F are rotated by V, and `roots` has the square roots of s + lam. One call for many folds
+    does not take the interpreter lock, for which threads would wait.
+    """
+    for f in range(len(ptr) - 1):
+        rows = slice(ptr[f], ptr[f + 1])
+        y, own, target = Y[rows], F[rows], t[rows]
+        for k in range(len(roots)):
+            scaled, w = y / roots[k], rotated / (roots[k] ** 2).reshape(-1, 1)
+            rest = np.eye(len(y)) - np.dot(scaled, scaled.T)
+            e = np.linalg.solve(rest, target - np.dot(y, w))
+            w -= np.dot(scaled.T, e) / roots[k].reshape(-1, 1)
+            out[k, rows] = np.dot(own, w)
 
 
 @compiled

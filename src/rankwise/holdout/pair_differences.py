@@ -41,6 +41,19 @@ def block_differences(
     return first, second, out
 
 
+def block_losses(
+    P: Array, start: int, diagonal: Array, f: Array, Py: Array, y: Array
+) -> tuple[Array, Array] | None:
+    """`add_losses` of the pairs of `block_differences`, without arrays of pairs, on the host.
+
+    The loss and the number of pairs of each row; None if a difference is not finite.
+    """
+    loss, compared = np.zeros(y.shape), np.zeros(y.shape)
+    block = np.ascontiguousarray(P)
+    finite = count_block_losses(block, start, diagonal, f, Py, y, loss, compared)
+    return (loss, compared) if finite else None
+
+
 def listed_differences(
     entries: Array,
     diagonal: Array,
@@ -283,6 +296,38 @@ def count_losses(
             loss[j, o] += cost
             compared[i, o] += 1.0
             compared[j, o] += 1.0
+
+
+@compiled
+def count_block_losses(
+    P: Array,
+    start: int,
+    diagonal: Array,
+    f: Array,
+    Py: Array,
+    y: Array,
+    loss: Array,
+    compared: Array,
+) -> bool:
+    """`block_pairs` and `count_losses` at once; whether all differences are finite."""
+    finite, difference = True, np.empty(y.shape[1])
+    for row in range(P.shape[0]):
+        i = start + row
+        for column in range(row + 1, P.shape[1]):
+            j = start + column
+            _pair(P[row, column], diagonal[i], diagonal[j], 1.0, 1.0, f, Py, i, j, difference)
+            for o in range(y.shape[1]):
+                gap = y[i, o] - y[j, o]
+                finite &= np.isfinite(difference[o])
+                if gap == 0.0:
+                    continue
+                agreement = difference[o] * np.sign(gap)
+                cost = 0.0 if agreement > 0.0 else (0.5 if agreement == 0.0 else 1.0)
+                loss[i, o] += cost
+                loss[j, o] += cost
+                compared[i, o] += 1.0
+                compared[j, o] += 1.0
+    return finite
 
 
 @compiled

@@ -31,22 +31,27 @@ where a is the solution for the labels y - e. The last term is 0 if all pairs co
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
 from rankwise.backends.arrays import EPS, Array, Backend, Index, backend_of, to_host
+from rankwise.backends.parallel import map_in_threads, threads_for
 from rankwise.holdout.hold_out_problem import (
     CLOSE,
     OF_PAIR,
     check_digits,
     check_large_alpha,
+    lost_in_rounding,
     not_definite,
 )
 from rankwise.holdout.leave_query_out import Conditional
-from rankwise.holdout.pair_differences import listed_differences
+from rankwise.holdout.pair_differences import block_losses, listed_differences
+
+Result = TypeVar("Result")
 
 BLOCK_BYTES = 8 * 2**20  # of a matrix computed at a time
 
@@ -113,7 +118,8 @@ class DenseP:
             level, c = laplacian.level, laplacian.coupling
             K -= on.array(np.where(level[:, None] == level, lam * c[level], 0.0))
         # K maps the constant vector to 0. A larger eigenvalue keeps the inverse accurate.
-        K += (trace / m + float(ridge.max())) / m
+        shift = (trace / m + float(ridge.max())) / m
+        _in_spans(lambda rows: K[rows].__iadd__(shift), K)
         G = on.inverse_definite(K, on.array(ridge))
         if G is None:
             if laplacian.definite:
@@ -121,11 +127,15 @@ class DenseP:
             K[np.arange(m), np.arange(m)] += on.array(ridge)
             G = on.solve(K, on.array(np.eye(m)))
         check_digits(trace, 1.0 / float(G.diagonal().max()))
-        G *= lam
-        sums = G.sum(axis=0)
-        for start, stop in _spans(on, m):  # without a second matrix
-            G[start:stop] -= sums[start:stop, None] * (sums / sums.sum())
-        return cls(G)
+        P = G
+        sums = lam * sum(_in_spans(lambda rows: P[rows].sum(axis=0), P))
+
+        def subtract(rows: slice) -> None:  # without a second matrix
+            P[rows] *= lam
+            P[rows] -= sums[rows, None] * (sums / sums.sum())
+
+        _in_spans(subtract, P)
+        return cls(P)
 
     @property
     def diagonal(self) -> Array:
@@ -146,7 +156,11 @@ class DenseP:
     def blocks(self) -> Iterator[tuple[int, Array]]:
         """(start, block) of the upper triangle: rows and columns from index `start` on."""
         for start, stop in _spans(backend_of(self.P), len(self.P)):
-            yield start, self.P[start:stop, start:]
+            yield start, self.upper(start, stop)
+
+    def upper(self, start: int, stop: int) -> Array:
+        """Rows start:stop, from column `start` on."""
+        return self.P[start:stop, start:]
 
     def level_sums(self, level: Index, n_levels: int) -> Array:
         """The sum of the rows of each level."""
@@ -210,10 +224,13 @@ class LowRankP:
 
     def blocks(self) -> Iterator[tuple[int, Array]]:
         """(start, block) of the upper triangle: rows and columns from index `start` on."""
-        on = backend_of(self.left)
-        for start, stop in _spans(on, len(self.left)):
-            block = on.matmul(-self.left[start:stop], self.right[start:].T)
-            yield start, on_diagonal(block, self.d[start:stop])
+        for start, stop in _spans(backend_of(self.left), len(self.left)):
+            yield start, self.upper(start, stop)
+
+    def upper(self, start: int, stop: int) -> Array:
+        """Rows start:stop, from column `start` on."""
+        block = backend_of(self.left).matmul(-self.left[start:stop], self.right[start:].T)
+        return on_diagonal(block, self.d[start:stop])
 
     def level_sums(self, level: Index, n_levels: int) -> Array:
         """The sum of the rows of each level."""
@@ -318,6 +335,22 @@ class PairSystem:
     def diagonal(self) -> Array:
         return self.P.diagonal
 
+    def all_losses(self, labels: Array) -> tuple[Array, Array]:
+        """The losses and numbers of the held-out pairs of each row, if all pairs count."""
+        diagonal = self.diagonal
+
+        def of_rows(span: tuple[int, int]) -> tuple[Array, Array]:
+            P = self.P.upper(*span)
+            found = block_losses(P, span[0], diagonal, self.y, self.Py, labels)
+            if found is None:
+                raise lost_in_rounding()
+            return found
+
+        spans = list(_spans(backend_of(labels), len(labels)))
+        parts = map_in_threads(of_rows, spans, threads_for(len(labels) ** 2))
+        loss, compared = (sum(values) for values in zip(*parts, strict=True))  # of halves: exact
+        return np.asarray(loss), np.asarray(compared)
+
     def of_lines(self, rows: Index) -> tuple[Array, Array]:
         """P and P y of the rows of each line: (n_lines, s, s) and (n_lines, s, n_outputs)."""
         b, s = rows.shape
@@ -341,9 +374,14 @@ class PairSystem:
 
 
 def centred(K: Array) -> Array:
-    """C K C with C = I - 11'/m, in place."""
-    K -= K.mean(axis=0)
-    K -= K.mean(axis=1)[:, None]
+    """C K C with C = I - 11'/n, in place."""
+    mean = sum(_in_spans(lambda rows: K[rows].sum(axis=0), K)) / len(K)
+
+    def centre(rows: slice) -> None:
+        K[rows] -= mean
+        K[rows] -= K[rows].mean(axis=1)[:, None]
+
+    _in_spans(centre, K)
     return K
 
 
@@ -358,6 +396,13 @@ def _row_products(F: Array, G: Array) -> Array:
     """Inner products of corresponding rows of F and G."""
     on = backend_of(F)
     return on.array(on.xp.einsum("ij,ij->i", F, G))
+
+
+def _in_spans(function: Callable[[slice], Result], K: Array) -> list[Result]:
+    """Results for some rows of a square matrix at a time, in threads."""
+    on = backend_of(K)
+    threads = threads_for(K.size) if on.is_host else 1
+    return map_in_threads(function, [slice(*span) for span in _spans(on, len(K))], threads)
 
 
 def _spans(on: Backend, m: int) -> Iterator[tuple[int, int]]:

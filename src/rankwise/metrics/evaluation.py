@@ -280,27 +280,35 @@ class RankingComparison(TableMixin):
         return Table(columns, tuple(rows), best=frozenset(best), title=f"Means over {self._size}")
 
     def to_table(self) -> Table:
-        """A row for every pair of rankers and every metric; clear differences in bold."""
+        """A row for every pair of rankers and every metric; clear differences in bold.
+
+        Intervals and p are of a row alone. Several tests have a column of adjusted p-values, and
+        these decide what is clear.
+        """
+        several = len(self.pairs) > 1
         signed = (Column(name, "+.4f") for name in ("diff.", "from", "to"))
-        columns = (Column("metric", ""), Column("rankers", ""), *signed, Column("p", ".2g"))
+        columns = [Column("metric", ""), Column("rankers", ""), *signed, Column("p", ".2g")]
+        columns += [Column("p adjusted", ".2g")] if several else []
         rows = tuple(
             (
                 metric_label(pair.metric),
                 f"{pair.first} − {pair.second}",
                 pair.test.difference,
                 *pair.test.interval(self.level),
-                pair.adjusted_p_value,
+                pair.test.p_value,
+                *([pair.adjusted_p_value] if several else []),
             )
             for pair in self.pairs
         )
         clear = [r for r, pair in enumerate(self.pairs) if pair.adjusted_p_value < 1 - self.level]
-        adjusted = f", adjusted for {len(rows)} tests by Holm's method" if len(rows) > 1 else ""
+        alone = "from, to, p: of each row alone. " if several else ""
+        adjusted = f" p adjusted: for {len(rows)} tests, by Holm's method." if several else ""
         note = (
-            f"Differences on the same queries, with {self.level:.0%} intervals by Student's t. p: "
-            f"permutation test ({self.n_permutations:,} permutations){adjusted}."
+            f"Differences on the same queries, with {self.level:.0%} intervals by Student's t. "
+            f"{alone}p: permutation test ({self.n_permutations:,} permutations).{adjusted}"
         )
-        best = frozenset((r, c) for r in clear for c in (2, 5))
-        return Table(columns, rows, "Paired differences", note, best)
+        best = frozenset((r, c) for r in clear for c in (2, len(columns) - 1))
+        return Table(tuple(columns), rows, "Paired differences", note, best)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, strings, lists and dictionaries, ready for JSON."""
@@ -395,8 +403,9 @@ def compare_rankings(
 
     A query that is hard for one ranker is usually hard for the others. Rankers are therefore
     compared query by query: each pair of rankers gets the mean difference in each metric, an
-    interval for it by Student's t distribution, and a randomization (permutation) test. The
-    p-values are adjusted for the number of tests by Holm's method.
+    interval for it by Student's t distribution, and a randomization (permutation) test. Beside the
+    p-value of each test, a second one is adjusted for the number of tests by Holm's method; the
+    intervals are not adjusted.
 
     Parameters
     ----------

@@ -29,10 +29,16 @@ from rankwise.model_selection.hold_outs import (
     hold_out_problem,
     leave_pair_out,
 )
-from rankwise.model_selection.rows import LabelledRows, pairs_of_units, stratified_folds
+from rankwise.model_selection.rows import (
+    LabelledRows,
+    class_labels,
+    pairs_of_units,
+    stratified_folds,
+)
 from rankwise.model_selection.search import RankingSearchCV
 from rankwise.model_selection.trials import RowTrials
 from rankwise.parameters import AnyOf, Choice, Number, Whole, as_generator, check_value
+from rankwise.progress import progress_bar
 from rankwise.tables import Column, Table, TableMixin, plural
 
 LEVEL = Number(0, 1, open_low=True, open_high=True)
@@ -415,6 +421,7 @@ def auc_interval(
     strata: Any = None,
     groups: Any = None,
     alpha: Any = None,
+    positive: Any = None,
     level: float = 0.95,
 ) -> AUCInterval:
     """Hold out every pair of rows, and return the AUC with an interval.
@@ -447,6 +454,8 @@ def auc_interval(
         row, counts as one observation.
     alpha : float or sequence of float, optional
         Of several, the best is used. None: the estimator's alpha or, if it is "auto", a grid.
+    positive : label, optional
+        Of classes, the one to rank first, against all others. Needed if y has words.
     level : float, default=0.95
 
     Returns
@@ -471,6 +480,7 @@ def auc_interval(
     <AUCInterval: AUC 0.9799, 95% interval 0.9196 to 0.9952>
     """
     check_value("level", level, LEVEL)
+    y = class_labels(y, positive)
     found, best = held_out_outcomes(estimator, X, y, strata, groups, alpha)
     low, high, error, why = found.certainty(level)
     given = level, best, found.n_pairs, why, found.shared
@@ -486,6 +496,7 @@ def auc_difference(
     X_second: Any = None,
     strata: Any = None,
     groups: Any = None,
+    positive: Any = None,
     level: float = 0.95,
 ) -> AUCDifference:
     """Compare the AUCs of two rankers on the same held-out pairs.
@@ -504,7 +515,7 @@ def auc_difference(
     y : array-like of shape (n_rows,)
     X_second : array-like or sparse of shape (n_rows, n_other_features), optional
         The features of the same rows for the second ranker, if they differ.
-    strata, groups, level
+    strata, groups, positive, level
         As for `auc_interval`.
 
     Returns
@@ -522,6 +533,7 @@ def auc_difference(
     True
     """
     check_value("level", level, LEVEL)
+    y = class_labels(y, positive)
     one, _ = held_out_outcomes(first, X, y, strata, groups, None)
     two, _ = held_out_outcomes(second, X if X_second is None else X_second, y, strata, groups, None)
     aucs, why = (one.auc, two.auc), one.too_few()
@@ -603,6 +615,7 @@ def nested_leave_pair_out(
     n_pairs: int = 200,
     groups: Any = None,
     strata: Any = None,
+    positive: Any = None,
     random_state: Any = None,
 ) -> NestedLeavePairOut:
     """Estimate the AUC with the choice of alpha, kernel and features inside the hold-out.
@@ -637,6 +650,8 @@ def nested_leave_pair_out(
     strata : array-like of shape (n_rows,), optional
         Such as hospitals: only rows of the same stratum are compared, also for the choice of
         ``alpha="auto"``.
+    positive : label, optional
+        Of classes, the one to rank first, against all others. Needed if y has words.
     random_state : int or Generator, optional
 
     Returns
@@ -662,7 +677,8 @@ def nested_leave_pair_out(
     check_value("outer", outer, AnyOf(Whole(2), Choice("pairs")))
     check_value("n_repeats", n_repeats, Whole(1))
     check_value("n_pairs", n_pairs, Whole(1))
-    rng, data = as_generator(random_state), LabelledRows.of(X, y, None)
+    rng = as_generator(random_state)
+    data = LabelledRows.of(X, class_labels(y, positive), None)
     labels, m = data.y.astype(np.float64), len(data)
     check_two_rows(labels)
     within = Units.of(strata, groups, None, m)
@@ -680,18 +696,20 @@ def nested_leave_pair_out(
         splits = stratified_folds(labels, dependent, int(outer), n_repeats, rng)
     trials = RowTrials(data, splits, RankingScorer.of("auc"))
     pairs, differences, alphas, faults = [], [], [], []
-    for k, out in enumerate(splits.tests):
-        old, new, train = trials.sides(estimator, k)
-        fitted, fault = _fitted(estimator, old, within.take(train))
-        faults += [] if fault is None else [fault]
-        f = np.asarray(fitted.predict(new.X), dtype=np.float64)
-        i, j = np.triu_indices(len(out), 1)
-        compared = stratum[out[i]] == stratum[out[j]]
-        if outer == "pairs":
-            compared &= units[out[i]] != units[out[j]]
-        pairs.append(np.column_stack((out[i], out[j]))[compared])
-        differences.append((f[i] - f[j])[compared])
-        alphas.append(float(getattr(_last_step(fitted)[0], "alpha_", np.nan)))
+    with progress_bar("Nested hold-outs", len(splits)) as show:
+        for k, out in enumerate(splits.tests):
+            old, new, train = trials.sides(estimator, k)
+            fitted, fault = _fitted(estimator, old, within.take(train))
+            faults += [] if fault is None else [fault]
+            f = np.asarray(fitted.predict(new.X), dtype=np.float64)
+            i, j = np.triu_indices(len(out), 1)
+            compared = stratum[out[i]] == stratum[out[j]]
+            if outer == "pairs":
+                compared &= units[out[i]] != units[out[j]]
+            pairs.append(np.column_stack((out[i], out[j]))[compared])
+            differences.append((f[i] - f[j])[compared])
+            alphas.append(float(getattr(_last_step(fitted)[0], "alpha_", np.nan)))
+            show(k + 1)
     found = PairOutcomes.of(labels, np.concatenate(pairs), np.concatenate(differences), dependent)
     low, high, error, why = found.certainty(0.95)
     if faults:

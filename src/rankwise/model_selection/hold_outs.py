@@ -37,7 +37,7 @@ from rankwise.holdout.scores import (
     ObservedComparisons,
 )
 from rankwise.metrics import get_metric
-from rankwise.model_selection.rows import LabelledRows
+from rankwise.model_selection.rows import LabelledRows, class_labels
 from rankwise.parameters import Choice, Whole, as_generator, check_alphas, check_value
 from rankwise.tables import Column, Table, TableMixin
 
@@ -470,6 +470,7 @@ def leave_pair_out(
     pairs: Any = None,
     strata: Any = None,
     groups: Any = None,
+    positive: Any = None,
     return_differences: bool = False,
     random_state: Any = None,
     query_weight: Any = None,
@@ -511,6 +512,8 @@ def leave_pair_out(
         for each total number of rows in two groups if ``weighting="pairs"``, and one for all of
         them otherwise; with ``ties="exclude"``, one for each combination of remaining rows per
         label. Not together with `qid` or `pairs`.
+    positive : label, optional
+        Of classes, the one to rank first, against all others. Needed if y has words.
     return_differences : bool, default=False
         Whether to return the pairs and their differences: O(m^2) memory for each alpha.
     random_state : int or Generator, optional
@@ -538,6 +541,7 @@ def leave_pair_out(
     >>> result.best_alpha, result.auc.round(3)
     (10.0, array([0.993, 0.994, 0.99 ]))
     """
+    y = class_labels(y, positive)
     problem = hold_out_problem(estimator, X, y, qid, alphas, query_weight, unlabelled=True)
     labelled = problem.problem.space.labelled
     given = strata is not None or groups is not None or np.ndim(pairs) > 0
@@ -574,7 +578,9 @@ def leave_pair_out(
     )
 
 
-def tournament_scores(estimator: Any, X: Any, y: Any, *, qid: Any = None) -> Array:
+def tournament_scores(
+    estimator: Any, X: Any, y: Any, *, qid: Any = None, positive: Any = None
+) -> Array:
     """The share of wins of each row over all of its held-out pairs.
 
     The scores order the rows by leave-pair-out, so that a ROC curve can be drawn from them. Rows
@@ -583,7 +589,7 @@ def tournament_scores(estimator: Any, X: Any, y: Any, *, qid: Any = None) -> Arr
 
     Parameters
     ----------
-    estimator, X, y, qid
+    estimator, X, y, qid, positive
         As for `leave_pair_out`. Alpha is the estimator's, and is chosen if it is "auto".
 
     Returns
@@ -605,7 +611,7 @@ def tournament_scores(estimator: Any, X: Any, y: Any, *, qid: Any = None) -> Arr
     >>> tournament_scores(RankRLS(), X, y)
     array([0. , 0.2, 0.4, 0.6, 0.8, 1. ])
     """
-    problem = hold_out_problem(estimator, X, y, qid, None)
+    problem = hold_out_problem(estimator, X, class_labels(y, positive), qid, None)
     if estimator.alpha == "auto":
         chosen = choose_alpha(problem.problem).alpha
         problem = replace(problem, alphas=np.array([chosen]))

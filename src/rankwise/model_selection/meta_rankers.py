@@ -671,6 +671,16 @@ class HeldOutPool:
         values = np.concatenate(parts)
         return np.asarray(values if greater_is_better else 0.0 - values)
 
+    def values_of(self, scores: Any, rows: Any = slice(None)) -> Array:
+        """The metric of scores of some rows on each query where it is defined; greater is better.
+
+        `scores` are of these rows, which are all rows of their queries.
+        """
+        function, greater_is_better = get_metric(self.metric)
+        codes = self.groups.codes[rows]
+        values = function(self.labels[rows], scores, codes, per_query=True).values
+        return np.asarray(values if greater_is_better else 0.0 - values)
+
     def mean_values(self, chosen: Index) -> Array:
         """The metric of the mean of candidates on each query."""
         return np.asarray(self._values(self.scores[chosen].mean(axis=0)[None])[0])

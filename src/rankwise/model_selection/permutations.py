@@ -17,7 +17,7 @@ from rankwise.graph import QueryGroups
 from rankwise.graph.query_groups import numeric_labels
 from rankwise.holdout.engine import hold_out
 from rankwise.holdout.hold_out_problem import HoldOutProblem
-from rankwise.holdout.leave_pair_out import shares_system
+from rankwise.holdout.leave_pair_out import pair_credit, shares_system
 from rankwise.holdout.permuted_labels import (
     permuted,
     permuted_errors,
@@ -27,10 +27,20 @@ from rankwise.holdout.permuted_labels import (
 from rankwise.holdout.scores import given_note, given_words
 from rankwise.metric_names import metric_label
 from rankwise.metrics import QueryValues, get_metric
+from rankwise.metrics.ranking_scorer import RankingScorer
 from rankwise.model_selection.cross_validation import scores_of_columns
 from rankwise.model_selection.hold_outs import Units, check_two_rows, hold_out_problem
-from rankwise.model_selection.rows import as_rows, listed_splits
+from rankwise.model_selection.rows import (
+    LabelledRows,
+    Splits,
+    as_rows,
+    class_labels,
+    listed_splits,
+    stratified_folds,
+)
+from rankwise.model_selection.trials import RowTrials
 from rankwise.parameters import Whole, as_generator, check_value
+from rankwise.progress import progress_bar
 from rankwise.routing import predict_with_queries
 from rankwise.tables import Column, Table, TableMixin, plural
 
@@ -38,6 +48,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+NESTED_FOLDS = 5, 10  # folds and repeats, as in `nested_leave_pair_out`
 ROUNDING = 1e-12  # difference of equal scores
 
 
@@ -131,6 +142,7 @@ def permutation_test(
     strata: Any = None,
     groups: Any = None,
     alpha: Any = None,
+    positive: Any = None,
     cv: Any = "leave_pair_out",
     scoring: Any = "auto",
     n_permutations: int = 1000,
@@ -166,12 +178,18 @@ def permutation_test(
         permuted (within strata), so that the rows of a group must have the same label. Not together
         with `qid`.
     alpha : float or sequence of float, optional
-        For leave-pair-out only. None: the estimator's alpha or, if it is "auto", a grid that
-        follows the scale of the data.
-    cv : "leave_pair_out", "leave_query_out", int, splitter or iterable, default="leave_pair_out"
-        How to hold out rows. All but the first are as in `cross_validate`, whose exact hold-outs
-        are used for all permutations together; other estimators are refitted for each permutation
-        and split. With `groups`, folds consist of whole groups.
+        For leave-pair-out, nested or not. None: the estimator's alpha or, if it is "auto", a grid
+        that follows the scale of the data.
+    positive : label, optional
+        Of classes, the one to rank first, against all others. Needed if y has words.
+    cv : str, int, splitter or iterable, default="leave_pair_out"
+        How to hold out rows. "nested_leave_pair_out": the 10 times 5 folds of
+        `nested_leave_pair_out`, with alpha chosen by leave-pair-out within the training rows of
+        each fold; the score is the nested AUC. All permutations have the folds of the given
+        labels, so that this p-value is approximate. "leave_query_out", a number of folds and
+        splits are as in `cross_validate`, whose exact hold-outs are used for all permutations
+        together; other estimators are refitted for each permutation and split. With `groups`,
+        folds consist of whole groups.
     scoring : str or callable, default="auto"
         The metric of `cross_validate`; for leave-pair-out, it is the AUC.
     n_permutations : int, default=1000
@@ -203,7 +221,9 @@ def permutation_test(
     """
     check_value("n_permutations", n_permutations, Whole(1))
     rng = as_generator(random_state)
-    if not (isinstance(cv, str) and cv == "leave_pair_out"):
+    y = class_labels(y, positive)
+    nested = isinstance(cv, str) and cv == "nested_leave_pair_out"
+    if not (nested or (isinstance(cv, str) and cv == "leave_pair_out")):
         if alpha is not None:
             raise ParameterError(
                 'alpha is for cv="leave_pair_out": set the alpha of the estimator instead.'
@@ -224,6 +244,14 @@ def permutation_test(
     units = Units.of(strata, groups, qid, len(given.labels))
     labels = given.by_output(given.labels)
     check_two_rows(labels)
+    if nested:
+        if qid is not None:
+            raise ParameterError('cv="nested_leave_pair_out" is for one ranking: leave out qid.')
+        groups = None if units.groups is None else units.groups.codes
+        splits = stratified_folds(labels, groups, *NESTED_FOLDS, rng)
+        Y = _permuted_labels(labels, units, given.groups, n_permutations, rng)
+        score = _nested_scores(estimator, X, labels, Y, units, splits, alpha)
+        return PermutationTest(float(score[0]), score[1:], "nested AUC")
     Y = _permuted_labels(labels, units, given.groups, n_permutations, rng)
     score = 1.0 - _errors(estimator, X, given, Y, units, qid).min(axis=0)
     shared = given.shared(scaling=True)
@@ -268,19 +296,64 @@ def _group_splits(cv: Any, labels: Array, units: Units) -> Any:
     return listed_splits(cv, labels, labels, units.groups.codes)
 
 
-def _errors(ranker: Any, X: Any, given: HoldOutProblem, Y: Array, units: Units, qid: Any) -> Array:
-    """Shares of pairs in the wrong order for each alpha and each column of Y."""
+def _errors(
+    ranker: Any,
+    X: Any,
+    given: HoldOutProblem,
+    Y: Array,
+    units: Units,
+    qid: Any = None,
+    *,
+    same_classes: bool = True,
+) -> Array:
+    """Shares of pairs in the wrong order for each alpha and each column of Y.
+
+    If columns do not have the `same_classes`, shares may be multiplied by a number for each column,
+    which does not change the order of alphas.
+    """
     if units.groups is None:
         within = given.groups if units.strata is None else units.strata
         if shares_system(given):
             return permuted_errors(given, Y, within)
-        if stacks(given):
+        if same_classes and stacks(given):
             try:
                 return stacked_errors(given, Y, within)
             except np.linalg.LinAlgError:
                 pass  # rounding errors: the other way is slower, and keeps more digits
     problem = hold_out_problem(ranker, X, Y, qid, given.alphas)
     return hold_out(problem, units.pairs(problem, keep_ties=False)).errors()[0]
+
+
+def _nested_scores(
+    ranker: Any, X: Any, labels: Array, Y: Array, units: Units, splits: Splits, alpha: Any
+) -> Array:
+    """The nested AUC of each column of Y, with the folds of the given labels for all of them."""
+    trials = RowTrials(LabelledRows.of(X, labels, None), splits, RankingScorer.of("auc"))
+    right, compared = np.zeros((2, Y.shape[1]))
+    stratum = QueryGroups.of(units.strata, len(labels)).codes
+    with progress_bar("Permuted labels", len(splits)) as show:
+        for k, out in enumerate(splits.tests):
+            old, new, train = trials.sides(ranker, k)
+            f = np.zeros((len(out), Y.shape[1]))
+            # Labels that are all equal in the training rows order nothing: predictions are tied.
+            some = np.flatnonzero(np.ptp(Y[train], axis=0) > 0)
+            given = hold_out_problem(ranker, old.X, old.y, None, alpha)
+            rows = ranker, old.X, given, Y[np.ix_(train, some)], units.take(train)
+            errors = _errors(*rows, same_classes=False)
+            # Of equally good alphas the largest, as in `LeavePairOut`.
+            tied = errors <= errors.min(axis=0) + ROUNDING
+            best = len(errors) - 1 - np.argmax(tied[::-1], axis=0)
+            for a in np.unique(best):
+                chose = some[best == a]
+                path = ranker.path(old.X, Y[np.ix_(train, chose)], given.alphas[[a]])
+                f[:, chose] = to_host(path.predict(new.X))[0]
+            i, j = np.triu_indices(len(out), 1)
+            i, j = (part[stratum[out[i]] == stratum[out[j]]] for part in (i, j))
+            gap = Y[out[i]] - Y[out[j]]
+            right += pair_credit(gap, f[i] - f[j]).sum(axis=0)
+            compared += np.count_nonzero(gap, axis=0)
+            show(k + 1)
+    return right / compared
 
 
 MANY = 10_000  # features, which take long

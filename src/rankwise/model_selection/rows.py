@@ -20,7 +20,13 @@ from rankwise.errors import DataError, ParameterError
 from rankwise.estimators.ranker_rows import explain_labels, explain_rows, query_groups
 from rankwise.graph import QueryGroups
 from rankwise.graph.comparisons import Comparisons
-from rankwise.graph.query_groups import as_ids, labels_differ, nothing_to_rank, numeric_labels
+from rankwise.graph.query_groups import (
+    are_numbers,
+    as_ids,
+    labels_differ,
+    nothing_to_rank,
+    numeric_labels,
+)
 from rankwise.parameters import Choice, as_generator, check_value
 from rankwise.routing import requested
 from rankwise.tables import plural
@@ -86,6 +92,41 @@ class LabelledRows:
         return LabelledRows(
             take(self.X, rows, columns), self.y[rows], self.queries(rows), groups, weights
         )
+
+
+def class_labels(y: Any, positive: Any) -> Any:
+    """1 for the positive class and 0 for all others; without `positive`, y as it is.
+
+    Words have no order: they need `positive`, as the curves of scikit-learn need `pos_label`.
+
+    Examples
+    --------
+    >>> class_labels(["relapse", "remission", "relapse"], "relapse")
+    array([1., 0., 1.])
+    """
+    if y is None or isinstance(y, str) or is_sparse(y) or (is_tensor(y) and positive is None):
+        return y
+    array = np.asarray(to_host(y))
+    if positive is None and array.dtype.kind not in "OTU":
+        return y
+    if positive is not None and array.ndim != 1:
+        raise DataError(f"positive is for one label per row: got y of shape {array.shape}.")
+    labels = array.ravel().tolist()
+    if positive is None:
+        words = sorted({label for label in labels if isinstance(label, str)})
+        if words and not are_numbers(words):
+            raise DataError(
+                f"y has the classes {', '.join(map(repr, words[:5]))}: name the class to rank "
+                f"first, as in positive={words[0]!r}."
+            )
+        return y
+    for row, label in enumerate(labels):
+        if label is None or label != label:
+            raise DataError(f"y has no label in row {row}: leave this row out.")
+    if positive not in labels:
+        known = ", ".join(map(repr, list(dict.fromkeys(labels))[:5]))
+        raise DataError(f"No label is positive={positive!r}: y has {known}.")
+    return np.array([float(label == positive) for label in labels])
 
 
 def _checked_labels(y: Any, *, finite: bool | str) -> NDArray[Any]:

@@ -50,6 +50,8 @@ VALUE_OBJECTS = {
     "score-estimate": "rankwise.model_selection.meta_rankers.ScoreEstimate",
     "paired-difference": "rankwise.model_selection.meta_rankers.PairedDifference",
     "auto-results": "rankwise.auto.auto_ranker.AutoResults",
+    "auto-example": "rankwise.auto.baselines.ExampleQuery",
+    "auto-baselines": "rankwise.auto.baselines.Baselines",
     "auto-explanation": "rankwise.auto.auto_ranker.Explanation",
     "component-options": "rankwise.estimators.kpcrank.ComponentOptions",
     "gp-options": "rankwise.gp.pairwise_gp.GPOptions",

@@ -15,6 +15,7 @@ from rankwise.plots._look import (
     save_figure,
 )
 from rankwise.plots.bars import (
+    plot_before_after,
     plot_coefficients,
     plot_differences_from_best,
     plot_importance,
@@ -52,6 +53,7 @@ __all__ = [
     "figure_svg",
     "new_axes",
     "plot_alpha_path",
+    "plot_before_after",
     "plot_coefficient_path",
     "plot_coefficients",
     "plot_comparisons",

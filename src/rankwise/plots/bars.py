@@ -362,6 +362,55 @@ def draw_differences(
     return ax
 
 
+def plot_before_after(labels: ArrayLike, scores: ArrayLike, *, ax: Axes | None = None) -> Axes:
+    """Draw the rows of a query as they came, and in the order of scores, with a line for each row.
+
+    Thicker lines have higher labels. The labels stand at both ends.
+
+    Parameters
+    ----------
+    labels, scores : array-like of shape (n_rows,)
+        In the order in which the rows came; higher is better.
+    ax : matplotlib Axes, optional
+
+    Examples
+    --------
+    >>> ax = plot_before_after([0, 2, 1], [0.1, 0.9, 0.3])
+    >>> [text.get_text() for text in ax.texts]  # row 0 falls from the first place to the last
+    ['0', '0', '2', '2', '1', '1']
+    """
+    grades = finite_numbers("labels", labels, "one for each row")
+    values = finite_numbers("scores", scores, "one for each row")
+    if len(grades) != len(values):
+        raise DataError(
+            f"Got {len(grades)} labels for {len(values)} scores: give one of each per row."
+        )
+    n = len(grades)
+    after = np.empty(n, dtype=np.intp)
+    after[np.argsort(-values, kind="stable")] = np.arange(n)
+    ax = axes_or_new(ax, size=(0.8 * SIZE[0], max(1.9, 0.28 * n + 0.7)))
+    span = np.ptp(grades) or 1.0
+    for row in np.argsort(grades, kind="stable"):
+        share = (grades[row] - grades.min()) / span
+        line = {"color": COLORS[0], "alpha": 0.25 + 0.75 * share, "lw": 1.2 + 2.0 * share}
+        ax.plot([0, 1], [row, after[row]], marker="o", ms=5, zorder=2 + share, **line)
+    for row in range(n):
+        text = f"{grades[row]:g}".replace("-", "\N{MINUS SIGN}")
+        for x, place, side in ((-0.05, row, "right"), (1.05, after[row], "left")):
+            ax.text(x, place, text, ha=side, va="center", color=INK, size=9)
+    ax.set_xlim(-0.35, 1.35)
+    ax.set_ylim(n - 0.5, -0.6)
+    ax.set_xticks([0, 1], ["as they came", "ranked"])
+    ax.set_yticks(
+        np.arange(0, n, 1 if n <= 10 else 5), map(str, range(1, n + 1, 1 if n <= 10 else 5))
+    )
+    ax.set_ylabel("place")
+    ax.tick_params(length=0)
+    ax.spines[["left", "bottom"]].set_visible(False)
+    ax.grid(visible=False)
+    return ax
+
+
 def plot_null(test: Any, *, ax: Axes | None = None) -> Axes:
     """Draw the distribution of scores with permuted labels, and the score of the given labels.
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.isotonic import isotonic_regression
-from sklearn.utils.validation import check_is_fitted
+from scipy.optimize import isotonic_regression
 
 from rankwise.errors import DataError, ParameterError
 from rankwise.metric_names import metric_label
@@ -257,6 +256,8 @@ def plot_scree(ranker: Any, *, scale: str = "linear", ax: Axes | None = None) ->
     check_result("plot_scree", kinds, ranker, "n_components")
     if getattr(getattr(ranker, "options", None), "selection", "leading") != "leading":
         raise DataError(f"plot_scree draws {kinds}.")
+    from sklearn.utils.validation import check_is_fitted  # slow to import
+
     check_is_fitted(ranker)
     share = ranker.explained_variance_ratio_
     number = np.arange(1, len(share) + 1)
@@ -386,7 +387,7 @@ def _apart(values: NDArray[Any], gap: float) -> NDArray[Any]:
     order = np.argsort(values, kind="stable")
     gaps = gap * np.arange(len(values))
     placed = np.empty(len(values))
-    placed[order] = isotonic_regression(values[order] - gaps) + gaps
+    placed[order] = isotonic_regression(values[order] - gaps).x + gaps
     return placed
 
 

@@ -1,4 +1,5 @@
-"""Transformers: scalings within queries, a choice of features, and counts of labelled graphs."""
+"""Transformers: scalings within queries, encoders of tables, a choice of features, and counts of
+labelled graphs."""
 
 from rankwise.preprocessing.graph_counts import GraphWalks, WeisfeilerLehman
 from rankwise.preprocessing.query_scalers import (
@@ -7,12 +8,15 @@ from rankwise.preprocessing.query_scalers import (
     QueryStandardScaler,
 )
 from rankwise.preprocessing.seen_features import SeenFeatures
+from rankwise.preprocessing.table_encoder import DateFeatures, TableEncoder
 
 __all__ = [
+    "DateFeatures",
     "GraphWalks",
     "QueryMinMaxScaler",
     "QueryRanks",
     "QueryStandardScaler",
     "SeenFeatures",
+    "TableEncoder",
     "WeisfeilerLehman",
 ]

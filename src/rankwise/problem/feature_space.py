@@ -146,8 +146,12 @@ class FeatureSpace(Space):
         else:
             check_fits(_moments_of(X), X.shape[1] ** 2, advice, on)
         basis = FeatureBasis(form)
-        find = primal if form == "primal" else linear_dual
-        found = [find(X, task.graph, task.y, alphas) for task in problem.tasks]
+        summed = problem.last_moments(FeatureSystem(X.shape[1])) if form == "primal" else None
+        if summed is not None:
+            found = [solve_ridge_path(one.A, one.b, alphas, gram=True) for one in summed]
+        else:
+            find = primal if form == "primal" else linear_dual
+            found = [find(X, task.graph, task.y, alphas) for task in problem.tasks]
         return Fit(basis, solutions_of(problem, basis, found))
 
     def _by_steps(self, problem: Problem, alphas: Sequence[float]) -> Fit:

@@ -18,12 +18,14 @@ from rankwise.backends.arrays import (
     backend_of,
     to_host,
 )
+from rankwise.backends.parallel import blas_threads_for
 from rankwise.errors import DataError
 from rankwise.kernels import (
     Kernel,
     NamedKernel,
     Precomputed,
     finite_kernel_product,
+    kernel_of_columns,
     kernel_values,
     training_kernel,
 )
@@ -200,7 +202,8 @@ class LandmarkSystem:
             n_numbers = DEVICE_MATRICES * n**2 + 256 * n
             check_fits(f"A fit on {n} landmarks", n_numbers, "Use fewer landmarks.", on)
         check_spread(kernel, landmarks.points, "landmarks")
-        factor = LandmarkFactor.of(landmarks.kernel_matrix(kernel, on))
+        with blas_threads_for(n):
+            factor = LandmarkFactor.of(landmarks.kernel_matrix(kernel, on))
         points = None if isinstance(kernel, Precomputed) else landmarks.points
         return cls(LandmarkBasis(kernel, points, landmarks.rows, factor.rank), factor, precision)
 
@@ -209,22 +212,24 @@ class LandmarkSystem:
         """The rank of the kernel on the landmarks."""
         return self.factor.rank
 
-    def kernel_values(self, X: Any) -> Loader:
-        """Kernel values of some rows of X with the kept landmarks."""
+    def kernel_values(self, X: Any, *, reuse: bool = False) -> Loader:
+        """Kernel values of some rows of X with the kept landmarks; see `kernel_of_columns`."""
         on, kernel, columns = backend_of(X), self.basis.kernel, self.basis.columns
         if not on.is_host and not isinstance(kernel, Precomputed):
             columns = on.array(columns)
         columns = columns[self.factor.kept]
-        return lambda rows: on.contiguous(on.array(kernel_values(kernel, X[rows], columns)))
+        values = kernel_of_columns(kernel, columns, reuse=reuse)
+        return lambda rows: on.contiguous(on.array(values(X[rows])))
 
     def coordinates(self, X: Any) -> Loader:
         """Coordinates in which the regularizer is the identity."""
-        values = self.kernel_values(X)
+        values = self.kernel_values(X, reuse=True)
         return lambda rows: self.factor.whiten(values(rows))
 
     def moments(self, X: Any, task: Task, loss: Loss) -> Moments | CentredMoments:
         """Moments of kernel values, or of coordinates if kernel values would lose digits."""
-        load = self.coordinates(X) if self.factor.needs_whitening else self.kernel_values(X)
+        whitened = self.factor.needs_whitening
+        load = self.coordinates(X) if whitened else self.kernel_values(X, reuse=True)
         on = backend_of(X)
         if self.precision != "float64":
             on = on.with_precision(self.precision)
@@ -297,6 +302,12 @@ class LandmarkSpace(Space):
     def direct_form(self, X: Any) -> str:
         """Sums over rows."""
         return "primal"
+
+    def matrix_rows(self, X: Any) -> int:
+        """The landmarks."""
+        if self.chosen is not None:
+            return self.chosen.n_coordinates
+        return min(int(X.shape[0]), self.choice.number or int(X.shape[0]))
 
     def settled(self, problem: Problem) -> LandmarkSpace:
         """The same space with landmarks chosen among the rows of a problem."""

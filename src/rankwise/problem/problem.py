@@ -581,6 +581,10 @@ class Problem:
             self._sums[system] = [system.moments(self.X, task, self.loss) for task in self.tasks]
         return self._sums[system]
 
+    def last_moments(self, system: System) -> list[Any] | None:
+        """The moments that were summed before, if any, to be overwritten: they are not kept."""
+        return self._sums.pop(system, None)
+
     def coordinates(self) -> Coordinates:
         """The rows in the form that exact hold-outs need."""
         with self._explained_memory(), self.blas_threads():

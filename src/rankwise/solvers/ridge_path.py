@@ -20,13 +20,14 @@ from rankwise.backends.arrays import (
     backend_of,
     is_sparse,
 )
-from rankwise.backends.parallel import even_parts, map_in_threads, threads_for
+from rankwise.backends.parallel import even_parts, map_in_threads, map_rows, threads_for
 from rankwise.errors import DataError, warn
 from rankwise.graph import PreferenceGraph
 from rankwise.graph.preference_graph import Blocks, QueryGraph, row_scale
 from rankwise.solvers.band import BandForm
 
-BLOCK_BYTES = 2 * 2**20  # of features that a thread processes at a time, in its cache
+BLOCK_BYTES = 8 * 2**20  # of features that a thread processes at a time, in its cache
+WIDE = 512  # features, from which blocks of this many rows are large enough
 THREAD_BYTES = 512 * 2**20  # of the sums and the blocks of all threads
 STORED_BYTES = 256 * 2**20  # largest features that are stored to avoid recomputing them
 
@@ -76,7 +77,7 @@ class Moments:
         """Moments of features that ``load(rows)`` computes block by block.
 
         O(m n^2) time, or O(N n^2) for N comparisons. In addition to the result, each thread
-        needs a matrix like A and 4 MiB, or two blocks of n rows if that is more, and all threads
+        needs a matrix like A and 16 MiB, or two blocks of 512 rows if that is more, and all threads
         together at most 512 MiB (on a device, a few of its blocks). If comparisons outnumber rows,
         features of up to 256 MiB and their products are stored, so that they are computed only
         once.
@@ -84,7 +85,13 @@ class Moments:
         if graph.n_root_rows > 2 * graph.n_rows and 8 * graph.n_rows * n_features <= STORED_BYTES:
             return cls.of(load(slice(None)), graph, y)
         in_cache = on.block_bytes(BLOCK_BYTES) // (8 * max(n_features, 1))
-        max_rows = max(256, min(n_features, 2000), in_cache)
+        max_rows = max(256, min(n_features, on.block_rows), in_cache if n_features < WIDE else 0)
+        threads = threads_for(graph.n_rows * n_features) if on.is_host else 1
+        if threads > 1:  # as many blocks for each of them, of whole queries if these are short
+            rounds = -(-graph.n_rows // (threads * max_rows))
+            even = -(-graph.n_rows // (threads * rounds))
+            query = 0 if graph.groups is None else int(graph.groups.sizes.max())
+            max_rows = max(256, even + min(query, even))
         return cls.of_root_blocks(graph.root_blocks(load, y, max_rows), n_features, on)
 
     @classmethod
@@ -110,15 +117,32 @@ class Moments:
         if threads == 1:
             A, b = add(blocks)
             return cls(on.mirror_upper(A), b)
-        parts = even_parts(sizes, threads)
+        # Small sums are added quickly: with several for each thread, no thread waits for the last.
+        parts = even_parts(sizes, threads * (4 if n_features <= SMALL else 1))
         sums = map_in_threads(lambda part: add(blocks.some(part)), parts, threads)
         (A, b), *others = sums
-        for other_A, other_b in others:
-            A += other_A
-            b += other_b
+
+        def total(rows: slice) -> None:
+            for other_A, other_b in others:
+                A[rows] += other_A[rows]
+                b[rows] += other_b[rows]
+
+        map_rows(total, A)
         for Z, t in blocks.between():
             A = on.add_gram(A, Z)
             b += on.matmul(Z.T, t.reshape(len(t), -1)).reshape(b.shape)
+        return cls(on.mirror_upper(A), b)
+
+    @classmethod
+    def of_roots(cls, Z: Array, t: Array) -> Moments:
+        """Z'Z and Z't, as a sum over rows in threads unless there are many features."""
+        on, n = backend_of(Z), Z.shape[1]
+
+        def of_rows(rows: slice) -> tuple[Array, Array]:
+            return on.add_gram(on.zeros(n, n), Z[rows]), on.matmul(Z[rows].T, t[rows])
+
+        parts = map_rows(of_rows, Z) if n <= SMALL else [of_rows(slice(None))]
+        A, b = (sum(values) for values in zip(*parts, strict=True))
         return cls(on.mirror_upper(A), b)
 
     @np.errstate(over="ignore", invalid="ignore")  # solvers check for overflow
@@ -497,13 +521,19 @@ class LandmarkFactor:
     def whiten(self, K: Array) -> Array:
         """K C^-T: coordinates of rows from their kernel values with the kept landmarks."""
         on = backend_of(K)
-        return on.contiguous(on.solve_triangular(self.C, K.T).T)
+        whitened = on.copy(K)
+        on.solve_rows(self.C, whitened)
+        return whitened
 
     def whiten_system(self, A: Array, b: Array) -> tuple[Array, Array]:
         """C^-1 A C^-T and C^-1 b: moments of coordinates from moments of kernel values."""
         on = backend_of(A)
-        M = on.solve_triangular(self.C, on.solve_triangular(self.C, A).T)
-        return on.contiguous((M + M.T) / 2), on.solve_triangular(self.C, b)
+        M = on.copy(A)
+        on.solve_rows(self.C, M)
+        M = on.copy(M.T)
+        on.solve_rows(self.C, M)
+        on.symmetrize(M)
+        return M, on.solve_triangular(self.C, b)
 
     def coefficients(self, z: Array) -> Array:
         """The coefficients a with C'a = z on the kept landmarks, and 0 on the others."""

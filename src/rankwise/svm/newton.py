@@ -18,16 +18,29 @@ delta / 2, and its sums over pairs are differences of the sums of two squared hi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 
-from rankwise.backends.arrays import EPS, Array, Index
+from rankwise.backends.arrays import EPS, Array, Index, Rows, as_slice, is_sparse
 from rankwise.backends.jit import compiled
+from rankwise.backends.parallel import (
+    column_products,
+    even_parts,
+    map_in_threads,
+    row_products,
+    threads_for,
+)
+from rankwise.graph import QueryGroups
+
+Result = TypeVar("Result")
+
+PART_ROWS = 6000  # about how many rows a thread processes at a time
+COST = 20  # of sorting and sums over pairs for a row, in numbers of a product
 
 _SHRINK, _ARMIJO, _MAX_HALVINGS = 0.5, 1e-4, 60
 _FLATTER, _ROUNDING = 0.9, 1e-13
@@ -86,7 +99,9 @@ class LabelledPairs:
         run[order] = running - 1
         of_rows = np.ones(len(y)) if row_weights is None else row_weights
         n_pairs, _ = _pairs_of_queries(np.ones(len(y)), run, codes)
-        pairs, rows = _pairs_of_queries(of_rows, run, codes)
+        pairs, rows = n_pairs, sizes.astype(np.float64)
+        if row_weights is not None:
+            pairs, rows = _pairs_of_queries(of_rows, run, codes)
         by_query = {
             "pairs": np.ones(len(sizes)),
             "rows": 1.0 / rows,
@@ -118,10 +133,59 @@ class LabelledPairs:
         """The pairs that are active at these scores, with a margin that is smaller by `less`."""
         f = f / (1.0 - less)
         by_score = np.lexsort((f, self.codes)).astype(np.intp, copy=False)
-        # Sums of scores far from zero would lose digits. Only differences count, so the median
-        # score of each query is subtracted.
-        middle = by_score[self.indptr[:-1] + np.diff(self.indptr) // 2]
-        return ActivePairs(self, f - f[middle][self.codes], by_score, 1.0 - less)
+        return ActivePairs(self, f, by_score, 1.0 - less)
+
+
+@dataclass(frozen=True, eq=False)
+class PairParts:
+    """`LabelledPairs` of some queries at a time, which threads process.
+
+    Attributes
+    ----------
+    rows : list of slice or ndarray
+        The rows of each part: the same parts for any number of threads, so that sums are equal.
+    pairs : list of LabelledPairs
+        Of the rows of each part.
+    X : array of shape (n_rows, n_features) or None
+        Dense features, if threads are to multiply by these as well.
+    """
+
+    rows: list[Rows]
+    pairs: list[LabelledPairs]
+    X: Any = None
+
+    @classmethod
+    def of(cls, whole: LabelledPairs, groups: QueryGroups) -> PairParts:
+        """The same pairs, of rows in these groups."""
+        parts = even_parts(groups.sizes.tolist(), max(1, groups.n_rows // PART_ROWS))
+        ends = groups.indptr
+        rows = [as_slice(groups.order[ends[part.start] : ends[part.stop]]) for part in parts]
+        pairs = [
+            LabelledPairs(
+                whole.codes[some] - part.start,
+                ends[part.start : part.stop + 1] - ends[part.start],
+                whole.level[some],
+                whole.weight[some],
+                0,  # not needed
+                None if whole.row_weights is None else whole.row_weights[some],
+            )
+            for part, some in zip(parts, rows, strict=True)
+        ]
+        return cls(rows, pairs)
+
+    def on(self, X: Any) -> PairParts:
+        """The same pairs, of rows with these features."""
+        adjacent = all(isinstance(rows, slice) for rows in self.rows)
+        dense = not is_sparse(X) and X.flags.c_contiguous
+        return replace(self, X=X) if adjacent and dense else self
+
+    def at(self, f: Array, less: float = 0.0) -> ActiveParts:
+        """The pairs that are active at these scores, with a margin that is smaller by `less`."""
+        return ActiveParts(self, f, less)
+
+    def map(self, function: Callable[[int], Result], n_rows: int) -> list[Result]:
+        """Results for each part, from work on all rows that threads share."""
+        return map_in_threads(function, range(len(self.rows)), threads_for(n_rows * COST))
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,6 +211,10 @@ class ListedPairs:
         """B', which takes SciPy as long to create as a product with few pairs."""
         return self.B.T
 
+    def on(self, X: Any) -> ListedPairs:
+        """These pairs, whose sums do not need the features."""
+        return self
+
     def at(self, f: Array, less: float = 0.0) -> ActiveComparisons:
         """The comparisons that have a loss at these scores, after `less` is taken off."""
         sign = np.where(self.margin < 0, -1.0, 1.0)
@@ -170,6 +238,14 @@ class ActiveComparisons:
         B, transposed = self._pairs.B, self._pairs.transposed
         return np.asarray(2.0 * (transposed @ (self._weight * (B @ v))))
 
+    def slope(self, X: Any) -> Array:
+        """The gradient with respect to w."""
+        return transposed_product(X, self.gradient)
+
+    def curvature(self, X: Any, p: Array) -> tuple[Array, Array]:
+        """The Hessian with respect to w times p, and X p."""
+        return curvature_of(self, X, p)
+
 
 class ActivePairs:
     """Loss of scores f, its gradient in f, and products with its generalized Hessian.
@@ -182,34 +258,77 @@ class ActivePairs:
         Its derivative with respect to the scores.
     """
 
-    def __init__(
-        self, pairs: LabelledPairs, f: Array, by_score: Index, margin: float = 1.0
-    ) -> None:
-        # Scores and losses are in units of the margin.
-        self._pairs, self._f, self._by_score = pairs, f, by_score
-        (better, above), (worse, below) = self._sums(self._times_weights(f))
-        if pairs.row_weights is not None:
-            (_, better), (_, worse) = self._sums(pairs.row_weights)
-        # Slacks 1 - (f_i - f_j), summed over the active pairs of each better row and of each worse
-        # row. The sum of squared slacks follows from these.
-        slack_better = better * (1.0 - f) + above
-        slack_worse = worse * (1.0 + f) - below
-        excess = slack_worse - slack_better
-        self._degree = better + worse
-        self.gradient: Array = (2.0 * margin) * pairs.weight * excess
-        self.loss = margin**2 * float(pairs.weight @ (slack_better + f * excess))
+    def __init__(self, pairs: LabelledPairs, f: Array, by_score: Index, margin: float) -> None:
+        # Scores, which are overwritten, and losses are in units of the margin.
+        self._order = f, by_score, pairs.indptr, pairs.level, pairs.weight
+        self._of_rows = np.ones(0) if pairs.row_weights is None else pairs.row_weights
+        self._degree, self.gradient = np.empty(len(f)), np.empty(len(f))
+        loss = _loss_and_gradient(*self._order, self._of_rows, margin, self._degree, self.gradient)
+        self.loss = float(loss)
 
     def hessian_product(self, v: Array) -> Array:
         """The Hessian with respect to f times v, by the Laplacian of the active pairs."""
-        (_, above), (_, below) = self._sums(self._times_weights(v))
-        return np.asarray(2.0 * self._pairs.weight * (self._degree * v - above - below))
+        v = np.ascontiguousarray(v, dtype=np.float64)
+        return np.asarray(_curvature(*self._order, self._of_rows, self._degree, v))
 
-    def _times_weights(self, v: Array) -> Array:
-        u = self._pairs.row_weights
-        return v if u is None else u * v
+    def curvature_at(self, X: Array, p: Array, along: Array) -> Array:
+        """The Hessian with respect to w times p; X p is written. For C-ordered arrays."""
+        state = (*self._order, self._of_rows, self._degree)
+        return np.asarray(_curvature_of_weights(*state, X, p, along))
 
-    def _sums(self, v: Array) -> Array:
-        return _active_sums(self._f, v, self._by_score, self._pairs.indptr, self._pairs.level)
+    def slope(self, X: Any) -> Array:
+        """The gradient with respect to w."""
+        return transposed_product(X, self.gradient)
+
+    def curvature(self, X: Any, p: Array) -> tuple[Array, Array]:
+        """The Hessian with respect to w times p, and X p."""
+        return curvature_of(self, X, p)
+
+
+class ActiveParts:
+    """`ActivePairs` of each part, in threads."""
+
+    def __init__(self, parts: PairParts, f: Array, less: float) -> None:
+        self._parts = parts
+        self.gradient: Array = np.empty(len(f))
+
+        def of_part(k: int) -> tuple[ActivePairs, Array]:
+            rows = parts.rows[k]
+            state = parts.pairs[k].at(f[rows], less)
+            self.gradient[rows] = state.gradient
+            if parts.X is None:
+                return state, np.empty(0)
+            return state, column_products(parts.X[rows], state.gradient)
+
+        self._states, self._slopes = zip(*parts.map(of_part, len(f)), strict=True)
+        self.loss = sum(state.loss for state in self._states)
+
+    def hessian_product(self, v: Array) -> Array:
+        """The Hessian with respect to f times v."""
+        rows, out = self._parts.rows, np.empty(len(v))
+
+        def multiply(k: int) -> None:
+            out[rows[k]] = self._states[k].hessian_product(v[rows[k]])
+
+        self._parts.map(multiply, len(v))
+        return out
+
+    def slope(self, X: Any) -> Array:
+        """The gradient with respect to w."""
+        if self._parts.X is None:
+            return transposed_product(X, self.gradient)
+        return sum_of(self._slopes)
+
+    def curvature(self, X: Any, p: Array) -> tuple[Array, Array]:
+        """The Hessian with respect to w times p, and X p."""
+        if self._parts.X is None:
+            return curvature_of(self, X, p)
+        rows, along = self._parts.rows, np.empty(X.shape[0])
+
+        def multiply(k: int) -> Array:
+            return self._states[k].curvature_at(X[rows[k]], p, along[rows[k]])
+
+        return sum_of(self._parts.map(multiply, X.size)), along
 
 
 @dataclass(frozen=True)
@@ -234,22 +353,71 @@ class ActiveLoss(Protocol):
     def hessian_product(self, v: Array) -> Array:
         """The Hessian with respect to the scores times v."""
 
+    def slope(self, X: Any) -> Array:
+        """The gradient with respect to the weights."""
 
-PairLosses: TypeAlias = "LabelledPairs | ListedPairs | SmoothedHinge"
+    def curvature(self, X: Any, p: Array) -> tuple[Array, Array]:
+        """The Hessian with respect to the weights times p, and X p."""
 
 
-def least_lam(X: Any, pairs: LabelledPairs | ListedPairs) -> float:
+def curvature_of(state: ActiveLoss, X: Any, p: Array) -> tuple[Array, Array]:
+    """X'H X p and X p for the Hessian H of a loss with respect to the scores."""
+    along = product(X, p)
+    return transposed_product(X, state.hessian_product(along)), along
+
+
+SquaredHinges: TypeAlias = "LabelledPairs | PairParts | ListedPairs"
+PairLosses: TypeAlias = "SquaredHinges | SmoothedHinge"
+
+
+def product(X: Any, w: Array) -> Array:
+    """X w, by threads on blocks of dense rows."""
+    if is_sparse(X):
+        return np.asarray(X @ w)
+    out = np.empty(X.shape[0])
+
+    def multiply(rows: slice) -> None:
+        row_products(X[rows], w, out[rows])
+
+    map_in_threads(multiply, _blocks(X), threads_for(X.size))
+    return out
+
+
+def transposed_product(X: Any, v: Array) -> Array:
+    """X'v, as a sum over the same blocks for any number of threads."""
+    if is_sparse(X):
+        return np.asarray(X.T @ v)
+
+    def multiply(rows: slice) -> Array:
+        return column_products(X[rows], v[rows])
+
+    return sum_of(map_in_threads(multiply, _blocks(X), threads_for(X.size)))
+
+
+def sum_of(parts: Sequence[Array]) -> Array:
+    """The sum in this order."""
+    total = parts[0].copy()
+    for part in parts[1:]:
+        total += part
+    return total
+
+
+def _blocks(X: Array) -> list[slice]:
+    return [slice(start, start + PART_ROWS) for start in range(0, max(len(X), 1), PART_ROWS)]
+
+
+def least_lam(X: Any, pairs: SquaredHinges) -> float:
     """A lam that is lost in the rounding errors of the Hessian, as is every smaller one.
 
     It is measured by the squared hinge at w = 0, along the gradient.
     """
     state = pairs.at(np.zeros(X.shape[0]))
-    slope = X.T @ state.gradient
+    slope = state.slope(X)
     length = float(np.linalg.norm(slope))
     if not 0.0 < length < np.inf:
         return 0.0
-    along = X @ (slope / length)
-    return EPS * _dot(along, state.hessian_product(along)) / 2.0
+    unit = slope / length
+    return EPS * _dot(unit, state.curvature(X, unit)[0]) / 2.0
 
 
 def squared_hinge(
@@ -270,7 +438,7 @@ def squared_hinge(
     Parameters
     ----------
     X : array or sparse of shape (n_rows, n_features)
-    pairs : LabelledPairs, ListedPairs or SmoothedHinge
+    pairs : LabelledPairs, PairParts, ListedPairs or SmoothedHinge
     lams : sequence of float
     tol : float
         Target norm of the gradient, relative to w = 0.
@@ -301,9 +469,9 @@ class _Point(NamedTuple):
 
     @classmethod
     def of(cls, X: Any, pairs: PairLosses, w: Array) -> _Point:
-        f = X @ w
+        f = product(X, w) if w.any() else np.zeros(X.shape[0])
         state = pairs.at(f)
-        return cls(w, f, state, X.T @ state.gradient)
+        return cls(w, f, state, state.slope(X))
 
 
 def _descend(
@@ -317,34 +485,38 @@ def _descend(
         if residual <= tol or step >= max_iter:
             break
         enough = max(min(_FORCING, residual**0.5), _ENOUGH * tol / residual)
-        direction = _newton_direction(X, point.state, lam, gradient, enough)
+        direction, along = _newton_direction(X, point.state, lam, gradient, enough)
         slope = float(gradient @ direction)
         if not np.isfinite(slope):
             return NewtonFit(point.w, step, np.nan, converged=False), point
-        moved = _search(pairs, lam, point, direction, X @ direction, slope)
+        moved = _search(pairs, lam, point, direction, along, slope)
         if moved is None:  # no further descent in floating-point arithmetic
             break
         w, f, state = moved
-        point = _Point(w, f, state, X.T @ state.gradient)
+        point = _Point(w, f, state, state.slope(X))
         step += 1
     return NewtonFit(point.w, step, residual, residual <= tol), point
 
 
-def _newton_direction(X: Any, state: ActiveLoss, lam: float, gradient: Array, tol: float) -> Array:
-    """Conjugate gradients on H d = -g, until the residual is at most tol |g|."""
-    d = np.zeros_like(gradient)
+def _newton_direction(
+    X: Any, state: ActiveLoss, lam: float, gradient: Array, tol: float
+) -> tuple[Array, Array]:
+    """Conjugate gradients on H d = -g, until the residual is at most tol |g|; d and X d."""
+    d, along = np.zeros_like(gradient), np.zeros(X.shape[0])
     r = -gradient
     p = r.copy()
     rr = _dot(r, r)
     enough = tol**2 * rr
     for _ in range(2 * len(gradient) + 10):
-        Hp = X.T @ state.hessian_product(X @ p)
+        Hp, Xp = state.curvature(X, p)
         Hp += 2.0 * lam * p
         curvature = _dot(p, Hp)
         if curvature <= 0.0:  # lam = 0, and the loss of the active pairs is flat along p
             break
         length = rr / curvature
         d += length * p
+        Xp *= length
+        along += Xp
         Hp *= length
         r -= Hp
         before, rr = rr, _dot(r, r)
@@ -352,7 +524,7 @@ def _newton_direction(X: Any, state: ActiveLoss, lam: float, gradient: Array, to
             break
         p *= rr / before
         p += r
-    return d if d.any() else -gradient
+    return (d, along) if d.any() else (-gradient, product(X, -gradient))
 
 
 def _objective(state: ActiveLoss, lam: float, w: Array) -> float:
@@ -399,6 +571,59 @@ def _pairs_of_queries(weights: Array, run: Index, codes: Index) -> tuple[Array, 
     of_run = np.bincount(run, weights)
     rows = np.asarray(np.bincount(query_of_run, of_run), dtype=np.float64)
     return np.bincount(query_of_run, of_run * (rows[query_of_run] - of_run)) / 2, rows
+
+
+@compiled
+def _loss_and_gradient(
+    f: Array, by_score: Index, indptr: Index, level: Index, weight: Array, of_rows: Array,
+    margin: float, degree: Array, gradient: Array,
+) -> float:  # fmt: skip
+    """The loss of active pairs; their weight for each row, and the gradient, are written.
+
+    Sums of scores far from zero would lose digits. Only differences count, so the median score of
+    each query is subtracted. `of_rows` is empty if rows have no weights.
+    """
+    for g in range(len(indptr) - 1):
+        lo, hi = indptr[g], indptr[g + 1]
+        middle = f[by_score[lo + (hi - lo) // 2]]
+        for k in range(lo, hi):
+            f[by_score[k]] -= middle
+    weighted = len(of_rows) > 0
+    sums = _active_sums(f, of_rows * f if weighted else f, by_score, indptr, level)
+    counts = _active_sums(f, of_rows, by_score, indptr, level)[:, 1] if weighted else sums[:, 0]
+    loss = 0.0
+    for i in range(len(f)):
+        # Slacks 1 - (f_i - f_j), summed over the active pairs of each better row and of each worse
+        # row. The sum of squared slacks follows from these.
+        slack_better = counts[0, i] * (1.0 - f[i]) + sums[0, 1, i]
+        excess = counts[1, i] * (1.0 + f[i]) - sums[1, 1, i] - slack_better
+        degree[i] = counts[0, i] + counts[1, i]
+        gradient[i] = 2.0 * margin * weight[i] * excess
+        loss += weight[i] * (slack_better + f[i] * excess)
+    return margin**2 * loss
+
+
+@compiled
+def _curvature(
+    f: Array, by_score: Index, indptr: Index, level: Index, weight: Array, of_rows: Array,
+    degree: Array, v: Array,
+) -> Array:  # fmt: skip
+    """The Hessian with respect to f times v, by the Laplacian of the active pairs."""
+    sums = _active_sums(f, of_rows * v if len(of_rows) > 0 else v, by_score, indptr, level)
+    out = np.empty(len(f))
+    for i in range(len(f)):
+        out[i] = 2.0 * weight[i] * (degree[i] * v[i] - sums[0, 1, i] - sums[1, 1, i])
+    return out
+
+
+@compiled
+def _curvature_of_weights(
+    f: Array, by_score: Index, indptr: Index, level: Index, weight: Array, of_rows: Array,
+    degree: Array, X: Array, p: Array, along: Array,
+) -> Array:  # fmt: skip
+    """X'H X p for the Hessian H with respect to f, in one call without the interpreter lock."""
+    along[:] = np.dot(X, p)
+    return np.dot(_curvature(f, by_score, indptr, level, weight, of_rows, degree, along), X)
 
 
 @compiled
@@ -454,7 +679,7 @@ DELTAS = (0.5, 0.1, 0.02, 0.004, 0.001)
 class SmoothedHinge:
     """The smoothed hinge of pairs; for a tie, the smoothed absolute value."""
 
-    pairs: LabelledPairs | ListedPairs
+    pairs: SquaredHinges
     delta: float
 
     def at(self, f: Array) -> SmoothedLoss:
@@ -475,10 +700,18 @@ class SmoothedLoss:
         found = self._whole.hessian_product(v) - self._beyond.hessian_product(v)
         return np.asarray(self._factor * found)
 
+    def slope(self, X: Any) -> Array:
+        """The gradient with respect to the weights."""
+        return self._factor * (self._whole.slope(X) - self._beyond.slope(X))
+
+    def curvature(self, X: Any, p: Array) -> tuple[Array, Array]:
+        """The Hessian with respect to the weights times p, and X p."""
+        return curvature_of(self, X, p)
+
 
 def hinge(
     X: Any,
-    pairs: LabelledPairs | ListedPairs,
+    pairs: SquaredHinges,
     lams: Sequence[float],
     *,
     tol: float,
@@ -491,7 +724,7 @@ def hinge(
     Parameters
     ----------
     X : array or sparse of shape (n_rows, n_features)
-    pairs : LabelledPairs or ListedPairs
+    pairs : LabelledPairs, PairParts or ListedPairs
     lams : sequence of float
     tol, max_iter
         As for `squared_hinge`, for the last width; steps count for all widths together.

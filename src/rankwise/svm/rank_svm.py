@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import NUMPY, Array, is_sparse
+from rankwise.backends.parallel import blas_threads_for
 from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators.base import (
     KERNEL_PARAMETERS,
@@ -52,6 +53,7 @@ from rankwise.svm.newton import (
     LabelledPairs,
     ListedPairs,
     NewtonFit,
+    PairParts,
     hinge,
     least_lam,
     squared_hinge,
@@ -129,7 +131,7 @@ def keep_solution(ranker: Any, system: LandmarkSystem | None, found: NewtonFit) 
 
 def training_rows(
     ranker: Any, X: Any, y: Any, qid: Any, query_weight: Any, sample_weight: Any
-) -> tuple[TrainingRows, LabelledPairs | ListedPairs]:
+) -> tuple[TrainingRows, PairParts | ListedPairs]:
     """Validated rows, and the pairs that follow from their labels."""
     check_parameters(ranker, ranker.parameters)
     forget(ranker)
@@ -148,7 +150,8 @@ def training_rows(
     pairs = LabelledPairs.of(labels, groups.codes, ranker.weighting, *weights)
     check_not_tiny(note_range(ranker, X))
     few = pairs.n_pairs <= FEW_PAIRS + 4 * min(len(labels), FEW_ROWS)
-    return TrainingRows.of(ranker, X, qid, kept), pairs.listed() if few else pairs
+    rows = TrainingRows.of(ranker, X, qid, kept)
+    return rows, pairs.listed() if few else PairParts.of(pairs, groups)
 
 
 def note_range(ranker: Any, X: Any) -> ColumnStatistics:
@@ -159,13 +162,15 @@ def note_range(ranker: Any, X: Any) -> ColumnStatistics:
 
 
 def minimize(
-    ranker: Any, X: Any, pairs: LabelledPairs | ListedPairs, alphas: list[float]
+    ranker: Any, X: Any, pairs: PairParts | ListedPairs, alphas: list[float]
 ) -> list[NewtonFit]:
     """The fit for each alpha; a warning if one has not converged.
 
     An alpha that is lost in rounding errors is replaced by `least_lam`.
     """
-    with np.errstate(over="ignore", invalid="ignore"):  # checked below
+    overflow = np.errstate(over="ignore", invalid="ignore")  # checked below
+    with overflow, blas_threads_for(1):  # large products have our own threads
+        pairs = pairs.on(X)
         solve, least = SOLVERS[ranker.loss], least_lam(X, pairs)
         lams = [max(alpha, least) for alpha in alphas]
         fits = solve(X, pairs, lams, tol=float(ranker.tol), max_iter=ranker.max_iter)
@@ -461,7 +466,7 @@ class RankSVM(RankerMixin, BaseEstimator):
         warn_of_parts(self, X, given, n_rows)
         return self
 
-    def _minimum(self, F: Any, pairs: LabelledPairs | ListedPairs) -> NewtonFit:
+    def _minimum(self, F: Any, pairs: PairParts | ListedPairs) -> NewtonFit:
         """The weights of features or coordinates."""
         (found,) = minimize(self, F, pairs, [float(self.alpha)])
         return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import json
 import socket
-import tempfile
 import time
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Sequence
@@ -13,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from functools import cache, lru_cache, partial
 from importlib.resources import files
-from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import uvicorn
@@ -31,11 +30,20 @@ from starlette.routing import Route
 from rankwise import __version__
 from rankwise.asking import session_exports
 from rankwise.asking.background import Background
-from rankwise.asking.items import IMAGE_TYPES, TEXT_TYPES, Item, file_item, read_items
-from rankwise.asking.log import OUTCOMES, NotSavedError
+from rankwise.asking.goals import Goal
+from rankwise.asking.items import Item, check_items, sent_items, typed_items
+from rankwise.asking.log import OUTCOMES, Log, NotSavedError
 from rankwise.asking.session import AlreadyAnswered, Question, Refused, Session
-from rankwise.asking.web.guards import LARGEST_BODY, Doorkeeper, Guard, Visitor, as_number
-from rankwise.errors import DataError, ParameterError, RankwiseError
+from rankwise.asking.web.guards import (
+    LARGEST_BODY,
+    Doorkeeper,
+    Guard,
+    NoItemsYet,
+    Visitor,
+    as_number,
+)
+from rankwise.asking.web.qr_code import qr_svg
+from rankwise.errors import ParameterError, RankwiseError
 from rankwise.parameters import Choice, check_value
 from rankwise.tables import plural
 
@@ -59,8 +67,13 @@ DOWNLOADS: dict[str, tuple[Callable[[Session], str | bytes], str]] = {
     "model.rankwise": (session_exports.model_bytes, "application/octet-stream"),
     "share.html": (session_exports.share_page, "text/html; charset=utf-8"),
 }
-TABLES = (".csv", ".tsv", ".json", ".jsonl", ".parquet")
-LOCAL_HOSTS = ("127.0.0.1", "localhost")
+LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
+GOALS = {
+    "order": ("the whole order", Goal()),
+    "best": ("the best one", Goal("top", k=1)),
+    "top3": ("the best three", Goal("top", k=3)),
+    "top10": ("the best ten", Goal("top", k=10)),
+}
 LONGEST = 20_000  # letters; the worst text of this length that we know takes 0.6 s
 _NESTED = 20  # quotes and lists within each other
 _KEPT = 256  # texts
@@ -71,39 +84,47 @@ Fields = dict[str, Any]
 Show = Callable[[Request, Visitor], Response]
 Read = Callable[[Request], Awaitable[tuple[Visitor, Fields]]]
 Act = Callable[[Request, Visitor, Fields], Response]
+Begin = Callable[[list[Item], Log, str, Goal], Session]
 
 
 def make_app(
-    session: Session,
+    session: Session | None,
     *,
     hosts: Sequence[str] = LOCAL_HOSTS,
     largest: int = LARGEST_BODY,
     door: Doorkeeper | None = None,
+    begin: Begin | None = None,
 ) -> Starlette:
     """The page that asks, as an ASGI application.
 
     Parameters
     ----------
-    session : Session
-        Updated in the background while the application runs.
+    session : Session, optional
+        Updated in the background while the application runs. None: the first page asks for items.
     hosts : sequence of str
         Names under which the page may be called.
     largest : int
         Bytes that a request may have.
     door : Doorkeeper, optional
-        Knows the one-time keys that it made.
+        Knows the one-time keys that it made. Needed without a session.
+    begin : callable, optional
+        Makes the session of items, a log with their pictures, a question and a goal. Needed without
+        a session.
     """
-    pages = Pages(session, door or Doorkeeper(session))
+    if session is None and (door is None or begin is None):
+        raise ParameterError("Without a session, door and begin are needed.")
+    pages = Pages(session, door or Doorkeeper(session or NoItemsYet()), begin)
 
     @asynccontextmanager
     async def running(app: Any) -> Any:
-        background = pages.background = Background(session)
+        pages.start_computing()
         try:
             yield
         except CancelledError:  # Ctrl-C, twice
             pass
         finally:
-            await run_in_threadpool(background.close)
+            if pages.background is not None:
+                await run_in_threadpool(pages.background.close)
 
     return Starlette(
         routes=pages.routes(),
@@ -122,8 +143,23 @@ class Pages:
 
     background: Background | None = None
 
-    def __init__(self, session: Session, door: Doorkeeper) -> None:
-        self.session, self.door = session, door
+    def __init__(self, session: Session | None, door: Doorkeeper, begin: Begin | None) -> None:
+        self._session, self.door, self._make = session, door, begin
+        self._beginning = Lock()
+        self._computes = False
+
+    @property
+    def session(self) -> Session:
+        """The session, which has begun."""
+        if self._session is None:
+            raise HTTPException(409, "There are no items yet: the organizer's page asks for them.")
+        return self._session
+
+    def start_computing(self) -> None:
+        """Compute in the background from now on, or from the beginning of the session on."""
+        self._computes = True
+        if self._session is not None:
+            self.background = Background(self._session)
 
     def routes(self) -> list[Route]:
         for_all: dict[str, Show] = {
@@ -137,6 +173,8 @@ class Pages:
             "/export/{name}": self.download,
             "/organizer": partial(self.overview, "organizer.html"),
             "/organizer/live": partial(self.overview, "live.html"),
+            "/organizer/qr/{number}": self.qr,
+            "/begin": self.beginning,
             "/organizer/answers": self.answers,
             "/api/ranking": self.api_ranking,
             "/api/answers": self.api_answers,
@@ -145,6 +183,7 @@ class Pages:
         writes: dict[str, tuple[Read, Act]] = {
             "/answer": (of_raters, self.save),
             "/undo": (of_raters, self.undo),
+            "/begin": (of_organizer, self.begin),
             "/organizer/rater": (of_organizer, self.rater),
             "/organizer/drop": (of_organizer, self.drop),
             "/organizer/item": (of_organizer, self.item),
@@ -169,7 +208,10 @@ class Pages:
 
     def _reading(self, act: Show, *, organizer: bool = False) -> Callable[[Request], Response]:
         def route(request: Request) -> Response:
-            return act(request, self.door.visitor(request, organizer=organizer))
+            visitor = self.door.visitor(request, organizer=organizer)
+            if self._session is None and request.url.path in ("/", "/organizer"):
+                return _go_to("/begin")
+            return act(request, visitor)
 
         return route
 
@@ -234,7 +276,8 @@ class Pages:
         path = request.scope["path"]
         if path.startswith("/api/"):
             return JSONResponse({"error": words}, status)
-        if request.method == "POST" and path in ("/answer", "/undo") and status != 403:
+        asked = self._session is not None and request.method == "POST"
+        if asked and path in ("/answer", "/undo") and status != 403:
             with suppress(HTTPException, RankwiseError):  # nothing to ask: the words alone
                 visitor = self.door.visitor(request)
                 question = self.session.ask(visitor.rater)
@@ -245,6 +288,47 @@ class Pages:
         """A template with what all pages show, and more values."""
         common = {"session": self.session, "settings": self.session.settings, "visitor": visitor}
         return render(template, code, **common, csrf=self.door.csrf(visitor), **values)
+
+    # Before there are items
+
+    def beginning(self, request: Request, visitor: Visitor) -> Response:
+        """The page that asks for items."""
+        return self._items_page(visitor) if self._session is None else _go_to("/organizer")
+
+    def begin(self, request: Request, visitor: Visitor, form: Fields) -> Response:
+        """Begin the session with items that were typed, pasted or sent as files.
+
+        Nothing is kept unless all of them can be.
+        """
+        with self._beginning:
+            if self._session is None:
+                try:
+                    self._session = self._begun(form)
+                except RankwiseError as error:
+                    given = {name: _text(form, name) for name in ("question", "goal", "items")}
+                    return self._items_page(visitor, 400, alert=str(error), **given)
+                self.door.session = self._session
+                if self._computes:
+                    self.start_computing()
+        return _go_to("/organizer")
+
+    def _begun(self, form: Fields) -> Session:
+        pictures = Log()  # in memory
+        made = typed_items(_text(form, "items"))
+        for name, data in form["files"]:
+            made += sent_items(name, data, pictures.put_file)
+        made = check_items(made)
+        if len(made) < 2:
+            raise Refused(f"Two or more items are needed: got {plural(len(made), 'item')}.")
+        goal = GOALS.get(_text(form, "goal"), GOALS["order"])[1]
+        goal.check_items(len(made))
+        assert self._make is not None
+        return self._make(made, pictures, _text(form, "question").strip(), goal)
+
+    def _items_page(self, visitor: Visitor, code: int = 200, /, **given: str) -> Response:
+        empty = {"question": "", "goal": "order", "items": "", "alert": ""}
+        shown = {**empty, **given, "goals": {name: words for name, (words, _) in GOALS.items()}}
+        return render("begin.html", code, csrf=self.door.csrf(visitor), **shown)
 
     # For raters
 
@@ -326,10 +410,20 @@ class Pages:
             ranking=ranking,
             rows=rows,
             reports={report.name: report for report in session.rater_reports()},
-            base=f"{request.url.scheme}://{request.url.netloc}/start?token=",
+            base=_start(request),
+            reachable=request.url.hostname not in LOCAL_HOSTS,
             hours=_per_hour(times),
             error=self.background.error if self.background else "",
         )
+
+    def qr(self, request: Request, visitor: Visitor) -> Response:
+        """The link of a rater as a QR code, for phones."""
+        number, raters = as_number(request.path_params["number"]), self.session.raters
+        if number is None or number >= len(raters):
+            raise HTTPException(404, "There is no such rater.")
+        headers = {"Content-Security-Policy": IMAGE_POLICY}
+        code = qr_svg(f"{_start(request)}{raters[number].key}")
+        return Response(code, media_type="image/svg+xml", headers=headers)
 
     def rater(self, request: Request, visitor: Visitor, form: Fields) -> Response:
         self.session.add_rater(_text(form, "name"))
@@ -356,27 +450,17 @@ class Pages:
         return self._add([Item(name, text=text, markdown=_text(form, "markdown") == "1")])
 
     def upload(self, request: Request, visitor: Visitor, form: Fields) -> Response:
-        """Add the items of a table, or an image or a text as an item."""
-        name, data = Path(str(form.get("name", ""))).name, form.get("file", b"")
-        if not name or not isinstance(data, bytes) or not data:
+        """Add the items of tables, and images and texts as items."""
+        pictures, given = Log(), []  # in memory, until all items can be kept
+        for name, data in form["files"]:
+            given += sent_items(name, data, pictures.put_file)
+        if not given:
             raise Refused("Choose a file with something in it.")
-        suffix, keep = Path(name).suffix.lower(), self.session.log.put_file
-        if suffix not in (*IMAGE_TYPES, *TEXT_TYPES, *TABLES):
-            kinds = ".csv, .tsv, .json, .jsonl, .parquet, .txt, .md or an image"
-            raise Refused(f"{name}: give a file that ends with {kinds}.")
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, f"items{suffix}")
-            path.write_bytes(data)
-            try:
-                if suffix not in TABLES:
-                    return self._add([file_item(name, path, keep)])
-                items = read_items(path, keep)
-            except DataError as error:
-                raise DataError(str(error).replace(str(path), name)) from None
         known = {item.id for item in self.session.items}
-        new = [item for item in items if item.id not in known]
+        new = check_items(item for item in given if item.id not in known)
         if not new:
-            raise Refused(f"All items of {name} are here already.")
+            raise Refused("All of these items are here already.")
+        self.session.log.take_files(pictures, {item.image for item in new})
         return self._add(new)
 
     def _add(self, items: list[Item]) -> Response:
@@ -448,6 +532,11 @@ def schema() -> dict[str, Any]:
 
 def _go_to(address: str) -> RedirectResponse:
     return RedirectResponse(address, status_code=303)
+
+
+def _start(request: Request) -> str:
+    """What links of raters begin with."""
+    return f"{request.url.scheme}://{request.url.netloc}/start?token="
 
 
 def _text(form: Fields, name: str) -> str:

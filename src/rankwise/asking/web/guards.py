@@ -15,9 +15,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse
 
-from rankwise.asking.session import Session, same
+from rankwise.asking.session import Session, same, signature
 
 LARGEST_BODY = 25 * 2**20
+MOST_FILES = 500  # in a form
 HOST = re.compile(r"(?P<name>[a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.IGNORECASE | re.ASCII)
 FAULT = (
     "This did not work, because of an error in rankwise ask. Answers that were saved are safe. The "
@@ -112,12 +113,25 @@ class Visitor:
     cookie: str  # "" if the key came with the request itself
 
 
+class NoItemsYet:
+    """Stands for a session before its items are known: signs with the key that it will have."""
+
+    raters = ()
+
+    def __init__(self) -> None:
+        self.secret = secrets.token_hex(32)
+
+    def sign(self, kind: str, text: str = "") -> str:
+        """A signature, as of `Session.sign`."""
+        return signature(self.secret, kind, text)
+
+
 class Doorkeeper:
     """Knows visitors by their keys and cookies, and checks that writes come from our own pages."""
 
     ORGANIZER = "me"  # as a rater
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session | NoItemsYet) -> None:
         self.session = session
         self.cookie_name = f"rankwise_{session.sign('cookie name')[:8]}"
         self._one_time: set[str] = set()
@@ -169,15 +183,15 @@ class Doorkeeper:
     async def read_form(
         self, request: Request, *, organizer: bool = False
     ) -> tuple[Visitor, dict[str, Any]]:
-        """Who sent a form of ours, and its fields; of a file its bytes, and its name as "name"."""
+        """Who sent a form of ours, and its fields; "files" has names and bytes of files."""
         visitor = self.visitor(request, organizer=organizer)
-        async with request.form(max_files=1, max_fields=20) as form:
+        async with request.form(max_files=MOST_FILES, max_fields=20) as form:
             self.check_write(request, visitor, str(form.get("csrf", "")))
-            values: dict[str, Any] = dict(form)
-            file = form.get("file")
-            if file is not None and not isinstance(file, str):
-                values["file"], values["name"] = await file.read(), file.filename or ""
-        return visitor, values
+            files = [f for f in form.getlist("file") if not isinstance(f, str)]
+            found = [(file.filename or "", await file.read()) for file in files]
+            values: dict[str, Any] = {k: v for k, v in form.items() if isinstance(v, str)}
+        # A form without a chosen file has one without a name.
+        return visitor, values | {"files": [file for file in found if any(file)]}
 
     async def read_json(self, request: Request) -> tuple[Visitor, dict[str, Any]]:
         """Who sent a body of JSON, and the object in it."""

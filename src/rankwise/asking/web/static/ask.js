@@ -1,4 +1,4 @@
-// Keys for the buttons, words for screen readers, and a word if the connection is lost.
+// Keys for the buttons, words for screen readers, a word if the connection is lost, links and files.
 "use strict";
 (function () {
   const KEYS = "rankwise-keys";
@@ -65,6 +65,44 @@
 
   document.addEventListener("focusin", function (event) {
     if (event.target.matches("input.link")) event.target.select(); // ready to be copied
+  });
+
+  function copy(button) {
+    const link = button.parentElement.querySelector("input.link");
+    link.select();
+    function said(done) {
+      button.textContent = done ? "Copied" : "Press Ctrl+C";
+      setTimeout(function () { button.textContent = "Copy"; }, 2000);
+    }
+    if (navigator.clipboard) { // only on this machine, or with encryption
+      navigator.clipboard.writeText(link.value).then(
+        function () { said(true); }, function () { said(document.execCommand("copy")); }
+      );
+    } else {
+      said(document.execCommand("copy"));
+    }
+  }
+
+  document.addEventListener("click", function (event) {
+    const button = event.target.closest("button.copy");
+    if (button) copy(button);
+  });
+
+  function markDrop(event, over) {
+    const place = event.target.closest && event.target.closest(".drop");
+    if (!place) return null;
+    event.preventDefault(); // the browser would leave the page and show the file
+    place.classList.toggle("over", over);
+    return place;
+  }
+
+  document.addEventListener("dragover", function (event) { markDrop(event, true); });
+  document.addEventListener("dragleave", function (event) { markDrop(event, false); });
+  document.addEventListener("drop", function (event) {
+    const place = markDrop(event, false);
+    if (place && event.dataTransfer.files.length) {
+      place.querySelector("input[type=file]").files = event.dataTransfer.files;
+    }
   });
 
   let last = "";

@@ -1,0 +1,821 @@
+"""Columns of tables: their kinds and roles, as checked arrays, and all that is wrong with them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from functools import cache, cached_property
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise.backends.parallel import map_in_threads, threads_for
+from rankwise.data.table_files import (
+    OptionalModule,
+    Source,
+    arrow,
+    listed,
+    refuse_floats,
+)
+from rankwise.errors import DataError, TableError
+from rankwise.graph.query_groups import QueryGroups, id_array, text_fault
+from rankwise.tables import plural
+
+compute = OptionalModule("pyarrow.compute")
+NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
+WHOLE = re.compile(r"0|-?[1-9][0-9]{0,75}")  # as Python writes it; longer ones stay text
+WHOLE_FLOAT = re.compile(r"(0|-?[1-9][0-9]{0,14})(\.0)?")  # as pandas writes a column with gaps
+WITH_EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
+DECIMAL_COMMA = r"^\s*[-+]?\d+,\d+\s*$"
+FEW_TEXTS = 20  # that are looked at before all of a column
+ROWS = 4096  # that are copied at a time: fewer would often wait for the interpreter lock
+UNUSABLE = {
+    "date": "a date",
+    "time": "a time of day or a duration",
+    "list or object": "a list or object",
+}
+"""Kinds of columns that are left out, unless dates are wanted, and how to call them."""
+ISO_DATE = r"^\s*\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?\s*$"
+MOST_GRADES = 20  # different words that may be grades
+SHORT = 64  # letters of an id, up to which arrays of NumPy's texts are small
+
+
+# Columns as arrays
+
+
+@cache
+def kind_of(kind: Any) -> str:
+    """The kind of an Arrow type: number, text, date, time, empty, list or object."""
+    types = arrow.types
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    kinds = {
+        "number": (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean),
+        "text": (types.is_string, types.is_large_string, types.is_string_view),
+        "empty": (types.is_null,),
+        "date": (types.is_date, types.is_timestamp),
+        "time": (types.is_temporal,),
+    }
+    found = (name for name, tests in kinds.items() if any(is_such(kind) for is_such in tests))
+    return next(found, "list or object")
+
+
+def matrix(table: Any, names: Sequence[str], dtype: Any = np.float64) -> NDArray[Any]:
+    """Columns of numbers in one array; NaN where a value is missing."""
+    X = np.empty((table.num_rows, len(names)), dtype)
+    batches = table.select(list(names)).to_batches(max_chunksize=16 * ROWS)
+    ends = accumulate(batch.num_rows for batch in batches)
+    parts = [(batch, X[end - len(batch) : end]) for batch, end in zip(batches, ends, strict=True)]
+    map_in_threads(_copy, parts, threads_for(X.size))
+    return X
+
+
+def _copy(part: tuple[Any, NDArray[Any]]) -> None:
+    """Copy the columns of a batch to an array, some rows at a time."""
+    batch, X = part
+    columns = [_numbers(column) for column in batch.columns]
+    for low in range(0, len(X), ROWS):
+        rows = slice(low, low + ROWS)
+        for j, column in enumerate(columns):
+            X[rows, j] = column[rows]
+
+
+def _numbers(column: Any) -> NDArray[Any]:
+    kind = column.type
+    if not (arrow.types.is_floating(kind) or arrow.types.is_integer(kind)):
+        if arrow.types.is_dictionary(kind):
+            column = column.dictionary_decode()
+        if arrow.types.is_null(kind):
+            return np.full(len(column), np.nan)
+        column = column.cast(arrow.float64(), safe=False)
+    values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return values
+
+
+class ColumnFault(DataError):
+    """What is wrong with a column, and the settings that would help."""
+
+    def __init__(self, message: str, **settings: Any) -> None:
+        super().__init__(message)
+        self.settings = settings
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """Rows of a table, whose columns become checked arrays.
+
+    Attributes
+    ----------
+    source : Source
+    table : pyarrow.Table
+    first : int
+        The number of the first row in the source.
+    """
+
+    source: Source
+    table: Any
+    first: int = 0
+
+    @cached_property
+    def kinds(self) -> dict[str, str]:
+        """The kind of each column, see `kind_of`; texts that are all dates are dates."""
+        found = {field.name: kind_of(field.type) for field in self.table.schema}
+        dates = {
+            name: "date" for name, kind in found.items() if kind == "text" and self._dated(name)
+        }
+        return found | dates
+
+    def kind(self, name: str) -> str:
+        """The kind of a column."""
+        return self.kinds[name]
+
+    def _dated(self, name: str) -> bool:
+        """Whether a column of text has dates as in ISO 8601, and nothing else."""
+        column = self.table.column(name)
+        if arrow.types.is_dictionary(column.type) and column.num_chunks:
+            column = column.unify_dictionaries().chunk(0).dictionary
+        begin = [value for value in column.slice(0, FEW_TEXTS).to_pylist() if value]
+        if not begin or not all(re.match(ISO_DATE, value) for value in begin):
+            return False
+        is_date = compute.match_substring_regex(column.cast(arrow.string()), ISO_DATE)
+        empty = compute.equal(column.cast(arrow.string()), "")
+        return bool(compute.all(compute.or_(is_date, empty)).as_py())
+
+    def dates(self, name: str) -> Any:
+        """A column of dates as times in microseconds, NaT where it is missing."""
+        column = self.table.column(name)
+        if kind_of(column.type) == "text":
+            texts = compute.utf8_trim_whitespace(column.cast(arrow.string()))
+            column = compute.if_else(compute.equal(texts, ""), None, texts)
+        zone = "UTC" if getattr(column.type, "tz", None) or self._zoned(column) else None
+        try:
+            times: NDArray[Any] = column.cast(arrow.timestamp("us", zone), safe=False).to_numpy()
+        except arrow.ArrowInvalid as error:
+            raise ColumnFault(
+                f"the column {name!r} has dates that cannot be read: {error}. Correct them, or "
+                "leave the column out.",
+                ignore=[name],
+            ) from error
+        return times.astype("datetime64[us]")
+
+    def _zoned(self, column: Any) -> bool:
+        """Whether the first of some texts has a time zone."""
+        texts = column.drop_null().slice(0, 1).to_pylist()
+        return any(
+            isinstance(text, str) and re.search(r"(Z|[+-]\d\d:?\d\d)$", text[10:]) for text in texts
+        )
+
+    def fault(self, name: str, rows: Any, what: str, remedy: str, **settings: Any) -> ColumnFault:
+        """An error about the first of some rows of a column, given by number or by a mask."""
+        rows = np.atleast_1d(rows)
+        rows = np.flatnonzero(rows) if rows.dtype == bool else rows
+        more = f", as in {plural(len(rows) - 1, 'more row')}" if len(rows) > 1 else ""
+        place = self.source.place(self.first + int(rows[0]))
+        return ColumnFault(f"{place}: the column {name!r} {what}{more}. {remedy}", **settings)
+
+    def labels(self, name: str, grades: Mapping[str, float] | None = None) -> NDArray[np.float64]:
+        """The labels: numbers, none of which is missing.
+
+        Words are grades by the mapping `grades`, and ordered categories by their order, from 0.
+        """
+        kind, column = self.kind(name), self.table.column(name)
+        if grades is None and kind == "text" and getattr(column.type, "ordered", False):
+            grades = {word: k for k, word in enumerate(_encoded(column)[1])}
+        if kind == "number" and grades is None:
+            values: NDArray[np.float64] = matrix(self.table, [name])[:, 0]
+            wrong = ~np.isfinite(values)
+            if wrong.any():
+                what = "of labels is missing or infinite here"
+                raise self.fault(name, wrong, what, "Fill it in, or leave out these rows.")
+            return values
+        if kind == "text":
+            if grades is None:
+                self._refuse_mixed(name)
+            return self._graded(name, grades)
+        what = (
+            "has numbers, which need no grades" if grades else f"has values of type {column.type}"
+        )
+        raise ColumnFault(
+            f"the label {name!r} {what}. Labels are numbers, larger ones for better rows, or words "
+            "with a grade for each."
+        )
+
+    def _graded(self, name: str, grades: Mapping[str, float] | None) -> NDArray[np.float64]:
+        """The grade of each row of a column of words."""
+        codes, words = _encoded(self.table.column(name))
+        counts = dict(zip(words, np.bincount(codes[codes >= 0], minlength=len(words)), strict=True))
+        unknown = [word for word in words if word not in (grades or {})]
+        if unknown:
+            shown = listed([repr(word) for word in sorted(unknown, key=lambda w: -counts[w])])
+            guess = guess_grades({word: int(n) for word, n in counts.items() if word})
+            settings = {} if guess is None else {"grades": guess | dict(grades or {})}
+            check = "" if guess is None else " Check the order of the grades below."
+            raise ColumnFault(
+                f"the label {name!r} has words without a grade: {shown}. Rankings need numbers, "
+                f"larger ones for better rows.{check}",
+                **settings,
+            )
+        self._refuse_holes(name, codes < 0)
+        values = np.array([*((grades or {})[word] for word in words), np.nan], dtype=np.float64)
+        return values[codes]
+
+    def _refuse_mixed(self, name: str) -> None:
+        """Raise an error about a column of texts most of which are numbers."""
+        texts = self.table.column(name).cast(arrow.string())
+        is_number, comma, filled = (
+            compute.fill_null(compute.match_substring_regex(texts, pattern), False).to_numpy()
+            for pattern in (NUMBER, DECIMAL_COMMA, r"\S")
+        )
+        if 2 * (is_number | comma).sum() < filled.sum() or is_number.sum() == filled.sum():
+            return
+        row = int(np.argmax(filled & ~is_number))
+        what = f"has numbers in other rows, but {texts[row].as_py()[:40]!r} here"
+        if comma.any():
+            remedy = "These may be decimal commas."
+            raise self.fault(name, row, what, remedy, separator=";", decimal=",")
+        remedy = "Correct it, or leave the column out."
+        raise self.fault(name, row, what, remedy, ignore=[name])
+
+    def features(
+        self, names: Sequence[str], dtype: Any, *, keep_text: bool, keep_missing: bool
+    ) -> tuple[NDArray[Any], list[ColumnFault]]:
+        """The features that are numbers, and what is wrong with all features.
+
+        They are finite and, unless wanted, not missing. Texts are refused unless they are wanted;
+        texts and dates are not in the result.
+        """
+        faults: list[ColumnFault] = []
+        kinds = {name: self.kind(name) for name in names}
+        texts = [name for name, kind in kinds.items() if kind == "text"]
+        for name in list(texts):
+            try:
+                self._refuse_mixed(name)
+            except ColumnFault as fault:
+                faults.append(fault)
+                texts.remove(name)
+        if texts and not keep_text:
+            found = listed([f"{name!r} ({self._described(name)})" for name in texts])
+            faults.append(
+                ColumnFault(f"features are numbers, but these are text: {found}", encode="auto")
+            )
+        numbers = [name for name, kind in kinds.items() if kind in ("number", "empty")]
+        X = matrix(self.table, numbers, dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            suspect = np.flatnonzero(~np.isfinite(X.sum(axis=0))).tolist()
+        for j in suspect:
+            if np.isinf(X[:, j]).any():
+                remedy = "Replace it by a finite number, or leave the column out."
+                where = np.isinf(X[:, j]), "is infinite here"
+                faults.append(self.fault(numbers[j], *where, remedy, ignore=[numbers[j]]))
+        missing = {numbers[j]: int(np.isnan(X[:, j]).sum()) for j in suspect}
+        missing |= {name: self._n_missing(name) for name in texts}
+        missing = {name: count for name, count in missing.items() if count}
+        if missing and not keep_missing:
+            faults.append(self._missing_values(missing))
+        return X, faults
+
+    def _described(self, name: str) -> str:
+        """What a column of text holds."""
+        different = self.table.column(name).unique().to_pylist()
+        example = next((value for value in different if value), "")
+        return f"{len(different)} different, such as {example[:15]!r}"
+
+    def _n_missing(self, name: str) -> int:
+        column = self.table.column(name).cast(arrow.string())
+        return int(compute.sum(compute.equal(column.fill_null(""), "")).as_py() or 0)
+
+    def _missing_values(self, counts: dict[str, int]) -> ColumnFault:
+        """A fault about missing values, with their number in each column."""
+        n_rows = self.table.num_rows
+        each = [f"{name} {count:,} ({count / n_rows:.0%})" for name, count in counts.items()]
+        return ColumnFault(
+            f"{plural(sum(counts.values()), 'missing value')} in "
+            f"{plural(len(counts), 'column')} of features: {listed(each)}",
+            impute="median",
+        )
+
+    def texts(self, name: str) -> NDArray[Any]:
+        """Texts as Python's, each stored once; an empty one where it is missing."""
+        codes, texts = _encoded(self.table.column(name))
+        words: NDArray[Any] = np.array([*(text or "" for text in texts), ""], dtype=object)
+        return words[codes]
+
+    def ids(self, name: str) -> NDArray[Any]:
+        """Query ids or row ids: whole numbers where all are, otherwise texts; none is missing.
+
+        Numbers never become floats on the way. Decimals with fractions stay decimals.
+        """
+        column = self.table.column(name)
+        if self.kind(name) == "number":
+            return self._whole_numbers(name)
+        if self.kind(name) == "list or object":
+            raise ColumnFault(f"the column {name!r} is of type {column.type}: not an id.")
+        codes, texts = _encoded(column)
+        self._refuse_holes(name, np.array([*(not (t or "").strip() for t in texts), True])[codes])
+        numbers = all(re.match(NUMBER, text) for text in texts if text)
+        for k, text in enumerate(texts):
+            fault = text_fault(text or "")
+            if fault is not None:
+                raise self.fault(name, codes == k, fault, "Correct the id.")
+            if numbers and text and WITH_EXPONENT.fullmatch(text):
+                what = f"has {text!r}, a number with an exponent, whose digits may be lost"
+                remedy = "Write ids as whole numbers or text; in pandas, as Int64 or str."
+                raise self.fault(name, codes == k, what, remedy)
+            if numbers and text and text.endswith(".0") and text.removesuffix(".0") in texts:
+                what = f"has {text!r} beside {text.removesuffix('.0')!r}: are they the same id?"
+                raise self.fault(name, codes == k, what, "Write equal ids in the same way.")
+        return _as_ids(texts)[codes]
+
+    def _whole_numbers(self, name: str) -> NDArray[Any]:
+        """Ids that are numbers, exactly."""
+        column = self.table.column(name)
+        if arrow.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        self._refuse_holes(name, column.is_null(nan_is_null=True).to_numpy())
+        if arrow.types.is_floating(column.type):
+            values: NDArray[Any] = column.to_numpy()
+            refuse_floats(self.source, values, name, self.first)
+            return values.astype(np.int64)
+        try:
+            whole: NDArray[Any] = column.cast(arrow.int64()).to_numpy()
+            return whole
+        except arrow.ArrowInvalid:  # more than 64 bits, or a fraction
+            if arrow.types.is_integer(column.type):
+                return np.asarray(column.to_numpy())
+            return id_array(int(v) if v == int(v) else v for v in column.to_pylist())
+
+    def _refuse_holes(self, name: str, holes: NDArray[np.bool_]) -> None:
+        if holes.any():
+            remedy = "Fill it in, or leave out these rows."
+            raise self.fault(name, holes, "has no value here", remedy)
+
+
+def _encoded(column: Any) -> tuple[NDArray[np.intp], list[str]]:
+    """The different texts of a column, and which of them each row has; -1 for a missing one."""
+    if arrow.types.is_dictionary(column.type):
+        column = column.unify_dictionaries()
+    else:
+        column = column.cast(arrow.string()).dictionary_encode()
+    if column.num_chunks == 0:
+        return np.empty(0, np.intp), []
+    chunks = column.combine_chunks()
+    chunks = chunks.chunk(0) if hasattr(chunks, "chunk") else chunks
+    indices = chunks.indices.cast(arrow.int64()).fill_null(-1)
+    codes = indices.to_numpy(zero_copy_only=False).astype(np.intp)
+    return codes, chunks.dictionary.cast(arrow.string()).to_pylist()
+
+
+def _as_ids(texts: list[str]) -> NDArray[Any]:
+    """Whole numbers if all texts are whole numbers, such as 1 or 1.0; otherwise the texts."""
+    whole = [text for text in texts if text]
+    if all(WHOLE.fullmatch(text) for text in whole):
+        return id_array(int(text or 0) for text in texts)
+    if all(WHOLE_FLOAT.fullmatch(text) for text in whole):
+        return id_array(int((text or "0").removesuffix(".0")) for text in texts)
+    if max(map(len, whole), default=0) <= SHORT:
+        return np.array([text or "" for text in texts], dtype=np.str_)
+    return np.array(texts, dtype=object)
+
+
+# Names without case, blanks and underscores. The first one that a table has is taken.
+QUERY_NAMES = (
+    "qid", "queryid", "query", "searchid", "srchid", "topicid", "topic", "groupid", "group",
+    "sessionid", "requestid", "impressionid", "querytext", "searchquery", "searchterm",
+)  # fmt: skip
+LABEL_NAMES = ("label", "relevance", "rel", "grade", "relevancelabel", "relevancegrade", "target")
+ID_NAMES = (
+    "docid", "documentid", "docno", "itemid", "productid", "rowid", "id", "doc", "document", "item",
+    "product", "sku", "uuid",
+)  # fmt: skip
+KNOWN = {"query": QUERY_NAMES, "label": LABEL_NAMES, "id": ID_NAMES}
+ID_NAME = re.compile(r"(^|[_ -])(id|ID|Id)$|[a-z]I[dD]$")
+INDEX_NAMES = ("", "__index_level_0__", "Unnamed: 0")  # of pandas, in the files that it writes
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The columns of a table by role.
+
+    Attributes
+    ----------
+    query, label, id : str or None
+    features : list of str
+        In the order of the table, or in the order of the features of the model.
+    left_out : dict of str to str
+        The other columns, and why.
+    guessed : frozenset of str
+        The columns whose role follows from their name only.
+    positions : tuple of str
+        Features that look like the position in the list that was shown.
+    constants : tuple of str
+        Features with the same value in all rows.
+    """
+
+    query: str | None
+    label: str | None
+    id: str | None
+    features: list[str]
+    left_out: dict[str, str]
+    guessed: frozenset[str]
+    positions: tuple[str, ...] = ()
+    constants: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        where: Any,
+        names: Sequence[str],
+        *,
+        query: str | None = None,
+        label: str | None = None,
+        id: str | None = None,
+        features: Sequence[str] | None = None,
+        ignore: Sequence[str] = (),
+        like: Sequence[str] | None = None,
+        needs_features: bool = True,
+    ) -> Roles:
+        """The requested roles; other roles are guessed from the names of columns.
+
+        `features` and `ignore` are names and patterns such as ``price_*``. `like` are the features
+        of a model. `where` is the table, for messages.
+        """
+        found = {"query": query, "label": label, "id": id}
+        given = [name for name in found.values() if name is not None]
+        for name in given:
+            if name not in names:
+                raise DataError(f"{where} has no column {name!r}{_instead(name, names)}")
+            if given.count(name) > 1:
+                raise DataError(f"{where}: the column {name!r} cannot have two of these roles.")
+        left_out = dict.fromkeys(_matching(where, ignore, names, "ignore"), "left out as asked")
+        left_out |= dict.fromkeys((n for n in names if n in INDEX_NAMES), "row numbers of pandas")
+        taken = {*given, *left_out, *((like if features is None else features) or ())}
+        free = [name for name in names if name not in taken]
+        guesses = {k: _guess(known, free) for k, known in KNOWN.items() if found[k] is None}
+        found |= guesses
+        special = {name for name in found.values() if name is not None}
+        chosen = names
+        if like is not None:
+            missing = [name for name in like if name not in names]
+            if missing:
+                raise DataError(
+                    f"{where} lacks {plural(len(missing), 'feature')} of the model: "
+                    f"{listed(missing)}{_instead(missing[0], names)}"
+                )
+            chosen = like
+        elif features is not None:
+            chosen = _matching(where, features, names, "features")
+            wrong = next((name for name in features if name in special), None)
+            if wrong is not None:
+                raise DataError(f"{where}: the column {wrong!r} cannot be a feature as well.")
+        if like is None:
+            chosen = [name for name in chosen if name not in special and name not in left_out]
+        if needs_features and not chosen:
+            raise DataError(f"{where} has no column of features besides {listed(sorted(special))}.")
+        why = (
+            "not a feature of the model" if like is not None else "not among the features asked for"
+        )
+        used = special.union(chosen, left_out)
+        left_out |= dict.fromkeys((name for name in names if name not in used), why)
+        guessed = frozenset(name for name in guesses.values() if name is not None)
+        roles = found["query"], found["label"], found["id"]
+        return cls(*roles, list(chosen), left_out, guessed)
+
+    @property
+    def used_ids(self) -> list[str]:
+        """The columns of ids."""
+        return [name for name in (self.query, self.id) if name and name not in self.features]
+
+    @property
+    def used(self) -> list[str]:
+        """The columns to read."""
+        special = filter(None, (self.query, self.label, self.id))
+        return list(dict.fromkeys([*special, *self.features]))
+
+    def with_guess(self, role: str, name: str) -> Roles:
+        """The same with a guess of the label or the query, which is no feature."""
+        features = [feature for feature in self.features if feature != name]
+        left_out = {other: why for other, why in self.left_out.items() if other != name}
+        changed: dict[str, Any] = {"features": features, "left_out": left_out, role: name}
+        return replace(self, guessed=self.guessed | {name}, **changed)
+
+    def without(self, reasons: dict[str, str]) -> Roles:
+        """The same without some of the features, and why."""
+        kept = [name for name in self.features if name not in reasons]
+        return replace(self, features=kept, left_out=self.left_out | reasons)
+
+    @property
+    def looking_like_ids(self) -> list[str]:
+        """Features that are named like identifiers, which are hardly related to relevance."""
+        known = (*QUERY_NAMES, *ID_NAMES)
+        return [name for name in self.features if plain_name(name) in known or ID_NAME.search(name)]
+
+    @property
+    def looking_like_labels(self) -> list[str]:
+        """Features that are named like labels, which new rows do not have."""
+        return [name for name in self.features if plain_name(name) in LABEL_NAMES]
+
+    def role(self, name: str) -> str:
+        """What a column is, in a few words."""
+        what = next((role for role in KNOWN if getattr(self, role) == name), None)
+        if what is None:
+            return self.left_out.get(name, "feature")
+        return f"{what} (guessed)" if name in self.guessed else what
+
+    def words(self) -> str:
+        """What was understood, in one sentence."""
+        named = {role: getattr(self, role) for role in KNOWN}
+        parts = [
+            f"{role} {name!r}{' (guessed)' if name in self.guessed else ''}"
+            for role, name in named.items()
+            if name is not None
+        ]
+        if self.features:
+            parts.append(f"{plural(len(self.features), 'feature')} ({listed(self.features)})")
+        if self.left_out:
+            kinds = UNUSABLE.values()
+            left = [f"{n} ({why})" if why in kinds else n for n, why in self.left_out.items()]
+            parts.append(f"left out: {listed(left)}")
+        return "; ".join(parts)
+
+
+def _instead(name: str, names: Sequence[str]) -> str:
+    """The end of a message about a name that is missing."""
+    near = get_close_matches(name, names, 1, 0.75)
+    if not near:
+        near = [other for other in names if other.strip().lower() == name.strip().lower()]
+    meant = f" Is it {near[0]!r}?" if near else ""
+    return f".{meant} Columns: {listed(names)}."
+
+
+def plain_name(name: str) -> str:
+    """A name without case, blanks and underscores."""
+    return re.sub(r"[\s_.-]", "", name).lower()
+
+
+def _guess(known: Sequence[str], names: Sequence[str]) -> str | None:
+    plain = {plain_name(name): name for name in reversed(names)}  # the first of several
+    return next((plain[word] for word in known if word in plain), None)
+
+
+def _matching(where: Any, patterns: Sequence[str], names: Sequence[str], option: str) -> list[str]:
+    """The names that are listed or match a pattern, in the order of `names`."""
+    found: set[str] = set()
+    for pattern in patterns:
+        these = [name for name in names if name == pattern or fnmatchcase(name, pattern)]
+        if not these:
+            raise DataError(
+                f"{where}: {pattern!r} of {option} matches no column{_instead(pattern, names)}"
+            )
+        found.update(these)
+    return [name for name in names if name in found]
+
+
+# One look at all columns
+
+LABEL_STEMS = (
+    "label", "relevan", "grade", "judg", "outcome", "book", "purchas", "bought", "order", "convert",
+    "conversion", "click", "target", "feedback", "action", "event", "response", "result", "choice",
+)  # fmt: skip
+LABELS_ELSEWHERE = ("y", "score", "rating", "stars", "preference", "value")
+QUERY_STEMS = (
+    "query", "search", "session", "request", "impression", "topic", "prompt", "user", "visit",
+    "customer", "basket", "list",
+)  # fmt: skip
+POSITION_NAMES = (
+    "position", "pos", "rank", "ranking", "slot", "place", "displayposition", "listposition",
+    "originalposition", "shownposition",
+)  # fmt: skip
+GRADE_WORDS = (
+    "none", "nothing", "no", "never", "false", "irrelevant", "not relevant", "terrible", "bad",
+    "ignored", "skip", "skipped", "impression", "shown", "seen", "view", "viewed", "poor", "low",
+    "fair", "partial", "partially relevant", "somewhat relevant", "ok", "okay", "medium", "average",
+    "click", "clicked", "good", "relevant", "like", "liked", "saved", "cart", "added", "yes",
+    "true", "high", "very good", "great", "highly relevant", "excellent", "perfect", "best",
+    "book", "booked", "order", "ordered", "buy", "bought", "purchase", "purchased",
+)  # fmt: skip
+"""Words of labels, worst first."""
+
+
+def guess_grades(counts: Mapping[str, int]) -> dict[str, int] | None:
+    """Grades of words: by their meaning if all are known, otherwise the rarest is the best.
+
+    None if these are too many, or no words that can be listed with commas.
+    """
+    if not 2 <= len(counts) <= MOST_GRADES or any(mark in w for w in counts for mark in ",="):
+        return None
+    plain = {word: word.strip().lower().replace("_", " ") for word in counts}
+    order = sorted(counts, key=lambda word: -counts[word])
+    if all(word in GRADE_WORDS for word in plain.values()):
+        order = sorted(counts, key=lambda word: GRADE_WORDS.index(plain[word]))
+    return {word: k for k, word in enumerate(order)}
+
+
+@dataclass(frozen=True)
+class Wants:
+    """What the reader of a table needs, and what it can take.
+
+    Attributes
+    ----------
+    keep_text, keep_missing, dates : bool
+        Whether features may be text, may be missing, and may be dates.
+    grades : mapping of str to float, optional
+        Grades of labels that are words.
+    needs_label, needs_query : bool
+        Whether there must be labels and queries.
+    like_model : bool
+        Whether the features are the features of a model, none of which is left out.
+    """
+
+    keep_text: bool = False
+    keep_missing: bool = False
+    dates: bool = False
+    grades: Mapping[str, float] | None = None
+    needs_label: bool = False
+    needs_query: bool = False
+    like_model: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """All columns of a table as arrays, their roles, and all that is wrong with them.
+
+    Every reader of tables takes this look. Columns that no ranker can use are left out, with the
+    reason in ``roles.left_out``. What is wrong is None here.
+
+    Attributes
+    ----------
+    roles : Roles
+    qid, y, ids : ndarray or None
+    X : ndarray
+        The features that are numbers.
+    faults : list of DataError
+    """
+
+    roles: Roles
+    qid: NDArray[Any] | None
+    y: NDArray[np.float64] | None
+    ids: NDArray[Any] | None
+    X: NDArray[Any]
+    faults: list[DataError]
+
+    @classmethod
+    def at(cls, rows: TableRows, roles: Roles, wants: Wants, dtype: Any, *, whole: bool) -> Look:
+        """Look at all columns; only `whole` tables, not batches, are searched for positions."""
+        faults: list[DataError] = []
+        roles = _without_unusable(rows, roles, wants, faults, empty=whole)
+
+        def attempt(read: Any, *arguments: Any) -> Any:
+            if arguments[0] is None:
+                return None
+            try:
+                return read(*arguments)
+            except DataError as fault:
+                faults.append(fault)
+                return None
+
+        for role in ("label", "query"):
+            needed = wants.needs_label if role == "label" else wants.needs_query
+            if getattr(roles, role) is None and (needed or (faults and wants.like_model)):
+                found = _likely(role, rows, roles, like_model=wants.like_model)
+                if needed or found is not None:
+                    faults.append(_lacking(role, found, rows))
+                if found is not None:
+                    roles = roles.with_guess(role, found)
+        qid = attempt(rows.ids, roles.query)
+        y = attempt(rows.labels, roles.label, wants.grades)
+        ids = attempt(rows.ids, roles.id)
+        X, wrong = rows.features(
+            roles.features, dtype, keep_text=wants.keep_text, keep_missing=wants.keep_missing
+        )
+        if whole and not wants.like_model:
+            numbers = [n for n in roles.features if rows.kind(n) in ("number", "empty")]
+            constants, positions = _suspicious(X, numbers, qid)
+            texts = [name for name in roles.features if rows.kind(name) == "text"]
+            texts = [name for name in texts if len(rows.table.column(name).unique()) == 1]
+            constants = (*constants, *(texts if rows.table.num_rows > 1 else ()))
+            roles = replace(roles, constants=constants, positions=positions)
+        return cls(roles, qid, y, ids, X, [*faults, *wrong])
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings that would help, together."""
+        found: dict[str, Any] = {}
+        for fault in self.faults:
+            for name, value in getattr(fault, "settings", {}).items():
+                found[name] = [*found.get(name, []), *value] if name == "ignore" else value
+        return found
+
+    def error(self, where: Any) -> TableError | None:
+        """All that is wrong; None if nothing is."""
+        if not self.faults:
+            return None
+        return TableError(str(where), tuple(map(str, self.faults)), self.settings)
+
+
+def _without_unusable(
+    rows: TableRows, roles: Roles, wants: Wants, faults: list[DataError], *, empty: bool
+) -> Roles:
+    """Roles without features that are dates, unless these are wanted, lists or, if so, empty."""
+    reasons = {}
+    for name in roles.features:
+        kind = rows.kind(name)
+        if kind == "date" and wants.dates:
+            continue
+        if kind in UNUSABLE and wants.like_model:
+            what = f"the column {name!r} has {UNUSABLE[kind]}s, unlike in training. Check its name."
+            faults.append(ColumnFault(what))
+        if kind in UNUSABLE or (empty and kind == "empty" and not wants.like_model):
+            reasons[name] = UNUSABLE.get(kind, "empty")
+    kept = roles.without(reasons)
+    if roles.features and not kept.features:
+        named = listed([f"{name} ({why})" for name, why in reasons.items()])
+        faults.append(ColumnFault(f"no column of features is left: {named}"))
+    return kept
+
+
+def _lacking(role: str, found: str | None, rows: TableRows) -> ColumnFault:
+    """A fault about a column that is needed, and may be one that was found."""
+    what = "query ids" if role == "query" else "labels"
+    usual = "qid, query, search_id" if role == "query" else "label, relevance, grade"
+    words = f"no column is named like {what} ({usual}, ...)"
+    if found is not None:
+        return ColumnFault(f"{words}; {found!r} may have them", **{role: found})
+    if role == "query":
+        n_rows = rows.table.num_rows
+        n_pairs = n_rows * (n_rows - 1) // 2
+        words += f"; if all {n_rows:,} rows ({n_pairs:,} pairs) are one ranking, say so"
+        return ColumnFault(words, one_ranking=True)
+    return ColumnFault(f"{words}: name the column. Columns: {listed(rows.table.column_names)}")
+
+
+def _likely(role: str, rows: TableRows, roles: Roles, *, like_model: bool) -> str | None:
+    """The column that most likely is the label or the query, by its name and its values.
+
+    It is no feature of a model, if there is one.
+    """
+    free = [name for name in rows.table.column_names if name in roles.left_out]
+    free = free if like_model else roles.features
+    features = [name for name in free if rows.kind(name) in ("number", "text")]
+    different = {name: len(rows.table.column(name).unique()) for name in features}
+    if role == "query" and features:
+        several = [n for n in features if 1 < different[n] <= rows.table.num_rows / 2]
+        named = [n for stem in QUERY_STEMS for n in several if stem in plain_name(n)]
+        first = features[0]
+        in_runs = [
+            n
+            for n in several
+            if (ID_NAME.search(n) or n == first) and _is_in_runs(rows, n, different[n])
+        ]
+        named = [n for n in named if n in in_runs or not ID_NAME.search(n)]
+        return next(iter([*(n for n in named if n in in_runs), *in_runs, *named]), None)
+    usable = [
+        name
+        for name in features
+        if not ID_NAME.search(name) and plain_name(name) not in POSITION_NAMES
+        if different[name] > 1 and (rows.kind(name) == "number" or different[name] <= MOST_GRADES)
+    ]
+    named = [name for stem in LABEL_STEMS for name in usable if stem in plain_name(name)]
+    named += [name for word in LABELS_ELSEWHERE for name in usable if plain_name(name) == word]
+    few = [name for name in reversed(usable) if different[name] <= MOST_GRADES]
+    return next(iter([*named, *few, *reversed(usable)]), None)
+
+
+def _is_in_runs(rows: TableRows, name: str, n_different: int) -> bool:
+    """Whether equal values of a column follow one another."""
+    codes, _ = _encoded(rows.table.column(name))
+    return int((np.diff(codes) != 0).sum()) + 1 == n_different
+
+
+def _suspicious(X: NDArray[Any], names: Sequence[str], qid: Any) -> list[tuple[str, ...]]:
+    """The features that are constant, and the features that look like positions in a list.
+
+    A position is a whole number. In each query, positions are 1 to n or 0 to n - 1, in any order;
+    or, if the column is named like positions, different.
+    """
+    if not len(names):
+        return [(), ()]
+    low, high = X.min(axis=0), X.max(axis=0)
+    constants = [names[j] for j in np.flatnonzero(low == high).tolist() if len(X) > 1]
+    positions: list[str] = []
+    if qid is None:
+        return [tuple(constants), ()]
+    groups = QueryGroups.of(qid, len(X))
+    starts, sizes = groups.indptr[:-1], groups.sizes
+    for j in np.flatnonzero((low >= 0) & (high > low) & (sizes.max() > 2)).tolist():
+        is_named = plain_name(names[j]) in POSITION_NAMES
+        if not is_named and (low[j] > 1 or high[j] > sizes.max()):
+            continue
+        values = X[groups.order, j]
+        values = values[np.lexsort((values, groups.codes[groups.order]))]
+        steps = np.diff(values, prepend=np.nan)
+        steps[starts] = 1.0
+        is_run = (steps == 1.0).all() and np.ptp(values[starts]) == 0 and values[0] <= 1
+        is_whole = (values == np.floor(values)).all()
+        if is_whole and (is_run or (is_named and (steps > 0).all())):
+            positions.append(names[j])
+    return [tuple(constants), tuple(positions)]

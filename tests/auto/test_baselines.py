@@ -1,0 +1,87 @@
+"""Simple orders beside AutoRanker: rows as they came, a single column, chance."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+from rankwise import AutoRanker, load_model, save_model
+from rankwise.auto.baselines import single_column
+from rankwise.data import make_ranking
+from rankwise.metrics import ndcg
+from rankwise.model_selection.meta_rankers import HeldOutPool
+
+QUICK = {"candidates": "linear", "boosted": False, "random_state": 0}
+
+
+def by_other_queries(X, y, qid, metric):
+    """The score of the single column: each of 10 folds by the best column of the others."""
+    names, values = np.unique(qid), []
+    for q in range(len(names)):
+        others = [p for p in range(len(names)) if p % 10 != q % 10]
+        means = {
+            (j, sign): np.mean(
+                [metric(y[qid == names[p]], sign * X[qid == names[p], j]) for p in others]
+            )
+            for j in range(X.shape[1])
+            for sign in (1, -1)
+        }
+        j, sign = max(means, key=means.get)
+        values.append(metric(y[qid == names[q]], sign * X[qid == names[q], j]))
+    return values
+
+
+def test_the_single_column_is_chosen_by_other_queries():
+    rng = np.random.default_rng(0)
+    qid = np.repeat(np.arange(25), 5)
+    X, y = rng.normal(size=(125, 4)).round(1), rng.integers(0, 3, 125).astype(float)
+    X[:, 2] -= 0.3 * y
+    pool = HeldOutPool.of(y, qid, X.T[:1], np.zeros(1, dtype=np.intp), "ndcg@10")
+    name, found = single_column(pool, X, list("abcd"))
+    assert_allclose(found, by_other_queries(X, y, qid, lambda y, s: ndcg(y, s, k=10)))
+    assert name == "c, lowest first"
+
+
+def test_many_columns_of_noise_are_not_better_than_chance():
+    """The best of 100 columns on the same queries would be ahead by five standard errors."""
+    rng = np.random.default_rng(1)
+    qid = np.repeat(np.arange(60), 6)
+    X, y = rng.normal(size=(360, 50)), rng.integers(0, 3, 360).astype(float)
+    pool = HeldOutPool.of(y, qid, X.T[:1], np.zeros(1, dtype=np.intp), "ndcg@10")
+    _, found = single_column(pool, X, None)
+    gap = found - pool.values_of(np.zeros(360))
+    assert abs(gap.mean()) < 3 * gap.std() / np.sqrt(60)
+
+
+@pytest.mark.parametrize("metric", ["ndcg@10", "disagreement"])
+def test_scores_and_gains(metric, tmp_path):
+    data = make_ranking(25, rows_per_query=6, n_features=3, n_levels=3, random_state=0)
+    frame = pd.DataFrame(data.X, columns=["price", "stars", "age"])
+    ranker = AutoRanker(metric=metric, **QUICK).fit(frame, data.y, qid=data.qid)
+    found = ranker.baselines_
+    assert [name.partition(" (")[0] for name in found.names] == [
+        "rows as they came", "best single column", "chance",
+    ]  # fmt: skip
+    sign = 1 if metric == "ndcg@10" else -1
+    assert_allclose(found.gains, sign * (ranker.score_estimate_.score - found.scores))
+    if metric == "disagreement":
+        assert_allclose(found.scores[2], 0.5)
+    rows = np.arange(len(data.y))
+    rng = np.random.default_rng(0)
+    if metric == "ndcg@10":
+        assert_allclose(found.scores[0], ndcg(data.y, -rows, data.qid, k=10))
+        drawn = [ndcg(data.y, rng.permutation(rows), data.qid, k=10) for _ in range(300)]
+        assert abs(found.scores[2] - np.mean(drawn)) < 4 * np.std(drawn) / np.sqrt(300)
+    assert (found.intervals[:, 0] < found.gains).all()
+    same = load_model(save_model(ranker, tmp_path / "model")).baselines_
+    assert str(same) == str(found)
+    assert found.to_frame().shape == (3, 5)
+
+
+def test_one_ranking_of_all_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    found = AutoRanker(**QUICK).fit(X, X[:, 1]).baselines_
+    assert found.names[1] == "best single column (column 1, highest first)"
+    assert_allclose(found.scores[1:], [0.0, 0.5])
+    assert found.n_queries == 5

@@ -1,0 +1,154 @@
+"""AutoRanker on data frames with text, categories, dates and missing values."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from rankwise import AutoRanker, RankRLS, TableEncoder, load_model, save_model
+from rankwise.auto.auto_ranker import make_folds
+from rankwise.errors import DataError, ExportError, ParameterError
+from rankwise.export import to_onnx, to_solr
+from rankwise.metrics import ndcg
+from rankwise.model_selection.rows import LabelledRows
+
+QUICK = {"candidates": "linear", "boosted": False, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def auto(searches):
+    """A ranker of all columns."""
+    frame, y, qid = searches
+    return AutoRanker(**QUICK).fit(frame, y, qid=qid)
+
+
+@pytest.fixture(scope="module")
+def searches():
+    """A frame with everything, its labels and its queries."""
+    rng, n_queries = np.random.default_rng(0), 20
+    n, qid = 8 * n_queries, np.repeat(np.arange(n_queries), 8)
+    day = pd.Timestamp("2024-05-30") + pd.to_timedelta(np.arange(n_queries), "D")
+    frame = pd.DataFrame(
+        {
+            "price": rng.lognormal(size=n),
+            "city": rng.choice(["Rome", "Oslo", "Lima"], n),
+            "kind": pd.Categorical(rng.choice(["hotel", "flat"], n)),
+            "checkin": np.repeat(day, 8),
+            "name": [f"Hotel {k}" for k in rng.integers(0, 90, n)],
+            "stars": rng.integers(1, 6, n).astype(float),
+        }
+    )
+    liked = frame["stars"] - frame["price"] + 2.0 * (frame["city"] == "Rome") + rng.normal(size=n)
+    y = pd.qcut(liked, 4, labels=False).to_numpy()
+    frame.loc[::7, "stars"] = np.nan
+    frame.loc[::11, "city"] = None
+    return frame, y, qid
+
+
+def test_every_fold_is_encoded_without_its_rows(searches):
+    frame, y, qid = searches
+    ranker = RankRLS(3.0, scale="standard")
+    auto = AutoRanker(candidates=[ranker], boosted=False).fit(frame, y, qid=qid)
+    scores = np.empty(len(y))
+    for test in make_folds(LabelledRows.of(frame[["price"]], y, qid))[1].tests:
+        train = np.setdiff1d(np.arange(len(y)), test)
+        encoder = TableEncoder().fit(frame.iloc[train])
+        old, new = (encoder.transform(frame.iloc[rows]) for rows in (train, test))
+        scores[test] = (
+            RankRLS(3.0, scale="standard").fit(old, y[train], qid=qid[train]).predict(new)
+        )
+    assert_allclose(auto.results_.scores, ndcg(y, scores, qid, k=10))
+    fitted = RankRLS(3.0, scale="standard").fit(auto.encoder_.transform(frame), y, qid=qid)
+    order = fitted.predict(auto.encoder_.transform(frame)).argsort()
+    assert_array_equal(np.diff(auto.predict(frame, qid=np.zeros(len(y)))[order]) >= -1e-12, True)
+
+
+@pytest.mark.parametrize("boosted", [False, True])
+def test_a_frame_that_gives_labels_away_does_not_look_better_than_it_is(boosted):
+    """A text that names the query and the label helps on rows of the same queries only."""
+    rng, qid = np.random.default_rng(0), np.repeat(np.arange(60), 6)
+    x = rng.normal(size=len(qid))
+    y = np.clip(np.round(0.5 * x + rng.normal(size=len(qid)) + 1), 0, 3)
+    frame = pd.DataFrame({"x": x, "ref": [f"{q}-{g:g}" for q, g in zip(qid, y, strict=True)]})
+    old = qid < 30
+    options = QUICK | {"boosted": boosted}
+    auto = AutoRanker(**options).fit(frame[old], y[old], qid=qid[old])
+    new = ndcg(y[~old], auto.predict(frame[~old], qid=qid[~old]), qid[~old], k=10)
+    assert auto.score_estimate_.score - new < 0.04
+    plain = AutoRanker(**options).fit(frame.loc[old, ["x"]], y[old], qid=qid[old])
+    assert auto.score_estimate_.score < plain.score_estimate_.score + 0.02
+
+
+def test_frames_of_all_libraries_give_the_same_ranker(searches, auto):
+    frame, y, qid = searches
+    scores = auto.predict(frame, qid=qid)
+    for kind in (pl.from_pandas, pa.Table.from_pandas):
+        found = AutoRanker(**QUICK).fit(kind(frame), y, qid=qid)
+        assert_array_equal(found.predict(kind(frame), qid=qid), scores)
+    assert_array_equal(auto.predict(frame[frame.columns[::-1]].assign(more=1), qid=qid), scores)
+    assert list(auto.feature_names_in_) == list(frame.columns)
+
+
+def test_numbers_are_not_encoded(searches, tmp_path):
+    frame, y, qid = searches
+    numbers = frame[["price", "stars"]].fillna(3.0)
+    one = AutoRanker(**QUICK).fit(numbers, y, qid=qid)
+    two = AutoRanker(**QUICK, encoder=None).fit(numbers, y, qid=qid)
+    assert one.encoder_ is None
+    assert_array_equal(one.predict(numbers, qid=qid), two.predict(numbers, qid=qid))
+    with pytest.raises(ParameterError, match="encoder must be a TableEncoder"):
+        AutoRanker(encoder="onehot").fit(numbers, y)
+    asked = AutoRanker(**QUICK, encoder=TableEncoder()).fit(numbers, y, qid=qid)
+    asked = load_model(save_model(asked, tmp_path / "asked"))
+    assert np.isfinite(asked.predict(frame, qid=qid)).all()  # with missing values
+
+
+def test_files_and_exports(searches, auto, tmp_path):
+    frame, y, qid = searches
+    same = load_model(save_model(auto, tmp_path / "model"))
+    later = frame.assign(checkin=frame["checkin"] + pd.Timedelta("90D"))
+    assert_array_equal(same.predict(later, qid=qid), auto.predict(later, qid=qid))
+    with pytest.raises(ExportError, match="Dates become features by a calendar"):
+        to_onnx(auto)
+    rest = frame.drop(columns="checkin")
+    auto = AutoRanker(**QUICK).fit(rest, y, qid=qid)
+    assert to_onnx(auto, rows=rest.fillna({"city": ""}), qid=qid).check.n_lost == 0
+    with pytest.raises(ExportError, match=r"categories|within each query"):
+        to_solr(auto)
+
+
+def test_errors_name_no_option_of_commands(searches, auto):
+    frame, y, qid = searches
+    wrong = [
+        (frame.assign(seen=[[1]] * len(y)), "the column 'seen' has a list"),
+        (frame.assign(price=np.inf), "the column 'price' is infinite"),
+        (frame.assign(price=["x", *["1"] * (len(y) - 1)]), "numbers in other rows, but 'x' here"),
+    ]
+    for X, words in wrong:
+        with pytest.raises(DataError, match=words) as caught:
+            AutoRanker(**QUICK).fit(X, y, qid=qid)
+        assert "--" not in str(caught.value)
+    for X, words in (
+        (frame.drop(columns="city"), "no column 'city'"),
+        (frame.to_numpy(), "Expected a data frame"),
+        (frame.assign(city=1.0), "'city' has numbers, but the model was fitted to text"),
+        (frame.assign(checkin="soon"), "'checkin' has texts, but the model was fitted to dates"),
+    ):
+        with pytest.raises(DataError, match=words):
+            auto.predict(X, qid=qid)
+    with pytest.raises(DataError, match="Column 'city' of X is text"):
+        AutoRanker(**QUICK, encoder=None).fit(frame[["price", "city"]], y, qid=qid)
+
+
+@pytest.mark.parametrize("columns", [["price", "city"], ["price", "stars"], ["price", "checkin"]])
+def test_other_rankers_name_the_two_lines_that_encode(columns, searches):
+    frame, y, qid = searches
+    X = frame[columns]
+    with pytest.raises(DataError) as caught:
+        RankRLS().fit(X, y, qid=qid)
+    one, two = str(caught.value).split("\n")[1:]
+    names = {"X": X, "y": y, "qid": qid, "RankRLS": RankRLS}
+    exec(one.strip(), names)
+    assert np.isfinite(eval(two.strip(), names).predict(X)).all()

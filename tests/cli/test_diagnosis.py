@@ -1,0 +1,152 @@
+"""One look at a table: all problems at once, and a command that works."""
+
+import json
+import shlex
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+from rankwise import load_model
+from rankwise.data import from_frame, read_table
+from rankwise.errors import TableError
+
+QUICK = ("--candidates", "linear", "--no-boosted")
+
+
+def hotels(n_queries=12, first="2024-03-01", seed=0):
+    """Searches for hotels: words as labels, dates, text, missing values and positions."""
+    rng, n = np.random.default_rng(seed), 6 * n_queries
+    days = pd.Timestamp(first) + pd.to_timedelta(np.arange(n_queries), "D")
+    frame = pd.DataFrame(
+        {
+            "search ref": np.repeat([f"s{k}" for k in range(n_queries)], 6),
+            "checkin": np.repeat(days, 6).strftime("%Y-%m-%d"),
+            "city": rng.choice(["Rome", "O'slo", "Lima"], n),
+            "shown_at": np.tile(np.arange(1, 7), n_queries),
+            "price": rng.lognormal(size=n).round(2),
+            "review": rng.normal(size=n).round(2),
+        }
+    )
+    liked = frame["review"] - frame["price"] + (frame["city"] == "Rome")
+    rank = liked.groupby(frame["search ref"]).rank(ascending=False)
+    frame["outcome"] = np.where(rank == 1, "booked", np.where(rank <= 3, "clicked", "none"))
+    frame.loc[::9, "review"] = None
+    return frame
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """The searches in a file whose name needs quotation marks."""
+    path = tmp_path_factory.mktemp("look") / "my hotels' table.csv"
+    hotels().to_csv(path, index=False)
+    return path
+
+
+def pasted(message):
+    """The arguments of the command in the last line of a message."""
+    name, *arguments = shlex.split(message.rstrip("\n").split("\n")[-1])
+    assert name == "rankwise"
+    return arguments
+
+
+@pytest.mark.parametrize(
+    ("command", "n_problems"),
+    [
+        (("fit", "--alpha", "1"), 5),
+        (("tune", "--alphas", "1,10", "--ignore", "shown_at"), 5),
+        (("fit", "--model", "sparse-rankrls", "--alpha", "1", "--set", "n_landmarks=5"), 5),
+        (("auto", *QUICK), 3),
+    ],
+)
+def test_all_problems_at_once_and_a_command_that_works(command, n_problems, table, run, tmp_path):
+    model = tmp_path / "my model"
+    error = run(command[0], table, *command[1:], "-o", model, ok=False)
+    assert f"has {n_problems} problems:" in error
+    for words in (
+        "no column is named like query ids (qid, query, search_id, ...); 'search ref' may have",
+        "no column is named like labels (label, relevance, grade, ...); 'outcome' may have them",
+        "the label 'outcome' has words without a grade: 'none', 'clicked', 'booked'",
+    ):
+        assert words in error
+    if n_problems == 5:
+        assert "these are text: 'city' (3 different" in error
+        assert "8 missing values in 1 column of features: review 8 (11%)" in error
+    said = run(*pasted(error)).stderr
+    assert "Dates are left out: checkin. To use them as features, give --dates." in said
+    assert model.exists()
+    evaluated = run("evaluate", model, table, ok=False)
+    assert "has 3 problems" in evaluated
+    run(*pasted(evaluated))
+
+
+def test_info_ends_with_the_same_command(table, run):
+    shown = run("info", table)
+    assert "look like the position in the list that was shown: shown_at" in shown.stderr
+    error = run("auto", table, *QUICK, ok=False)
+    for line in error.split("\n")[1:-2]:
+        assert line in shown.stdout
+    arguments = pasted(shown.stdout)
+    wanted = [*pasted(error)[:2], *pasted(error)[5:], "--ignore", "shown_at", "--dates"]
+    assert arguments == wanted
+    found = json.loads(run("info", table, "--json").stdout)
+    assert shlex.split(found["command"])[1:] == arguments
+    assert len(found["problems"]) == 3
+    run(*arguments, *QUICK)
+    nothing_wrong = run("info", table, *arguments[2:8]).stdout
+    assert "Before a ranker" not in nothing_wrong
+    assert sorted(pasted(nothing_wrong)) == sorted(arguments)
+
+
+def test_python_names_a_call_that_works_and_no_option_of_commands(table):
+    with pytest.raises(TableError) as caught:
+        read_table(table, label="outcome", qid="search ref")
+    message = str(caught.value)
+    assert "--" not in message
+    assert len(caught.value.problems) == 3
+    data = eval(message.split("This works: ")[1], {"read_table": read_table})
+    assert data.roles.left_out == {"checkin": "a date"}
+    assert (
+        data.y.tolist() == hotels()["outcome"].map({"none": 0, "clicked": 1, "booked": 2}).tolist()
+    )
+    frame = hotels()
+    with pytest.raises(TableError) as caught:
+        from_frame(frame, label="outcome", qid="search ref", verbose=False)
+    call = str(caught.value).split("This works: ")[1]
+    data = eval(call, {"from_frame": from_frame, "frame": frame})
+    assert data.X["city"].tolist() == frame["city"].tolist()
+
+
+def test_days_count_from_the_first_date_of_the_training_rows(table, run, tmp_path):
+    model, later = tmp_path / "m", tmp_path / "later.csv"
+    hotels(3, "2024-03-21").to_csv(later, index=False)
+    options = ("--query", "search ref", "--label", "outcome", "--ignore", "shown_at", "--dates")
+    grades = ("--grades", "none=0,clicked=1,booked=2")
+    more = ("--encode", "onehot", "--impute", "median", "--alpha", "1", "-o", model)
+    run("fit", table, *options, *grades, *more)
+    encoder = load_model(model).steps[0][1]
+    names = list(encoder.get_feature_names_out())
+    data = read_table(later, keep_text=True, keep_missing=True, dates=True, features=["checkin",
+                      "city", "price", "review"])  # fmt: skip
+    made = encoder.transform(data.X)
+    days = made[:, names.index("checkin_days")]
+    assert_allclose(days, np.repeat([20.0, 21.0, 22.0], 6))
+    assert made[0, names.index("checkin_weekday")] == 3  # Thursday, 21 March 2024
+    assert made[0, names.index("checkin_month")] == 3
+    run("evaluate", model, later, "--query", "search ref", "--label", "outcome", *grades)
+    scored = run("predict", model, later, "--query", "search ref").stdout
+    assert len(scored.splitlines()) == 19
+
+
+@pytest.mark.parametrize("grades", ["none", "none=x", "=,"])
+def test_grades_that_cannot_be_read(grades, table, run):
+    error = run("auto", table, "--grades", grades, ok=False)
+    assert "Give WORD=NUMBER,WORD=NUMBER" in error
+
+
+def test_words_that_lack_a_grade(table, run):
+    options = ("--label", "outcome", "--query", "search ref", "--grades", "none=-1,clicked=5")
+    error = run("auto", table, *options, *QUICK, ok=False)
+    assert "words without a grade: 'booked'" in error
+    assert "none=-1,clicked=5,booked=2" in error
