@@ -106,7 +106,7 @@ def test_the_number_of_components_follows_the_weights():
 
 
 def test_the_chosen_alpha_is_the_best_of_leave_query_out():
-    ranker = RankRLS().fit(X, Y, qid=QID, query_weight=WEIGHT)
+    ranker = RankRLS(scale=None).fit(X, Y, qid=QID, query_weight=WEIGHT)
     curve = ranker.alpha_curve_
     options = {"alphas": curve.alphas, "metric": curve.metric}
     found = leave_query_out(ranker, X, Y, qid=QID, query_weight=WEIGHT, **options)

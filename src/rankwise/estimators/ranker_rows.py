@@ -537,7 +537,6 @@ FAR = 10.0  # ranges beyond the range of the training rows
 _spoken_for: ContextVar[bool] = ContextVar("spoken_for", default=False)
 WITH_GAMMA = ("rbf", "laplacian", "polynomial", "poly", "sigmoid")
 WITHIN_QUERIES = "query-minmax"
-CLEARLY = 1.0  # standard errors of a difference by which a scaling must be better than the default
 TRIAL_ROWS, TRIAL_NUMBERS = 20_000, 2 * 10**6  # of whole queries, on which scalings are tried
 TRIAL_FEATURES = 2000  # more linear features are left as they are, unless their spread is large
 KERNEL_TRIAL_ROWS = 1000  # of whole queries, with a kernel matrix
@@ -867,8 +866,9 @@ def better_scale(ranker: Any, X: Any, y: Array, groups: QueryGroups, default: st
     """The scaling with the best held-out score, if it is clearly better than the default.
 
     All are tried on the same queries, each with its own best alpha. The default stays unless
-    another is better by more than one standard error of the difference over queries. If there are
-    many rows, a sample of whole queries is tried. It depends on the query ids, not on their order.
+    another is better by more than one standard error of the difference over queries, or by two if
+    only the other needs qid to predict. If there are many rows, a sample of whole queries is tried.
+    It depends on the query ids, not on their order.
     """
     rows, some = _sample(groups, _trial_rows(ranker, X.shape[1])), as_given(X)
     some = some if len(rows) == groups.n_rows else some[rows]
@@ -881,7 +881,8 @@ def better_scale(ranker: Any, X: Any, y: Array, groups: QueryGroups, default: st
         if values is not None and len(values) == len(usual):
             gain = values - usual
             error = float(gain.std(ddof=1)) / np.sqrt(len(gain))
-            if gain.mean() > max(lead, CLEARLY * error):
+            needs_queries = default is None and name in QUERY_SCALINGS
+            if gain.mean() > max(lead, (2.0 if needs_queries else 1.0) * error):
                 best, lead = name, float(gain.mean())
     return best
 

@@ -75,8 +75,9 @@ class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin):
           features differ by more than a factor of 1000; "query-minmax" with qid, and "standard"
           without, for such features and for the rbf, laplacian, polynomial and sigmoid kernels.
           With ``alpha="auto"`` and qid, hold-outs of queries may choose another scaling: one whose
-          score is better by more than a standard error of the difference (not in blocks, on
-          clusters, or with more than 2000 features of a linear kernel). Numbers for gamma and
+          score is better by more than a standard error of the difference, or two if only this
+          scaling needs qid to predict (not in blocks, on clusters, or with more than 2000 features
+          of a linear kernel). Numbers for gamma and
           alpha are in units of the features, which are then left as they are.
 
         A ranker that scales within queries needs qid in `predict`; rows without qid are one query.
