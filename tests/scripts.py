@@ -5,7 +5,7 @@ import os
 import runpy
 import shlex
 import sys
-from contextlib import chdir, redirect_stdout
+from contextlib import chdir, nullcontext, redirect_stdout
 from pathlib import Path
 from unittest.mock import patch
 
@@ -17,11 +17,12 @@ from rankwise.cli.main import app
 
 def run_script(path, *arguments):
     """Run a Python file in its own folder, as a program would; returns what it prints."""
-    path = Path(path)
+    path, dask = Path(path), sys.modules.get("dask.config")
     with (
         chdir(path.parent),
         patch.object(sys, "argv", [str(path), *arguments]),
         sklearn.config_context(),  # restores the configuration that a script changes
+        dask.set(scheduler=None) if dask else nullcontext(),  # of a cluster that is closed
         redirect_stdout(io.StringIO()) as printed,
     ):
         runpy.run_path(str(path), run_name="__main__")

@@ -19,6 +19,7 @@ from rankwise.metrics import disagreement_error, ndcg
 from rankwise.model_selection import k_fold, leave_one_out, leave_pair_out, leave_query_out
 from rankwise.problem import LandmarkSystem
 from rankwise.problem.block_sums import N_FOLDS, query_hash
+from rankwise.scaling import QUERY_SCALINGS
 from tests.oracles.alpha_choice import mean_square, pair_errors
 from tests.strategies import comparisons, problems, ties, weightings
 
@@ -437,7 +438,7 @@ def test_fits_of_linear_rankers_try_scalings_and_hold_outs_do_not():
     X, qid = rng.standard_normal((400, 3)), np.arange(400) // 10
     y = np.digitize(X.sum(axis=1), [-1.0, 1.0]).astype(float)
     skewed = np.exp(1.5 * X)
-    assert RankRLS().fit(skewed, y, qid=qid).scale_ == "query-ranks"
+    assert RankRLS().fit(skewed, y, qid=qid).scale_ in QUERY_SCALINGS
     held = leave_query_out(RankRLS(), skewed, y, qid=qid, alphas=[1.0])
     assert held.shared == ()
     out = qid == qid[0]

@@ -31,7 +31,7 @@ def check_times(
     (array([1. , 2.5]), True)
     >>> check_times([3, 5.5], 2)
     (array([3. , 5.5]), False)
-    >>> check_times(["2026-02-30"], 1)
+    >>> check_times(["2026-02-30"], 1)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     rankwise.errors.DataError: Battle 0: the time '2026-02-30' is neither a date nor a number. ...
     """

@@ -17,6 +17,7 @@ from rankwise.parameters import Choice, Whole, check_value
 from rankwise.tables import plural
 
 NEAREST = 30  # pairs of items that are looked at
+EQUAL = 1e-7  # difference of ratings that are tied up to rounding
 MOST = 0.5  # share of battles that may be removed
 
 
@@ -148,11 +149,11 @@ class Target:
                 says = f"the order of {self.items[a]} and {self.items[b]} is not settled"
                 return says if board.settled()[a, b] <= 0 else None
             says = f"{self.items[b]} is ahead of {self.items[a]}"
-            return says if board.ratings_[a] <= board.ratings_[b] else None
+            return says if board.ratings_[b] - board.ratings_[a] > EQUAL else None
         k = len(self.first)
         found = np.argsort(-board.ratings_, kind="stable")[:k]
         new, old = np.setdiff1d(found, self.first), np.setdiff1d(self.first, found)
-        if not len(new):
+        if not len(new) or board.ratings_[new].max() - board.ratings_[old].min() <= EQUAL:
             return None
         verb = "leads" if k == 1 else f"is among the first {k}"
         return f"{self.items[new[0]]} {verb} instead of {self.items[old[0]]}"

@@ -290,7 +290,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                     "there. Check that the columns have the right names."
                 )
             elif found != wanted:
-                empty = {"text": "", "date": np.datetime64("NaT"), "number": np.nan}
+                empty = {"text": "", "date": np.datetime64("NaT", "s"), "number": np.nan}
                 frame[name] = np.full(len(frame), empty[wanted], dtype=_DTYPES[wanted])
         return frame
 
