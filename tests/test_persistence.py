@@ -450,6 +450,11 @@ def test_a_step_of_a_pipeline_that_is_not_fitted(path):
     rewrite(path, {"model.json": json.dumps(tree)})
     with pytest.raises(ModelFileError, match="its SeenFeatures is not fitted"):
         load_model(path)
+    seen, ranker = tree["model"]["scikit-learn"]["values"]
+    tree["model"]["scikit-learn"]["values"] = [ranker["ranker"]["fitted"]["basis_"], ranker]
+    rewrite(path, {"model.json": json.dumps(tree)})
+    with pytest.raises(ModelFileError, match="its FeatureBasis is not a transformer"):
+        load_model(path)
 
 
 @pytest.mark.parametrize("named", [False, True])

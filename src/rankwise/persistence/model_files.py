@@ -190,7 +190,7 @@ def check_that_it_scores(model: Any) -> None:
             if hasattr(step, "fit"):  # not "passthrough"
                 check_is_fitted(step, msg="its %(name)s is not fitted")
         for _, step in ranker.steps[:-1]:
-            if hasattr(step, "fit") and not hasattr(step, "transform"):
+            if not (step is None or isinstance(step, str) or hasattr(step, "transform")):
                 raise ModelFileError(f"its {type(step).__name__} is not a transformer")
         _check_widths([step for _, step in ranker.steps if hasattr(step, "fit")])
         ranker = ranker.steps[-1][1]
