@@ -44,6 +44,8 @@ SOME = slice(0, 800)
 
 def _fit_linear() -> None:
     leave_query_out(RankRLS(), X, Y, qid=QID, alphas=[0.1, 1.0])
+    many = np.tile(X, 14)  # more features than rows of a query, and many numbers
+    leave_query_out(RankRLS(), many, Y, qid=QID, alphas=[0.1, 1.0])
     RankSVM().fit(X, Y, qid=QID)
 
 

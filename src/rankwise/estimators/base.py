@@ -438,7 +438,12 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         loss.check_learnable(n_pairs, X.shape[0], self.n_queries_)
         with blas_threads_for(X.shape[0]):
             X = scale_training(
-                self, X, groups, has_queries=qid is not None, y=y, of_linear=try_scalings
+                self,
+                X,
+                groups,
+                has_queries=qid is not None,
+                y=y,
+                of_linear=try_scalings and not loss.has_intercept,
             )
         space = self.space_of(X)
         if kept is not None:
