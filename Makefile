@@ -64,7 +64,7 @@ test-all: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "slow or not slow"
 
 test-docs: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto --dist worksteal -m slow tests/test_documentation.py tests/test_examples.py tests/cli/test_compile.py
+	$(BIN)/python -m pytest -n auto --dist worksteal -m slow tests/test_documentation.py tests/test_examples.py tests/cli/test_compile.py tests/test_threads_of_calls.py
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m fuzz --seconds $(or $(SECONDS),60) $(FUZZ)

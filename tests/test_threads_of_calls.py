@@ -76,6 +76,7 @@ def test_all_pairs_have_the_losses_of_listed_pairs():
     assert_array_equal(found.standard_error, listed.standard_error)
 
 
+@pytest.mark.slow  # compiles
 def test_a_loop_over_folds_predicts_as_arrays_do(monkeypatch):
     alphas = [1e-9, 0.1, 10.0]  # at the first, rounding errors may matter: arrays check it
     problem = np.cos(X @ RNG.standard_normal((12, 60))), Y  # more features than rows in a query

@@ -369,7 +369,7 @@ def test_many_columns_of_json_are_parsed_in_one_piece(suffix, tmp_path, monkeypa
         return table
 
     monkeypatch.setattr(pa.json, "read_json", record)
-    values = np.random.default_rng(0).normal(size=(9, 20_000))
+    values = np.random.default_rng(0).normal(size=(9, 6_000))
     rows = [{"label": k, **{f"f{j}": v for j, v in enumerate(row)}} for k, row in enumerate(values)]
     frame = pd.DataFrame(rows)
     path = tmp_path / f"t{suffix}"
