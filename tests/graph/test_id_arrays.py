@@ -29,6 +29,8 @@ y = np.array([0, 1, 1, 0, 2, 1])
         ["a", "a\0", "b"],
         (True, "True", 2),
         np.array([1, "1", 2], dtype=object),
+        pl.Series(["a", "a\0", "b"]),
+        pd.Series(["a", "a\0", "b"]),
     ],
     ids=str,
 )

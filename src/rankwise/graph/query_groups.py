@@ -124,11 +124,14 @@ def entries_of(column: Any) -> list[Any]:
 
 
 def lossless_array(values: Any, name: str) -> NDArray[Any]:
-    """Lists of ids keep them apart; everything else is converted by NumPy."""
+    """Lists of ids, and text of other libraries, keep ids apart; NumPy converts everything else."""
     if isinstance(values, list | tuple) and not any(isinstance(v, list | tuple) for v in values):
         return id_array(values)
     try:
-        return np.asarray(values)
+        array = np.asarray(values)
+        if array.dtype.kind == "U" and hasattr(values, "to_list"):
+            return id_array(entries_of(values))
+        return array
     except ValueError:
         raise DataError(f"{name} needs one id per row: got lists of several lengths.") from None
     except Exception as error:  # of polars, about integers of 128 bits

@@ -413,6 +413,7 @@ class ArrowCurvature:
         B[:, np.arange(k), np.arange(k)] += precision[nc:].reshape(k, n).T
         if not np.isfinite(B).all():
             raise LinAlgError("not finite")
+        # Blocks of at most 4 x 4, whose inverses are used in every product below.
         half = np.linalg.inv(np.linalg.cholesky(B))
         if is_sparse(arrow.X):
             Z = _block_diagonal(half) @ arrow.X
