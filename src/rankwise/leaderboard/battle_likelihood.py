@@ -30,6 +30,7 @@ from rankwise.tables import plural
 CHUNK = 1 << 15  # rows whose derivatives are computed at a time
 SAMPLE, DISTINCT = 2000, 64  # a column with more distinct values in a sample is continuous
 POSITION = "first place"  # the column that is 1 in every battle
+ITEM_TIES = "item ties"  # the penalty of how much items differ in ties
 SMALLEST = 1e-140  # size of a column whose coefficient has a finite variance
 SHOWN = 5  # items that a message names
 FEW_GROUPS = 20
@@ -184,16 +185,21 @@ def tally(
 class Layout:
     """Where each kind of parameter is.
 
-    The first parameters are common to all battles. The effects of judges come last: a slice for
-    each kind in `effects`, with an entry for each judge. `slip` is the common logit of slips, and
-    `gold` the difference of ratings that a known right answer stands for.
+    The first parameters are common to all battles; ratings change by `steps` if they drift.
+    `item_ties` is by how much each item raises the logarithm of the tie parameter, `slip` the common
+    logit of slips, and `gold` the difference of ratings that a known right answer stands for.
+    `deviations` of categories follow, and the effects of judges: a slice for each kind, with an
+    entry for each judge.
     """
 
     items: slice
+    steps: slice
     columns: slice
     tie: slice
+    item_ties: slice
     slip: slice
     gold: slice
+    deviations: slice
     effects: dict[str, slice]
 
     @classmethod
@@ -205,19 +211,30 @@ class Layout:
         ties: bool = False,
         kinds: Sequence[str] = (),
         gold: bool = False,
+        *,
+        item_ties: int = 0,
+        steps: int = 0,
+        deviations: int = 0,
     ) -> Layout:
-        sizes = [n_items, n_columns, int(ties), int("slips" in kinds), int(gold)]
-        sizes += [n_judges] * len(kinds)
+        sizes = [n_items, steps, n_columns, int(ties), item_ties, int("slips" in kinds), int(gold)]
+        sizes += [deviations, *[n_judges] * len(kinds)]
         ends = np.cumsum(sizes).tolist()
         parts = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
-        items, columns, tie, slip, known = parts[:5]
-        effects = dict(zip(kinds, parts[5:], strict=True))
-        return cls(items, columns, tie, slip, known, effects)
+        return cls(*parts[:8], dict(zip(kinds, parts[8:], strict=True)))
 
     @property
     def ties(self) -> bool:
         """Whether ties have a model."""
         return bool(self.tie.stop > self.tie.start)
+
+    @property
+    def n_item_ties(self) -> int:
+        """The number of items, if they differ in how often they tie; otherwise 0."""
+        return int(self.item_ties.stop - self.item_ties.start)
+
+    @property
+    def n_columns(self) -> int:
+        return int(self.columns.stop - self.columns.start)
 
     @property
     def common(self) -> int:
@@ -226,12 +243,14 @@ class Layout:
 
     @property
     def size(self) -> int:
-        return max([self.common, *(part.stop for part in self.effects.values())])
+        return max([int(self.deviations.stop), *(part.stop for part in self.effects.values())])
 
     @property
     def groups(self) -> dict[str, slice]:
         """Parameters that are shrunk together."""
-        return {"items": self.items, **self.effects}
+        more = {"steps": self.steps, ITEM_TIES: self.item_ties, "deviations": self.deviations}
+        found = {name: part for name, part in more.items() if part.stop > part.start}
+        return {"items": self.items, **found, **self.effects}
 
     def start(self) -> Array:
         """Equal items, few ties and slips, and judges who do not differ."""
@@ -286,6 +305,9 @@ class Likelihood(PlainCurvature):
         found += [(0, np.full(n, k), x) for k, x in zip(columns, t.x.T, strict=True)]
         if layout.ties:
             found.append((1, np.full(n, layout.tie.start), one))
+        if layout.n_item_ties:  # items of cells are other items, but tie as often
+            begin, many = layout.item_ties.start, layout.n_item_ties
+            found += [(1, begin + t.first % many, one), (1, begin + t.second % many, one)]
         return found
 
     def entries_at(self, params: Array) -> list[tuple[int, Index, Array]]:
@@ -812,28 +834,11 @@ class Curvature(Protocol):
         """The sums of the diagonal of the inverse, over groups of parameters."""
 
 
-class Places(Protocol):
-    """Where parameters are, how they start, and their priors."""
-
-    @property
-    def items(self) -> slice: ...
-
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def groups(self) -> dict[str, slice]: ...
-
-    def start(self) -> Array: ...
-
-    def priors(self, penalties: Mapping[str, float]) -> tuple[Array, Array]: ...
-
-
 class Modelled(Protocol):
     """A likelihood of battles or rankings, concave in its parameters or nearly so."""
 
     @property
-    def layout(self) -> Places: ...
+    def layout(self) -> Layout: ...
 
     def value(self, params: Array) -> float:
         """The log-likelihood."""
