@@ -221,7 +221,7 @@ def _centred(X: Array) -> Array:
 
 
 def more_than_chance(
-    problem: BattleProblem, category: Index, penalty: float, rng: np.random.Generator
+    problem: BattleProblem, category: Index, penalties: dict[str, float], rng: np.random.Generator
 ) -> Array:
     """P-values of categories, and last of all of them together, by permutations of categories.
 
@@ -229,7 +229,7 @@ def more_than_chance(
     0. The statistic of a category is the sum over items of s_ci^2, divided by the sum of squares.
     Categories are permuted among battles, or among the parts of groups in one category.
     """
-    params = maximize(problem.likelihood, {"items": penalty}).params
+    params = maximize(problem.likelihood, penalties).params
     unit = np.arange(len(category))
     if problem.group is not None:
         code = problem.group * (int(category.max()) + 1) + category

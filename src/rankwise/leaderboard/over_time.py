@@ -181,9 +181,7 @@ class WalkLikelihood:
     def layout(self) -> Layout:
         n, old = self.n_items, self.plain.layout
         steps = n * (self.n_periods - 1)
-        return Layout.of(
-            n, old.n_columns, ties=old.ties, item_ties=old.n_item_ties, steps=steps
-        )
+        return Layout.of(n, old.n_columns, ties=old.ties, item_ties=old.n_item_ties, steps=steps)
 
     @cached_property
     def root(self) -> Array:
@@ -370,7 +368,8 @@ def fit_walk(
     plain, row = by_cell(problem, periods.number, P)
     likelihood = WalkLikelihood(plain, n, periods.gap)
     # Ratings that do not change are a good start.
-    still = maximize(problem.likelihood, {"items": 1.0}, tolerance=1e-2).params
+    rough = dict.fromkeys(problem.layout.groups, 1.0)
+    still = maximize(problem.likelihood, rough, tolerance=1e-2).params
     begin = likelihood.layout.start()
     begin[:n], begin[n * P :] = still[:n], still[n:]
     if len(fixed) == 2:
