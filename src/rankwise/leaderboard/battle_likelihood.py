@@ -313,6 +313,15 @@ class Likelihood(PlainCurvature):
         made.__dict__["entries"] = self.entries
         return made
 
+    def without_judges(self) -> tuple[Likelihood, Index]:
+        """The same battles before anybody, with equal rows added up; and the new row of each."""
+        t = self.tally
+        alone, row = tally(t.first, t.second, np.zeros(len(t), dtype=int), t.counts[:, 0], t.x)
+        counts = np.zeros((len(alone), 3))
+        for k, of in enumerate(t.counts.T):
+            counts[:, k] = np.bincount(row, of, len(alone))
+        return replace(self, tally=replace(alone, counts=counts)), row
+
     def divided(self, by: float) -> Likelihood:
         """The log-likelihood, divided by a number."""
         return self.with_counts(self.tally.counts / by)
@@ -499,6 +508,13 @@ class BattleProblem(RatedItems):
             for each in (self.crossed, both[1])
         )
         return replace(found, other=other, shared=shared)
+
+    def without_judges(self) -> BattleProblem:
+        """The same battles, whoever judged them."""
+        if self.likelihood.tally.judge is None:
+            return self
+        likelihood, row = self.likelihood.without_judges()
+        return replace(self, likelihood=likelihood, row=row[self.row])
 
     @property
     def layout(self) -> Layout:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,14 +29,12 @@ from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators.pair_strategies import PairStrategy, suggest_pairs
 from rankwise.graph.comparisons import check_comparison_ids, check_context
 from rankwise.leaderboard.battle_likelihood import (
-    DENSE,
     MODELS,
     POSITION,
     BattleProblem,
     GroupScores,
     Layout,
     Mode,
-    RatedItems,
     by_evidence,
     by_held_out,
     check_order,
@@ -56,8 +53,11 @@ from rankwise.leaderboard.gold_votes import with_gold_votes
 from rankwise.leaderboard.judge_model import (
     KINDS,
     Panel,
+    Start,
     by_evidence_of_judges,
     check_kinds,
+    choose_effects,
+    first_guess,
     remarks,
 )
 from rankwise.leaderboard.over_time import (
@@ -84,7 +84,7 @@ from rankwise.parameters import (
     check_parameters,
     check_value,
 )
-from rankwise.progress import Show, progress_bar, unseen
+from rankwise.progress import Show, late_progress_bar, progress_bar, unseen
 from rankwise.tables import Column, Table, TableMixin
 
 if TYPE_CHECKING:
@@ -228,7 +228,6 @@ def _normal_weights(points: Array) -> Array:
     return np.asarray(np.exp(-0.5 * points**2) / np.sqrt(2 * np.pi) * (points[1] - points[0]))
 
 
-LONG = 500_000  # battles from which on progress is shown
 ELO = 400 / np.log(10)  # points of one unit of log-odds
 ELO_MEAN = 1000.0
 CELLS = 2**20  # draws of items that are ranked at a time
@@ -567,7 +566,7 @@ class Leaderboard(BaseEstimator):
         problem, rng = RankingLists.of(rankings, item_features), as_generator(self.random_state)
         warn_about_graph(problem.links, rankings.items, self.penalty, "rankings")
         with blas_threads_for(problem.layout.size):
-            with self._watched("Ratings", 0, problem, len(rankings.item)) as show:
+            with late_progress_bar("Ratings", 0) as show:
                 mode = self._maximum(problem, None, rng, show, len(rankings))
                 self.dependence_ = 1.0
                 if self.penalty == "evidence" and problem.group is not None:
@@ -659,7 +658,7 @@ class Leaderboard(BaseEstimator):
         if battles.gold is not None and battles.judge is None:
             problem, self.gold_power_ = with_gold_votes(problem, used)
         with blas_threads_for(problem.layout.size):
-            with self._watched("Ratings", 0, problem, len(battles)) as show:
+            with late_progress_bar("Ratings", 0) as show:
                 drift = self._drift(used, item_features)
                 if drift is not None:
                     walk = self._walk(used, problem, drift, show)
@@ -667,12 +666,14 @@ class Leaderboard(BaseEstimator):
                 if used.category is not None:
                     boards = self._boards(used, problem, rng, show)
                     return self._set_cells(battles, problem, boards, rng)
-                problem, mode = self._with_judges(problem, kinds, begin, rng, show)
-                if "place" in kinds and not (self.position or "place" in problem.layout.effects):
-                    # Without effects of the first place, it does not matter who came first.
-                    kinds = list(problem.layout.effects)
-                    problem = self._problem(used, item_features)
-                    problem, mode = self._with_judges(problem, kinds, None, rng, show, choose=False)
+                start = None
+                if kinds and self.judge_choice_ == "evidence":
+                    kinds, start = self._chosen(problem, kinds, begin, show)
+                    if not (self.position or "place" in kinds):
+                        # Without effects of the first place, it does not matter who came first.
+                        problem = self._problem(used, item_features)
+                        begin = self._warm_start(problem) if warm else None
+                problem, mode = self._with_judges(problem, kinds, begin, rng, show, start)
                 if self.penalty == "evidence" and problem.group is not None:
                     scores = problem.scores(mode.params)
                     mode = self._with_dependence(problem, scores, mode, show)
@@ -969,13 +970,6 @@ class Leaderboard(BaseEstimator):
             position=self.position or "place" in kinds,
         )  # fmt: skip
 
-    @contextmanager
-    def _watched(self, what: str, total: int, problem: RatedItems, n: int) -> Iterator[Show]:
-        """Show progress where it takes long, with n battles or entries of rankings."""
-        large = problem.layout.size > DENSE or n > LONG
-        with progress_bar(what, total) if large else nullcontext(unseen) as show:
-            yield show
-
     def _maximum(
         self,
         problem: BattleProblem | RankingLists,
@@ -1001,6 +995,20 @@ class Leaderboard(BaseEstimator):
             return maximize(likelihood, fixed, begin)
         return by_evidence(likelihood, fixed, begin, show=show)
 
+    def _chosen(
+        self, problem: BattleProblem, kinds: list[str], begin: Array | None, show: Show
+    ) -> tuple[list[str], Start]:
+        """The kinds of effects of judges that the evidence keeps, and a start."""
+        return choose_effects(
+            problem.likelihood, len(problem.judges), problem.features.shape[1], kinds,
+            self._fixed, begin=begin, show=show,
+        )  # fmt: skip
+
+    @property
+    def _fixed(self) -> dict[str, float]:
+        """Penalties that are given."""
+        return {} if isinstance(self.penalty, str) else {"items": float(self.penalty)}
+
     def _with_judges(
         self,
         problem: BattleProblem,
@@ -1008,17 +1016,16 @@ class Leaderboard(BaseEstimator):
         begin: Array | None,
         rng: np.random.Generator,
         show: Show,
-        *,
-        choose: bool = True,
+        start: Start | None = None,
     ) -> tuple[BattleProblem, Mode]:
-        """The maximum, and the problem with the effects of judges that were kept."""
+        """The maximum, and the problem with the effects of judges of these kinds."""
         if not kinds:
+            problem = problem.without_judges()
             return problem, self._maximum(problem, begin, rng, show, len(problem.row))
-        fixed = {} if isinstance(self.penalty, str) else {"items": float(self.penalty)}
-        likelihood, mode = by_evidence_of_judges(
-            problem.likelihood, len(problem.judges), problem.features.shape[1], kinds, fixed,
-            choose=choose and self.judge_choice_ == "evidence", begin=begin, show=show,
-        )  # fmt: skip
+        judged = problem.likelihood, len(problem.judges), problem.features.shape[1], kinds
+        if start is None:
+            _, start = first_guess(*judged, self._fixed, begin)
+        likelihood, mode = by_evidence_of_judges(*judged, self._fixed, start, show)
         problem = replace(problem, likelihood=likelihood)
         if self.penalty == "held-out":
             mode = self._maximum(problem, mode.params, rng, show, len(problem.row))
@@ -1058,7 +1065,7 @@ class Leaderboard(BaseEstimator):
         scores = problem.scores(params)
         if POSITION not in problem.names:
             warn_about_position(problem, params)
-        with self._watched("Intervals", self.n_draws, problem, len(battles)) as show:
+        with late_progress_bar("Intervals", self.n_draws) as show:
             covariance, deviations = spread(
                 mode, scores, layout.items, self.n_draws, rng, show, dependence=self.dependence_
             )
@@ -1699,7 +1706,7 @@ class Leaderboard(BaseEstimator):
                 kinds = getattr(self, "judge_kinds_", [])
                 problem = self._problem(used, item_features, kinds)
                 begin = None if kinds else self._warm_start(problem)
-                problem, mode = self._with_judges(problem, kinds, begin, rng, unseen, choose=False)
+                problem, mode = self._with_judges(problem, kinds, begin, rng, unseen)
                 matrix = GroupScores.of(
                     problem.likelihood, mode.params, problem.row, problem.outcome, problem.weight,
                     units.number[units.number >= 0],
