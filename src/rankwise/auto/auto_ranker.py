@@ -300,12 +300,11 @@ class Part:
     Examples
     --------
     >>> from rankwise import AutoRanker
-    >>> from rankwise.auto import Part
     >>> from rankwise.data import make_ranking
     >>> data = make_ranking(6, rows_per_query=5, n_features=2, n_levels=3, random_state=0)
     >>> ranker = AutoRanker(boosted=False, random_state=0).fit(data.X, data.y, qid=data.qid)
-    >>> all(isinstance(part, Part) for part in ranker.parts_)
-    True
+    >>> {type(part).__name__ for part in ranker.parts_}
+    {'Part'}
     >>> sum(part.weight for part in ranker.parts_)
     1.0
     """

@@ -46,10 +46,10 @@ class HeldOutScores(TableMixin):
     Examples
     --------
     >>> from rankwise import RankRLS
-    >>> from rankwise.model_selection import HeldOutScores, leave_query_out
+    >>> from rankwise.model_selection import HeldOut, HeldOutScores, leave_query_out
     >>> X, y, qid = [[0.0], [1.0], [2.0], [4.0]], [0, 1, 0, 1], [1, 1, 2, 2]
     >>> result = leave_query_out(RankRLS(), X, y, qid=qid, alphas=[1.0, 10.0])
-    >>> isinstance(result, HeldOutScores), result.score.tolist(), result.best_alpha
+    >>> issubclass(HeldOut, HeldOutScores), result.score.tolist(), result.best_alpha
     (True, [0.0, 0.0], 10.0)
     """
 
