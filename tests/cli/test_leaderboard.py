@@ -68,6 +68,8 @@ def test_files_and_page(battles, run, tmp_path):
     assert page.count("<svg") == 2
     assert "predicted" in page
     assert "exists" in run("leaderboard", battles, "--csv", paths["--csv"], ok=False)
+    run("leaderboard", battles, "--ties", "by-item", "--report", tmp_path / "ties.html")
+    assert "<h2>Ties</h2>" in (tmp_path / "ties.html").read_text()
 
 
 def test_some_rows_anchors_and_boards_by_a_column(battles, run):

@@ -32,8 +32,8 @@ def fitted(seed=0, **options):
     return Leaderboard(**options).fit(first, second, won, by=words, items=range(N))
 
 
-@given(st.integers(0, 2**32 - 1), st.booleans())
-def test_the_curvature_is_that_of_dense_matrices(seed, ties):
+@given(st.integers(0, 2**32 - 1), st.booleans(), st.booleans())
+def test_the_curvature_is_that_of_dense_matrices(seed, ties, by_item):
     rng = np.random.default_rng(seed)
     C, rows = 3, 25
     cell = rng.integers(0, C, rows)
@@ -42,7 +42,8 @@ def test_the_curvature_is_that_of_dense_matrices(seed, ties):
     outcome = rng.integers(0, 3 if ties else 2, rows)
     x = rng.normal(size=(rows, 2))
     counts, _ = tally(first + N * cell, second + N * cell, outcome, rng.random(rows), x)
-    star = categories.StarLikelihood(Likelihood(counts, Layout.of(N * C, 2, 0, ties), "logit"), N)
+    layout = Layout.of(N * C, 2, 0, ties, item_ties=N if ties and by_item else 0)
+    star = categories.StarLikelihood(Likelihood(counts, layout, "logit"), N)
     size = star.layout.size
     params = rng.normal(size=size)
     value, gradient, matrix = star.expand(params, dense=True)

@@ -124,7 +124,7 @@ def leaderboard(
     battles: InputArgument,
     columns: BattleColumns,
     link: Literal["logit", "probit"] = "logit",
-    ties: Literal["model", "half"] = "model",
+    ties: Literal["model", "by-item", "half"] = "model",
     penalty: str = "evidence",
     position: bool = False,
     half_life: str | None = None,
@@ -173,7 +173,8 @@ def leaderboard(
     link : NAME
         logit (Bradley-Terry) or probit (Thurstone).
     ties : NAME
-        model: estimate how frequent ties are. half: count a tie as half a win.
+        model: estimate how frequent ties are. by-item: items may differ in it. half: count a tie
+        as half a win.
     penalty : NUMBER
         1 / variance of ratings: a number, evidence or held-out.
     position : FLAG
@@ -217,7 +218,8 @@ def leaderboard(
             refuse(name.replace("_", "-"), "It needs the times of battles: give --time COLUMN.")
         if value is not None:
             moving[name] = parse_parameter(name, value, Leaderboard.parameters[name])
-    board = Leaderboard(link, ties=ties, penalty=strength, position=position, level=level, **moving)
+    moving |= {"ties": ties.replace("-", " "), "penalty": strength}
+    board = Leaderboard(link, position=position, level=level, **moving)
     check_parameters(board, Leaderboard.parameters)
     rows_with = _equations("where", where)
     if rows_with and columns.ranking is not None:
@@ -250,7 +252,8 @@ def leaderboard(
     judges = None if columns.judge is None else shown_judges(board)
     categories = None if columns.by is None else board.categories().to_table()
     short = [replace(each, rows=each.rows[:top]) for each in (table, *beside)]
-    show(*short, covariates, judges, categories)
+    item_ties = board.item_ties().to_table() if ties == "by-item" else None
+    show(*short, covariates, judges, item_ties, categories)
     decided = ""
     if (fragility or report is not None) and not (board.drift_ or columns.by):
         with interruptible("Looking for the fewest battles that decide"):
@@ -384,6 +387,7 @@ def _content(
         "standings": standings.records(),
         "coefficients": board.coefficients().records(),
         "judges": board.judges().records() if len(board.judges_) else [],
+        "item_ties": board.item_ties().records() if board.ties == "by item" else [],
         "categories": [] if board.width_ is None else board.categories().records(),
         "deviations": [] if board.width_ is None else board.deviations().records(),
         "shares": board.shares().records(),

@@ -101,6 +101,7 @@ def write_leaderboard(
         Section("Categories", _categories(board)),
         Section("Covariates", covariates),
         Section("Judges", judges),
+        Section("Ties", [board.item_ties().to_table()] if board.ties == "by item" else []),
         Section("Who wins against whom", [_matrix(board, standings), *_shares(board)]),
         Section("What was read", [Text(line) for line in _what_was_read(board, file)]),
     ]

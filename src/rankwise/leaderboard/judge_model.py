@@ -26,6 +26,7 @@ from rankwise.backends.arrays import Array, Index, Sparse, is_sparse
 from rankwise.errors import ParameterError
 from rankwise.leaderboard.battle_likelihood import (
     DENSE,
+    KEPT,
     MAX_STEPS,
     MODELS,
     DenseCurvature,
@@ -37,6 +38,7 @@ from rankwise.leaderboard.battle_likelihood import (
     Terms,
     by_evidence,
     gram_of,
+    log_evidence,
     maximize,
     newton_step,
 )
@@ -44,7 +46,6 @@ from rankwise.progress import Show, unseen
 
 KINDS = ("slope", "ties", "place", "slips")
 CELLS = 2**23  # numbers of a matrix of judges by items that is kept dense
-KEPT = 1.5  # by how much an effect must raise the logarithm of the evidence to be kept
 SLIPS_Z, JUDGE_Z = 2.0, 3.5  # how surprising verdicts must be for slips to be tried
 ROUGH, FINE = 0.3, 1e-3  # tolerances of log penalties, while effects are chosen and after
 CARELESS_SLOPE, CARELESS_SLIPS = 0.5, 0.25
@@ -95,8 +96,10 @@ class JudgedLikelihood(Likelihood):
     ) -> JudgedLikelihood:
         """With these kinds of effects."""
         old, gold = plain.layout, plain.tally.gold is not None
-        columns = old.columns.stop - old.columns.start
-        layout = Layout.of(old.items.stop, columns, n_judges, old.ties, kinds, gold)
+        layout = Layout.of(
+            old.items.stop, old.n_columns, n_judges, old.ties, kinds, gold,
+            item_ties=old.n_item_ties,
+        )  # fmt: skip
         return cls(plain.tally, layout, plain.link, n_judges, n_features, np.zeros(n_judges))
 
     def around(self, curvature: Any) -> JudgedLikelihood:
@@ -104,7 +107,7 @@ class JudgedLikelihood(Likelihood):
         if "slope" not in self.layout.effects:
             return self
         made = replace(self, deviation=np.sqrt(own_variances(self.layout, curvature)["slope"]))
-        for name in ("parts", "codes", "counts", "rated", "totals"):  # cached
+        for name in ("parts", "of_items", "counts", "rated", "totals"):  # cached
             if name in self.__dict__:
                 made.__dict__[name] = self.__dict__[name]
         return made
@@ -152,6 +155,14 @@ class JudgedLikelihood(Likelihood):
             found.append((layout.gold.start, 0, GOLD_SIGN[t.gold]))
         return found
 
+    @cached_property
+    def of_items(self) -> list[tuple[slice, int, float, Array]]:
+        """Parameters of items: where, predictor, sign for the second item, and factor by row."""
+        found = [(self.layout.items, 0, -1.0, self.rated)]
+        if self.layout.n_item_ties:
+            found.append((self.layout.item_ties, 2, 1.0, np.ones(len(self.tally))))
+        return found
+
     @property
     def predictor_of(self) -> dict[str, int]:
         """The predictor that each effect of judges is part of."""
@@ -165,6 +176,8 @@ class JudgedLikelihood(Likelihood):
         found[0] = self.rated * (params[t.first] - params[t.second])
         for k, r, x in self.parts:
             found[r] += params[k] * x
+        for part, r, _, _ in self.of_items[1:]:
+            found[r] += params[part][t.first] + params[part][t.second]
         found[q] = 1.0
         for kind, r in self.predictor_of.items():
             found[q if kind == "slope" else r] += params[self.layout.effects[kind]][self.judge]
@@ -249,7 +262,9 @@ class JudgedLikelihood(Likelihood):
     def entries_at(self, params: Array) -> list[tuple[int, Index, Array]]:
         """The derivatives of the predictors by the parameters."""
         t, n = self.tally, len(self.tally)
-        found = [(0, t.first, self.rated), (0, t.second, -self.rated)]
+        found = []
+        for part, q, sign, x in self.of_items:
+            found += [(q, part.start + t.first, x), (q, part.start + t.second, sign * x)]
         found += [(q, np.full(n, k), x) for k, q, x in self.parts]
         effects, number = self.layout.effects, self.predictor_of
         return found + [
@@ -259,10 +274,10 @@ class JudgedLikelihood(Likelihood):
 
     def gather(self, params: Array, g: Array) -> Array:
         """The gradient by parameters, from the gradient by the predictors of each row."""
-        t, layout = self.tally, self.layout
+        layout = self.layout
         found, factors = np.zeros(layout.size), self._factors(params)
-        n, v = layout.items.stop, self.rated * g[0]
-        found[layout.items] = np.bincount(t.first, v, n) - np.bincount(t.second, v, n)
+        for part, q, sign, x in self.of_items:
+            found[part] = self._by_item(x * g[q], sign)
         for k, q, x in self.parts:
             found[k] = x @ g[q]
         for kind, q in self.predictor_of.items():
@@ -271,11 +286,10 @@ class JudgedLikelihood(Likelihood):
             )
         return found
 
-    @cached_property
-    def codes(self) -> tuple[Index, Index, Index]:
-        """Of the pairs of items, and of each judge with the first and the second item."""
+    def _by_item(self, values: Array, sign: float) -> Array:
+        """Sums of the values of rows by their first item, and with a sign by the second."""
         t, n = self.tally, self.layout.items.stop
-        return t.first * n + t.second, self.judge * n + t.first, self.judge * n + t.second
+        return np.bincount(t.first, values, n) + sign * np.bincount(t.second, values, n)
 
     def expand(self, params: Array, *, dense: bool) -> tuple[float, Array, Any]:
         """As of `Likelihood`; dense if there is room for the common parameters."""
@@ -287,16 +301,18 @@ class JudgedLikelihood(Likelihood):
         if not dense:
             return self._sparse_gram(params, g, h)
         t, n, nc, n_judges = self.tally, layout.items.stop, layout.common, self.n_judges
-        factors, rated = self._factors(params), self.rated
-        pair, judge_first, judge_second = self.codes
+        factors, of_items = self._factors(params), self.of_items
+        pair = t.first * n + t.second
         C = np.zeros((nc, nc))
-        w = h[0, 0] * rated
-        off = np.bincount(pair, w, n * n).reshape(n, n)
-        C[:n, :n] = -off - off.T
-        C[np.arange(n), np.arange(n)] += np.bincount(t.first, w, n) + np.bincount(t.second, w, n)
+        for a, (part, q, sign, x) in enumerate(of_items):
+            for across, r, turn, z in of_items[: a + 1]:
+                w = h[q, r] * x * z
+                met = np.bincount(pair, w, n * n).reshape(n, n)
+                block = turn * met + sign * met.T + np.diag(self._by_item(w, sign * turn))
+                C[part, across], C[across, part] = block, block.T
+            for k, r, z in self.parts:
+                C[part, k] = C[k, part] = self._by_item(h[q, r] * x * z, sign)
         for i, (k, q, x) in enumerate(self.parts):
-            v = h[0, q] * rated * x
-            C[:n, k] = C[k, :n] = np.bincount(t.first, v, n) - np.bincount(t.second, v, n)
             for m, r, z in self.parts[: i + 1]:
                 C[k, m] = C[m, k] = (h[q, r] * x) @ z
         kinds, number = list(layout.effects), self.predictor_of
@@ -310,19 +326,22 @@ class JudgedLikelihood(Likelihood):
                 B[:, a, b] = B[:, b, a] = np.bincount(self.judge, v, n_judges)
             # The slope times d: eta bends by both together.
             by_d = h[q, 0] * f - (g[1] if kind == "slope" else 0.0)
-            last = np.empty((n_judges, nc - n))
+            entries: list[tuple[Index, Any, Array]] = []  # row, column and value
+            for part, r, sign, x in of_items:
+                v = (h[q, r] * f if r else by_d) * x
+                entries.append((self.judge, part.start + t.first, v))
+                entries.append((self.judge, part.start + t.second, sign * v))
             for k, r, x in self.parts:
                 v = (h[q, r] * f if r else by_d) * x
-                last[:, k - n] = np.bincount(self.judge, v, n_judges)
-            v = by_d * rated
+                total: Any = np.bincount(self.judge, v, n_judges)
+                entries.append((np.arange(n_judges), np.full(n_judges, k), total))
             if small:
-                size = n_judges * n
-                each: Any = np.bincount(judge_first, v, size) - np.bincount(judge_second, v, size)
-                X[:, a, :n], X[:, a, n:] = each.reshape(n_judges, n), last
+                size = n_judges * nc
+                each = sum(np.bincount(nc * i + j, v, size) for i, j, v in entries)
+                X[:, a] = np.asarray(each).reshape(n_judges, nc)
             else:
-                where = np.tile(self.judge, 2), np.concatenate((t.first, t.second))
-                each = sp.coo_array((np.concatenate((v, -v)), where), shape=(n_judges, n))
-                X.append(sp.hstack((each.tocsr(), sp.csr_array(last))).tocsr())
+                row, column, v = map(np.concatenate, zip(*entries, strict=True))
+                X.append(sp.coo_array((v, (row, column)), shape=(n_judges, nc)).tocsr())
         return Arrow(C, X if small else sp.vstack(X).tocsr(), B)
 
     def _sparse_gram(self, params: Array, g: Array, h: Array) -> Sparse:
@@ -555,7 +574,7 @@ def by_evidence_of_judges(
     else:
         if begin is None:  # ratings without judges are soon found, and a good start
             alone = replace(plain, tally=replace(plain.tally, judge=None))
-            rough = {"items": fixed.get("items", 1.0)}
+            rough = dict.fromkeys(alone.layout.groups, 1.0) | fixed
             begin = maximize(alone, rough, tolerance=0.1).params
         params = moved(begin, plain.layout, likelihood.layout)
     while choose and wanted:
@@ -677,16 +696,6 @@ def moved(params: Array, old: Layout, new: Layout) -> Array:
     return found
 
 
-def log_evidence(likelihood: Likelihood, mode: Mode) -> float:
-    """Of the normal approximation, up to a constant."""
-    mean, precision = likelihood.layout.priors(mode.penalties)
-    shrunk = precision > 0
-    about = mode.params - mean
-    prior = 0.5 * float(np.log(precision[shrunk]).sum() - precision @ (about * about))
-    curvature: Any = mode.curvature
-    return mode.at.value + prior - 0.5 * float(curvature.log_det())
-
-
 @dataclass(frozen=True, eq=False)
 class Panel:
     """The fitted judges: normal distributions of the effects of each, in the order of `KINDS`.
@@ -781,8 +790,9 @@ class Panel:
         """Of outcomes before judges with these numbers, of shape (n_battles, n_outcomes).
 
         Means over two values of the slope of a judge, a standard error above and below, as in the
-        likelihood. A number of -1 stands for all judges, each as often as it judges. `tie` and
-        `slip` are the common parameters, None and empty where there are none.
+        likelihood. A number of -1 stands for all judges, each as often as it judges. `tie` has the
+        logarithm of the tie parameter of each battle, None without a model of ties, and `slip` the
+        common parameter, if there is one.
         """
         out = np.empty((len(judge), 2 if tie is None else 3))
         states = [self.mean + sign * self._slope_errors for sign in (1.0, -1.0)]
@@ -802,7 +812,7 @@ class Panel:
             for weight_of, effect in drawn:
                 slope, rate, place, slips = effect.T
                 eta = (1.0 + slope) * difference[rows] + shift[rows] + place
-                tau = (0.0 if tie is None else tie) + rate + np.zeros_like(eta)
+                tau = (0.0 if tie is None else tie[rows]) + rate + np.zeros_like(eta)
                 p = np.exp(MODELS[link, tie is not None](eta, tau).log_p)
                 if len(slip):
                     share = expit(slip + slips)

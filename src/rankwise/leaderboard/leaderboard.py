@@ -31,6 +31,7 @@ from rankwise.estimators.pair_strategies import PairStrategy, suggest_pairs
 from rankwise.graph.comparisons import check_comparison_ids, check_context
 from rankwise.leaderboard.battle_likelihood import (
     DENSE,
+    ITEM_TIES,
     MODELS,
     POSITION,
     BattleProblem,
@@ -42,6 +43,7 @@ from rankwise.leaderboard.battle_likelihood import (
     by_held_out,
     check_order,
     dependence_of,
+    items_tie_apart,
     maximize,
     root_of,
     spread,
@@ -261,8 +263,10 @@ class Leaderboard(BaseEstimator):
     ----------
     link : {"logit", "probit"}, default="logit"
         The model of Bradley and Terry, or Thurstone's.
-    ties : {"model", "half"}, default="model"
-        Whether ties have a separate probability, or count as half a win for both items.
+    ties : {"model", "by item", "half"}, default="model"
+        Whether ties have a separate probability, or count as half a win for both items. "by item":
+        items may also differ in how often they tie, by normal effects with a variance chosen by
+        the evidence, if the evidence keeps them; see `item_ties`.
     penalty : float, "evidence" or "held-out", default="evidence"
         1 / variance of the ratings. "evidence": the value that maximizes the evidence of the normal
         approximation, with a weak prior, worth two items of variance 1. "held-out": the value that
@@ -304,6 +308,12 @@ class Leaderboard(BaseEstimator):
     tie_ : float
         nu of Davidson's model (P(tie) relative to a win between equals), or the threshold of the
         probit link; 0 if no tie occurred, NaN with ``ties="half"``.
+    item_ties_, item_ties_std_ : ndarray of shape (n_items,) or None
+        With ``ties="by item"``, by how much each item raises the logarithm of the tie parameter,
+        compared with the mean of all items, and standard errors; None if items do not differ by
+        more than chance.
+    tie_width_ : float or None
+        Standard deviation of these effects among items.
     coef_, coef_std_ : ndarray of shape (n_columns,)
         Coefficients of the first place, of the context and of features of items, and their
         standard errors.
@@ -358,7 +368,7 @@ class Leaderboard(BaseEstimator):
 
     parameters: ClassVar[dict[str, Rule]] = {
         "link": Choice("logit", "probit"),
-        "ties": Choice("model", "half"),
+        "ties": Choice("model", "by item", "half"),
         "penalty": AnyOf(Number(0), Choice("evidence", "held-out")),
         "position": Flag(),
         "half_life": AnyOf(Number(0, open_low=True), Choice("auto"), None),
@@ -379,6 +389,9 @@ class Leaderboard(BaseEstimator):
     category_covariances_: Any
     category_p_: Any
     deviation_std_: Any
+    item_ties_: Any
+    item_ties_std_: Any
+    tie_width_: float | None
 
     def __init__(
         self,
@@ -564,6 +577,8 @@ class Leaderboard(BaseEstimator):
             given = getattr(self, name)
             if given != value:
                 raise ParameterError(f"Rankings need {name}={value!r}: got {given!r}.")
+        if self.ties == "by item":
+            raise ParameterError('ties="by item" is for battles: rankings have no model of ties.')
         problem, rng = RankingLists.of(rankings, item_features), as_generator(self.random_state)
         warn_about_graph(problem.links, rankings.items, self.penalty, "rankings")
         with blas_threads_for(problem.layout.size):
@@ -581,6 +596,7 @@ class Leaderboard(BaseEstimator):
                 rankings, problem, params, mode.penalties, scores.n_groups, spread_of, rng
             )
         self.tie_, self.both_bad_ = float("nan"), 0.0
+        self.item_ties_ = self.item_ties_std_ = self.tie_width_ = None
         self.gold_power_: float | None = None
         self._set_panel(problem.layout, np.zeros(0), Panel.none(), {})
         self.pair_counts_, self.pair_shares_ = problem.pair_shares(rankings, mode.params)
@@ -648,7 +664,6 @@ class Leaderboard(BaseEstimator):
         problem = self._problem(used, item_features, kinds)
         if not problem.layout.ties:
             kinds = [kind for kind in kinds if kind != "ties"]
-        begin = self._warm_start(problem) if warm else None
         if self.penalty == 0 and problem.features.shape[1]:
             raise ParameterError(
                 "With features of items, ratings need a penalty: without one, they explain all "
@@ -660,6 +675,10 @@ class Leaderboard(BaseEstimator):
             problem, self.gold_power_ = with_gold_votes(problem, used)
         with blas_threads_for(problem.layout.size):
             with self._watched("Ratings", 0, problem, len(battles)) as show:
+                tied = self.ties == "by item" and items_tie_apart(problem, self._fixed, rng, show)
+                if tied:
+                    problem = problem.with_item_ties()
+                begin = self._warm_start(problem) if warm else None
                 drift = self._drift(used, item_features)
                 if drift is not None:
                     walk = self._walk(used, problem, drift, show)
@@ -672,6 +691,7 @@ class Leaderboard(BaseEstimator):
                     # Without effects of the first place, it does not matter who came first.
                     kinds = list(problem.layout.effects)
                     problem = self._problem(used, item_features)
+                    problem = problem.with_item_ties() if tied else problem
                     problem, mode = self._with_judges(problem, kinds, None, rng, show, choose=False)
                 if self.penalty == "evidence" and problem.group is not None:
                     scores = problem.scores(mode.params)
@@ -774,7 +794,7 @@ class Leaderboard(BaseEstimator):
         self.category_ratings_, self.category_covariances_ = found.ratings, found.covariances
         self.deviation_std_ = found.deviation_std
         self.width_ = float(found.penalties["deviations"] ** -0.5)
-        self.category_p_ = more_than_chance(problem, code, found.penalties["items"], rng)
+        self.category_p_ = more_than_chance(problem, code, found.penalties, rng)
         return found
 
     def categories(self) -> BoardTable:
@@ -1001,6 +1021,11 @@ class Leaderboard(BaseEstimator):
             return maximize(likelihood, fixed, begin)
         return by_evidence(likelihood, fixed, begin, show=show)
 
+    @property
+    def _fixed(self) -> dict[str, float]:
+        """Penalties that are given."""
+        return {} if isinstance(self.penalty, str) else {"items": float(self.penalty)}
+
     def _with_judges(
         self,
         problem: BattleProblem,
@@ -1014,9 +1039,8 @@ class Leaderboard(BaseEstimator):
         """The maximum, and the problem with the effects of judges that were kept."""
         if not kinds:
             return problem, self._maximum(problem, begin, rng, show, len(problem.row))
-        fixed = {} if isinstance(self.penalty, str) else {"items": float(self.penalty)}
         likelihood, mode = by_evidence_of_judges(
-            problem.likelihood, len(problem.judges), problem.features.shape[1], kinds, fixed,
+            problem.likelihood, len(problem.judges), problem.features.shape[1], kinds, self._fixed,
             choose=choose and self.judge_choice_ == "evidence", begin=begin, show=show,
         )  # fmt: skip
         problem = replace(problem, likelihood=likelihood)
@@ -1049,6 +1073,9 @@ class Leaderboard(BaseEstimator):
             params[layout.columns] = self.coef_ * problem.scales
         if layout.ties and "tie" in self.params_:
             params[layout.tie] = self.params_["tie"]
+        before = getattr(self, "item_ties_", None)  # older files have none
+        if layout.n_item_ties and before is not None:
+            params[layout.item_ties][:n] = before
         return params
 
     def _set_fitted(
@@ -1117,12 +1144,12 @@ class Leaderboard(BaseEstimator):
         self.items_ = battles.items
         self.ratings_ = problem.ratings(params)
         draws = problem.ratings(deviations)
-        columns = deviations[:, layout.columns]
         if covariance is None:
             self.covariance_ = None
-            self.rating_std_, std = draws.std(axis=0, dtype=float), columns.std(axis=0, dtype=float)
+            self.rating_std_ = draws.std(axis=0, dtype=float)
+            errors = deviations[:, : layout.common].std(axis=0, dtype=float)
         else:
-            std = np.sqrt(np.maximum(covariance.diagonal(), 0.0))[layout.columns]
+            errors = np.sqrt(np.maximum(covariance.diagonal(), 0.0))
             to_ratings = problem.rating_map()
             self.covariance_ = to_ratings @ covariance @ to_ratings.T
             self.rating_std_ = np.sqrt(np.maximum(self.covariance_.diagonal(), 0.0))
@@ -1132,8 +1159,20 @@ class Leaderboard(BaseEstimator):
         self.penalty_ = penalties["items"]
         self.coef_names_ = problem.names
         self.coef_ = params[layout.columns] / problem.scales
-        self.coef_std_ = std / problem.scales
+        self.coef_std_ = errors[layout.columns] / problem.scales
         self.params_ = {"items": params[layout.items]}
+        self.item_ties_ = self.item_ties_std_ = self.tie_width_ = None
+        if layout.n_item_ties:
+            self.item_ties_ = params[layout.item_ties]
+            if covariance is None:
+                apart = deviations[:, layout.item_ties]
+                apart = apart - apart.mean(axis=1, keepdims=True)
+                self.item_ties_std_ = apart.std(axis=0, dtype=float)
+            else:
+                center = np.eye(len(self.items_)) - 1.0 / len(self.items_)
+                own = center @ covariance[layout.item_ties, layout.item_ties] @ center
+                self.item_ties_std_ = np.sqrt(np.maximum(own.diagonal(), 0.0))
+            self.tie_width_ = float(penalties[ITEM_TIES] ** -0.5)
 
     # Results.
 
@@ -1390,10 +1429,15 @@ class Leaderboard(BaseEstimator):
             shift = shift + values @ self.coef_[begin : begin + width]
         d = self.ratings_[a] - self.ratings_[b]
         tie = self.params_.get("tie")
+        item_ties = getattr(self, "item_ties_", None)
+        if tie is not None and item_ties is not None:
+            tie = tie + item_ties[a] + item_ties[b]
+        elif tie is not None:
+            tie = np.full(len(a), tie[0])
         slip = self.params_.get("slip", np.zeros(0))
         number = self._judge_numbers(judge, len(a))
         if not getattr(self, "judge_kinds_", []):  # also in older files
-            tau = np.zeros(1) if tie is None else tie
+            tau = np.zeros(len(a)) if tie is None else tie
             return np.exp(MODELS[self.link, tie is not None](d + shift, tau).log_p).T
         panel = Panel(self.judge_effects_, self.judge_covariances_, self.judge_shares_)
         return panel.probabilities(number, d, shift, tie, slip, self.link)
@@ -1467,6 +1511,40 @@ class Leaderboard(BaseEstimator):
         columns["remark"] = shown["remark"] = remarks(found)
         note = "" if self.judge_kinds_ else "Judges do not differ by more than chance."
         return BoardTable(columns, dict.fromkeys(shown, ".2f"), note, shown)
+
+    def item_ties(self) -> BoardTable:
+        """How often the battles of each item are tied, by item, with intervals.
+
+        The columns are item, battles, ties, low, high and share, the share of ties among battles
+        that are not both bad. `ties` is the tie parameter in battles with an average item, and the
+        interval is of what the item contributes. With ``ties="by item"`` only.
+        """
+        check_is_fitted(self)
+        if self.ties != "by item":
+            raise DataError('Items have tie parameters of their own with ties="by item".')
+        b, n = self.battles_, len(self.items_)
+        weight = b.weight * (b.outcome != 3)
+        total, tied = np.zeros(n), np.zeros(n)
+        for code in b.pairs.T:
+            total += np.bincount(code, weight, n)
+            tied += np.bincount(code, weight * (b.outcome == 2), n)
+        effect, error = np.zeros(n), np.zeros(n)
+        if self.item_ties_ is not None:
+            effect, error = self.item_ties_, self._quantile(self.level) * self.item_ties_std_
+        order = np.argsort(-effect, kind="stable")
+        shown: dict[str, Any] = {
+            "item": self.items_[order],
+            "battles": b.counts[order],
+            "ties": (self.tie_ * np.exp(effect))[order],
+        }
+        low, high = ((self.tie_ * np.exp(effect + side * error))[order] for side in (-1, 1))
+        share = np.divide(tied, total, out=np.full(n, np.nan), where=total > 0)[order]
+        columns = shown | {"low": low, "high": high, "share": share}
+        note = "Tie parameters in battles with an average item."
+        if self.item_ties_ is None:
+            note = "Items do not differ in ties by more than chance."
+        shown |= {"interval": intervals(low, high, 2), "share": share}
+        return BoardTable(columns, {"ties": ".2f", "share": ".2f"}, note, shown)
 
     def _judge_of_battles(self) -> NDArray[Any]:
         """The judge of each battle; raises an error if there are none."""
@@ -1698,6 +1776,8 @@ class Leaderboard(BaseEstimator):
                 used = data if half_life is None else aged(data, half_life)
                 kinds = getattr(self, "judge_kinds_", [])
                 problem = self._problem(used, item_features, kinds)
+                if getattr(self, "item_ties_", None) is not None:
+                    problem = problem.with_item_ties()
                 begin = None if kinds else self._warm_start(problem)
                 problem, mode = self._with_judges(problem, kinds, begin, rng, unseen, choose=False)
                 matrix = GroupScores.of(

@@ -97,6 +97,7 @@ AXES = {
     "auto": "part_names_: parts",
     "seen-features": "n_features_out_: columns, columns_: columns in features",
     "leaderboard": "ratings_: items, rating_std_: items, covariance_: items items, "
+    "item_ties_: items, item_ties_std_: items, "
     "draws_: draws items, coef_: columns, coef_std_: columns, coef_names_: columns, "
     "judge_effects_: judges 4, judge_covariances_: judges 4 4, judge_shares_: judges, "
     "judge_widths_: 4, "
