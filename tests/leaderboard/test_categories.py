@@ -148,7 +148,7 @@ def test_widths_are_averaged_over(monkeypatch):
     penalty = fitted().penalty_
     first, second, won, category, _, _ = drawn()
     winners, losers = np.where(won == 1, (first, second), (second, first))
-    widths, values, found = np.geomspace(0.06, 3.0, 14), [], []
+    widths, values, found = np.geomspace(0.06, 3.0, 10), [], []
     for width in widths:
         value, _, ratings = oracle.log_evidence(winners, losers, category, N, penalty, width)
         values.append(value + 2 * np.log(width) - width / categories.WIDTH_SCALE)
