@@ -376,7 +376,7 @@ def test_rows_that_are_not_whole_queries_give_one_warning(data, fitted):
     with pytest.warns(RankwiseWarning, match="2 rows, each the only one of its query") as found:
         fitted.mean_ranker_.predict(X[:2], qid=["a", "b"])
     assert [str(w.message).split()[0] for w in found] == ["MeanRanker"]
-    fitted.predict(X[:2])  # no warning
+    fitted.predict(X[:2], qid=["a", "a"])  # no warning
 
 
 def test_one_label_in_many_queries(data):

@@ -127,9 +127,11 @@ class MeanRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         ----------
         X : array-like, sparse or data frame of shape (n_rows, n_features)
         qid : array-like of shape (n_rows,), optional
-            The query of every row. None: the rows are one query. Unless the ranker was fitted to
-            one global ranking, scores of different queries are not comparable, and splitting a
-            query over two calls changes its scores: pass all its rows in one call.
+            The query of every row. None: the rows are one query, with a warning if the ranker was
+            fitted on several; pass the same id for all rows to say that they are one query. Unless
+            the ranker was fitted to one global ranking, scores of different queries are not
+            comparable, and splitting a query over two calls changes its scores: pass all its rows
+            in one call.
 
         Returns
         -------
