@@ -295,7 +295,19 @@ def hold_out(
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A ranker of the mean: its name, its weight, and the fitted ranker."""
+    """A ranker of the mean: its name, its weight, and the fitted ranker.
+
+    Examples
+    --------
+    >>> from rankwise import AutoRanker
+    >>> from rankwise.data import make_ranking
+    >>> data = make_ranking(6, rows_per_query=5, n_features=2, n_levels=3, random_state=0)
+    >>> ranker = AutoRanker(boosted=False, random_state=0).fit(data.X, data.y, qid=data.qid)
+    >>> {type(part).__name__ for part in ranker.parts_}
+    {'Part'}
+    >>> sum(part.weight for part in ranker.parts_)
+    1.0
+    """
 
     name: str
     weight: float
@@ -335,6 +347,15 @@ class AutoResults(CandidateScores):
     shared : tuple of str
         What a ranker computed from all rows, held-out ones included, such as the "landmarks" of
         `SparseRankRLS`; see `rankwise.model_selection.HeldOutScores`.
+
+    Examples
+    --------
+    >>> from rankwise import AutoRanker
+    >>> from rankwise.data import make_ranking
+    >>> data = make_ranking(6, rows_per_query=5, n_features=2, n_levels=3, random_state=0)
+    >>> ranker = AutoRanker(boosted=False, random_state=0).fit(data.X, data.y, qid=data.qid)
+    >>> ranker.results_  # doctest: +ELLIPSIS
+    <AutoResults: ... rankers, ... trials>
     """
 
     chosen: Any
@@ -389,6 +410,16 @@ class Explanation(TableMixin):
         Score of the mean of the other parts; NaN if there is no other.
     correlations : ndarray of shape (n_parts,)
         Correlation of the scores of a part and of the mean within queries.
+
+    Examples
+    --------
+    >>> from rankwise import AutoRanker
+    >>> from rankwise.data import make_ranking
+    >>> data = make_ranking(6, rows_per_query=5, n_features=2, n_levels=3, random_state=0)
+    >>> ranker = AutoRanker(boosted=False, random_state=0).fit(data.X, data.y, qid=data.qid)
+    >>> explanation = ranker.explain()
+    >>> len(explanation.names) == len(ranker.parts_)
+    True
     """
 
     metric: str
