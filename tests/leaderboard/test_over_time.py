@@ -17,6 +17,7 @@ from rankwise.errors import DataError, ParameterError
 from rankwise.leaderboard import over_time
 from rankwise.leaderboard.battle_likelihood import Layout, Likelihood, tally
 from tests.oracles import drift as oracle
+from tests.oracles.battles import dense_newton
 
 N = 4
 
@@ -134,7 +135,15 @@ def test_a_half_life_weights_battles():
     weight = 0.5 ** ((time.max() - time) / 2.0)
     same = Leaderboard().fit(*pairs.T, won, weight=weight)
     assert_allclose(board.ratings_, same.ratings_)
-    assert_allclose(board.covariance_, same.covariance_)
+    # Errors by scores with the square roots of the weights.
+    battles = [(a, b, 1 - y, np.zeros(0)) for (a, b), y in zip(pairs, won, strict=True)]
+    _, H, scores = dense_newton(battles, weight, N, board.penalty_)
+    scores = scores / np.sqrt(weight)[:, None]
+    meat = scores.T @ scores * len(won) / (len(won) - 1) + board.penalty_ * np.eye(N)
+    center = np.eye(N) - 1 / N
+    root = center @ np.linalg.inv(H)
+    expected = (root @ meat @ root.T)[np.ix_(board.items_, board.items_)]
+    assert_allclose(board.covariance_, expected, rtol=1e-6)
     assert board.half_life_ == 2.0
     assert "leads" in str(board.fragility())
 

@@ -71,6 +71,7 @@ from rankwise.leaderboard.over_time import (
     YEAR,
     Periods,
     Walk,
+    age_weights,
     aged,
     best_on_later_battles,
     fit_walk,
@@ -1029,10 +1030,16 @@ class Leaderboard(BaseEstimator):
     def _problem(
         self, battles: Battles, item_features: Any, kinds: Sequence[str] = ()
     ) -> BattleProblem:
-        return BattleProblem.of(
+        problem = BattleProblem.of(
             battles, item_features=item_features, link=self.link, ties=self.ties,
             position=self.position or "place" in kinds,
         )  # fmt: skip
+        half_life = getattr(self, "half_life_", None)  # older files have none
+        if half_life is None:
+            return problem
+        counted = (battles.outcome != 3) & (battles.weight > 0)
+        root = np.sqrt(age_weights(battles, half_life)[counted])
+        return replace(problem, error_weight=problem.weight / root)
 
     def _maximum(
         self,
