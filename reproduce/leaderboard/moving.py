@@ -141,7 +141,7 @@ def drifting_with_ties(
 
 def run_categories(quick: bool) -> list[Table]:
     """Coverage of ratings of categories and of deviations."""
-    runs = QUICK if quick else RUNS // 2
+    runs = QUICK if quick else RUNS // 5
     names = ("overall", *(f"{size:,} battles" for size in CATEGORY_SIZES), "deviations", "error")
     names += ("error, each alone",)
     columns = (Column("width of deviations", ".1f"), *(Column(name, ".3f") for name in names))

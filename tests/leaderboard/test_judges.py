@@ -293,7 +293,7 @@ def test_averages_over_judges_are_those_of_the_normal_distribution(kinds):
     mode = maximize(likelihood, dict.fromkeys(names, 4.0))
     root = np.swapaxes(mode.curvature.half, 1, 2)
     rng, effects = np.random.default_rng(0), likelihood.layout.effects
-    total, n_draws = np.zeros(likelihood.layout.size), 1500
+    total, n_draws = np.zeros(likelihood.layout.size), 500
     for draw in rng.standard_normal((n_draws, 3, len(effects))):
         for sign in (1, -1):
             point = mode.params.copy()
@@ -305,7 +305,7 @@ def test_averages_over_judges_are_those_of_the_normal_distribution(kinds):
     total -= likelihood.gather(mode.params, likelihood.expansion(mode.params)[1])
     step = judge_model.averaged(likelihood, mode).params - mode.params
     expected = mode.curvature.solve(total)
-    assert abs(step - expected).max() < 0.15 * abs(expected).max()
+    assert abs(step - expected).max() < 0.2 * abs(expected).max()
 
 
 def test_known_answers_anchor_judges():

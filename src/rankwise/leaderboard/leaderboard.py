@@ -743,7 +743,7 @@ class Leaderboard(BaseEstimator):
             raise DataError("half_life and drift need the times of battles: pass time to fit.")
         if self.drift is not None:
             if battles.judge is not None:
-                raise ParameterError("drift and judges cannot be combined: use half_life.")
+                raise ParameterError("drift cannot be combined with judges: use half_life.")
             if self.penalty == "held-out":
                 raise ParameterError('With drift, penalty is "evidence" or a number.')
             return battles
@@ -798,7 +798,8 @@ class Leaderboard(BaseEstimator):
         assert battles.category is not None
         if battles.judge is not None or self.drift is not None or self.penalty == "held-out":
             raise ParameterError(
-                "by cannot be combined with judges, with drift, or with penalty='held-out'."
+                "by cannot be combined with judges (fit the battles of each category alone), with "
+                "drift (use half_life), or with penalty='held-out' (use 'evidence')."
             )
         counted = (battles.outcome != 3) & (battles.weight > 0)
         self.categories_, code = number_labels(battles.category[counted])
