@@ -18,6 +18,7 @@ MODULES = (
     "rankwise.errors",
     "rankwise.export",
     "rankwise.graph",
+    "rankwise.inspection",
     "rankwise.metrics",
     "rankwise.model_selection",
     "rankwise.objectives",
@@ -32,6 +33,7 @@ PARTS = {
     *("Answer", "ItemChanges", "Progress", "Question", "Ranking", "RaterReport"),
     *("Distilled", "Export", "ExportCheck", "LinearModel"),
     *("Code", "Facts", "Figure", "Section", "Text"),
+    *("FeatureEffects", "RankingExplanation"),
     *("Basis", "BlockSums", "Coordinates", "FeatureBasis", "Fit", "KernelBasis", "LandmarkBasis"),
     *(
         "LandmarkSpace",

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph import QueryGroups
-from rankwise.inspection.rows import Rows, as_cells, joined, stacked, values
+from rankwise.inspection.composed_rows import UserRows, as_cells, joined, stacked, values
 from rankwise.inspection.scorers import (
     ADDITIVE,
     EXACT,
     SAMPLED,
     TREES,
     Scorer,
-    Settings,
+    ShareSettings,
+    check_ranker,
     is_within_queries,
     read_scorer,
 )
@@ -72,7 +72,7 @@ class PairExplanation(TableMixin):
     >>> from rankwise.inspection import explain
     >>> ranker = RankRLS(1e-9).fit([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]], [0.0, 4.0, 7.0])
     >>> explain(ranker, [3.0, 1.0], [1.0, 2.0]).contributions.round(3)
-    array([ 7.333, -0.333])
+    array([7.333, 0.333])
     """
 
     names: list[str]
@@ -183,8 +183,10 @@ def short(value: float) -> str:
     size = abs(value)
     if size >= 9999.5 or size < 0.00995:
         return f"{value:+.1e}"
-    return f"{value:+.2f}".replace("0.", ".", 1) if size < 9.995 and size < 1 else (
-        f"{value:+.2f}" if size < 9.995 else f"{value:+.0f}"
+    return (
+        f"{value:+.2f}".replace("0.", ".", 1)
+        if size < 9.995 and size < 1
+        else (f"{value:+.2f}" if size < 9.995 else f"{value:+.0f}")
     )
 
 
@@ -344,7 +346,7 @@ def explain(
     >>> ranker = SparseRankRLS(0.1, random_state=0).fit(hotels, [3, 2, 1, 0])
     >>> why = explain(ranker, hotels.iloc[0], hotels.iloc[3])
     >>> why.sentence
-    'Above, mainly because of stars (+3.07) and in spite of price (-.18).'
+    'Above, mainly because of stars (+2.55).'
     >>> round(float(why.contributions.sum() - why.difference), 9)
     0.0
     """
@@ -354,7 +356,7 @@ def explain(
             raise ParameterError(
                 f"Positions need the rows of the query, X=: got {better!r} and {worse!r}."
             )
-        _check_fitted(ranker)
+        check_ranker(ranker)
         if qid is not None or query is not None or isinstance(background, str):
             raise ParameterError('qid, query and background="query" are for positions: pass X=.')
         if is_within_queries(ranker):
@@ -421,8 +423,7 @@ def explain_ranking(
     pairs = np.column_stack([order[:-1], order[1:]])
     explainer = _Explainer.of(ranker, cells, codes, pairs, settings)
     found = [
-        explainer.pair(int(one), int(other), (k + 1, k + 2))
-        for k, (one, other) in enumerate(pairs)
+        explainer.pair(int(one), int(other), (k + 1, k + 2)) for k, (one, other) in enumerate(pairs)
     ]
     labels = None
     if ids is not None:
@@ -460,17 +461,15 @@ class _Explainer:
     cells: Any
     scorer: Scorer
     scores: Array
-    settings: Settings
+    settings: ShareSettings
     names: list[str]
     against: str
 
     @classmethod
-    def of(
-        cls, ranker: Any, cells: Any, codes: Any, pairs: Index, wanted: _Wanted
-    ) -> _Explainer:
+    def of(cls, ranker: Any, cells: Any, codes: Any, pairs: Index, wanted: _Wanted) -> _Explainer:
         """Read a ranker; all rows are one query."""
-        _check_fitted(ranker)
-        names = _names(ranker, cells, wanted.names)
+        check_ranker(ranker)
+        names = feature_names(ranker, cells, wanted.names)
         n, reference, against, background = cells.shape[0], None, "", wanted.background
         scores = _predicted(ranker, cells, codes, wanted.output)
         if isinstance(background, str):
@@ -493,8 +492,8 @@ class _Explainer:
             crossed = np.stack(np.meshgrid(ends, reference, indexing="ij"), axis=-1).reshape(-1, 2)
             probed = np.vstack([pairs, crossed[crossed[:, 0] != crossed[:, 1]]])
         groups = QueryGroups.of(None, cells.shape[0])
-        scorer = read_scorer(ranker, Rows.of(cells, groups, probed), wanted.output)
-        settings = Settings(reference, wanted.n_samples, wanted.random_state)
+        scorer = read_scorer(ranker, UserRows.of(cells, groups, probed), wanted.output)
+        settings = ShareSettings(reference, wanted.n_samples, wanted.random_state)
         return cls(ranker, cells, scorer, scores, settings, names, against)
 
     def pair(
@@ -540,13 +539,8 @@ class _Explainer:
         X = take(self.cells, np.array([one, other]))
         if last is not getattr(self.ranker, "best_estimator_", self.ranker):
             X = getattr(self.ranker, "best_estimator_", self.ranker)[:-1].transform(X)
-        return float(last.predict_preference(take(X, [0]), take(X, [1]))[0])
-
-
-def _check_fitted(ranker: Any) -> None:
-    if isinstance(ranker, type) or not hasattr(ranker, "predict"):
-        raise ParameterError(f"ranker must be a fitted ranker: got {ranker!r}.")
-    check_is_fitted(ranker)
+        first, second = (take(X, np.array([k])) for k in (0, 1))
+        return float(last.predict_preference(first, second)[0])
 
 
 def _check_agreement(difference: float, scores: tuple[float, float], dtype: Any) -> None:
@@ -560,7 +554,8 @@ def _check_agreement(difference: float, scores: tuple[float, float], dtype: Any)
         )
 
 
-def _names(ranker: Any, cells: Any, given: Sequence[str] | None) -> list[str]:
+def feature_names(ranker: Any, cells: Any, given: Sequence[str] | None) -> list[str]:
+    """A name for each column."""
     n = cells.shape[1]
     if given is not None:
         if len(given) != n:
@@ -588,7 +583,7 @@ def _predicted(ranker: Any, cells: Any, codes: Any, output: int) -> Array:
 
 def _order(ranker: Any, cells: Any, codes: Any, output: int) -> Index:
     """The rows, best first."""
-    _check_fitted(ranker)
+    check_ranker(ranker)
     return np.argsort(-_predicted(ranker, cells, codes, output), kind="stable")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.auto.auto_ranker import AutoRanker
 from rankwise.backends.arrays import Array, Index, is_sparse, to_host
 from rankwise.boosted.boosted_ranker import BoostedRanker
-from rankwise.errors import DataError
+from rankwise.errors import DataError, ParameterError
 from rankwise.estimators.base import LeastSquaresRanker
 from rankwise.estimators.ranker_rows import (
     DTYPES,
@@ -29,9 +29,10 @@ from rankwise.export._endings import score_stages
 from rankwise.gp.pairwise_gp import PairwiseGP
 from rankwise.gp.process import OnColumns
 from rankwise.inspection import shapley
-from rankwise.inspection.rows import NOBODY, Rows, as_dense, differing
+from rankwise.inspection.composed_rows import NOBODY, UserRows, as_dense, differing
 from rankwise.kernels import NamedKernel
 from rankwise.model_selection.meta_rankers import ROUNDING, MeanRanker
+from rankwise.routing import last_step
 from rankwise.svm.rank_svm import RankSVM
 
 BLOCK = 2**21  # cells of composed rows at a time
@@ -39,7 +40,7 @@ ADDITIVE, EXACT, TREES, SAMPLED = "additive", "exact", "trees", "sampled"
 
 
 @dataclass(frozen=True)
-class Settings:
+class ShareSettings:
     """How differences are divided where there is no closed form.
 
     `reference` is None, or the numbers of the rows that take the place of the other row.
@@ -72,9 +73,9 @@ class Scorer(ABC):
     def composites(
         self, base: Index, donor: Index, active: Index, taken: NDArray[np.bool_]
     ) -> Array:
-        """Scores of rows `base`, in which player ``active[j]`` of row k is that of `donor` if taken.
+        """Scores of rows `base`, in which some players take their columns from rows `donor`.
 
-        `taken` has shape (n_composites, len(active)).
+        ``taken[k, j]`` tells whether player ``active[j]`` does so in row k.
         """
 
     def scores(self, rows: Index) -> Array:
@@ -91,7 +92,7 @@ class Scorer(ABC):
     def moving(self, one: int, others: Index) -> Index:
         """The players that differ between a row and some others."""
 
-    def shares(self, one: int, other: int, settings: Settings) -> Shares:
+    def shares(self, one: int, other: int, settings: ShareSettings) -> Shares:
         """f(one) - f(other), divided among the players by Shapley values.
 
         All subsets of up to 10 players are evaluated, and random orders of more.
@@ -128,10 +129,10 @@ class Scorer(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class BlackBox(Scorer):
+class ModelScorer(Scorer):
     """A model of which only `predict` is known, on rows before it; `output` is its column."""
 
-    rows: Rows
+    rows: UserRows
     predict: Callable[[Any], Any]
     output: int
 
@@ -154,14 +155,19 @@ class BlackBox(Scorer):
         return np.concatenate(found) if found else np.zeros(0)
 
 
-def moving(rows: Rows, one: int, others: Index) -> Index:
+def sums(players: Index, values: Array, n_players: int) -> Array:
+    """The sum of the values of each player."""
+    return np.bincount(players, values, n_players).astype(np.float64)
+
+
+def moving(rows: UserRows, one: int, others: Index) -> Index:
     """The players that differ between a row and some others."""
     players = rows.players[differing(rows.X, one, others)]
     return np.unique(players[players != NOBODY])
 
 
 @dataclass(frozen=True, eq=False)
-class Additive(Scorer):
+class AdditiveScorer(Scorer):
     """Sums of the effects of single columns, of shape (n_rows, n_columns)."""
 
     effects: Array
@@ -193,14 +199,14 @@ class Additive(Scorer):
     def changes(self, base: Index, donor: Index, player: int) -> Array:
         return np.asarray(self.by_player[donor, player] - self.by_player[base, player])
 
-    def shares(self, one: int, other: int, settings: Settings) -> Shares:
+    def shares(self, one: int, other: int, settings: ShareSettings) -> Shares:
         gaps = self.effects[one] - self.effects[other]  # differences first, then sums
         own = self.players != NOBODY
-        return Shares.exact(np.bincount(self.players[own], gaps[own], self.n_players), ADDITIVE)
+        return Shares.exact(sums(self.players[own], gaps[own], self.n_players), ADDITIVE)
 
 
 @dataclass(frozen=True)
-class Product:
+class ProductTerm:
     """scale prod_j exp(-rates_j |x_j - y_j|^power)."""
 
     scale: float
@@ -209,19 +215,19 @@ class Product:
 
 
 @dataclass(frozen=True)
-class Linear:
+class LinearTerm:
     """sum_j scales_j x_j y_j."""
 
     scales: Array
 
 
-def kernel_terms(kernel: Any, n: int) -> list[Product | Linear] | None:
+def kernel_terms(kernel: Any, n: int) -> list[ProductTerm | LinearTerm] | None:
     """A kernel of n columns as a sum of products and linear kernels; None if it is no such sum."""
     if isinstance(kernel, NamedKernel):
         powers = {"rbf": 2, "laplacian": 1}
         if kernel.name in powers:
-            return [Product(1.0, np.full(n, float(kernel.gamma)), powers[kernel.name])]
-        return [Linear(np.ones(n))] if kernel.name == "linear" else None
+            return [ProductTerm(1.0, np.full(n, float(kernel.gamma)), powers[kernel.name])]
+        return [LinearTerm(np.ones(n))] if kernel.name == "linear" else None
     if isinstance(kernel, OnColumns):
         numbers = kernel.numbers(n)
         inner = kernel_terms(kernel.kernel, len(numbers))
@@ -232,12 +238,12 @@ def kernel_terms(kernel: Any, n: int) -> list[Product | Linear] | None:
 
     kind = type(kernel)
     if kind is kernels.ConstantKernel:
-        return [Product(float(kernel.constant_value), np.zeros(n), 2)]
+        return [ProductTerm(float(kernel.constant_value), np.zeros(n), 2)]
     if kind is kernels.RBF:
-        return [Product(1.0, np.broadcast_to(0.5 / np.square(kernel.length_scale), n), 2)]
+        return [ProductTerm(1.0, np.broadcast_to(0.5 / np.square(kernel.length_scale), n), 2)]
     if kind is kernels.DotProduct:
         constant = float(kernel.sigma_0) ** 2
-        return [Linear(np.ones(n)), Product(constant, np.zeros(n), 2)]
+        return [LinearTerm(np.ones(n)), ProductTerm(constant, np.zeros(n), 2)]
     if kind not in (kernels.Sum, kernels.Product):
         return None
     one, two = (kernel_terms(part, n) for part in (kernel.k1, kernel.k2))
@@ -250,32 +256,34 @@ def kernel_terms(kernel: Any, n: int) -> list[Product | Linear] | None:
     return known if len(known) == len(made) else None
 
 
-def _on_columns(term: Product | Linear, numbers: Index, n: int) -> Product | Linear:
+def _on_columns(term: ProductTerm | LinearTerm, numbers: Index, n: int) -> ProductTerm | LinearTerm:
     whole = np.zeros(n)
-    if isinstance(term, Linear):
+    if isinstance(term, LinearTerm):
         whole[numbers] = term.scales
-        return Linear(whole)
+        return LinearTerm(whole)
     whole[numbers] = term.rates
-    return Product(term.scale, whole, term.power)
+    return ProductTerm(term.scale, whole, term.power)
 
 
-def _product(a: Product | Linear, b: Product | Linear) -> Product | Linear | None:
+def _product(
+    a: ProductTerm | LinearTerm, b: ProductTerm | LinearTerm
+) -> ProductTerm | LinearTerm | None:
     for one, other in ((a, b), (b, a)):
-        if isinstance(one, Product) and not one.rates.any():  # a constant
-            if isinstance(other, Linear):
-                return Linear(one.scale * other.scales)
-            return Product(one.scale * other.scale, other.rates, other.power)
-    if isinstance(a, Product) and isinstance(b, Product) and a.power == b.power:
-        return Product(a.scale * b.scale, a.rates + b.rates, a.power)
+        if isinstance(one, ProductTerm) and not one.rates.any():  # a constant
+            if isinstance(other, LinearTerm):
+                return LinearTerm(one.scale * other.scales)
+            return ProductTerm(one.scale * other.scale, other.rates, other.power)
+    if isinstance(a, ProductTerm) and isinstance(b, ProductTerm) and a.power == b.power:
+        return ProductTerm(a.scale * b.scale, a.rates + b.rates, a.power)
     return None
 
 
 @dataclass(frozen=True, eq=False)
-class OfNumbers(Scorer):
+class NumberScorer(Scorer):
     """A function of rows of numbers Z, of which nothing else is known."""
 
     Z: Array
-    rows: Rows  # their players
+    rows: UserRows  # their players
     function: Callable[[Array], Array]
 
     @property
@@ -303,15 +311,15 @@ class OfNumbers(Scorer):
 
 
 @dataclass(frozen=True, eq=False)
-class Expansion(OfNumbers):
+class KernelScorer(NumberScorer):
     """Sums of product kernels and linear kernels at points."""
 
     kernel: Any
-    terms: Sequence[Product | Linear]
+    terms: Sequence[ProductTerm | LinearTerm]
     points: Any
     weights: Array
 
-    def shares(self, one: int, other: int, settings: Settings) -> Shares:
+    def shares(self, one: int, other: int, settings: ShareSettings) -> Shares:
         """Shapley values in closed form, against the other row or the mean of a reference."""
         if settings.reference is None:
             return Shares.exact(self._against(one, other))
@@ -330,7 +338,7 @@ class Expansion(OfNumbers):
         own, starts = np.unique(players[columns], return_index=True)
         at, rest = as_dense(self.points[:, columns]), np.flatnonzero(~moves)
         for term in self.terms:
-            if isinstance(term, Linear):
+            if isinstance(term, LinearTerm):
                 slopes = term.scales[columns] * (self.weights @ at)
                 changes = slopes * (x[columns] - z[columns])
                 found[own] += np.add.reduceat(changes, starts)
@@ -343,7 +351,7 @@ class Expansion(OfNumbers):
             found[own] += shapley.of_products(P, Q, weights)
         return found
 
-    def _shared_factor(self, term: Product, z: Array, columns: Index) -> Array:
+    def _shared_factor(self, term: ProductTerm, z: Array, columns: Index) -> Array:
         """The product of the factors of the columns that do not move."""
         columns = columns[term.rates[columns] != 0.0]
         if not len(columns):
@@ -354,7 +362,7 @@ class Expansion(OfNumbers):
         return term.scale * np.exp(-_distances(term, z, points, columns).sum(axis=1))
 
 
-def _distances(term: Product, row: Array, points: Array, columns: Index) -> Array:
+def _distances(term: ProductTerm, row: Array, points: Array, columns: Index) -> Array:
     """-log of each factor."""
     with np.errstate(over="ignore"):  # an infinite distance is right
         gaps = np.abs(row[columns] - points)
@@ -362,12 +370,12 @@ def _distances(term: Product, row: Array, points: Array, columns: Index) -> Arra
 
 
 @dataclass(frozen=True, eq=False)
-class Trees(OfNumbers):
+class TreeScorer(NumberScorer):
     """Sums of trees, by LightGBM's contributions, or in closed form against other rows."""
 
     ranker: BoostedRanker
 
-    def shares(self, one: int, other: int, settings: Settings) -> Shares:
+    def shares(self, one: int, other: int, settings: ShareSettings) -> Shares:
         """LightGBM's contributions, if every column has a player and there is no reference.
 
         Otherwise a tree is a sum over its leaves, each a product of indicators of its columns.
@@ -378,7 +386,7 @@ class Trees(OfNumbers):
                 self.Z[[one, other]], pred_contrib=True, num_threads=1
             )
             gaps = np.asarray(found)[0, :-1] - np.asarray(found)[1, :-1]
-            return Shares.exact(np.bincount(players, gaps, self.n_players), TREES)
+            return Shares.exact(sums(players, gaps, self.n_players), TREES)
         if settings.reference is None:
             return Shares.exact(self._against(one, other))
         parts = [self._against(one, b) - self._against(other, b) for b in settings.reference]
@@ -433,7 +441,7 @@ class Trees(OfNumbers):
 
 
 @dataclass(frozen=True, eq=False)
-class Weighted(Scorer):
+class WeightedScorer(Scorer):
     """A weighted sum of scorers; weights differ between rows if scores are scaled by query.
 
     Attributes
@@ -465,7 +473,7 @@ class Weighted(Scorer):
             found += weight[base] * part.changes(base, donor, player)
         return found
 
-    def shares(self, one: int, other: int, settings: Settings) -> Shares:
+    def shares(self, one: int, other: int, settings: ShareSettings) -> Shares:
         contributions, variance = np.zeros(self.n_players), np.zeros(self.n_players)
         ways: frozenset[str] = frozenset()
         for part, weight in zip(self.parts, self.weights[:, one], strict=True):
@@ -496,16 +504,23 @@ def _inner(model: Any) -> Any:
     return model
 
 
-def read_scorer(model: Any, rows: Rows, output: int = 0) -> Scorer:
+def check_ranker(ranker: Any) -> None:
+    """Refuse what is not a fitted ranker of rows."""
+    if isinstance(ranker, type) or not hasattr(ranker, "predict"):
+        raise ParameterError(f"ranker must be a fitted ranker: got {ranker!r}.")
+    check_is_fitted(ranker)
+    last = _inner(last_step(ranker))
+    scored = "items" if hasattr(last, "ratings_") else getattr(last, "scored", "rows")
+    if scored != "rows":
+        raise DataError(
+            f"{type(last).__name__} scores {scored}, and not rows of features: there is no feature "
+            "to explain its scores by."
+        )
+
+
+def read_scorer(model: Any, rows: UserRows, output: int = 0) -> Scorer:
     """A scorer of rows by a fitted model: a ranker, a pipeline or a search."""
     model = _inner(model)
-    check_is_fitted(model)
-    if getattr(model, "scored", "rows") != "rows" or hasattr(model, "ratings_"):
-        scored = getattr(model, "scored", "items")
-        raise DataError(
-            f"{type(model).__name__} scores {scored}, and not rows of features: there is no "
-            "feature to explain its scores by."
-        )
     steps = model.steps[:-1] if isinstance(model, Pipeline) else []
     last = model.steps[-1][1] if steps or isinstance(model, Pipeline) else model
     encoder = getattr(last, "encoder_", None) if isinstance(last, AutoRanker) else None
@@ -520,16 +535,16 @@ def read_scorer(model: Any, rows: Rows, output: int = 0) -> Scorer:
     return _scorer(_inner(last), reached, output)
 
 
-def _mixed(model: Any, rows: Rows, step: Any, output: int) -> Scorer:
+def _mixed(model: Any, rows: UserRows, step: Any, output: int) -> Scorer:
     if is_within_queries(model):
         raise DataError(
             f"{type(step).__name__} mixes features, and a scaling within queries follows: what a "
             "feature adds is not defined. Scale within queries first, or use another scaling."
         )
-    return BlackBox(rows, model.predict, output)
+    return ModelScorer(rows, model.predict, output)
 
 
-def _scorer(ranker: Any, rows: Rows, output: int) -> Scorer:
+def _scorer(ranker: Any, rows: UserRows, output: int) -> Scorer:
     """The scorer of a ranker, on the rows that it gets."""
     if isinstance(ranker, Pipeline):
         return read_scorer(ranker, rows, output)
@@ -544,13 +559,13 @@ def _scorer(ranker: Any, rows: Rows, output: int) -> Scorer:
     if isinstance(ranker, BoostedRanker):
         Z = _checked(ranker, rows.X, ensure_all_finite="allow-nan")
         threads = {"num_threads": 1}
-        return Trees(Z, rows, lambda Z: ranker.booster_.predict(Z, **threads), ranker)
+        return TreeScorer(Z, rows, lambda Z: ranker.booster_.predict(Z, **threads), ranker)
     if isinstance(ranker, PairwiseGP):
         return _gp(ranker, rows)
-    return BlackBox(rows, ranker.predict, output)
+    return ModelScorer(rows, ranker.predict, output)
 
 
-def _least_squares(ranker: LeastSquaresRanker, rows: Rows, output: int) -> Scorer:
+def _least_squares(ranker: LeastSquaresRanker, rows: UserRows, output: int) -> Scorer:
     if getattr(ranker.kernel, "as_rows", None) is not None:
         raise DataError(
             f"The kernel of this {type(ranker).__name__} compares graphs or other things that have "
@@ -564,34 +579,34 @@ def _least_squares(ranker: LeastSquaresRanker, rows: Rows, output: int) -> Score
     constant = _entry(to_host(solution.intercept), output)
     effects = basis.effects(Z, weights)
     if effects is not None:
-        return Additive(effects, rows.players, rows.n_players, constant)
+        return AdditiveScorer(effects, rows.players, rows.n_players, constant)
 
     def function(Z: Array) -> Array:
         return np.asarray(to_host(basis.products(Z, weights)), dtype=np.float64) + constant
 
     found = basis.expansion(weights)
     if found is None:
-        return OfNumbers(Z, rows, function)
+        return NumberScorer(Z, rows, function)
     return _expansion(found.kernel, found.points, found.weights, Z, rows, function)
 
 
 def _expansion(
-    kernel: Any, points: Any, weights: Array, Z: Array, rows: Rows, function: Any
+    kernel: Any, points: Any, weights: Array, Z: Array, rows: UserRows, function: Any
 ) -> Scorer:
     terms = None if points is None else kernel_terms(kernel, Z.shape[1])
     if terms is None:
-        return OfNumbers(Z, rows, function)
+        return NumberScorer(Z, rows, function)
     points = points if is_sparse(points) else np.asarray(points, dtype=np.float64)
     weights = np.asarray(weights, dtype=np.float64).ravel()
-    return Expansion(Z, rows, function, kernel, terms, points, weights)
+    return KernelScorer(Z, rows, function, kernel, terms, points, weights)
 
 
-def _svm(ranker: RankSVM, rows: Rows) -> Scorer:
+def _svm(ranker: RankSVM, rows: UserRows) -> Scorer:
     Z = _checked(ranker, rows.X)
     basis = getattr(ranker, "basis_", None)
     if basis is None:
         weights = np.asarray(to_host(ranker.coef_), dtype=np.float64)
-        return Additive(Z * weights, rows.players, rows.n_players, 0.0)
+        return AdditiveScorer(Z * weights, rows.players, rows.n_players, 0.0)
     weights = np.asarray(to_host(ranker.dual_coef_), dtype=np.float64)
 
     def function(Z: Array) -> Array:
@@ -601,7 +616,7 @@ def _svm(ranker: RankSVM, rows: Rows) -> Scorer:
     return _expansion(found.kernel, found.points, found.weights, Z, rows, function)
 
 
-def _gp(ranker: PairwiseGP, rows: Rows) -> Scorer:
+def _gp(ranker: PairwiseGP, rows: UserRows) -> Scorer:
     """The posterior mean: a mixture of expansions, or a linear function."""
     Z = _checked(ranker, rows.X)
     ending = score_stages(ranker)[-1]
@@ -609,27 +624,27 @@ def _gp(ranker: PairwiseGP, rows: Rows) -> Scorer:
     more = np.zeros((len(Z), ending.n_context))
     wide = np.hstack([Z, more])
     players = np.append(rows.players, np.full(ending.n_context, NOBODY))
-    inner = Rows(wide, rows.groups, players, rows.n_players, rows.pairs)
+    inner = replace(rows, X=wide, players=players)
     parts: list[Scorer] = []
     for process in ending.processes:
         mean = np.asarray(process.mean).ravel()
         if process.is_linear:
             constant = float(process.constant)
-            parts.append(Additive(wide * mean, players, rows.n_players, constant))
+            parts.append(AdditiveScorer(wide * mean, players, rows.n_players, constant))
             continue
         terms = kernel_terms(process.kernel, wide.shape[1])
         if terms is None:
-            return OfNumbers(Z, rows, ranker.predict)
+            return NumberScorer(Z, rows, ranker.predict)
 
         def function(Z: Array, process: Any = process, mean: Array = mean) -> Array:
             return np.asarray(process.kernel(Z, process.points) @ mean + process.constant)
 
         points = np.asarray(process.points, dtype=np.float64)
-        parts.append(Expansion(wide, inner, function, process.kernel, terms, points, mean))
-    return Weighted(parts, weights, rows.n_players, np.zeros(len(Z)))
+        parts.append(KernelScorer(wide, inner, function, process.kernel, terms, points, mean))
+    return WeightedScorer(parts, weights, rows.n_players, np.zeros(len(Z)))
 
 
-def _mean(ranker: MeanRanker, rows: Rows, output: int) -> Scorer:
+def _mean(ranker: MeanRanker, rows: UserRows, output: int) -> Scorer:
     """The weighted sum of the parts, whose scores are scaled as in the queries as they are."""
     parts = [read_scorer(part, rows, output) for part in ranker.rankers_]
     n = rows.X.shape[0]
@@ -648,7 +663,7 @@ def _mean(ranker: MeanRanker, rows: Rows, output: int) -> Scorer:
             deviation = of_query.std()
             weights[k, one] = 0.0 if flat or deviation == 0 else weight / deviation
             constants[one] -= weights[k, one] * of_query.mean()
-    return Weighted(parts, weights, rows.n_players, constants)
+    return WeightedScorer(parts, weights, rows.n_players, constants)
 
 
 def _checked(ranker: Any, X: Any, **options: Any) -> Array:
@@ -666,4 +681,3 @@ def _column(values: Any, output: int) -> Array:
 def _entry(values: Any, output: int) -> float:
     array = np.ravel(values)
     return float(array[output] if len(array) > 1 else array[0])
-

@@ -83,9 +83,7 @@ def enumerated(value: Values, d: int) -> Array:
     return found
 
 
-def sampled(
-    value: Values, d: int, n_samples: int, rng: np.random.Generator
-) -> tuple[Array, Array]:
+def sampled(value: Values, d: int, n_samples: int, rng: np.random.Generator) -> tuple[Array, Array]:
     """Shapley values from random orders of the players, and their variances.
 
     In each order, players join one by one, and each gets the change of the value. Orders come in

@@ -100,7 +100,7 @@ def differing(X: Any, one: int, others: Index) -> NDArray[np.bool_]:
     if hasattr(X, "iloc"):
         columns = [np.asarray(X.iloc[:, c]) for c in range(X.shape[1])]
         return np.array([_unlike(column[[one]], column[others]).any() for column in columns])
-    return _unlike(X[[one]], X[others]).any(axis=0)
+    return np.asarray(_unlike(X[[one]], X[others]).any(axis=0))
 
 
 def _unlike(one: Any, other: Any) -> NDArray[np.bool_]:
@@ -137,7 +137,7 @@ def compose(X: Any, base: Index, donor: Index, columns: Index, taken: NDArray[np
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class UserRows:
     """Rows on their way through a model.
 
     Attributes
@@ -149,6 +149,9 @@ class Rows:
     n_players : int
     pairs : ndarray of shape (n_pairs, 2)
         Rows whose composites are going to be scored.
+    moves : ndarray of shape (n_moves, 3)
+        A row, another row, and a player that moves from the one to the other: what shows which
+        columns behind a transformer belong to which player.
     """
 
     X: Any
@@ -156,15 +159,20 @@ class Rows:
     players: Index
     n_players: int
     pairs: Index
+    moves: Index
 
     @classmethod
-    def of(cls, X: Any, groups: QueryGroups, pairs: Index) -> Rows:
-        """The user's rows, in which every column is a feature."""
-        return cls(X, groups, np.arange(X.shape[1]), X.shape[1], pairs)
+    def of(cls, X: Any, groups: QueryGroups, pairs: Index, moves: Index | None = None) -> UserRows:
+        """The user's rows, in which every column is a feature; all features of a pair may move."""
+        if moves is None:
+            found = []
+            for one, other in pairs:
+                for player in np.flatnonzero(differing(X, one, np.array([other]))):
+                    found += [(one, other, player), (other, one, player)]
+            moves = np.array(found, dtype=np.intp).reshape(-1, 3)
+        return cls(X, groups, np.arange(X.shape[1]), X.shape[1], pairs, moves)
 
-    def compose(
-        self, base: Index, donor: Index, active: Index, taken: NDArray[np.bool_]
-    ) -> Any:
+    def compose(self, base: Index, donor: Index, active: Index, taken: NDArray[np.bool_]) -> Any:
         """Rows in which some players take all their columns from another row."""
         columns, place = self.places(active)
         return compose(self.X, base, donor, columns, taken[:, place])
@@ -177,7 +185,7 @@ class Rows:
         columns = np.flatnonzero(found >= 0)
         return columns, found[columns]
 
-    def through(self, step: Any) -> Rows | None:
+    def through(self, step: Any) -> UserRows | None:
         """The rows behind a transformer; None if it mixes features.
 
         A scaling within queries maps every column by itself, and is applied to the queries as they
@@ -190,7 +198,7 @@ class Rows:
         if getattr(scaling, "within_queries", False):
             return replace(self, X=_numbers(step.transform(self.X, qid=self.groups.codes)))
         if hasattr(step, "steps"):
-            reached: Rows | None = self
+            reached: UserRows | None = self
             for _, inner in step.steps:
                 reached = None if reached is None else reached.through(inner)
             return reached
@@ -201,9 +209,7 @@ class Rows:
     def _players_behind(self, step: Any, Z: Any) -> Index | None:
         """The player of each transformed column; None if one depends on several players."""
         owner = np.full(Z.shape[1], NOBODY)
-        u, v, who = self._moves()
-        if not len(u):
-            return owner
+        u, v, who = self.moves.T
         size = max(1, PROBED_CELLS // max(Z.shape[1], self.X.shape[1]))
         for start in range(0, len(u), size):
             part = slice(start, start + size)
@@ -224,20 +230,11 @@ class Rows:
                 return None
             owner[columns] = player
         for one, other in self.pairs:
-            lost = _unlike(as_dense(take(Z, [one])), as_dense(take(Z, [other])))[0] & (owner == NOBODY)
+            ends = as_dense(take(Z, np.array([one, other])))
+            lost = _unlike(ends[:1], ends[1:])[0] & (owner == NOBODY)
             if lost.any():
                 return None
         return owner
-
-    def _moves(self) -> tuple[Index, Index, Index]:
-        """For each player that differs in a pair: the two rows, in both orders, and the player."""
-        moves = []
-        for one, other in self.pairs:
-            columns = differing(self.X, one, np.array([other]))
-            for player in np.unique(self.players[columns & (self.players >= 0)]):
-                moves += [(one, other, player), (other, one, player)]
-        found = np.array(moves, dtype=np.intp).reshape(-1, 3)
-        return found[:, 0], found[:, 1], found[:, 2]
 
 
 def _numbers(Z: Any) -> Any:
