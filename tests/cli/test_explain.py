@@ -80,12 +80,14 @@ def test_letor_files(files, model, run):
 
 def test_errors(table, files, model, run):
     rows, of_table, _ = table
-    some = "--query", "search_id=17"
+    some = "--quiet", "--query", "search_id=17"
     assert "both positions" in run("explain", of_table, rows, *some, "--above", 1, ok=False)
     two = "--above", 1, "--below", 9
     assert "from 1 to 8" in run("explain", of_table, rows, *some, *two, ok=False)
     two = "--above", 2, "--below", 2
     assert "same position" in run("explain", of_table, rows, *some, *two, ok=False)
-    assert "no query '99'" in run("explain", of_table, rows, "--query", "search_id=99", ok=False)
+    assert "no query '99'" in run(
+        "explain", of_table, rows, "--quiet", "--query", "search_id=99", ok=False
+    )
     assert "name one of them" in run("explain", model, files.test, ok=False)
     assert ".html" in run("explain", of_table, rows, *some, "--report", "page.pdf", ok=False)

@@ -206,13 +206,14 @@ def test_scalings_within_queries_are_held_fixed(kind, scale):
     options = LANDMARKS if kind is SparseRankRLS else {}
     ranker = fitted(kind(1.0, scale=scale, **options))
     query = X[QID[0] == QID]
-    order = np.argsort(-ranker.predict(query), kind="stable")
+    one = np.zeros(len(query))
+    order = np.argsort(-ranker.predict(query, qid=one), kind="stable")
     found = explain(ranker, 1, 4, X=X, qid=QID, query=QID[0])
     Z = scaled(scale, query)
     basis, weights = ranker.basis_, ranker.solution_.weights
     want = against_row(lambda rows: basis.products(rows, weights), Z[order[0]], Z[order[3]])
     assert_allclose(found.contributions, want, atol=1e-9)
-    scores = ranker.predict(query)[order]
+    scores = ranker.predict(query, qid=one)[order]
     assert_allclose(found.contributions.sum(), scores[0] - scores[3], atol=1e-10)
     assert found.positions == (1, 4)
     assert found.better_values == query[order[0]].tolist()
@@ -239,14 +240,15 @@ def test_means_are_weighted_sums_of_their_parts(qid):
     ranker = MeanRanker(parts, weights=[3.0, 1.0]).fit(X, Y, qid=qid)
     query = X if qid is None else X[QID[0] == QID]
     found = explain(ranker, 1, 3, X=query)
-    order = np.argsort(-ranker.predict(query), kind="stable")
+    same = np.zeros(len(query))
+    order = np.argsort(-ranker.predict(query, qid=same), kind="stable")
     want = 0.0
     for part, weight, k in zip(ranker.rankers_, ranker.weights_, range(2), strict=True):
         scale = part.predict(query).std() if qid is not None else ranker.scales_[k]
         why = explain(part, query[order[0]], query[order[2]])
         want = want + weight / scale * why.contributions
     assert_allclose(found.contributions, want, atol=1e-10)
-    scores = ranker.predict(query)[order]
+    scores = ranker.predict(query, qid=same)[order]
     assert_allclose(found.contributions.sum(), scores[0] - scores[2], atol=1e-10)
 
 

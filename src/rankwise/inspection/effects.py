@@ -47,9 +47,9 @@ class FeatureEffect:
     >>> from rankwise import RankRLS
     >>> from rankwise.inspection import feature_effects
     >>> X = [[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]]
-    >>> found = feature_effects(RankRLS(1e-9).fit(X, [0.0, 4.0, 7.0]), X)["x0"]
-    >>> found.values, found.effect.round(2)
-    ([0.0, 1.0, 2.0], array([-3.67,  0.  ,  3.67]))
+    >>> found = feature_effects(RankRLS(1e-9).fit(X, [0.0, 4.0, 7.0]), X).effects[0]
+    >>> found.name, found.values, round(found.rise, 2)
+    ('x0', [0.0, 1.0, 2.0], 7.33)
     """
 
     name: str
@@ -86,6 +86,19 @@ class FeatureEffects(TableMixin):
         The number of fits behind the standard errors; 0 without.
     n_left_out : int
         Features whose curves were not computed.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.inspection import feature_effects
+    >>> X = [[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]]
+    >>> print(feature_effects(RankRLS(1e-9).fit(X, [0.0, 4.0, 7.0]), X))
+    feature    rise  s.e.  lowest at  highest at
+    -------  ------  ----  ---------  ----------
+    x0        7.333  –     0          2
+    x1       0.6667  –     2          0
+    <BLANKLINE>
+    Means over 3 rows.
     """
 
     effects: list[FeatureEffect]

@@ -219,6 +219,15 @@ class RankingExplanation(TableMixin):
         The query; None without queries.
     ids : list or None
         Ids of the rows, if they were passed.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.inspection import explain_ranking
+    >>> X = [[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]]
+    >>> found = explain_ranking(RankRLS(1e-9).fit(X, [0.0, 4.0, 7.0]), X, ids=["a", "b", "c"])
+    >>> found.ids, len(found.pairs)
+    (['c', 'b', 'a'], 2)
     """
 
     rows: Index

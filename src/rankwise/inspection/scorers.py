@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -621,18 +621,14 @@ def _gp(ranker: PairwiseGP, rows: UserRows) -> Scorer:
     Z = _checked(ranker, rows.X)
     ending = score_stages(ranker)[-1]
     weights = np.tile(np.asarray(ending.weights, dtype=np.float64)[:, None], len(Z))
-    more = np.zeros((len(Z), ending.n_context))
-    wide = np.hstack([Z, more])
-    players = np.append(rows.players, np.full(ending.n_context, NOBODY))
-    inner = replace(rows, X=wide, players=players)
     parts: list[Scorer] = []
     for process in ending.processes:
         mean = np.asarray(process.mean).ravel()
         if process.is_linear:
             constant = float(process.constant)
-            parts.append(AdditiveScorer(wide * mean, players, rows.n_players, constant))
+            parts.append(AdditiveScorer(Z * mean, rows.players, rows.n_players, constant))
             continue
-        terms = kernel_terms(process.kernel, wide.shape[1])
+        terms = kernel_terms(process.kernel, Z.shape[1])
         if terms is None:
             return NumberScorer(Z, rows, ranker.predict)
 
@@ -640,7 +636,7 @@ def _gp(ranker: PairwiseGP, rows: UserRows) -> Scorer:
             return np.asarray(process.kernel(Z, process.points) @ mean + process.constant)
 
         points = np.asarray(process.points, dtype=np.float64)
-        parts.append(KernelScorer(wide, inner, function, process.kernel, terms, points, mean))
+        parts.append(KernelScorer(Z, rows, function, process.kernel, terms, points, mean))
     return WeightedScorer(parts, weights, rows.n_players, np.zeros(len(Z)))
 
 
