@@ -33,7 +33,10 @@ def test_the_conda_recipe_needs_what_the_wheel_needs():
 def test_every_version_is_the_same():
     for path in ("CITATION.cff", "docs/citing.md"):
         text = (ROOT / path).read_text(encoding="utf-8")
-        assert re.search(r"version(?:: | = \{)([\d.]+)", text)[1] == rankwise.__version__
+        assert (
+            re.search(r"^ *version(?:: | = \{)([\d.]+)", text, re.MULTILINE)[1]
+            == rankwise.__version__
+        )
 
 
 def test_continuous_integration_runs_the_declared_pythons():
