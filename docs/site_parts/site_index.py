@@ -1,7 +1,7 @@
 """What programs read about the site: a description of each page, llms.txt and sitemap.xml.
 
 A description is the beginning of the first paragraph of a page. A sitemap needs the address of the
-site: it is written only if `html_baseurl` is set, by RANKWISE_SITE in the environment of `make docs`.
+site: it is written only if `html_baseurl` is set, by RANKWISE_SITE in the environment of make.
 """
 
 from __future__ import annotations
