@@ -337,6 +337,15 @@ class Likelihood(PlainCurvature):
         made.__dict__["entries"] = self.entries
         return made
 
+    def without_judges(self) -> tuple[Likelihood, Index]:
+        """The same battles before anybody, with equal rows added up; and the new row of each."""
+        t = self.tally
+        alone, row = tally(t.first, t.second, np.zeros(len(t), dtype=int), t.counts[:, 0], t.x)
+        counts = np.zeros((len(alone), 3))
+        for k, of in enumerate(t.counts.T):
+            counts[:, k] = np.bincount(row, of, len(alone))
+        return replace(self, tally=replace(alone, counts=counts)), row
+
     def divided(self, by: float) -> Likelihood:
         """The log-likelihood, divided by a number."""
         return self.with_counts(self.tally.counts / by)
@@ -523,6 +532,13 @@ class BattleProblem(RatedItems):
             for each in (self.crossed, both[1])
         )
         return replace(found, other=other, shared=shared)
+
+    def without_judges(self) -> BattleProblem:
+        """The same battles, whoever judged them."""
+        if self.likelihood.tally.judge is None:
+            return self
+        likelihood, row = self.likelihood.without_judges()
+        return replace(self, likelihood=likelihood, row=row[self.row])
 
     def with_item_ties(self) -> BattleProblem:
         """The same, with items that differ in how often they tie."""

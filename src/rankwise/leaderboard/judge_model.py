@@ -25,6 +25,7 @@ from scipy.special import expit
 from rankwise.backends.arrays import Array, Index, Sparse, is_sparse
 from rankwise.errors import ParameterError
 from rankwise.leaderboard.battle_likelihood import (
+    BOUNDS,
     DENSE,
     KEPT,
     MAX_STEPS,
@@ -36,7 +37,6 @@ from rankwise.leaderboard.battle_likelihood import (
     Mode,
     Secant,
     Terms,
-    by_evidence,
     gram_of,
     log_evidence,
     maximize,
@@ -47,6 +47,9 @@ from rankwise.progress import Show, unseen
 KINDS = ("slope", "ties", "place", "slips")
 CELLS = 2**23  # numbers of a matrix of judges by items that is kept dense
 SLIPS_Z, JUDGE_Z = 2.0, 3.5  # how surprising verdicts must be for slips to be tried
+SEEN = 0.5 * KEPT  # an effect with less alone is left out at first
+NOISE = 2.0  # squared ratings relative to squared errors, below which slopes cannot be judged
+PENALTIES = np.exp(np.linspace(*BOUNDS, 57))  # that the first look at an effect chooses from
 ROUGH, FINE = 0.3, 1e-3  # tolerances of log penalties, while effects are chosen and after
 CARELESS_SLOPE, CARELESS_SLIPS = 0.5, 0.25
 LONGEST = 2.0  # change of a parameter in one step
@@ -106,7 +109,13 @@ class JudgedLikelihood(Likelihood):
         """The same with the standard deviations of slopes that a curvature implies."""
         if "slope" not in self.layout.effects:
             return self
-        made = replace(self, deviation=np.sqrt(own_variances(self.layout, curvature)["slope"]))
+        return self.with_deviation(np.sqrt(own_variances(self.layout, curvature)["slope"]))
+
+    def with_deviation(self, deviation: Array) -> JudgedLikelihood:
+        """The same with these standard deviations of slopes, 0 without slopes."""
+        if "slope" not in self.layout.effects:
+            return self
+        made = replace(self, deviation=deviation)
         for name in ("parts", "of_items", "counts", "rated", "totals"):  # cached
             if name in self.__dict__:
                 made.__dict__[name] = self.__dict__[name]
@@ -253,7 +262,7 @@ class JudgedLikelihood(Likelihood):
             params
         )
 
-    def _factors(self, params: Array) -> dict[str, Array]:
+    def factors(self, params: Array) -> dict[str, Array]:
         """The derivatives of predictors by the effects of judges."""
         one = np.ones(len(self.tally))
         d = self.predictors(params)[0] if "slope" in self.layout.effects else one
@@ -269,13 +278,13 @@ class JudgedLikelihood(Likelihood):
         effects, number = self.layout.effects, self.predictor_of
         return found + [
             (number[kind], effects[kind].start + self.judge, factor)
-            for kind, factor in self._factors(params).items()
+            for kind, factor in self.factors(params).items()
         ]
 
     def gather(self, params: Array, g: Array) -> Array:
         """The gradient by parameters, from the gradient by the predictors of each row."""
         layout = self.layout
-        found, factors = np.zeros(layout.size), self._factors(params)
+        found, factors = np.zeros(layout.size), self.factors(params)
         for part, q, sign, x in self.of_items:
             found[part] = self._by_item(x * g[q], sign)
         for k, q, x in self.parts:
@@ -301,7 +310,7 @@ class JudgedLikelihood(Likelihood):
         if not dense:
             return self._sparse_gram(params, g, h)
         t, n, nc, n_judges = self.tally, layout.items.stop, layout.common, self.n_judges
-        factors, of_items = self._factors(params), self.of_items
+        factors, of_items = self.factors(params), self.of_items
         pair = t.first * n + t.second
         C = np.zeros((nc, nc))
         for a, (part, q, sign, x) in enumerate(of_items):
@@ -546,72 +555,165 @@ class ArrowCurvature:
         return self.Z[rows].toarray().reshape(-1, k, self.n_common)
 
 
-def by_evidence_of_judges(
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Where the maximum is searched from: parameters of a layout, and logarithms of penalties.
+
+    `deviation` has the standard deviations of slopes.
+    """
+
+    params: Array
+    layout: Layout
+    log_penalties: dict[str, float]
+    deviation: Array
+
+    @classmethod
+    def of(cls, likelihood: JudgedLikelihood, mode: Mode) -> Start:
+        log = {name: float(np.log(penalty)) for name, penalty in mode.penalties.items()}
+        return cls(mode.params, likelihood.layout, log, likelihood.deviation)
+
+    def into(self, layout: Layout) -> Array:
+        """The parameters in another layout."""
+        return moved(self.params, self.layout, layout)
+
+
+def seen_effects(
+    likelihood: JudgedLikelihood, start: Start, kinds: Sequence[str]
+) -> tuple[dict[str, float], Start]:
+    """What the likelihood around a start says of each of these kinds of effects, which are 0 there.
+
+    With the gradient g and the curvature h of a judge's effect, all else fixed, the effect is
+    g / (h + p), and a penalty p raises the logarithm of the evidence by the sum over judges of
+
+        (g^2 / (h + p) + log(p / (h + p))) / 2.
+
+    Returns the largest rise by a penalty for each kind, and a start with these penalties.
+    """
+    layout, number = likelihood.layout, likelihood.predictor_of
+    params, deviation = start.into(layout), start.deviation
+    _, g, h = likelihood.with_deviation(deviation).expansion(params)
+    gradient, factors = likelihood.gather(params, g), likelihood.factors(params)
+    gains, log = {}, dict(start.log_penalties)
+    for kind in kinds:
+        part, q, f = layout.effects[kind], number[kind], factors[kind]
+        bend = np.bincount(likelihood.judge, h[q, q] * f * f, likelihood.n_judges)
+        share = 1.0 / (1.0 + bend / PENALTIES[:, None])  # of the penalty in the curvature
+        rise = gradient[part] ** 2 * share / PENALTIES[:, None] + np.log(share)
+        total = 0.5 * rise.sum(axis=1)
+        best = int(np.argmax(total))
+        gains[kind], log[kind] = float(total[best]), float(np.log(PENALTIES[best]))
+        params[part] = gradient[part] / (bend + PENALTIES[best])
+        if kind == "slope":
+            deviation = np.sqrt(1.0 / (bend + PENALTIES[best]))
+            if _mostly_noise(likelihood, params, h):
+                gains[kind] = np.inf
+    return gains, Start(params, layout, log, deviation)
+
+
+def _mostly_noise(likelihood: JudgedLikelihood, params: Array, h: Array) -> bool:
+    """Whether ratings are hardly larger than their errors: then they say nothing of slopes.
+
+    Adversaries can make them so.
+    """
+    t, items = likelihood.tally, likelihood.layout.items
+    known = np.bincount(t.first, h[1, 1], items.stop) + np.bincount(t.second, h[1, 1], items.stop)
+    return bool(np.square(params[items]).mean() < NOISE * (1.0 / (1.0 + known)).mean())
+
+
+def first_guess(
+    plain: Likelihood,
+    n_judges: int,
+    n_features: int,
+    kinds: Sequence[str],
+    fixed: dict[str, float],
+    begin: Array | None,
+) -> tuple[dict[str, float], Start]:
+    """A start with these kinds of effects, and what each alone adds to the evidence.
+
+    Where right answers are known, slopes start from these, and nothing is known of the evidence.
+    """
+    likelihood = JudgedLikelihood.of(plain, n_judges, n_features, kinds)
+    if plain.tally.gold is not None:
+        found = likelihood.anchored_start()
+        start = Start(found, likelihood.layout, {}, likelihood.deviation)
+        return dict.fromkeys(kinds, np.inf), start
+    if begin is None:  # ratings without judges are soon found, and a good start
+        rough = dict.fromkeys(plain.layout.groups, 1.0) | fixed
+        begin = maximize(plain.without_judges()[0], rough, tolerance=1e-2).params
+    return seen_effects(likelihood, Start(begin, plain.layout, {}, likelihood.deviation), kinds)
+
+
+def choose_effects(
     plain: Likelihood,
     n_judges: int,
     n_features: int,
     kinds: Sequence[str],
     fixed: dict[str, float],
     *,
-    choose: bool,
     begin: Array | None = None,
     show: Show = unseen,
-) -> tuple[Likelihood, Mode]:
-    """The maximum with the effects of judges of these kinds, or those that the evidence keeps.
+) -> tuple[list[str], Start]:
+    """The kinds of effects that the evidence keeps, and a start.
 
-    With `choose`, effects that the data hardly determine are dropped. Slips are added if verdicts
-    are more surprising than chance allows, and the evidence of the normal approximation grows.
+    Kinds that add little alone are left out at first, and looked at again beside the others. Others
+    are left out if they add little to the rest. Slips are added if verdicts are more surprising
+    than chance allows, and the evidence of the normal approximation grows.
     """
 
-    def likelihood_of(chosen: Sequence[str]) -> JudgedLikelihood:
-        return JudgedLikelihood.of(plain, n_judges, n_features, chosen)
+    def with_effects(wanted: Sequence[str]) -> JudgedLikelihood:
+        return JudgedLikelihood.of(plain, n_judges, n_features, wanted)
 
-    wanted = [kind for kind in kinds if not (choose and kind == "slips")]
-    likelihood: Any = likelihood_of(wanted)
-    log: dict[str, float] = {}
-    if plain.tally.gold is not None:
-        params = likelihood.anchored_start()
-    else:
-        if begin is None:  # ratings without judges are soon found, and a good start
-            alone = replace(plain, tally=replace(plain.tally, judge=None))
-            rough = dict.fromkeys(alone.layout.groups, 1.0) | fixed
-            begin = maximize(alone, rough, tolerance=0.1).params
-        params = moved(begin, plain.layout, likelihood.layout)
-    while choose and wanted:
-        likelihood, mode = _joint(likelihood, fixed, params, log, show, ROUGH)
-        params, log = mode.params, _logs(mode)
+    tried = [kind for kind in kinds if kind != "slips"]
+    gains, start = first_guess(plain, n_judges, n_features, tried, fixed, begin)
+    wanted = [kind for kind in tried if gains[kind] >= SEEN]
+    likelihood, left_out = with_effects(wanted), [kind for kind in tried if kind not in wanted]
+    while wanted:
+        likelihood, mode = _joint(with_effects(wanted), fixed, start, show, ROUGH)
+        start = Start.of(likelihood, mode)
         gains = evidence_gains(likelihood, mode)
         worst = min(gains, key=gains.__getitem__)
-        if gains[worst] >= KEPT:
+        if gains[worst] < KEPT:
+            wanted = [kind for kind in wanted if kind != worst]
+            likelihood = with_effects(wanted)
+            continue
+        if not left_out:
             break
-        wanted = [kind for kind in wanted if kind != worst]
-        old, likelihood = likelihood, likelihood_of(wanted)
-        params = moved(params, old.layout, likelihood.layout)
-    if not wanted:  # there are no judges then
-        likelihood = plain
-        mode = by_evidence(plain, fixed, params[: plain.layout.size], log, show)
-    small = plain.layout.size <= DENSE  # slips need the evidence, and so a matrix
-    if (
-        choose
-        and small
-        and "slips" in kinds
-        and max(slip_scores(likelihood, n_judges, mode.params)) > 1.0
-    ):
-        trial = likelihood_of([*wanted, "slips"])
-        begin = moved(mode.params, likelihood.layout, trial.layout)
-        trial, other = _joint(trial, fixed, begin, log, show, ROUGH)
+        gains, again = seen_effects(with_effects([*wanted, *left_out]), start, left_out)
+        more = [kind for kind in left_out if gains[kind] >= KEPT]
+        if not more:
+            break
+        left_out, start = [kind for kind in left_out if kind not in more], again
+        wanted = [*wanted, *more]
+    if "slips" not in kinds or plain.layout.size > DENSE:  # slips need the evidence, so a matrix
+        return wanted, start
+    if max(slip_scores(likelihood, n_judges, start.into(likelihood.layout))) > 1.0:
+        if not wanted:
+            likelihood, mode = _joint(likelihood, fixed, start, show, ROUGH)
+            start = Start.of(likelihood, mode)
+        trial, other = _joint(with_effects([*wanted, "slips"]), fixed, start, show, ROUGH)
         if log_evidence(trial, other) > log_evidence(likelihood, mode) + KEPT:
-            wanted, likelihood, params, log = [*wanted, "slips"], trial, other.params, _logs(other)
-    if not wanted:
-        return likelihood, mode
-    return _joint(likelihood, fixed, params, log, show, FINE)
+            return [*wanted, "slips"], Start.of(trial, other)
+    return wanted, start
+
+
+def by_evidence_of_judges(
+    plain: Likelihood,
+    n_judges: int,
+    n_features: int,
+    kinds: Sequence[str],
+    fixed: dict[str, float],
+    start: Start,
+    show: Show = unseen,
+) -> tuple[Likelihood, Mode]:
+    """The maximum with effects of these kinds, and with the penalties of the evidence."""
+    likelihood = JudgedLikelihood.of(plain, n_judges, n_features, kinds)
+    return _joint(likelihood, fixed, start, show, FINE)
 
 
 def _joint(
     likelihood: JudgedLikelihood,
     fixed: dict[str, float],
-    params: Array,
-    log_penalties: dict[str, float],
+    start: Start,
     show: Show,
     tolerance: float,
 ) -> tuple[JudgedLikelihood, Mode]:
@@ -620,9 +722,9 @@ def _joint(
     A Newton step, a step of the penalties and new deviations take turns, until the logarithms of
     penalties move by less than the tolerance.
     """
-    groups = likelihood.layout.groups
-    log = {name: log_penalties.get(name, 0.0) for name in groups if name not in fixed}
-    secant = Secant(longest=3.0)
+    groups, params = likelihood.layout.groups, start.into(likelihood.layout)
+    log = {name: start.log_penalties.get(name, 0.0) for name in groups if name not in fixed}
+    secant, likelihood = Secant(longest=3.0), likelihood.with_deviation(start.deviation)
     last, step = -np.inf, np.zeros(1)
     for tried in range(MAX_STEPS):
         show(tried)
@@ -640,15 +742,11 @@ def _joint(
         params = params + step
         log, change = secant.step(log, params, groups, traces)
         likelihood = likelihood.around(curvature)
-        if tried > 2 and change < tolerance and abs(step).max() < tolerance and not damped:
+        if tried > 1 and change < tolerance and abs(step).max() < tolerance and not damped:
             break
     if tolerance < ROUGH:
         return likelihood, maximize(likelihood, penalties, params)
     return likelihood, Mode(replace(at, params=params), penalties, precision, curvature, False)
-
-
-def _logs(mode: Mode) -> dict[str, float]:
-    return {name: float(np.log(penalty)) for name, penalty in mode.penalties.items()}
 
 
 def own_variances(layout: Layout, curvature: Any) -> dict[str, Array]:
@@ -688,9 +786,10 @@ def moved(params: Array, old: Layout, new: Layout) -> Array:
     """Parameters in another layout; new ones start from their means."""
     found = new.start()
     for name in ("items", "columns", "tie", "slip", "gold"):
-        part = getattr(new, name)
-        if getattr(old, name).stop - getattr(old, name).start == part.stop - part.start:
-            found[part] = params[getattr(old, name)]
+        part, before = getattr(new, name), getattr(old, name)
+        # Only the first column, the first place, may be missing in one of them.
+        same = min(part.stop - part.start, before.stop - before.start)
+        found[part.stop - same : part.stop] = params[before.stop - same : before.stop]
     for kind in new.effects.keys() & old.effects.keys():
         found[new.effects[kind]] = params[old.effects[kind]]
     return found

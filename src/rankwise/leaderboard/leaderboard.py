@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,7 +29,6 @@ from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators.pair_strategies import PairStrategy, suggest_pairs
 from rankwise.graph.comparisons import check_comparison_ids, check_context
 from rankwise.leaderboard.battle_likelihood import (
-    DENSE,
     ITEM_TIES,
     MODELS,
     POSITION,
@@ -38,7 +36,6 @@ from rankwise.leaderboard.battle_likelihood import (
     GroupScores,
     Layout,
     Mode,
-    RatedItems,
     by_evidence,
     by_held_out,
     check_order,
@@ -58,8 +55,11 @@ from rankwise.leaderboard.gold_votes import with_gold_votes
 from rankwise.leaderboard.judge_model import (
     KINDS,
     Panel,
+    Start,
     by_evidence_of_judges,
     check_kinds,
+    choose_effects,
+    first_guess,
     remarks,
 )
 from rankwise.leaderboard.over_time import (
@@ -86,7 +86,7 @@ from rankwise.parameters import (
     check_parameters,
     check_value,
 )
-from rankwise.progress import Show, progress_bar, unseen
+from rankwise.progress import Show, late_progress_bar, progress_bar, unseen
 from rankwise.tables import Column, Table, TableMixin
 
 if TYPE_CHECKING:
@@ -179,6 +179,13 @@ class History(BoardTable):
     The columns are time, item, rating, low and high.
     """
 
+    @classmethod
+    def of(cls, parts: list[tuple[Any, ...]]) -> History:
+        """From the columns of each time."""
+        columns = map(np.concatenate, zip(*parts, strict=True))
+        names = ("time", "item", "rating", "low", "high")
+        return cls(dict(zip(names, columns, strict=True)), {"time": ""})
+
     def plot(self, *, top: int = 8, ax: Axes | None = None) -> Axes:
         """Draw the latest best items over time; see `plot_history`."""
         from rankwise.plots import plot_history
@@ -230,7 +237,6 @@ def _normal_weights(points: Array) -> Array:
     return np.asarray(np.exp(-0.5 * points**2) / np.sqrt(2 * np.pi) * (points[1] - points[0]))
 
 
-LONG = 500_000  # battles from which on progress is shown
 ELO = 400 / np.log(10)  # points of one unit of log-odds
 ELO_MEAN = 1000.0
 CELLS = 2**20  # draws of items that are ranked at a time
@@ -582,7 +588,7 @@ class Leaderboard(BaseEstimator):
         problem, rng = RankingLists.of(rankings, item_features), as_generator(self.random_state)
         warn_about_graph(problem.links, rankings.items, self.penalty, "rankings")
         with blas_threads_for(problem.layout.size):
-            with self._watched("Ratings", 0, problem, len(rankings.item)) as show:
+            with late_progress_bar("Ratings", 0) as show:
                 mode = self._maximum(problem, None, rng, show, len(rankings))
                 self.dependence_ = 1.0
                 if self.penalty == "evidence" and problem.group is not None:
@@ -674,8 +680,10 @@ class Leaderboard(BaseEstimator):
         if battles.gold is not None and battles.judge is None:
             problem, self.gold_power_ = with_gold_votes(problem, used)
         with blas_threads_for(problem.layout.size):
-            with self._watched("Ratings", 0, problem, len(battles)) as show:
-                tied = self.ties == "by item" and items_tie_apart(problem, self._fixed, rng, show)
+            with late_progress_bar("Ratings", 0) as show:
+                tied = self.ties == "by item" and items_tie_apart(
+                    problem.without_judges(), self._fixed, rng, show
+                )
                 if tied:
                     problem = problem.with_item_ties()
                 begin = self._warm_start(problem) if warm else None
@@ -686,13 +694,15 @@ class Leaderboard(BaseEstimator):
                 if used.category is not None:
                     boards = self._boards(used, problem, rng, show)
                     return self._set_cells(battles, problem, boards, rng)
-                problem, mode = self._with_judges(problem, kinds, begin, rng, show)
-                if "place" in kinds and not (self.position or "place" in problem.layout.effects):
-                    # Without effects of the first place, it does not matter who came first.
-                    kinds = list(problem.layout.effects)
-                    problem = self._problem(used, item_features)
-                    problem = problem.with_item_ties() if tied else problem
-                    problem, mode = self._with_judges(problem, kinds, None, rng, show, choose=False)
+                start = None
+                if kinds and self.judge_choice_ == "evidence":
+                    kinds, start = self._chosen(problem, kinds, begin, show)
+                    if not (self.position or "place" in kinds):
+                        # Without effects of the first place, it does not matter who came first.
+                        problem = self._problem(used, item_features)
+                        problem = problem.with_item_ties() if tied else problem
+                        begin = self._warm_start(problem) if warm else None
+                problem, mode = self._with_judges(problem, kinds, begin, rng, show, start)
                 if self.penalty == "evidence" and problem.group is not None:
                     scores = problem.scores(mode.params)
                     mode = self._with_dependence(problem, scores, mode, show)
@@ -787,6 +797,10 @@ class Leaderboard(BaseEstimator):
             )
         counted = (battles.outcome != 3) & (battles.weight > 0)
         self.categories_, code = number_labels(battles.category[counted])
+        if battles.time is not None:  # categories, perhaps periods, in the order of their times
+            mean = np.bincount(code, battles.time[counted]) / np.bincount(code)
+            order = np.argsort(mean, kind="stable")
+            self.categories_, code = self.categories_[order], np.argsort(order)[code]
         if len(self.categories_) < 2:
             raise DataError(f"by needs two or more categories: got {len(self.categories_)}.")
         fixed = {} if self.penalty == "evidence" else {"items": float(self.penalty)}
@@ -932,16 +946,23 @@ class Leaderboard(BaseEstimator):
         if not keep.any():
             first = shown_time(float(data.time.min()), dated=data.dated)
             raise DataError(f"There are no battles until {time!r}: the first is of {first}.")
-        return clone(self).fit(
-            data.take(keep), judges=self.judge_choice_, item_features=item_features
-        )
+        until = data.take(keep)
+        if until.category is not None and len(set(until.category.tolist())) < 2:
+            until = replace(until, category=None)
+        return clone(self).fit(until, judges=self.judge_choice_, item_features=item_features)
 
     def history(
-        self, n_times: int = 12, *, times: Any = None, item_features: Any = None
+        self,
+        n_times: int = 12,
+        *,
+        times: Any = None,
+        every: str | float | None = None,
+        item_features: Any = None,
     ) -> History:
         """Ratings at several times, with intervals, each from the battles until then.
 
-        Takes a fit for each time.
+        Takes a fit for each time. With `every`, takes one fit, in which each period has ratings of
+        its own: they are shrunk towards the overall ratings, by as much as the evidence says.
 
         Parameters
         ----------
@@ -949,6 +970,9 @@ class Leaderboard(BaseEstimator):
             The number of times, such that as many battles are between one and the next.
         times : sequence of dates or numbers, optional
             The times, instead of `n_times`.
+        every : {"day", "week", "month", "quarter", "year"} or number, optional
+            Ratings of each period of this length, instead of `n_times`: with dates, a word or a
+            number of days. The times are those of the first battle of each period.
         item_features : pandas DataFrame or dict, optional
             As for `fit`, if the leaderboard was fitted with it.
 
@@ -963,6 +987,10 @@ class Leaderboard(BaseEstimator):
         data = self.battles_
         if isinstance(data, Rankings) or data.time is None:
             raise DataError("as_of and history need the times of battles: pass time to fit.")
+        if every is not None:
+            if times is not None:
+                raise ParameterError("times and every both name times: use one of them.")
+            return self._by_period(data.every(every), item_features)
         if times is None:
             shares = np.linspace(0, 1, n_times + 1)[1:]
             found = np.unique(np.quantile(data.time, shares, method="inverted_cdf"))
@@ -977,9 +1005,22 @@ class Leaderboard(BaseEstimator):
                 parts.append((np.full(len(met), time), board.items_[met], board.ratings_[met],
                               low[met], high[met]))  # fmt: skip
                 show(k + 1)
-        columns = map(np.concatenate, zip(*parts, strict=True))
-        names = ("time", "item", "rating", "low", "high")
-        return History(dict(zip(names, columns, strict=True)), {"time": ""})
+        return History.of(parts)
+
+    def _by_period(self, data: Battles, item_features: Any) -> History:
+        """Ratings of the items that had a battle in a period; the categories are periods."""
+        plain = clone(self).set_params(half_life=None, drift=None)
+        board = plain.fit(replace(data, judge=None, gold=None), item_features=item_features)
+        assert data.time is not None
+        parts = []
+        for period in board.categories_:
+            within = board.within(period)
+            met = np.flatnonzero(within.battles_.counts)
+            begin = as_datetimes(within.battles_.time.min(keepdims=True), dated=data.dated)
+            low, high = within.interval()
+            parts.append((np.repeat(begin, len(met)), board.items_[met], within.ratings_[met],
+                          low[met], high[met]))  # fmt: skip
+        return History.of(parts)
 
     def _problem(
         self, battles: Battles, item_features: Any, kinds: Sequence[str] = ()
@@ -988,13 +1029,6 @@ class Leaderboard(BaseEstimator):
             battles, item_features=item_features, link=self.link, ties=self.ties,
             position=self.position or "place" in kinds,
         )  # fmt: skip
-
-    @contextmanager
-    def _watched(self, what: str, total: int, problem: RatedItems, n: int) -> Iterator[Show]:
-        """Show progress where it takes long, with n battles or entries of rankings."""
-        large = problem.layout.size > DENSE or n > LONG
-        with progress_bar(what, total) if large else nullcontext(unseen) as show:
-            yield show
 
     def _maximum(
         self,
@@ -1021,6 +1055,15 @@ class Leaderboard(BaseEstimator):
             return maximize(likelihood, fixed, begin)
         return by_evidence(likelihood, fixed, begin, show=show)
 
+    def _chosen(
+        self, problem: BattleProblem, kinds: list[str], begin: Array | None, show: Show
+    ) -> tuple[list[str], Start]:
+        """The kinds of effects of judges that the evidence keeps, and a start."""
+        return choose_effects(
+            problem.likelihood, len(problem.judges), problem.features.shape[1], kinds,
+            self._fixed, begin=begin, show=show,
+        )  # fmt: skip
+
     @property
     def _fixed(self) -> dict[str, float]:
         """Penalties that are given."""
@@ -1033,16 +1076,16 @@ class Leaderboard(BaseEstimator):
         begin: Array | None,
         rng: np.random.Generator,
         show: Show,
-        *,
-        choose: bool = True,
+        start: Start | None = None,
     ) -> tuple[BattleProblem, Mode]:
-        """The maximum, and the problem with the effects of judges that were kept."""
+        """The maximum, and the problem with the effects of judges of these kinds."""
         if not kinds:
+            problem = problem.without_judges()
             return problem, self._maximum(problem, begin, rng, show, len(problem.row))
-        likelihood, mode = by_evidence_of_judges(
-            problem.likelihood, len(problem.judges), problem.features.shape[1], kinds, self._fixed,
-            choose=choose and self.judge_choice_ == "evidence", begin=begin, show=show,
-        )  # fmt: skip
+        judged = problem.likelihood, len(problem.judges), problem.features.shape[1], kinds
+        if start is None:
+            _, start = first_guess(*judged, self._fixed, begin)
+        likelihood, mode = by_evidence_of_judges(*judged, self._fixed, start, show)
         problem = replace(problem, likelihood=likelihood)
         if self.penalty == "held-out":
             mode = self._maximum(problem, mode.params, rng, show, len(problem.row))
@@ -1085,7 +1128,7 @@ class Leaderboard(BaseEstimator):
         scores = problem.scores(params)
         if POSITION not in problem.names:
             warn_about_position(problem, params)
-        with self._watched("Intervals", self.n_draws, problem, len(battles)) as show:
+        with late_progress_bar("Intervals", self.n_draws) as show:
             covariance, deviations = spread(
                 mode, scores, layout.items, self.n_draws, rng, show, dependence=self.dependence_
             )
@@ -1779,7 +1822,7 @@ class Leaderboard(BaseEstimator):
                 if getattr(self, "item_ties_", None) is not None:
                     problem = problem.with_item_ties()
                 begin = None if kinds else self._warm_start(problem)
-                problem, mode = self._with_judges(problem, kinds, begin, rng, unseen, choose=False)
+                problem, mode = self._with_judges(problem, kinds, begin, rng, unseen)
                 matrix = GroupScores.of(
                     problem.likelihood, mode.params, problem.row, problem.outcome, problem.weight,
                     units.number[units.number >= 0],
