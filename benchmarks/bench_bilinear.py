@@ -1,9 +1,9 @@
 """Steps of the bilinear ranker compared with plain NumPy and SciPy, and its memory.
 
 Claims: on 20 Newsgroups (10,000 words; generated texts of the same shape without the data), a step
-in dense structure takes at most half as long again as a compiled loop that only loads the entries of
-W that the step needs; 8,000 and 4,000 steps per second on one core in dense and in sparse structure;
-100,000 words in less than 2 GiB.
+in dense structure takes at most 1.5 times as long as a compiled loop that only loads the entries of
+W that the step needs; 8,000 and 4,000 steps per second on one core, in dense and in sparse
+structure; 100,000 words in less than 2 GiB.
 
 A step waits for memory: it needs some 10,000 entries in as many cache lines of a matrix of 800 MB.
 So how many times faster it is than NumPy depends on the memory of the machine, and is shown without
