@@ -37,7 +37,7 @@ from rankwise.files import write_text
 from rankwise.tables import csv_text, plural
 
 if TYPE_CHECKING:
-    from rankwise.cli.study_pages import AUCStudy
+    from rankwise.cli.auc_study import AUCStudy
     from rankwise.data import BattleFile, RankingFile
     from rankwise.tables import Table
 
@@ -627,7 +627,7 @@ def auc(
             "--ignore."
         )
     # These imports compile loops: only now, when all arguments are known to be valid.
-    from rankwise.cli.study_pages import AUCStudy
+    from rankwise.cli.auc_study import AUCStudy
 
     study = AUCStudy(data, kernel)
     show(study.columns_table(SHOWN))
@@ -664,6 +664,6 @@ def _show_auc(study: AUCStudy, roc: Path | None, report: Path | None, source: st
         save_figure(study.draw_roc().figure, roc)
         note(f"Wrote {roc}.")
     if report is not None:
-        from rankwise.cli.study_pages import write_auc
+        from rankwise.cli.auc_study import write_auc
 
         write_auc(study, report, source)
