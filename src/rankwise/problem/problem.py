@@ -22,6 +22,7 @@ from rankwise.solvers.ridge_path import CentredMoments, Moments, row_mean
 from rankwise.solvers.shifted_cg import PairProducts
 
 COLUMN_VECTORS = 12  # in a linear fit
+KEPT = 2**20  # numbers: largest coordinates of rows that a problem keeps
 
 
 def fits(n_numbers: float, on: Backend = NUMPY) -> bool:
@@ -605,6 +606,7 @@ class Problem:
     space: Space
     qid: Any = None
     _sums: dict[System, list[Any]] = field(default_factory=dict, init=False, repr=False)
+    _features: list[Coordinates] = field(default_factory=list, init=False, repr=False)
 
     @property
     def n_rows(self) -> int:
@@ -666,9 +668,14 @@ class Problem:
         return self._sums.pop(system, None)
 
     def coordinates(self) -> Coordinates:
-        """The rows in the form that exact hold-outs need."""
+        """The rows in the form that exact hold-outs need; few features are computed once."""
+        if self._features:
+            return self._features[0]
         with self._explained_memory(), self.blas_threads():
-            return self.space.coordinates(self)
+            found = self.space.coordinates(self)
+        if found.kernel is None and found.features.shape[0] * found.features.shape[1] <= KEPT:
+            self._features.append(found)
+        return found
 
     @contextmanager
     def _explained_memory(self) -> Iterator[None]:
