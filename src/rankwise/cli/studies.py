@@ -260,7 +260,7 @@ def leaderboard(
             warnings.simplefilter("ignore")  # the same as before
             beside.append(without_style(board, standings, data, elo=elo, anchor=anchored))
     judges = None if columns.judge is None else shown_judges(board)
-    categories = None if board.width_ is None else board.categories().to_table()
+    categories = None if board.width_ is None else board.categories(elo=elo).to_table()
     short = [replace(each, rows=each.rows[:top]) for each in (table, *beside)]
     item_ties = board.item_ties().to_table() if ties == "by-item" else None
     show(*short, covariates, judges, item_ties, categories)
@@ -290,8 +290,9 @@ def leaderboard(
         with progress(f"Drawing {report}"):
             more = [covariates, *beside] if covariates is not None else beside
             write_leaderboard(
-                board, standings, file, concerns, decided, more, battles, report, columns.every
-            )
+                board, standings, file, concerns, decided, more, battles, report, columns.every,
+                {"elo": elo, "anchor": anchored},
+            )  # fmt: skip
 
 
 def what_was_read(file: BattleFile | RankingFile) -> list[str]:

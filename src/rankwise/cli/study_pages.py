@@ -62,6 +62,7 @@ def write_leaderboard(
     source: Path,
     path: Path,
     every: str | None,
+    how: dict[str, Any],
 ) -> None:
     """Standings, pictures, shares, coefficients, judges, and what was left out."""
     battles = board.battles_
@@ -84,8 +85,8 @@ def write_leaderboard(
     sections = [
         Section("", [Facts(tuple(facts)), *map(Text, concerns)]),
         Section("Standings", [standings.to_table(), TIED, *decides, _ratings(standings)]),
-        Section("History", [] if every is not None else _history(board)),
-        Section("Categories" if every is None else "Periods", _categories(board, every)),
+        Section("History", [] if every is not None else _history(board, elo=how["elo"])),
+        Section("Categories" if every is None else "Periods", _categories(board, every, how)),
         Section("Covariates", covariates),
         Section("Judges", judges),
         Section("Ties", [board.item_ties().to_table()] if board.ties == "by item" else []),
@@ -123,7 +124,7 @@ def _ratings(standings: Any) -> Figure:
     return Figure.of(standings.plot(top=shown), alt, caption)
 
 
-def _history(board: Any) -> list[Any]:
+def _history(board: Any, *, elo: bool) -> list[Any]:
     """Ratings over time, if battles have times."""
     if getattr(board.battles_, "time", None) is None:
         return []
@@ -135,24 +136,27 @@ def _history(board: Any) -> list[Any]:
     if not board.battles_.dated:
         model = model.replace(" days", "").replace("in a year", "in a unit of time")
     caption = f"The best items, at several times, from the battles until then. {model}"
-    return [Figure.of(board.history().plot(), "Ratings of the best items over time", caption)]
+    picture = board.history(elo=elo).plot()
+    return [Figure.of(picture, "Ratings of the best items over time", caption)]
 
 
-def _categories(board: Any, every: str | None) -> list[Any]:
+def _categories(board: Any, every: str | None, how: dict[str, Any]) -> list[Any]:
     """The categories, and standings within the largest; periods are also drawn."""
     if board.width_ is None:
         return []
-    found: list[Any] = [board.categories().to_table()]
+    categories = board.categories(elo=how["elo"])
+    found: list[Any] = [categories.to_table()]
+    shown = np.argsort(-categories["battles"][:-1], kind="stable")[:MOST_CATEGORIES]
     if every is not None:
         caption = (
             "The items that are best at the end, each period by its own battles, shrunk towards "
             "all battles by as much as the evidence says."
         )
-        picture = board.history(every=every).plot()
+        picture = board.history(every=every, elo=how["elo"]).plot()
         found.append(Figure.of(picture, "Ratings of the best items by period", caption))
-    largest = np.argsort(-board.categories()["battles"][:-1], kind="stable")[:MOST_CATEGORIES]
-    for name in board.categories_[largest]:
-        found += [Text(f"{name}:"), board.within(name).standings().to_table()]
+        shown = np.arange(len(board.categories_))[-MOST_CATEGORIES:]
+    for name in board.categories_[shown]:
+        found += [Text(f"{name}:"), board.within(name).standings(**how).to_table()]
     return found
 
 
