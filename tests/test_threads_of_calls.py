@@ -65,7 +65,7 @@ RANKINGS = {
         RankingSearchCV(RankRLS(scale=None), {"alpha": [0.1, 1.0]}).fit(X, Y, qid=QID).query_scores_
     ),
     "many rankers": lambda: (
-        AutoRanker(candidates="linear").fit(X[:900], Y[:900], qid=QID[:900]).predict(X[:50])
+        AutoRanker(candidates="linear").fit(X[:900], Y[:900], qid=QID[:900]).results_.scores
     ),
     "permutations": lambda: (
         permutation_test(RankRLS(1.0), X[:100], Y[:100] > 1, n_permutations=5, random_state=0).null
