@@ -379,6 +379,21 @@ def test_rows_of_frames(kinds, one, other):
     assert_allclose(found.contributions, want, atol=1e-12)
 
 
+def test_steps_that_return_frames_and_words():
+    frame, y, qid = hotels()
+    frame = frame[["price", "city"]]
+    before = make_column_transformer(
+        (SimpleImputer(), ["price"]), (SimpleImputer(strategy="most_frequent"), ["city"]),
+        verbose_feature_names_out=False,
+    )  # fmt: skip
+    encoder = make_column_transformer((OneHotEncoder(sparse_output=False), ["city"]),
+                                      remainder="passthrough")  # fmt: skip
+    model = make_pipeline(before, encoder, SparseRankRLS(1.0, scale="standard", **LANDMARKS))
+    model.set_output(transform="pandas").fit(frame, y, sparserankrls__qid=qid)
+    found = explain(model, frame.iloc[0], frame.iloc[1])
+    assert_allclose(found.contributions, by_frames(model, frame, 0, 1), atol=1e-9)
+
+
 def test_polars_frames():
     polars = pytest.importorskip("polars")
     frame, y, qid = hotels()
