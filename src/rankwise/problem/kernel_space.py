@@ -251,6 +251,10 @@ class LandmarkSystem:
             by_task.append(solutions)
         return join_tasks(by_task)
 
+    def coordinate_weights(self, A: Array, b: Array, alphas: Sequence[float]) -> list[Array]:
+        """The weights of the coordinates for each alpha; A is overwritten."""
+        return solve_ridge_path(A, b, alphas, gram=True)
+
     def coordinate_moments(self, moments: Any) -> Any:
         """Moments of coordinates from moments of kernel values."""
         if self.factor.needs_whitening:  # these are already moments of coordinates
