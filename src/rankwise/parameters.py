@@ -30,6 +30,7 @@ from rankwise.errors import ParameterError
 
 SHOWN = 5  # names in a message
 
+
 class Rule(Protocol):
     """Which values of a parameter are valid; ``str(rule)`` describes them in words."""
 
@@ -163,8 +164,7 @@ class Monotone(Rule):
     def allows(self, value: Any) -> bool:
         """Whether a value is a mapping from names or positions to -1, 0 or 1."""
         return isinstance(value, Mapping) and all(
-            (isinstance(key, str) or Whole(0).allows(key))
-            and Whole(-1, 1).allows(sign)
+            (isinstance(key, str) or Whole(0).allows(key)) and Whole(-1, 1).allows(sign)
             for key, sign in value.items()
         )
 
@@ -277,7 +277,8 @@ def parse_parameter(name: str, text: str, rule: Rule | None) -> Any:
         with suppress(ValueError):
             found.append(number(text))
     found.append(text)
-    found += [] if rule is None else [rule.read(text)]
+    read = None if rule is None else rule.read(text)
+    found += [] if read is None else [read]
     value = next((each for each in found if rule is None or rule.allows(each)), text)
     if rule is not None:
         check_value(name, value, rule)

@@ -276,9 +276,6 @@ class _Callable(Rule):
     def allows(self, value: Any) -> bool:
         return callable(value)
 
-    def hint(self, value: Any) -> str:
-        return ""
-
     def __str__(self) -> str:
         return "a callable"
 

@@ -88,8 +88,8 @@ EXACT = "A formula turns the fit to all rows into the fit without each unit."
 SUMS = "The sums of each fold are subtracted from the sums of all rows."
 REFITTED = "The ranker is refitted without each fold."
 SIGNED_PAIRS = (
-    "Where the same weights are 0 without a pair as with all rows, a formula turns one fit into the "
-    "other; elsewhere, the moments are solved again."
+    "Where the same weights are 0 without a pair as with all rows, a formula turns one fit into "
+    "the other; elsewhere, the moments are solved again."
 )
 
 Keep = Callable[[int, int, PairDifferences], None]
@@ -323,6 +323,7 @@ def _rows(problem: HoldOutProblem, plan: Queries) -> HoldOut:
     everything = len(held) == len(problem.y)
     weighted = inner.row_weights is not None and (problem.loss.has_intercept or not queries)
     signed, changed = inner.space.signs is not None, False
+    given = problem  # rows of features that are mapped are not scaled again
     if signed:
         problem, weighted = plain(problem), not queries
         inner = problem.problem
@@ -333,7 +334,7 @@ def _rows(problem: HoldOutProblem, plan: Queries) -> HoldOut:
         why = REFITTED
     elif signed:
         check_folds(problem, folds)
-        predictions, changes = signed_queries(problem, folds, _rescaling(problem, folds))
+        predictions, changes = signed_queries(problem, folds, _rescaling(given, folds))
         changed, why = changes.n_changed > 0, changes.why
     elif plan.only is not None and not queries:
         errors = [Py / P.diagonal()[:, None] for P, Py in sampled_rows(problem, held, problem.lams)]
@@ -353,7 +354,7 @@ def _rows(problem: HoldOutProblem, plan: Queries) -> HoldOut:
         held, fold_of = held[order], fold_of[order]
     scaling = problem.scaling
     own = scaling is not None and scaling.within_queries and queries
-    shared = problem.shared(scaling=not own and not rescales(problem, len(folds)))
+    shared = problem.shared(scaling=not own and not rescales(given, len(folds)))
     unit = problem.groups.codes[held] if queries else fold_of
     if signed and everything:
         order = np.argsort(held, kind="stable")

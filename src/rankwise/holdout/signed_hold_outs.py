@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankwise.backends.arrays import EPS, Array, Index, backend_of, to_host
 from rankwise.errors import DataError
@@ -27,7 +29,8 @@ from rankwise.solvers.signed_ridge import signed_solution
 BLOCK = 2**21  # numbers of the rows of units that are held out side by side
 LIST_PAIRS = 2**16  # pairs processed at a time
 
-Keep = Callable[[int, int, Array, Array], None]
+Mask: TypeAlias = NDArray[np.bool_]
+Keep = Callable[[int, int, Index, Array], None]
 
 
 @dataclass
@@ -109,8 +112,8 @@ class SignedRows:
                 self.changes.n_fits += len(units)
 
     def _by_formula(
-        self, M: Array, b: Array, w: Array, free: Array, inverse: Array, rows: Index, o: int
-    ) -> tuple[Array, Array]:
+        self, M: Array, b: Array, w: Array, free: Mask, inverse: Any, rows: Index, o: int
+    ) -> tuple[Array, Mask]:
         """Weights without units of the same size, and whether each is the solution."""
         zero, (n_units, size) = ~free, rows.shape
         Z_U, t_U = self.Z[rows], self.t[rows, o]
@@ -124,11 +127,11 @@ class SignedRows:
         slope = found @ M[:, zero] - b[zero]
         slope -= np.einsum("usz,us->uz", Z_U[:, :, zero], residual)
         rounding = len(w) * EPS * (np.abs(found) @ np.abs(M[:, zero]) + np.abs(b[zero]))
-        right = (self.signs * found >= 0).all(axis=1)
-        return found, right & (self.signs[zero] * slope >= -rounding).all(axis=1)
+        right = np.hstack((self.signs * found >= 0, self.signs[zero] * slope >= -rounding))
+        return found, np.asarray(right.all(axis=1))
 
 
-def _alike(sizes: Index, chosen: Array, n: int) -> Iterator[Index]:
+def _alike(sizes: Index, chosen: Mask, n: int) -> Iterator[Index]:
     """Chosen units of the same size, some at a time."""
     for size in np.unique(sizes[chosen]).tolist():
         same = np.flatnonzero(chosen & (sizes == size))

@@ -38,12 +38,13 @@ from rankwise.solvers.ridge_path import (
     primal,
     solve_ridge_path,
 )
-from rankwise.solvers.signed_ridge import solve_signed_path
 from rankwise.solvers.shifted_cg import PairProducts, shifted_cg, unsolved_residual
+from rankwise.solvers.signed_ridge import solve_signed_path
 
 FLOPS = 2e10  # of factorizations, in a second
 DIRECT_SECONDS = 2.0  # that a direct solution of sparse rows may always take
 TYPICAL_STEPS = 200  # of conjugate gradients
+MOST_SIGNED = 5000  # weights with signs: one factorization takes two seconds
 ENTRY, VALUE = 6e-9, 1e-8  # seconds of a step for a stored value of X, and for one of a vector
 
 
@@ -133,11 +134,11 @@ class FeatureSpace(Space):
 
     def _signed_form(self, X: Any) -> str:
         """The primal form, or an error if there are too many features for it."""
-        if replace(self, solver="auto", signs=None).form(X) == "cg":
+        if X.shape[1] > MOST_SIGNED:
             raise DataError(
-                f"monotone needs a matrix of {X.shape[1]:,} by {X.shape[1]:,} features, which takes "
-                "too much time or memory here. Keep fewer features, as with "
-                "rankwise.SeenFeatures() or sklearn.feature_selection.SelectKBest before the "
+                f"monotone takes at most {MOST_SIGNED:,} features or ramps, as it needs many "
+                f"solutions of a system of this size: got {X.shape[1]:,}. Keep fewer features, as "
+                "with rankwise.SeenFeatures() or sklearn.feature_selection.SelectKBest before the "
                 "ranker, or leave monotone out."
             )
         return "primal"

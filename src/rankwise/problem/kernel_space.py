@@ -50,7 +50,13 @@ from rankwise.problem.problem import (
     kernel_copies,
     with_intercepts,
 )
-from rankwise.solvers.ridge_path import CentredMoments, LandmarkFactor, Moments, dual
+from rankwise.solvers.ridge_path import (
+    CentredMoments,
+    LandmarkFactor,
+    Moments,
+    dual,
+    solve_ridge_path,
+)
 
 
 @dataclass(frozen=True, eq=False)

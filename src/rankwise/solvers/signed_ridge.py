@@ -43,7 +43,7 @@ def solve_signed_path(
     columns = np.asarray(to_host(b), dtype=np.float64).reshape(len(host), -1)
     found = [np.empty_like(columns) for _ in lams]
     diagonal = host.diagonal().copy()
-    free = [None] * columns.shape[1]
+    free: list[Mask | None] = [None] * columns.shape[1]
     for k in np.argsort(lams)[::-1].tolist():  # fewer weights are free at large alphas
         np.fill_diagonal(host, diagonal + lams[k])
         for o, column in enumerate(columns.T):
