@@ -105,3 +105,13 @@ def test_data_in_the_place_of_a_model(files, run):
 def test_nothing_is_written_after_an_error(files, run, model, tmp_path):
     assert "no such folder" in run("predict", model, files.test, "-o", tmp_path / "no/f", ok=False)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.rankwise"]
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate"])
+def test_a_file_without_query_ids(command, run, files, tmp_path):
+    model, single = tmp_path / "m.rankwise", tmp_path / "single.txt"
+    run("fit", files.train, "--out", model, "--scale", "query-ranks")
+    rows = [line.split() for line in files.test.read_text(encoding="utf-8").splitlines()[:8]]
+    single.write_text("\n".join(" ".join([label, *row]) for label, _, *row in rows) + "\n")
+    result = run(command, model, single)
+    assert result.stderr.count("no query ids: its rows are ranked together, unlike in") == 1

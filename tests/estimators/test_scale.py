@@ -10,12 +10,13 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from rankwise import (
     KPCR,
     RLS,
     KPCRank,
+    MeanRanker,
     QueryMinMaxScaler,
     QueryRanks,
     QueryStandardScaler,
@@ -71,7 +72,7 @@ def test_a_scaling_within_queries_is_a_pipeline_with_its_transformer(ranker, nam
         assert_allclose(ours.score(X, y, qid=qid), pipeline.score(X, y, qid=qid))
     assert_allclose(ours.predict(X, qid=qid), want, atol=1e-9)
     one = qid == 4
-    assert_allclose(ours.predict(X[one]), want[one], atol=1e-9)  # rows without qid are one query
+    assert_allclose(ours.predict(X[one], qid=qid[one]), want[one], atol=1e-9)
     rows = sparse.csr_array(X)
     on_sparse = clone(ours).fit(rows, y, qid=qid)
     assert_allclose(on_sparse.predict(rows, qid=qid), want, atol=1e-7)
@@ -107,7 +108,9 @@ def test_hold_outs_of_queries_equal_refits(name, kernel, kind, data):
     for query in range(6):
         rows = qid == query
         part = clone(ranker).fit(X[~rows], y[~rows], qid=qid[~rows])
-        assert_allclose(held_out.predictions[0][rows], part.predict(X[rows]), atol=1e-8)
+        assert_allclose(
+            held_out.predictions[0][rows], part.predict(X[rows], qid=qid[rows]), atol=1e-8
+        )
 
 
 def test_a_search_with_exact_hold_outs_equals_one_with_refits(data):
@@ -226,14 +229,61 @@ def test_comparisons_are_standardized():
     assert_allclose(ours.predict(X), want.predict(Z), atol=1e-9)
 
 
-def test_more_rows_than_any_query_without_qid(data):
+@pytest.mark.parametrize("n_rows", [2, 10, 60])
+def test_rows_without_qid_are_scaled_as_one_query_with_a_warning(n_rows, data, tmp_path):
     X, y, qid = data
     ranker = SparseRankRLS(1.0, n_landmarks=10, random_state=0).fit(X, y, qid=qid)
-    with pytest.warns(RankwiseWarning, match=r"6 queries of at most 10 rows, but predict got 60"):
-        ranker.predict(X)
+    words = f"6 queries of at most 10 rows, but {{}} got {n_rows} rows without qid"
+    save_model(ranker, tmp_path / "ranker.rankwise")
+    calls = {
+        "predict": ranker.predict,
+        "decision_function": ranker.decision_function,
+        "of a file": load_model(tmp_path / "ranker.rankwise").predict,
+        "path": ranker.path(X, y, [1.0], qid=qid).predict,
+        "pipeline": make_pipeline(FunctionTransformer(), clone(ranker))
+        .fit(X, y, sparserankrls__qid=qid)
+        .predict,
+        "mean": MeanRanker([RankRLS(scale=None)]).fit(X, y, qid=qid).predict,
+        "search": RankingSearchCV(ranker, {"alpha": [1.0]}).fit(X, y, qid=qid).predict,
+    }
+    want = ranker.predict(X[:n_rows], qid=["a"] * n_rows)
+    for name, call in calls.items():
+        with pytest.warns(RankwiseWarning, match=words.format("predict")) as found:
+            scores = call(X[:n_rows])
+        assert len(found) == 1, name
+        if name != "mean":
+            assert_allclose(np.ravel(scores), want, atol=1e-9)
+
+
+def test_score_without_qid_warns_once(data):
+    X, y, qid = data
+    ranker = RankRLS(1.0, scale="query-ranks").fit(X, y, qid=qid)
+    for call in (ranker.score, RankingSearchCV(ranker, {"alpha": [1.0]}).fit(X, y, qid=qid).score):
+        with pytest.warns(RankwiseWarning, match="no qid reached score") as found:
+            call(X, y)
+        assert len(found) == 1
+
+
+def test_rows_that_are_one_query_by_construction(data):
+    X, y, qid = data
+    ranker = SparseRankRLS(1.0, n_landmarks=10, scale="query-ranks", random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        ranker.predict(X[:10])
+        ranker.fit(X, y, qid=qid).predict(X, qid=np.zeros(60))  # as many rows as you like
+        scores = ranker.decision_function(X, qid=qid)
+        assert_allclose(scores, ranker.predict(X, qid=qid))
+        clone(ranker).set_params(scale="standard").fit(X, y, qid=qid).predict(X)
+        ranker.fit(X, y).predict(X[:20])  # fitted to one query
+
+
+@pytest.mark.parametrize("method", ["predict", "decision_function"])
+def test_qid_reaches_the_ranker_of_a_pipeline(method, data):
+    X, y, qid = data
+    ranker = RankRLS(1.0, scale="query-standard")
+    want = clone(ranker).fit(X, y, qid=qid).predict(X, qid=qid)
+    with sklearn.config_context(enable_metadata_routing=True):
+        pipeline = make_pipeline(FunctionTransformer(), ranker).fit(X, y, qid=qid)
+        assert_allclose(getattr(pipeline, method)(X, qid=qid), want)
 
 
 def test_what_cannot_be_scaled(data):

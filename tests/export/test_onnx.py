@@ -97,7 +97,8 @@ def test_rows_of_a_query_are_scored_together(scale):
     export = to_onnx(model, precision="float64", rows=rows, qid=QID)
     for query in range(6):
         found = run(export, rows[query == QID])[0]
-        assert_allclose(found, model.predict(rows[query == QID]), rtol=1e-10, atol=1e-12)
+        want = model.predict(rows[query == QID], qid=QID[query == QID])
+        assert_allclose(found, want, rtol=1e-10, atol=1e-12)
     loaded = onnx.load_from_string(export.content)
     assert {"rows": "all rows of one query"}.items() <= {
         prop.key: prop.value for prop in loaded.metadata_props
@@ -116,7 +117,7 @@ def test_a_query_scaler_in_a_pipeline():
 def test_means_of_rankers(qid):
     model = MeanRanker([RankRLS(1.0, kernel="rbf"), RankSVM()], weights=[2, 1]).fit(X, Y, qid=qid)
     found = run(to_onnx(model, precision="float64"), X[:8])[0]
-    assert_allclose(found, model.predict(X[:8]), rtol=1e-8, atol=1e-10)
+    assert_allclose(found, model.predict(X[:8], qid=[0] * 8), rtol=1e-8, atol=1e-10)
 
 
 def test_several_outputs():

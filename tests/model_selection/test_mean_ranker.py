@@ -52,9 +52,9 @@ def test_the_mean_is_that_of_rankers_fitted_one_by_one(data):
     assert_allclose(mean.predict(X, qid=qid), (a + 2 * b + c) / 4, atol=1e-9)
     assert_allclose(mean.weights_, [0.25, 0.5, 0.25])
     assert not hasattr(rankers[0], "coef_")
-    # Rows without qid are one query.
+    # The same id for all rows: they are one query.
     a, b, c = (oracle.standardized(f[:5], np.zeros(5)) for f in alone)
-    assert_allclose(mean.predict(X[:5]), (a + 2 * b + c) / 4, atol=1e-9)
+    assert_allclose(mean.predict(X[:5], qid=np.zeros(5)), (a + 2 * b + c) / 4, atol=1e-9)
 
 
 def test_scores_of_one_ranking_do_not_depend_on_the_other_rows(data):

@@ -67,7 +67,7 @@ def test_queries_are_scaled_one_by_one(name, data):
     assert scaler.n_queries_ == 6
     assert scaler.max_query_rows_ == 10
     one = qid == 3
-    assert_allclose(scaler.transform(X[one]), want[one], atol=1e-12)  # a single query needs no qid
+    assert_allclose(scaler.transform(X[one], qid=qid[one]), want[one], atol=1e-12)
     got = scaler.transform(sparse.csr_array(X), qid=qid)
     assert_allclose(got.toarray(), want, atol=1e-12)
 
@@ -83,14 +83,16 @@ def test_names_and_data_frames(name, data):
     assert_allclose(out, scaled_by_loops(name, X, qid), atol=1e-12)
 
 
-def test_more_rows_than_any_query_without_qid(data):
+def test_rows_without_qid_are_scaled_as_one_query_with_a_warning(data):
     X, _, qid = data
     scaler = QueryRanks().fit(X, qid=qid)
-    with pytest.warns(RankwiseWarning, match="fitted on 6 queries of at most 10 rows, .* got 11"):
-        scaler.transform(X[:11])
+    for n in (2, 10, 11):
+        words = f"fitted on 6 queries of at most 10 rows, but transform got {n} rows"
+        with pytest.warns(RankwiseWarning, match=words):
+            scaler.transform(X[:n])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        scaler.transform(X[:10])
+        scaler.transform(X[:11], qid=[7] * 11)
         QueryRanks().fit(X[:20]).transform(X)  # one query in fit, one query here
 
 

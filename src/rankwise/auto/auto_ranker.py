@@ -65,6 +65,7 @@ from rankwise.tables import Column, Table, TableMixin, in_bytes
 
 KINDS = ("linear", "additive", "kernel")
 QUERY_FOLDS = 10
+SINGLE_ROWS = 2000  # up to which each query is held out by itself, which takes less time than folds
 REFIT_FOLDS = 5  # for rankers without exact hold-outs
 ROW_FOLDS = 5  # of one global ranking
 LANDMARKS = 200
@@ -198,9 +199,10 @@ def make_folds(data: LabelledRows) -> tuple[Splits, Splits]:
     others = np.setdiff1d(np.arange(groups.n_groups), learnable)
     place = np.empty(groups.n_groups, dtype=np.intp)
     place[np.concatenate([learnable, others])] = np.arange(groups.n_groups)
+    n_folds = n_learnable if len(data) <= SINGLE_ROWS else QUERY_FOLDS
     exact, refits = (
         Splits.in_turn(groups.codes, min(n_learnable, most), place)
-        for most in (QUERY_FOLDS, REFIT_FOLDS)
+        for most in (n_folds, REFIT_FOLDS)
     )
     return exact, refits
 
@@ -296,7 +298,19 @@ def hold_out(
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A ranker of the mean: its name, its weight, and the fitted ranker."""
+    """A ranker of the mean: its name, its weight, and the fitted ranker.
+
+    Examples
+    --------
+    >>> from rankwise import AutoRanker
+    >>> from rankwise.data import make_ranking
+    >>> data = make_ranking(6, rows_per_query=5, n_features=2, n_levels=3, random_state=0)
+    >>> ranker = AutoRanker(boosted=False, random_state=0).fit(data.X, data.y, qid=data.qid)
+    >>> {type(part).__name__ for part in ranker.parts_}
+    {'Part'}
+    >>> sum(part.weight for part in ranker.parts_)
+    1.0
+    """
 
     name: str
     weight: float
@@ -336,6 +350,15 @@ class AutoResults(CandidateScores):
     shared : tuple of str
         What a ranker computed from all rows, held-out ones included, such as the "landmarks" of
         `SparseRankRLS`; see `rankwise.model_selection.HeldOutScores`.
+
+    Examples
+    --------
+    >>> from rankwise import AutoRanker
+    >>> from rankwise.data import make_ranking
+    >>> data = make_ranking(6, rows_per_query=5, n_features=2, n_levels=3, random_state=0)
+    >>> ranker = AutoRanker(boosted=False, random_state=0).fit(data.X, data.y, qid=data.qid)
+    >>> ranker.results_  # doctest: +ELLIPSIS
+    <AutoResults: ... rankers, ... trials>
     """
 
     chosen: Any
@@ -390,6 +413,16 @@ class Explanation(TableMixin):
         Score of the mean of the other parts; NaN if there is no other.
     correlations : ndarray of shape (n_parts,)
         Correlation of the scores of a part and of the mean within queries.
+
+    Examples
+    --------
+    >>> from rankwise import AutoRanker
+    >>> from rankwise.data import make_ranking
+    >>> data = make_ranking(6, rows_per_query=5, n_features=2, n_levels=3, random_state=0)
+    >>> ranker = AutoRanker(boosted=False, random_state=0).fit(data.X, data.y, qid=data.qid)
+    >>> explanation = ranker.explain()
+    >>> len(explanation.names) == len(ranker.parts_)
+    True
     """
 
     metric: str
@@ -650,9 +683,11 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         ----------
         X : array-like, sparse or data frame of shape (n_rows, n_features)
         qid : array-like of shape (n_rows,), optional
-            The query of every row. None: the rows are one query. Unless the ranker was fitted to
-            one global ranking, scores of different queries are not comparable, and splitting a
-            query over two calls changes its scores: pass all its rows in one call.
+            The query of every row. None: the rows are one query, with a warning if the ranker was
+            fitted on several; pass the same id for all rows to say that they are one query. Unless
+            the ranker was fitted to one global ranking, scores of different queries are not
+            comparable, and splitting a query over two calls changes its scores: pass all its rows
+            in one call.
 
         Returns
         -------
@@ -836,18 +871,17 @@ def _of_settings(name: str, trials: list[CandidateTrial]) -> Array:
 def _explanation(names: list[str], pool: HeldOutPool, chosen: Index) -> Explanation:
     """Scores of the parts alone, and of the mean without each."""
     sign = 1.0 if get_metric(pool.metric).greater_is_better else -1.0
-    mean = pool.scores[chosen].mean(axis=0)
-    without = [
-        pool.mean_values(np.delete(chosen, k)).mean() if len(chosen) > 1 else np.nan
-        for k in range(len(chosen))
-    ]
+    mean, without = pool.scores[chosen].mean(axis=0), np.full(len(chosen), np.nan)
+    if len(chosen) > 1:
+        others = [np.delete(chosen, k) for k in range(len(chosen))]
+        without = pool.mean_values(others).mean(axis=1)
     return Explanation(
         metric=pool.metric,
-        score=float(sign * pool.mean_values(chosen).mean()) + 0.0,
+        score=float(sign * pool.mean_values([chosen]).mean()) + 0.0,
         names=names,
         weights=np.full(len(chosen), 1 / len(chosen)),
         alone=sign * pool.values[chosen].mean(axis=1) + 0.0,
-        without=sign * np.array(without) + 0.0,
+        without=sign * without + 0.0,
         correlations=np.array([_correlation(scores, mean) for scores in pool.scores[chosen]]),
     )
 

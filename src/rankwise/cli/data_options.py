@@ -206,7 +206,7 @@ class ColumnOptions:
         )
         like = None if names is None else list(names)
         data = self.read_table(path, wants, like=like, steps=steps)
-        if data.qid is None and getattr(last_step(model), "n_queries_", 1) > 1:
+        if data.qid is None and _fitted_to_queries(model):
             complain(
                 "warning",
                 f"{path} has no column that is named like query ids, and its rows are ranked "
@@ -613,6 +613,11 @@ def scores_of(file: ModelFile, data: Any) -> Any:
             f"The model is a {type(ranker).__name__}, which scores {scored}, not rows of a file: "
             "use predict in Python."
         )
+    if data.qid is None and not hasattr(data, "roles") and _fitted_to_queries(file.model):
+        complain(
+            "warning",
+            "The file has no query ids: its rows are ranked together, unlike in training.",
+        )
     with progress(f"Scoring {data.X.shape[0]:,} rows"):
         scores = np.asarray(predict_with_queries(file.model, data.X, one_query(data)))
     if scores.ndim != 1:
@@ -621,6 +626,10 @@ def scores_of(file: ModelFile, data: Any) -> Any:
             "one: use predict in Python."
         )
     return scores
+
+
+def _fitted_to_queries(model: Any) -> bool:
+    return bool(getattr(last_step(model), "n_queries_", 1) > 1)
 
 
 def one_query(data: Any) -> Any:

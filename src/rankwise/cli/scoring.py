@@ -34,7 +34,6 @@ from rankwise.cli.terminal import check_writable, note, progress, show, show_jso
 from rankwise.cli.two_sided_files import predict_table, refuse_unused
 from rankwise.errors import DataError, ParameterError
 from rankwise.files import replacing, write_text
-from rankwise.routing import last_step
 from rankwise.tables import csv_text, plural
 
 CUTOFFS = [1, 3, 5, 10]
@@ -215,18 +214,14 @@ def evaluate(
         raise ParameterError(f"Give {wanted}: got {got}. Try 'rankwise evaluate --help'.")
     if scores is not None and features is not None:
         refuse("features", "This is the number of features of a model: leave it out with --scores.")
-    together = f"{path} has no query ids: its rows are ranked together"
     if scores is None:
         file = read_model(models[0])
         data = table.read_for(file, models[0], path, features)
         values = scores_of(file, data)
-        fitted = getattr(last_step(file.model), "n_queries_", 1)
-        if data.qid is None and fitted > 1 and not table.is_table(path):
-            note(f"{together}, unlike in training.")
     else:
         data = table.read_rows(path)
         if data.qid is None:
-            note(f"{together}.")
+            note(f"{path} has no query ids: its rows are ranked together.")
         values = read_scores(scores, len(data.y), path)
     evaluation = evaluate_ranking(
         data.y, values, data.qid, k=cutoffs or CUTOFFS, relevant=relevant,
@@ -373,11 +368,10 @@ def compare(
         width = getattr(file.model, "n_features_in_", None)
         key = width, tuple(getattr(file.model, "feature_names_in_", ()))
         if key not in by_features:
-            by_features[key] = table.read_for(file, model, path, features)
+            by_features[key] = data = table.read_for(file, model, path, features)
+            if data.qid is None:
+                raise DataError(f"{path} has no query ids, and models are compared over queries.")
         scores[name] = scores_of(file, by_features[key])
-    data = by_features[key]
-    if data.qid is None:
-        raise DataError(f"{path} has no query ids, and models are compared over queries.")
     from rankwise.metrics import compare_rankings
 
     with progress("Comparing"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -27,6 +28,7 @@ from rankwise.estimators.ranker_rows import (
     returned,
     scale_training,
     shared_by_choice,
+    speaking_for_parts,
     warn_of_scales,
 )
 from rankwise.graph.query_groups import check_row_weights
@@ -141,6 +143,7 @@ class RankerMixin(Skl2onnxMixin):
     # through any meta-estimator without a call of set_fit_request.
     __metadata_request__fit = {"qid": True}  # noqa: RUF012
     __metadata_request__score = {"qid": True}  # noqa: RUF012
+    __metadata_request__decision_function = {"qid": True}  # noqa: RUF012
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, qid: Any = None) -> float:
         """The share of correctly ordered pairs (one minus the disagreement error) over queries.
@@ -173,11 +176,10 @@ class RankerMixin(Skl2onnxMixin):
         """
         from rankwise.metrics.ranking_metrics import disagreement_error, weighted_concordance
 
-        if qid is None:
-            warn_without_queries(self, y)
-        scores, labels = (
-            _columns(to_host(values)) for values in (self._predict_queries(X, qid), y)
-        )
+        warned = qid is None and warn_without_queries(self, y)
+        with speaking_for_parts() if warned else nullcontext():  # one warning is enough
+            predicted = self._predict_queries(X, qid)
+        scores, labels = (_columns(to_host(values)) for values in (predicted, y))
         qid = to_host(qid)
         if scores.shape != labels.shape:
             raise DataError(
@@ -190,18 +192,20 @@ class RankerMixin(Skl2onnxMixin):
         weights = check_row_weights(sample_weight, len(labels))
         return float(np.mean([weighted_concordance(y, f, qid, weights) for y, f in columns]))
 
-    def decision_function(self, X: Any) -> Any:
+    def decision_function(self, X: Any, *, qid: Any = None) -> Any:
         """The scores of `predict`, for scikit-learn's scorers of two classes, such as "roc_auc".
 
         Parameters
         ----------
         X : array-like or sparse of shape (n_rows, n_features)
+        qid : array-like of shape (n_rows,), optional
+            As for `predict`; it has no effect on rankers whose `predict` takes no qid.
 
         Returns
         -------
         ndarray of shape (n_rows,) or (n_rows, n_outputs)
         """
-        return self.predict(X)
+        return self._predict_queries(X, qid)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Parameters that did not exist when the state was stored get their defaults."""
@@ -213,8 +217,8 @@ class RankerMixin(Skl2onnxMixin):
         return self.predict(X)
 
 
-def warn_without_queries(ranker: Any, y: Any) -> None:
-    """Warn of a score without qid, if rows seem to belong to queries."""
+def warn_without_queries(ranker: Any, y: Any) -> bool:
+    """Warn of a score without qid, if rows seem to belong to queries; whether it did."""
     name, n_queries = type(ranker).__name__, getattr(ranker, "n_queries_", 1)
     if n_queries > 1:
         seen = f"{name} was fitted on {n_queries} queries, but no qid reached score"
@@ -223,7 +227,7 @@ def warn_without_queries(ranker: Any, y: Any) -> None:
 
         labels = np.asarray(to_host(y))
         if len(labels) < MANY_ROWS or not are_grades(labels) or len(np.unique(labels)) <= 2:
-            return
+            return False
         seen = f"{name} was fitted to one ranking, and no qid reached score, but y has grades"
     warn(
         f"{seen}: all rows are compared with each other. Pass qid=, one id per row. Pipelines and "
@@ -232,6 +236,7 @@ def warn_without_queries(ranker: Any, y: Any) -> None:
         "rankwise.model_selection.cross_validate and RankingSearchCV always do. Groups of a "
         "splitter, as in groups=, do not reach the ranker."
     )
+    return True
 
 
 def _columns(values: Any) -> Any:
@@ -614,8 +619,10 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
             With ``kernel="precomputed"``, kernel values with all training rows.
         qid : array-like of shape (n_rows,), optional
             The query of every row, if the ranker scales within queries (see `scale_`). None: the
-            rows belong to one query. It has no effect on other rankers. Pass all rows of a query
-            in one call: if a query is split over two calls, its scores differ, without an error.
+            rows belong to one query, with a warning if the ranker was fitted on several; pass the
+            same id for all rows to say that they are one query. It has no effect on other rankers.
+            Pass all rows of a query in one call: if a query is split over two calls, its scores
+            differ, without an error.
 
         Returns
         -------

@@ -774,22 +774,22 @@ def warn_of_scaled_queries(owner: Any, method: str, groups: QueryGroups, *, name
 def warn_of_queries(
     subject: str, method: str, groups: QueryGroups, trained: tuple[int, int], *, named: bool
 ) -> None:
-    """Warn if rows can hardly be whole queries.
+    """Warn if rows may not be whole queries.
 
-    They are too many for one query, and their queries are not `named`, or each is the only one of
-    its query. `subject` begins the message, and `trained` is the number of training queries and the
-    rows of the largest.
+    They have no queries although the training rows had several, or each is the only one of its
+    query. `subject` begins the message, and `trained` is the number of training queries and the
+    rows of the largest. Rows that are one query are `named` by the same id for all of them.
     """
     if _spoken_for.get():
         return
     (n_queries, max_query_rows), n_rows = trained, groups.n_rows
-    if not named and n_queries > 1 and n_rows > max_query_rows:
+    if not named and n_queries > 1 and n_rows > 1:
         warn(
             f"{subject} within queries and was fitted on {n_queries} queries of at most "
             f"{max_query_rows} rows, but {method} got {n_rows} rows without qid and scales them as "
-            "one query. Pass qid. In a pipeline, use "
-            "sklearn.set_config(enable_metadata_routing=True) and pass qid to the pipeline, or use "
-            "the parameter scale of the ranker in place of a transformer.",
+            "one query. Pass qid, with the same id for all rows if they are one query. In a "
+            "pipeline, use sklearn.set_config(enable_metadata_routing=True) and pass qid to the "
+            "pipeline, or use the parameter scale of the ranker in place of a transformer.",
         )
     if max_query_rows > 1 and groups.n_groups == n_rows:
         rows = "one row" if n_rows == 1 else f"{n_rows} rows, each the only one of its query"
@@ -1011,18 +1011,18 @@ def _kernel_message(kernel: NamedKernel, X: Any) -> str | None:
     with quiet, blas_threads_for(X.shape[0]):
         K = np.asarray(to_host(kernel(backend_of(X).rows(X, slice(None)))))
         size = np.sqrt(K.diagonal())
-        similarity = (K / size[:, None] / size)[np.triu_indices(len(K), 1)]
+        similarity = (K / size[:, None] / size)[~np.tri(len(K), dtype=bool)]
     if not np.isfinite(similarity).all():  # of a sigmoid kernel, which need not be positive
         return None
     if len(K) < LEAST_ROWS and not (similarity == 1.0).all():
         return None
     advice = 'Use gamma="scale", or gamma=None with scale="auto".'
-    if np.quantile(abs(similarity), 1 - SHARE) < NEAR_ZERO:
+    if np.mean(abs(similarity) >= NEAR_ZERO) <= SHARE:
         return (
             f"the {kernel.name} kernel with gamma={kernel.gamma:.3g} is nearly 0 between different "
             f"rows, so the ranker cannot generalize. A smaller gamma makes rows similar. {advice}"
         )
-    if np.quantile(similarity, SHARE) > NEAR_ONE:
+    if np.mean(similarity <= NEAR_ONE) <= SHARE:
         return (
             f"the {kernel.name} kernel with gamma={kernel.gamma:.3g} is nearly the same between "
             f"all rows, which it hardly distinguishes. A larger gamma does. {advice}"

@@ -45,6 +45,15 @@ class HeldOutScores(TableMixin):
     note : str
         With monotone features, a sentence: how many fits without a unit come from a formula, and
         how many were solved again. Otherwise empty.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.model_selection import HeldOut, HeldOutScores, leave_query_out
+    >>> X, y, qid = [[0.0], [1.0], [2.0], [4.0]], [0, 1, 0, 1], [1, 1, 2, 2]
+    >>> result = leave_query_out(RankRLS(), X, y, qid=qid, alphas=[1.0, 10.0])
+    >>> issubclass(HeldOut, HeldOutScores), result.score.tolist(), result.best_alpha
+    (True, [0.0, 0.0], 10.0)
     """
 
     alphas: Array

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from copy import deepcopy
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self
@@ -18,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators.base import RankerMixin, explain_calls, warn_without_queries
-from rankwise.estimators.ranker_rows import forget
+from rankwise.estimators.ranker_rows import forget, speaking_for_parts
 from rankwise.graph.comparisons import Comparisons
 from rankwise.metric_names import Metric
 from rankwise.metrics.ranking_scorer import RankingScorer
@@ -614,12 +615,13 @@ class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
                 "score does not support sample_weight: it averages queries, not rows. Pass queries "
                 "by name: qid=."
             )
-        if qid is None:
-            warn_without_queries(self, y)
+        warned = qid is None and warn_without_queries(self, y)
         scorer = self.scorer_
         if not isinstance(scorer, RankingScorer):
             scorer = RankingScorer.of("concordance")
-        return scorer(y, self.predict(X, qid=qid), qid)
+        with speaking_for_parts() if warned else nullcontext():  # one warning is enough
+            predicted = self.predict(X, qid=qid)
+        return scorer(y, predicted, qid)
 
     def to_frame(self) -> Any:
         """A pandas frame with a row for each candidate, the best first.

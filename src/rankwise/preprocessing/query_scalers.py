@@ -55,8 +55,9 @@ class QueryScaler(Skl2onnxMixin, OneToOneFeatureMixin, TransformerMixin, BaseEst
         ----------
         X : array-like, sparse or tensor of shape (n_rows, n_features)
         qid : array-like of shape (n_rows,), optional
-            The query of every row. None: all rows are one query. Pass all rows of a query in one
-            call: if a query is split over two calls, each part is scaled by itself.
+            The query of every row. None: all rows are one query, with a warning if `fit` saw
+            several. Pass all rows of a query in one call: if a query is split over two calls, each
+            part is scaled by itself.
 
         Returns
         -------
@@ -66,8 +67,8 @@ class QueryScaler(Skl2onnxMixin, OneToOneFeatureMixin, TransformerMixin, BaseEst
         Warns
         -----
         RankwiseWarning
-            If `fit` saw several queries, and there are more rows without qid than in any of them,
-            or if each row is the only one of its query, unlike in `fit`.
+            If `fit` saw several queries, and there is no qid, or if each row is the only one of its
+            query, unlike in `fit`.
         """
         check_is_fitted(self)
         X = check_rows(self, X)
