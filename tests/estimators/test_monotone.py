@@ -146,6 +146,13 @@ def test_scores_never_turn_on_a_grid(ranker, tmp_path):
     assert (signs * ranker.coef_ >= 0).all()  # exactly
 
 
+def test_positions_are_saved(tmp_path):
+    X, y, qid = rows()
+    ranker = RankRLS(1.0, monotone=PLACES).fit(X, y, qid=qid)
+    save_model(ranker, tmp_path / "model.rankwise")
+    assert load_model(tmp_path / "model.rankwise").monotone == PLACES
+
+
 def test_alpha_auto_follows_the_constrained_fits():
     X, y, qid = rows(20, 6)
     ranker = RankRLS(monotone=PLACES, scale=None).fit(X, y, qid=qid)
