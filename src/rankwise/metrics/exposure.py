@@ -33,6 +33,13 @@ class GroupExposure(TableMixin):
         Queries with a relevant row, and queries without one, which are left out.
     level : float
         Of the intervals.
+
+    Examples
+    --------
+    >>> from rankwise.metrics import GroupExposure, group_exposure
+    >>> found = group_exposure([1, 0, 0], [2.0, 1.0, 0.0], ["a", "b", "b"])
+    >>> isinstance(found, GroupExposure), found.difference.round(2)
+    (True, array([ 0.53, -0.53]))
     """
 
     groups: Any
