@@ -384,3 +384,12 @@ def test_one_label_in_many_queries(data):
     n = len(np.unique(qid))
     with pytest.raises(DataError, match=rf"No query has two different labels \({n} queries"):
         AutoRanker().fit(X, np.ones(len(X)), qid=qid)
+
+
+def test_parts_are_fits_of_their_rankers_to_all_rows(data, fitted):
+    X, y, qid = data
+    for part in fitted.parts_:
+        refit = clone(part.ranker).fit(X, y, qid=qid)
+        assert refit.scale_ == part.ranker.scale_
+        want = refit.predict(X, qid=qid)
+        assert_allclose(part.ranker.predict(X, qid=qid), want, rtol=0, atol=1e-9)
