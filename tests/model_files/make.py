@@ -37,6 +37,7 @@ from rankwise import (
     save_model,
 )
 from rankwise.persistence.model_files import FORMAT
+from rankwise.routing import predict_with_queries
 
 FOLDER = Path(__file__).parent / f"format{FORMAT}"
 
@@ -107,7 +108,9 @@ def scores_of(model, X):
     if isinstance(model, TwoSidedRankRLS):
         several = len(model.sides_[0].views) > 1
         return model.predict([X, X] if several else X, X)
-    return model.predict(X, X) if isinstance(model, SparseBilinearRanker) else model.predict(X)
+    if isinstance(model, SparseBilinearRanker):
+        return model.predict(X, X)
+    return predict_with_queries(model, X, np.zeros(len(X), dtype=int))  # one query
 
 
 def main():
