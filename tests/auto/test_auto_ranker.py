@@ -21,8 +21,10 @@ from rankwise import (
     load_model,
     save_model,
 )
+from rankwise.auto.auto_ranker import FEW_ROWS, tree_candidates
 from rankwise.data import make_ranking
 from rankwise.errors import DataError, KernelSizeError, ParameterError, RankwiseWarning
+from rankwise.graph import QueryGroups
 from rankwise.metrics import ndcg
 from rankwise.model_selection import leave_query_out
 from tests.oracles import mean_of_best as oracle
@@ -471,14 +473,24 @@ class TestTrees:
         with sklearn.config_context(enable_metadata_routing=True):
             assert_allclose(part.ranker.predict(X, qid=qid), alone.predict(both), atol=1e-9)
 
-    def test_more_trees_are_not_tried_where_the_first_are_clearly_worse(self):
+    @pytest.mark.parametrize("few", [True, False])
+    def test_which_trees_come_first(self, few):
+        X, qid = np.zeros((FEW_ROWS - few, 2)), np.arange(FEW_ROWS - few) // 10
+        groups = QueryGroups.of(qid)
+        found = list(tree_candidates(X, groups, grades=True, seed=0))
+        assert len(found) == 3
+        assert (found[0].features is None) == few
+        assert [one.unless_behind for one in found] == ["", found[0].name, found[0].name]
+        assert len(list(tree_candidates(X, groups, grades=False, seed=0))) == 2
+
+    def test_more_trees_are_not_tried_where_the_first_are_behind(self):
         pytest.importorskip("lightgbm", reason="BoostedRanker needs lightgbm")
         X, _, qid = self.data(of_trees=False)
         ranker = AutoRanker(random_state=0, candidates="linear", boosted=True)
         ranker.set_params(metric="kendall_tau").fit(X, np.exp(X[:, 0]), qid=qid)
         tried = [name for name in ranker.results_.best_trials if name.startswith("boosted")]
-        assert tried == ["boosted trees"]
-        line = "boosted trees, features as they are, as boosted trees were clearly worse"
+        assert tried == ["boosted trees, features as they are"]
+        line = "boosted trees, as boosted trees, features as they are were behind"
         assert line in ranker.results_.left_out
         assert line in str(ranker.results_)
 

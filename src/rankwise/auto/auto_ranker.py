@@ -75,6 +75,7 @@ SAMPLE = 5000  # rows for the widths of kernels
 WIDTHS = {"rbf": 0.15, "laplacian": 0.25}
 OVERALL = ColumnStandard.name  # the scaling that does not know of queries
 MANY_FEATURES = 1000  # for functions of single features
+FEW_ROWS = 1000  # for trees on twice the features
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Candidate:
     """A ranker to try, under a name.
 
     `features` is a transformer before it that learns nothing from rows, and `unless_behind` another
-    candidate: if that one is clearly worse than the best, this one is not tried.
+    candidate: if that one is behind the best by more than a standard error, this one is not tried.
     """
 
     name: str
@@ -160,23 +161,26 @@ def scaled_deviations(X: Any, groups: QueryGroups, scale: str) -> Any:
     return ColumnStatistics.of(scaled).deviation
 
 
-def tree_candidates(X: Any, groups: QueryGroups, grades: bool, seed: int) -> Iterator[Candidate]:
-    """Boosted trees, the others only if the first are not clearly worse than other rankers.
+def tree_candidates(X: Any, groups: QueryGroups, *, grades: bool, seed: int) -> Iterator[Candidate]:
+    """Boosted trees; further ones only if the first are not behind other rankers.
 
-    In queries, trees get the features as they are, and standardized within each query. Sparse rows
-    would be filled, and have the former only.
+    In queries, trees get the features as they are with the features standardized within each query
+    beside them. If there are few rows, the features as they are come first, which takes half the
+    time. Sparse rows would be filled, and have the latter only.
     """
-    first = "boosted trees"
+    first, both = "boosted trees", WithQueryStandard()
+    alone = Candidate(f"{first}, features as they are", BoostedRanker(random_state=seed))
     if groups.n_groups == 1 or is_sparse(X):
-        yield Candidate(first, BoostedRanker(random_state=seed))
+        yield replace(alone, name=first)
         return
-    both = WithQueryStandard()
-    yield Candidate(first, BoostedRanker(random_state=seed), both)
+    every = [Candidate(first, BoostedRanker(random_state=seed), both)]
     if grades:
         ranker = BoostedRanker(loss="lambdarank", random_state=seed)
-        yield Candidate(f"{first}, lambdarank", ranker, both, first)
-    ranker = BoostedRanker(random_state=seed)
-    yield Candidate(f"{first}, features as they are", ranker, None, first)
+        every.append(Candidate(f"{first}, lambdarank", ranker, both))
+    every.insert(len(every) if len(X) >= FEW_ROWS else 0, alone)
+    yield every[0]
+    for candidate in every[1:]:
+        yield replace(candidate, unless_behind=every[0].name)
 
 
 def named(rankers: Sequence[Any]) -> Iterator[Candidate]:
@@ -747,7 +751,8 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         is_open = self.boosted == "auto" and self.candidates == "auto"
         if self.boosted is True or (is_open and find_spec("lightgbm")):
             seed = int(rng.integers(2**31))
-            found += tree_candidates(data.X, data.groups, are_grades(data.y), seed)
+            grades = are_grades(data.y)
+            found += tree_candidates(data.X, data.groups, grades=grades, seed=seed)
         return found
 
     def _try(
@@ -772,9 +777,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
                 elif trials and perf_counter() - start >= seconds:
                     left_out.append(f"{candidate.name}, as the time was up")
                 elif is_behind(candidate.unless_behind, trials, data, folds[0], metric):
-                    left_out.append(
-                        f"{candidate.name}, as {candidate.unless_behind} were clearly worse"
-                    )
+                    left_out.append(f"{candidate.name}, as {candidate.unless_behind} were behind")
                 else:
                     try:
                         trials.append(hold_out(candidate, data, folds, metric, encoded))
@@ -859,12 +862,15 @@ def _pool(
 def is_behind(
     name: str, trials: list[CandidateTrial], data: LabelledRows, splits: Splits, metric: str
 ) -> bool:
-    """Whether a candidate that was tried is worse than the best, and would not join a mean."""
+    """Whether a candidate that was tried is worse than the best by more than a standard error."""
     numbers = [k for k, trial in enumerate(trials) if trial.candidate.name == name]
     if not numbers:
         return False
     pool = _pool(trials, data, splits, metric)
-    return numbers[0] not in pool.batches[pool.choose(len(trials))]
+    means = pool.values.mean(axis=1)
+    own = max(np.flatnonzero(pool.batches == numbers[0]), key=lambda k: means[k])
+    behind, errors = behind_best(pool.values, int(np.argmax(means)))
+    return bool(behind[own] > errors[own])
 
 
 def _results(
