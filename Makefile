@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Python compiles a module when it is first imported: of most installed modules, nothing is.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
 # Without bytecode, every process that a test starts compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE

@@ -50,8 +50,15 @@ def name(page):
 
 SLOW = {
     *("README", "docs/coming-from/lightgbm"),
-    *(f"docs/guide/{page}" for page in ("best-ranker", "comparisons", "components", "preferences")),
-    *("docs/guide/tour", "docs/guide/trees"),
+    *(
+        f"docs/guide/{page}"
+        for page in ("best-ranker", "command-line", "comparisons", "components")
+    ),
+    *(
+        f"docs/guide/{page}"
+        for page in ("graphs", "hold-outs", "how-sure", "preferences", "scaling")
+    ),
+    *(f"docs/guide/{page}" for page in ("scikit-learn", "tour", "trees")),
 }
 NEEDED = {  # page: a package of an extra, and the extra
     "docs/coming-from/lightgbm": ("lightgbm", "boost"),

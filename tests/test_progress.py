@@ -6,11 +6,11 @@ from types import ModuleType, SimpleNamespace
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from rankwise import PairwiseGP, RankingSearchCV, RankRLS
+from rankwise import Leaderboard, PairwiseGP, RankingSearchCV, RankRLS, progress
 from rankwise.backends.loop_cache import CompileNote
 from rankwise.data import make_ranking
 from rankwise.errors import ParameterError
-from rankwise.progress import in_notebook, is_quiet, progress_bar, quiet
+from rankwise.progress import in_notebook, is_quiet, late_progress_bar, progress_bar, quiet
 
 
 @pytest.fixture
@@ -51,6 +51,35 @@ def test_the_last_line_in_a_notebook_stays(notebook):
         for done in range(1, 1001):
             show(done)
     assert notebook[-1].startswith("fit  1,000  ")
+
+
+def test_a_late_bar_appears_after_a_second(notebook, monkeypatch):
+    clock = iter([0.0, 0.5, 1.5, *[2.0] * 9])
+    monkeypatch.setattr(progress, "monotonic", lambda: next(clock))
+    with late_progress_bar("fit", 8) as show:
+        show(2)
+        assert notebook == []
+        show(4)
+    assert notebook[0].startswith("fit  50%  ")
+
+
+def test_a_long_fit_of_ratings_shows_progress(notebook, monkeypatch):
+    battles = ["a", "b"] * 18, ["b", "a"] * 18, [1, 0, 1, 1] * 9
+    Leaderboard(n_draws=100).fit(*battles)
+    assert notebook == []
+    monkeypatch.setattr(progress, "LATE", 0.0)
+    Leaderboard(n_draws=100).fit(*battles)
+    assert notebook[0].startswith("Ratings  ")
+
+
+def test_a_bar_within_a_bar_is_part_of_it(notebook):
+    with progress_bar("outer", 0) as outer:
+        outer(1)
+        with progress_bar("inner", 4) as show:
+            show(2)
+        outer(2, "two")
+    assert all(line.startswith("outer  ") for line in notebook)
+    assert notebook[-1].endswith("two")
 
 
 def test_a_search_shows_progress_in_a_notebook(notebook):

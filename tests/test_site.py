@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ import pytest
 from benchmarks.__main__ import key, page, read, written
 from benchmarks.harness import Result
 from reproduce.provenance import last_change, provenance, provenance_line
-from tests.test_public_names import MODULES
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -22,33 +20,6 @@ sys.path.append(str(DOCS))
 from site_parts.check_links import dead_links, main  # noqa: E402
 from site_parts.copied_pages import site_links  # noqa: E402
 from site_parts.docstrings import mark_equations  # noqa: E402
-
-
-def documented():
-    """Every object that a page of the API lists, by its full name."""
-    found = {}
-    for path in (DOCS / "api").glob("*.rst"):
-        module = "rankwise"
-        for line in path.read_text(encoding="utf-8").splitlines():
-            if line.startswith(".. currentmodule::"):
-                module = line.split()[-1]
-            name = re.fullmatch(r"   (\w+)|\.\. data:: (\w+)", line)
-            if name and hasattr(import_module(module), name[1] or name[2]):
-                full = f"{module}.{name[1] or name[2]}"
-                assert full not in found, f"{full} is listed twice"
-                found[full] = getattr(import_module(module), name[1] or name[2])
-    return found
-
-
-def test_every_public_name_is_on_a_page_of_the_api_once():
-    found = documented()
-    listed = [id(value) for value in found.values() if callable(value)]
-    assert len(listed) == len(set(listed))
-    for module in (*MODULES, "rankwise.auto"):
-        for name in import_module(module).__all__:
-            value = getattr(import_module(module), name)
-            known = id(value) in listed if callable(value) else f"{module}.{name}" in found
-            assert known, f"{module}.{name} is on no page of docs/api"
 
 
 def test_every_ranker_is_in_the_table_of_choices():

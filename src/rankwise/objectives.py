@@ -34,6 +34,14 @@ class RowObjective:
         The pairs that count.
     y : ndarray of shape (n_rows,)
         Labels.
+
+    Examples
+    --------
+    >>> from rankwise.objectives import RankRLSObjective
+    >>> rows = RankRLSObjective().on_rows([2, 1], ["a", "a"])
+    >>> gradient, hessian = rows([2, 1], [0.0, 0.0])
+    >>> gradient.tolist(), hessian.tolist()
+    ([-1.0, 1.0], [1.0, 1.0])
     """
 
     graph: PreferenceGraph

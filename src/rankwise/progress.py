@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from time import monotonic
 from typing import Any
@@ -12,7 +12,9 @@ from typing import Any
 Show = Callable[..., None]  # called with what is done so far, and perhaps a few words
 ROOM = 25  # characters of a bar with its share and time
 SECONDS = 0.3  # between two updates in a notebook
+LATE = 1.0  # seconds after which a late bar appears
 _QUIET = ContextVar("quiet", default=False)
+_OUTER: ContextVar[Show | None] = ContextVar("outer", default=None)  # a bar that is shown
 
 
 def unseen(done: float, words: str = "", total: float | None = None) -> None:
@@ -53,11 +55,39 @@ def progress_bar(what: str, total: int, *, keep: bool = False) -> Iterator[Show]
     the thread that computes: rich would start another thread and ask for ipywidgets. In a file
     or pipe, there is only the last line, and only with `keep`, which also keeps it on a terminal.
     A `total` of 0 is not known, unless a call of the function names one: the number that is done is
-    shown in place of a share.
+    shown in place of a share. Within another bar, that bar shows the progress.
     """
+    outer = _OUTER.get()
     if is_quiet() or not (keep or somebody_watches()):
         yield unseen
-        return
+    elif outer is not None:
+        yield lambda done, words="", total=total: outer(done, words or what, total)
+    else:
+        with contextmanager(_shown_bar)(what, total, keep) as show:
+            token = _OUTER.set(show)
+            try:
+                yield show
+            finally:
+                _OUTER.reset(token)
+
+
+@contextmanager
+def late_progress_bar(what: str, total: int) -> Iterator[Show]:
+    """The same, of work that rarely takes long: the bar appears after a second."""
+    begin, shown = monotonic(), unseen
+    with ExitStack() as bars:
+
+        def show(done: float, words: str = "", total: float | None = total) -> None:
+            nonlocal shown
+            if shown is unseen and monotonic() - begin >= LATE and somebody_watches():
+                shown = bars.enter_context(progress_bar(what, int(total or 0)))
+            shown(done, words, total)
+
+        yield show
+
+
+def _shown_bar(what: str, total: int, keep: bool) -> Iterator[Show]:
+    """The bar of `progress_bar`."""
     if in_notebook():
         yield from _notebook_line(what, total)
         return

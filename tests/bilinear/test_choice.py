@@ -1,17 +1,23 @@
 """The rate and alpha that the bilinear ranker chooses, and the start that it keeps."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from rankwise import SparseBilinearRanker, load_model, save_model
-from rankwise.bilinear.bilinear_training import order_of
+from rankwise.bilinear import triplets as triplets_module
+from rankwise.bilinear.algorithm_1 import csr_parts
+from rankwise.bilinear.bilinear_training import order_of, precisions_of
 from rankwise.bilinear.triplets import (
     MAX_HELD_OUT,
     DrawnTriplets,
+    HeldOutQueries,
     TripletsInOrder,
     from_classes,
     from_triplets,
@@ -20,6 +26,10 @@ from rankwise.bilinear.triplets import (
 from rankwise.data import draw_triplets
 from rankwise.errors import DataError, RankwiseWarning
 from tests.bilinear.texts import texts, texts_and_triplets
+from tests.oracles.bilinear import mean_precisions
+from tests.strategies import seeds
+
+NONE = np.zeros(0)
 
 
 def questions_and_answers(n, n_words, n_shared, n_synonyms):
@@ -58,13 +68,14 @@ def test_a_good_cosine_is_kept_with_a_warning():
     problem = questions_and_answers(400, 500, 5, 0)
     with pytest.warns(
         RankwiseWarning,
-        match=r"better than the initial W by more than a standard error: [\d.]+ of",
+        match=r"by more than a standard error: their mean average precision is [\d.]+ at",
     ):
         ranker, ours, cosine = learned(problem, 300)
     assert cosine > 0.9
     assert ours == cosine
     assert_array_equal(ranker.coef_.toarray(), np.eye(500))
     assert (ranker.eta0_, ranker.alpha_, ranker.n_iter_) == (0.0, 0.0, 0)
+    assert ranker.init_kept_
     assert ranker.trials_["n_iter"][0] == 0
     assert len(ranker.learning_curve_["step"]) == 0
 
@@ -78,6 +89,8 @@ def test_a_poor_cosine_is_improved(n_shared, n_synonyms, schedule):
     trials = ranker.trials_
     assert trials["loss"][-1] < trials["loss"][0]
     assert trials["score"][-1] >= trials["score"][0]
+    assert trials["precision"][-1] > trials["precision"][0]
+    assert not ranker.init_kept_
     assert ranker.eta0_ == trials["eta0"][-1] > 0
     assert ranker.alpha_ == trials["alpha"][-1] > 0
     assert trials["n_iter"][-1] == ranker.n_iter_ == 6000
@@ -99,6 +112,7 @@ def test_numbers_are_used_as_they_are():
     ranker = SparseBilinearRanker(1e-3, eta0=0.5, n_iter=200, random_state=0).fit(X, X, triplets)
     assert (ranker.alpha_, ranker.eta0_, ranker.n_iter_) == (1e-3, 0.5, 200)
     assert not hasattr(ranker, "trials_")
+    assert not ranker.init_kept_
 
 
 @pytest.mark.parametrize(("name", "value"), [("alpha", 1e-3), ("eta0", 0.5)])
@@ -156,8 +170,12 @@ def test_no_query_is_in_both_parts():
     pairs = np.column_stack([own, own])
     rows = draw_triplets(pairs, 200, n_negatives=5, random_state=0)
     for sampler in (TripletsInOrder(rows), DrawnTriplets(from_triplets(rows), 3)):
-        kept, aside = split_queries(sampler, 200, False, rows, 7)
-        training = kept.sample(rng, 5000)
+        kept, held = split_queries(sampler, 200, False, rows, 7)
+        training, aside = kept.sample(rng, 5000), held.triplets
+        queries = np.unique(aside[:, 0])  # each ranks the documents of all
+        assert held.query.tolist() == np.repeat(queries, 40).tolist()
+        assert held.document.tolist() == np.tile(queries, 40).tolist()
+        assert (held.relevant == (held.query == held.document)).all()
         assert not set(training[:, 0]) & set(aside[:, 0])
         assert not set(training[:, 1:].ravel()) & set(aside[:, 1:].ravel())  # nor a document
         assert len(np.unique(aside[:, 0])) == 40
@@ -168,7 +186,10 @@ def test_no_query_is_in_both_parts():
 
 def test_comparisons_of_own_documents_are_kept_as_they_are():
     rows = np.column_stack([np.arange(50), 2 * np.arange(50), 2 * np.arange(50) + 1])
-    _, aside = split_queries(TripletsInOrder(rows), 50, False, rows, 0)
+    _, held = split_queries(TripletsInOrder(rows), 50, False, rows, 0)
+    aside = held.triplets
+    assert held.document.tolist() == np.unique(aside[:, 1:]).tolist()  # in the order of queries
+    assert held.relevant.tolist() == [True, False] * 10
     assert {tuple(row) for row in aside} <= {tuple(row) for row in rows}
     assert len(aside) == 10
 
@@ -177,35 +198,87 @@ def test_documents_that_all_queries_share_stay():
     rng = np.random.default_rng(0)
     better = rng.integers(4, size=100)
     rows = np.column_stack([np.arange(100), better, (better + 1) % 4])
-    kept, aside = split_queries(TripletsInOrder(rows), 100, False, rows, 0)
+    kept, held = split_queries(TripletsInOrder(rows), 100, False, rows, 0)
     assert len(kept.sample(rng, 1000)) == 80
-    assert len(aside) == 20
+    assert len(held.triplets) == 20
 
 
 def test_held_out_rows_of_classes_are_in_no_training_triplet():
     _, labels = texts(60)
     sampler = DrawnTriplets(from_classes(labels), 0)
-    kept, aside = split_queries(sampler, 60, True, None, 0)
+    kept, held = split_queries(sampler, 60, True, None, 0)
     training = kept.sample(np.random.default_rng(0), 3000)
-    assert not set(training.ravel()) & set(aside.ravel())
+    assert not set(training.ravel()) & set(held.triplets.ravel())
+    assert not set(training.ravel()) & set(held.document)
+    assert (held.relevant == (labels[held.query] == labels[held.document])).all()
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e9])
 def test_the_loss_of_an_order_does_not_depend_on_scale(scale):
     rng = np.random.default_rng(0)
     margins, queries = rng.standard_normal(200) + 0.5, rng.integers(20, size=200)
-    assert_allclose(
-        order_of(scale * margins, queries).losses, order_of(margins, queries).losses, atol=1e-6
-    )
+    found, want = (order_of(unit * margins, queries, NONE) for unit in (scale, 1.0))
+    assert_allclose(found.losses, want.losses, atol=1e-6)
 
 
 def test_an_order_by_hand():
-    order = order_of(np.array([1.0, 0.0, -1.0, 2.0]), np.array([3, 3, 5, 5]))
+    queries = np.array([3, 3, 5, 5])
+    order = order_of(np.array([1.0, 0.0, -1.0, 2.0]), queries, np.array([0.5, 1.0]))
     assert_array_equal(order.shares, [0.75, 0.5])
-    none = order_of(np.zeros(4), np.array([3, 3, 5, 5]))
+    none = order_of(np.zeros(4), queries, np.array([0.3, 0.4]))
     assert_allclose(none.losses, np.log(2))
     assert not none.better_than(none)
-    assert order.better_than(order_of(np.array([-1.0, -1.0, -1.0, 1.0]), np.array([3, 3, 5, 5])))
+    worse = order_of(np.array([-1.0, -1.0, -1.0, 1.0]), queries, np.array([0.2, 0.5]))
+    assert order.better_than(worse)
+    for precisions in ([0.2, 0.5], [0.9, 0.1], [0.1, 0.6]):  # the same, worse, one of both
+        assert not replace(order, precisions=np.array(precisions)).better_than(worse)
+
+
+@given(seeds, st.booleans())
+def test_precisions_of_documents_that_held_out_queries_rank(seed, pool):
+    rng = np.random.default_rng(seed)
+    Q, D, W = (sp.random_array(shape, density=0.5, rng=rng) for shape in ((6, 4), (9, 5), (4, 5)))
+    W = sp.csr_array(np.round(3 * W.toarray()))  # some scores are equal
+    triplets = np.column_stack(
+        (rng.integers(0, 6, 12), rng.integers(0, 4, 12), rng.integers(4, 9, 12))
+    )
+    if pool:
+        pairs = np.unique(triplets[:, :2], axis=0)
+        held = HeldOutQueries.ranking_a_pool(triplets, pairs, rng)
+    else:
+        held = HeldOutQueries.ranking_their_own(triplets, rng)
+    parts = (csr_parts(sp.csr_array(X)) for X in (Q, D))
+    scores = Q.toarray() @ W.toarray() @ D.toarray().T
+    found = precisions_of(W, *parts, held)
+    want = mean_precisions(scores, triplets, pool=pool)
+    assert_allclose(found, want, atol=1e-9)
+
+
+def test_few_queries_rank_where_there_are_many_documents(monkeypatch):
+    monkeypatch.setattr(triplets_module, "MAX_RANKED", 200)
+    pairs = np.column_stack((np.repeat(np.arange(30), 3), np.arange(90)))
+    held = HeldOutQueries.ranking_a_pool(np.zeros((0, 3)), pairs, np.random.default_rng(0))
+    assert len(np.unique(held.query)) == 8  # 8 * 24 documents
+    assert len(held.document) == 192
+    assert held.relevant.sum() == 24
+
+
+def test_a_better_order_of_triplets_is_not_enough():
+    """More triplets in the right order, and fewer answers on top: the start is kept."""
+    rng = np.random.default_rng(0)
+    n = 200
+    Q = np.zeros((n, 60))
+    Q[np.arange(n), rng.integers(0, 50, n)] = 1.0
+    D, topic = Q.copy(), rng.integers(0, 10, n)
+    D[: n // 5] = 0.0  # a fifth of the questions share no word with their answer, but a topic
+    Q[np.arange(n), 50 + topic] = D[np.arange(n), 50 + topic] = 0.2
+    rows = np.column_stack((np.arange(n), np.arange(n)))
+    triplets = draw_triplets(rows, n, n_negatives=6, random_state=0)
+    with pytest.warns(RankwiseWarning, match="The initial W is kept"):
+        ranker = SparseBilinearRanker(n_iter=4000, random_state=0).fit(Q, D, triplets)
+    trials = ranker.trials_
+    assert trials["score"].max() > trials["score"][0]
+    assert ranker.init_kept_
 
 
 def test_too_few_queries_to_choose():

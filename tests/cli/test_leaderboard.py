@@ -68,6 +68,22 @@ def test_files_and_page(battles, run, tmp_path):
     assert page.count("<svg") == 2
     assert "predicted" in page
     assert "exists" in run("leaderboard", battles, "--csv", paths["--csv"], ok=False)
+    run("leaderboard", battles, "--ties", "by-item", "--report", tmp_path / "ties.html")
+    assert "<h2>Ties</h2>" in (tmp_path / "ties.html").read_text()
+
+
+def test_boards_by_month(battles, run, tmp_path):
+    lines = battles.read_text().splitlines()
+    dated, page = tmp_path / "dated.csv", tmp_path / "page.html"
+    with dated.open("w") as file:
+        file.write(f"{lines[0]},date\n")
+        file.writelines(f"{line},2026-{1 + k // 150:02d}-07\n" for k, line in enumerate(lines[1:]))
+    result = run("leaderboard", dated, "--time", "date", "--every", "month", "--report", page)
+    for month in ("2026-01", "2026-02", "2026-03"):
+        assert month in result.stdout
+    assert "<h2>Periods</h2>" in page.read_text()
+    for wrong in (["--every", "month"], ["--time", "date", "--every", "month", "--by", "judge"]):
+        assert "needs --time COLUMN" in run("leaderboard", dated, *wrong, ok=False)
 
 
 def test_some_rows_anchors_and_boards_by_a_column(battles, run):

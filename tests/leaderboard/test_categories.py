@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from rankwise import Leaderboard, load_model, save_model
+from rankwise.data import Battles
 from rankwise.errors import DataError, ParameterError
 from rankwise.leaderboard import categories
 from rankwise.leaderboard.battle_likelihood import Layout, Likelihood, tally
@@ -32,8 +33,53 @@ def fitted(seed=0, **options):
     return Leaderboard(**options).fit(first, second, won, by=words, items=range(N))
 
 
-@given(st.integers(0, 2**32 - 1), st.booleans())
-def test_the_curvature_is_that_of_dense_matrices(seed, ties):
+def test_periods_are_categories_in_the_order_of_time():
+    first, second, won, category, _, _ = drawn()
+    days = np.datetime64("2026-01-20") + 30 * category + np.arange(len(first)) % 10
+    shuffled = np.random.default_rng(0).permutation(len(first))
+    battles = Battles.of(first, second, won, items=range(N), time=days).take(shuffled)
+    board = Leaderboard(n_draws=100).fit(battles.every("month"))
+    assert board.categories_.tolist() == ["2026-01", "2026-02", "2026-03"]
+    by_hand = fitted(n_draws=100)
+    assert_allclose(board.category_ratings_, by_hand.category_ratings_, atol=1e-6)
+    history = Leaderboard(n_draws=100).fit(battles).history(every="month")
+    assert history["time"].tolist() == sorted(history["time"].tolist())
+    assert_allclose(history["rating"], board.category_ratings_.ravel())
+    low, high = board.within("2026-02").interval()
+    assert_allclose(history["low"][N : 2 * N], low)
+    assert_allclose(history["high"][N : 2 * N], high)
+    early = board.as_of("2026-02-01")  # of one month only
+    assert early.width_ is None
+    assert len(early.battles_) == 150
+    with pytest.raises(ParameterError, match="use one of them"):
+        board.history(every="month", times=["2026-02-01"])
+
+
+def test_periods_of_dates_and_numbers():
+    def periods(time, every):
+        return Battles.of([1] * 3, [2] * 3, [1] * 3, time=time).every(every).category.tolist()
+
+    dates = ["2026-12-31T23:59", "2027-01-01", "2027-01-04"]
+    assert periods(dates, "year") == ["2026", "2027", "2027"]
+    assert periods(dates, "week") == ["2026-12-28", "2026-12-28", "2027-01-04"]
+    assert periods(dates, "day") == ["2026-12-31", "2027-01-01", "2027-01-04"]
+    assert periods(["1969-12-31", "1970-01-01", "1970-01-09"], "7") == [
+        "1969-12-25", "1970-01-01", "1970-01-08",
+    ]  # fmt: skip
+    assert periods([0.2, 0.5, 0.9], 0.25) == ["0", "0.5", "0.75"]
+    for wrong in ("fortnight", 0, -1, np.inf):
+        with pytest.raises(ParameterError, match="every must be day, week"):
+            periods(dates, wrong)
+    with pytest.raises(ParameterError, match="needs dates"):
+        periods([1, 2, 3], "month")
+    with pytest.raises(ParameterError, match="use longer ones"):
+        Battles.of([1] * 600, [2] * 600, [1] * 600, time=range(600)).every(1)
+    with pytest.raises(DataError, match="pass time"):
+        Battles.of([1], [2], [1]).every("month")
+
+
+@given(st.integers(0, 2**32 - 1), st.booleans(), st.booleans())
+def test_the_curvature_is_that_of_dense_matrices(seed, ties, by_item):
     rng = np.random.default_rng(seed)
     C, rows = 3, 25
     cell = rng.integers(0, C, rows)
@@ -42,7 +88,8 @@ def test_the_curvature_is_that_of_dense_matrices(seed, ties):
     outcome = rng.integers(0, 3 if ties else 2, rows)
     x = rng.normal(size=(rows, 2))
     counts, _ = tally(first + N * cell, second + N * cell, outcome, rng.random(rows), x)
-    star = categories.StarLikelihood(Likelihood(counts, Layout.of(N * C, 2, 0, ties), "logit"), N)
+    layout = Layout.of(N * C, 2, 0, ties, item_ties=N if ties and by_item else 0)
+    star = categories.StarLikelihood(Likelihood(counts, layout, "logit"), N)
     size = star.layout.size
     params = rng.normal(size=size)
     value, gradient, matrix = star.expand(params, dense=True)

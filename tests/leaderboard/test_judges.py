@@ -102,6 +102,50 @@ def test_the_maximum_is_that_of_scipy(monkeypatch):
         assert_allclose(curvature.bias(precision), E.T @ P @ E, atol=1e-9)
 
 
+@pytest.mark.parametrize("kind", ["slope", "ties", "place"])
+def test_the_first_look_at_an_effect_is_by_its_derivatives(monkeypatch, kind):
+    monkeypatch.setattr(judge_model, "NOISE", 0.0)
+    likelihood, slow = judged((kind,))
+    part = likelihood.layout.effects[kind]
+    at = 0.4 * np.random.default_rng(2).standard_normal(likelihood.layout.size)
+    at[part] = 0.0
+    begin = judge_model.Start(at, likelihood.layout, {}, likelihood.deviation)
+    gains, start = judge_model.seen_effects(likelihood, begin, [kind])
+    by_hand, effects = np.zeros(len(judge_model.PENALTIES)), []
+    for j in range(part.start, part.stop):
+        step = 1e-3 * np.eye(len(at))[j]
+        up, middle, down = slow(at + step), slow(at), slow(at - step)
+        g, h = (up - down) / 2e-3, -(up - 2 * middle + down) / 1e-6
+        p = judge_model.PENALTIES
+        by_hand += 0.5 * (g**2 / (h + p) + np.log(p / (h + p)))
+        effects.append(g / (h + p))
+    best = int(np.argmax(by_hand))
+    assert_allclose(gains[kind], by_hand[best], atol=1e-5)
+    assert_allclose(start.log_penalties[kind], np.log(judge_model.PENALTIES[best]))
+    assert_allclose(start.params[part], np.array(effects)[:, best], atol=1e-5)
+
+
+def test_slopes_are_tried_where_ratings_are_noise():
+    """Half of the judges prefer the worse item: without judges, ratings are about equal."""
+    made = make_judged(Design(adversaries=0.4, n_judges=20), 8, 600, 1)
+    plain = Leaderboard(n_draws=100).fit(replace(made.battles, judge=None))
+    judged = Leaderboard(n_draws=100).fit(made.battles)
+    assert "slope" in judged.judge_kinds_
+    before, after = (np.corrcoef(each.ratings_, made.ratings)[0, 1] for each in (plain, judged))
+    assert after > max(before, 0.9)
+
+
+def test_equal_rows_add_up_without_judges():
+    likelihood, _ = judged(("place",))
+    plain = Likelihood(likelihood.tally, Layout.of(5, 1, ties=True), "logit")
+    alone, row = plain.without_judges()
+    assert len(alone.tally) < len(plain.tally)
+    assert_allclose(alone.tally.counts.sum(axis=0), plain.tally.counts.sum(axis=0))
+    assert (alone.tally.first[row] == plain.tally.first).all()
+    at = np.random.default_rng(0).standard_normal(plain.layout.size)
+    assert_allclose(alone.value(at), plain.value(at))
+
+
 @pytest.fixture(scope="module")
 def battles():
     """Judges 0 and 1 are adversaries, judge 2 votes at random, others differ in ties."""

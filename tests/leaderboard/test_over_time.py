@@ -40,8 +40,8 @@ def fitted(seed=0, **options):
     return Leaderboard(**options).fit(*pairs.T, won, time=time, items=range(N))
 
 
-@given(st.integers(0, 2**32 - 1), st.booleans())
-def test_the_curvature_is_that_of_dense_matrices(seed, ties):
+@given(st.integers(0, 2**32 - 1), st.booleans(), st.booleans())
+def test_the_curvature_is_that_of_dense_matrices(seed, ties, by_item):
     rng = np.random.default_rng(seed)
     P, rows = 3, 25
     period = rng.integers(0, P, rows)
@@ -50,7 +50,8 @@ def test_the_curvature_is_that_of_dense_matrices(seed, ties):
     outcome = rng.integers(0, 3 if ties else 2, rows)
     x = rng.normal(size=(rows, 2))
     counts, _ = tally(first + N * period, second + N * period, outcome, rng.random(rows), x)
-    plain = Likelihood(counts, Layout.of(N * P, 2, 0, ties), "logit")
+    layout = Layout.of(N * P, 2, 0, ties, item_ties=N if ties and by_item else 0)
+    plain = Likelihood(counts, layout, "logit")
     walk = over_time.WalkLikelihood(plain, N, np.array([1.0, 2.5]))
     size = walk.layout.size
     params = rng.normal(size=size)

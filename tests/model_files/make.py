@@ -21,6 +21,7 @@ from rankwise import (
     AdditiveRankRLS,
     AutoRanker,
     BoostedRanker,
+    GPOptions,
     KPCRank,
     Leaderboard,
     MeanRanker,
@@ -67,6 +68,14 @@ def fitted_models(X, y, qid):
         "pairwise-gp-grid": PairwiseGP(marginalize="grid").fit(X[:5], y[:5]),
         "pairwise-gp-raters": PairwiseGP(kernel).fit_pairs(
             X, [[0, 1], [2, 1], [0, 3]] * 4, rater=["one", "two", "one"] * 4
+        ),
+        "pairwise-gp-context": PairwiseGP(
+            kernel, optimizer=None, options=GPOptions(tol=1e-9)
+        ).fit_pairs(
+            X,
+            [[0, 1], [2, 1], [0, 3], [4, 5], [5, 2]] * 4,
+            margin=[1, 1, 1, -1] * 5,
+            context=np.column_stack((np.tile([1.0, -1.0, 0.0, 1.0], 5), np.arange(20) % 7)),
         ),
         "pairwise-gp-gaussian": PairwiseGP(
             kernel, likelihood="gaussian", n_landmarks=4, random_state=0

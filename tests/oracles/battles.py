@@ -36,11 +36,14 @@ def _log(p, outcome):
 def judged_log_likelihood(common, effects, battle, link, ties, deviation=None):
     """Of one battle: (first, second, outcome, x, judge, gold), before a judge with effects.
 
-    `common` has "items", "columns", "tie", "slip" and "gold", and `effects` has arrays of "slope",
-    "ties", "place" and "slips", as far as there are any. The mean over two slopes.
+    `common` has "items", "columns", "tie", "slip" and "gold", perhaps "item_ties", and `effects`
+    has arrays of "slope", "ties", "place" and "slips", as far as there are any. The mean over two
+    slopes.
     """
     first, second, outcome, x, judge, gold = battle
     own = {kind: values[judge] for kind, values in effects.items()}
+    of_items = common.get("item_ties", np.zeros(len(common["items"])))
+    tie = common["tie"] + of_items[first] + of_items[second]
     d = common["items"][first] - common["items"][second]
     if gold:  # 1: the first item is right, 2: the second, 3: neither
         d = {1: 1.0, 2: -1.0, 3: 0.0}[gold] * common["gold"]
@@ -48,7 +51,7 @@ def judged_log_likelihood(common, effects, battle, link, ties, deviation=None):
     for sign in (1, -1):
         slope = 1 + own.get("slope", 0.0) + sign * (0.0 if deviation is None else deviation[judge])
         eta = slope * d + x @ common["columns"] + own.get("place", 0.0)
-        p = outcome_probabilities(eta, common["tie"] + own.get("ties", 0.0), link, ties)
+        p = outcome_probabilities(eta, tie + own.get("ties", 0.0), link, ties)
         if "slips" in own:
             share = 1 / (1 + np.exp(-common["slip"] - own["slips"]))
             p = (1 - share) * p + share / len(p)

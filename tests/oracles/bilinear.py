@@ -46,3 +46,28 @@ def naive_scores(W, Q, D):
             for i in np.flatnonzero(q):
                 scores[k, m] += q[i] * (W[i] @ d)
     return scores
+
+
+def mean_precisions(scores, triplets, *, pool):
+    """Average precision of each query by its definition, over all orders of equal scores.
+
+    With `pool`, the documents are all preferred ones; otherwise those of the query's triplets.
+    """
+    found = []
+    for query in np.unique(triplets[:, 0]):
+        own = triplets[triplets[:, 0] == query]
+        relevant = set(own[:, 1].tolist())
+        ranked = set((triplets[:, 1] if pool else own[:, 1:].ravel()).tolist())
+        total = 0.0
+        for d in relevant:
+            s = scores[query]
+            above = [e for e in ranked if s[e] > s[d] + 1e-12]
+            tied = [e for e in ranked if e != d and abs(s[e] - s[d]) <= 1e-12]
+            n_above, n_tied = len(above), len(tied)
+            good_above, good_tied = (len(relevant & set(part)) for part in (above, tied))
+            # d is at each place among the tied with equal chance, the others at random
+            for k in range(n_tied + 1):
+                share = good_tied * k / n_tied if n_tied else 0.0
+                total += (good_above + share + 1) / (n_above + k + 1) / (n_tied + 1)
+        found.append(total / len(relevant))
+    return found

@@ -6,6 +6,9 @@ import math
 import numpy as np
 from numba import njit
 from scipy.special import log_ndtr, ndtr
+from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct
+
+from rankwise import OnColumns
 
 
 def log_likelihood(d, wins, losses, ties, threshold, flips=0.0):
@@ -32,6 +35,22 @@ def tilted_moments(m, v, wins, losses, ties, threshold, flips=0.0, points=4_001)
     mean = np.trapezoid(w * x, x) / z
     variance = np.trapezoid(w * (x - mean) ** 2, x) / z
     return g.max() + math.log(z) - 0.5 * math.log(2 * math.pi * v), mean, variance
+
+
+def with_context(X, pairs, context, kernel):
+    """Rows, pairs and a kernel with a row for each comparison in its context.
+
+    Columns of the context, divided by their root mean squares, follow the columns of X. They are 0
+    for items, and a linear kernel sees them.
+    """
+    scaled = context / np.sqrt(np.mean(context**2, axis=0))
+    n, d = X.shape
+    rows = np.zeros((n + len(pairs), d + scaled.shape[1]))
+    rows[:n, :d], rows[n:, :d], rows[n:, d:] = X, X[pairs[:, 0]], scaled
+    columns = d + np.arange(scaled.shape[1])
+    linear = ConstantKernel(1.0) * OnColumns(DotProduct(0.0, "fixed"), columns)
+    pairs = np.column_stack((n + np.arange(len(pairs)), pairs[:, 1]))
+    return rows, pairs, OnColumns(kernel, np.arange(d)) + linear
 
 
 def dense_ep(K, pairs, counts, threshold=0.0, flips=0.0, sweeps=200, slopes=None):

@@ -219,6 +219,13 @@ class Progress:
         About how many more answers are needed; None if not known, 0 at the goal.
     known : bool
         Whether anything was computed yet.
+
+    Examples
+    --------
+    >>> from rankwise.asking import Session
+    >>> progress = Session(["tea", "milk"]).progress()
+    >>> progress.met, progress.goal.kind
+    (False, 'order')
     """
 
     goal: Goal

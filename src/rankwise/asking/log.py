@@ -331,6 +331,14 @@ class Answer:
         By an undo, or by the organizer.
     changed : bool
         Whether the outcome was changed later.
+
+    Examples
+    --------
+    >>> from rankwise.asking import Session
+    >>> session = Session(["tea", "milk"])
+    >>> answer = session.answer(session.ask().token, "tie")
+    >>> answer.outcome, answer.rater, answer.withdrawn
+    ('tie', 'me', False)
     """
 
     number: int

@@ -83,6 +83,13 @@ class Question:
     first, second : Item
         To be shown on the left and on the right.
     rater : str
+
+    Examples
+    --------
+    >>> from rankwise.asking import Session
+    >>> question = Session(["tea", "milk"]).ask()
+    >>> sorted([question.first.id, question.second.id])
+    ['milk', 'tea']
     """
 
     token: str

@@ -57,6 +57,13 @@ class Ranking(TableMixin):
     k : int
     level : float
         Probability of the intervals.
+
+    Examples
+    --------
+    >>> from rankwise.asking import Session
+    >>> ranking = Session(["tea", "milk"]).ranking()  # before any answer, ranks are open
+    >>> ranking.rank_low.tolist(), ranking.rank_high.tolist()
+    ([1, 1], [2, 2])
     """
 
     items: list[str]
@@ -161,6 +168,14 @@ class RaterReport:
     agreement : float
         How often an answer agrees with the ranking by all other answers; None if that cannot
         predict any answer.
+
+    Examples
+    --------
+    >>> from rankwise.asking import Session
+    >>> session = Session(["tea", "milk"])
+    >>> answer = session.skip(session.ask("Ada").token)
+    >>> [(report.name, report.n_skips) for report in session.rater_reports()]
+    [('Ada', 1)]
     """
 
     name: str

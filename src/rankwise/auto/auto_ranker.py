@@ -66,6 +66,7 @@ from rankwise.tables import Column, Table, TableMixin, in_bytes
 
 KINDS = ("linear", "additive", "kernel")
 QUERY_FOLDS = 10
+SINGLE_ROWS = 2000  # up to which each query is held out by itself, which takes less time than folds
 REFIT_FOLDS = 5  # for rankers without exact hold-outs
 ROW_FOLDS = 5  # of one global ranking
 LANDMARKS = 200
@@ -237,9 +238,10 @@ def make_folds(data: LabelledRows) -> tuple[Splits, Splits]:
     others = np.setdiff1d(np.arange(groups.n_groups), learnable)
     place = np.empty(groups.n_groups, dtype=np.intp)
     place[np.concatenate([learnable, others])] = np.arange(groups.n_groups)
+    n_folds = n_learnable if len(data) <= SINGLE_ROWS else QUERY_FOLDS
     exact, refits = (
         Splits.in_turn(groups.codes, min(n_learnable, most), place)
-        for most in (QUERY_FOLDS, REFIT_FOLDS)
+        for most in (n_folds, REFIT_FOLDS)
     )
     return exact, refits
 
@@ -336,7 +338,19 @@ def hold_out(
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A ranker of the mean: its name, its weight, and the fitted ranker."""
+    """A ranker of the mean: its name, its weight, and the fitted ranker.
+
+    Examples
+    --------
+    >>> from rankwise import AutoRanker
+    >>> from rankwise.data import make_ranking
+    >>> data = make_ranking(6, rows_per_query=5, n_features=2, n_levels=3, random_state=0)
+    >>> ranker = AutoRanker(boosted=False, random_state=0).fit(data.X, data.y, qid=data.qid)
+    >>> {type(part).__name__ for part in ranker.parts_}
+    {'Part'}
+    >>> sum(part.weight for part in ranker.parts_)
+    1.0
+    """
 
     name: str
     weight: float
@@ -378,6 +392,15 @@ class AutoResults(CandidateScores):
         `SparseRankRLS`; see `rankwise.model_selection.HeldOutScores`.
     notes : tuple of str
         Why rankers were chosen by this metric, and what became of queries where it is undefined.
+
+    Examples
+    --------
+    >>> from rankwise import AutoRanker
+    >>> from rankwise.data import make_ranking
+    >>> data = make_ranking(6, rows_per_query=5, n_features=2, n_levels=3, random_state=0)
+    >>> ranker = AutoRanker(boosted=False, random_state=0).fit(data.X, data.y, qid=data.qid)
+    >>> ranker.results_  # doctest: +ELLIPSIS
+    <AutoResults: ... rankers, ... trials>
     """
 
     chosen: Any
@@ -436,6 +459,16 @@ class Explanation(TableMixin):
         Score of the mean of the other parts; NaN if there is no other.
     correlations : ndarray of shape (n_parts,)
         Correlation of the scores of a part and of the mean within queries.
+
+    Examples
+    --------
+    >>> from rankwise import AutoRanker
+    >>> from rankwise.data import make_ranking
+    >>> data = make_ranking(6, rows_per_query=5, n_features=2, n_levels=3, random_state=0)
+    >>> ranker = AutoRanker(boosted=False, random_state=0).fit(data.X, data.y, qid=data.qid)
+    >>> explanation = ranker.explain()
+    >>> len(explanation.names) == len(ranker.parts_)
+    True
     """
 
     metric: str
@@ -903,18 +936,17 @@ def _of_settings(name: str, trials: list[CandidateTrial]) -> Array:
 def _explanation(names: list[str], pool: HeldOutPool, chosen: Index) -> Explanation:
     """Scores of the parts alone, and of the mean without each."""
     sign = 1.0 if pool.measure.greater_is_better else -1.0
-    mean = pool.scores[chosen].mean(axis=0)
-    without = [
-        pool.mean_values(np.delete(chosen, k)).mean() if len(chosen) > 1 else np.nan
-        for k in range(len(chosen))
-    ]
+    mean, without = pool.scores[chosen].mean(axis=0), np.full(len(chosen), np.nan)
+    if len(chosen) > 1:
+        others = [np.delete(chosen, k) for k in range(len(chosen))]
+        without = pool.mean_values(others).mean(axis=1)
     return Explanation(
         metric=pool.metric,
-        score=float(sign * pool.mean_values(chosen).mean()) + 0.0,
+        score=float(sign * pool.mean_values([chosen]).mean()) + 0.0,
         names=names,
         weights=np.full(len(chosen), 1 / len(chosen)),
         alone=sign * pool.values[chosen].mean(axis=1) + 0.0,
-        without=sign * np.array(without) + 0.0,
+        without=sign * without + 0.0,
         correlations=np.array([_correlation(scores, mean) for scores in pool.scores[chosen]]),
     )
 

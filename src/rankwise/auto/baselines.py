@@ -20,6 +20,7 @@ from rankwise.tables import Column, Table, TableMixin
 
 SAMPLED = 300  # queries by which the single column is chosen
 MOST_COLUMNS = 1000  # that are tried
+TOGETHER = 2**15  # numbers in the columns that are tried at once
 FEWEST_ROWS, MOST_ROWS = 3, 20  # of a query in a picture
 
 
@@ -57,11 +58,13 @@ class Baselines(TableMixin):
     def of(cls, pool: HeldOutPool, outer: Array, X: Any, names: Sequence[str] | None) -> Baselines:
         """Compare the values of a ranker on each query, `outer`, with simple orders of rows X."""
         n_rows = len(pool.labels)
-        values = {"rows as they came": pool.values_of(-np.arange(n_rows, dtype=np.float64))}
+        simple = np.stack([-np.arange(n_rows, dtype=np.float64), np.zeros(n_rows)])
+        as_they_came, chance = pool.values_of(simple)
+        values = {"rows as they came": as_they_came}
         if X.shape[1] <= MOST_COLUMNS:
             name, found = single_column(pool, X, names)
             values[f"best single column ({name})"] = found
-        values["chance"] = pool.values_of(np.zeros(n_rows))
+        values["chance"] = chance
         gaps = [PairedDifference.of(outer - found) for found in values.values()]
         sign = 1.0 if pool.measure.greater_is_better else -1.0
         return cls(
@@ -114,9 +117,12 @@ def single_column(pool: HeldOutPool, X: Any, names: Sequence[str] | None) -> tup
     numbers = np.arange(len(known))  # of the queries for which the metric is defined
     sample = numbers[:: -(-len(known) // SAMPLED)]
     rows = np.flatnonzero(np.isin(codes, known[sample]))
-    columns = (_column(X, j)[rows] for j in range(X.shape[1]))
-    values = np.stack(
-        [pool.values_of(sign * column, rows) for column in columns for sign in (1.0, -1.0)]
+    step = max(1, TOGETHER // max(len(rows), 1))
+    values = np.concatenate(
+        [
+            pool.values_of(_both_ways(X[rows], slice(start, start + step)), rows)
+            for start in range(0, X.shape[1], step)
+        ]
     )
     fold, in_sample, n_queries = numbers % FOLDS, sample % FOLDS, len(numbers)
     found = np.empty(n_queries)
@@ -125,16 +131,18 @@ def single_column(pool: HeldOutPool, X: Any, names: Sequence[str] | None) -> tup
         others = in_sample != k if n_queries > 1 else slice(None)
         best = int(np.argmax(values[:, others].mean(axis=1)))
         if best not in full:
-            full[best] = pool.values_of((-1.0) ** best * _column(X, best // 2))
+            full[best] = pool.values_of(_both_ways(X, [best // 2])[[best % 2]])[0]
         found[fold == k] = full[best][fold == k]
     best = int(np.argmax(values.mean(axis=1)))
     name = f"column {best // 2}" if names is None else str(names[best // 2])
     return f"{name}, {'lowest' if best % 2 else 'highest'} first", found
 
 
-def _column(X: Any, j: int) -> Array:
-    column = X[:, [j]].toarray()[:, 0] if is_sparse(X) else X[:, j]
-    return np.asarray(column, dtype=np.float64)
+def _both_ways(X: Any, columns: Any) -> Array:
+    """Columns as scores, each highest first and then lowest first."""
+    some = X[:, columns].toarray() if is_sparse(X) else X[:, columns]
+    scores = np.asarray(some.T, dtype=np.float64)
+    return np.stack([scores, -scores], axis=1).reshape(2 * len(scores), -1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,12 @@ the first step is a candidate as well.
 Few held-out triplets are in the wrong order where the start is good: their share hardly
 distinguishes two runs. Runs are therefore compared by the log loss of the order, log(1 + exp(-s
 margin)), with the scale s that is best for the run: W may have any scale.
+
+A better order of all documents may be a worse order of the first ones, which people look at. W
+before the first step is therefore kept, unless the average precision of the held-out queries rises
+as well, by more than a standard error. Each of them ranks the documents that the held-out queries
+prefer, or the documents of its own triplets, if these come with their own. Where one document is
+relevant, average precision is the reciprocal of its rank, and its mean is MRR.
 """
 
 from __future__ import annotations
@@ -34,12 +40,14 @@ from rankwise.bilinear.triplets import (
     BLOCK,
     Draw,
     DrawnTriplets,
+    HeldOutQueries,
     TripletSampler,
     TripletsInOrder,
     split_queries,
 )
 from rankwise.errors import DataError, ModelFileError, warn
 from rankwise.files import replacing
+from rankwise.metrics import average_precision
 from rankwise.progress import progress_bar
 
 FIT, REFIT = "fit", "refit"
@@ -57,9 +65,11 @@ TOTAL_SHRINKAGE = (1.0, 0.3, 0.1, 0.03, 0.003)
 """λ to try: by how much they shrink a weight of a typical row during the run."""
 MIN_STEPS, MAX_ENTRIES = 200, 20_000_000
 """Limits of a short run: steps, and entries of W, which grows fast without an L1 norm."""
+BLOCK_NUMBERS = 2**23
+"""Of q'W at a time."""
 LOG_SCALES = (-5.0, 10.0)
 """Of margins that are divided by the largest."""
-FORMAT = 8
+FORMAT = 9
 """Of checkpoints. It increases with every change of the steps or their state."""
 NOTE = "note"
 
@@ -81,7 +91,7 @@ def new_curve() -> Table:
 
 def new_trials() -> Table:
     """Runs that were tried, and how they order held-out triplets."""
-    return {"eta0": [], "alpha": [], "n_iter": [], "loss": [], "score": []}
+    return {"eta0": [], "alpha": [], "n_iter": [], "loss": [], "score": [], "precision": []}
 
 
 def add_line(table: Table, *values: float) -> None:
@@ -286,19 +296,20 @@ def learn(
 
 @dataclass(frozen=True)
 class Order:
-    """How held-out triplets are ordered: log loss and share in the right order, by query."""
+    """How triplets and documents of held-out queries are ordered, by query."""
 
-    losses: Array
-    shares: Array
+    losses: Array  # log loss of triplets
+    shares: Array  # share of triplets in the right order
+    precisions: Array  # average precision of documents
 
     def better_than(self, other: Order) -> bool:
-        """Whether the loss is lower by more than its standard error, and no fewer are right."""
-        gain = other.losses - self.losses
-        clear = gain.mean() > gain.std() / math.sqrt(len(gain))
+        """Whether loss and precision are better by more than a standard error, and shares hold."""
+        gains = other.losses - self.losses, self.precisions - other.precisions
+        clear = all(gain.mean() > gain.std() / math.sqrt(len(gain)) for gain in gains)
         return bool(clear and self.shares.mean() >= other.shares.mean())
 
 
-def order_of(margins: Array, queries: Ints) -> Order:
+def order_of(margins: Array, queries: Ints, precisions: Array) -> Order:
     """The order of triplets, from q'W(d+ - d-) and their queries; ties are half right."""
     _, query = np.unique(queries, return_inverse=True)
     counts = np.bincount(query)
@@ -310,7 +321,34 @@ def order_of(margins: Array, queries: Ints) -> Order:
 
     best = minimize_scalar(lambda x: losses(x).sum(), bounds=LOG_SCALES, method="bounded")
     right = (margins > 0.0) + 0.5 * (margins == 0.0)
-    return Order(losses(best.x) / counts, np.bincount(query, right) / counts)
+    return Order(losses(best.x) / counts, np.bincount(query, right) / counts, precisions)
+
+
+def precisions_of(W: sp.csr_array, Q: CSR, D: CSR, held: HeldOutQueries) -> Array:
+    """The average precision of the documents that each held-out query ranks.
+
+    If one document is relevant, this is the reciprocal of its rank.
+    """
+    queries, starts = np.unique(held.query, return_index=True)
+    ends = np.append(starts[1:], len(held.query))
+    rows, documents = (
+        sp.csr_array((X.data, X.indices, X.indptr), shape=(len(X.indptr) - 1, width))
+        for X, width in zip((Q, D), W.shape, strict=True)
+    )
+    scores, ranked, known = np.empty(len(held.query)), None, np.zeros(0, np.int64)
+    size = max(1, BLOCK_NUMBERS // max(W.shape[1], 1))
+    for begin in range(0, len(queries), size):
+        projected = (rows[queries[begin : begin + size]] @ W).toarray()
+        for k, q in enumerate(projected, begin):
+            part = slice(starts[k], ends[k])
+            if ranked is None or not np.array_equal(held.document[part], known):
+                known = held.document[part]
+                ranked = documents[known]
+            scores[part] = ranked @ q
+    if not np.isfinite(scores).all():
+        raise DataError(SCORES_OVERFLOWED)
+    found = average_precision(held.relevant, scores, held.query, per_query=True)
+    return np.asarray(found.values)
 
 
 @dataclass(frozen=True)
@@ -361,7 +399,7 @@ class BilinearTraining:
     record: TrainingRecord
     checkpoint: FitCheckpoint | None = None
     sampler: TripletSampler = field(init=False)
-    aside: Ints = field(init=False)  # triplets of the held-out queries
+    aside: HeldOutQueries = field(init=False)
 
     def run(self) -> sp.csr_array:
         """W; `record` has the rate, λ, the number of steps and the curves."""
@@ -382,7 +420,7 @@ class BilinearTraining:
             if isinstance(self.sampler, TripletsInOrder):
                 self.n_steps = len(self.sampler.triplets)
             if stops:
-                self.held_out = self.Q, self.D, self.aside
+                self.held_out = self.Q, self.D, self.aside.triplets
         if not chooses:
             return self._fit_and_refit(learner)
         if learner is None:
@@ -455,7 +493,8 @@ class BilinearTraining:
             order, total = self._order(learner), learner.sum_of_rates()
         except DataError:  # W or its scores overflowed: the worst order
             overflowed = True
-            order = order_of(np.full(len(self.aside), -1.0), self.aside[:, 0])
+            triplets, n_ranking = self.aside.triplets, len(np.unique(self.aside.query))
+            order = order_of(np.full(len(triplets), -1.0), triplets[:, 0], np.zeros(n_ranking))
         self._note(eta0, lam, n_steps, order)
         return StepRun(eta0, lam, total, order, overflowed)
 
@@ -467,25 +506,27 @@ class BilinearTraining:
 
     def _order(self, learner: BilinearSGD) -> Order:
         """The order of the held-out triplets by a W; raises DataError if their scores overflow."""
-        margins = learner.margins(self.Q, self.D, self.aside)
+        triplets = self.aside.triplets
+        margins = learner.margins(self.Q, self.D, triplets)
         if not np.isfinite(margins).all():
             raise DataError(SCORES_OVERFLOWED)
-        return order_of(margins, self.aside[:, 0])
+        precisions = precisions_of(learner.weights(), self.Q, self.D, self.aside)
+        return order_of(margins, triplets[:, 0], precisions)
 
     def _note(self, eta0: float, lam: float, n_steps: int, order: Order) -> None:
         """Add a run to the trials."""
-        result = order.losses.mean(), order.shares.mean()
+        result = order.losses.mean(), order.shares.mean(), order.precisions.mean()
         add_line(self.record.trials, eta0, lam, n_steps, *result)
 
     def _start_again(self) -> sp.csr_array:
         """W before the first step, which is better than anything that was learned."""
-        start, *others = self.record.trials["score"]
+        start, *others = self.record.trials["precision"]
         warn(
             "No rate and alpha ranks held-out queries better than the initial W by more than a "
-            f"standard error: {start:.4f} of their triplets are in the right order at the "
-            f"start, and {max(others):.4f} after the best of {len(others)} runs (see trials_). The "
-            "initial W is kept. More queries or triplets may help; numbers for alpha and eta0 "
-            "avoid the choice.",
+            f"standard error: their mean average precision is {start:.4f} at the start, and "
+            f"{max(others):.4f} after the best of {len(others)} runs (see trials_). The initial W "
+            "is kept. More queries or triplets may help; numbers for alpha and eta0 avoid the "
+            "choice.",
         )
         self.record = TrainingRecord(trials=self.record.trials, seed=self.record.seed)
         return self.start

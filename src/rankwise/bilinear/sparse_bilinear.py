@@ -397,8 +397,9 @@ class SparseBilinearRanker(OptionsMixin, BilinearScorer):
     Unless `alpha` (or `target_density`) and `eta0` are numbers, a fifth of the queries are held
     out, with the documents that they prefer if most other queries do not use these. At most 16
     short runs choose the rate and alpha, and W is then learned from the other queries. If it does
-    not rank the held-out queries better than the initial W, the initial W is kept, with a warning.
-    To learn from all queries, fit again with the numbers `alpha_` and `eta0_`.
+    not rank the held-out queries better than the initial W, by more than a standard error of mean
+    average precision (MRR, if one document is relevant), the initial W is kept: a warning and
+    `init_kept_` say so. To learn from all queries, fit again with the numbers `alpha_` and `eta0_`.
 
     Use it where relevance is not a class. If documents belong to known classes, and documents of
     the same class are relevant to each other, a classifier ranks far better; see the guide.
@@ -457,9 +458,12 @@ class SparseBilinearRanker(OptionsMixin, BilinearScorer):
         The alpha and rate that were used; alpha is 0 for structures without an L1 norm, and both
         are 0 if the initial W was kept.
     trials_ : dict of ndarray
-        If alpha or eta0 was chosen: "eta0", "alpha", "n_iter", "loss" and "score" of W before the
-        first step, of the short runs, and of the fit. On triplets of held-out queries, "score" is
-        the share in the right order; "loss" is the log loss of the order, and compares the runs.
+        If alpha or eta0 was chosen: "eta0", "alpha", "n_iter", "loss", "score" and "precision" of W
+        before the first step, of the short runs, and of the fit. On triplets of held-out queries,
+        "score" is the share in the right order; "loss" is the log loss of the order, and compares
+        the runs. "precision" is the mean average precision of these queries.
+    init_kept_ : bool
+        Whether W is the initial W because no run was better on held-out queries.
     density_ : float
         Share of the entries of `coef_` that are not 0.
     memory_bytes_ : int
@@ -722,6 +726,12 @@ class SparseBilinearRanker(OptionsMixin, BilinearScorer):
         parameters = {name: self._stream_value(name) for name in STREAM_PARAMETERS}
         self.stream_ = {"parameters": parameters, "state": learner.state()}
         return self
+
+    @property
+    def init_kept_(self) -> bool:
+        """Whether W is the initial W because no run was better on held-out queries."""
+        check_is_fitted(self, "coef_")
+        return hasattr(self, "trials_") and self.n_iter_ == 0
 
     @classmethod
     def upgraded_parameters(cls, parameters: dict[str, Any]) -> dict[str, Any]:

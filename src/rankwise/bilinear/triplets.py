@@ -30,6 +30,8 @@ BLOCK = 1 << 14
 SHARE_HELD_OUT = 0.2
 MAX_HELD_OUT = 8000
 """Triplets."""
+MAX_QUERIES, MAX_RANKED = 1000, 10**6
+"""Held-out queries that rank documents, and documents that they rank in all."""
 SPLIT = 2**40
 """The random stream of the split; blocks of triplets have the streams 0, 1, ..."""
 MAX_DRAWS = 1000
@@ -163,17 +165,53 @@ def from_grades(grades: Array, query: Ints) -> tuple[Draw, int]:
     return draw, int(ends[-1])
 
 
+@dataclass(frozen=True)
+class HeldOutQueries:
+    """Triplets of held-out queries, and the documents that these rank."""
+
+    triplets: Ints
+    query: Ints  # of each ranked document, ascending
+    document: Ints
+    relevant: NDArray[np.bool_]
+
+    @classmethod
+    def ranking_their_own(cls, triplets: Ints, rng: np.random.Generator) -> HeldOutQueries:
+        """Each ranks the documents of its triplets: relevant ones are preferred in most of them."""
+        chosen = rng.permutation(np.unique(triplets[:, 0]))[:MAX_QUERIES]
+        rows = triplets[np.isin(triplets[:, 0], chosen)]
+        both = np.vstack((rows[:, :2], rows[:, ::2]))
+        pairs, number = np.unique(both, axis=0, return_inverse=True)
+        wins = np.bincount(number.ravel(), np.repeat([1.0, -1.0], len(rows)))
+        return cls(triplets, pairs[:, 0], pairs[:, 1], wins > 0)
+
+    @classmethod
+    def ranking_a_pool(
+        cls, triplets: Ints, pairs: Ints, rng: np.random.Generator
+    ) -> HeldOutQueries:
+        """Each ranks the documents that any of them prefers; `pairs` has who prefers which."""
+        queries, counts = np.unique(pairs[:, 0], return_counts=True)
+        order = rng.permutation(len(queries))[:MAX_QUERIES]
+        sizes = np.arange(1, len(order) + 1) * np.cumsum(counts[order])
+        chosen = np.sort(queries[order[: max(1, int((sizes <= MAX_RANKED).sum()))]])
+        own = pairs[np.isin(pairs[:, 0], chosen)]
+        pool, place = np.unique(own[:, 1], return_inverse=True)
+        relevant = np.zeros((len(chosen), len(pool)), np.bool_)
+        relevant[np.searchsorted(chosen, own[:, 0]), place.ravel()] = True
+        ranked = np.repeat(chosen, len(pool)), np.tile(pool, len(chosen)), relevant.ravel()
+        return cls(triplets, *ranked)
+
+
 def split_queries(
     sampler: TripletSampler,
     n_queries: int,
     shared: bool,
     rows: Ints | None,
     seed: int,
-) -> tuple[TripletSampler, Ints]:
+) -> tuple[TripletSampler, HeldOutQueries]:
     """Hold out a fifth of the queries, and the documents that go with them.
 
-    Returns the triplets of the other queries, and some triplets of the held-out ones. Raises
-    DataError if there are too few.
+    Returns the triplets of the other queries, and the held-out ones. Raises DataError if there are
+    too few.
 
     Parameters
     ----------
@@ -192,7 +230,7 @@ def split_queries(
     held[rng.permutation(queries)[: max(1, int(SHARE_HELD_OUT * len(queries)))]] = True
     columns = 3 if shared else 1
     training = sampler.select(lambda triplets: ~_any(held, triplets[:, :columns]))
-    aside = np.empty((0, 3), np.int64)
+    aside, pairs = np.empty((0, 3), np.int64), None
     if rows is not None:
         mine = held[rows[:, 0]]
         left = rows[~_any(held, rows[:, :columns])]
@@ -200,7 +238,7 @@ def split_queries(
         without = left[~_any(documents, left[:, 1:])]
         if 2 * len(without) >= max(len(left), 1):  # most triplets do without these documents
             training = training.select(lambda triplets: ~_any(documents, triplets[:, 1:]))
-            aside = unseen_triplets(rows[mine], documents, without, rng)
+            aside, pairs = unseen_triplets(rows[mine], documents, without, rng)
     elif shared:
         apart = sampler.select(lambda triplets: ~_any(~held, triplets))
         aside = apart.sample(rng, MAX_HELD_OUT)
@@ -213,7 +251,9 @@ def split_queries(
             "held-out queries, which choose alpha and eta0 and stop the fit early. Set alpha and "
             "eta0 to numbers and early_stopping=False, pass held_out triplets, or add queries."
         )
-    return training, aside
+    if pairs is None:
+        return training, HeldOutQueries.ranking_their_own(aside, rng)
+    return training, HeldOutQueries.ranking_a_pool(aside, pairs, rng)
 
 
 def _any(mask: NDArray[np.bool_], rows: Ints) -> NDArray[np.bool_]:
@@ -230,26 +270,27 @@ def preferred_documents(rows: Ints, mine: NDArray[np.bool_]) -> NDArray[np.bool_
 
 def unseen_triplets(
     rows: Ints, documents: NDArray[np.bool_], training: Ints, rng: np.random.Generator
-) -> Ints:
+) -> tuple[Ints, Ints | None]:
     """Held-out triplets between documents that are not learned from.
 
     A document that is preferred in training would look better than one that is not. If most given
-    triplets compare with such a document, others are drawn from the held-out documents.
+    triplets compare with such a document, others are drawn from the held-out documents. Then pairs
+    of queries and preferred documents are returned, too.
     """
     learned = np.zeros(len(documents), np.bool_)
     learned[training[:, 1:]] = True
-    given = rows[~learned[rows[:, 2]]]
+    given, pairs = rows[~learned[rows[:, 2]]], None
     if 2 * len(given) < len(rows):
         pool, place = np.flatnonzero(documents), np.cumsum(documents) - 1
         pairs = np.unique(rows[:, :2], axis=0)
         pairs[:, 1] = place[pairs[:, 1]]
         pairs = pairs[np.bincount(pairs[:, 0])[pairs[:, 0]] < len(pool)]
         if not len(pairs):
-            return given
+            return given, None
         n_negatives = max(1, MAX_HELD_OUT // len(pairs))
         given = draw_triplets(pairs, len(pool), n_negatives=n_negatives, random_state=rng)
-        given[:, 1:] = pool[given[:, 1:]]
-    return given[rng.permutation(len(given))[:MAX_HELD_OUT]]
+        given[:, 1:], pairs[:, 1] = pool[given[:, 1:]], pool[pairs[:, 1]]
+    return given[rng.permutation(len(given))[:MAX_HELD_OUT]], pairs
 
 
 DRAWN_TRIPLETS = 2000  # from classes

@@ -67,6 +67,8 @@ class BattleColumns:
         Right answers, empty where unknown: they anchor judges, or correct biased votes.
     time : COLUMN, default=none
         When battles were: dates such as 2026-11-18, or numbers. The page shows a history.
+    every : PERIOD, default=none
+        With --time: also rate within each day, week, month, quarter, year or number of days.
     by : COLUMN, default=none
         Category, language, ...: also rate within each, and test whether categories differ.
     ranking : RANKING,ITEM,PLACE, default=none
@@ -82,6 +84,7 @@ class BattleColumns:
     judge: str | None = None
     gold: str | None = None
     time: str | None = None
+    every: str | None = None
     by: str | None = None
     ranking: str | None = None
 
@@ -91,11 +94,14 @@ class BattleColumns:
 
         style = split_names(self.style) or []
         if self.ranking is None:
-            return read_battles(
+            found = read_battles(
                 path, first=self.first, second=self.second, winner=self.winner, style=style,
                 groups=split_names(self.cluster), judge=self.judge, gold=self.gold,
                 time=self.time, category=self.by, where=where,
             )  # fmt: skip
+            if self.every is None:
+                return found
+            return replace(found, battles=found.battles.every(self.every))
         ranking, item, place = split_names(self.ranking) or []
         return read_rankings(
             path, ranking=ranking, item=item, place=place, style=style, groups=self.cluster
@@ -109,10 +115,13 @@ class BattleColumns:
                 refuse("ranking", "Name three columns: --ranking RANKING,ITEM,PLACE.")
             battles = {"first": first, "second": second, "winner": self.winner}
             battles |= {"judge": self.judge, "time": self.time, "by": self.by}
+            battles |= {"every": self.every}
             battles |= {"gold": self.gold, "position": "" if position else None}
             given = next((name for name, value in battles.items() if value is not None), None)
             if given is not None:
                 refuse(given, "It is for battles. Leave it out, or leave out --ranking.")
+        if self.every is not None and (self.time is None or self.by is not None):
+            refuse("every", "It needs --time COLUMN, and takes the place of --by.")
         if (first is None) != (second is None) or (self.winner is not None and first is None):
             missing = "first" if first is None else "second"
             refuse(missing, "Name the columns of both items: --first and --second.")
@@ -124,7 +133,7 @@ def leaderboard(
     battles: InputArgument,
     columns: BattleColumns,
     link: Literal["logit", "probit"] = "logit",
-    ties: Literal["model", "half"] = "model",
+    ties: Literal["model", "by-item", "half"] = "model",
     penalty: str = "evidence",
     position: bool = False,
     half_life: str | None = None,
@@ -163,6 +172,7 @@ def leaderboard(
       rankwise leaderboard games.csv --first white --second black --winner result --position
       rankwise leaderboard mt_bench.parquet --judge judge --position --elo --csv table.csv
       rankwise leaderboard votes.csv --where turn=1 --elo --anchor gpt-4=1000 --by language
+      rankwise leaderboard votes.csv --time date --every month --report page.html
       rankwise leaderboard races.csv --ranking race,driver,place --cluster season
       rankwise leaderboard matches.csv --first winner --second loser --time date --half-life 365
 
@@ -173,7 +183,8 @@ def leaderboard(
     link : NAME
         logit (Bradley-Terry) or probit (Thurstone).
     ties : NAME
-        model: estimate how frequent ties are. half: count a tie as half a win.
+        model: estimate how frequent ties are. by-item: items may differ in it. half: count a tie
+        as half a win.
     penalty : NUMBER
         1 / variance of ratings: a number, evidence or held-out.
     position : FLAG
@@ -217,7 +228,8 @@ def leaderboard(
             refuse(name.replace("_", "-"), "It needs the times of battles: give --time COLUMN.")
         if value is not None:
             moving[name] = parse_parameter(name, value, Leaderboard.parameters[name])
-    board = Leaderboard(link, ties=ties, penalty=strength, position=position, level=level, **moving)
+    moving |= {"ties": ties.replace("-", " "), "penalty": strength}
+    board = Leaderboard(link, position=position, level=level, **moving)
     check_parameters(board, Leaderboard.parameters)
     rows_with = _equations("where", where)
     if rows_with and columns.ranking is not None:
@@ -248,16 +260,20 @@ def leaderboard(
             warnings.simplefilter("ignore")  # the same as before
             beside.append(without_style(board, standings, data, elo=elo, anchor=anchored))
     judges = None if columns.judge is None else shown_judges(board)
-    categories = None if columns.by is None else board.categories().to_table()
+    categories = None if board.width_ is None else board.categories().to_table()
     short = [replace(each, rows=each.rows[:top]) for each in (table, *beside)]
-    show(*short, covariates, judges, categories)
+    item_ties = board.item_ties().to_table() if ties == "by-item" else None
+    show(*short, covariates, judges, item_ties, categories)
     decided = ""
-    if (fragility or report is not None) and not (board.drift_ or columns.by):
+    if (fragility or report is not None) and not (board.drift_ or board.width_):
         with interruptible("Looking for the fewest battles that decide"):
             decided = str(board.fragility())
     if fragility:
         print()
-        say(decided or "Fragility is for one rating of each item, without --drift and --by.")
+        say(
+            decided
+            or "Fragility is for one rating of each item, without --drift, --by and --every."
+        )
     rows = [row.values() for row in standings.records()]
     for path, guarded in ((csv_out, False), (spreadsheet, True)):
         if path is not None:
@@ -273,7 +289,9 @@ def leaderboard(
 
         with progress(f"Drawing {report}"):
             more = [covariates, *beside] if covariates is not None else beside
-            write_leaderboard(board, standings, file, concerns, decided, more, battles, report)
+            write_leaderboard(
+                board, standings, file, concerns, decided, more, battles, report, columns.every
+            )
 
 
 def what_was_read(file: BattleFile | RankingFile) -> list[str]:
@@ -384,6 +402,7 @@ def _content(
         "standings": standings.records(),
         "coefficients": board.coefficients().records(),
         "judges": board.judges().records() if len(board.judges_) else [],
+        "item_ties": board.item_ties().records() if board.ties == "by item" else [],
         "categories": [] if board.width_ is None else board.categories().records(),
         "deviations": [] if board.width_ is None else board.deviations().records(),
         "shares": board.shares().records(),

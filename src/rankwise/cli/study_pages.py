@@ -75,6 +75,7 @@ def write_leaderboard(
     more: list[Table],
     source: Path,
     path: Path,
+    every: str | None,
 ) -> None:
     """Standings, pictures, shares, coefficients, judges, and what was left out."""
     battles = board.battles_
@@ -97,10 +98,11 @@ def write_leaderboard(
     sections = [
         Section("", [Facts(tuple(facts)), *map(Text, concerns)]),
         Section("Standings", [standings.to_table(), TIED, *decides, _ratings(standings)]),
-        Section("History", _history(board)),
-        Section("Categories", _categories(board)),
+        Section("History", [] if every is not None else _history(board)),
+        Section("Categories" if every is None else "Periods", _categories(board, every)),
         Section("Covariates", covariates),
         Section("Judges", judges),
+        Section("Ties", [board.item_ties().to_table()] if board.ties == "by item" else []),
         Section("Who wins against whom", [_matrix(board, standings), *_shares(board)]),
         Section("What was read", [Text(line) for line in _what_was_read(board, file)]),
     ]
@@ -150,11 +152,18 @@ def _history(board: Any) -> list[Any]:
     return [Figure.of(board.history().plot(), "Ratings of the best items over time", caption)]
 
 
-def _categories(board: Any) -> list[Any]:
-    """The categories, and standings within the largest."""
+def _categories(board: Any, every: str | None) -> list[Any]:
+    """The categories, and standings within the largest; periods are also drawn."""
     if board.width_ is None:
         return []
     found: list[Any] = [board.categories().to_table()]
+    if every is not None:
+        caption = (
+            "The items that are best at the end, each period by its own battles, shrunk towards "
+            "all battles by as much as the evidence says."
+        )
+        picture = board.history(every=every).plot()
+        found.append(Figure.of(picture, "Ratings of the best items by period", caption))
     largest = np.argsort(-board.categories()["battles"][:-1], kind="stable")[:MOST_CATEGORIES]
     for name in board.categories_[largest]:
         found += [Text(f"{name}:"), board.within(name).standings().to_table()]

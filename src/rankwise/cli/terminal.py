@@ -20,6 +20,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from rankwise.cli.entry import exit_code
+from rankwise.deprecations import Former, present_options
 from rankwise.errors import ParameterError, RankwiseError, TableError
 from rankwise.files import replacing
 from rankwise.progress import is_quiet, progress_bar
@@ -45,6 +46,8 @@ OPTIONS = {
     "or read all of them with read_letor or read_table": "or give --workers 1",
 }
 """What errors of the library name, and the options of commands that do the same."""
+FORMER_OPTIONS: dict[str | None, tuple[Former, ...]] = {}
+"""By the name of a command, its options that have changed."""
 COLORS = {"error": "red", "warning": "yellow", "interrupted": "red"}
 
 
@@ -71,6 +74,10 @@ class ReadableHelp:
 
 class Command(ReadableHelp, TyperCommand):
     """A command of the program."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Read the arguments; former names of options are replaced, with a warning."""
+        return super().parse_args(ctx, present_options(args, FORMER_OPTIONS.get(self.name, ())))
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command, and remember its arguments for `command_line`."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.data.table_files import Columns, SmallTable, parsed_json
-from rankwise.data.times import check_times
+from rankwise.data.times import check_times, periods_of
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph.comparisons import (
     OUTCOME_OF_CODE,
@@ -188,6 +188,24 @@ class Battles:
 
     def __len__(self) -> int:
         return len(self.pairs)
+
+    def every(self, period: str | float) -> Battles:
+        """The same battles, with the period of their time as their category.
+
+        Parameters
+        ----------
+        period : {"day", "week", "month", "quarter", "year"} or number
+            The length: with dates, a word or a number of days; otherwise a number.
+
+        Examples
+        --------
+        >>> days = ["2026-10-30", "2026-11-02"]
+        >>> Battles.of([1, 2], [2, 1], [1, 0], time=days).every("month").category.tolist()
+        ['2026-10', '2026-11']
+        """
+        if self.time is None:
+            raise DataError("Periods need the times of battles: pass time.")
+        return replace(self, category=periods_of(self.time, period, dated=self.dated))
 
     @property
     def counts(self) -> Index:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array
-from rankwise.errors import DataError
+from rankwise.errors import DataError, ParameterError
 from rankwise.graph.query_groups import entries_of, is_number
 
 DAY = np.timedelta64(1, "D")
@@ -108,6 +108,65 @@ def _days(when: datetime) -> float:
     if when.tzinfo is not None:
         when = when.astimezone(UTC).replace(tzinfo=None)
     return (when - EPOCH).total_seconds() / 86400
+
+
+EVERY = ("day", "week", "month", "quarter", "year")
+MOST_PERIODS = 500
+
+
+def periods_of(time: Array, every: Any, *, dated: bool) -> NDArray[Any]:
+    """The period of each time: 2026-11, 2026-Q4, or 2026-11-16, the first day of a week.
+
+    `every` is one of `EVERY`, for dates, or a length, in days if times are dates. Periods of other
+    times are numbers, their beginnings.
+
+    Examples
+    --------
+    >>> days, _ = check_times(["2026-11-18", "2026-12-01"], 2)
+    >>> periods_of(days, "month", dated=True).tolist()
+    ['2026-11', '2026-12']
+    >>> periods_of(days, "quarter", dated=True).tolist()
+    ['2026-Q4', '2026-Q4']
+    >>> periods_of(np.array([3.0, 7.5, 10.0]), 5, dated=False).tolist()
+    [0, 5, 10]
+    """
+    if every in EVERY:
+        if not dated:
+            raise ParameterError(
+                f"every={every!r} needs dates, and the times are numbers: use a number."
+            )
+        found = _named_periods(np.floor(time).astype(np.int64).astype("datetime64[D]"), every)
+    else:
+        try:
+            length = float(every)
+        except (TypeError, ValueError):
+            length = 0.0
+        if not (0.0 < length < np.inf):
+            names = ", ".join(EVERY)
+            raise ParameterError(f"every must be {names} or a positive number: got {every!r}.")
+        begin = np.floor(time / length) * length
+        found = np.array([shown_time(day, dated=True) for day in begin]) if dated else begin
+        if not dated:
+            whole = (begin == np.round(begin)).all()
+            found = begin.astype(np.int64) if whole else np.array([f"{at:.12g}" for at in begin])
+    n = len(set(found.tolist()))
+    if n > MOST_PERIODS:
+        raise ParameterError(
+            f"every={every!r} makes {n:,} periods: use longer ones, so that there are at most "
+            f"{MOST_PERIODS}."
+        )
+    return found
+
+
+def _named_periods(days: NDArray[Any], every: str) -> NDArray[Any]:
+    """The periods of dates."""
+    if every == "week":  # 1970-01-01 was a Thursday
+        days = days - ((days.astype(np.int64) + 3) % 7).astype("timedelta64[D]")
+    if every == "quarter":
+        months = days.astype("datetime64[M]").astype(np.int64)
+        return np.array([f"{1970 + m // 12}-Q{m % 12 // 3 + 1}" for m in months.tolist()])
+    unit = {"month": "M", "year": "Y"}.get(every, "D")
+    return days.astype(f"datetime64[{unit}]").astype(str)
 
 
 def shown_time(days: float, *, dated: bool) -> str:

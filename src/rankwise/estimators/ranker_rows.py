@@ -1006,18 +1006,18 @@ def _kernel_message(kernel: NamedKernel, X: Any) -> str | None:
     with quiet, blas_threads_for(X.shape[0]):
         K = np.asarray(to_host(kernel(backend_of(X).rows(X, slice(None)))))
         size = np.sqrt(K.diagonal())
-        similarity = (K / size[:, None] / size)[np.triu_indices(len(K), 1)]
+        similarity = (K / size[:, None] / size)[~np.tri(len(K), dtype=bool)]
     if not np.isfinite(similarity).all():  # of a sigmoid kernel, which need not be positive
         return None
     if len(K) < LEAST_ROWS and not (similarity == 1.0).all():
         return None
     advice = 'Use gamma="scale", or gamma=None with scale="auto".'
-    if np.quantile(abs(similarity), 1 - SHARE) < NEAR_ZERO:
+    if np.mean(abs(similarity) >= NEAR_ZERO) <= SHARE:
         return (
             f"the {kernel.name} kernel with gamma={kernel.gamma:.3g} is nearly 0 between different "
             f"rows, so the ranker cannot generalize. A smaller gamma makes rows similar. {advice}"
         )
-    if np.quantile(similarity, SHARE) > NEAR_ONE:
+    if np.mean(similarity <= NEAR_ONE) <= SHARE:
         return (
             f"the {kernel.name} kernel with gamma={kernel.gamma:.3g} is nearly the same between "
             f"all rows, which it hardly distinguishes. A larger gamma does. {advice}"

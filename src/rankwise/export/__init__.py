@@ -8,7 +8,7 @@ result of this comparison. A form that scores differently is refused.
 """
 
 from rankwise.export.checks import Export, ExportCheck, check_path
-from rankwise.export.linear_model import (
+from rankwise.export.linear_models import (
     Distilled,
     LinearModel,
     distil,

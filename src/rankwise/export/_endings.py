@@ -199,7 +199,7 @@ class Process:
     constant: float
     to_weights: Array  # from z to coordinates of the weights, of shape (columns of z, r)
     offset: Array  # of these coordinates, of shape (r,)
-    spread: Array  # of the weights in the posterior, a factor of shape (r, r)
+    spread: Array  # of the weights in the posterior, a factor with r rows
 
     def emit_mean_and_variance(self, x: Value) -> tuple[Value, Value]:
         """With c = z to_weights + offset, the variance is k(x, x) - |c|^2 + |c spread|^2."""
@@ -219,7 +219,6 @@ class ProcessScores(Ending):
 
     processes: Sequence[Process]
     weights: Array
-    n_context: int = 0  # columns of context after the features, which are 0 for items
     names = ("score", "std")
 
     @property
@@ -233,14 +232,12 @@ class ProcessScores(Ending):
             raise ExportError(f"its kernel is {kernel}, so that scores are not sums of features")
         mean = np.tensordot(self.weights, [process.mean for process in self.processes], axes=1)
         constant = self.weights @ [process.constant for process in self.processes]
-        return Linear(mean[: len(mean) - self.n_context], np.array([constant]))
+        return Linear(mean, np.array([constant]))
 
     def emit(self, x: Value) -> Value:
         return self.outputs(x)["score"]
 
     def outputs(self, x: Value) -> dict[str, Value]:
-        if self.n_context:
-            x = x.apply("Concat", x.zeros(self.n_context), axis=1)
         parts = [process.emit_mean_and_variance(x) for process in self.processes]
         if len(parts) == 1:
             mean, variance = parts[0]
@@ -258,7 +255,7 @@ class ProcessScores(Ending):
         rows = between(points, n_rows, rng)
         known = rng.random(n_rows) < 0.2  # items that were compared
         rows[known] = points[rng.integers(len(points), size=int(known.sum()))]
-        return rows[:, : points.shape[1] - self.n_context]
+        return rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -398,9 +395,8 @@ def _(ranker: AutoRanker) -> list[Any]:
 @_ending.register
 def _(ranker: PairwiseGP) -> list[Any]:
     mixture = ranker.posterior_
-    scale = getattr(ranker, "context_scale_", None)
     processes = [_process(process, ranker.X_fit_) for process in mixture.processes]
-    return [ProcessScores(processes, mixture.weights, 0 if scale is None else len(scale))]
+    return [ProcessScores(processes, mixture.weights)]
 
 
 def _scaling_stages(ranker: LeastSquaresRanker) -> list[Any]:
@@ -463,10 +459,12 @@ def _expansion(kernel: Any, points: Any, weights: Array, constant: Array) -> Ker
 def _process(process: ConditionedProcess, rows: Array) -> Process:
     """What a process needs to predict, with solutions of triangular systems as products."""
     basis, posterior = process.basis, process.approximation.weights
-    u, kernel, r = posterior.mean, process.hyper.kernel, len(process.basis)
+    u, kernel = posterior.mean[process.n_context :], process.hyper.kernel
     # Of P in reverse order = root root': |root^-1 J c|^2 is the posterior variance of c'u.
+    r = len(u)
     eye = np.eye(r)
-    spread = solve_triangular(posterior.root, eye[::-1], lower=True).T if r else np.zeros((0, 0))
+    own = np.eye(len(posterior.mean), r)[:, ::-1]  # weights of the context come last
+    spread = solve_triangular(posterior.root, own, lower=True).T if r else np.zeros((0, 0))
     if basis.is_linear:
         n_columns = rows.shape[1]
         to_weights, offset = np.zeros((n_columns, r)), np.zeros(r)

@@ -109,6 +109,15 @@ class ExportCheck:
         processes only.
     notes : tuple of str
         What else the reader should know.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.export import to_solr
+    >>> X = [[0.0], [1.0], [2.0]]
+    >>> check = to_solr(RankRLS(0.1).fit(X, [0, 1, 2]), rows=X).check
+    >>> check.passed, check.n_pairs, check.n_lost
+    (True, 3, 0)
     """
 
     target: str
@@ -361,6 +370,14 @@ class Export:
         The exported model: the text for the target or, for ONNX, the bytes of the file.
     check : ExportCheck
         How its scores compare with the model's.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.export import to_json
+    >>> export = to_json(RankRLS(0.1).fit([[0.0], [1.0]], [0, 1]))
+    >>> export.target, export.content[0]
+    ('json', '{')
     """
 
     target: str

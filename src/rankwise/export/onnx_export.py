@@ -25,7 +25,7 @@ from rankwise.export.checks import (
     refuse_in_doubt,
     refuse_unless_passed,
 )
-from rankwise.export.linear_model import feature_names
+from rankwise.export.linear_models import feature_names
 from rankwise.parameters import Choice, check_value
 from rankwise.two_sided.sides import dense
 

@@ -27,7 +27,7 @@ from rankwise.export.checks import (
     refuse_in_doubt,
     refuse_unless_passed,
 )
-from rankwise.export.linear_model import (
+from rankwise.export.linear_models import (
     LinearModel,
     check_any_weight,
     feature_names,

@@ -36,6 +36,7 @@ from rankwise.gp.inference import (
     WeightBasis,
     WeightPosterior,
     WeightSpace,
+    context_gradient,
     covariance_gradient,
     expectation_propagation,
     factor_gradient,
@@ -208,8 +209,8 @@ class LeftOut:
         columns = self.a.weights.solve(pushes)
         if not columns.size:
             return np.zeros((len(self.differences), columns.shape[1]))
-        f = matmul(self.differences.C, np.ascontiguousarray(columns))
-        return np.abs(self.differences.of_rows(f)) / np.sqrt(1.0 + self.a.variance)[:, None]
+        shifts = np.abs(self.differences.apply(columns))
+        return shifts / np.sqrt(1.0 + self.a.variance)[:, None]
 
     def _joint(self, sites: Index) -> Array:
         """The covariance of the differences of some sites."""
@@ -348,6 +349,7 @@ class PoolPosterior:
         )
 
 
+_CONTEXT_BOUNDS = (1e-5, 1e5)
 _THRESHOLD_BOUNDS = (1e-3, 1e2)
 _FLIPS_BOUNDS = (1e-4, 0.45)
 _SLOPE_BOUNDS = (1e-3, 1e3)
@@ -373,9 +375,9 @@ class InferenceSettings:
 class Evidence:
     """log p(comparisons | theta), its gradient, and the posterior at any theta.
 
-    theta holds the logarithms of the free hyperparameters: first the kernel's, then the noise
-    if it is free, the threshold of ties if there are any, the slopes of raters if they differ, and
-    the share of flips if it is not 0.
+    theta holds the logarithms of the free hyperparameters: first the kernel's, then the variance of
+    the weights of the context if there is one, the noise if it is free, the threshold of ties if
+    there are any, the slopes of raters if they differ, and the share of flips if it is not 0.
 
     `hyper` is where the search starts, X the rows that were compared, and `noise_bounds` is None if
     the noise is fixed. `prior_scale` is the standard deviation of a log-normal prior with median
@@ -420,7 +422,9 @@ class Evidence:
     @cached_property
     def _free(self) -> dict[str, tuple[float, float]]:
         """Free hyperparameters of the likelihood, with their bounds."""
-        bounds = {} if self.noise_bounds is None else {"noise": self.noise_bounds}
+        bounds = {} if self.hyper.context == 0 else {"context": _CONTEXT_BOUNDS}
+        if self.noise_bounds is not None:
+            bounds["noise"] = self.noise_bounds
         if self.hyper.threshold > 0:
             bounds["threshold"] = self._threshold_bounds
         if self.spread > 0:
@@ -522,7 +526,7 @@ class Evidence:
         hyper, rater = self.at(theta), self.observed.rater
         assert rater is not None
         assert hyper.slopes is not None
-        space = self._space(hyper.kernel)
+        space = self._space(hyper)
         differences, a = self._infer(space, hyper)
         if self.inference.likelihood == "gaussian":
             information = margin_information(a)
@@ -538,7 +542,7 @@ class Evidence:
 
     def condition(self, hyper: Hyperparameters, start: Sites | None = None) -> ConditionedProcess:
         """The posterior at some hyperparameters, from given sites or the best known ones."""
-        space = self._space(hyper.kernel)
+        space = self._space(hyper)
         _, approximation = self._infer(space, hyper, start)
         points = self.X if self.landmarks is None else self.landmarks
         if space.basis.is_linear:
@@ -567,27 +571,27 @@ class Evidence:
         linear = self._linear(hyper.kernel)
         if self.landmarks is None and linear is None:
             K, dK = kernel_gradient(hyper.kernel, self.X)
-            space = self._space(hyper.kernel, K)
+            space = self._space(hyper, K)
         else:
-            space = self._space(hyper.kernel)
+            space = self._space(hyper)
         differences, a = self._infer(space, hyper)
         if a.log_evidence >= self._best_value:
             self._best_value, self._best = a.log_evidence, (differences.prior_variances, a)
-        observed = self.observed
+        observed, c = self.observed, differences.n_context
 
         def by_row(V: Array) -> Array:
             return space.of_rows(V, len(self.X), observed.first, observed.second)
 
         with np.errstate(over="ignore", invalid="ignore"):  # checked below
             if linear is not None:
-                by_scale = (factor_gradient(differences, a) * differences.C).sum(axis=0)
+                by_scale = (factor_gradient(differences, a) * differences.C).sum(axis=0)[c:]
                 by_kernel = 2.0 * by_scale @ scale_slopes(hyper.kernel, self.X.shape[1])
             elif self.landmarks is None:
                 M = by_row(by_row(covariance_gradient(differences, a)).T)
                 by_kernel = np.einsum("ij,ijp->p", M, dK)
             else:
-                MC = factor_gradient(differences, a)
-                CMC = differences.C.T @ MC
+                MC = factor_gradient(differences, a)[:, c:]
+                CMC = differences.C[:, c:].T @ MC
                 by_kernel = self._landmark_gradient(hyper.kernel, space, by_row(MC), CMC)
             by_likelihood = self._likelihood_slopes(hyper, differences, a)
         gradient = np.concatenate((by_kernel, by_likelihood))
@@ -603,7 +607,7 @@ class Evidence:
         The hyperparameters of the process stay as they are.
         """
         hyper, observed, a = process.hyper, self.observed, process.approximation
-        differences = self._differences(self._space(hyper.kernel), hyper)
+        differences = self._differences(self._space(hyper), hyper)
         is_probit, unit = self.inference.likelihood == "probit", 1.0 / differences.S
         likelihood = (hyper.threshold, hyper.flips) if is_probit else None
         out = LeftOut(a, differences, observed, likelihood)
@@ -611,7 +615,7 @@ class Evidence:
         variance *= unit[observed.pair] ** 2
         if self.landmarks is not None:  # the part of a pair that landmarks do not explain
             rows = self.X[observed.first], self.X[observed.second]
-            rest = process.difference(*rows)[1] - unit**2 * a.variance
+            rest = process.difference(*rows, observed.context)[1] - unit**2 * a.variance
             variance += np.maximum(rest, 0.0)[observed.pair]
         return unit[observed.pair] * observed.sign * mean, variance
 
@@ -721,6 +725,8 @@ class Evidence:
     ) -> Array:
         """Derivatives by the logarithms of the free hyperparameters that are not the kernel's."""
         by_pair, slopes = self._slope_gradient(differences, a), list[Any]()
+        if "context" in self._free:
+            slopes.append(context_gradient(differences, a))
         if "noise" in self._free:
             slopes.append(-by_pair.sum())
         if "threshold" in self._free:
@@ -766,8 +772,16 @@ class Evidence:
         few = min(len(self.X), len(self.observed))
         return found if found is not None and len(found) <= few else None
 
-    def _space(self, kernel: Any, K: Array | None = None) -> WeightSpace:
+    def _space(self, hyper: Hyperparameters, K: Array | None = None) -> WeightSpace:
         """The weights of the compared pairs; K, if given, is overwritten."""
+        observed = self.observed
+        space = self._space_of_rows(hyper.kernel, K)
+        if observed.context is None:
+            return space
+        differences = space.differences.in_context(np.sqrt(hyper.context) * observed.context)
+        return replace(space, differences=differences)
+
+    def _space_of_rows(self, kernel: Any, K: Array | None) -> WeightSpace:
         first, second = self.observed.first, self.observed.second
         if self.landmarks is not None:
             K_nm = kernel_values(kernel, self.X, self.landmarks)

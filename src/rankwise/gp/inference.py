@@ -22,6 +22,10 @@ and the differences are d = A u, A = C[first] - C[second]. There are as many wei
 numerical rank of K: at most one per row, per comparison, per landmark, or per column of a linear
 kernel. If raters differ, each difference is multiplied by the slope of its rater.
 
+The context z of a comparison adds z'g to its difference, with g from N(0, v I). The weights
+g / v^(1/2) are standard normal, and come first in u: A = C[first] - C[second] + [v^(1/2) Z, 0],
+where the first columns of C are 0. A comparison in a context needs no row of its own.
+
 A Cholesky factor is a staircase: row i is zero after column i. The precision of u is stored in
 reverse order and factored from its last row and column upwards. A row of C that ends early then
 meets only a part of the factor, and still ends early after a triangular solve.
@@ -56,13 +60,14 @@ _SMALL = 2**16  # entries up to which a Laplacian is always dense
 
 @dataclass(frozen=True, eq=False)
 class Differences:
-    """d = A u with A = S (C[first] - C[second]) = B C, which is not stored."""
+    """d = A u with A = S (C[first] - C[second] + [Z, 0]) = B C + S [Z, 0], which is not stored."""
 
-    C: Array  # of shape (n, r), in C order
+    C: Array  # of shape (n, c + r), in C order; with a context, the first c columns are 0
     first: Index  # rows of C, of shape (N,)
     second: Index
-    stairs: int = 0  # how many rows at the top are a staircase: row i is zero after column i
+    stairs: int = 0  # how many rows at the top are a staircase: row i is zero after column c + i
     slopes: Array | None = None  # the diagonal of S, of shape (N,); None: all are 1
+    context: Array | None = None  # Z, of shape (N, c)
 
     @cached_property
     def S(self) -> Array:
@@ -73,16 +78,25 @@ class Differences:
     def rank(self) -> int:
         return int(self.C.shape[1])
 
+    @property
+    def n_context(self) -> int:
+        """Weights of the context, which are the first."""
+        return 0 if self.context is None else int(self.context.shape[1])
+
+    def in_context(self, Z: Array) -> Differences:
+        """The same differences, with a context that had none."""
+        zeros = np.zeros((len(self.C), Z.shape[1]))
+        return replace(self, C=np.hstack((zeros, self.C)), context=Z)
+
     def __len__(self) -> int:
         return len(self.first)
 
     def rows(self, which: Index) -> Array:
         """Rows of A."""
-        return self.S[which, None] * (self.C[self.first[which]] - self.C[self.second[which]])
-
-    def of_rows(self, f: Array) -> Array:
-        """B f: differences of values that belong to the rows of C."""
-        return np.asarray(self.S * (f[self.first] - f[self.second]).T).T
+        gaps = self.C[self.first[which]] - self.C[self.second[which]]
+        if self.context is not None:
+            gaps[:, : self.n_context] = self.context[which]
+        return np.asarray(self.S[which, None] * gaps)
 
     def to_rows(self, z: Array) -> Array:
         """B'z: for every row of C, the sum over its comparisons."""
@@ -91,12 +105,19 @@ class Differences:
         return np.asarray(gained - lost, dtype=np.float64)
 
     def apply(self, u: Array) -> Array:
-        """A u."""
-        return self.of_rows(self.C @ u)
+        """A u, for a vector or columns."""
+        f = self.C @ u if u.ndim == 1 else matmul(self.C, np.ascontiguousarray(u))
+        gaps = f[self.first] - f[self.second]
+        if self.context is not None:
+            gaps += self.context @ u[: self.n_context]
+        return np.asarray(self.S * gaps.T).T
 
     def transpose(self, z: Array) -> Array:
         """A'z."""
-        return np.asarray(self.C.T @ self.to_rows(z))
+        out = np.asarray(self.C.T @ self.to_rows(z))
+        if self.context is not None:
+            out[: self.n_context] = (self.S * z) @ self.context
+        return out
 
     def laplacian(self, tau: Array) -> Any:
         """B' diag(tau) B, sparse if there are many rows and few comparisons."""
@@ -111,44 +132,62 @@ class Differences:
         return sp.csr_array(sp.coo_array((values, (rows, columns)), shape=(n, n)))
 
     def smoothed(self, tau: Array) -> Array:
-        """B' diag(tau) B C: O(r min(n^2, N)) time."""
+        """B' diag(tau) A: O(r min(n^2, N)) time."""
         L = self.laplacian(tau)
-        return np.asarray(L @ self.C if is_sparse(L) or not self.C.size else matmul(L, self.C))
+        out = np.asarray(L @ self.C if is_sparse(L) or not self.C.size else matmul(L, self.C))
+        if self.context is not None:
+            for k, z in enumerate(self.context.T):
+                out[:, k] = self.to_rows(tau * self.S * z)
+        return out
 
     def precision(self, tau: Array) -> Array:
         """I + A' diag(tau) A in reverse order, lower triangle: O(r^2 n + N r) time."""
-        r, Y = self.rank, self.smoothed(tau)
+        r, c, Y = self.rank, self.n_context, self.smoothed(tau)
         P = np.empty((r, r), order="F")
         for start in range(0, r, _BLOCK):
             stop = min(start + _BLOCK, r)
-            top = min(start, self.stairs)
+            top = min(max(start - c, 0), self.stairs)
             product = cross_product(Y[top:, :stop], self.C[top:, start:stop])
             P[r - stop :, r - stop : r - start] = product[::-1, ::-1]
         P[np.arange(r), np.arange(r)] += 1.0
+        if self.context is not None:
+            Z = self.context[:, ::-1]
+            P[r - c :, r - c :] += Z.T @ ((tau * self.S**2)[:, None] * Z)
         return P
 
     @cached_property
     def prior_variances(self) -> Array:
         """Prior variance of every difference."""
-        return self.squared_norms(self.C)
+        found = self.squared_norms(self.C)
+        return found if self.context is None else found + self._squared_length(self.context)
 
     def variances(self, weights: WeightPosterior) -> Array:
         """Posterior variance of every difference: O(r^2 n + N r) time."""
-        rows, root, r = self.C[:, ::-1].copy(), weights.root, self.rank
+        rows, root, r = self.C[:, ::-1].copy(), weights.root, self.rank - self.n_context
         for start in range(0, self.stairs, _BLOCK):
             stop = min(start + _BLOCK, self.stairs)
             solve_lower(root[r - stop :, r - stop :], rows[start:stop, r - stop :])
         solve_lower(root, rows[self.stairs :])
-        return self.squared_norms(rows)
+        if self.context is None:
+            return self.squared_norms(rows)
+        Z, last = self.context[:, ::-1].copy(), rows[:, r:]
+        solve_lower(root[r:, r:], Z)  # the last rows of the factor meet nothing else of [Z, 0]
+        Z += last[self.first] - last[self.second]
+        return self.squared_norms(np.ascontiguousarray(rows[:, :r])) + self._squared_length(Z)
 
-    def leading(self, rank: int) -> Differences:
-        """The same differences of a process with the first weights only."""
-        C = np.ascontiguousarray(self.C[:, :rank])
-        return replace(self, C=C, stairs=min(self.stairs, rank))
+    def half(self) -> Differences:
+        """The same differences of a process with the first half of the weights of rows only."""
+        n_left = (self.rank - self.n_context) // 2
+        C = np.ascontiguousarray(self.C[:, : self.n_context + n_left])
+        return replace(self, C=C, stairs=min(self.stairs, n_left))
+
+    def _squared_length(self, Z: Array) -> Array:
+        """|S Z|^2 for every difference."""
+        return np.asarray(np.einsum("ij,ij->i", Z, Z) * self.S**2)
 
     def squared_norms(self, rows: Array) -> Array:
         """|S (rows[first] - rows[second])|^2 for every difference: O(N r)."""
-        if len(self) * self.rank <= FEW_GAPS:
+        if len(self) * rows.shape[1] <= FEW_GAPS:
             gaps = rows[self.first] - rows[self.second]
             return np.einsum("ij,ij->i", gaps, gaps) * self.S**2
         out = np.empty(len(self))
@@ -367,8 +406,8 @@ class PairObservations:
     """Pairs of compared rows, each with what was observed of it.
 
     Rows and pairs are in the order of their first appearance: further comparisons change the values
-    of existing pairs, and append others. If there are raters, a pair that two of them compared
-    counts as two pairs.
+    of existing pairs, and append others. A pair that two raters compared, or that was compared in
+    two contexts, counts as two pairs.
     """
 
     rows: Index  # the rows that were compared
@@ -379,12 +418,13 @@ class PairObservations:
     pair: Index  # number of its pair
     sign: Array  # -1 if its first row is the second of its pair
     rater: Index | None = None  # number of the rater of each pair, -1 for one who is not known
+    context: Array | None = None  # of the first row of each pair, of shape (N, c)
 
     @classmethod
     def from_outcomes(
         cls, comparisons: Comparisons, rater: Index | None = None, *, half_ties: bool
     ) -> PairObservations:
-        """Each pair once (for each rater), with its wins, losses and ties: O(N log N).
+        """Each pair once (by rater and context), with its wins, losses and ties: O(N log N).
 
         Margins are 1 (the first row won), 0 (a tie) or -1. With `half_ties`, a tie counts as
         half a win for each row.
@@ -394,19 +434,25 @@ class PairObservations:
         low, high = np.minimum(first, second), np.maximum(first, second)
         who = np.zeros(len(first), dtype=np.intp) if rater is None else rater + 1
         shape = (max(len(rows), 1), max(len(rows), 1), int(who.max(initial=0)) + 1)
-        keys, number = _in_order_of_appearance(np.ravel_multi_index((low, high, who), shape))
+        number = _in_order_of_appearance(np.ravel_multi_index((low, high, who), shape))[1]
+        context = comparisons.context
+        if context is not None:
+            context = sign[:, None] * context + 0.0  # not -0
+            kind = np.unique(context, axis=0, return_inverse=True)[1].ravel()
+            number = _in_order_of_appearance(number * (kind.max(initial=0) + 1) + kind)[1]
+        _, shown = np.unique(number, return_index=True)  # a comparison of each pair
         outcome = sign * comparisons.margin
         parts = np.column_stack((outcome > 0, outcome < 0, outcome == 0)).astype(np.float64)
         if half_ties:
             parts[:, :2] += 0.5 * parts[:, 2:]
             parts[:, 2] = 0.0
         parts *= comparisons.weight[:, None]
-        counts = np.empty((len(keys), 3))
+        counts = np.empty((len(shown), 3))
         for column, part in zip(counts.T, parts.T, strict=True):
-            column[:] = np.bincount(number, part, len(keys))
-        low, high, who = np.unravel_index(keys, shape)
-        raters = None if rater is None else who - 1
-        return cls(rows, low, high, counts, parts, number, sign, raters)
+            column[:] = np.bincount(number, part, len(shown))
+        raters = None if rater is None else rater[shown]
+        context = None if context is None else context[shown]
+        return cls(rows, low[shown], high[shown], counts, parts, number, sign, raters, context)
 
     @classmethod
     def from_margins(cls, comparisons: Comparisons, rater: Index | None = None) -> PairObservations:
@@ -414,7 +460,8 @@ class PairObservations:
         rows, first, second = _positions(comparisons.pairs)
         values = np.column_stack((comparisons.margin, comparisons.weight))
         each, sign = np.arange(len(values)), np.ones(len(values))
-        return cls(rows, first, second, values, values, each, sign, rater)
+        context = comparisons.context
+        return cls(rows, first, second, values, values, each, sign, rater, context)
 
     def __len__(self) -> int:
         return len(self.first)
@@ -585,12 +632,11 @@ def expectation_propagation(
     n = len(differences)
     prior, counts = differences.prior_variances, np.ascontiguousarray(counts)
     tau, nu = np.zeros(n), np.zeros(n)
-    is_large = differences.rank >= _LARGE and flips == 0.0
+    is_large = differences.rank - differences.n_context >= _LARGE and flips == 0.0
     if start is not None:
         tau, nu = start
     elif is_large:
-        few = differences.leading(differences.rank // 2)
-        near = expectation_propagation(few, counts, threshold, tol=_ROUGH_SITES)
+        near = expectation_propagation(differences.half(), counts, threshold, tol=_ROUGH_SITES)
         tau, nu = near.tau, near.nu
     elif (counts.sum(axis=1) != counts.max(axis=1, initial=0.0)).any() or (counts > 1.0).any():
         near = laplace(differences, counts, threshold, tol=_ROUGH)
@@ -821,9 +867,9 @@ def covariance_gradient(differences: Differences, a: Approximation) -> Array:
 
 
 def factor_gradient(differences: Differences, a: Approximation) -> Array:
-    """M C, of shape (n, r), without M: O(n r^2 + N r) time.
+    """M C, of shape (n, c + r), without M: O(n r^2 + N r) time; 0 in columns of the context.
 
-    W C = L C P^-1, since C'L C = P - I.
+    W C = B'T A P^-1 in all other columns, since A'T A = P - I.
     """
     C = differences.C
     out = -a.weights.solve(differences.smoothed(a.tau).T).T
@@ -832,7 +878,21 @@ def factor_gradient(differences: Differences, a: Approximation) -> Array:
     if a.bend is not None:
         bend = differences.to_rows(a.bend)
         out += rows[:, None] * (bend @ C) + bend[:, None] * (rows @ C)
+    out[:, : differences.n_context] = 0.0
     return out / 2
+
+
+def context_gradient(differences: Differences, a: Approximation) -> float:
+    """Derivative of the evidence by log v, the variance of the weights of the context.
+
+    With A_c the columns of A that belong to the context, it is tr(M_d A_c A_c'), where M_d is M for
+    the covariance of the differences: |A_c' slope|^2 - tr(I - P^-1) over 2, over these columns.
+    """
+    c = differences.n_context
+    own = np.eye(differences.rank)[:, :c]
+    rows = differences.transpose(a.slope)[:c]
+    out = 0.5 * float(rows @ rows - c + np.square(a.weights.whiten(own)).sum())
+    return out if a.bend is None else out + float(rows @ differences.transpose(a.bend)[:c])
 
 
 def outcome_information(

@@ -41,14 +41,11 @@ from rankwise.gp.process import (
     ProcessMixture,
     default_kernel,
     has_one_scale,
-    in_context,
     linear_coordinates,
     rank_counts,
-    rows_in_context,
-    with_context,
 )
 from rankwise.graph import QueryGroups
-from rankwise.graph.comparisons import Comparisons, check_comparison_ids
+from rankwise.graph.comparisons import Comparisons, check_comparison_ids, context_factors
 from rankwise.graph.query_groups import check_labels_differ, numeric_labels
 from rankwise.kernels import has_own_parts
 from rankwise.parameters import (
@@ -71,7 +68,9 @@ _GAUSSIAN_NOISE_BOUNDS = (1e-5, 1e5)
 _FIRST_THRESHOLD = 0.5
 _LEAST, _MOST = 1e-100, 1e100  # numbers whose squares are finite and not 0
 _POSITIVE = Number(_LEAST, _MOST)
+_LARGEST_FACTOR = 1e150  # of context columns: variances have its square
 _N_SAMPLES = Whole(1, 10**9)
+_OF_CONTEXT = ("context_scale_", "context_coef_", "context_std_", "context_variance_")
 PARAMETERS: dict[str, Rule] = {
     "likelihood": Choice("probit", "gaussian"),
     "noise": _POSITIVE,
@@ -166,7 +165,8 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
     needs as much, plus O(n^2) per hyperparameter. Memory: several n x n matrices. With
     `n_landmarks`, r is the number of landmarks: O(N r^2) time and O((n + N) r) memory. With linear
     kernels (DotProduct, constants, their sums, `OnColumns` of these), r is the number of columns,
-    at the same cost: no kernel matrix is computed.
+    at the same cost: no kernel matrix is computed. With c columns of context, r is larger by c, and
+    a sweep takes O(N c^2) more time.
 
     Parameters
     ----------
@@ -233,7 +233,8 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
     noise_, threshold_, flips_ : float
         Learned values; the threshold is 0 if there was no tie or a tie is half a win.
     theta_ : ndarray
-        Logarithms of all free hyperparameters: of the kernel, noise, threshold, slopes, flips.
+        Logarithms of all free hyperparameters: of the kernel, context, noise, threshold, slopes,
+        flips.
     log_marginal_likelihood_value_ : float
         The evidence at `theta_`.
     converged_, n_sweeps_ : bool and int
@@ -250,13 +251,16 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         The number of the rater of each comparison in `raters_`, -1 if not known; None without
         raters.
     X_fit_ : ndarray of shape (n_rows, n_features)
-        Training rows. With context, its columns follow, and there are further rows for first items
-        in their context.
+        Training rows.
     context_coef_, context_std_ : ndarray of shape (n_columns,)
         Weights of the context of comparisons, and their standard deviations; only after
-        `fit_pairs` with context.
+        `fit_pairs` with context, as all attributes of the context.
+    context_ : ndarray of shape (n_pairs, n_columns)
+        The context of the comparisons learned from.
     context_scale_ : ndarray of shape (n_columns,)
         The factors by which context columns are multiplied.
+    context_variance_ : float
+        The learned variance of the weights of the multiplied columns.
     posterior_ : ProcessMixture
         The posterior that makes the predictions.
     n_queries_, n_features_in_, feature_names_in_
@@ -387,8 +391,7 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
             difference of scores is then f(x_i) - f(x_j) + z'g. The weights g have independent
             normal priors with the same variance, in units of the root mean square of each column;
             the variance is a hyperparameter, after the kernel's. `context_coef_` and `context_std_`
-            are the mean and standard deviation of g. Scores and preferences are for z = 0. Not with
-            landmarks.
+            are the mean and standard deviation of g. Scores and preferences are for z = 0.
 
         Returns
         -------
@@ -405,10 +408,7 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
             counted = given.weight > 0
             given = given.take(counted)
             raters = None if raters is None else QueryGroups.of(raters[counted])
-            if given.context is None:
-                self._learn(dense(rows), given, raters, rng)
-            else:
-                self._learn_with_context(dense(rows), given, raters, rng)
+            self._learn(dense(rows), given, raters, rng)
             self.n_queries_ = 1
         self._warn_of_spread(rows)
         if len(given) and has_own_parts(self.kernel_):  # other kernels link all rows
@@ -455,20 +455,19 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         rows = self.X_fit_ if X is None else self._new(X)
-        n_rows = len(rows)
         if isinstance(pair, Comparisons):
             pairs: Any = pair
-            if X is None and pair.items is not None:
-                n_rows = len(self._items())
         else:
             pairs = np.atleast_2d(np.asarray(pair)) if np.size(pair) else np.zeros((0, 2), np.intp)
             if context is not None and len(pairs) == 1:
                 context = np.reshape(context, (1, -1))
         margin = None if margin is None else np.atleast_1d(margin)
         weight = None if weight is None else np.atleast_1d(weight)
-        new = check_comparisons(X, n_rows, pairs, margin, weight, context, self.likelihood)
+        new = check_comparisons(X, len(rows), pairs, margin, weight, context, self.likelihood)
         if new.context is not None:
             new = replace(new, context=fitted_context(self, new.context, len(new)))
+        elif self.context_ is not None:
+            new = replace(new, context=np.zeros((len(new), self.context_.shape[1])))
         raters = self._told_raters(rater, len(new))
         counted = new.weight > 0
         new = new.take(counted)
@@ -476,8 +475,6 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         if X is not None:
             new = replace(new, pairs=new.pairs + len(X_fit))
             X_fit = np.vstack((X_fit, rows))
-        if new.context is not None:
-            X_fit, new = rows_in_context(X_fit, new, self.context_scale_)
         comparisons = self._comparisons + new
         if raters is not None and self.rater_ is not None:
             raters = np.concatenate((self.rater_, raters[counted]))
@@ -695,16 +692,16 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         -------
         ndarray of shape (n_pairs,)
         """
-        X1, X2 = self._new_pairs(X1, X2, context)
+        X1, X2 = self._new_pairs(X1, X2)
+        z = self._scaled_context(context, len(X1))
         if not observed:
             if rater is not None:
                 raise ParameterError(
                     "Whether a score is higher does not depend on the rater: use observed=True for "
                     "the comparisons of a rater."
                 )
-            return self.posterior_.average(lambda c: c.preference(X1, X2))
-        s = self._slopes(rater, len(X1))
-        return self.posterior_.average(lambda c: np.array([1.0, 0.5, 0.0]) @ c.outcomes(X1, X2, s))
+            return self.posterior_.average(lambda c: c.preference(X1, X2, z))
+        return self._outcomes(X1, X2, rater, z).T @ [1.0, 0.5, 0.0]
 
     def predict_outcomes(
         self, X1: Any, X2: Any, *, rater: Any = None, context: Any = None
@@ -735,9 +732,9 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         >>> gp.predict_outcomes(X[2:], X[:1]).round(2)
         array([[0.7, 0.2, 0.1]])
         """
-        X1, X2 = self._new_pairs(X1, X2, context)
-        s = self._slopes(rater, len(X1))
-        return np.ascontiguousarray(self.posterior_.average(lambda c: c.outcomes(X1, X2, s)).T)
+        X1, X2 = self._new_pairs(X1, X2)
+        z = self._scaled_context(context, len(X1))
+        return np.ascontiguousarray(self._outcomes(X1, X2, rater, z).T)
 
     def predict_tie(self, X1: Any, X2: Any, *, rater: Any = None, context: Any = None) -> Array:
         """Probability of a tie, row by row; needs a ``tie_model`` with a threshold.
@@ -891,9 +888,11 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         return now
 
     def __setstate__(self, state: Any) -> None:
-        """The state of a file, which had no raters if it does not mention them."""
-        without = {"raters_": None, "rater_": None} if "pairs_" in state else {}
-        super().__setstate__(without | state)
+        """The state of a file, which had no raters and no context if it does not mention them."""
+        names = ("raters_", "rater_", "context_") if "pairs_" in state else ()
+        super().__setstate__(dict.fromkeys(names) | state)
+        if "context_scale_" in state and "context_" not in state:
+            self._take_rows_out_of_context()
 
     def __getstate__(self) -> Any:
         """The state for copies and files: with the posterior, without its intermediate results."""
@@ -961,23 +960,6 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         """Whether the posterior comes from expectation propagation."""
         return self.likelihood == "probit" and self._options.inference == "ep"
 
-    def _learn_with_context(
-        self, X: Array, given: Comparisons, raters: QueryGroups | None, rng: np.random.Generator
-    ) -> None:
-        """`_learn` with context columns, whose weights are kept."""
-        if self.n_landmarks is not None or self.landmarks is not None:
-            raise ParameterError(
-                "context needs exact inference (n_landmarks=None, landmarks=None), or a linear "
-                "kernel, which needs no landmarks."
-            )
-        kernel = default_kernel(X) if self.kernel is None else self.kernel
-        rows, comparisons, kernel, scale = with_context(X, given, kernel)
-        self._learn(rows, comparisons, raters, rng, kernel=kernel)
-        self.context_scale_ = scale
-        units = in_context(np.zeros((len(scale), X.shape[1])), scale, np.eye(len(scale)))
-        nothing = np.zeros_like(units)
-        self.context_coef_, self.context_std_ = self.posterior_.difference(units, nothing)
-
     def _learn(
         self,
         X: Array,
@@ -986,18 +968,22 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         rng: np.random.Generator,
         *,
         qid: Any = None,
-        kernel: Any = None,
     ) -> None:
         """Choose hyperparameters, condition on the comparisons, keep the result."""
-        for name in ("context_scale_", "context_coef_", "context_std_"):
+        for name in _OF_CONTEXT:
             self.__dict__.pop(name, None)
-        if kernel is None:
-            kernel = default_kernel(X) if self.kernel is None else self.kernel
+        if comparisons.context is not None:
+            factors = context_factors(comparisons.context, 1.0, most=_LARGEST_FACTOR)
+            self.context_scale_ = np.where(factors > 0, factors, 1.0)
+        kernel = default_kernel(X) if self.kernel is None else self.kernel
         numbers = None if raters is None else raters.codes
         observed = self._observations(comparisons, numbers)
         landmarks = self._choose_landmarks(X, len(observed.rows), qid, kernel, rng)
         flips = 0.0 if self.flips == "auto" else float(self.flips)
-        start = Hyperparameters(kernel, float(self.noise), self._threshold(observed), flips)
+        context = 0.0 if comparisons.context is None else 1.0
+        start = Hyperparameters(
+            kernel, float(self.noise), self._threshold(observed), flips, context=context
+        )
         needs_prior = self.marginalize == "all" and self.likelihood == "probit"
         prior = PRIOR_SCALE if needs_prior and self.prior_scale is None else self.prior_scale
         evidence = self._evidence(start, X, observed, landmarks, prior)
@@ -1020,6 +1006,12 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         hyper = evidence.at(theta)
         self.theta_, self.kernel_, self.landmarks_ = theta, hyper.kernel, landmarks
         self.noise_, self.threshold_, self.flips_ = hyper.noise, hyper.threshold, hyper.flips
+        if comparisons.context is not None:
+            self.context_variance_ = hyper.context
+            mean, std = posterior.context_weights()
+            self.context_coef_, self.context_std_ = (
+                self.context_scale_ * part for part in (mean, std)
+            )
         self.raters_ = None
         if raters is not None and hyper.slopes is not None:
             error = hyper.slopes * log_error
@@ -1060,12 +1052,16 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
     def _keep_comparisons(self, comparisons: Comparisons, raters: Index | None) -> None:
         self.pairs_, self.margin_ = comparisons.pairs, comparisons.margin
         self.weight_, self.rater_ = comparisons.weight, raters
+        self.context_ = comparisons.context
 
     @property
     def _comparisons(self) -> Comparisons:
-        return Comparisons(self.pairs_, self.margin_, self.weight_)
+        return Comparisons(self.pairs_, self.margin_, self.weight_, context=self.context_)
 
     def _observations(self, comparisons: Comparisons, raters: Index | None) -> PairObservations:
+        if comparisons.context is not None:
+            scaled = comparisons.context * self.context_scale_
+            comparisons = replace(comparisons, context=scaled)
         if self.likelihood == "gaussian":
             return PairObservations.from_margins(comparisons, raters)
         half_ties = self.tie_model == "half"
@@ -1098,7 +1094,10 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         slopes, spread = None, 0.0
         if self.raters_ is not None:
             slopes, spread = self.raters_.slope, self.raters_.spread
-        hyper = Hyperparameters(self.kernel_, self.noise_, threshold, self.flips_, slopes)
+        context = 0.0 if self.context_ is None else self.context_variance_
+        hyper = Hyperparameters(
+            self.kernel_, self.noise_, threshold, self.flips_, slopes, context=context
+        )
         observed = self._observations(comparisons, raters)
         return replace(self._evidence(hyper, X, observed, self.landmarks_), spread=spread)
 
@@ -1111,6 +1110,8 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         if len(X) > POOL or not np.array_equal(X, self.X_fit_):
             return None
         if not self._matches_sites or self.landmarks_ is not None or len(self.grid_weights_) > 1:
+            return None
+        if self.context_ is not None:
             return None
         if self._pool is None:
             self._pool = self._present_evidence().pool(self.posterior_.best, self.X_fit_)
@@ -1131,9 +1132,18 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
     def _new(self, X: Any) -> Array:
         """Check rows to predict."""
         check_is_fitted(self)
-        X = dense(validated(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
-        scale = getattr(self, "context_scale_", None)
-        return X if scale is None else in_context(X, scale, None)
+        return dense(validated(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
+
+    def _outcomes(self, X1: Array, X2: Array, rater: Any, context: Array | None) -> Array:
+        """P(win), P(tie) and P(loss) of checked rows, in a scaled context."""
+        slope = self._slopes(rater, len(X1))
+        return self.posterior_.average(lambda c: c.outcomes(X1, X2, slope, context))
+
+    def _scaled_context(self, context: Any, n_pairs: int) -> Array | None:
+        """Check the context of comparisons to predict."""
+        if context is None:
+            return None
+        return fitted_context(self, context, n_pairs) * self.context_scale_
 
     def _slopes(self, rater: Any, n_pairs: int) -> Any:
         """The slope of each comparison to predict."""
@@ -1151,28 +1161,43 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
             return None
         if isinstance(contrast, str):
             check_value("contrast", contrast, Choice("mean"))
-            return self._items()
+            return self.X_fit_
         return self._new(contrast)
 
-    def _items(self) -> Array:
-        """The training rows, without rows of items in a context."""
-        scale = getattr(self, "context_scale_", None)
-        if scale is None:
-            return self.X_fit_
-        return self.X_fit_[~self.X_fit_[:, -len(scale) :].any(axis=1)]
-
-    def _new_pairs(self, X1: Any, X2: Any, context: Any = None) -> tuple[Array, Array]:
-        """Check rows to compare one by one, the first ones in a context."""
+    def _new_pairs(self, X1: Any, X2: Any) -> tuple[Array, Array]:
+        """Check rows to compare one by one."""
         X1, X2 = self._new(X1), self._new(X2)
         if len(X1) != len(X2):
             raise DataError(
                 f"X1 and X2 are compared row by row: got {len(X1)} and {len(X2)} rows. To compare "
                 "all pairs, repeat the rows."
             )
-        if context is not None:
-            values = fitted_context(self, context, len(X1))
-            X1 = in_context(X1[:, : -values.shape[1]], self.context_scale_, values)
         return X1, X2
+
+    def _take_rows_out_of_context(self) -> None:
+        """The form of an earlier version: first items in a context were further training rows.
+
+        Its kernel was a sum, of the kernel of the items and the kernel of the context columns.
+        """
+        n_columns, rows = len(self.context_scale_), self.X_fit_
+        X, columns = rows[:, :-n_columns], rows[:, -n_columns:]
+        items = np.flatnonzero(~columns.any(axis=1))
+        _, kind = np.unique(X, axis=0, return_inverse=True)
+        known, where = np.unique(kind.ravel()[items], return_index=True)
+        item = where[np.searchsorted(known, kind.ravel())]
+        item[items] = np.arange(len(items))
+        self.context_ = columns[self.pairs_[:, 0]] / self.context_scale_
+        self.pairs_, self.X_fit_ = item[self.pairs_], np.ascontiguousarray(X[items])
+        self.context_variance_ = self.kernel_.k2.k1.constant_value
+        self.kernel_ = self.kernel_.k1.kernel
+        evidence, old, processes = self._present_evidence(), self.posterior_, []
+        for process in old.processes:
+            both = process.hyper.kernel
+            context = both.k2.k1.constant_value
+            hyper = replace(process.hyper, kernel=both.k1.kernel, context=context)
+            processes.append(evidence.condition(hyper))
+        self.posterior_ = ProcessMixture.of(processes, old.prior)
+        self.grid_kernels_ = [process.hyper.kernel for process in processes]
 
 
 def dense(X: Any) -> Array:

@@ -1,14 +1,13 @@
 """Kernels of Gaussian processes, processes conditioned on comparisons, and averages of these.
 
-The context of comparisons is further columns, which are 0 for items. A comparison (i, j) with the
-context z compares the row (x_i, z) with the row (x_j, 0). With the kernel k(x, x') + v z'z', the
-difference of their scores is f(x_i) - f(x_j) + z'g, where the weights g have the prior N(0, v I).
+A comparison (i, j) with the context z has the difference f(x_i) - f(x_j) + z'g, where the weights g
+have the prior N(0, v I). Scores f(x) are without context.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -35,13 +34,11 @@ from rankwise.gp.inference import (
     WeightBasis,
     pivoted_cholesky,
 )
-from rankwise.graph.comparisons import Comparisons, context_factors
 from rankwise.kernels import has_own_parts, same_items, with_own_parts
 from rankwise.scaling import ColumnStatistics
 
 _MEDIAN_ROWS = 500  # rows whose median distance is taken
 _WIDEST = 1e150  # a distance whose square is finite
-_LARGEST_FACTOR = 1e150  # of context columns: variances have its square
 
 
 class OnColumns(Kernel):
@@ -254,43 +251,6 @@ def _unit(kernel: Any) -> Array:
     return np.eye(len(kernel.theta))
 
 
-def with_context(
-    X: Array, given: Comparisons, kernel: Any
-) -> tuple[Array, Comparisons, Any, Array]:
-    """Rows, comparisons and kernel with context columns, and the scales of these.
-
-    The rows of X come first; then there is a row for each pair of a row and a context other than 0.
-    Each column is divided by its root mean square.
-    """
-    assert given.context is not None
-    factors = context_factors(given.context, 1.0, most=_LARGEST_FACTOR)
-    scale = np.where(factors > 0, factors, 1.0)
-    n_features, n_columns = X.shape[1], len(scale)
-    rows, comparisons = rows_in_context(in_context(X, scale, None), given, scale)
-    items, columns = np.arange(n_features), n_features + np.arange(n_columns)
-    weights = ConstantKernel(1.0) * OnColumns(DotProduct(0.0, "fixed"), columns)
-    return rows, comparisons, OnColumns(kernel, items) + weights, scale
-
-
-def rows_in_context(rows: Array, given: Comparisons, scale: Array) -> tuple[Array, Comparisons]:
-    """Rows with context columns, further rows for first items in their context, and comparisons."""
-    assert given.context is not None
-    seen = np.flatnonzero(given.context.any(axis=1))
-    keys = np.column_stack((given.pairs[seen, 0], given.context[seen] * scale))
-    made, number = np.unique(keys, axis=0, return_inverse=True)
-    new = rows[made[:, 0].astype(np.intp)]
-    new[:, -len(scale) :] = made[:, 1:]
-    pairs = given.pairs.copy()
-    pairs[seen, 0] = len(rows) + number.ravel()
-    return np.vstack((rows, new)), replace(given, pairs=pairs, context=None, items=None)
-
-
-def in_context(X: Array, scale: Array, context: Array | None) -> Array:
-    """Rows with the columns of a context, or with zeros."""
-    values = np.zeros((len(X), len(scale))) if context is None else context * scale
-    return np.hstack((X, values))
-
-
 _BLOCK_BYTES = 64 * 2**20  # kernel values in memory at a time
 _TIED = 1e-10  # of the largest score: smaller differences of draws are rounding errors
 _PAIR_BLOCK = 64  # pairs at a time: a kernel matrix is computed for its diagonal
@@ -305,6 +265,7 @@ class Hyperparameters:
     threshold: float
     flips: float
     slopes: Array | None = None  # of the raters, of shape (n_raters,)
+    context: float = 0.0  # variance v of the weights of the context; 0 if there is none
 
     def outcomes(self, mean: Array, variance: Array, slope: Any = 1.0) -> Array:
         """P(win), P(tie) and P(loss) in comparisons with differences of N(mean, variance)."""
@@ -332,11 +293,22 @@ class ConditionedProcess:
     basis: WeightBasis | LinearBasis
     approximation: Approximation
 
+    @property
+    def n_context(self) -> int:
+        """Weights of the context, which come before the weights of the basis."""
+        return len(self.approximation.weights.mean) - len(self.basis)
+
+    def context_weights(self) -> tuple[Array, Array]:
+        """Mean and variance of g."""
+        weights, own, v = self.approximation.weights, slice(self.n_context), self.hyper.context
+        spread = weights.whiten(np.eye(len(weights.mean))[:, own])
+        return np.sqrt(v) * weights.mean[own], v * np.square(spread).sum(axis=0)
+
     def mean(self, X: Array, reference: Array | None = None) -> Array:
         """E f at rows of X, minus its mean over reference rows if there are any: O(r m)."""
         if reference is not None:
             return self.mean(X) - self.mean(reference).mean()
-        basis, u = self.basis, self.approximation.weights.mean
+        basis, u = self.basis, self.approximation.weights.mean[self.n_context :]
         if not len(basis):
             return np.zeros(len(X))
         if basis.is_linear:
@@ -374,34 +346,40 @@ class ConditionedProcess:
             K = K - matmul(c.T, c) + matmul(whitened.T, whitened)
         return (K + K.T) / 2
 
-    def difference(self, X1: Array, X2: Array) -> tuple[Array, Array]:
-        """Mean and variance of f(x1) - f(x2), row by row: O(r^2 m)."""
+    def difference(self, X1: Array, X2: Array, context: Array | None = None) -> tuple[Array, Array]:
+        """Mean and variance of f(x1) - f(x2) + z'g, row by row; z = 0 by default: O(r^2 m)."""
         mean, variance = np.empty(len(X1)), np.empty(len(X1))
-        kernel = self.hyper.kernel
-        if self.basis.is_linear:
-            c = self.basis.features(X1) - self.basis.features(X2)
-            return self.approximation.weights.mean @ c, self._conditioned(np.zeros(len(X1)), c)
-        for start in range(0, len(X1), _PAIR_BLOCK):
-            part = slice(start, start + _PAIR_BLOCK)
+        step = max(len(X1), 1) if self.basis.is_linear else _PAIR_BLOCK
+        for start in range(0, len(X1), step):
+            part = slice(start, start + step)
             a, b = X1[part], X2[part]
-            crossed = np.diagonal(kernel_values(kernel, a, b))
-            prior = np.maximum(kernel.diag(a) + kernel.diag(b) - 2.0 * crossed, 0.0)
             c = self._features(a) - self._features(b)
+            if self.basis.is_linear:
+                prior = np.zeros(len(a))
+            else:
+                kernel = self.hyper.kernel
+                crossed = np.diagonal(kernel_values(kernel, a, b))
+                prior = np.maximum(kernel.diag(a) + kernel.diag(b) - 2.0 * crossed, 0.0)
+            if context is not None:
+                c[: self.n_context] = np.sqrt(self.hyper.context) * context[part].T
+                prior = prior + np.square(c[: self.n_context]).sum(axis=0)
             mean[part] = self.approximation.weights.mean @ c
             variance[part] = self._conditioned(prior, c)
         return mean, variance
 
-    def preference(self, X1: Array, X2: Array) -> Array:
+    def preference(self, X1: Array, X2: Array, context: Array | None = None) -> Array:
         """P(f(x1) > f(x2)), equation (11), row by row; 1/2 for equal rows."""
-        return _probability(*self.difference(X1, X2), 0.0, 0.0)
+        return _probability(*self.difference(X1, X2, context), 0.0, 0.0)
 
-    def outcomes(self, X1: Array, X2: Array, slope: Any = 1.0) -> Array:
+    def outcomes(
+        self, X1: Array, X2: Array, slope: Any = 1.0, context: Array | None = None
+    ) -> Array:
         """P(win), P(tie) and P(loss) in a comparison, row by row, by raters with a slope."""
-        return self.hyper.outcomes(*self.difference(X1, X2), slope)
+        return self.hyper.outcomes(*self.difference(X1, X2, context), slope)
 
     def _level(self, reference: Array) -> tuple[Array, float]:
         """Features and prior variance of the mean of f over some rows: O(r^2 m + m^2)."""
-        features, variance = np.zeros(len(self.basis)), 0.0
+        features, variance = np.zeros(self.n_context + len(self.basis)), 0.0
         for part in self._blocks(len(reference)):
             features += self._features(reference[part]).sum(axis=1) / len(reference)
             variance += self._shared(reference, reference[part]).sum() / len(reference)
@@ -412,12 +390,14 @@ class ConditionedProcess:
         return np.asarray(kernel_values(self.hyper.kernel, reference, X).mean(axis=0))
 
     def _features(self, X: Array) -> Array:
-        """c with f(X) = c'u + a part independent of the comparisons, of shape (r, m)."""
+        """c with f(X) = c'u + a part independent of the comparisons, of shape (c + r, m)."""
         if not len(self.basis):
-            return np.zeros((0, len(X)))
-        if self.basis.is_linear:
-            return self.basis.features(X)
-        return self.basis.project(kernel_values(self.hyper.kernel, self.points, X))
+            found = np.zeros((0, len(X)))
+        elif self.basis.is_linear:
+            found = self.basis.features(X)
+        else:
+            found = self.basis.project(kernel_values(self.hyper.kernel, self.points, X))
+        return np.vstack((np.zeros((self.n_context, len(X))), found)) if self.n_context else found
 
     def _conditioned(self, prior: Array, c: Array) -> Array:
         """Posterior variances from prior variances and features."""
@@ -487,6 +467,10 @@ class ProcessMixture:
     def difference(self, X1: Array, X2: Array) -> tuple[Array, Array]:
         """Mean and standard deviation of f(x1) - f(x2), row by row."""
         return self.pooled([c.difference(X1, X2) for c in self.processes])
+
+    def context_weights(self) -> tuple[Array, Array]:
+        """Mean and standard deviation of g."""
+        return self.pooled([c.context_weights() for c in self.processes])
 
     def pooled(self, moments: list[tuple[Array, Array]]) -> tuple[Array, Array]:
         """Mean and standard deviation from a mean and a variance under each process."""

@@ -593,10 +593,15 @@ class Comparisons:
         return replace(self, **{n: v[chosen] for n, v in columns.items() if v is not None})
 
     def __add__(self, other: Comparisons) -> Comparisons:
+        """All comparisons, without groups and ids; with context if both have a context."""
+        context = None
+        if self.context is not None and other.context is not None:
+            context = np.vstack((self.context, other.context))
         return Comparisons(
             np.concatenate((self.pairs, other.pairs)),
             np.concatenate((self.margin, other.margin)),
             np.concatenate((self.weight, other.weight)),
+            context=context,
         )
 
     def part_of_row(self, n_rows: int) -> Index:

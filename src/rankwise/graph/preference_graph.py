@@ -34,7 +34,16 @@ from rankwise.parameters import Choice, check_value
 
 
 class PairBlock(NamedTuple):
-    """Some pairs of a graph: rows `first` and `second`, and the weight of each pair."""
+    """Some pairs of a graph: rows `first` and `second`, and the weight of each pair.
+
+    Examples
+    --------
+    >>> from rankwise.graph import PreferenceGraph
+    >>> graph = PreferenceGraph.from_scores([2, 1, 1], ties="exclude", weighting="pairs")
+    >>> (block,) = graph.pairs()
+    >>> block.first.tolist(), block.second.tolist(), block.weight.tolist()
+    ([0, 0], [1, 2], [1.0, 1.0])
+    """
 
     first: Index
     second: Index
@@ -243,9 +252,6 @@ class PreferenceGraph(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(n_rows={self.n_rows}, n_pairs={self.n_pairs})"
-
-
-PairGraph = PreferenceGraph
 
 
 def required(y: Any) -> Any:

@@ -54,6 +54,7 @@ from rankwise.problem.block_sums import (
     rows_of,
     total_of,
 )
+from rankwise.problem.problem import KEPT
 from rankwise.solvers.ridge_path import CentredMoments, Moments, solve_ridge_path
 from rankwise.solvers.shifted_cg import is_solved, pair_squares, shifted_cg
 
@@ -465,7 +466,9 @@ def data_alphas(problem: Problem) -> Array:
 def data_squares(problem: Problem) -> Array:
     """The diagonal of A or of R K R', averaged over tasks, in the coordinates of a problem."""
     system = problem.space.system(problem.X, problem.qid)
-    if system is not None:  # without the coordinates of all rows
+    few = system is not None and problem.n_rows * system.n_coordinates <= KEPT
+    if system is not None and (problem.has_comparisons or not few):
+        # Without the coordinates of all rows.
         return moment_squares(system, problem.moments(system))
     if problem.space.form(problem.X) == "cg":
         if is_sparse(as_given(problem.X)):

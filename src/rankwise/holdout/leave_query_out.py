@@ -28,7 +28,7 @@ from rankwise.holdout.hold_out_problem import CLOSE, OF_FOLD, check_digits, not_
 from rankwise.scaling import ColumnStandard, ColumnStatistics
 from rankwise.solvers.ridge_path import Moments
 
-STACK_BYTES = 2**20  # of the features of folds that are solved side by side
+STACK_BYTES = 2**18  # of the features of folds that are solved side by side
 LEAST_DEVIATION = 1e-13  # without a fold, relative to all rows: below it, few digits are left
 SOLVE_BYTES = 64 * 2**20  # of small systems in memory at a time
 FOLDS_PER_CALL = 32  # whose moments one thread sums at a time
@@ -264,38 +264,42 @@ def predict_without(
         """Folds of about equal size, side by side; rows of zeros fill up the smaller ones."""
         sizes, n = [len(fold) for fold in some], max(len(fold) for fold in some)
         held = np.concatenate(some)
-        place = np.concatenate([k * n + np.arange(size) for k, size in enumerate(sizes)])
+        place = on.index(np.concatenate([k * n + np.arange(size) for k, size in enumerate(sizes)]))
 
         def stacked(values: Array) -> Array:
             padded = on.zeros(len(some) * n, values.shape[1])
-            padded[on.index(place)] = values
+            padded[place] = values
             return padded.reshape(len(some), n, -1)
 
-        # Rows of zeros do not change e. Rows are in the basis V, in which A is diagonal.
-        Z_U, F_U = (stacked(on.matmul(on.rows(rows, held), V)) for rows in (Z, F))
-        t_U, eye = stacked(t[held]), on.array(np.eye(n))
-        for f, lam in zip(out, lams, strict=True):
-            if many and lam >= CLOSE * norm:
-                continue
-            divisors = spectrum.s + lam
-            w = spectrum.rotated / divisors[:, None]
-            scaled = (Z_U / divisors).swapaxes(1, 2)
-            rest = eye - Z_U @ scaled
-            if lam < CLOSE * norm:  # H_UU may have an eigenvalue of 1
+        # Rows of zeros do not change e. Y is in the basis V, in which A is diagonal.
+        Y, t_U = stacked(on.matmul(on.rows(Z, held), V)), stacked(t[held])
+        eye = on.array(np.eye(n))
+        numbers = close if many else range(len(lams))
+        weights = []
+        for k in numbers:
+            divisors = spectrum.s + lams[k]
+            turned, w = (Y / divisors).mT, spectrum.rotated / divisors[:, None]
+            rest = eye - Y @ turned
+            if k in close:  # H_UU may have an eigenvalue of 1
                 check_digits(OF_FOLD, float(on.xp.linalg.eigvalsh(rest).min()))
-            e = on.solve(rest, t_U - Z_U @ w)
-            predicted = F_U @ (w - scaled @ e)
-            f[on.index(held)] = predicted.reshape(len(some) * n, -1)[on.index(place)]
+            weights.append(w - turned @ on.solve(rest, t_U - Y @ w))
+        W = on.xp.concatenate(weights, axis=2)  # for all lams, in the basis V
+        own, fewer = on.rows(F, held), W.shape[2] > n
+        found = stacked(on.matmul(own, V)) @ W if fewer else stacked(own) @ (V @ W)
+        found = found.reshape(len(some) * n, len(weights), -1)[place]
+        for k, scores in zip(numbers, found.swapaxes(0, 1), strict=True):
+            out[k, on.index(held)] = scores
 
-    usual = np.flatnonzero(np.array(lams) >= CLOSE * norm)  # the others need eigenvalues
+    close = [k for k, lam in enumerate(lams) if lam < CLOSE * norm]
+    usual = [k for k, lam in enumerate(lams) if lam >= CLOSE * norm]
     roots = np.sqrt(spectrum.s + np.array(lams)[usual, None]) if on.is_host else V
 
     def predict_compiled(some: Sequence[Index]) -> None:
         held, ptr = np.concatenate(some), np.cumsum([0, *map(len, some)])
-        Y, own = (matmul(on.rows(rows, held), V) for rows in (Z, F))
+        F_U, Z_U = (np.ascontiguousarray(on.rows(rows, held)) for rows in (F, Z))
         found = np.empty((len(usual), len(held), t.shape[1]))
-        fold_predictions(Y, own, t[held], ptr, roots, spectrum.rotated, found)
-        out[usual[:, None], held] = found
+        fold_predictions(matmul(Z_U, V), F_U, t[held], ptr, roots, spectrum.rotated, V, found)
+        out[np.array(usual)[:, None], held] = found
 
     many = on.is_host and Z.shape[0] * Z.shape[1] > MANY_NUMBERS and len(usual) > 0
     by_size = sorted(folds, key=len)
@@ -304,7 +308,7 @@ def predict_without(
     threads = threads_for(Z.shape[0] * Z.shape[1]) if on.is_host else 1
     if many:
         map_in_threads(predict_compiled, parts, threads)
-    if not many or len(usual) < len(lams):
+    if close or not many:
         map_in_threads(predict_some, parts, threads)
 
 
@@ -570,22 +574,27 @@ def query_rows(graph: QueryGraph) -> Iterator[Index]:
 
 @compiled
 def fold_predictions(
-    Y: Array, F: Array, t: Array, ptr: Index, roots: Array, rotated: Array, out: Array
+    Y: Array, F: Array, t: Array, ptr: Index, roots: Array, rotated: Array, V: Array, out: Array
 ) -> None:
     """Predictions for folds of rows ptr[f]:ptr[f + 1], as in `predict_without`, for each lam.
 
-    Y and F are rotated by V, and `roots` has the square roots of s + lam. One call for many folds
-    does not take the interpreter lock, for which threads would wait.
+    Y is rotated by V, and `roots` has the square roots of s + lam. One call for many folds does not
+    take the interpreter lock, for which threads would wait.
     """
+    n_lams, n_outputs = len(roots), t.shape[1]
+    W = np.empty((len(V), n_lams * n_outputs))
     for f in range(len(ptr) - 1):
         rows = slice(ptr[f], ptr[f + 1])
-        y, own, target = Y[rows], F[rows], t[rows]
-        for k in range(len(roots)):
-            scaled, w = y / roots[k], rotated / (roots[k] ** 2).reshape(-1, 1)
+        y, target = Y[rows], t[rows]
+        for k in range(n_lams):
+            root = roots[k].reshape(-1, 1)
+            scaled, w = y / roots[k], rotated / root
             rest = np.eye(len(y)) - np.dot(scaled, scaled.T)
-            e = np.linalg.solve(rest, target - np.dot(y, w))
-            w -= np.dot(scaled.T, e) / roots[k].reshape(-1, 1)
-            out[k, rows] = np.dot(own, w)
+            e = np.linalg.solve(rest, target - np.dot(scaled, w))
+            W[:, k * n_outputs : (k + 1) * n_outputs] = (w - np.dot(scaled.T, e)) / root
+        found = np.dot(F[rows], np.dot(V, W))
+        for k in range(n_lams):
+            out[k, rows] = found[:, k * n_outputs : (k + 1) * n_outputs]
 
 
 @compiled

@@ -42,6 +42,15 @@ class HeldOutScores(TableMixin):
         What was computed from all rows, held-out ones included: "scaling", "choice of scaling",
         "gamma", "landmarks", "components", "knots" or "scale of the context". If it is empty,
         predictions agree with refits, up to rounding.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.model_selection import HeldOut, HeldOutScores, leave_query_out
+    >>> X, y, qid = [[0.0], [1.0], [2.0], [4.0]], [0, 1, 0, 1], [1, 1, 2, 2]
+    >>> result = leave_query_out(RankRLS(), X, y, qid=qid, alphas=[1.0, 10.0])
+    >>> issubclass(HeldOut, HeldOutScores), result.score.tolist(), result.best_alpha
+    (True, [0.0, 0.0], 10.0)
     """
 
     alphas: Array

@@ -30,6 +30,7 @@ from rankwise.tables import plural
 CHUNK = 1 << 15  # rows whose derivatives are computed at a time
 SAMPLE, DISTINCT = 2000, 64  # a column with more distinct values in a sample is continuous
 POSITION = "first place"  # the column that is 1 in every battle
+ITEM_TIES = "item ties"  # the penalty of how much items differ in ties
 SMALLEST = 1e-140  # size of a column whose coefficient has a finite variance
 SHOWN = 5  # items that a message names
 FEW_GROUPS = 20
@@ -184,16 +185,21 @@ def tally(
 class Layout:
     """Where each kind of parameter is.
 
-    The first parameters are common to all battles. The effects of judges come last: a slice for
-    each kind in `effects`, with an entry for each judge. `slip` is the common logit of slips, and
-    `gold` the difference of ratings that a known right answer stands for.
+    The first parameters are common to all battles; ratings change by `steps` if they drift.
+    `item_ties` is by how much each item raises the logarithm of the tie parameter, `slip` the
+    common logit of slips, and `gold` the difference of ratings that a known right answer stands
+    for. `deviations` of categories follow, and the effects of judges: a slice for each kind, with
+    an entry for each judge.
     """
 
     items: slice
+    steps: slice
     columns: slice
     tie: slice
+    item_ties: slice
     slip: slice
     gold: slice
+    deviations: slice
     effects: dict[str, slice]
 
     @classmethod
@@ -205,19 +211,32 @@ class Layout:
         ties: bool = False,
         kinds: Sequence[str] = (),
         gold: bool = False,
+        *,
+        item_ties: int = 0,
+        steps: int = 0,
+        deviations: int = 0,
     ) -> Layout:
-        sizes = [n_items, n_columns, int(ties), int("slips" in kinds), int(gold)]
-        sizes += [n_judges] * len(kinds)
+        sizes = [n_items, steps, n_columns, int(ties), item_ties, int("slips" in kinds), int(gold)]
+        sizes += [deviations, *[n_judges] * len(kinds)]
         ends = np.cumsum(sizes).tolist()
         parts = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
-        items, columns, tie, slip, known = parts[:5]
-        effects = dict(zip(kinds, parts[5:], strict=True))
-        return cls(items, columns, tie, slip, known, effects)
+        items, moves, columns, tie, of_items, slip, known, apart = parts[:8]
+        effects = dict(zip(kinds, parts[8:], strict=True))
+        return cls(items, moves, columns, tie, of_items, slip, known, apart, effects)
 
     @property
     def ties(self) -> bool:
         """Whether ties have a model."""
         return bool(self.tie.stop > self.tie.start)
+
+    @property
+    def n_item_ties(self) -> int:
+        """The number of items, if they differ in how often they tie; otherwise 0."""
+        return int(self.item_ties.stop - self.item_ties.start)
+
+    @property
+    def n_columns(self) -> int:
+        return int(self.columns.stop - self.columns.start)
 
     @property
     def common(self) -> int:
@@ -226,12 +245,14 @@ class Layout:
 
     @property
     def size(self) -> int:
-        return max([self.common, *(part.stop for part in self.effects.values())])
+        return max([int(self.deviations.stop), *(part.stop for part in self.effects.values())])
 
     @property
     def groups(self) -> dict[str, slice]:
         """Parameters that are shrunk together."""
-        return {"items": self.items, **self.effects}
+        more = {"steps": self.steps, ITEM_TIES: self.item_ties, "deviations": self.deviations}
+        found = {name: part for name, part in more.items() if part.stop > part.start}
+        return {"items": self.items, **found, **self.effects}
 
     def start(self) -> Array:
         """Equal items, few ties and slips, and judges who do not differ."""
@@ -286,6 +307,9 @@ class Likelihood(PlainCurvature):
         found += [(0, np.full(n, k), x) for k, x in zip(columns, t.x.T, strict=True)]
         if layout.ties:
             found.append((1, np.full(n, layout.tie.start), one))
+        if layout.n_item_ties:  # items of cells are other items, but tie as often
+            begin, many = layout.item_ties.start, layout.n_item_ties
+            found += [(1, begin + t.first % many, one), (1, begin + t.second % many, one)]
         return found
 
     def entries_at(self, params: Array) -> list[tuple[int, Index, Array]]:
@@ -312,6 +336,15 @@ class Likelihood(PlainCurvature):
         made = replace(self, tally=replace(self.tally, counts=counts))
         made.__dict__["entries"] = self.entries
         return made
+
+    def without_judges(self) -> tuple[Likelihood, Index]:
+        """The same battles before anybody, with equal rows added up; and the new row of each."""
+        t = self.tally
+        alone, row = tally(t.first, t.second, np.zeros(len(t), dtype=int), t.counts[:, 0], t.x)
+        counts = np.zeros((len(alone), 3))
+        for k, of in enumerate(t.counts.T):
+            counts[:, k] = np.bincount(row, of, len(alone))
+        return replace(self, tally=replace(alone, counts=counts)), row
 
     def divided(self, by: float) -> Likelihood:
         """The log-likelihood, divided by a number."""
@@ -474,7 +507,7 @@ class BattleProblem(RatedItems):
         if judge is not None and b.gold is not None:
             gold = 1 + np.where(turned & (b.gold >= 0) & (b.gold < 2), 1 - b.gold, b.gold)
         counts, row = tally(*sides, outcome, b.weight, sign[:, None] * (x / scales), judge, gold)
-        modelled = ties == "model" and bool((b.outcome == 2).any())
+        modelled = ties != "half" and bool((b.outcome == 2).any())
         layout = Layout.of(len(battles.items), len(names), ties=modelled)
         columns = (
             [None] if b.groups is None else list(b.groups.T if b.groups.ndim == 2 else [b.groups])
@@ -499,6 +532,20 @@ class BattleProblem(RatedItems):
             for each in (self.crossed, both[1])
         )
         return replace(found, other=other, shared=shared)
+
+    def without_judges(self) -> BattleProblem:
+        """The same battles, whoever judged them."""
+        if self.likelihood.tally.judge is None:
+            return self
+        likelihood, row = self.likelihood.without_judges()
+        return replace(self, likelihood=likelihood, row=row[self.row])
+
+    def with_item_ties(self) -> BattleProblem:
+        """The same, with items that differ in how often they tie."""
+        old = self.likelihood.layout
+        n = old.items.stop
+        layout = Layout.of(n, old.n_columns, ties=old.ties, item_ties=n if old.ties else 0)
+        return replace(self, likelihood=replace(self.likelihood, layout=layout))
 
     @property
     def layout(self) -> Layout:
@@ -705,6 +752,7 @@ BOUNDS = (np.log(1e-6), np.log(1e6))  # of log penalties
 PRIORS = {"items": (1.0, 2.0), "steps": (2.5e-3, 2.0), "deviations": (2.5e-3, 2.0)}
 EFFECT_PRIOR = (0.01, 0.1)  # of the effects of judges
 EVIDENCE_TOLERANCE = 1e-10
+KEPT = 1.5  # by how much an effect must raise the logarithm of the evidence to be kept
 GRID = np.geomspace(1e-3, 1e2, 16)  # penalties that held-out groups choose from
 FOLDS = 5
 BLOCK = 20  # draws that are made at a time where there is no dense matrix
@@ -812,28 +860,11 @@ class Curvature(Protocol):
         """The sums of the diagonal of the inverse, over groups of parameters."""
 
 
-class Places(Protocol):
-    """Where parameters are, how they start, and their priors."""
-
-    @property
-    def items(self) -> slice: ...
-
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def groups(self) -> dict[str, slice]: ...
-
-    def start(self) -> Array: ...
-
-    def priors(self, penalties: Mapping[str, float]) -> tuple[Array, Array]: ...
-
-
 class Modelled(Protocol):
     """A likelihood of battles or rankings, concave in its parameters or nearly so."""
 
     @property
-    def layout(self) -> Places: ...
+    def layout(self) -> Layout: ...
 
     def value(self, params: Array) -> float:
         """The log-likelihood."""
@@ -1035,6 +1066,46 @@ def dependence_of(mode: Mode, scores: GroupScores, items: slice) -> float:
     seen = float(np.trace(common.solve(M)[items, items]))
     alone = n - float(np.trace(common.solve(P)[items, items]))
     return max(seen / max(alone, 1e-300), 1.0) if alone > 0.5 else 1.0
+
+
+def items_tie_apart(
+    problem: BattleProblem, fixed: dict[str, float], rng: np.random.Generator, show: Show
+) -> bool:
+    """Whether items differ in how often they tie, by the evidence.
+
+    Where battles depend on each other, they count less. Where there are too many parameters for a
+    matrix, by a fifth of the groups, held out.
+    """
+    if not problem.layout.ties:
+        return False
+    trial, group = problem.with_item_ties(), problem.group
+    if trial.layout.size > DENSE:
+        group = np.arange(len(problem.row)) if group is None else group
+        out = (rng.permutation(int(group.max()) + 1) % FOLDS == 0)[group]
+        losses = []
+        for each in (problem, trial):
+            train, test = each.without(out)
+            losses.append(-test.value(by_evidence(train, fixed, show=show, tolerance=1e-2).params))
+        return losses[1] < losses[0]
+    plain = by_evidence(problem.likelihood, fixed, show=show)
+    worth = 1.0
+    if group is not None:
+        worth = dependence_of(plain, problem.scores(plain.params), problem.layout.items)
+    found = []
+    for each in (problem, trial):
+        likelihood = each.likelihood.divided(worth)
+        found.append(log_evidence(likelihood, by_evidence(likelihood, fixed, show=show)))
+    return found[1] > found[0] + KEPT
+
+
+def log_evidence(likelihood: Modelled, mode: Mode) -> float:
+    """Of the normal approximation, up to a constant."""
+    mean, precision = likelihood.layout.priors(mode.penalties)
+    shrunk = precision > 0
+    about = mode.params - mean
+    prior = 0.5 * float(np.log(precision[shrunk]).sum() - precision @ (about * about))
+    curvature: Any = mode.curvature
+    return mode.at.value + prior - 0.5 * float(curvature.log_det())
 
 
 def by_held_out(

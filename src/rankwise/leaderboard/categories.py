@@ -9,7 +9,6 @@ the other: O(n_categories n_items^3) time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -24,6 +23,7 @@ from rankwise.leaderboard.battle_likelihood import (
     BattleProblem,
     DenseCurvature,
     GroupScores,
+    Layout,
     Likelihood,
     by_evidence,
     maximize,
@@ -32,43 +32,6 @@ from rankwise.leaderboard.over_time import EXACT, FINE, LARGEST, PROBES, CellMat
 from rankwise.progress import Show
 
 PERMUTATIONS, MANY = 499, 100_000  # of categories among battles; a fifth of them for many battles
-
-
-@dataclass(frozen=True)
-class StarLayout:
-    """Where the parameters are: overall ratings, columns, ties, deviations of categories."""
-
-    items: slice
-    columns: slice
-    tie: slice
-    deviations: slice
-
-    @property
-    def common(self) -> int:
-        """Number of parameters that are not deviations."""
-        return int(self.tie.stop)
-
-    @property
-    def size(self) -> int:
-        return int(self.deviations.stop)
-
-    @property
-    def groups(self) -> dict[str, slice]:
-        """Parameters that are shrunk together."""
-        return {"items": self.items, "deviations": self.deviations}
-
-    def start(self) -> Array:
-        """Equal items, and few ties."""
-        params = np.zeros(self.size)
-        params[self.tie] = -1.0
-        return params
-
-    def priors(self, penalties: Mapping[str, float]) -> tuple[Array, Array]:
-        """Means and precisions of the normal priors of all parameters."""
-        precision = np.zeros(self.size)
-        for name, part in self.groups.items():
-            precision[part] = penalties[name]
-        return np.zeros(self.size), precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,13 +56,12 @@ class StarLikelihood:
     n_items: int
 
     @cached_property
-    def layout(self) -> StarLayout:
-        old, n = self.plain.layout, self.n_items
-        end = n + old.tie.stop - old.items.stop
-        columns = slice(n, n + old.columns.stop - old.columns.start)
-        return StarLayout(
-            slice(0, n), columns, slice(columns.stop, end), slice(end, end + old.items.stop)
-        )
+    def layout(self) -> Layout:
+        old = self.plain.layout
+        return Layout.of(
+            self.n_items, old.n_columns, ties=old.ties, item_ties=old.n_item_ties,
+            deviations=old.items.stop,
+        )  # fmt: skip
 
     def ratings(self, params: Array) -> Array:
         """The parameters of `plain`: ratings of all categories, columns, ties; also of columns."""
@@ -259,7 +221,7 @@ def _centred(X: Array) -> Array:
 
 
 def more_than_chance(
-    problem: BattleProblem, category: Index, penalty: float, rng: np.random.Generator
+    problem: BattleProblem, category: Index, penalties: dict[str, float], rng: np.random.Generator
 ) -> Array:
     """P-values of categories, and last of all of them together, by permutations of categories.
 
@@ -267,7 +229,7 @@ def more_than_chance(
     0. The statistic of a category is the sum over items of s_ci^2, divided by the sum of squares.
     Categories are permuted among battles, or among the parts of groups in one category.
     """
-    params = maximize(problem.likelihood, {"items": penalty}).params
+    params = maximize(problem.likelihood, penalties).params
     unit = np.arange(len(category))
     if problem.group is not None:
         code = problem.group * (int(category.max()) + 1) + category

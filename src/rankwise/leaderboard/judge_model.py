@@ -25,7 +25,9 @@ from scipy.special import expit
 from rankwise.backends.arrays import Array, Index, Sparse, is_sparse
 from rankwise.errors import ParameterError
 from rankwise.leaderboard.battle_likelihood import (
+    BOUNDS,
     DENSE,
+    KEPT,
     MAX_STEPS,
     MODELS,
     DenseCurvature,
@@ -35,8 +37,8 @@ from rankwise.leaderboard.battle_likelihood import (
     Mode,
     Secant,
     Terms,
-    by_evidence,
     gram_of,
+    log_evidence,
     maximize,
     newton_step,
 )
@@ -44,8 +46,10 @@ from rankwise.progress import Show, unseen
 
 KINDS = ("slope", "ties", "place", "slips")
 CELLS = 2**23  # numbers of a matrix of judges by items that is kept dense
-KEPT = 1.5  # by how much an effect must raise the logarithm of the evidence to be kept
 SLIPS_Z, JUDGE_Z = 2.0, 3.5  # how surprising verdicts must be for slips to be tried
+SEEN = 0.5 * KEPT  # an effect with less alone is left out at first
+NOISE = 2.0  # squared ratings relative to squared errors, below which slopes cannot be judged
+PENALTIES = np.exp(np.linspace(*BOUNDS, 57))  # that the first look at an effect chooses from
 ROUGH, FINE = 0.3, 1e-3  # tolerances of log penalties, while effects are chosen and after
 CARELESS_SLOPE, CARELESS_SLIPS = 0.5, 0.25
 LONGEST = 2.0  # change of a parameter in one step
@@ -95,16 +99,24 @@ class JudgedLikelihood(Likelihood):
     ) -> JudgedLikelihood:
         """With these kinds of effects."""
         old, gold = plain.layout, plain.tally.gold is not None
-        columns = old.columns.stop - old.columns.start
-        layout = Layout.of(old.items.stop, columns, n_judges, old.ties, kinds, gold)
+        layout = Layout.of(
+            old.items.stop, old.n_columns, n_judges, old.ties, kinds, gold,
+            item_ties=old.n_item_ties,
+        )  # fmt: skip
         return cls(plain.tally, layout, plain.link, n_judges, n_features, np.zeros(n_judges))
 
     def around(self, curvature: Any) -> JudgedLikelihood:
         """The same with the standard deviations of slopes that a curvature implies."""
         if "slope" not in self.layout.effects:
             return self
-        made = replace(self, deviation=np.sqrt(own_variances(self.layout, curvature)["slope"]))
-        for name in ("parts", "codes", "counts", "rated", "totals"):  # cached
+        return self.with_deviation(np.sqrt(own_variances(self.layout, curvature)["slope"]))
+
+    def with_deviation(self, deviation: Array) -> JudgedLikelihood:
+        """The same with these standard deviations of slopes, 0 without slopes."""
+        if "slope" not in self.layout.effects:
+            return self
+        made = replace(self, deviation=deviation)
+        for name in ("parts", "of_items", "counts", "rated", "totals"):  # cached
             if name in self.__dict__:
                 made.__dict__[name] = self.__dict__[name]
         return made
@@ -152,6 +164,14 @@ class JudgedLikelihood(Likelihood):
             found.append((layout.gold.start, 0, GOLD_SIGN[t.gold]))
         return found
 
+    @cached_property
+    def of_items(self) -> list[tuple[slice, int, float, Array]]:
+        """Parameters of items: where, predictor, sign for the second item, and factor by row."""
+        found = [(self.layout.items, 0, -1.0, self.rated)]
+        if self.layout.n_item_ties:
+            found.append((self.layout.item_ties, 2, 1.0, np.ones(len(self.tally))))
+        return found
+
     @property
     def predictor_of(self) -> dict[str, int]:
         """The predictor that each effect of judges is part of."""
@@ -165,6 +185,8 @@ class JudgedLikelihood(Likelihood):
         found[0] = self.rated * (params[t.first] - params[t.second])
         for k, r, x in self.parts:
             found[r] += params[k] * x
+        for part, r, _, _ in self.of_items[1:]:
+            found[r] += params[part][t.first] + params[part][t.second]
         found[q] = 1.0
         for kind, r in self.predictor_of.items():
             found[q if kind == "slope" else r] += params[self.layout.effects[kind]][self.judge]
@@ -240,7 +262,7 @@ class JudgedLikelihood(Likelihood):
             params
         )
 
-    def _factors(self, params: Array) -> dict[str, Array]:
+    def factors(self, params: Array) -> dict[str, Array]:
         """The derivatives of predictors by the effects of judges."""
         one = np.ones(len(self.tally))
         d = self.predictors(params)[0] if "slope" in self.layout.effects else one
@@ -249,20 +271,22 @@ class JudgedLikelihood(Likelihood):
     def entries_at(self, params: Array) -> list[tuple[int, Index, Array]]:
         """The derivatives of the predictors by the parameters."""
         t, n = self.tally, len(self.tally)
-        found = [(0, t.first, self.rated), (0, t.second, -self.rated)]
+        found = []
+        for part, q, sign, x in self.of_items:
+            found += [(q, part.start + t.first, x), (q, part.start + t.second, sign * x)]
         found += [(q, np.full(n, k), x) for k, q, x in self.parts]
         effects, number = self.layout.effects, self.predictor_of
         return found + [
             (number[kind], effects[kind].start + self.judge, factor)
-            for kind, factor in self._factors(params).items()
+            for kind, factor in self.factors(params).items()
         ]
 
     def gather(self, params: Array, g: Array) -> Array:
         """The gradient by parameters, from the gradient by the predictors of each row."""
-        t, layout = self.tally, self.layout
-        found, factors = np.zeros(layout.size), self._factors(params)
-        n, v = layout.items.stop, self.rated * g[0]
-        found[layout.items] = np.bincount(t.first, v, n) - np.bincount(t.second, v, n)
+        layout = self.layout
+        found, factors = np.zeros(layout.size), self.factors(params)
+        for part, q, sign, x in self.of_items:
+            found[part] = self._by_item(x * g[q], sign)
         for k, q, x in self.parts:
             found[k] = x @ g[q]
         for kind, q in self.predictor_of.items():
@@ -271,11 +295,10 @@ class JudgedLikelihood(Likelihood):
             )
         return found
 
-    @cached_property
-    def codes(self) -> tuple[Index, Index, Index]:
-        """Of the pairs of items, and of each judge with the first and the second item."""
+    def _by_item(self, values: Array, sign: float) -> Array:
+        """Sums of the values of rows by their first item, and with a sign by the second."""
         t, n = self.tally, self.layout.items.stop
-        return t.first * n + t.second, self.judge * n + t.first, self.judge * n + t.second
+        return np.bincount(t.first, values, n) + sign * np.bincount(t.second, values, n)
 
     def expand(self, params: Array, *, dense: bool) -> tuple[float, Array, Any]:
         """As of `Likelihood`; dense if there is room for the common parameters."""
@@ -287,16 +310,18 @@ class JudgedLikelihood(Likelihood):
         if not dense:
             return self._sparse_gram(params, g, h)
         t, n, nc, n_judges = self.tally, layout.items.stop, layout.common, self.n_judges
-        factors, rated = self._factors(params), self.rated
-        pair, judge_first, judge_second = self.codes
+        factors, of_items = self.factors(params), self.of_items
+        pair = t.first * n + t.second
         C = np.zeros((nc, nc))
-        w = h[0, 0] * rated
-        off = np.bincount(pair, w, n * n).reshape(n, n)
-        C[:n, :n] = -off - off.T
-        C[np.arange(n), np.arange(n)] += np.bincount(t.first, w, n) + np.bincount(t.second, w, n)
+        for a, (part, q, sign, x) in enumerate(of_items):
+            for across, r, turn, z in of_items[: a + 1]:
+                w = h[q, r] * x * z
+                met = np.bincount(pair, w, n * n).reshape(n, n)
+                block = turn * met + sign * met.T + np.diag(self._by_item(w, sign * turn))
+                C[part, across], C[across, part] = block, block.T
+            for k, r, z in self.parts:
+                C[part, k] = C[k, part] = self._by_item(h[q, r] * x * z, sign)
         for i, (k, q, x) in enumerate(self.parts):
-            v = h[0, q] * rated * x
-            C[:n, k] = C[k, :n] = np.bincount(t.first, v, n) - np.bincount(t.second, v, n)
             for m, r, z in self.parts[: i + 1]:
                 C[k, m] = C[m, k] = (h[q, r] * x) @ z
         kinds, number = list(layout.effects), self.predictor_of
@@ -310,19 +335,22 @@ class JudgedLikelihood(Likelihood):
                 B[:, a, b] = B[:, b, a] = np.bincount(self.judge, v, n_judges)
             # The slope times d: eta bends by both together.
             by_d = h[q, 0] * f - (g[1] if kind == "slope" else 0.0)
-            last = np.empty((n_judges, nc - n))
+            entries: list[tuple[Index, Any, Array]] = []  # row, column and value
+            for part, r, sign, x in of_items:
+                v = (h[q, r] * f if r else by_d) * x
+                entries.append((self.judge, part.start + t.first, v))
+                entries.append((self.judge, part.start + t.second, sign * v))
             for k, r, x in self.parts:
                 v = (h[q, r] * f if r else by_d) * x
-                last[:, k - n] = np.bincount(self.judge, v, n_judges)
-            v = by_d * rated
+                total: Any = np.bincount(self.judge, v, n_judges)
+                entries.append((np.arange(n_judges), np.full(n_judges, k), total))
             if small:
-                size = n_judges * n
-                each: Any = np.bincount(judge_first, v, size) - np.bincount(judge_second, v, size)
-                X[:, a, :n], X[:, a, n:] = each.reshape(n_judges, n), last
+                size = n_judges * nc
+                each = sum(np.bincount(nc * i + j, v, size) for i, j, v in entries)
+                X[:, a] = np.asarray(each).reshape(n_judges, nc)
             else:
-                where = np.tile(self.judge, 2), np.concatenate((t.first, t.second))
-                each = sp.coo_array((np.concatenate((v, -v)), where), shape=(n_judges, n))
-                X.append(sp.hstack((each.tocsr(), sp.csr_array(last))).tocsr())
+                row, column, v = map(np.concatenate, zip(*entries, strict=True))
+                X.append(sp.coo_array((v, (row, column)), shape=(n_judges, nc)).tocsr())
         return Arrow(C, X if small else sp.vstack(X).tocsr(), B)
 
     def _sparse_gram(self, params: Array, g: Array, h: Array) -> Sparse:
@@ -527,72 +555,165 @@ class ArrowCurvature:
         return self.Z[rows].toarray().reshape(-1, k, self.n_common)
 
 
-def by_evidence_of_judges(
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Where the maximum is searched from: parameters of a layout, and logarithms of penalties.
+
+    `deviation` has the standard deviations of slopes.
+    """
+
+    params: Array
+    layout: Layout
+    log_penalties: dict[str, float]
+    deviation: Array
+
+    @classmethod
+    def of(cls, likelihood: JudgedLikelihood, mode: Mode) -> Start:
+        log = {name: float(np.log(penalty)) for name, penalty in mode.penalties.items()}
+        return cls(mode.params, likelihood.layout, log, likelihood.deviation)
+
+    def into(self, layout: Layout) -> Array:
+        """The parameters in another layout."""
+        return moved(self.params, self.layout, layout)
+
+
+def seen_effects(
+    likelihood: JudgedLikelihood, start: Start, kinds: Sequence[str]
+) -> tuple[dict[str, float], Start]:
+    """What the likelihood around a start says of each of these kinds of effects, which are 0 there.
+
+    With the gradient g and the curvature h of a judge's effect, all else fixed, the effect is
+    g / (h + p), and a penalty p raises the logarithm of the evidence by the sum over judges of
+
+        (g^2 / (h + p) + log(p / (h + p))) / 2.
+
+    Returns the largest rise by a penalty for each kind, and a start with these penalties.
+    """
+    layout, number = likelihood.layout, likelihood.predictor_of
+    params, deviation = start.into(layout), start.deviation
+    _, g, h = likelihood.with_deviation(deviation).expansion(params)
+    gradient, factors = likelihood.gather(params, g), likelihood.factors(params)
+    gains, log = {}, dict(start.log_penalties)
+    for kind in kinds:
+        part, q, f = layout.effects[kind], number[kind], factors[kind]
+        bend = np.bincount(likelihood.judge, h[q, q] * f * f, likelihood.n_judges)
+        share = 1.0 / (1.0 + bend / PENALTIES[:, None])  # of the penalty in the curvature
+        rise = gradient[part] ** 2 * share / PENALTIES[:, None] + np.log(share)
+        total = 0.5 * rise.sum(axis=1)
+        best = int(np.argmax(total))
+        gains[kind], log[kind] = float(total[best]), float(np.log(PENALTIES[best]))
+        params[part] = gradient[part] / (bend + PENALTIES[best])
+        if kind == "slope":
+            deviation = np.sqrt(1.0 / (bend + PENALTIES[best]))
+            if _mostly_noise(likelihood, params, h):
+                gains[kind] = np.inf
+    return gains, Start(params, layout, log, deviation)
+
+
+def _mostly_noise(likelihood: JudgedLikelihood, params: Array, h: Array) -> bool:
+    """Whether ratings are hardly larger than their errors: then they say nothing of slopes.
+
+    Adversaries can make them so.
+    """
+    t, items = likelihood.tally, likelihood.layout.items
+    known = np.bincount(t.first, h[1, 1], items.stop) + np.bincount(t.second, h[1, 1], items.stop)
+    return bool(np.square(params[items]).mean() < NOISE * (1.0 / (1.0 + known)).mean())
+
+
+def first_guess(
+    plain: Likelihood,
+    n_judges: int,
+    n_features: int,
+    kinds: Sequence[str],
+    fixed: dict[str, float],
+    begin: Array | None,
+) -> tuple[dict[str, float], Start]:
+    """A start with these kinds of effects, and what each alone adds to the evidence.
+
+    Where right answers are known, slopes start from these, and nothing is known of the evidence.
+    """
+    likelihood = JudgedLikelihood.of(plain, n_judges, n_features, kinds)
+    if plain.tally.gold is not None:
+        found = likelihood.anchored_start()
+        start = Start(found, likelihood.layout, {}, likelihood.deviation)
+        return dict.fromkeys(kinds, np.inf), start
+    if begin is None:  # ratings without judges are soon found, and a good start
+        rough = dict.fromkeys(plain.layout.groups, 1.0) | fixed
+        begin = maximize(plain.without_judges()[0], rough, tolerance=1e-2).params
+    return seen_effects(likelihood, Start(begin, plain.layout, {}, likelihood.deviation), kinds)
+
+
+def choose_effects(
     plain: Likelihood,
     n_judges: int,
     n_features: int,
     kinds: Sequence[str],
     fixed: dict[str, float],
     *,
-    choose: bool,
     begin: Array | None = None,
     show: Show = unseen,
-) -> tuple[Likelihood, Mode]:
-    """The maximum with the effects of judges of these kinds, or those that the evidence keeps.
+) -> tuple[list[str], Start]:
+    """The kinds of effects that the evidence keeps, and a start.
 
-    With `choose`, effects that the data hardly determine are dropped. Slips are added if verdicts
-    are more surprising than chance allows, and the evidence of the normal approximation grows.
+    Kinds that add little alone are left out at first, and looked at again beside the others. Others
+    are left out if they add little to the rest. Slips are added if verdicts are more surprising
+    than chance allows, and the evidence of the normal approximation grows.
     """
 
-    def likelihood_of(chosen: Sequence[str]) -> JudgedLikelihood:
-        return JudgedLikelihood.of(plain, n_judges, n_features, chosen)
+    def with_effects(wanted: Sequence[str]) -> JudgedLikelihood:
+        return JudgedLikelihood.of(plain, n_judges, n_features, wanted)
 
-    wanted = [kind for kind in kinds if not (choose and kind == "slips")]
-    likelihood: Any = likelihood_of(wanted)
-    log: dict[str, float] = {}
-    if plain.tally.gold is not None:
-        params = likelihood.anchored_start()
-    else:
-        if begin is None:  # ratings without judges are soon found, and a good start
-            alone = replace(plain, tally=replace(plain.tally, judge=None))
-            rough = {"items": fixed.get("items", 1.0)}
-            begin = maximize(alone, rough, tolerance=0.1).params
-        params = moved(begin, plain.layout, likelihood.layout)
-    while choose and wanted:
-        likelihood, mode = _joint(likelihood, fixed, params, log, show, ROUGH)
-        params, log = mode.params, _logs(mode)
+    tried = [kind for kind in kinds if kind != "slips"]
+    gains, start = first_guess(plain, n_judges, n_features, tried, fixed, begin)
+    wanted = [kind for kind in tried if gains[kind] >= SEEN]
+    likelihood, left_out = with_effects(wanted), [kind for kind in tried if kind not in wanted]
+    while wanted:
+        likelihood, mode = _joint(with_effects(wanted), fixed, start, show, ROUGH)
+        start = Start.of(likelihood, mode)
         gains = evidence_gains(likelihood, mode)
         worst = min(gains, key=gains.__getitem__)
-        if gains[worst] >= KEPT:
+        if gains[worst] < KEPT:
+            wanted = [kind for kind in wanted if kind != worst]
+            likelihood = with_effects(wanted)
+            continue
+        if not left_out:
             break
-        wanted = [kind for kind in wanted if kind != worst]
-        old, likelihood = likelihood, likelihood_of(wanted)
-        params = moved(params, old.layout, likelihood.layout)
-    if not wanted:  # there are no judges then
-        likelihood = plain
-        mode = by_evidence(plain, fixed, params[: plain.layout.size], log, show)
-    small = plain.layout.size <= DENSE  # slips need the evidence, and so a matrix
-    if (
-        choose
-        and small
-        and "slips" in kinds
-        and max(slip_scores(likelihood, n_judges, mode.params)) > 1.0
-    ):
-        trial = likelihood_of([*wanted, "slips"])
-        begin = moved(mode.params, likelihood.layout, trial.layout)
-        trial, other = _joint(trial, fixed, begin, log, show, ROUGH)
+        gains, again = seen_effects(with_effects([*wanted, *left_out]), start, left_out)
+        more = [kind for kind in left_out if gains[kind] >= KEPT]
+        if not more:
+            break
+        left_out, start = [kind for kind in left_out if kind not in more], again
+        wanted = [*wanted, *more]
+    if "slips" not in kinds or plain.layout.size > DENSE:  # slips need the evidence, so a matrix
+        return wanted, start
+    if max(slip_scores(likelihood, n_judges, start.into(likelihood.layout))) > 1.0:
+        if not wanted:
+            likelihood, mode = _joint(likelihood, fixed, start, show, ROUGH)
+            start = Start.of(likelihood, mode)
+        trial, other = _joint(with_effects([*wanted, "slips"]), fixed, start, show, ROUGH)
         if log_evidence(trial, other) > log_evidence(likelihood, mode) + KEPT:
-            wanted, likelihood, params, log = [*wanted, "slips"], trial, other.params, _logs(other)
-    if not wanted:
-        return likelihood, mode
-    return _joint(likelihood, fixed, params, log, show, FINE)
+            return [*wanted, "slips"], Start.of(trial, other)
+    return wanted, start
+
+
+def by_evidence_of_judges(
+    plain: Likelihood,
+    n_judges: int,
+    n_features: int,
+    kinds: Sequence[str],
+    fixed: dict[str, float],
+    start: Start,
+    show: Show = unseen,
+) -> tuple[Likelihood, Mode]:
+    """The maximum with effects of these kinds, and with the penalties of the evidence."""
+    likelihood = JudgedLikelihood.of(plain, n_judges, n_features, kinds)
+    return _joint(likelihood, fixed, start, show, FINE)
 
 
 def _joint(
     likelihood: JudgedLikelihood,
     fixed: dict[str, float],
-    params: Array,
-    log_penalties: dict[str, float],
+    start: Start,
     show: Show,
     tolerance: float,
 ) -> tuple[JudgedLikelihood, Mode]:
@@ -601,9 +722,9 @@ def _joint(
     A Newton step, a step of the penalties and new deviations take turns, until the logarithms of
     penalties move by less than the tolerance.
     """
-    groups = likelihood.layout.groups
-    log = {name: log_penalties.get(name, 0.0) for name in groups if name not in fixed}
-    secant = Secant(longest=3.0)
+    groups, params = likelihood.layout.groups, start.into(likelihood.layout)
+    log = {name: start.log_penalties.get(name, 0.0) for name in groups if name not in fixed}
+    secant, likelihood = Secant(longest=3.0), likelihood.with_deviation(start.deviation)
     last, step = -np.inf, np.zeros(1)
     for tried in range(MAX_STEPS):
         show(tried)
@@ -621,15 +742,11 @@ def _joint(
         params = params + step
         log, change = secant.step(log, params, groups, traces)
         likelihood = likelihood.around(curvature)
-        if tried > 2 and change < tolerance and abs(step).max() < tolerance and not damped:
+        if tried > 1 and change < tolerance and abs(step).max() < tolerance and not damped:
             break
     if tolerance < ROUGH:
         return likelihood, maximize(likelihood, penalties, params)
     return likelihood, Mode(replace(at, params=params), penalties, precision, curvature, False)
-
-
-def _logs(mode: Mode) -> dict[str, float]:
-    return {name: float(np.log(penalty)) for name, penalty in mode.penalties.items()}
 
 
 def own_variances(layout: Layout, curvature: Any) -> dict[str, Array]:
@@ -669,22 +786,13 @@ def moved(params: Array, old: Layout, new: Layout) -> Array:
     """Parameters in another layout; new ones start from their means."""
     found = new.start()
     for name in ("items", "columns", "tie", "slip", "gold"):
-        part = getattr(new, name)
-        if getattr(old, name).stop - getattr(old, name).start == part.stop - part.start:
-            found[part] = params[getattr(old, name)]
+        part, before = getattr(new, name), getattr(old, name)
+        # Only the first column, the first place, may be missing in one of them.
+        same = min(part.stop - part.start, before.stop - before.start)
+        found[part.stop - same : part.stop] = params[before.stop - same : before.stop]
     for kind in new.effects.keys() & old.effects.keys():
         found[new.effects[kind]] = params[old.effects[kind]]
     return found
-
-
-def log_evidence(likelihood: Likelihood, mode: Mode) -> float:
-    """Of the normal approximation, up to a constant."""
-    mean, precision = likelihood.layout.priors(mode.penalties)
-    shrunk = precision > 0
-    about = mode.params - mean
-    prior = 0.5 * float(np.log(precision[shrunk]).sum() - precision @ (about * about))
-    curvature: Any = mode.curvature
-    return mode.at.value + prior - 0.5 * float(curvature.log_det())
 
 
 @dataclass(frozen=True, eq=False)
@@ -781,8 +889,9 @@ class Panel:
         """Of outcomes before judges with these numbers, of shape (n_battles, n_outcomes).
 
         Means over two values of the slope of a judge, a standard error above and below, as in the
-        likelihood. A number of -1 stands for all judges, each as often as it judges. `tie` and
-        `slip` are the common parameters, None and empty where there are none.
+        likelihood. A number of -1 stands for all judges, each as often as it judges. `tie` has the
+        logarithm of the tie parameter of each battle, None without a model of ties, and `slip` the
+        common parameter, if there is one.
         """
         out = np.empty((len(judge), 2 if tie is None else 3))
         states = [self.mean + sign * self._slope_errors for sign in (1.0, -1.0)]
@@ -802,7 +911,7 @@ class Panel:
             for weight_of, effect in drawn:
                 slope, rate, place, slips = effect.T
                 eta = (1.0 + slope) * difference[rows] + shift[rows] + place
-                tau = (0.0 if tie is None else tie) + rate + np.zeros_like(eta)
+                tau = (0.0 if tie is None else tie[rows]) + rate + np.zeros_like(eta)
                 p = np.exp(MODELS[link, tie is not None](eta, tau).log_p)
                 if len(slip):
                     share = expit(slip + slips)

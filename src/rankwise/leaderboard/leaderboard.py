@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,18 +29,18 @@ from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators.pair_strategies import PairStrategy, suggest_pairs
 from rankwise.graph.comparisons import check_comparison_ids, check_context
 from rankwise.leaderboard.battle_likelihood import (
-    DENSE,
+    ITEM_TIES,
     MODELS,
     POSITION,
     BattleProblem,
     GroupScores,
     Layout,
     Mode,
-    RatedItems,
     by_evidence,
     by_held_out,
     check_order,
     dependence_of,
+    items_tie_apart,
     maximize,
     root_of,
     spread,
@@ -56,8 +55,11 @@ from rankwise.leaderboard.gold_votes import with_gold_votes
 from rankwise.leaderboard.judge_model import (
     KINDS,
     Panel,
+    Start,
     by_evidence_of_judges,
     check_kinds,
+    choose_effects,
+    first_guess,
     remarks,
 )
 from rankwise.leaderboard.over_time import (
@@ -84,7 +86,7 @@ from rankwise.parameters import (
     check_parameters,
     check_value,
 )
-from rankwise.progress import Show, progress_bar, unseen
+from rankwise.progress import Show, late_progress_bar, progress_bar, unseen
 from rankwise.tables import Column, Table, TableMixin
 
 if TYPE_CHECKING:
@@ -177,6 +179,13 @@ class History(BoardTable):
     The columns are time, item, rating, low and high.
     """
 
+    @classmethod
+    def of(cls, parts: list[tuple[Any, ...]]) -> History:
+        """From the columns of each time."""
+        columns = map(np.concatenate, zip(*parts, strict=True))
+        names = ("time", "item", "rating", "low", "high")
+        return cls(dict(zip(names, columns, strict=True)), {"time": ""})
+
     def plot(self, *, top: int = 8, ax: Axes | None = None) -> Axes:
         """Draw the latest best items over time; see `plot_history`."""
         from rankwise.plots import plot_history
@@ -228,7 +237,6 @@ def _normal_weights(points: Array) -> Array:
     return np.asarray(np.exp(-0.5 * points**2) / np.sqrt(2 * np.pi) * (points[1] - points[0]))
 
 
-LONG = 500_000  # battles from which on progress is shown
 ELO = 400 / np.log(10)  # points of one unit of log-odds
 ELO_MEAN = 1000.0
 CELLS = 2**20  # draws of items that are ranked at a time
@@ -261,8 +269,10 @@ class Leaderboard(BaseEstimator):
     ----------
     link : {"logit", "probit"}, default="logit"
         The model of Bradley and Terry, or Thurstone's.
-    ties : {"model", "half"}, default="model"
-        Whether ties have a separate probability, or count as half a win for both items.
+    ties : {"model", "by item", "half"}, default="model"
+        Whether ties have a separate probability, or count as half a win for both items. "by item":
+        items may also differ in how often they tie, by normal effects with a variance chosen by
+        the evidence, if the evidence keeps them; see `item_ties`.
     penalty : float, "evidence" or "held-out", default="evidence"
         1 / variance of the ratings. "evidence": the value that maximizes the evidence of the normal
         approximation, with a weak prior, worth two items of variance 1. "held-out": the value that
@@ -304,6 +314,12 @@ class Leaderboard(BaseEstimator):
     tie_ : float
         nu of Davidson's model (P(tie) relative to a win between equals), or the threshold of the
         probit link; 0 if no tie occurred, NaN with ``ties="half"``.
+    item_ties_, item_ties_std_ : ndarray of shape (n_items,) or None
+        With ``ties="by item"``, by how much each item raises the logarithm of the tie parameter,
+        compared with the mean of all items, and standard errors; None if items do not differ by
+        more than chance.
+    tie_width_ : float or None
+        Standard deviation of these effects among items.
     coef_, coef_std_ : ndarray of shape (n_columns,)
         Coefficients of the first place, of the context and of features of items, and their
         standard errors.
@@ -358,7 +374,7 @@ class Leaderboard(BaseEstimator):
 
     parameters: ClassVar[dict[str, Rule]] = {
         "link": Choice("logit", "probit"),
-        "ties": Choice("model", "half"),
+        "ties": Choice("model", "by item", "half"),
         "penalty": AnyOf(Number(0), Choice("evidence", "held-out")),
         "position": Flag(),
         "half_life": AnyOf(Number(0, open_low=True), Choice("auto"), None),
@@ -379,6 +395,9 @@ class Leaderboard(BaseEstimator):
     category_covariances_: Any
     category_p_: Any
     deviation_std_: Any
+    item_ties_: Any
+    item_ties_std_: Any
+    tie_width_: float | None
 
     def __init__(
         self,
@@ -564,10 +583,12 @@ class Leaderboard(BaseEstimator):
             given = getattr(self, name)
             if given != value:
                 raise ParameterError(f"Rankings need {name}={value!r}: got {given!r}.")
+        if self.ties == "by item":
+            raise ParameterError('ties="by item" is for battles: rankings have no model of ties.')
         problem, rng = RankingLists.of(rankings, item_features), as_generator(self.random_state)
         warn_about_graph(problem.links, rankings.items, self.penalty, "rankings")
         with blas_threads_for(problem.layout.size):
-            with self._watched("Ratings", 0, problem, len(rankings.item)) as show:
+            with late_progress_bar("Ratings", 0) as show:
                 mode = self._maximum(problem, None, rng, show, len(rankings))
                 self.dependence_ = 1.0
                 if self.penalty == "evidence" and problem.group is not None:
@@ -581,6 +602,7 @@ class Leaderboard(BaseEstimator):
                 rankings, problem, params, mode.penalties, scores.n_groups, spread_of, rng
             )
         self.tie_, self.both_bad_ = float("nan"), 0.0
+        self.item_ties_ = self.item_ties_std_ = self.tie_width_ = None
         self.gold_power_: float | None = None
         self._set_panel(problem.layout, np.zeros(0), Panel.none(), {})
         self.pair_counts_, self.pair_shares_ = problem.pair_shares(rankings, mode.params)
@@ -648,7 +670,6 @@ class Leaderboard(BaseEstimator):
         problem = self._problem(used, item_features, kinds)
         if not problem.layout.ties:
             kinds = [kind for kind in kinds if kind != "ties"]
-        begin = self._warm_start(problem) if warm else None
         if self.penalty == 0 and problem.features.shape[1]:
             raise ParameterError(
                 "With features of items, ratings need a penalty: without one, they explain all "
@@ -659,7 +680,13 @@ class Leaderboard(BaseEstimator):
         if battles.gold is not None and battles.judge is None:
             problem, self.gold_power_ = with_gold_votes(problem, used)
         with blas_threads_for(problem.layout.size):
-            with self._watched("Ratings", 0, problem, len(battles)) as show:
+            with late_progress_bar("Ratings", 0) as show:
+                tied = self.ties == "by item" and items_tie_apart(
+                    problem.without_judges(), self._fixed, rng, show
+                )
+                if tied:
+                    problem = problem.with_item_ties()
+                begin = self._warm_start(problem) if warm else None
                 drift = self._drift(used, item_features)
                 if drift is not None:
                     walk = self._walk(used, problem, drift, show)
@@ -667,12 +694,15 @@ class Leaderboard(BaseEstimator):
                 if used.category is not None:
                     boards = self._boards(used, problem, rng, show)
                     return self._set_cells(battles, problem, boards, rng)
-                problem, mode = self._with_judges(problem, kinds, begin, rng, show)
-                if "place" in kinds and not (self.position or "place" in problem.layout.effects):
-                    # Without effects of the first place, it does not matter who came first.
-                    kinds = list(problem.layout.effects)
-                    problem = self._problem(used, item_features)
-                    problem, mode = self._with_judges(problem, kinds, None, rng, show, choose=False)
+                start = None
+                if kinds and self.judge_choice_ == "evidence":
+                    kinds, start = self._chosen(problem, kinds, begin, show)
+                    if not (self.position or "place" in kinds):
+                        # Without effects of the first place, it does not matter who came first.
+                        problem = self._problem(used, item_features)
+                        problem = problem.with_item_ties() if tied else problem
+                        begin = self._warm_start(problem) if warm else None
+                problem, mode = self._with_judges(problem, kinds, begin, rng, show, start)
                 if self.penalty == "evidence" and problem.group is not None:
                     scores = problem.scores(mode.params)
                     mode = self._with_dependence(problem, scores, mode, show)
@@ -767,6 +797,10 @@ class Leaderboard(BaseEstimator):
             )
         counted = (battles.outcome != 3) & (battles.weight > 0)
         self.categories_, code = number_labels(battles.category[counted])
+        if battles.time is not None:  # categories, perhaps periods, in the order of their times
+            mean = np.bincount(code, battles.time[counted]) / np.bincount(code)
+            order = np.argsort(mean, kind="stable")
+            self.categories_, code = self.categories_[order], np.argsort(order)[code]
         if len(self.categories_) < 2:
             raise DataError(f"by needs two or more categories: got {len(self.categories_)}.")
         fixed = {} if self.penalty == "evidence" else {"items": float(self.penalty)}
@@ -774,7 +808,7 @@ class Leaderboard(BaseEstimator):
         self.category_ratings_, self.category_covariances_ = found.ratings, found.covariances
         self.deviation_std_ = found.deviation_std
         self.width_ = float(found.penalties["deviations"] ** -0.5)
-        self.category_p_ = more_than_chance(problem, code, found.penalties["items"], rng)
+        self.category_p_ = more_than_chance(problem, code, found.penalties, rng)
         return found
 
     def categories(self) -> BoardTable:
@@ -912,16 +946,23 @@ class Leaderboard(BaseEstimator):
         if not keep.any():
             first = shown_time(float(data.time.min()), dated=data.dated)
             raise DataError(f"There are no battles until {time!r}: the first is of {first}.")
-        return clone(self).fit(
-            data.take(keep), judges=self.judge_choice_, item_features=item_features
-        )
+        until = data.take(keep)
+        if until.category is not None and len(set(until.category.tolist())) < 2:
+            until = replace(until, category=None)
+        return clone(self).fit(until, judges=self.judge_choice_, item_features=item_features)
 
     def history(
-        self, n_times: int = 12, *, times: Any = None, item_features: Any = None
+        self,
+        n_times: int = 12,
+        *,
+        times: Any = None,
+        every: str | float | None = None,
+        item_features: Any = None,
     ) -> History:
         """Ratings at several times, with intervals, each from the battles until then.
 
-        Takes a fit for each time.
+        Takes a fit for each time. With `every`, takes one fit, in which each period has ratings of
+        its own: they are shrunk towards the overall ratings, by as much as the evidence says.
 
         Parameters
         ----------
@@ -929,6 +970,9 @@ class Leaderboard(BaseEstimator):
             The number of times, such that as many battles are between one and the next.
         times : sequence of dates or numbers, optional
             The times, instead of `n_times`.
+        every : {"day", "week", "month", "quarter", "year"} or number, optional
+            Ratings of each period of this length, instead of `n_times`: with dates, a word or a
+            number of days. The times are those of the first battle of each period.
         item_features : pandas DataFrame or dict, optional
             As for `fit`, if the leaderboard was fitted with it.
 
@@ -943,6 +987,10 @@ class Leaderboard(BaseEstimator):
         data = self.battles_
         if isinstance(data, Rankings) or data.time is None:
             raise DataError("as_of and history need the times of battles: pass time to fit.")
+        if every is not None:
+            if times is not None:
+                raise ParameterError("times and every both name times: use one of them.")
+            return self._by_period(data.every(every), item_features)
         if times is None:
             shares = np.linspace(0, 1, n_times + 1)[1:]
             found = np.unique(np.quantile(data.time, shares, method="inverted_cdf"))
@@ -957,9 +1005,22 @@ class Leaderboard(BaseEstimator):
                 parts.append((np.full(len(met), time), board.items_[met], board.ratings_[met],
                               low[met], high[met]))  # fmt: skip
                 show(k + 1)
-        columns = map(np.concatenate, zip(*parts, strict=True))
-        names = ("time", "item", "rating", "low", "high")
-        return History(dict(zip(names, columns, strict=True)), {"time": ""})
+        return History.of(parts)
+
+    def _by_period(self, data: Battles, item_features: Any) -> History:
+        """Ratings of the items that had a battle in a period; the categories are periods."""
+        plain = clone(self).set_params(half_life=None, drift=None)
+        board = plain.fit(replace(data, judge=None, gold=None), item_features=item_features)
+        assert data.time is not None
+        parts = []
+        for period in board.categories_:
+            within = board.within(period)
+            met = np.flatnonzero(within.battles_.counts)
+            begin = as_datetimes(within.battles_.time.min(keepdims=True), dated=data.dated)
+            low, high = within.interval()
+            parts.append((np.repeat(begin, len(met)), board.items_[met], within.ratings_[met],
+                          low[met], high[met]))  # fmt: skip
+        return History.of(parts)
 
     def _problem(
         self, battles: Battles, item_features: Any, kinds: Sequence[str] = ()
@@ -968,13 +1029,6 @@ class Leaderboard(BaseEstimator):
             battles, item_features=item_features, link=self.link, ties=self.ties,
             position=self.position or "place" in kinds,
         )  # fmt: skip
-
-    @contextmanager
-    def _watched(self, what: str, total: int, problem: RatedItems, n: int) -> Iterator[Show]:
-        """Show progress where it takes long, with n battles or entries of rankings."""
-        large = problem.layout.size > DENSE or n > LONG
-        with progress_bar(what, total) if large else nullcontext(unseen) as show:
-            yield show
 
     def _maximum(
         self,
@@ -1001,6 +1055,20 @@ class Leaderboard(BaseEstimator):
             return maximize(likelihood, fixed, begin)
         return by_evidence(likelihood, fixed, begin, show=show)
 
+    def _chosen(
+        self, problem: BattleProblem, kinds: list[str], begin: Array | None, show: Show
+    ) -> tuple[list[str], Start]:
+        """The kinds of effects of judges that the evidence keeps, and a start."""
+        return choose_effects(
+            problem.likelihood, len(problem.judges), problem.features.shape[1], kinds,
+            self._fixed, begin=begin, show=show,
+        )  # fmt: skip
+
+    @property
+    def _fixed(self) -> dict[str, float]:
+        """Penalties that are given."""
+        return {} if isinstance(self.penalty, str) else {"items": float(self.penalty)}
+
     def _with_judges(
         self,
         problem: BattleProblem,
@@ -1008,17 +1076,16 @@ class Leaderboard(BaseEstimator):
         begin: Array | None,
         rng: np.random.Generator,
         show: Show,
-        *,
-        choose: bool = True,
+        start: Start | None = None,
     ) -> tuple[BattleProblem, Mode]:
-        """The maximum, and the problem with the effects of judges that were kept."""
+        """The maximum, and the problem with the effects of judges of these kinds."""
         if not kinds:
+            problem = problem.without_judges()
             return problem, self._maximum(problem, begin, rng, show, len(problem.row))
-        fixed = {} if isinstance(self.penalty, str) else {"items": float(self.penalty)}
-        likelihood, mode = by_evidence_of_judges(
-            problem.likelihood, len(problem.judges), problem.features.shape[1], kinds, fixed,
-            choose=choose and self.judge_choice_ == "evidence", begin=begin, show=show,
-        )  # fmt: skip
+        judged = problem.likelihood, len(problem.judges), problem.features.shape[1], kinds
+        if start is None:
+            _, start = first_guess(*judged, self._fixed, begin)
+        likelihood, mode = by_evidence_of_judges(*judged, self._fixed, start, show)
         problem = replace(problem, likelihood=likelihood)
         if self.penalty == "held-out":
             mode = self._maximum(problem, mode.params, rng, show, len(problem.row))
@@ -1049,6 +1116,9 @@ class Leaderboard(BaseEstimator):
             params[layout.columns] = self.coef_ * problem.scales
         if layout.ties and "tie" in self.params_:
             params[layout.tie] = self.params_["tie"]
+        before = getattr(self, "item_ties_", None)  # older files have none
+        if layout.n_item_ties and before is not None:
+            params[layout.item_ties][:n] = before
         return params
 
     def _set_fitted(
@@ -1058,7 +1128,7 @@ class Leaderboard(BaseEstimator):
         scores = problem.scores(params)
         if POSITION not in problem.names:
             warn_about_position(problem, params)
-        with self._watched("Intervals", self.n_draws, problem, len(battles)) as show:
+        with late_progress_bar("Intervals", self.n_draws) as show:
             covariance, deviations = spread(
                 mode, scores, layout.items, self.n_draws, rng, show, dependence=self.dependence_
             )
@@ -1117,12 +1187,12 @@ class Leaderboard(BaseEstimator):
         self.items_ = battles.items
         self.ratings_ = problem.ratings(params)
         draws = problem.ratings(deviations)
-        columns = deviations[:, layout.columns]
         if covariance is None:
             self.covariance_ = None
-            self.rating_std_, std = draws.std(axis=0, dtype=float), columns.std(axis=0, dtype=float)
+            self.rating_std_ = draws.std(axis=0, dtype=float)
+            errors = deviations[:, : layout.common].std(axis=0, dtype=float)
         else:
-            std = np.sqrt(np.maximum(covariance.diagonal(), 0.0))[layout.columns]
+            errors = np.sqrt(np.maximum(covariance.diagonal(), 0.0))
             to_ratings = problem.rating_map()
             self.covariance_ = to_ratings @ covariance @ to_ratings.T
             self.rating_std_ = np.sqrt(np.maximum(self.covariance_.diagonal(), 0.0))
@@ -1132,8 +1202,20 @@ class Leaderboard(BaseEstimator):
         self.penalty_ = penalties["items"]
         self.coef_names_ = problem.names
         self.coef_ = params[layout.columns] / problem.scales
-        self.coef_std_ = std / problem.scales
+        self.coef_std_ = errors[layout.columns] / problem.scales
         self.params_ = {"items": params[layout.items]}
+        self.item_ties_ = self.item_ties_std_ = self.tie_width_ = None
+        if layout.n_item_ties:
+            self.item_ties_ = params[layout.item_ties]
+            if covariance is None:
+                apart = deviations[:, layout.item_ties]
+                apart = apart - apart.mean(axis=1, keepdims=True)
+                self.item_ties_std_ = apart.std(axis=0, dtype=float)
+            else:
+                center = np.eye(len(self.items_)) - 1.0 / len(self.items_)
+                own = center @ covariance[layout.item_ties, layout.item_ties] @ center
+                self.item_ties_std_ = np.sqrt(np.maximum(own.diagonal(), 0.0))
+            self.tie_width_ = float(penalties[ITEM_TIES] ** -0.5)
 
     # Results.
 
@@ -1390,10 +1472,15 @@ class Leaderboard(BaseEstimator):
             shift = shift + values @ self.coef_[begin : begin + width]
         d = self.ratings_[a] - self.ratings_[b]
         tie = self.params_.get("tie")
+        item_ties = getattr(self, "item_ties_", None)
+        if tie is not None and item_ties is not None:
+            tie = tie + item_ties[a] + item_ties[b]
+        elif tie is not None:
+            tie = np.full(len(a), tie[0])
         slip = self.params_.get("slip", np.zeros(0))
         number = self._judge_numbers(judge, len(a))
         if not getattr(self, "judge_kinds_", []):  # also in older files
-            tau = np.zeros(1) if tie is None else tie
+            tau = np.zeros(len(a)) if tie is None else tie
             return np.exp(MODELS[self.link, tie is not None](d + shift, tau).log_p).T
         panel = Panel(self.judge_effects_, self.judge_covariances_, self.judge_shares_)
         return panel.probabilities(number, d, shift, tie, slip, self.link)
@@ -1467,6 +1554,40 @@ class Leaderboard(BaseEstimator):
         columns["remark"] = shown["remark"] = remarks(found)
         note = "" if self.judge_kinds_ else "Judges do not differ by more than chance."
         return BoardTable(columns, dict.fromkeys(shown, ".2f"), note, shown)
+
+    def item_ties(self) -> BoardTable:
+        """How often the battles of each item are tied, by item, with intervals.
+
+        The columns are item, battles, ties, low, high and share, the share of ties among battles
+        that are not both bad. `ties` is the tie parameter in battles with an average item, and the
+        interval is of what the item contributes. With ``ties="by item"`` only.
+        """
+        check_is_fitted(self)
+        if self.ties != "by item":
+            raise DataError('Items have tie parameters of their own with ties="by item".')
+        b, n = self.battles_, len(self.items_)
+        weight = b.weight * (b.outcome != 3)
+        total, tied = np.zeros(n), np.zeros(n)
+        for code in b.pairs.T:
+            total += np.bincount(code, weight, n)
+            tied += np.bincount(code, weight * (b.outcome == 2), n)
+        effect, error = np.zeros(n), np.zeros(n)
+        if self.item_ties_ is not None:
+            effect, error = self.item_ties_, self._quantile(self.level) * self.item_ties_std_
+        order = np.argsort(-effect, kind="stable")
+        shown: dict[str, Any] = {
+            "item": self.items_[order],
+            "battles": b.counts[order],
+            "ties": (self.tie_ * np.exp(effect))[order],
+        }
+        low, high = ((self.tie_ * np.exp(effect + side * error))[order] for side in (-1, 1))
+        share = np.divide(tied, total, out=np.full(n, np.nan), where=total > 0)[order]
+        columns = shown | {"low": low, "high": high, "share": share}
+        note = "Tie parameters in battles with an average item."
+        if self.item_ties_ is None:
+            note = "Items do not differ in ties by more than chance."
+        shown |= {"interval": intervals(low, high, 2), "share": share}
+        return BoardTable(columns, {"ties": ".2f", "share": ".2f"}, note, shown)
 
     def _judge_of_battles(self) -> NDArray[Any]:
         """The judge of each battle; raises an error if there are none."""
@@ -1698,8 +1819,10 @@ class Leaderboard(BaseEstimator):
                 used = data if half_life is None else aged(data, half_life)
                 kinds = getattr(self, "judge_kinds_", [])
                 problem = self._problem(used, item_features, kinds)
+                if getattr(self, "item_ties_", None) is not None:
+                    problem = problem.with_item_ties()
                 begin = None if kinds else self._warm_start(problem)
-                problem, mode = self._with_judges(problem, kinds, begin, rng, unseen, choose=False)
+                problem, mode = self._with_judges(problem, kinds, begin, rng, unseen)
                 matrix = GroupScores.of(
                     problem.likelihood, mode.params, problem.row, problem.outcome, problem.weight,
                     units.number[units.number >= 0],

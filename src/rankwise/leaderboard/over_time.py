@@ -12,7 +12,7 @@ eliminated: O(n_periods n_items^3) time and O(n_periods n_items^2) memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -32,6 +32,7 @@ from rankwise.leaderboard.battle_likelihood import (
     Likelihood,
     Mode,
     by_evidence,
+    gram_of,
     maximize,
     tally,
 )
@@ -115,40 +116,6 @@ class Periods:
         return len(self.gap) + 1
 
 
-@dataclass(frozen=True)
-class WalkLayout:
-    """Where the parameters are: first ratings, steps of later periods, columns, and ties.
-
-    A step is a change of a rating over a gap, divided by the square root of the gap.
-    """
-
-    items: slice
-    steps: slice
-    columns: slice
-    tie: slice
-
-    @property
-    def size(self) -> int:
-        return int(self.tie.stop)
-
-    @property
-    def groups(self) -> dict[str, slice]:
-        """Parameters that are shrunk together."""
-        return {"items": self.items, "steps": self.steps}
-
-    def start(self) -> Array:
-        """Equal items that do not change, and few ties."""
-        params = np.zeros(self.size)
-        params[self.tie] = -1.0
-        return params
-
-    def priors(self, penalties: Mapping[str, float]) -> tuple[Array, Array]:
-        """Means and precisions of the normal priors of all parameters."""
-        precision = np.zeros(self.size)
-        precision[self.items], precision[self.steps] = penalties["items"], penalties["steps"]
-        return np.zeros(self.size), precision
-
-
 @dataclass(frozen=True, eq=False)
 class CellMatrix:
     """Minus second derivatives by the ratings of all cells, and by the other parameters.
@@ -172,15 +139,14 @@ class CellMatrix:
         blocks = np.asarray(sums, dtype=np.float64).reshape(-1, n, n)
         own = np.bincount(t.first, h[0, 0], total) + np.bincount(t.second, h[0, 0], total)
         blocks[:, np.arange(n), np.arange(n)] += own.reshape(-1, n)
-        border, corner = np.zeros((total, size)), np.zeros((size, size))
-        for k, (q, i, x) in enumerate(rest):
-            w, a = h[0, q] * x, int(i[0]) - total
-            border[:, a] += np.bincount(t.first, w, total) - np.bincount(t.second, w, total)
-            for r, j, z in rest[k:]:
-                b, both = int(j[0]) - total, float(h[q, r] @ (x * z))
-                corner[a, b] += both
-                if a != b:
-                    corner[b, a] += both
+        border = np.zeros((total, size))
+        for q, i, x in rest:
+            w, a = h[0, q] * x, i - total
+            for sign, item in ((1.0, t.first), (-1.0, t.second)):
+                added = np.bincount(item * size + a, sign * w, total * size)
+                border += added.reshape(total, size)
+        entries = [(q, i - total, x) for q, i, x in rest]
+        corner = gram_of(entries, h, size, dense=True) if size else np.zeros((0, 0))
         return cls(blocks, border, corner)
 
 
@@ -212,10 +178,10 @@ class WalkLikelihood:
         return len(self.gap) + 1
 
     @cached_property
-    def layout(self) -> WalkLayout:
-        n, total = self.n_items, self.n_items * self.n_periods
-        old = self.plain.layout
-        return WalkLayout(slice(0, n), slice(n, total), old.columns, old.tie)
+    def layout(self) -> Layout:
+        n, old = self.n_items, self.plain.layout
+        steps = n * (self.n_periods - 1)
+        return Layout.of(n, old.n_columns, ties=old.ties, item_ties=old.n_item_ties, steps=steps)
 
     @cached_property
     def root(self) -> Array:
@@ -376,8 +342,9 @@ def by_cell(problem: BattleProblem, cell: Index, n_cells: int) -> tuple[Likeliho
     t, shift = problem.likelihood.tally, problem.layout.items.stop * cell
     first, second = t.first[problem.row] + shift, t.second[problem.row] + shift
     counts, row = tally(first, second, problem.outcome, problem.weight, t.x[problem.row])
-    n, columns = problem.layout.items.stop, problem.layout.columns
-    layout = Layout.of(n * n_cells, columns.stop - columns.start, 0, problem.layout.ties)
+    old = problem.layout
+    n_items, n_ties = old.items.stop * n_cells, old.n_item_ties
+    layout = Layout.of(n_items, old.n_columns, ties=old.ties, item_ties=n_ties)
     return Likelihood(counts, layout, problem.likelihood.link), row
 
 
@@ -401,7 +368,8 @@ def fit_walk(
     plain, row = by_cell(problem, periods.number, P)
     likelihood = WalkLikelihood(plain, n, periods.gap)
     # Ratings that do not change are a good start.
-    still = maximize(problem.likelihood, {"items": 1.0}, tolerance=1e-2).params
+    rough = dict.fromkeys(problem.layout.groups, 1.0)
+    still = maximize(problem.likelihood, rough, tolerance=1e-2).params
     begin = likelihood.layout.start()
     begin[:n], begin[n * P :] = still[:n], still[n:]
     if len(fixed) == 2:

@@ -84,6 +84,8 @@ class QueryValues:
     >>> from rankwise.metrics import disagreement_error
     >>> y, scores, qid = [1, 0, 1, 0], [2, 1, 3, 4], ["a", "a", "b", "b"]
     >>> result = disagreement_error(y, scores, qid, per_query=True)
+    >>> result
+    <QueryValues: 2 queries, mean 0.5000 ± 0.5000>
     >>> result.qid.tolist(), result.values.tolist()
     (['a', 'b'], [0.0, 1.0])
     """

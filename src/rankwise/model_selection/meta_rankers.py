@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self
@@ -677,34 +678,31 @@ class HeldOutPool:
 
         Shape (n_candidates, n_queries); greater is better, so errors are negated.
         """
-        return self._values(self.scores)
-
-    def _values(self, scores: Any) -> Array:
-        """The same for other scores; the metric takes many of them at once if they are short."""
-        function, greater_is_better = self.measure
-        parts, step = [], max(1, _TOGETHER // len(self.labels))
-        for first in range(0, len(scores), step):
-            some = scores[first : first + step]
-            # The queries of the second scores are other queries than those of the first.
-            queries = self.groups.codes + self.groups.n_groups * np.arange(len(some))[:, None]
-            rows = np.tile(self.labels, len(some)), some.ravel(), queries.ravel()
-            parts.append(function(*rows, per_query=True).values.reshape(len(some), -1))
-        values = np.concatenate(parts)
-        return np.asarray(values if greater_is_better else 0.0 - values)
+        return self.values_of(self.scores)
 
     def values_of(self, scores: Any, rows: Any = slice(None)) -> Array:
         """The metric of scores of some rows on each query where it is defined; greater is better.
 
-        `scores` are of these rows, which are all rows of their queries.
+        `scores` has shape (n, n_rows) and is of these rows, which are all rows of their queries.
+        The metric takes many short ones at once.
         """
         function, greater_is_better = self.measure
-        codes = self.groups.codes[rows]
-        values = function(self.labels[rows], scores, codes, per_query=True).values
+        labels, codes = self.labels[rows], self.groups.codes[rows]
+        parts, step = [], max(1, _TOGETHER // len(labels))
+        for first in range(0, len(scores), step):
+            some = scores[first : first + step]
+            # The queries of the second scores are other queries than those of the first.
+            queries = codes + self.groups.n_groups * np.arange(len(some))[:, None]
+            found = function(
+                np.tile(labels, len(some)), some.ravel(), queries.ravel(), per_query=True
+            )
+            parts.append(found.values.reshape(len(some), -1))
+        values = np.concatenate(parts)
         return np.asarray(values if greater_is_better else 0.0 - values)
 
-    def mean_values(self, chosen: Index) -> Array:
-        """The metric of the mean of candidates on each query."""
-        return np.asarray(self._values(self.scores[chosen].mean(axis=0)[None])[0])
+    def mean_values(self, choices: Sequence[Index]) -> Array:
+        """The metric of the mean of each choice of candidates on each query."""
+        return self.values_of(np.stack([self.scores[chosen].mean(axis=0) for chosen in choices]))
 
     def choose(self, n_best: int, queries: Any = slice(None)) -> Index:
         """The candidates whose mean is to be used, best first.
@@ -739,11 +737,10 @@ class HeldOutPool:
         """The metric on each query of the mean that is chosen by the other queries."""
         n = self.values.shape[1]
         if n == 1:
-            return self.mean_values(self.choose(n_best))
+            return np.asarray(self.mean_values([self.choose(n_best)])[0])
         fold = np.arange(n) % FOLDS
         choices = [self.choose(n_best, fold != k) for k in range(min(n, FOLDS))]
-        means = np.stack([self.scores[chosen].mean(axis=0) for chosen in choices])
-        return np.asarray(self._values(means)[fold, np.arange(n)])
+        return np.asarray(self.mean_values(choices)[fold, np.arange(n)])
 
     def estimate(self, chosen: Index, outer: Array) -> ScoreEstimate:
         """What to expect of a choice on new queries, from `outer_values`."""
@@ -755,7 +752,7 @@ class HeldOutPool:
             greater_is_better,
             sign * spread.difference + 0.0,
             spread.standard_error,
-            sign * float(self.mean_values(chosen).mean()) + 0.0,
+            sign * float(self.mean_values([chosen]).mean()) + 0.0,
             len(outer),
             self.unit,
         )

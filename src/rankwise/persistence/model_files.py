@@ -118,6 +118,15 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     ModelFileError
         If the file is damaged, comes from a newer version, or holds anything but a model of
         rankwise or scikit-learn.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from rankwise import RankRLS, load_model, save_model
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = save_model(RankRLS(0.5).fit([[0.0], [1.0]], [0, 1]), f"{folder}/ranker.rankwise")
+    ...     print(load_model(path))
+    RankRLS(alpha=0.5)
     """
     return open_model(path).model
 

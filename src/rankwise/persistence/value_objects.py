@@ -92,11 +92,13 @@ AXES = {
     "table-view": "points: marks inputs, n_features: features, mean: features, deviation: features",
     "pairwise-gp": "X_fit_: rows inputs, landmarks_: landmarks inputs, margin_: comparisons, "
     "weight_: comparisons, pairs_: comparisons 2 in rows, rater_: comparisons in raters, "
-    "context_scale_: context, context_coef_: context, context_std_: context",
+    "context_scale_: context, context_coef_: context, context_std_: context, "
+    "context_: comparisons context",
     "mean": "rankers_: parts, weights_: parts, means_: parts outputs, scales_: parts outputs",
     "auto": "part_names_: parts",
     "seen-features": "n_features_out_: columns, columns_: columns in features",
     "leaderboard": "ratings_: items, rating_std_: items, covariance_: items items, "
+    "item_ties_: items, item_ties_std_: items, "
     "draws_: draws items, coef_: columns, coef_std_: columns, coef_names_: columns, "
     "judge_effects_: judges 4, judge_covariances_: judges 4 4, judge_shares_: judges, "
     "judge_widths_: 4, "
@@ -123,7 +125,7 @@ AXES = {
     "gp-raters": "slope: raters, standard_error: raters",
     "gp-hyperparameters": "slopes: raters",
     "gp-approximation": "tau: sites, nu: sites",
-    "gp-weights": "root: rank rank, mean: rank",
+    "gp-weights": "root: context+rank context+rank, mean: context+rank",
     "gp-linear-basis": "columns: rank in inputs, scales: rank",
     "gp-basis": "root: rank rank, first: rank in points, second: rank in points",
 }
@@ -131,8 +133,9 @@ AXES = {
 
 "X: rows features" is an array of finite numbers, dense or CSR. Axes of the same name have the
 same length throughout a ranker (or throughout each object of a list); "outputs" is left out if y
-has one column. A whole number is the length of its axis. "first: rank in points" is an array of
-positions along "points", where -1 stands for none.
+has one column. A whole number is the length of its axis, and "context+rank" is as long as both
+axes, 0 for one that is not known by then. "first: rank in points" is an array of positions along
+"points", where -1 stands for none.
 """
 
 
@@ -211,6 +214,8 @@ def _check_one(where: str, value: Any, rule: str, lengths: dict[str, int]) -> No
         wanted = f"{what} with the axes ({', '.join(axes)})"
         raise ModelFileError(f"{where} is {describe(value)}, where {wanted} are needed")
     for axis, length in zip(axes, shape, strict=True):
+        if "+" in axis:
+            lengths[axis] = sum(lengths.get(part, 0) for part in axis.split("+"))
         if lengths.setdefault(axis, length) != length:
             raise ModelFileError(f"{where} has {length} {axis}, where {lengths[axis]} are needed")
 

@@ -118,6 +118,16 @@ class BlockSums:
         The query ids so far; None if all rows are one ranking.
     folds : list of FoldSum, or None
         The sums of each fold, from which alpha is chosen; None if they are not needed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise.problem import BlockSums, FeatureSystem, PairLoss
+    >>> X, y = np.array([[0.0], [1.0], [3.0]]), np.array([0.0, 2.0, 6.0])
+    >>> loss, system = PairLoss(), FeatureSystem(1)
+    >>> a, b = (BlockSums.of(system, loss, X, y, [name] * 3) for name in "ab")
+    >>> (a + b).n_queries, (a + b).solve([0.0]).solutions[0].weights.round(6)
+    (2, array([2.]))
     """
 
     system: Any

@@ -48,7 +48,15 @@ ENTRY, VALUE = 6e-9, 1e-8  # seconds of a step for a stored value of X, and for 
 
 @dataclass(frozen=True)
 class FeatureBasis(Basis):
-    """f(x) = x'w; `solver` is "primal", "dual" or "cg", which took `n_iter` steps."""
+    """f(x) = x'w; `solver` is "primal", "dual" or "cg", which took `n_iter` steps.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise.problem import FeatureBasis
+    >>> FeatureBasis("primal").products(np.array([[1.0, 2.0]]), np.array([10.0, 1.0]))
+    array([12.])
+    """
 
     solver: str
     n_iter: int | None = None
@@ -342,6 +350,16 @@ class RampBasis(Basis):
     low, high : ndarray of shape (n_ramps,)
         Where each ramp begins and ends. The ramps of a feature follow one another, so its function
         is piecewise linear, and constant outside of the first and the last knot.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise.problem import RampBasis
+    >>> X = np.array([[0.0], [1.0], [3.0]])
+    >>> RampBasis.of(X, n_ramps=2).features(X)
+    array([[0., 0.],
+           [1., 0.],
+           [1., 1.]])
     """
 
     feature: Index

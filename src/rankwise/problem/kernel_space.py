@@ -55,7 +55,17 @@ from rankwise.solvers.ridge_path import CentredMoments, LandmarkFactor, Moments,
 
 @dataclass(frozen=True, eq=False)
 class KernelBasis(Basis):
-    """f(x) = sum_i a_i k(x, x_i) over the training rows x_i; `X` is None if k is precomputed."""
+    """f(x) = sum_i a_i k(x, x_i) over the training rows x_i; `X` is None if k is precomputed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise.kernels import NamedKernel
+    >>> from rankwise.problem import KernelBasis
+    >>> basis = KernelBasis(NamedKernel("rbf", gamma=1.0), np.array([[0.0], [1.0]]))
+    >>> basis.products(np.array([[0.5]]), np.array([1.0, -1.0]))
+    array([0.])
+    """
 
     kernel: Kernel
     X: Any
@@ -153,6 +163,14 @@ class LandmarkBasis(Basis):
 
     `points` is None for a precomputed kernel, `rows` is None if landmarks are not training rows,
     and `rank` is the numerical rank of the kernel matrix of the landmarks.
+
+    Examples
+    --------
+    >>> from rankwise import SparseRankRLS
+    >>> X, y = [[0.0], [1.0], [2.0]], [0, 1, 2]
+    >>> basis = SparseRankRLS(1.0, landmarks=[0, 2], scale=None).fit(X, y).basis_
+    >>> type(basis).__name__, basis.points.ravel(), basis.rank
+    ('LandmarkBasis', array([0., 2.]), 2)
     """
 
     kernel: Kernel
@@ -185,7 +203,20 @@ class LandmarkBasis(Basis):
 
 @dataclass(frozen=True, eq=False)
 class LandmarkSystem:
-    """Sums over rows of A = K_RM L K_MR and b = K_RM L y, for landmarks R."""
+    """Sums over rows of A = K_RM L K_MR and b = K_RM L y, for landmarks R.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise.kernels import NamedKernel
+    >>> from rankwise.problem import LandmarkSystem, Landmarks, PairLoss
+    >>> X, y, loss = np.array([[0.0], [1.0], [2.0]]), np.array([0.0, 1.0, 2.0]), PairLoss()
+    >>> kernel = NamedKernel("linear")
+    >>> system = LandmarkSystem.of(kernel, Landmarks(X[1:2], np.array([1])))
+    >>> moments = system.moments(X, loss.tasks(y, None)[0], loss)
+    >>> system.solve([moments], [0.0])[0].weights.round(6)
+    array([1.])
+    """
 
     basis: LandmarkBasis
     factor: LandmarkFactor
@@ -283,6 +314,13 @@ class LandmarkSpace(Space):
 
     `chosen` is the system on landmarks that were chosen before; None: they are chosen among the
     rows of the problem.
+
+    Examples
+    --------
+    >>> from rankwise import SparseRankRLS
+    >>> space = SparseRankRLS(landmarks=[0, 2]).make_space(n_features=1)
+    >>> space.shared, space.has_landmarks
+    (('landmarks',), True)
     """
 
     kernel: Kernel

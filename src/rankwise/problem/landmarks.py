@@ -218,7 +218,19 @@ def check_for_landmarks(kernel: Any) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Landmarks:
-    """Points, and their row indices in the training data (None if they are other points)."""
+    """Points, and their row indices in the training data (None if they are other points).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise.backends.arrays import NUMPY
+    >>> from rankwise.kernels import NamedKernel
+    >>> from rankwise.problem import Landmarks
+    >>> X = np.array([[0.0], [1.0], [2.0]])
+    >>> Landmarks(X[[0, 2]], np.array([0, 2])).kernel_matrix(NamedKernel("linear"), NUMPY)
+    array([[0., 0.],
+           [0., 4.]])
+    """
 
     points: Any
     rows: Index | None

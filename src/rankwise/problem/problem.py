@@ -22,6 +22,7 @@ from rankwise.solvers.ridge_path import CentredMoments, Moments, row_mean
 from rankwise.solvers.shifted_cg import PairProducts
 
 COLUMN_VECTORS = 12  # in a linear fit
+KEPT = 2**20  # numbers: largest coordinates of rows that a problem keeps
 
 
 def fits(n_numbers: float, on: Backend = NUMPY) -> bool:
@@ -98,6 +99,14 @@ class Task:
     """One least-squares system to solve: a preference graph and its target scores.
 
     `y` is None if the graph holds comparisons, which have margins instead.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise.problem import PairLoss
+    >>> (task,) = PairLoss().tasks(np.array([0.0, 1.0, 1.0, 5.0]), ["a", "a", "a", "b"])
+    >>> task.graph.n_pairs, task.y
+    (3, array([0., 1., 1., 5.]))
     """
 
     graph: PreferenceGraph
@@ -124,7 +133,16 @@ class Task:
 
 
 class Loss(Protocol):
-    """Which errors a ranker minimizes."""
+    """Which errors a ranker minimizes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise.problem import Loss, PairLoss, RowLoss
+    >>> losses: list[Loss] = [PairLoss(), RowLoss()]
+    >>> [loss.tasks(np.array([0.0, 1.0]), ["a", "b"])[0].graph.n_pairs for loss in losses]
+    [0, 1]
+    """
 
     @property
     def ties(self) -> str:
@@ -254,7 +272,15 @@ class RowLoss:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """The weights of a ranker in its basis, and its intercept."""
+    """The weights of a ranker in its basis, and its intercept.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> solution = RankRLS(1.0).fit([[0.0], [2.0]], [0, 1]).solution_
+    >>> type(solution).__name__, solution.weights, solution.intercept
+    ('Solution', array([0.33333333]), 0.0)
+    """
 
     weights: Array
     intercept: Array | float
@@ -267,6 +293,15 @@ class Coordinates:
     The linear kernel takes centred rows. For the scores of rows as they are, `shift` is added
     to each row of the kernel matrix: what it has in the other direction is the same for all rows,
     and dual weights sum to zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise.problem import FeatureSpace, PairLoss, Problem
+    >>> X, y, loss = np.array([[0.0], [1.0], [3.0]]), np.array([0.0, 2.0, 6.0]), PairLoss()
+    >>> problem = Problem(X, loss.tasks(y, None), loss, FeatureSpace())
+    >>> problem.coordinates().features.ravel()
+    array([0., 1., 3.])
     """
 
     features: Any = None
@@ -325,6 +360,12 @@ class Basis(ABC):
     """The part of a fitted ranker that maps weights to scores.
 
     Class attributes declare what is true of all its functions.
+
+    Examples
+    --------
+    >>> from rankwise.problem import Basis, FeatureBasis, KernelBasis
+    >>> [(issubclass(each, Basis), each.linear) for each in (FeatureBasis, KernelBasis)]
+    [(True, True), (True, False)]
     """
 
     #: Whether scores are products of the features, as they are, and the weights.
@@ -352,6 +393,26 @@ class Space(ABC):
 
     `solve` and `coordinates` are sufficient for fits, searches and exact hold-outs. Everything else
     declares a capability that the default does not have; what needs it refuses the space by name.
+
+    Examples
+    --------
+    Linear functions of the squares of the features:
+
+    >>> from dataclasses import replace
+    >>> import numpy as np
+    >>> from rankwise.problem import FeatureSpace, PairLoss, Problem, Space
+    >>> class Squares(Space):
+    ...     def solve(self, problem, alphas):
+    ...         return self._squared(problem).solve(alphas)
+    ...
+    ...     def coordinates(self, problem):
+    ...         return self._squared(problem).coordinates()
+    ...
+    ...     def _squared(self, problem):
+    ...         return replace(problem, X=problem.X**2, space=FeatureSpace())
+    >>> X, y, loss = np.array([[0.0], [1.0], [3.0]]), np.array([0.0, 2.0, 18.0]), PairLoss()
+    >>> Problem(X, loss.tasks(y, None), loss, Squares()).solve([0.0]).solutions[0].weights.round(6)
+    array([2.])
     """
 
     #: Whether rows may be sparse; otherwise these are refused.
@@ -454,7 +515,18 @@ class Space(ABC):
 
 
 class System(Protocol):
-    """A linear system whose moments are sums over blocks of rows."""
+    """A linear system whose moments are sums over blocks of rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise.problem import FeatureSpace, PairLoss, System
+    >>> system: System = FeatureSpace().sums(n_features=1)
+    >>> X, loss = np.array([[0.0], [1.0], [3.0]]), PairLoss()
+    >>> moments = system.moments(X, loss.tasks(2.0 * X[:, 0], None)[0], loss)
+    >>> system.solve([moments], alphas=[0.0])[0].weights.round(6)
+    array([2.])
+    """
 
     @property
     def basis(self) -> Basis:
@@ -487,6 +559,15 @@ class Fit:
     it is the norm of the gradient, relative to its norm at 0, for the worst alpha. `n_iter` and
     `tol` are the number of steps, and this tolerance. A space that maps rows and lets another space
     solve returns ``replace(fit, basis=...)``, so that a warning about these steps is not lost.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise.problem import FeatureSpace, PairLoss, Problem
+    >>> X, y, loss = np.array([[0.0], [1.0], [3.0]]), np.array([0.0, 2.0, 6.0]), PairLoss()
+    >>> fit = Problem(X, loss.tasks(y, None), loss, FeatureSpace()).solve([0.0, 10.0])
+    >>> fit.basis.products(X, fit.solutions[0].weights).round(6)
+    array([0., 2., 6.])
     """
 
     basis: Any
@@ -525,6 +606,7 @@ class Problem:
     space: Space
     qid: Any = None
     _sums: dict[System, list[Any]] = field(default_factory=dict, init=False, repr=False)
+    _features: list[Coordinates] = field(default_factory=list, init=False, repr=False)
 
     @property
     def n_rows(self) -> int:
@@ -586,9 +668,14 @@ class Problem:
         return self._sums.pop(system, None)
 
     def coordinates(self) -> Coordinates:
-        """The rows in the form that exact hold-outs need."""
+        """The rows in the form that exact hold-outs need; few features are computed once."""
+        if self._features:
+            return self._features[0]
         with self._explained_memory(), self.blas_threads():
-            return self.space.coordinates(self)
+            found = self.space.coordinates(self)
+        if found.kernel is None and found.features.shape[0] * found.features.shape[1] <= KEPT:
+            self._features.append(found)
+        return found
 
     @contextmanager
     def _explained_memory(self) -> Iterator[None]:

@@ -35,7 +35,14 @@ class PageElement(Protocol):
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph; ``words in backticks`` are set as code."""
+    """A paragraph; ``words in backticks`` are set as code.
+
+    Examples
+    --------
+    >>> from rankwise.report import Text
+    >>> Text("Run `rankwise demo`.").to_html()
+    '<p>Run <code>rankwise demo</code>.</p>'
+    """
 
     text: str
 
@@ -48,7 +55,14 @@ class Text:
 
 @dataclass(frozen=True)
 class Code:
-    """Lines of code."""
+    """Lines of code.
+
+    Examples
+    --------
+    >>> from rankwise.report import Code
+    >>> Code("rankwise demo").to_html()
+    '<pre><code>rankwise demo</code></pre>'
+    """
 
     text: str
 
@@ -61,7 +75,14 @@ class Code:
 
 @dataclass(frozen=True)
 class Facts:
-    """A few important numbers, each with a label."""
+    """A few important numbers, each with a label.
+
+    Examples
+    --------
+    >>> from rankwise.report import Facts
+    >>> Facts((("0.98", "NDCG@10"), ("75", "queries"))).to_markdown().splitlines()
+    ['- NDCG@10: **0.98**', '- queries: **75**']
+    """
 
     facts: tuple[tuple[str, str], ...]
 
@@ -88,6 +109,12 @@ class Figure:
         A description, for readers who cannot see it.
     caption : str
         Text below it.
+
+    Examples
+    --------
+    >>> from rankwise.report import Figure
+    >>> Figure("<svg></svg>", alt="A curve", caption="It rises.").to_markdown("curve.svg")
+    '![A curve](curve.svg)\\n\\n*It rises.*'
     """
 
     svg: str
@@ -117,7 +144,15 @@ class Figure:
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, which may be empty, and the elements below it."""
+    """A heading, which may be empty, and the elements below it.
+
+    Examples
+    --------
+    >>> from rankwise.report import Page, Section, Text
+    >>> page = Page("Two rankers", "They agree.", [Section("How", [Text("On 30 queries.")])])
+    >>> "<h2>How</h2>" in page.to_html()
+    True
+    """
 
     heading: str
     blocks: Sequence[PageElement] = ()

@@ -39,6 +39,17 @@ class LinearModel:
     constant : float
     missing : dict of str to float
         The value that replaces a missing value, where the model fills them in.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.export import linear_model
+    >>> X = [[1.0, 0.0], [2.0, 5.0], [3.0, 4.0]]
+    >>> model = linear_model(RankRLS(0.1).fit(X, [0, 1, 2]), features=["votes", "year"])
+    >>> model
+    <LinearModel of 2 features>
+    >>> int(model.scores(X).argmax())
+    2
     """
 
     names: tuple[str, ...]
@@ -231,6 +242,16 @@ class Distilled:
         By how much NDCG@10 of the model exceeds NDCG@10 of linear rankers on held-out rows; None
         without graded labels.
     n_rows : int
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.export import distil
+    >>> X, qid = [[0.0], [1.0], [2.0], [3.0]] * 5, [row // 4 for row in range(20)]
+    >>> model = RankRLS(1.0, kernel="rbf").fit(X, [0, 1, 2, 3] * 5, qid=qid)
+    >>> distilled = distil(model, X, qid=qid)
+    >>> distilled.agreement, len(distilled.ranker.coef_)
+    (1.0, 1)
     """
 
     ranker: RankRLS
