@@ -285,7 +285,7 @@ def test_boosted_trees(data):
     assert trials["n_estimators"].is_unique
     assert "alpha or trees" in str(results)
     trees = next(part.ranker for part in ranker.parts_ if part.name == "boosted trees")
-    assert trees.n_estimators_ == trials.loc[trials["chosen"], "n_estimators"].item()
+    assert trees[-1].n_estimators_ == trials.loc[trials["chosen"], "n_estimators"].item()
     ranker.set_params(boosted="auto")  # the list says what to try
     assert "boosted trees" not in ranker.fit(X, y, qid=qid).results_.names
 

@@ -536,8 +536,11 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         rankers of other libraries are refitted for each fold, as in `RankingSearchCV`.
     boosted : bool or "auto", default="auto"
         Whether to try boosted trees as well: a `BoostedRanker`, which is fitted once for each fold.
-        "auto": if ``candidates="auto"`` and LightGBM is installed
-        (``pip install 'rankwise[boost]'``).
+        In queries, it gets the features as they are, and standardized within each query beside
+        them. If it is not behind the other rankers by more than a standard error, one with
+        ``loss="lambdarank"`` is tried (for grades), and one on the features as they are. The latter
+        comes first if there are fewer than 1000 rows. "auto": if ``candidates="auto"`` and LightGBM
+        is installed (``pip install 'rankwise[boost]'``).
     time_budget : float, optional
         Seconds. When they have passed, no further ranker is tried; cheap ones come first. The
         fits of the best to all rows are not included. None: no limit.
@@ -892,18 +895,14 @@ def _pool(
     return replace(pool, per_batch=1)
 
 
-def is_behind(
+def is_best(
     name: str, trials: list[CandidateTrial], data: LabelledRows, splits: Splits, metric: str
 ) -> bool:
-    """Whether a candidate that was tried is worse than the best by more than a standard error."""
-    numbers = [k for k, trial in enumerate(trials) if trial.candidate.name == name]
-    if not numbers:
-        return False
+    """Whether a candidate is the best so far; those that are tried only if it is do not count."""
+    trials = [trial for trial in trials if trial.candidate.only_after != name]
     pool = _pool(trials, data, splits, metric)
-    means = pool.values.mean(axis=1)
-    own = max(np.flatnonzero(pool.batches == numbers[0]), key=lambda k: means[k])
-    behind, errors = behind_best(pool.values, int(np.argmax(means)))
-    return bool(behind[own] > errors[own])
+    best = pool.batches[np.argmax(pool.values.mean(axis=1))]
+    return trials[best].candidate.name == name
 
 
 def _results(
