@@ -481,17 +481,17 @@ class TestTrees:
         found = list(tree_candidates(X, groups, grades=True, seed=0))
         assert len(found) == 3
         assert (found[0].features is None) == few
-        assert [one.unless_behind for one in found] == ["", found[0].name, found[0].name]
+        assert [one.only_after for one in found] == ["", found[0].name, found[0].name]
         assert len(list(tree_candidates(X, groups, grades=False, seed=0))) == 2
 
-    def test_more_trees_are_not_tried_where_the_first_are_behind(self):
+    def test_more_trees_are_not_tried_where_the_first_are_not_the_best(self):
         pytest.importorskip("lightgbm", reason="BoostedRanker needs lightgbm")
         X, _, qid = self.data(of_trees=False)
         ranker = AutoRanker(random_state=0, candidates="linear", boosted=True)
         ranker.set_params(metric="kendall_tau").fit(X, np.exp(X[:, 0]), qid=qid)
         tried = [name for name in ranker.results_.best_trials if name.startswith("boosted")]
         assert tried == ["boosted trees, features as they are"]
-        line = "boosted trees, as boosted trees, features as they are were behind"
+        line = "boosted trees, as boosted trees, features as they are were not the best"
         assert line in ranker.results_.left_out
         assert line in str(ranker.results_)
 

@@ -83,14 +83,14 @@ FEW_ROWS = 1000  # for trees on twice the features
 class Candidate:
     """A ranker to try, under a name.
 
-    `features` is a transformer before it that learns nothing from rows, and `unless_behind` another
-    candidate: if that one is behind the best by more than a standard error, this one is not tried.
+    `features` is a transformer before it that learns nothing from rows, and `only_after` another
+    candidate: if that one is not the best so far, this one is not tried.
     """
 
     name: str
     ranker: Any
     features: Any = None
-    unless_behind: str = ""
+    only_after: str = ""
 
     def rows(self, X: Any, qid: Any) -> Any:
         """The features that the ranker gets."""
@@ -163,7 +163,7 @@ def scaled_deviations(X: Any, groups: QueryGroups, scale: str) -> Any:
 
 
 def tree_candidates(X: Any, groups: QueryGroups, *, grades: bool, seed: int) -> Iterator[Candidate]:
-    """Boosted trees; further ones only if the first are not behind other rankers.
+    """Boosted trees; further ones only if the first are the best ranker so far.
 
     In queries, trees get the features as they are with the features standardized within each query
     beside them. If there are few rows, the features as they are come first, which takes half the
@@ -181,7 +181,7 @@ def tree_candidates(X: Any, groups: QueryGroups, *, grades: bool, seed: int) -> 
     every.insert(len(every) if len(X) >= FEW_ROWS else 0, alone)
     yield every[0]
     for candidate in every[1:]:
-        yield replace(candidate, unless_behind=every[0].name)
+        yield replace(candidate, only_after=every[0].name)
 
 
 def named(rankers: Sequence[Any]) -> Iterator[Candidate]:
@@ -537,10 +537,10 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
     boosted : bool or "auto", default="auto"
         Whether to try boosted trees as well: a `BoostedRanker`, which is fitted once for each fold.
         In queries, it gets the features as they are, and standardized within each query beside
-        them. If it is not behind the other rankers by more than a standard error, one with
-        ``loss="lambdarank"`` is tried (for grades), and one on the features as they are. The latter
-        comes first if there are fewer than 1000 rows. "auto": if ``candidates="auto"`` and LightGBM
-        is installed (``pip install 'rankwise[boost]'``).
+        them. If it is the best ranker so far, one with ``loss="lambdarank"`` is tried (for grades),
+        and one on the features as they are. The latter comes first if there are fewer than 1000
+        rows. "auto": if ``candidates="auto"`` and LightGBM is installed
+        (``pip install 'rankwise[boost]'``).
     time_budget : float, optional
         Seconds. When they have passed, no further ranker is tried; cheap ones come first. The
         fits of the best to all rows are not included. None: no limit.
@@ -812,8 +812,12 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
                     left_out.append(f"{candidate.name}, which needs {in_bytes(n_bytes)}")
                 elif trials and perf_counter() - start >= seconds:
                     left_out.append(f"{candidate.name}, as the time was up")
-                elif is_behind(candidate.unless_behind, trials, data, folds[0], metric):
-                    left_out.append(f"{candidate.name}, as {candidate.unless_behind} were behind")
+                elif candidate.only_after and not is_best(
+                    candidate.only_after, trials, data, folds[0], metric
+                ):
+                    left_out.append(
+                        f"{candidate.name}, as {candidate.only_after} were not the best"
+                    )
                 else:
                     try:
                         trials.append(hold_out(candidate, data, folds, metric, encoded))
