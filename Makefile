@@ -8,13 +8,14 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 # Without bytecode, every process that a test starts compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo ask-demo test test-all test-docs fuzz lint docs docs-check bench gpu reproduce package clean
+.PHONY: help demo ask-demo test test-all test-oldest test-docs fuzz lint docs docs-check bench gpu reproduce package clean
 
 help:
 	@echo "make demo       install, then train, tune and evaluate a ranker; writes demo-output/"
 	@echo "make ask-demo   install, then open a page that asks which of two patterns is better"
 	@echo "make test       install, then run all tests but the slowest"
 	@echo "make test-all   the slowest tests as well"
+	@echo "make test-oldest  run them on the oldest versions of all dependencies"
 	@echo "make test-docs  the examples and the pages of the guide that make test leaves out"
 	@echo "make fuzz       read hostile inputs for a minute, or for SECONDS=3600; counts them"
 	@echo "make lint       ruff, mypy and the import order"
@@ -64,6 +65,15 @@ test: $(VENV)/.dev
 test-all: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "slow or not slow"
 
+# An environment of its own, without an installed rankwise: the tests read this checkout.
+OLDEST := .venv-oldest
+test-oldest:
+	$(PYTHON) -m venv $(OLDEST)
+	$(PYTHON) tests/package/check.py --pins >$(OLDEST)/pins.txt
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -c $(OLDEST)/pins.txt '.[test]'
+	$(OLDEST)/bin/python -m pip uninstall --quiet --yes rankwise
+	PYTHONPATH=src $(OLDEST)/bin/python -m pytest -n auto --dist worksteal
+
 test-docs: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --dist worksteal -m slow tests/test_documentation.py tests/test_examples.py tests/cli/test_compile.py tests/test_threads_of_calls.py
 
@@ -102,4 +112,4 @@ package: | $(BIN)/python
 	$(BIN)/python tests/package/check.py
 
 clean:
-	rm -rf $(VENV) demo-output build dist docs/_build docs/auto_examples docs/api/examples docs/api/generated docs/commands.md docs/repository docs/sg_execution_times.rst .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) demo-output build dist docs/_build docs/auto_examples docs/api/examples docs/api/generated docs/commands.md docs/repository docs/sg_execution_times.rst .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -27,6 +27,7 @@ extensions = [
     "site_parts.name_links",
     "site_parts.computed_pages",
     "site_parts.live_figures",
+    "site_parts.site_index",
 ]
 exclude_patterns = ["_build", "_templates", "api/generated/*.md"]
 highlight_language = "none"
@@ -72,6 +73,7 @@ copybutton_prompt_is_regexp = True
 
 html_theme = "pydata_sphinx_theme"
 html_title = "rankwise"
+html_baseurl = os.environ.get("RANKWISE_SITE", "")  # for sitemap.xml: site_parts/site_index.py
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_js_files = ["live_ranking.js"]

@@ -17,6 +17,7 @@ DOCS = ROOT / "docs"
 PAGES = [
     README,
     DOCS / "faq.md",
+    DOCS / "exact-hold-outs.md",
     *(page for page in sorted((DOCS / "guide").glob("*.md")) if page.stem != "index"),
     *sorted((DOCS / "coming-from").glob("*.md")),
 ]

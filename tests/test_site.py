@@ -20,6 +20,7 @@ sys.path.append(str(DOCS))
 from site_parts.check_links import dead_links, main  # noqa: E402
 from site_parts.copied_pages import site_links  # noqa: E402
 from site_parts.docstrings import mark_equations  # noqa: E402
+from site_parts.site_index import llms_text, shortened, sitemap  # noqa: E402
 
 
 def test_every_ranker_is_in_the_table_of_choices():
@@ -121,6 +122,32 @@ def test_indented_lines_of_docstrings_are_equations():
     same = list(again)
     mark_equations(None, "", "", None, None, again)
     assert again == same
+
+
+def test_descriptions_are_whole_sentences():
+    assert shortened("One  sentence.\nAnother.") == "One sentence. Another."
+    long = "word " * 30 + "end. " + "word " * 20
+    assert shortened(long) == "word " * 30 + "end."
+    assert shortened("word " * 90) == "word " * 39 + "word ..."
+
+
+def test_what_programs_read_about_the_site():
+    pages = {
+        "api/rankers": ("Rankers", "All of them."),
+        "api/generated/rankwise.RankRLS": ("rankwise.RankRLS", ""),
+        "guide/tour": ("A tour", "Read it."),
+        "more": ("More", ""),
+        "papers": ("Papers", ""),
+    }
+    text = llms_text(pages)
+    assert text.startswith("# rankwise\n\n> Preference learning")
+    assert text[text.index("## ") :] == (
+        "## Guide\n\n- [A tour](guide/tour.html): Read it.\n\n"
+        "## API\n\n- [Rankers](api/rankers.html): All of them.\n\n"
+        "## Results and development\n\n- [Papers](papers.html)\n"
+    )
+    assert "](address/guide/tour.html)" in llms_text(pages, "address/")
+    assert "<loc>address/a&amp;b.html</loc>" in sitemap(["a&b"], "address/")
 
 
 def test_where_a_figure_comes_from(tmp_path):

@@ -17,7 +17,10 @@ DOCS = Path(__file__).parents[1]
 ROOT = DOCS.parent
 COPIES = DOCS / "repository"
 COPIED = [
-    *(ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *(
+        ROOT / name
+        for name in ("CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "SECURITY.md")
+    ),
     *sorted((ROOT / "reproduce").glob("*/README.md")),
 ]
 LINK = re.compile(

@@ -114,7 +114,8 @@ def test_the_curvature_is_that_of_dense_matrices(seed, ties, by_item):
         assert_allclose(trace, inverse[star.layout.groups[name]].sum(), rtol=1e-4)
 
 
-def test_ratings_and_errors_are_those_of_the_oracle():
+def test_ratings_and_errors_are_those_of_the_oracle(monkeypatch):
+    monkeypatch.setattr(categories, "INTEGRATED", 0)  # with one width
     board = fitted()
     first, second, won, category, _, _ = drawn()
     winners, losers = np.where(won == 1, (first, second), (second, first))
@@ -138,6 +139,26 @@ def test_ratings_and_errors_are_those_of_the_oracle():
     own = np.zeros((N, 4 * N))
     own[:, :N] = center
     assert_allclose(board.covariance_, own @ V @ own.T, atol=1e-5)
+
+
+def test_widths_are_averaged_over(monkeypatch):
+    """A coarse grid of widths gives what a fine one gives."""
+    board = fitted()
+    monkeypatch.setattr(categories, "INTEGRATED", 0)
+    penalty = fitted().penalty_
+    first, second, won, category, _, _ = drawn()
+    winners, losers = np.where(won == 1, (first, second), (second, first))
+    widths, values, found = np.geomspace(0.06, 3.0, 10), [], []
+    for width in widths:
+        value, _, ratings = oracle.log_evidence(winners, losers, category, N, penalty, width)
+        values.append(value + 2 * np.log(width) - width / categories.WIDTH_SCALE)
+        found.append(ratings - ratings.mean(axis=1, keepdims=True))
+    weights = np.exp(np.array(values) - max(values))
+    weights /= weights.sum()
+    assert board.width_ == pytest.approx(weights @ widths, rel=0.06)
+    assert_allclose(board.category_ratings_, np.tensordot(weights, found, 1), atol=0.01)
+    one_width = fitted()
+    assert (board.deviation_std_ > one_width.deviation_std_).mean() > 0.5
 
 
 def test_small_categories_are_shrunk_and_large_ones_are_themselves():

@@ -31,3 +31,13 @@ def fit_categories(winners, losers, category, n_items, penalty, width):
     K = (D * (q * (1 - q))[:, None]).T @ D + np.diag(precision)
     overall = found[:n_items]
     return overall, found[n_items:].reshape(C, n_items) + overall, K, q[:, None] * D
+
+
+def log_evidence(winners, losers, category, n_items, penalty, width):
+    """Of the normal approximation around the maximum; overall ratings and ratings of categories."""
+    overall, ratings, K, _ = fit_categories(winners, losers, category, n_items, penalty, width)
+    deviations = ratings - overall
+    fit = log_expit(ratings[category, winners] - ratings[category, losers]).sum()
+    prior = -0.5 * penalty * overall @ overall - 0.5 * (deviations**2).sum() / width**2
+    prior += 0.5 * n_items * np.log(penalty) - deviations.size * np.log(width)
+    return fit + prior - 0.5 * np.linalg.slogdet(K)[1], overall, ratings

@@ -25,9 +25,14 @@ def oldest(extras):
     named = [project["dependencies"], *(project["optional-dependencies"][e] for e in extras)]
     found = {}
     for requirement in (requirement for group in named for requirement in group):
-        name, bound = re.fullmatch(r"([\w-]+)(?:\[.*\])?>=([\d.]+)", requirement).groups()
-        found[name] = bound
+        name, more, bound = re.match(r"([\w-]+)(?:\[(.*)\])?(?:>=([\d.]+))?", requirement).groups()
+        found |= oldest(more.split(",")) if name == project["name"] else {name: bound}
     return found
+
+
+def as_constraints(pins):
+    """The text of a file for pip."""
+    return "".join(f"{name}=={bound}\n" for name, bound in pins.items())
 
 
 def build(folder):
@@ -61,7 +66,7 @@ def try_out(path, extras, pins):
         venv.create(place / "env", with_pip=True)
         python = place / "env" / "bin" / "python"
         constraints = place / "constraints.txt"
-        constraints.write_text("".join(f"{name}=={bound}\n" for name, bound in pins.items()))
+        constraints.write_text(as_constraints(pins))
         wanted = f"{path}[{','.join(extras)}]" if extras else str(path)
         install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*install, "--constraint", constraints, wanted], check=True)
@@ -75,7 +80,11 @@ def try_out(path, extras, pins):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="folder of the built files")
+    parser.add_argument("--pins", action="store_true", help="print what make test-oldest installs")
     given = parser.parse_args()
+    if given.pins:
+        print(as_constraints(oldest(["test"])), end="")
+        return
     given.out.mkdir(exist_ok=True)
     for old in given.out.glob("rankwise-*"):
         old.unlink()

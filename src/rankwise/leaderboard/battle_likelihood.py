@@ -752,6 +752,8 @@ BOUNDS = (np.log(1e-6), np.log(1e6))  # of log penalties
 PRIORS = {"items": (1.0, 2.0), "steps": (2.5e-3, 2.0), "deviations": (2.5e-3, 2.0)}
 EFFECT_PRIOR = (0.01, 0.1)  # of the effects of judges
 EVIDENCE_TOLERANCE = 1e-10
+WIDTH_STEP, MOST_WIDTHS = 0.35, 12  # of the grid of logarithms of standard deviations
+WIDTH_LOST = 4.0  # log weights, relative to the largest, that are negligible
 KEPT = 1.5  # by how much an effect must raise the logarithm of the evidence to be kept
 GRID = np.geomspace(1e-3, 1e2, 16)  # penalties that held-out groups choose from
 FOLDS = 5
@@ -1106,6 +1108,48 @@ def log_evidence(likelihood: Modelled, mode: Mode) -> float:
     prior = 0.5 * float(np.log(precision[shrunk]).sum() - precision @ (about * about))
     curvature: Any = mode.curvature
     return mode.at.value + prior - 0.5 * float(curvature.log_det())
+
+
+def over_widths(
+    likelihood: Modelled, mode: Mode, name: str, scale: float
+) -> list[tuple[float, Mode]]:
+    """Maxima with several standard deviations of a group of parameters, and weights that sum to 1.
+
+    The evidence of a standard deviation is skewed: where there are few battles, its maximum is too
+    small or even 0, and intervals that take it as known are too narrow. The weights are the
+    evidence of the normal approximation times a gamma prior of the standard deviation w,
+    ``w exp(-w / scale)``, which is 0 at 0 (Chung et al., "A nondegenerate penalized likelihood
+    estimator for variance parameters in multilevel models", 2013). They are computed on a grid of
+    logarithms, on both sides of the `mode` as far as they are not negligible.
+    """
+    middle, found = -0.5 * float(np.log(mode.penalties[name])), {}
+
+    def look(k: int, near: Mode) -> tuple[float, Mode]:
+        log_width = middle + WIDTH_STEP * k
+        penalties = mode.penalties | {name: float(np.exp(-2.0 * log_width))}
+        here = maximize(likelihood, penalties, near.at, tolerance=1e-4)
+        prior = 2.0 * log_width - float(np.exp(log_width)) / scale
+        return log_evidence(likelihood, here) + prior, here
+
+    found[0] = look(0, mode)
+    for side in (1, -1):
+        for k in range(side, side * (MOST_WIDTHS + 1), side):
+            found[k] = look(k, found[k - side][1])
+            if found[k][0] < max(value for value, _ in found.values()) - WIDTH_LOST:
+                break
+    best = max(value for value, _ in found.values())
+    kept = [(float(np.exp(value - best)), each) for value, each in found.values()]
+    kept = [(weight, each) for weight, each in kept if weight > np.exp(-WIDTH_LOST)]
+    total = sum(weight for weight, _ in kept)
+    return [(weight / total, each) for weight, each in kept]
+
+
+def mixed(weights: Array, means: Array, covariances: Array) -> tuple[Array, Array]:
+    """Mean and covariance of a mixture, whose parts are along the first axis."""
+    mean = np.einsum("k,ki->i", weights, means)
+    about = means - mean
+    between = np.einsum("k,ki,kj->ij", weights, about, about)
+    return mean, np.einsum("k,kij->ij", weights, covariances) + between
 
 
 def by_held_out(

@@ -25,12 +25,24 @@ from rankwise.leaderboard.battle_likelihood import (
     GroupScores,
     Layout,
     Likelihood,
+    Mode,
     by_evidence,
     maximize,
+    mixed,
+    over_widths,
 )
-from rankwise.leaderboard.over_time import EXACT, FINE, LARGEST, PROBES, CellMatrix, by_cell
+from rankwise.leaderboard.over_time import (
+    EXACT,
+    FINE,
+    INTEGRATED,
+    LARGEST,
+    PROBES,
+    CellMatrix,
+    by_cell,
+)
 from rankwise.progress import Show
 
+WIDTH_SCALE = 0.5  # of the prior of the standard deviation of deviations
 PERMUTATIONS, MANY = 499, 100_000  # of categories among battles; a fifth of them for many battles
 
 
@@ -137,6 +149,11 @@ class StarCurvature:
         ]
         return np.concatenate((common, *parts)).reshape(R.shape)
 
+    def log_det(self) -> float:
+        """The logarithm of the determinant."""
+        own = sum(float(np.log(factor.diagonal()).sum()) for factor, _ in self.factors)
+        return 2.0 * own + self.common.log_det()
+
     def traces(self, groups: dict[str, slice]) -> dict[str, float]:
         """The sums of the diagonal of the inverse, over groups of parameters."""
         C, n, common = self.followed.shape
@@ -184,10 +201,42 @@ def fit_boards(
     likelihood = StarLikelihood(plain, n)
     start = {"deviations": 2.0}
     mode = by_evidence(likelihood, fixed, None, start, show, tolerance=FINE)
-    params, common = mode.params, likelihood.layout.common
-    scores = GroupScores.of(
-        plain, likelihood.ratings(params), row, problem.outcome, problem.weight, problem.group
+    parts = [(1.0, mode)]
+    if "deviations" not in fixed and C * n**3 <= INTEGRATED:
+        parts = over_widths(likelihood, mode, "deviations", WIDTH_SCALE)
+    n_groups, found = 0, []
+    for _, part in parts:
+        ratings = likelihood.ratings(part.params)
+        scores = GroupScores.of(plain, ratings, row, problem.outcome, problem.weight, problem.group)
+        found.append(_of_one_width(likelihood, part, scores))
+        n_groups = scores.n_groups
+    weights = np.array([weight for weight, _ in parts])
+    params, covariances, ratings, category_covariances, stds = (
+        np.array(values) for values in zip(*found, strict=True)
     )
+    overall = mixed(weights, params, covariances)
+    each = [mixed(weights, ratings[:, c], category_covariances[:, c]) for c in range(C)]
+    # Of the deviations, within and between widths.
+    apart = ratings - params[:, None, :n]
+    middle = np.einsum("k,kci->ci", weights, apart)
+    squares = np.einsum("k,kci->ci", weights, stds**2 + np.square(apart - middle))
+    widths = np.array([part.penalties["deviations"] ** -0.5 for _, part in parts])
+    penalties = mode.penalties | {"deviations": float(weights @ widths) ** -2}
+    return Boards(
+        *overall, penalties, mode.converged, n_groups, np.array([mean for mean, _ in each]),
+        np.array([covariance for _, covariance in each]), np.sqrt(squares),
+    )  # fmt: skip
+
+
+def _of_one_width(
+    likelihood: StarLikelihood, mode: Mode, scores: GroupScores
+) -> tuple[Array, Array, Array, Array, Array]:
+    """Common parameters and their covariance, ratings of categories and theirs, and errors.
+
+    The errors are of deviations.
+    """
+    params, n, common = mode.params, likelihood.n_items, likelihood.layout.common
+    C = likelihood.plain.layout.items.stop // n
     gram = scores.matrix.T @ scores.matrix * scores.correction
 
     def covariance_of(X: Array) -> Array:
@@ -208,11 +257,10 @@ def fit_boards(
         covariances[c] = covariance_of(_centred(overall[:, :n]) + own)
     overall[:, :n] = _centred(overall[:, :n])
     ratings = likelihood.ratings(params)[: C * n].reshape(C, n)
+    shared = params[:common].copy()
+    shared[:n] -= shared[:n].mean()
     ratings = ratings - ratings.mean(axis=1, keepdims=True)
-    return Boards(
-        params[:common], covariance_of(overall), mode.penalties, mode.converged, scores.n_groups,
-        ratings, covariances, stds,
-    )  # fmt: skip
+    return shared, covariance_of(overall), ratings, covariances, stds
 
 
 def _centred(X: Array) -> Array:

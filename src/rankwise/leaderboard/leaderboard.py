@@ -56,6 +56,7 @@ from rankwise.leaderboard.judge_model import (
     KINDS,
     Panel,
     Start,
+    averaged,
     by_evidence_of_judges,
     check_kinds,
     choose_effects,
@@ -707,6 +708,9 @@ class Leaderboard(BaseEstimator):
                     scores = problem.scores(mode.params)
                     mode = self._with_dependence(problem, scores, mode, show)
             _warn_about_maximum(problem, mode)
+            if problem.layout.effects:
+                judged: Any = problem.likelihood
+                mode = averaged(judged, mode)
             self._set_fitted(battles, problem, mode, rng)
         return self
 

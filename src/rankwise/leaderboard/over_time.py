@@ -34,6 +34,8 @@ from rankwise.leaderboard.battle_likelihood import (
     by_evidence,
     gram_of,
     maximize,
+    mixed,
+    over_widths,
     tally,
 )
 from rankwise.progress import Show
@@ -44,6 +46,8 @@ PERIODS = 24  # of times that are not dates
 EXACT = 1500  # parameters up to which traces are exact
 FORGOTTEN = 1e-4  # of the influence of the last period: earlier ones are left out of a square
 FINE = 2e-2  # tolerance of log penalties
+INTEGRATED = 10**9  # n_periods n_items^3 up to which the drift is averaged over
+STEP_SCALE = 0.3  # of the prior of the standard deviation of a step
 PROBES = 24  # vectors that estimate a trace beyond
 LARGEST = 2**31  # bytes of the blocks of all periods
 HALF_LIVES = tuple(2.0**k for k in range(-6, 2))  # tried by "auto", in terms of all time
@@ -296,6 +300,11 @@ class WalkCurvature:
         y = cho_solve(self.corner, given)
         return np.concatenate((ratings - self.solved @ y, y))
 
+    def log_det(self) -> float:
+        """The logarithm of the determinant, up to a constant."""
+        factors = [factor for factor, _ in (*self.factors, self.corner)]
+        return 2.0 * sum(float(np.log(factor.diagonal()).sum()) for factor in factors)
+
     def to_steps(self, X: Array) -> Array:
         """First ratings and steps, from columns of ratings of all periods."""
         end, P = len(self.border), len(self.factors)
@@ -324,17 +333,13 @@ class WalkCurvature:
 
 @dataclass(frozen=True, eq=False)
 class Walk:
-    """Ratings of the last period, as parameters of the battle problem, and their covariance.
-
-    `history` has the ratings of all periods, from all battles.
-    """
+    """Ratings of the last period, as parameters of the battle problem, and their covariance."""
 
     params: Array
     covariance: Array
     penalties: dict[str, float]
     converged: bool
     n_groups: int
-    history: Array
 
 
 def by_cell(problem: BattleProblem, cell: Index, n_cells: int) -> tuple[Likelihood, Index]:
@@ -376,12 +381,21 @@ def fit_walk(
         mode = maximize(likelihood, fixed, begin)
     else:
         mode = by_evidence(likelihood, fixed, begin, {"steps": 3.0}, show, tolerance=FINE)
-    ratings = likelihood.ratings(mode.params)
-    scores = GroupScores.of(plain, ratings, row, problem.outcome, problem.weight, problem.group)
-    covariance = _last_covariance(likelihood, mode, scores)
-    last = np.concatenate((ratings[n * (P - 1) : n * P], ratings[n * P :]))
-    history = ratings[: n * P].reshape(P, n)
-    return Walk(last, covariance, mode.penalties, mode.converged, scores.n_groups, history)
+    parts = [(1.0, mode)]
+    if "steps" not in fixed and P > 1 and P * n**3 <= INTEGRATED:
+        parts = over_widths(likelihood, mode, "steps", STEP_SCALE)
+    last, covariances = [], []
+    for _, part in parts:
+        ratings = likelihood.ratings(part.params)
+        scores = GroupScores.of(plain, ratings, row, problem.outcome, problem.weight, problem.group)
+        covariances.append(_last_covariance(likelihood, part, scores))
+        last.append(np.concatenate((ratings[n * (P - 1) : n * P], ratings[n * P :])))
+        last[-1][:n] -= last[-1][:n].mean()
+    weights = np.array([weight for weight, _ in parts])
+    params, covariance = mixed(weights, np.array(last), np.array(covariances))
+    widths = np.array([part.penalties["steps"] ** -0.5 for _, part in parts])
+    penalties = mode.penalties | {"steps": float(weights @ widths) ** -2}
+    return Walk(params, covariance, penalties, mode.converged, scores.n_groups)
 
 
 def _last_covariance(likelihood: WalkLikelihood, mode: Mode, scores: GroupScores) -> Array:

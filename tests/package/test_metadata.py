@@ -1,0 +1,68 @@
+"""Files about the package agree with pyproject.toml, with each other, and with what make runs."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import rankwise
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+MINORS = re.findall(r"Python :: (3\.\d+)'", str(PROJECT["classifiers"]))
+
+
+def yaml_of(path):
+    yaml = pytest.importorskip("yaml")
+    return yaml.safe_load((ROOT / path).read_text(encoding="utf-8"))
+
+
+def test_the_conda_recipe_needs_what_the_wheel_needs():
+    recipe = yaml_of("conda/meta.yaml")
+    needs = {requirement.replace(" ", "") for requirement in recipe["requirements"]["run"]}
+    assert needs == {*PROJECT["dependencies"], f"python{PROJECT['requires-python']}"}
+    assert recipe["package"]["version"] == rankwise.__version__
+    assert recipe["about"]["summary"] == PROJECT["description"]
+    assert recipe["about"]["license"] == PROJECT["license"]
+    assert recipe["build"]["entry_points"] == [
+        f"rankwise = {PROJECT['scripts']['rankwise']}",
+    ]
+
+
+def test_every_version_is_the_same():
+    for path in ("CITATION.cff", "docs/citing.md"):
+        text = (ROOT / path).read_text(encoding="utf-8")
+        assert (
+            re.search(r"^ *version(?:: | = \{)([\d.]+)", text, re.MULTILINE)[1]
+            == rankwise.__version__
+        )
+
+
+def test_continuous_integration_runs_the_declared_pythons():
+    assert f">={MINORS[0]}" == PROJECT["requires-python"]
+    github, gitlab = yaml_of(".github/workflows/checks.yml"), yaml_of(".gitlab-ci.yml")
+    assert github["jobs"]["checks"]["strategy"]["matrix"]["python"] == MINORS
+    assert github["jobs"]["checks"]["steps"][-1] == {"run": ".ci/run"}
+    assert gitlab["checks"]["parallel"]["matrix"] == [{"PYTHON_VERSION": MINORS}]
+    assert gitlab["checks"]["script"] == [".ci/run"]
+
+
+def test_hooks_before_commits_run_what_make_lint_runs():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    lint = re.search(r"^lint:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)[1]
+    wanted = [line.strip().replace("$(BIN)", ".venv/bin") for line in lint.splitlines()]
+    (local,) = yaml_of(".pre-commit-config.yaml")["repos"]
+    assert local["repo"] == "local"
+    assert [hook["entry"] for hook in local["hooks"]] == [
+        line.removesuffix(" .") for line in wanted
+    ]
+
+
+def test_no_file_about_the_package_has_an_address():
+    files = ["pyproject.toml", "conda/meta.yaml", ".pre-commit-config.yaml", ".gitlab-ci.yml"]
+    files += [str(path.relative_to(ROOT)) for path in (ROOT / ".github").rglob("*.*")]
+    assert len(files) >= 8
+    for path in files:
+        text = (ROOT / path).read_text(encoding="utf-8")
+        assert "://" not in text, path
