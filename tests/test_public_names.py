@@ -22,6 +22,7 @@ MODULES = (
     "rankwise.errors",
     "rankwise.export",
     "rankwise.graph",
+    "rankwise.inspection",
     "rankwise.metrics",
     "rankwise.model_selection",
     "rankwise.objectives",

@@ -166,3 +166,38 @@ def elliptical_slice(K, pairs, counts, *, reference=None, n_steps=20_000, burn=5
     return _slice_chain(
         C, centre, root, pairs[:, 0], pairs[:, 1], counts[:, 0], counts[:, 1], n_steps, burn, rng
     )
+
+
+def design_effect(A, tau, groups, *, mean, variance, margin, threshold, push=None):
+    """Pushes of groups against pushes of single comparisons, in the norm of the posterior.
+
+    A has a row for each comparison, d = A u with u from N(0, I), and tau the precisions of sites.
+    `push` are derivatives of log-likelihoods by d, by default of the chances of the outcomes for d
+    from N(mean, variance).
+    """
+    P = np.eye(A.shape[1])
+    for row, precision in zip(A, tau, strict=True):
+        P += precision * np.outer(row, row)
+    S = np.linalg.inv(P)
+    if push is None:
+
+        def log_chance(k, m):
+            spread = math.sqrt(1 + variance[k])
+            win, loss = ndtr((m - threshold) / spread), ndtr((-m - threshold) / spread)
+            if margin[k] == 0:
+                return math.log(1 - win - loss)
+            return math.log(win if margin[k] > 0 else loss)
+
+        push = [
+            (log_chance(k, m + 1e-4) - log_chance(k, m - 1e-4)) / 2e-4 for k, m in enumerate(mean)
+        ]
+    names = np.unique(groups)
+    top, below = np.zeros(len(names)), np.zeros(len(names))
+    for g, name in enumerate(names):
+        total = np.zeros(len(P))
+        for k in np.flatnonzero(groups == name):
+            total += push[k] * A[k]
+            below[g] += push[k] ** 2 * (A[k] @ S @ A[k])
+        top[g] = total @ S @ total
+    effect = top.sum() / below.sum()
+    return effect, math.sqrt(((top - effect * below) ** 2).sum()) / below.sum()

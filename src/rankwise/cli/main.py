@@ -10,6 +10,7 @@ import typer
 
 from rankwise.cli.ask import ask
 from rankwise.cli.contents import card, export, info
+from rankwise.cli.explaining import explain
 from rankwise.cli.fit import auto, fit
 from rankwise.cli.options import Force, Seed, grouped
 from rankwise.cli.scoring import compare, evaluate, predict
@@ -141,8 +142,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 COMMANDS = (
-    demo, auto, fit, tune, predict, evaluate, compare, export, card, preferences, leaderboard, ask,
-    auc, info, completion, compile,
+    demo, auto, fit, tune, predict, evaluate, compare, explain, export, card, preferences,
+    leaderboard, ask, auc, info, completion, compile,
 )  # fmt: skip
 for command in COMMANDS:
     app.command(cls=Command, help=as_help(command.__doc__ or ""))(command)
@@ -182,6 +183,7 @@ def program(
       rankwise evaluate model.rankwise test.txt
       rankwise tune train.csv --query search_id --label clicks --out model.rankwise
       rankwise compare model.rankwise other.rankwise test.txt
+      rankwise explain model.rankwise rows.csv --query 17 --above 3 --below 5
       rankwise export model.rankwise --to onnx
       rankwise leaderboard battles.csv
       rankwise ask ideas.csv

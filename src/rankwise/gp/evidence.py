@@ -353,6 +353,7 @@ _CONTEXT_BOUNDS = (1e-5, 1e5)
 _THRESHOLD_BOUNDS = (1e-3, 1e2)
 _FLIPS_BOUNDS = (1e-4, 0.45)
 _SLOPE_BOUNDS = (1e-3, 1e3)
+_STEP, _LEAST_CHANCE = 1e-4, 1e-300  # of a numerical derivative, in units of the noise
 _POOL_TOLERANCE = 1e-3  # largest error of the moments, relative to their spread
 _PATIENCE = 60  # sweeps for a posterior with flips
 
@@ -618,6 +619,49 @@ class Evidence:
             rest = process.difference(*rows, observed.context)[1] - unit**2 * a.variance
             variance += np.maximum(rest, 0.0)[observed.pair]
         return unit[observed.pair] * observed.sign * mean, variance
+
+    def design_effect(
+        self, process: ConditionedProcess, groups: QueryGroups
+    ) -> tuple[float, float]:
+        """How much larger posterior variances are with the groups, and the standard error.
+
+        With s_l the derivative of the log-likelihood of comparison l by its difference, A_l s_l is
+        its push of the weights, and the pushes of groups and of comparisons are compared:
+
+            sum_g |sum_(l in g) A_l s_l|^2 / sum_l |A_l s_l|^2,
+
+        in the norm of the posterior covariance P^-1. It is about 1 if comparisons are independent
+        given the scores, and the standard error comes from the groups.
+        """
+        hyper, observed, a = process.hyper, self.observed, process.approximation
+        differences = self._differences(self._space(hyper), hyper)
+        pair, parts = observed.pair, observed.parts
+        if self.inference.likelihood == "gaussian":
+            push = a.slope[pair]
+        else:
+            slope = self.slopes(hyper)[pair]
+            unit = hyper.noise / slope
+            mean, variance = unit * a.mean[pair], unit**2 * a.variance[pair]
+            above, below = (
+                np.log(np.maximum(hyper.outcomes(mean + h, variance, slope), _LEAST_CHANCE))
+                for h in (_STEP * unit, -_STEP * unit)
+            )
+            win, tie, loss = (above - below) / (2.0 * _STEP)
+            push = parts[:, 0] * win + parts[:, 1] * loss + parts[:, 2] * tie
+        together = np.empty(groups.n_groups)
+        for start in range(0, groups.n_groups, _BLOCK):
+            columns = []
+            for g in range(start, min(start + _BLOCK, groups.n_groups)):
+                own = groups.order[groups.indptr[g] : groups.indptr[g + 1]]
+                columns.append(differences.rows(pair[own]).T @ push[own])
+            whitened = a.weights.whiten(np.column_stack(columns))
+            together[start : start + len(columns)] = np.square(whitened).sum(axis=0)
+        apart = np.bincount(groups.codes, push**2 * a.variance[pair], groups.n_groups)
+        if not apart.sum() > 0:
+            return 1.0, 0.0
+        effect = together.sum() / apart.sum()
+        error = np.sqrt(np.square(together - effect * apart).sum()) / apart.sum()
+        return float(effect), float(error)
 
     def pool(self, process: ConditionedProcess, X: Array) -> PoolPosterior:
         """The scores of all training rows X under a process: O(n^3) time, O(n^2) memory."""

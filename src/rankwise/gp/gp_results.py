@@ -174,7 +174,7 @@ def hold_out(
         first_won = np.where(observed.sign > 0, *observed.parts[:, :2].T)
         second_won = np.where(observed.sign > 0, *observed.parts[:, 1::-1].T)
         parts = np.column_stack((first_won, observed.parts[:, 2], second_won))
-        log_likelihood = (logs * parts).sum(axis=1) / comparisons.weight
+        log_likelihood = (logs * parts).sum(axis=1) / parts.sum(axis=1)
     return HeldOutComparisons(
         comparisons.pairs,
         comparisons.margin,

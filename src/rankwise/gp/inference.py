@@ -466,6 +466,10 @@ class PairObservations:
     def __len__(self) -> int:
         return len(self.first)
 
+    def weighted(self, share: float) -> PairObservations:
+        """The same with all weights multiplied, for outcomes."""
+        return replace(self, values=share * self.values, parts=share * self.parts)
+
 
 def _positions(pairs: Index) -> tuple[Index, Index, Index]:
     """The distinct rows of pairs, and where the first and the second of each pair are in them."""
@@ -483,12 +487,10 @@ def _in_order_of_appearance(values: Index) -> tuple[Index, Index]:
 
 
 def check_comparisons(
-    X: Any, n_rows: int, pairs: Any, margin: Any, weight: Any, context: Any, likelihood: str
+    X: Any, n_rows: int, pairs: Any, likelihood: str, **columns: Any
 ) -> Comparisons:
     """Check comparisons of the rows of X for a likelihood; there may be none."""
-    given = Comparisons.given(
-        X, n_rows, pairs, margin=margin, weight=weight, context=context, allow_empty=True
-    )
+    given = Comparisons.given(X, n_rows, pairs, **columns, allow_empty=True)
     if given.margin.ndim > 1:
         raise DataError(
             f"margin needs one number per pair: got shape {given.margin.shape}. "

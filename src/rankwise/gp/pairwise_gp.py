@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.special import stdtrit
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.backends.parallel import blas_threads_for
-from rankwise.errors import DataError, ParameterError
+from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators.base import RankerMixin, explain_calls, in_dtype
 from rankwise.estimators.fit_pairs import fitted_context, warn_of_parts
 from rankwise.estimators.pair_strategies import POOL, PairStrategy, suggest_pairs
@@ -70,6 +71,7 @@ _LEAST, _MOST = 1e-100, 1e100  # numbers whose squares are finite and not 0
 _POSITIVE = Number(_LEAST, _MOST)
 _LARGEST_FACTOR = 1e150  # of context columns: variances have its square
 _N_SAMPLES = Whole(1, 10**9)
+_CLEAR = 0.975  # quantile of Student's t that a design effect must exceed
 _OF_CONTEXT = ("context_scale_", "context_coef_", "context_std_", "context_variance_")
 PARAMETERS: dict[str, Rule] = {
     "likelihood": Choice("probit", "gaussian"),
@@ -250,6 +252,11 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
     rater_ : ndarray of shape (n_pairs,)
         The number of the rater of each comparison in `raters_`, -1 if not known; None without
         raters.
+    group_ : ndarray of shape (n_pairs,)
+        The number of the group of each comparison, each told one being alone; None without groups.
+    design_effect_ : float
+        How many times larger the variance of scores is with the groups of comparisons than if all
+        comparisons were independent; 1 unless the difference is clear.
     X_fit_ : ndarray of shape (n_rows, n_features)
         Training rows.
     context_coef_, context_std_ : ndarray of shape (n_columns,)
@@ -363,6 +370,7 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         *,
         margin: Any = None,
         weight: Any = None,
+        groups: Any = None,
         rater: Any = None,
         context: Any = None,
     ) -> Self:
@@ -383,6 +391,13 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
             ties, with a warning.
         weight : array-like of shape (n_pairs,), optional
             How often each comparison counts, whole or not. None: once.
+        groups : array-like of shape (n_pairs,), optional
+            The ranking, prompt or session of each comparison, as integers or text. Comparisons of a
+            group may depend on each other: the pairs of a ranking do. The dependence is measured
+            after the fit. If it is clear, all weights are divided by `design_effect_`, and the fit
+            is repeated. Otherwise standard deviations would be too small, and raters would seem to
+            differ. `leave_one_out` leaves out whole groups. Margins (gaussian) get a warning
+            instead.
         rater : array-like of shape (n_pairs,), optional
             Who made each comparison, as integers or text: every rater has a slope, which is
             learned (`raters_`). None: all comparisons have the same noise.
@@ -402,8 +417,9 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         with _unchanged_on_error(self):
             rows = validated(self, X, accept_sparse="csr", dtype=np.float64)
             given = check_comparisons(
-                X, rows.shape[0], pairs, margin, weight, context, self.likelihood
-            )
+                X, rows.shape[0], pairs, self.likelihood,
+                margin=margin, weight=weight, groups=groups, context=context,
+            )  # fmt: skip
             raters = None if rater is None else self._check_raters(rater, len(given))
             counted = given.weight > 0
             given = given.take(counted)
@@ -463,7 +479,9 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
                 context = np.reshape(context, (1, -1))
         margin = None if margin is None else np.atleast_1d(margin)
         weight = None if weight is None else np.atleast_1d(weight)
-        new = check_comparisons(X, len(rows), pairs, margin, weight, context, self.likelihood)
+        new = check_comparisons(
+            X, len(rows), pairs, self.likelihood, margin=margin, weight=weight, context=context
+        )
         if new.context is not None:
             new = replace(new, context=fitted_context(self, new.context, len(new)))
         elif self.context_ is not None:
@@ -476,6 +494,9 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
             new = replace(new, pairs=new.pairs + len(X_fit))
             X_fit = np.vstack((X_fit, rows))
         comparisons = self._comparisons + new
+        if self.group_ is not None:
+            alone = self.group_.max(initial=-1) + 1 + np.arange(len(new))
+            comparisons = replace(comparisons, groups=np.concatenate((self.group_, alone)))
         if raters is not None and self.rater_ is not None:
             raters = np.concatenate((self.rater_, raters[counted]))
         threshold = self.threshold_ or self._threshold(self._observations(new, None))
@@ -535,7 +556,8 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         ----------
         groups : array-like of shape (n_pairs,), optional
             The group of each comparison of `pairs_`, such as its prompt, rater or session: all
-            comparisons of a group are left out together. None: single comparisons.
+            comparisons of a group are left out together. None: the groups of the fit or, without
+            any, single comparisons.
 
         Returns
         -------
@@ -565,6 +587,8 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
             raise DataError("There is no comparison to leave out: the fit had none.")
         if groups is not None:
             groups = QueryGroups.of(check_comparison_ids("group", groups, n_pairs))
+        elif self.group_ is not None:
+            groups = QueryGroups.of(self.group_)
         return hold_out(self.posterior_, self._present_evidence(), self._comparisons, groups)
 
     def predict(
@@ -888,9 +912,10 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         return now
 
     def __setstate__(self, state: Any) -> None:
-        """The state of a file, which had no raters and no context if it does not mention them."""
-        names = ("raters_", "rater_", "context_") if "pairs_" in state else ()
-        super().__setstate__(dict.fromkeys(names) | state)
+        """The state of a file, which had no raters, context and groups that it does not mention."""
+        names = ("raters_", "rater_", "context_", "group_") if "pairs_" in state else ()
+        effect = {"design_effect_": 1.0} if names else {}
+        super().__setstate__(dict.fromkeys(names) | effect | state)
         if "context_scale_" in state and "context_" not in state:
             self._take_rows_out_of_context()
 
@@ -976,7 +1001,11 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
             factors = context_factors(comparisons.context, 1.0, most=_LARGEST_FACTOR)
             self.context_scale_ = np.where(factors > 0, factors, 1.0)
         kernel = default_kernel(X) if self.kernel is None else self.kernel
+        self.design_effect_ = 1.0
         numbers = None if raters is None else raters.codes
+        groups = None if comparisons.groups is None else QueryGroups.of(comparisons.groups)
+        if groups is not None:
+            comparisons = replace(comparisons, groups=groups.codes)
         observed = self._observations(comparisons, numbers)
         landmarks = self._choose_landmarks(X, len(observed.rows), qid, kernel, rng)
         flips = 0.0 if self.flips == "auto" else float(self.flips)
@@ -986,18 +1015,16 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         )
         needs_prior = self.marginalize == "all" and self.likelihood == "probit"
         prior = PRIOR_SCALE if needs_prior and self.prior_scale is None else self.prior_scale
-        evidence = self._evidence(start, X, observed, landmarks, prior)
-        log_error = np.zeros(0)
+        evidence = first = self._evidence(start, X, observed, landmarks, prior)
         # A sweep costs as much as a product of square matrices of this size.
         size = round(math.cbrt(len(observed.rows) ** 2 * len(observed)))
         shown = progress_bar("Posteriors", 0) if self.verbose else nullcontext(unseen)
         with blas_threads_for(size), shown as evidence.show:
-            restarts = self._options.n_restarts_optimizer
-            theta = optimize(evidence, self.optimizer, restarts, rng)
-            if raters is not None:
-                evidence, theta, log_error = learn_slopes(evidence, theta, self.optimizer)
-            if self.flips == "auto" and self.optimizer is not None and self._matches_sites:
-                evidence, theta = learn_flips(evidence, theta, self.optimizer)
+            evidence, theta, log_error = self._search(first, rng)
+            if groups is not None and self._is_grouped(evidence, theta, groups):
+                observed = self._observations(comparisons, numbers)
+                first = replace(first, observed=observed, _best=None, _best_value=-np.inf)
+                evidence, theta, log_error = self._search(first, rng)
             if self.marginalize is None:
                 posterior = ProcessMixture.of([evidence.process(theta)], np.ones(1))
             else:
@@ -1019,6 +1046,36 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
                 raters.names, hyper.slopes, error, raters.sizes, evidence.spread
             )
         self._keep(X, comparisons, numbers, posterior)
+
+    def _search(
+        self, evidence: Evidence, rng: np.random.Generator
+    ) -> tuple[Evidence, Array, Array]:
+        """The best hyperparameters, and standard errors of the log slopes of raters."""
+        theta = optimize(evidence, self.optimizer, self._options.n_restarts_optimizer, rng)
+        log_error = np.zeros(0)
+        if evidence.observed.rater is not None:
+            evidence, theta, log_error = learn_slopes(evidence, theta, self.optimizer)
+        if self.flips == "auto" and self.optimizer is not None and self._matches_sites:
+            evidence, theta = learn_flips(evidence, theta, self.optimizer)
+        return evidence, theta, log_error
+
+    def _is_grouped(self, evidence: Evidence, theta: Array, groups: QueryGroups) -> bool:
+        """Whether comparisons of a group clearly depend on each other; keeps the design effect."""
+        if groups.n_groups < 2 or len(groups.codes) == groups.n_groups:
+            return False
+        effect, error = evidence.design_effect(evidence.process(theta), groups)
+        least = effect - stdtrit(groups.n_groups - 1, _CLEAR) * error
+        if not least > 1.0:
+            return False
+        if self.likelihood == "gaussian":
+            warn(
+                "Margins of a group depend on each other: standard deviations are too small by a "
+                f"factor of about {np.sqrt(effect):.2f}. Margins cannot be weighted for this, as "
+                'their noise is learned; for who won, use likelihood="probit".'
+            )
+            return False
+        self.design_effect_ = effect
+        return True
 
     def _choose_landmarks(
         self, X: Array, n_compared: int, qid: Any, kernel: Any, rng: np.random.Generator
@@ -1052,11 +1109,12 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
     def _keep_comparisons(self, comparisons: Comparisons, raters: Index | None) -> None:
         self.pairs_, self.margin_ = comparisons.pairs, comparisons.margin
         self.weight_, self.rater_ = comparisons.weight, raters
-        self.context_ = comparisons.context
+        self.context_, self.group_ = comparisons.context, comparisons.groups
 
     @property
     def _comparisons(self) -> Comparisons:
-        return Comparisons(self.pairs_, self.margin_, self.weight_, context=self.context_)
+        given = self.pairs_, self.margin_, self.weight_
+        return Comparisons(*given, groups=self.group_, context=self.context_)
 
     def _observations(self, comparisons: Comparisons, raters: Index | None) -> PairObservations:
         if comparisons.context is not None:
@@ -1065,7 +1123,8 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         if self.likelihood == "gaussian":
             return PairObservations.from_margins(comparisons, raters)
         half_ties = self.tie_model == "half"
-        return PairObservations.from_outcomes(comparisons, raters, half_ties=half_ties)
+        made = PairObservations.from_outcomes(comparisons, raters, half_ties=half_ties)
+        return made if self.design_effect_ == 1.0 else made.weighted(1.0 / self.design_effect_)
 
     def _threshold(self, observed: PairObservations) -> float:
         """Where the threshold of ties starts; 0 if none are modelled."""

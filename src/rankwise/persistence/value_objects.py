@@ -93,7 +93,7 @@ AXES = {
     "pairwise-gp": "X_fit_: rows inputs, landmarks_: landmarks inputs, margin_: comparisons, "
     "weight_: comparisons, pairs_: comparisons 2 in rows, rater_: comparisons in raters, "
     "context_scale_: context, context_coef_: context, context_std_: context, "
-    "context_: comparisons context",
+    "context_: comparisons context, group_: comparisons in groups",
     "mean": "rankers_: parts, weights_: parts, means_: parts outputs, scales_: parts outputs",
     "auto": "part_names_: parts",
     "seen-features": "n_features_out_: columns, columns_: columns in features",

@@ -104,6 +104,60 @@ def plot_importance(importance: Any, *, top: int = 20, ax: Axes | None = None) -
     return _bars(ax, values, names, label, len(importance.importance), spread)
 
 
+def plot_contributions(explanation: Any, *, top: int = 10, ax: Axes | None = None) -> Axes:
+    """Draw why a row is above another: steps from the score of the one to that of the other.
+
+    Parameters
+    ----------
+    explanation : PairExplanation
+        Result of `rankwise.inspection.explain`.
+    top : int, default=10
+        How many features to show; the others are one step.
+    ax : matplotlib Axes, optional
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.inspection import explain
+    >>> ranker = RankRLS(1e-9).fit([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]], [0.0, 4.0, 7.0])
+    >>> ax = plot_contributions(explain(ranker, [3.0, 1.0], [1.0, 2.0]))
+    >>> [tick.get_text() for tick in ax.get_yticklabels()]
+    ['x0', 'x1']
+    """
+    check_value("top", top, Whole(1))
+    needed = ("contributions", "order", "names", "scores", "sentence")
+    check_result("plot_contributions", "a result of explain", explanation, *needed)
+    order, values = explanation.order, explanation.contributions
+    steps, labels = values[order[:top]], [explanation.names[k] for k in order[:top]]
+    rest = order[top:]
+    if len(rest):
+        steps = np.append(steps, values[rest].sum())
+        labels.append(plural(len(rest), "other feature"))
+    if not len(order):
+        raise DataError("There is nothing to draw: no feature makes a difference.")
+    ax = axes_or_new(ax, size=(5.4, max(1.9, 0.3 * len(steps) + 1.1)))
+    heights, ends = np.arange(len(steps)), explanation.scores[1] + np.cumsum(steps)
+    starts = ends - steps
+    colors = [COLORS[0] if step >= 0 else COLORS[1] for step in steps]
+    ax.barh(heights, steps, left=starts, height=0.66, color=colors, lw=0, zorder=3)
+    ax.vlines(ends[:-1], heights[:-1] - 0.33, heights[1:] + 0.33, color=INK, lw=0.8, zorder=4)
+    for score in explanation.scores:
+        ax.axvline(score, color=INK, lw=1, ls=(0, (4, 2)), zorder=2)
+    for height, start, step in zip(heights, starts, steps, strict=True):
+        ax.annotate(
+            f"{step:+.2g}", (max(start, start + step), height), (4, 0), va="center",
+            textcoords="offset points", color=INK, fontsize=9,
+        )  # fmt: skip
+    ax.set_yticks(heights, names_of(labels, len(labels), "feature"))
+    ax.set_ylim(len(steps) - 0.4, -0.6)
+    low, high = min(starts.min(), ends.min()), max(starts.max(), ends.max())
+    ax.set_xlim(low - 0.06 * (high - low), high + 0.16 * (high - low))
+    ax.set_xlabel("score, from the worse row to the better row")
+    ax.grid(visible=False, axis="y")
+    ax.grid(axis="x", color=INK, alpha=0.13, lw=0.8)
+    return ax
+
+
 def _coefficients(ranker: Any) -> NDArray[np.float64]:
     last = last_step(ranker)
     if not hasattr(last, "coef_") and hasattr(last, "fit"):

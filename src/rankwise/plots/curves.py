@@ -19,6 +19,7 @@ from rankwise.plots._look import (
     SIZE,
     Curves,
     axes_or_new,
+    axis_names,
     by_name,
     check_result,
     checked_curves,
@@ -26,6 +27,7 @@ from rankwise.plots._look import (
     feature_names,
     look,
     name_curves,
+    new_axes,
     whole_ticks,
 )
 
@@ -230,6 +232,68 @@ def _draw(
 def _digits(value: float) -> str:
     """Three decimals; four digits for large numbers."""
     return f"{value:.3f}" if abs(value) < 10 else f"{value:,.4g}"
+
+
+def plot_effects(effects: Any, *, top: int = 6) -> Axes:
+    """Draw the score along the features with the largest effects, with bands of 95%.
+
+    Curves that share a scale can be compared. Texts are points.
+
+    Parameters
+    ----------
+    effects : FeatureEffects
+        Result of `rankwise.inspection.feature_effects`.
+    top : int, default=6
+        How many features to show.
+
+    Returns
+    -------
+    matplotlib Axes
+        The first ones; ``ax.figure`` has all.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.inspection import feature_effects
+    >>> X = [[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]]
+    >>> ax = plot_effects(feature_effects(RankRLS(1e-9).fit(X, [0.0, 4.0, 7.0]), X))
+    >>> ax.get_title(loc="left"), len(ax.figure.axes)
+    ('x0', 2)
+    """
+    check_value("top", top, Whole(1))
+    needed = ("effects", "within_queries")
+    check_result("plot_effects", "a result of feature_effects", effects, *needed)
+    curves = effects.effects[:top]
+    if not curves:
+        raise DataError("There is no curve to draw.")
+    columns = min(3, len(curves))
+    grid = new_axes(-(-len(curves) // columns), columns=columns, size=(2.6, 2.2))
+    for ax in grid[len(curves) :]:
+        ax.remove()
+    for k, (ax, curve) in enumerate(zip(grid, curves, strict=False)):
+        half = None if curve.standard_error is None else BAND * curve.standard_error
+        ax.axhline(0, color=INK, lw=0.8, zorder=1)
+        if curve.is_number:
+            draw_curve(ax, 0, curve.values, curve.effect, "", half, marker="")
+            ax.locator_params(axis="x", nbins=4)
+        else:
+            places = np.arange(len(curve.values))
+            ax.errorbar(
+                places, curve.effect, yerr=half, fmt="o", color=COLORS[0], ms=4, capsize=2, zorder=3
+            )
+            names = axis_names(curve.values)
+            ax.set_xticks(places, names, rotation=40, ha="right", fontsize=8)
+        (name,) = axis_names([curve.name])
+        ax.set_title(name, fontsize=10, loc="left")
+        if k % columns == 0:
+            ax.set_ylabel("score")
+        if effects.within_queries and curve.is_number:
+            ax.set_xlabel("share of the query below", fontsize=9)
+    low = min(ax.get_ylim()[0] for ax in grid[: len(curves)])
+    high = max(ax.get_ylim()[1] for ax in grid[: len(curves)])
+    for ax in grid[: len(curves)]:
+        ax.set_ylim(low, high)
+    return grid[0]
 
 
 def plot_scree(ranker: Any, *, scale: str = "linear", ax: Axes | None = None) -> Axes:

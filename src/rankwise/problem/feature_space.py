@@ -68,6 +68,10 @@ class FeatureBasis(Basis):
             return feature_product(X, weights)
         return X @ to_host(weights).astype(X.dtype, copy=False)
 
+    def effects(self, X: Array, weights: Array) -> Array:
+        """Each feature times its weight."""
+        return np.asarray(X * to_host(weights))
+
     def attributes(self, solution: Solution) -> dict[str, Any]:
         """`coef_` has the shape that scikit-learn's linear models use."""
         w = solution.weights
@@ -397,6 +401,12 @@ class RampBasis(Basis):
     def products(self, X: Any, weights: Array) -> Any:
         """Scores without the intercept, one column for each column of weights."""
         return FeatureBasis("primal").products(self.features(X), weights)
+
+    def effects(self, X: Array, weights: Array) -> Array:
+        """The function of each feature."""
+        found, feature = np.zeros(X.shape), to_host(self.feature)
+        np.add.at(found.T, feature, (to_host(self.features(X)) * to_host(weights)).T)
+        return found
 
     def attributes(self, solution: Solution) -> dict[str, Any]:
         """The weights of the ramps."""

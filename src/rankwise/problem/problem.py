@@ -387,6 +387,10 @@ class Basis(ABC):
         """The scores as a sum of kernel values, on the host; None if they are not."""
         return None
 
+    def effects(self, X: Array, weights: Array) -> Array | None:
+        """The part of each feature in each score, on the host; None if scores are no such sums."""
+        return None
+
 
 class Space(ABC):
     """A space of ranking functions, which solves a problem and prepares its rows for hold-outs.

@@ -1,0 +1,641 @@
+"""Why one row is ranked above another: what each feature adds to the difference of their scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rankwise.backends.arrays import Array, Index, to_host
+from rankwise.errors import DataError, ParameterError
+from rankwise.graph import QueryGroups
+from rankwise.inspection.composed_rows import UserRows, as_cells, joined, stacked, values
+from rankwise.inspection.scorers import (
+    ADDITIVE,
+    EXACT,
+    SAMPLED,
+    TREES,
+    Scorer,
+    ShareSettings,
+    check_ranker,
+    is_within_queries,
+    read_scorer,
+)
+from rankwise.model_selection.rows import take
+from rankwise.parameters import Whole, check_value
+from rankwise.routing import last_step, predict_with_queries
+from rankwise.tables import Column, Table, TableMixin, plural
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+TOP = 15  # features in a table
+NAMED = 3  # features in a sentence
+LARGE = 0.6  # of the sum on a side: what the first features of a sentence add up to
+WORTH_NAMING = 0.1  # of the largest contribution
+AGREEMENT = 1e-6  # of the scores, between contributions and predictions
+NEIGHBOURS = 50  # positions that `explain_ranking` explains
+
+
+@dataclass(frozen=True, eq=False)
+class PairExplanation(TableMixin):
+    """What each feature adds to the difference of two scores.
+
+    Print it or show it in a notebook to see a table below a sentence.
+
+    Attributes
+    ----------
+    names : list of str
+        The features: the columns of the rows.
+    contributions : ndarray of shape (n_features,)
+        What each feature adds to the difference of the two scores; they sum to `difference`.
+    difference : float
+        Score of the better row less score of the worse row.
+    standard_errors : ndarray of shape (n_features,) or None
+        Of contributions, if these were sampled.
+    better_values, worse_values : list
+        The two rows, as they were passed.
+    scores : (float, float)
+        The predicted scores of the two rows.
+    positions : (int, int) or None
+        Their positions in the ranked query, from 1.
+    method : str
+        How contributions were computed, and against which rows.
+    probability : float or None
+        For a Gaussian process: the probability that the first row is better.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.inspection import explain
+    >>> ranker = RankRLS(1e-9).fit([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]], [0.0, 4.0, 7.0])
+    >>> explain(ranker, [3.0, 1.0], [1.0, 2.0]).contributions.round(3)
+    array([7.333, 0.333])
+    """
+
+    names: list[str]
+    contributions: Array
+    difference: float
+    standard_errors: Array | None
+    better_values: list[Any]
+    worse_values: list[Any]
+    scores: tuple[float, float]
+    positions: tuple[int, int] | None
+    method: str
+    probability: float | None = None
+
+    @property
+    def order(self) -> Index:
+        """The features with a contribution, the largest first."""
+        order = np.argsort(-np.abs(self.contributions), kind="stable")
+        return order[self.contributions[order] != 0.0]
+
+    @property
+    def sentence(self) -> str:
+        """The main reasons in a sentence."""
+        c, order = self.contributions, self.order
+        if not len(order):
+            return "Level: no feature makes a difference."
+        sign = np.sign(self.difference) or 1.0
+        level = abs(self.difference) <= 1e-9 * np.abs(c).sum()
+        word = "Level" if level else "Above" if sign > 0 else "Below"
+        reasons = self._largest(order[c[order] * sign > 0], LARGE)
+        against = [k for k in self._largest(order[c[order] * sign < 0], LARGE)
+                   if abs(c[k]) >= WORTH_NAMING * abs(c[order[0]])]  # fmt: skip
+        text = f"{word}, mainly because of {self._listed(reasons)}"
+        if level:
+            text = f"{word}: {self._listed(reasons)}"
+        if against:
+            text += f" and {'' if level else 'in spite of '}{self._listed(against)}"
+            text += " balance" if level else ""
+        if self.probability is not None:
+            text += f"; the probability that it is better is {self.probability:.2f}"
+        return f"{text}."
+
+    def _largest(self, order: Index, share: float) -> list[int]:
+        sizes = np.abs(self.contributions[order])
+        enough = int(np.searchsorted(np.cumsum(sizes), share * sizes.sum())) + 1
+        return [int(k) for k in order[: min(enough, NAMED)]]
+
+    def _listed(self, features: Sequence[int]) -> str:
+        words = [f"{self.names[k]} ({short(self.contributions[k])})" for k in features]
+        return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+    def to_table(self, *, top: int = TOP) -> Table:
+        """The largest contributions, with the sentence above.
+
+        Parameters
+        ----------
+        top : int, default=15
+            How many features to show.
+        """
+        check_value("top", top, Whole(1))
+        order, c = self.order, self.contributions
+        shown, rest = order[:top], order[top:]
+        columns = [Column("feature", ""), Column("better", ""), Column("worse", "")]
+        columns += [Column("adds", "+.4f")]
+        rows: list[tuple[Any, ...]] = [
+            (self.names[k], _cell(self.better_values[k]), _cell(self.worse_values[k]), float(c[k]))
+            for k in shown
+        ]
+        errors = self.standard_errors
+        if errors is not None:
+            columns.append(Column("s.e."))
+            rows = [(*row, float(errors[k])) for row, k in zip(rows, shown, strict=True)]
+        blank = () if errors is None else (None,)
+        if len(rest):
+            rows.append((plural(len(rest), "other feature"), "", "", float(c[rest].sum()), *blank))
+        rows.append(("score", _cell(self.scores[0]), _cell(self.scores[1]),
+                     self.difference, *blank))  # fmt: skip
+        return Table(tuple(columns), tuple(rows), self.sentence, f"Contributions are {self.method}")
+
+    def _frame_columns(self) -> dict[str, Any]:
+        columns = {
+            "feature": self.names,
+            "better": self.better_values,
+            "worse": self.worse_values,
+            "contribution": self.contributions,
+        }
+        more = self.standard_errors
+        return columns if more is None else columns | {"standard_error": more}
+
+    def plot(self, *, top: int = 10, ax: Axes | None = None) -> Axes:
+        """Draw the contributions as steps from the worse row's score to the better row's.
+
+        Parameters
+        ----------
+        top : int, default=10
+            How many features to show.
+        ax : matplotlib Axes, optional
+        """
+        from rankwise.plots import plot_contributions
+
+        return plot_contributions(self, top=top, ax=ax)
+
+    def __repr__(self) -> str:
+        return f"<PairExplanation: {self.sentence}>"
+
+
+def short(value: float) -> str:
+    """A signed number in few characters: +.42, -12, +3.1e+04."""
+    size = abs(value)
+    if size >= 9999.5 or size < 0.00995:
+        return f"{value:+.1e}"
+    return (
+        f"{value:+.2f}".replace("0.", ".", 1)
+        if size < 9.995 and size < 1
+        else (f"{value:+.2f}" if size < 9.995 else f"{value:+.0f}")
+    )
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, (bool, np.bool_, str)):
+        return str(value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return str(value)
+    if number != number:
+        return "missing"
+    return f"{number:.5g}" if not number.is_integer() or abs(number) >= 1e7 else f"{number:.0f}"
+
+
+@dataclass(frozen=True, eq=False)
+class RankingExplanation(TableMixin):
+    """A ranked query, with the reason beside each pair of neighbours.
+
+    Print it or show it in a notebook; `to_frame` returns a row for each position.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_positions,)
+        Row numbers in the X that was passed, best first.
+    scores : ndarray of shape (n_positions,)
+    pairs : list of PairExplanation
+        Why each position is above the next one.
+    query : object
+        The query; None without queries.
+    ids : list or None
+        Ids of the rows, if they were passed.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.inspection import explain_ranking
+    >>> X = [[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]]
+    >>> found = explain_ranking(RankRLS(1e-9).fit(X, [0.0, 4.0, 7.0]), X, ids=["a", "b", "c"])
+    >>> found.ids, len(found.pairs)
+    (['c', 'b', 'a'], 2)
+    """
+
+    rows: Index
+    scores: Array
+    pairs: list[PairExplanation]
+    query: Any = None
+    ids: list[Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def _named(self) -> tuple[str, list[Any]]:
+        return ("row", self.rows.tolist()) if self.ids is None else ("id", self.ids)
+
+    def _reasons(self) -> list[str]:
+        reasons = [pair.sentence for pair in self.pairs]
+        return [*reasons, *[""] * (len(self.rows) - len(reasons))]
+
+    def to_table(self) -> Table:
+        """Position, row, score, and why it is above the next one."""
+        name, labels = self._named
+        rows = tuple(
+            (k + 1, str(label), float(score), reason)
+            for k, (label, score, reason) in enumerate(
+                zip(labels, self.scores, self._reasons(), strict=True)
+            )
+        )
+        columns = Column("position"), Column(name, ""), Column("score"), Column("than the next", "")
+        title = "" if self.query is None else f"Query {self.query}"
+        note = f"Contributions are {self.pairs[0].method}" if self.pairs else ""
+        return Table(columns, rows, title, note)
+
+    def _frame_columns(self) -> dict[str, Any]:
+        name, labels = self._named
+        return {
+            "position": np.arange(1, len(self.rows) + 1),
+            name: labels,
+            "score": self.scores,
+            "reason": self._reasons(),
+        }
+
+    def __repr__(self) -> str:
+        return f"<RankingExplanation: {plural(len(self), 'position')}>"
+
+
+def explain(
+    ranker: Any,
+    better: Any,
+    worse: Any,
+    *,
+    X: Any = None,
+    qid: Any = None,
+    query: Any = None,
+    background: Any = None,
+    output: int = 0,
+    n_samples: int = 400,
+    random_state: int = 0,
+    names: Sequence[str] | None = None,
+) -> PairExplanation:
+    """Explain why one row is ranked above another: what each feature adds to the difference.
+
+    Features are the columns of the rows, also if a pipeline or `AutoRanker` turns them into others:
+    all features that an encoder makes of a column move together with it. The contributions sum to
+    the difference of the scores, and depend on the ranker:
+
+    =============================================  ===============================================
+    linear, additive                               in closed form, in the user's own units
+    rbf and laplacian kernels, `PairwiseGP`        Shapley values, in closed form
+    `BoostedRanker`                                LightGBM's contributions
+    `MeanRanker`, `AutoRanker`                     the weighted sum over the parts
+    other kernels and spaces, other models         Shapley values: of all subsets if at most 10
+                                                   features differ, otherwise sampled
+    =============================================  ===============================================
+
+    A Shapley value is the mean change of the score when a feature moves from the worse row to the
+    better one, over all orders in which the features may move.
+
+    If features are scaled within queries, or scores are (`MeanRanker`), the other rows of the query
+    matter. What was learned from the query, such as the smallest and the largest value of a
+    feature, is held fixed while features move.
+
+    Parameters
+    ----------
+    ranker : estimator
+        A fitted ranker, pipeline or search.
+    better, worse : array-like of shape (n_features,), or int
+        Two rows; or, with `X`, their positions in the ranked query, from 1.
+    X : array-like, sparse or data frame of shape (n_rows, n_features), optional
+        All rows of the query, or of several. Needed if the ranker scales within queries.
+    qid : array-like of shape (n_rows,), optional
+        The query of every row of X. None: they are one query.
+    query : object, optional
+        Which query, if there are several.
+    background : array-like of shape (n_reference, n_features), "query" or None, default=None
+        Where features come from that are not those of the row, in Shapley values. None: from the
+        other row. Rows: the mean over these rows, for both rows. "query": over the rows of the
+        query. It makes no difference to linear and additive rankers. For `BoostedRanker`, None
+        stands for the training rows that LightGBM has counted in each node.
+    output : int, default=0
+        Which output to explain, if y had several columns.
+    n_samples : int, default=400
+        How many orders of the features are sampled, where that is needed.
+    random_state : int, default=0
+        Seed for the sample.
+    names : sequence of str, optional
+        Names of the features. None: the names of the columns, or x0, x1, ...
+
+    Returns
+    -------
+    PairExplanation
+        Print it, or see `contributions`, `sentence`, `to_frame()` and `plot()`.
+
+    Notes
+    -----
+    For d features that differ and m landmarks, the Shapley values of a product kernel take
+    O(m d^2) time, and this for every row of a background.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from rankwise import SparseRankRLS
+    >>> from rankwise.inspection import explain
+    >>> hotels = pd.DataFrame({"price": [90.0, 60.0, 120.0, 75.0], "stars": [4, 3, 5, 2]})
+    >>> ranker = SparseRankRLS(0.1, random_state=0).fit(hotels, [3, 2, 1, 0])
+    >>> why = explain(ranker, hotels.iloc[0], hotels.iloc[3])
+    >>> why.sentence
+    'Above, mainly because of stars (+2.55).'
+    >>> round(float(why.contributions.sum() - why.difference), 9)
+    0.0
+    """
+    settings = _Wanted(background, output, n_samples, random_state, names)
+    if X is None:
+        if isinstance(better, (int, np.integer)) or isinstance(worse, (int, np.integer)):
+            raise ParameterError(
+                f"Positions need the rows of the query, X=: got {better!r} and {worse!r}."
+            )
+        check_ranker(ranker)
+        if qid is not None or query is not None or isinstance(background, str):
+            raise ParameterError('qid, query and background="query" are for positions: pass X=.')
+        if is_within_queries(ranker):
+            raise DataError(
+                f"{type(last_step(ranker)).__name__} scales within queries, and the scores of two "
+                "rows depend on the others: pass all rows of the query as X=, and positions, as in "
+                "explain(ranker, 3, 5, X=X)."
+            )
+        cells = stacked(better, worse)
+        explainer = _Explainer.of(ranker, cells, None, np.array([[0, 1]]), settings)
+        return explainer.pair(0, 1)
+    some, codes = _query_rows(X, qid, query)
+    positions = _checked_positions(better, worse, some.shape[0])
+    order = _order(ranker, some, codes, output)
+    one, other = (int(order[p - 1]) for p in positions)
+    explainer = _Explainer.of(ranker, some, codes, np.array([[one, other]]), settings)
+    return explainer.pair(one, other, positions)
+
+
+def explain_ranking(
+    ranker: Any,
+    X: Any,
+    *,
+    qid: Any = None,
+    query: Any = None,
+    top: int | None = NEIGHBOURS,
+    ids: Any = None,
+    background: Any = None,
+    output: int = 0,
+    n_samples: int = 400,
+    random_state: int = 0,
+    names: Sequence[str] | None = None,
+) -> RankingExplanation:
+    """Explain a ranked query: why each row is above the next one.
+
+    Parameters
+    ----------
+    ranker, X, qid, query, background, output, n_samples, random_state, names
+        As for `explain`.
+    top : int or None, default=50
+        How many positions to explain. None: all.
+    ids : array-like of shape (n_rows,), optional
+        Ids of the rows of X.
+
+    Returns
+    -------
+    RankingExplanation
+        Print it, or see `pairs` and `to_frame()`.
+
+    Examples
+    --------
+    >>> from rankwise import RankRLS
+    >>> from rankwise.inspection import explain_ranking
+    >>> X = [[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]]
+    >>> ranker = RankRLS(1e-9).fit(X, [0.0, 4.0, 7.0])
+    >>> print(explain_ranking(ranker, X).pairs[0].sentence)
+    Above, mainly because of x0 (+3.67) and in spite of x1 (-.67).
+    """
+    settings = _Wanted(background, output, n_samples, random_state, names)
+    if top is not None:
+        check_value("top", top, Whole(1))
+    cells, codes, numbers, groups = _selected(X, qid, query)
+    order = _order(ranker, cells, codes, output)[:top]
+    pairs = np.column_stack([order[:-1], order[1:]])
+    explainer = _Explainer.of(ranker, cells, codes, pairs, settings)
+    found = [
+        explainer.pair(int(one), int(other), (k + 1, k + 2)) for k, (one, other) in enumerate(pairs)
+    ]
+    labels = None
+    if ids is not None:
+        if len(ids) != groups.n_rows:
+            raise DataError(f"ids needs an entry for each row of X: got {len(ids)}.")
+        labels = [np.asarray(ids, dtype=object)[numbers[k]] for k in order]
+    return RankingExplanation(numbers[order], explainer.scores[order], found, query, labels)
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """The parameters that `explain` and `explain_ranking` share, checked."""
+
+    background: Any
+    output: int
+    n_samples: int
+    random_state: int
+    names: Sequence[str] | None
+
+    def __post_init__(self) -> None:
+        check_value("output", self.output, Whole(0))
+        check_value("n_samples", self.n_samples, Whole(4))
+        check_value("random_state", self.random_state, Whole(0))
+        if isinstance(self.background, str) and self.background != "query":
+            raise ParameterError(
+                f'background must be rows, "query" or None: got {self.background!r}.'
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class _Explainer:
+    """Explains pairs of some rows."""
+
+    ranker: Any
+    cells: Any
+    scorer: Scorer
+    scores: Array
+    settings: ShareSettings
+    names: list[str]
+    against: str
+
+    @classmethod
+    def of(cls, ranker: Any, cells: Any, codes: Any, pairs: Index, wanted: _Wanted) -> _Explainer:
+        """Read a ranker; all rows are one query."""
+        check_ranker(ranker)
+        names = feature_names(ranker, cells, wanted.names)
+        n, reference, against, background = cells.shape[0], None, "", wanted.background
+        scores = _predicted(ranker, cells, codes, wanted.output)
+        if isinstance(background, str):
+            reference, against = np.arange(n), "against the rows of the query"
+        elif background is not None:
+            if is_within_queries(ranker):
+                raise DataError(
+                    "Rows from elsewhere cannot be a background for a ranker that scales within "
+                    'queries: use background="query" or None.'
+                )
+            more = as_cells(background)
+            reference = np.arange(n, n + more.shape[0])
+            against = f"against the mean over {plural(more.shape[0], 'row')} of a background"
+            cells = joined([cells, more])
+            if not len(reference):
+                raise DataError("background has no rows.")
+        probed = pairs
+        if reference is not None:
+            ends = np.unique(pairs)
+            crossed = np.stack(np.meshgrid(ends, reference, indexing="ij"), axis=-1).reshape(-1, 2)
+            probed = np.vstack([pairs, crossed[crossed[:, 0] != crossed[:, 1]]])
+        groups = QueryGroups.of(None, cells.shape[0])
+        scorer = read_scorer(ranker, UserRows.of(cells, groups, probed), wanted.output)
+        settings = ShareSettings(reference, wanted.n_samples, wanted.random_state)
+        return cls(ranker, cells, scorer, scores, settings, names, against)
+
+    def pair(
+        self, one: int, other: int, positions: tuple[int, int] | None = None
+    ) -> PairExplanation:
+        """The explanation of two rows."""
+        shares = self.scorer.shares(one, other, self.settings)
+        difference = float(shares.contributions.sum())
+        scores = float(self.scores[one]), float(self.scores[other])
+        _check_agreement(difference, scores, self.scores.dtype)
+        is_sampled = SAMPLED in shares.ways
+        return PairExplanation(
+            self.names,
+            shares.contributions,
+            difference,
+            np.sqrt(shares.variance) if is_sampled else None,
+            values(self.cells, one),
+            values(self.cells, other),
+            scores,
+            positions,
+            self._method(shares.ways),
+            self._probability(one, other),
+        )
+
+    def _method(self, ways: frozenset[str]) -> str:
+        parts = []
+        against = self.against or "against the other row"
+        if ADDITIVE in ways:
+            parts.append("terms of a sum")
+        if EXACT in ways:
+            parts.append(f"exact Shapley values {against}")
+        if TREES in ways:
+            parts.append("LightGBM's contributions of trees, against the training rows")
+        if SAMPLED in ways:
+            orders = plural(self.settings.n_samples, "order")
+            parts.append(f"Shapley values sampled from {orders} of the features, {against}")
+        return f"{'; '.join(parts)}."
+
+    def _probability(self, one: int, other: int) -> float | None:
+        last = last_step(self.ranker)
+        if not hasattr(last, "posterior_") and getattr(last, "preference_slope_", None) is None:
+            return None  # it has not learned probabilities
+        X = take(self.cells, np.array([one, other]))
+        if last is not getattr(self.ranker, "best_estimator_", self.ranker):
+            X = getattr(self.ranker, "best_estimator_", self.ranker)[:-1].transform(X)
+        first, second = (take(X, np.array([k])) for k in (0, 1))
+        return float(last.predict_preference(first, second)[0])
+
+
+def _check_agreement(difference: float, scores: tuple[float, float], dtype: Any) -> None:
+    """Refuse contributions that are not those of the predictions, as of steps with noise."""
+    digits = 1e-4 if np.dtype(dtype) == np.float32 else AGREEMENT
+    wanted = scores[0] - scores[1]
+    if not abs(difference - wanted) <= digits * max(abs(scores[0]), abs(scores[1]), abs(wanted)):
+        raise DataError(
+            f"The contributions sum to {difference:.6g}, but the scores differ by {wanted:.6g}: "
+            "the scores of the ranker are not a function of the rows, or are rounding errors."
+        )
+
+
+def feature_names(ranker: Any, cells: Any, given: Sequence[str] | None) -> list[str]:
+    """A name for each column."""
+    n = cells.shape[1]
+    if given is not None:
+        if len(given) != n:
+            raise DataError(f"names needs one entry per feature: got {len(given)} for {n}.")
+        return [str(name) for name in given]
+    if hasattr(cells, "columns"):
+        return [str(name) for name in cells.columns]
+    known = getattr(ranker, "feature_names_in_", None)
+    if known is not None and len(known) == n:
+        return [str(name) for name in known]
+    return [f"x{j}" for j in range(n)]
+
+
+def _predicted(ranker: Any, cells: Any, codes: Any, output: int) -> Array:
+    """The scores by `predict`, whose errors name rows and columns."""
+    scores = np.asarray(to_host(predict_with_queries(ranker, cells, codes)))
+    if scores.ndim == 2:
+        if output >= scores.shape[1]:
+            raise ParameterError(f"output must be below {scores.shape[1]}: got {output}.")
+        return scores[:, output]
+    if output:
+        raise ParameterError(f"The ranker has one output: got output={output}.")
+    return scores
+
+
+def _order(ranker: Any, cells: Any, codes: Any, output: int) -> Index:
+    """The rows, best first."""
+    check_ranker(ranker)
+    return np.argsort(-_predicted(ranker, cells, codes, output), kind="stable")
+
+
+def _query_rows(X: Any, qid: Any, query: Any) -> tuple[Any, Any]:
+    return _selected(X, qid, query)[:2]
+
+
+def _selected(X: Any, qid: Any, query: Any) -> tuple[Any, Any, Index, QueryGroups]:
+    """The rows of a query, an id for each, their numbers, and the queries of all rows."""
+    cells = as_cells(X)
+    groups = QueryGroups.of(None if qid is None else to_host(qid), cells.shape[0])
+    if query is None:
+        if groups.n_groups > 1:
+            raise ParameterError(
+                f"X has {groups.n_groups} queries: name one of them, as in "
+                f"query={groups.names.tolist()[0]!r}."
+            )
+        return cells, np.zeros(cells.shape[0], dtype=np.intp), np.arange(cells.shape[0]), groups
+    if qid is None:
+        raise ParameterError("query= needs the query of every row, qid=.")
+    names = groups.names.tolist()
+    wanted = query.item() if hasattr(query, "item") else query
+    place = next((k for k, name in enumerate(names) if name == wanted), None)
+    if place is None:
+        place = next((k for k, name in enumerate(names) if str(name) == str(wanted)), None)
+    if place is None:
+        shown = ", ".join(map(repr, names[:3])) + (", ..." if len(names) > 3 else "")
+        raise DataError(f"There is no query {query!r} in qid: there are {shown}.")
+    rows = np.flatnonzero(groups.codes == place)
+    return as_cells(take(cells, rows)), np.zeros(len(rows), dtype=np.intp), rows, groups
+
+
+def _checked_positions(better: Any, worse: Any, n: int) -> tuple[int, int]:
+    for name, position in (("better", better), ("worse", worse)):
+        if isinstance(position, (bool, np.bool_)) or not isinstance(position, (int, np.integer)):
+            raise ParameterError(
+                f"With X, {name} must be a position in the ranked query, from 1: got {position!r}."
+            )
+        if not 1 <= position <= n:
+            raise DataError(
+                f"{name} must be a position from 1 to {n}, as the query has "
+                f"{plural(n, 'row')}: got {position}."
+            )
+    if better == worse:
+        raise DataError(f"better and worse are the same position, {better}: pass two positions.")
+    return int(better), int(worse)

@@ -1,0 +1,679 @@
+"""Fitted rankers as scorers of composed rows, each with its own way to divide a difference."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from rankwise.auto.auto_ranker import AutoRanker
+from rankwise.backends.arrays import Array, Index, is_sparse, to_host
+from rankwise.boosted.boosted_ranker import BoostedRanker
+from rankwise.errors import DataError, ParameterError
+from rankwise.estimators.base import LeastSquaresRanker
+from rankwise.estimators.ranker_rows import (
+    DTYPES,
+    prepare_rows,
+    scales_within_queries,
+    speaking_for_parts,
+    validated,
+)
+from rankwise.export._endings import score_stages
+from rankwise.gp.pairwise_gp import PairwiseGP
+from rankwise.gp.process import OnColumns
+from rankwise.inspection import shapley
+from rankwise.inspection.composed_rows import NOBODY, UserRows, as_dense, differing
+from rankwise.kernels import NamedKernel
+from rankwise.model_selection.meta_rankers import ROUNDING, MeanRanker
+from rankwise.routing import last_step
+from rankwise.svm.rank_svm import RankSVM
+
+BLOCK = 2**21  # cells of composed rows at a time
+ADDITIVE, EXACT, TREES, SAMPLED = "additive", "exact", "trees", "sampled"
+
+
+@dataclass(frozen=True)
+class ShareSettings:
+    """How differences are divided where there is no closed form.
+
+    `reference` is None, or the numbers of the rows that take the place of the other row.
+    """
+
+    reference: Index | None = None
+    n_samples: int = 400
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """What each player adds to a difference, its variance if it was sampled, and how."""
+
+    contributions: Array
+    variance: Array
+    ways: frozenset[str]
+
+    @classmethod
+    def exact(cls, contributions: Array, way: str = EXACT) -> Shares:
+        return cls(contributions, np.zeros_like(contributions), frozenset([way]))
+
+
+class Scorer(ABC):
+    """Scores of rows in which some players take their columns from another row."""
+
+    n_players: int
+
+    @abstractmethod
+    def composites(
+        self, base: Index, donor: Index, active: Index, taken: NDArray[np.bool_]
+    ) -> Array:
+        """Scores of rows `base`, in which some players take their columns from rows `donor`.
+
+        ``taken[k, j]`` tells whether player ``active[j]`` does so in row k.
+        """
+
+    def scores(self, rows: Index) -> Array:
+        """Scores of rows as they are."""
+        nobody = np.zeros(0, dtype=np.intp)
+        return self.composites(rows, rows, nobody, np.zeros((len(rows), 0), dtype=bool))
+
+    def changes(self, base: Index, donor: Index, player: int) -> Array:
+        """How scores of rows `base` change if one player moves to the rows `donor`."""
+        taken = np.ones((len(base), 1), dtype=bool)
+        return self.composites(base, donor, np.array([player]), taken) - self.scores(base)
+
+    @abstractmethod
+    def moving(self, one: int, others: Index) -> Index:
+        """The players that differ between a row and some others."""
+
+    def shares(self, one: int, other: int, settings: ShareSettings) -> Shares:
+        """f(one) - f(other), divided among the players by Shapley values.
+
+        All subsets of up to 10 players are evaluated, and random orders of more.
+        """
+        reference = np.array([other]) if settings.reference is None else settings.reference
+        active = np.union1d(self.moving(one, reference), self.moving(other, reference))
+        contributions, variance = np.zeros(self.n_players), np.zeros(self.n_players)
+        d = len(active)
+        if d == 0:
+            return Shares.exact(contributions)
+
+        def value(sets: NDArray[np.bool_], base: Index) -> Array:
+            first = self.composites(base, np.full(len(base), one), active, sets)
+            if settings.reference is None:
+                return first
+            return first - self.composites(base, np.full(len(base), other), active, sets)
+
+        if d <= shapley.MOST_ENUMERATED:
+
+            def mean_value(sets: NDArray[np.bool_], _: Index) -> Array:
+                return np.mean([value(sets, np.full(len(sets), b)) for b in reference], axis=0)
+
+            contributions[active] = shapley.enumerated(mean_value, d)
+            return Shares.exact(contributions)
+        rng = np.random.default_rng(settings.seed)
+        drawn = rng.permutation(np.resize(reference, settings.n_samples))
+
+        def value_of_sample(sets: NDArray[np.bool_], numbers: Index) -> Array:
+            return value(sets, drawn[numbers % len(drawn)])
+
+        found = shapley.sampled(value_of_sample, d, settings.n_samples, rng)
+        contributions[active], variance[active] = found
+        return Shares(contributions, variance, frozenset([SAMPLED]))
+
+
+@dataclass(frozen=True, eq=False)
+class ModelScorer(Scorer):
+    """A model of which only `predict` is known, on rows before it; `output` is its column."""
+
+    rows: UserRows
+    predict: Callable[[Any], Any]
+    output: int
+
+    @property
+    def n_players(self) -> int:  # type: ignore[override]
+        return self.rows.n_players
+
+    def moving(self, one: int, others: Index) -> Index:
+        return moving(self.rows, one, others)
+
+    def composites(
+        self, base: Index, donor: Index, active: Index, taken: NDArray[np.bool_]
+    ) -> Array:
+        step = max(1, BLOCK // self.rows.X.shape[1])
+        found = []
+        for start in range(0, len(base), step):
+            part = slice(start, start + step)
+            Z = self.rows.compose(base[part], donor[part], active, taken[part])
+            found.append(_column(self.predict(Z), self.output))
+        return np.concatenate(found) if found else np.zeros(0)
+
+
+def sums(players: Index, values: Array, n_players: int) -> Array:
+    """The sum of the values of each player."""
+    return np.bincount(players, values, n_players).astype(np.float64)
+
+
+def moving(rows: UserRows, one: int, others: Index) -> Index:
+    """The players that differ between a row and some others."""
+    players = rows.players[differing(rows.X, one, others)]
+    return np.unique(players[players != NOBODY])
+
+
+@dataclass(frozen=True, eq=False)
+class AdditiveScorer(Scorer):
+    """Sums of the effects of single columns, of shape (n_rows, n_columns)."""
+
+    effects: Array
+    players: Index
+    n_players: int
+    constant: float
+
+    @cached_property
+    def by_player(self) -> Array:
+        """The effect of each player in each row; columns of nobody are left out."""
+        found = np.zeros((len(self.effects), self.n_players))
+        own = np.flatnonzero(self.players != NOBODY)
+        np.add.at(found.T, self.players[own], self.effects[:, own].T)
+        return found
+
+    @cached_property
+    def _whole(self) -> Array:
+        return np.asarray(self.effects.sum(axis=1) + self.constant)
+
+    def moving(self, one: int, others: Index) -> Index:
+        return np.flatnonzero((self.by_player[others] != self.by_player[one]).any(axis=0))
+
+    def composites(
+        self, base: Index, donor: Index, active: Index, taken: NDArray[np.bool_]
+    ) -> Array:
+        gaps = self.by_player[donor][:, active] - self.by_player[base][:, active]
+        return np.asarray(self._whole[base] + np.where(taken, gaps, 0.0).sum(axis=1))
+
+    def changes(self, base: Index, donor: Index, player: int) -> Array:
+        return np.asarray(self.by_player[donor, player] - self.by_player[base, player])
+
+    def shares(self, one: int, other: int, settings: ShareSettings) -> Shares:
+        gaps = self.effects[one] - self.effects[other]  # differences first, then sums
+        own = self.players != NOBODY
+        return Shares.exact(sums(self.players[own], gaps[own], self.n_players), ADDITIVE)
+
+
+@dataclass(frozen=True)
+class ProductTerm:
+    """scale prod_j exp(-rates_j |x_j - y_j|^power)."""
+
+    scale: float
+    rates: Array
+    power: int
+
+
+@dataclass(frozen=True)
+class LinearTerm:
+    """sum_j scales_j x_j y_j."""
+
+    scales: Array
+
+
+def kernel_terms(kernel: Any, n: int) -> list[ProductTerm | LinearTerm] | None:
+    """A kernel of n columns as a sum of products and linear kernels; None if it is no such sum."""
+    if isinstance(kernel, NamedKernel):
+        powers = {"rbf": 2, "laplacian": 1}
+        if kernel.name in powers:
+            return [ProductTerm(1.0, np.full(n, float(kernel.gamma)), powers[kernel.name])]
+        return [LinearTerm(np.ones(n))] if kernel.name == "linear" else None
+    if isinstance(kernel, OnColumns):
+        numbers = kernel.numbers(n)
+        inner = kernel_terms(kernel.kernel, len(numbers))
+        return None if inner is None else [_on_columns(term, numbers, n) for term in inner]
+    if not hasattr(kernel, "clone_with_theta"):
+        return None
+    from sklearn.gaussian_process import kernels  # imported late: it takes a while
+
+    kind = type(kernel)
+    if kind is kernels.ConstantKernel:
+        return [ProductTerm(float(kernel.constant_value), np.zeros(n), 2)]
+    if kind is kernels.RBF:
+        return [ProductTerm(1.0, np.broadcast_to(0.5 / np.square(kernel.length_scale), n), 2)]
+    if kind is kernels.DotProduct:
+        constant = float(kernel.sigma_0) ** 2
+        return [LinearTerm(np.ones(n)), ProductTerm(constant, np.zeros(n), 2)]
+    if kind not in (kernels.Sum, kernels.Product):
+        return None
+    one, two = (kernel_terms(part, n) for part in (kernel.k1, kernel.k2))
+    if one is None or two is None:
+        return None
+    if kind is kernels.Sum:
+        return one + two
+    made = [_product(a, b) for a in one for b in two]
+    known = [term for term in made if term is not None]
+    return known if len(known) == len(made) else None
+
+
+def _on_columns(term: ProductTerm | LinearTerm, numbers: Index, n: int) -> ProductTerm | LinearTerm:
+    whole = np.zeros(n)
+    if isinstance(term, LinearTerm):
+        whole[numbers] = term.scales
+        return LinearTerm(whole)
+    whole[numbers] = term.rates
+    return ProductTerm(term.scale, whole, term.power)
+
+
+def _product(
+    a: ProductTerm | LinearTerm, b: ProductTerm | LinearTerm
+) -> ProductTerm | LinearTerm | None:
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, ProductTerm) and not one.rates.any():  # a constant
+            if isinstance(other, LinearTerm):
+                return LinearTerm(one.scale * other.scales)
+            return ProductTerm(one.scale * other.scale, other.rates, other.power)
+    if isinstance(a, ProductTerm) and isinstance(b, ProductTerm) and a.power == b.power:
+        return ProductTerm(a.scale * b.scale, a.rates + b.rates, a.power)
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class NumberScorer(Scorer):
+    """A function of rows of numbers Z, of which nothing else is known."""
+
+    Z: Array
+    rows: UserRows  # their players
+    function: Callable[[Array], Array]
+
+    @property
+    def n_players(self) -> int:  # type: ignore[override]
+        return self.rows.n_players
+
+    def moving(self, one: int, others: Index) -> Index:
+        unlike = ~np.isclose(self.Z[others], self.Z[one], rtol=0, atol=0, equal_nan=True)
+        players = self.rows.players[unlike.any(axis=0)]
+        return np.unique(players[players != NOBODY])
+
+    def composites(
+        self, base: Index, donor: Index, active: Index, taken: NDArray[np.bool_]
+    ) -> Array:
+        columns, place = self.rows.places(active)
+        step = max(1, BLOCK // max(self.Z.shape[1], 1))
+        found = []
+        for start in range(0, len(base), step):
+            part = slice(start, start + step)
+            Z = self.Z[base[part]]
+            own = taken[part][:, place]
+            Z[:, columns] = np.where(own, self.Z[donor[part]][:, columns], Z[:, columns])
+            found.append(self.function(Z))
+        return np.concatenate(found) if found else np.zeros(0)
+
+
+@dataclass(frozen=True, eq=False)
+class KernelScorer(NumberScorer):
+    """Sums of product kernels and linear kernels at points."""
+
+    kernel: Any
+    terms: Sequence[ProductTerm | LinearTerm]
+    points: Any
+    weights: Array
+
+    def shares(self, one: int, other: int, settings: ShareSettings) -> Shares:
+        """Shapley values in closed form, against the other row or the mean of a reference."""
+        if settings.reference is None:
+            return Shares.exact(self._against(one, other))
+        found = [self._against(one, b) - self._against(other, b) for b in settings.reference]
+        return Shares.exact(np.mean(found, axis=0))
+
+    def _against(self, row: int, base: int) -> Array:
+        """f(row) - f(base), divided among the players."""
+        found = np.zeros(self.n_players)
+        x, z, players = self.Z[row], self.Z[base], self.rows.players
+        moves = (x != z) & (players != NOBODY)
+        columns = np.flatnonzero(moves)
+        if not len(columns):
+            return found
+        columns = columns[np.argsort(players[columns], kind="stable")]
+        own, starts = np.unique(players[columns], return_index=True)
+        at, rest = as_dense(self.points[:, columns]), np.flatnonzero(~moves)
+        for term in self.terms:
+            if isinstance(term, LinearTerm):
+                slopes = term.scales[columns] * (self.weights @ at)
+                changes = slopes * (x[columns] - z[columns])
+                found[own] += np.add.reduceat(changes, starts)
+                continue
+            P, Q = (
+                np.exp(-np.add.reduceat(_distances(term, v, at, columns), starts, axis=1))
+                for v in (x, z)
+            )
+            weights = self.weights * self._shared_factor(term, z, rest)
+            found[own] += shapley.of_products(P, Q, weights)
+        return found
+
+    def _shared_factor(self, term: ProductTerm, z: Array, columns: Index) -> Array:
+        """The product of the factors of the columns that do not move."""
+        columns = columns[term.rates[columns] != 0.0]
+        if not len(columns):
+            return np.full(len(self.weights), term.scale)
+        points = self.points[:, columns]
+        if is_sparse(points):  # of a kernel with a name: all rates are equal
+            return term.scale * self.kernel(z[None, columns], points)[0]
+        return term.scale * np.exp(-_distances(term, z, points, columns).sum(axis=1))
+
+
+def _distances(term: ProductTerm, row: Array, points: Array, columns: Index) -> Array:
+    """-log of each factor."""
+    with np.errstate(over="ignore"):  # an infinite distance is right
+        gaps = np.abs(row[columns] - points)
+        return np.asarray(term.rates[columns] * (gaps if term.power == 1 else gaps**2))
+
+
+@dataclass(frozen=True, eq=False)
+class TreeScorer(NumberScorer):
+    """Sums of trees, by LightGBM's contributions, or in closed form against other rows."""
+
+    ranker: BoostedRanker
+
+    def shares(self, one: int, other: int, settings: ShareSettings) -> Shares:
+        """LightGBM's contributions, if every column has a player and there is no reference.
+
+        Otherwise a tree is a sum over its leaves, each a product of indicators of its columns.
+        """
+        players = self.rows.players
+        if settings.reference is None and (players != NOBODY).all():
+            found = self.ranker.booster_.predict(
+                self.Z[[one, other]], pred_contrib=True, num_threads=1
+            )
+            gaps = np.asarray(found)[0, :-1] - np.asarray(found)[1, :-1]
+            return Shares.exact(sums(players, gaps, self.n_players), TREES)
+        if settings.reference is None:
+            return Shares.exact(self._against(one, other))
+        parts = [self._against(one, b) - self._against(other, b) for b in settings.reference]
+        return Shares.exact(np.mean(parts, axis=0))
+
+    @cached_property
+    def _paths(self) -> tuple[Index, Index, NDArray[np.bool_], Array]:
+        """Every node above every leaf, whether the first child leads there; values of leaves."""
+        trees = self._nodes
+        leaf, node, side = [], [], []
+        for root in trees.roots:
+            waiting: list[tuple[int, list[tuple[int, bool]]]] = [(int(root), [])]
+            while waiting:
+                at, above = waiting.pop()
+                if at < 0:
+                    leaf += [-1 - at] * len(above)
+                    node += [number for number, _ in above]
+                    side += [first for _, first in above]
+                    continue
+                waiting.append((int(trees.first[at]), [*above, (at, True)]))
+                if trees.first[at] != trees.second[at]:
+                    waiting.append((int(trees.second[at]), [*above, (at, False)]))
+        return np.array(leaf), np.array(node), np.array(side, dtype=bool), trees.leaves
+
+    @cached_property
+    def _nodes(self) -> Any:
+        return score_stages(self.ranker)[-1]
+
+    def _goes_first(self, row: int) -> NDArray[np.bool_]:
+        nodes = self._nodes
+        x = self.Z[row][nodes.feature]
+        first = np.where(np.isnan(x), nodes.missing_first.astype(bool), x <= nodes.threshold)
+        return np.asarray(first, dtype=bool)
+
+    def _against(self, row: int, base: int) -> Array:
+        leaf, node, side, leaves = self._paths
+        found = np.zeros(self.n_players)
+        passes = [self._goes_first(k)[node] == side for k in (row, base)]
+        alive = np.ones(len(leaves), dtype=bool)
+        alive[leaf[~passes[0] & ~passes[1]]] = False  # neither row passes the node
+        moves = (passes[0] != passes[1]) & alive[leaf]
+        who = self.rows.players[self._nodes.feature[node[moves]]]
+        own, player = np.unique(who, return_inverse=True)
+        some, place = np.unique(leaf[moves], return_inverse=True)
+        if not len(own):
+            return found
+        P, Q = np.ones((len(some), len(own))), np.ones((len(some), len(own)))
+        P[place[~passes[0][moves]], player[~passes[0][moves]]] = 0.0
+        Q[place[~passes[1][moves]], player[~passes[1][moves]]] = 0.0
+        found[own] = shapley.of_products(P, Q, leaves[some])
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedScorer(Scorer):
+    """A weighted sum of scorers; weights differ between rows if scores are scaled by query.
+
+    Attributes
+    ----------
+    parts : list of Scorer
+    weights : ndarray of shape (n_parts, n_rows)
+    """
+
+    parts: Sequence[Scorer]
+    weights: Array
+    n_players: int
+    constants: Array  # of shape (n_rows,)
+
+    def moving(self, one: int, others: Index) -> Index:
+        found = [part.moving(one, others) for part in self.parts]
+        return np.unique(np.concatenate(found))
+
+    def composites(
+        self, base: Index, donor: Index, active: Index, taken: NDArray[np.bool_]
+    ) -> Array:
+        found = self.constants[base].copy()
+        for part, weight in zip(self.parts, self.weights, strict=True):
+            found += weight[base] * part.composites(base, donor, active, taken)
+        return found
+
+    def changes(self, base: Index, donor: Index, player: int) -> Array:
+        found = np.zeros(len(base))
+        for part, weight in zip(self.parts, self.weights, strict=True):
+            found += weight[base] * part.changes(base, donor, player)
+        return found
+
+    def shares(self, one: int, other: int, settings: ShareSettings) -> Shares:
+        contributions, variance = np.zeros(self.n_players), np.zeros(self.n_players)
+        ways: frozenset[str] = frozenset()
+        for part, weight in zip(self.parts, self.weights[:, one], strict=True):
+            found = part.shares(one, other, settings)
+            contributions += weight * found.contributions
+            variance += weight**2 * found.variance
+            ways |= found.ways
+        return Shares(contributions, variance, ways)
+
+
+def is_within_queries(model: Any) -> bool:
+    """Whether the difference of two scores depends on the other rows of the query."""
+    model = _inner(model)
+    if scales_within_queries(model):
+        return True
+    last = model.steps[-1][1] if hasattr(model, "steps") else model
+    last = _inner(last)
+    mean = getattr(last, "mean_ranker_", last)
+    if isinstance(mean, MeanRanker):
+        return mean.means_ is None or any(is_within_queries(part) for part in mean.rankers_)
+    return last is not model and is_within_queries(last)
+
+
+def _inner(model: Any) -> Any:
+    """The fitted model in a search, or in a `GroupedRanker`."""
+    for name in ("best_estimator_", "ranker_"):
+        model = getattr(model, name, model)
+    return model
+
+
+def check_ranker(ranker: Any) -> None:
+    """Refuse what is not a fitted ranker of rows."""
+    if isinstance(ranker, type) or not hasattr(ranker, "predict"):
+        raise ParameterError(f"ranker must be a fitted ranker: got {ranker!r}.")
+    check_is_fitted(ranker)
+    last = _inner(last_step(ranker))
+    scored = "items" if hasattr(last, "ratings_") else getattr(last, "scored", "rows")
+    if scored != "rows":
+        raise DataError(
+            f"{type(last).__name__} scores {scored}, and not rows of features: there is no feature "
+            "to explain its scores by."
+        )
+
+
+def read_scorer(model: Any, rows: UserRows, output: int = 0) -> Scorer:
+    """A scorer of rows by a fitted model: a ranker, a pipeline or a search."""
+    model = _inner(model)
+    steps = model.steps[:-1] if isinstance(model, Pipeline) else []
+    last = model.steps[-1][1] if steps or isinstance(model, Pipeline) else model
+    encoder = getattr(last, "encoder_", None) if isinstance(last, AutoRanker) else None
+    if encoder is not None:
+        steps, last = [*steps, ("encoder", encoder)], last.mean_ranker_
+    reached = rows
+    for _, step in steps:
+        behind = reached.through(step)
+        if behind is None:
+            return _mixed(model, rows, step, output)
+        reached = behind
+    return _scorer(_inner(last), reached, output)
+
+
+def _mixed(model: Any, rows: UserRows, step: Any, output: int) -> Scorer:
+    if is_within_queries(model):
+        raise DataError(
+            f"{type(step).__name__} mixes features, and a scaling within queries follows: what a "
+            "feature adds is not defined. Scale within queries first, or use another scaling."
+        )
+    return ModelScorer(rows, model.predict, output)
+
+
+def _scorer(ranker: Any, rows: UserRows, output: int) -> Scorer:
+    """The scorer of a ranker, on the rows that it gets."""
+    if isinstance(ranker, Pipeline):
+        return read_scorer(ranker, rows, output)
+    if isinstance(ranker, AutoRanker):
+        return _mean(ranker.mean_ranker_, rows, output)
+    if isinstance(ranker, MeanRanker):
+        return _mean(ranker, rows, output)
+    if isinstance(ranker, LeastSquaresRanker):
+        return _least_squares(ranker, rows, output)
+    if isinstance(ranker, RankSVM):
+        return _svm(ranker, rows)
+    if isinstance(ranker, BoostedRanker):
+        Z = _checked(ranker, rows.X, ensure_all_finite="allow-nan")
+        threads = {"num_threads": 1}
+        return TreeScorer(Z, rows, lambda Z: ranker.booster_.predict(Z, **threads), ranker)
+    if isinstance(ranker, PairwiseGP):
+        return _gp(ranker, rows)
+    return ModelScorer(rows, ranker.predict, output)
+
+
+def _least_squares(ranker: LeastSquaresRanker, rows: UserRows, output: int) -> Scorer:
+    if getattr(ranker.kernel, "as_rows", None) is not None:
+        raise DataError(
+            f"The kernel of this {type(ranker).__name__} compares graphs or other things that have "
+            "no columns: there is no feature to explain its scores by."
+        )
+    with speaking_for_parts():
+        prepared = prepare_rows(ranker, rows.X, rows.groups.codes, "explain")
+    Z = np.asarray(as_dense(to_host(prepared)), dtype=np.float64)
+    basis, solution = ranker.basis_, ranker.solution_
+    weights = _column(to_host(solution.weights), output)
+    constant = _entry(to_host(solution.intercept), output)
+    effects = basis.effects(Z, weights)
+    if effects is not None:
+        return AdditiveScorer(effects, rows.players, rows.n_players, constant)
+
+    def function(Z: Array) -> Array:
+        return np.asarray(to_host(basis.products(Z, weights)), dtype=np.float64) + constant
+
+    found = basis.expansion(weights)
+    if found is None:
+        return NumberScorer(Z, rows, function)
+    return _expansion(found.kernel, found.points, found.weights, Z, rows, function)
+
+
+def _expansion(
+    kernel: Any, points: Any, weights: Array, Z: Array, rows: UserRows, function: Any
+) -> Scorer:
+    terms = None if points is None else kernel_terms(kernel, Z.shape[1])
+    if terms is None:
+        return NumberScorer(Z, rows, function)
+    points = points if is_sparse(points) else np.asarray(points, dtype=np.float64)
+    weights = np.asarray(weights, dtype=np.float64).ravel()
+    return KernelScorer(Z, rows, function, kernel, terms, points, weights)
+
+
+def _svm(ranker: RankSVM, rows: UserRows) -> Scorer:
+    Z = _checked(ranker, rows.X)
+    basis = getattr(ranker, "basis_", None)
+    if basis is None:
+        weights = np.asarray(to_host(ranker.coef_), dtype=np.float64)
+        return AdditiveScorer(Z * weights, rows.players, rows.n_players, 0.0)
+    weights = np.asarray(to_host(ranker.dual_coef_), dtype=np.float64)
+
+    def function(Z: Array) -> Array:
+        return np.asarray(to_host(basis.products(Z, weights)), dtype=np.float64)
+
+    found = basis.expansion(weights)
+    return _expansion(found.kernel, found.points, found.weights, Z, rows, function)
+
+
+def _gp(ranker: PairwiseGP, rows: UserRows) -> Scorer:
+    """The posterior mean: a mixture of expansions, or a linear function."""
+    Z = _checked(ranker, rows.X)
+    ending = score_stages(ranker)[-1]
+    weights = np.tile(np.asarray(ending.weights, dtype=np.float64)[:, None], len(Z))
+    parts: list[Scorer] = []
+    for process in ending.processes:
+        mean = np.asarray(process.mean).ravel()
+        if process.is_linear:
+            constant = float(process.constant)
+            parts.append(AdditiveScorer(Z * mean, rows.players, rows.n_players, constant))
+            continue
+        terms = kernel_terms(process.kernel, Z.shape[1])
+        if terms is None:
+            return NumberScorer(Z, rows, ranker.predict)
+
+        def function(Z: Array, process: Any = process, mean: Array = mean) -> Array:
+            return np.asarray(process.kernel(Z, process.points) @ mean + process.constant)
+
+        points = np.asarray(process.points, dtype=np.float64)
+        parts.append(KernelScorer(Z, rows, function, process.kernel, terms, points, mean))
+    return WeightedScorer(parts, weights, rows.n_players, np.zeros(len(Z)))
+
+
+def _mean(ranker: MeanRanker, rows: UserRows, output: int) -> Scorer:
+    """The weighted sum of the parts, whose scores are scaled as in the queries as they are."""
+    parts = [read_scorer(part, rows, output) for part in ranker.rankers_]
+    n = rows.X.shape[0]
+    weights, constants = np.empty((len(parts), n)), np.zeros(n)
+    for k, part in enumerate(parts):
+        weight = float(ranker.weights_[k])
+        if ranker.means_ is not None and ranker.scales_ is not None:
+            mean, scale = (_entry(values[k], output) for values in (ranker.means_, ranker.scales_))
+            weights[k] = weight / scale
+            constants -= weights[k] * mean
+            continue
+        scores = part.scores(np.arange(n))
+        for one in rows.groups:
+            of_query = scores[one]
+            flat = np.ptp(of_query) <= ROUNDING * np.abs(scores).max()
+            deviation = of_query.std()
+            weights[k, one] = 0.0 if flat or deviation == 0 else weight / deviation
+            constants[one] -= weights[k, one] * of_query.mean()
+    return WeightedScorer(parts, weights, rows.n_players, constants)
+
+
+def _checked(ranker: Any, X: Any, **options: Any) -> Array:
+    """The rows as dense numbers, with the errors of the ranker."""
+    X = validated(ranker, X, accept_sparse="csr", dtype=DTYPES, reset=False, **options)
+    return np.asarray(as_dense(X), dtype=np.float64)
+
+
+def _column(values: Any, output: int) -> Array:
+    """One output of scores or weights."""
+    array = np.asarray(to_host(values), dtype=np.float64)
+    return array if array.ndim == 1 else array[:, output]
+
+
+def _entry(values: Any, output: int) -> float:
+    array = np.ravel(values)
+    return float(array[output] if len(array) > 1 else array[0])
