@@ -16,7 +16,7 @@ from sklearn.feature_selection import SelectKBest
 from sklearn.pipeline import make_pipeline
 
 from rankwise import RankRLS
-from rankwise.cli.study_pages import AUCStudy
+from rankwise.cli.auc_study import AUCStudy
 from rankwise.data import read_samples
 from rankwise.errors import DataError
 from rankwise.model_selection import nested_leave_pair_out, permutation_test
@@ -97,7 +97,7 @@ def microarray() -> dict:
             path.write_text("\n".join(",".join(map(str, line)) for line in lines) + "\n")
             start = time.process_time()
             data = read_samples(path, "class")
-        study = AUCStudy.of(data, "linear", 1000, 0)
+        study = AUCStudy.of(data, "linear").with_nested(0).with_test(1000, 0)
         assert study.interval is not None
         assert study.test is not None
         found[name] = {

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rankwise import RankRLS
-from rankwise.cli import study_pages
+from rankwise.cli import auc_study
 from rankwise.cli.main import app
 from rankwise.data import read_samples
 from rankwise.model_selection import (
@@ -99,7 +99,7 @@ def test_an_interrupt_leaves_what_is_known(samples, tmp_path, monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(study_pages, "permutation_test", interrupted)
+    monkeypatch.setattr(auc_study, "permutation_test", interrupted)
     page, arguments = tmp_path / "page.html", ("auc", samples, "--label", "outcome", "--report")
     result = CliRunner().invoke(app, [*map(str, arguments), str(page)])
     assert result.exit_code == 130
@@ -107,7 +107,7 @@ def test_an_interrupt_leaves_what_is_known(samples, tmp_path, monkeypatch):
     assert "page.html was written" in " ".join(result.stderr.split())
     assert "nested AUC" in page.read_text()
     assert "p-value" not in page.read_text()
-    monkeypatch.setattr(study_pages, "nested_leave_pair_out", interrupted)
+    monkeypatch.setattr(auc_study, "nested_leave_pair_out", interrupted)
     result = CliRunner().invoke(app, [*map(str, arguments), str(page), "--force"])
     assert result.exit_code == 130
     assert "all pairs: alpha chosen on them, optimistic" in result.stdout
@@ -146,7 +146,7 @@ def test_strata_and_groups(samples, run):
 
 @pytest.mark.parametrize("mixed", [False, True])
 def test_patients_with_several_samples(samples, run, tmp_path, monkeypatch, mixed):
-    monkeypatch.setattr(study_pages, "REPEATS", 1)
+    monkeypatch.setattr(auc_study, "REPEATS", 1)
     monkeypatch.setattr(permutations, "NESTED_FOLDS", (5, 1))
     lines = samples.read_text().splitlines()
     patients = [k // 2 if mixed else k // 4 * 2 + k % 2 for k in range(30)]  # labels alternate

@@ -14,6 +14,7 @@ from rankwise.cli import data_options
 from rankwise.data import read_letor, read_table
 from rankwise.data import table_files as formats
 from rankwise.metrics import evaluate_ranking
+from rankwise.preprocessing import TableEncoder
 from rankwise.routing import predict_with_queries
 
 ALPHA = ("--alpha", "1")
@@ -116,6 +117,28 @@ def test_tune_and_a_validation_table(tables, run, tmp_path):
     run("compare", tmp_path / "tuned", tmp_path / "chosen", tables / "test-mixed.csv")
     line = run("fit", train, "--valid", tables / "t.txt", *options, "-o", tmp_path / "m", ok=False)
     assert "does not exist" in line
+
+
+def test_tune_encodes_again_for_each_fold(tables, run, tmp_path, monkeypatch):
+    frame = pd.read_csv(tables / "train-mixed.csv")
+    frame["brand"] = [f"brand of {qid}" for qid in frame["qid"]]  # new in each fold
+    frame.to_csv(tmp_path / "train.csv", index=False)
+    seen, fit = [], TableEncoder.fit
+
+    def counted(self, X, y=None):
+        seen.append((len(X), X["brand"].nunique()))
+        return fit(self, X, y)
+
+    monkeypatch.setattr(TableEncoder, "fit", counted)
+    options = ("--encode", "onehot", "--impute", "median", "--alphas", "1,10", "--folds", "2")
+    said = run("tune", tmp_path / "train.csv", *options, "-o", tmp_path / "m").stderr
+    whole = (len(frame), frame["qid"].nunique())
+    assert seen.count(whole) == 2  # a check of the table, and the model
+    assert sum(rows for rows, _ in seen if rows < len(frame)) == len(frame)
+    assert "unknown" not in said
+    assert "alpha" in said
+    chosen = run("fit", tmp_path / "train.csv", *options[:4], "-o", tmp_path / "f").stderr
+    assert "has seen all rows, also those held out" in chosen
 
 
 def test_a_sparse_model_reads_a_table_block_by_block(tables, run, tmp_path):

@@ -48,6 +48,15 @@ def test_periods_are_categories_in_the_order_of_time():
     low, high = board.within("2026-02").interval()
     assert_allclose(history["low"][N : 2 * N], low)
     assert_allclose(history["high"][N : 2 * N], high)
+    points = board.history(every="month", elo=True)
+    assert_allclose(points["rating"], 1000 + 400 / np.log(10) * history["rating"])
+    assert_allclose(
+        board.categories(elo=True)["deviation"],
+        400 / np.log(10) * board.categories()["deviation"],
+    )
+    assert "in Elo points" in str(board.categories(elo=True))
+    with pytest.raises(ParameterError, match="logit link"):
+        Leaderboard("probit", n_draws=100).fit(battles).history(every="month", elo=True)
     early = board.as_of("2026-02-01")  # of one month only
     assert early.width_ is None
     assert len(early.battles_) == 150

@@ -305,6 +305,17 @@ class DataOptions(TableOptions):
         self.check_queries(path, data)
         return (data, Preparation()) if as_they_are else prepare(data, encoder, path)
 
+    def read_for_folds(self, path: Path, ranker: Any) -> tuple[Any, Preparation, Preparation]:
+        """All rows of a training file, and what prepares them: already, and in each fold anew.
+
+        Encoders of text and missing values belong in the folds, as they should not see held-out
+        rows.
+        """
+        data, done = self.read_training(path, ranker, as_they_are=True)
+        if not self.is_table(path):
+            return data, done, Preparation()
+        return data, done, prepare(data, self.encoder(), path)[1]
+
     def encoder(self) -> Any:
         """What turns text, dates and missing values into numbers."""
         from rankwise.parameters import AnyOf, Choice, Number, parse_parameter

@@ -20,6 +20,7 @@ from rankwise.cli.data_options import (
     MOST_NUMBERED,
     DataOptions,
     Preparation,
+    encoder_of,
     encoding_words,
     explained_tables,
     in_one_line,
@@ -222,6 +223,11 @@ def fit(
     save_model(rows.preparation.around(ranker), out)
     if hasattr(ranker, "alpha_curve_"):
         note(_chosen(ranker))
+        if encoder_of(rows.preparation.around(ranker)) is not None and ranker.alpha_curve_:
+            note(
+                "The encoder of text and missing values has seen all rows, also those held out. "
+                "'rankwise tune' and 'rankwise auto' encode again for each fold."
+            )
     elif hasattr(ranker, "component_errors_"):
         note(_chosen_components(ranker))
     elif options.has_alpha and alpha is None and valid is None:

@@ -37,7 +37,7 @@ from rankwise.files import write_text
 from rankwise.tables import csv_text, plural
 
 if TYPE_CHECKING:
-    from rankwise.cli.study_pages import AUCStudy
+    from rankwise.cli.auc_study import AUCStudy
     from rankwise.data import BattleFile, RankingFile
     from rankwise.tables import Table
 
@@ -260,7 +260,7 @@ def leaderboard(
             warnings.simplefilter("ignore")  # the same as before
             beside.append(without_style(board, standings, data, elo=elo, anchor=anchored))
     judges = None if columns.judge is None else shown_judges(board)
-    categories = None if board.width_ is None else board.categories().to_table()
+    categories = None if board.width_ is None else board.categories(elo=elo).to_table()
     short = [replace(each, rows=each.rows[:top]) for each in (table, *beside)]
     item_ties = board.item_ties().to_table() if ties == "by-item" else None
     show(*short, covariates, judges, item_ties, categories)
@@ -290,8 +290,9 @@ def leaderboard(
         with progress(f"Drawing {report}"):
             more = [covariates, *beside] if covariates is not None else beside
             write_leaderboard(
-                board, standings, file, concerns, decided, more, battles, report, columns.every
-            )
+                board, standings, file, concerns, decided, more, battles, report, columns.every,
+                {"elo": elo, "anchor": anchored},
+            )  # fmt: skip
 
 
 def what_was_read(file: BattleFile | RankingFile) -> list[str]:
@@ -627,7 +628,7 @@ def auc(
             "--ignore."
         )
     # These imports compile loops: only now, when all arguments are known to be valid.
-    from rankwise.cli.study_pages import AUCStudy
+    from rankwise.cli.auc_study import AUCStudy
 
     study = AUCStudy(data, kernel)
     show(study.columns_table(SHOWN))
@@ -664,6 +665,6 @@ def _show_auc(study: AUCStudy, roc: Path | None, report: Path | None, source: st
         save_figure(study.draw_roc().figure, roc)
         note(f"Wrote {roc}.")
     if report is not None:
-        from rankwise.cli.study_pages import write_auc
+        from rankwise.cli.auc_study import write_auc
 
         write_auc(study, report, source)

@@ -11,40 +11,26 @@ import numpy as np
 from sklearn.gaussian_process.kernels import DotProduct, WhiteKernel
 from sklearn.preprocessing import StandardScaler
 
-from rankwise import PairwiseGP, RankRLS, __version__
+from rankwise import PairwiseGP, RankRLS
 from rankwise.backends.arrays import Array
-from rankwise.cli.studies import LISTED, columns_file, shown_judges, what_was_read
+from rankwise.cli.studies import shown_judges, what_was_read
 from rankwise.cli.terminal import write_page
 from rankwise.data import ComparisonData
-from rankwise.data.sample_files import SampleData
-from rankwise.errors import DataError
-from rankwise.files import write_text
 from rankwise.holdout.scores import ObservedComparisons, logistic_slope
 from rankwise.model_selection import (
-    AUCInterval,
     LeaveComparisonOut,
-    LeavePairOut,
-    NestedLeavePairOut,
-    PermutationTest,
-    auc_interval,
     leave_comparison_out,
     leave_item_out,
-    leave_pair_out,
-    nested_leave_pair_out,
-    permutation_test,
-    tournament_scores,
 )
 from rankwise.plots import (
     plot_hold_out,
     plot_item_ranking,
-    plot_null,
     plot_reliability,
-    plot_roc,
     plot_win_matrix,
 )
 from rankwise.plots.item_plots import rank_intervals
 from rankwise.report import Facts, Figure, Section, Text
-from rankwise.tables import Column, Table, csv_text, plural
+from rankwise.tables import Column, Table, plural
 
 if TYPE_CHECKING:
     from rankwise.data import BattleFile, RankingFile
@@ -76,6 +62,7 @@ def write_leaderboard(
     source: Path,
     path: Path,
     every: str | None,
+    how: dict[str, Any],
 ) -> None:
     """Standings, pictures, shares, coefficients, judges, and what was left out."""
     battles = board.battles_
@@ -98,8 +85,8 @@ def write_leaderboard(
     sections = [
         Section("", [Facts(tuple(facts)), *map(Text, concerns)]),
         Section("Standings", [standings.to_table(), TIED, *decides, _ratings(standings)]),
-        Section("History", [] if every is not None else _history(board)),
-        Section("Categories" if every is None else "Periods", _categories(board, every)),
+        Section("History", [] if every is not None else _history(board, elo=how["elo"])),
+        Section("Categories" if every is None else "Periods", _categories(board, every, how)),
         Section("Covariates", covariates),
         Section("Judges", judges),
         Section("Ties", [board.item_ties().to_table()] if board.ties == "by item" else []),
@@ -137,7 +124,7 @@ def _ratings(standings: Any) -> Figure:
     return Figure.of(standings.plot(top=shown), alt, caption)
 
 
-def _history(board: Any) -> list[Any]:
+def _history(board: Any, *, elo: bool) -> list[Any]:
     """Ratings over time, if battles have times."""
     if getattr(board.battles_, "time", None) is None:
         return []
@@ -149,24 +136,27 @@ def _history(board: Any) -> list[Any]:
     if not board.battles_.dated:
         model = model.replace(" days", "").replace("in a year", "in a unit of time")
     caption = f"The best items, at several times, from the battles until then. {model}"
-    return [Figure.of(board.history().plot(), "Ratings of the best items over time", caption)]
+    picture = board.history(elo=elo).plot()
+    return [Figure.of(picture, "Ratings of the best items over time", caption)]
 
 
-def _categories(board: Any, every: str | None) -> list[Any]:
+def _categories(board: Any, every: str | None, how: dict[str, Any]) -> list[Any]:
     """The categories, and standings within the largest; periods are also drawn."""
     if board.width_ is None:
         return []
-    found: list[Any] = [board.categories().to_table()]
+    categories = board.categories(elo=how["elo"])
+    found: list[Any] = [categories.to_table()]
+    shown = np.argsort(-categories["battles"][:-1], kind="stable")[:MOST_CATEGORIES]
     if every is not None:
         caption = (
             "The items that are best at the end, each period by its own battles, shrunk towards "
             "all battles by as much as the evidence says."
         )
-        picture = board.history(every=every).plot()
+        picture = board.history(every=every, elo=how["elo"]).plot()
         found.append(Figure.of(picture, "Ratings of the best items by period", caption))
-    largest = np.argsort(-board.categories()["battles"][:-1], kind="stable")[:MOST_CATEGORIES]
-    for name in board.categories_[largest]:
-        found += [Text(f"{name}:"), board.within(name).standings().to_table()]
+        shown = np.arange(len(board.categories_))[-MOST_CATEGORIES:]
+    for name in board.categories_[shown]:
+        found += [Text(f"{name}:"), board.within(name).standings(**how).to_table()]
     return found
 
 
@@ -465,237 +455,3 @@ def _ranking(study: PreferenceStudy) -> Figure:
         "Scores of items with intervals, from best to worst",
         f"At most {MOST_RANKED} items. The numbers on the right are 95% intervals of the ranks.",
     )
-
-
-REPEATS = 10  # of the nested folds
-
-
-@dataclass(frozen=True, eq=False)
-class AUCStudy:
-    """Results of all pairs of samples, in the order in which they are computed.
-
-    With groups, pairs of groups are held out. If their rows have different labels, there is no
-    permutation test; if two groups have all rows of a class, there is a nested AUC only. What was
-    not computed is None. Alpha is chosen on the samples, so that the nested AUC is the result, and
-    the p-value is its p-value. The AUC of all pairs is optimistic.
-    """
-
-    data: SampleData
-    kernel: str
-    curve: LeavePairOut | None = None
-    interval: AUCInterval | None = None
-    nested: NestedLeavePairOut | None = None
-    test: PermutationTest | None = None
-
-    @classmethod
-    def of(cls, data: SampleData, kernel: str) -> AUCStudy:
-        """Hold out all pairs."""
-        study = cls(data, kernel)
-        try:
-            interval = auc_interval(study.ranker, data.X, data.y, **study.units)
-        except DataError:  # some pair of groups has all rows of a class
-            if data.groups is None:
-                raise
-            return study
-        curve = leave_pair_out(study.ranker, data.X, data.y, **study.units)
-        return replace(study, curve=curve, interval=interval)
-
-    def with_nested(self, seed: int) -> AUCStudy:
-        """And choose alpha without the samples that are compared."""
-        folds: dict[str, Any] = {"outer": FOLDS, "n_repeats": REPEATS, "random_state": seed}
-        X, y = self.data.X, self.data.y
-        return replace(self, nested=nested_leave_pair_out(self.ranker, X, y, **folds, **self.units))
-
-    def with_test(self, n_permutations: int, seed: int) -> AUCStudy:
-        """And compute the nested AUC for permuted labels."""
-        if not n_permutations or self.interval is None or not self.data.groups_are_whole():
-            return self
-        test = permutation_test(
-            self.ranker, self.data.X, self.data.y, **self.units, cv="nested_leave_pair_out",
-            n_permutations=n_permutations, random_state=seed,
-        )  # fmt: skip
-        return replace(self, test=test)
-
-    @property
-    def ranker(self) -> RankRLS:
-        return RankRLS(kernel=self.kernel, scale="standard")
-
-    @property
-    def units(self) -> dict[str, Any]:
-        return {"strata": self.data.strata, "groups": self.data.groups}
-
-    def columns_table(self, shown: int | None) -> Table:
-        """What became of each column; features beyond the first ones are counted only."""
-        rows = [(name, what) for name, what in self.data.columns if what != "a feature"]
-        plain = [(name, what) for name, what in self.data.columns if what == "a feature"]
-        rows, rest = rows + plain[:shown], len(plain) - len(plain[:shown])
-        more = f"And {plural(rest, 'more feature')}." if rest else ""
-        note = " ".join(filter(None, (more, self.data.missing)))
-        return Table((Column("column", ""), Column("used as", "")), tuple(rows), note=note)
-
-    def table(self) -> Table:
-        """The AUCs with their intervals; the p-value is for the first one."""
-        columns = [Column("held out", ""), *(Column(n, ".3f") for n in ("AUC", "low", "high"))]
-        p = () if self.test is None else (self.test.p_value,)
-        found: list[tuple[str, Any]] = [
-            ("nested: alpha chosen without them", self.nested),
-            ("all pairs: alpha chosen on them, optimistic", self.interval),
-        ]
-        rows = [(name, r.auc, r.low, r.high) for name, r in found if r is not None]
-        cells = tuple((*row, *(p if k == 0 else p and (None,))) for k, row in enumerate(rows))
-        note = "Intervals of 95%."
-        if self.nested is not None:
-            note += " The nested one takes its rankers as given: without a clear signal, it is "
-            note += "too short."
-        note = "" if any(row[2] is None for row in rows) else note
-        return Table((*columns, *(Column("p", ".3g") for _ in p)), cells, note=note)
-
-    def all_pairs(self) -> str:
-        """The AUC of all pairs in words, which is known first; empty if there is none."""
-        if self.interval is None:
-            return ""
-        found = self.interval
-        return (
-            f"With alpha = {found.alpha:.4g}, chosen on the pairs that are compared, the AUC is "
-            f"{found.auc:.3f} ({found.words()}), which is optimistic."
-        )
-
-    def conclusions(self) -> list[str]:
-        """The results in words, the nested AUC first."""
-        lines, nested = [], self.nested
-        if nested is not None:
-            where = "" if self.data.strata is None else " of the same stratum"
-            lines.append(
-                f"A random sample of {self.data.classes[1]!r} is ranked above one of "
-                f"{self.data.classes[0]!r}{where} with probability {nested.auc:.3f} "
-                f"({nested.words()}), with alpha chosen without the samples that are compared."
-            )
-        if self.test is not None:
-            test = self.test
-            lines.append(
-                f"Permuted labels reach this in {test.n_as_good:,} of "
-                f"{len(test.null):,} cases: p = {test.p_value:.3g} ± {test.standard_error:.1g}. "
-                "The choice of alpha is part of each."
-            )
-        if self.data.groups is not None and nested is not None:
-            lines.append(self._about_groups())
-        lines.append(self.all_pairs())
-        why = nested.why if nested is not None else self.interval.why if self.interval else ""
-        return [line for line in (*lines, why) if line]
-
-    def _about_groups(self) -> str:
-        """What holding out groups means for the results."""
-        if self.interval is None:
-            return (
-                "Rows of a group are held out together. Two groups have all rows of a class, so "
-                "that pairs of groups cannot be held out, and there is no p-value."
-            )
-        text = "Rows of a group are held out together, and a group counts as one observation."
-        if self.test is None and not self.data.groups_are_whole():
-            text += (
-                " There is no p-value: rows of a group have different labels or strata, and "
-                "permuted labels would divide it."
-            )
-        return text
-
-    def methods(self, source: str, version: str) -> str:
-        """A paragraph for the methods section of a paper, with its numbers."""
-        data = self.data
-        positive = int(data.y.sum())
-        kernel = {"linear": "a linear kernel", "rbf": "a Gaussian kernel"}[self.kernel]
-        parts = [
-            f"We ranked {len(data.y)} samples ({positive} {data.classes[1]}, "
-            f"{len(data.y) - positive} {data.classes[0]}) by {data.X.shape[1]} standardized "
-            f"features with regularized least-squares ranking (RankRLS) and {kernel}."
-        ]
-        parts += [data.missing] if data.missing else []
-        within = " within strata" if data.strata is not None else ""
-        if self.nested is not None:
-            held = "groups" if data.groups is not None else "samples"
-            nested = "" if self.nested.low is None else f" ({self.nested.words()})"
-            parts.append(
-                "With the regularization parameter chosen by leave-pair-out within the training "
-                f"samples of {REPEATS} times {FOLDS} stratified folds of {held} (nested "
-                f"cross-validation), the area under the ROC curve (AUC) of pairs of samples of "
-                f"different classes{within} was {self.nested.auc:.3f}{nested}."
-            )
-        if self.test is not None:
-            of_groups = " of groups" if data.groups is not None else ""
-            parts.append(
-                f"In a permutation test of the nested AUC with {len(self.test.null):,} "
-                f"permutations of the labels{of_groups}{within}, each with its own choice of the "
-                f"parameter, p = {self.test.p_value:.3g}."
-            )
-        if self.interval is not None:
-            rest, unit = "other samples", "sample"
-            if data.groups is not None:
-                rest, unit = "samples of other groups", "group"
-            interval = ""
-            if self.interval.low is not None:
-                interval = (
-                    f", 95% confidence interval {self.interval.words()} (symmetric on the scale "
-                    f"of log odds; its variance includes the effect of each {unit} as test and as "
-                    "training data, with a t quantile)"
-                )
-            parts.append(
-                f"Each of {self.interval.n_pairs:,} pairs of samples of different classes{within} "
-                f"was also predicted by a ranker trained on all {rest} (leave-pair-out "
-                "cross-validation, given the standardization of all samples). With the parameter "
-                f"that maximized the AUC of these pairs, {self.interval.alpha:.3g}, the AUC was "
-                f"{self.interval.auc:.3f}{interval}; the choice makes it optimistic."
-            )
-        parts.append(f"Computed by rankwise {version} from {source}.")
-        return " ".join(parts)
-
-    def draw_roc(self) -> Any:
-        """The ROC curve of tournament scores; None with strata or groups, where none exists.
-
-        It has a band and an interval if there are enough samples for one.
-        """
-        if self.interval is None or self.data.strata is not None or self.data.groups is not None:
-            return None
-        ranker = RankRLS(self.interval.alpha, kernel=self.kernel, scale="standard")
-        scores = np.asarray(tournament_scores(ranker, self.data.X, self.data.y))
-        return plot_roc(self.data.y, scores, interval=not self.interval.why)
-
-
-def write_auc(study: AUCStudy, path: Path, source: str) -> None:
-    """The AUC with its interval, the pictures, a methods paragraph, and the columns."""
-    first, *others = study.conclusions()
-    facts: list[tuple[str, str]] = []
-    if study.nested is not None:
-        facts.append((f"{study.nested.auc:.3f}", f"nested AUC ({study.nested.words()})"))
-    if study.test is not None:
-        facts.append((f"{study.test.p_value:.3g}", "p-value"))
-    roc, chance, choice = study.draw_roc(), [], []
-    if study.interval is not None:
-        found = study.interval
-        facts.append((f"{found.auc:.3f}", f"AUC of all pairs, optimistic ({found.words()})"))
-        facts.append((f"{found.alpha:.3g}", "alpha"))
-    caption = "ROC curve of tournament scores: the share of held-out pairs that a sample wins."
-    if study.interval is not None and not study.interval.why:
-        caption += " The band and the interval of its area have 95% of bootstrap samples."
-    alt = "True positive rate against false positive rate of held-out samples"
-    curve = [] if roc is None else [Figure.of(roc, alt, caption)]
-    if study.test is not None:
-        alt = "Histogram of the nested AUC with permuted labels, and with the given labels"
-        caption = "The nested AUC for permuted labels."
-        chance = [Figure.of(plot_null(study.test), alt, caption)]
-    if study.curve is not None:
-        drawn = plot_hold_out(study.curve, quantity="auc")
-        choice = [Figure.of(drawn, "AUC of held-out pairs against alpha")]
-    columns: list[Any] = [study.columns_table(LISTED)]
-    if len(study.data.columns) > len(columns[0].rows):
-        table, file = study.columns_table(None), columns_file(path)
-        names = [column.name for column in table.columns]
-        write_text(file, csv_text(names, table.rows))
-        columns.append(Text(f"All columns are in {file.name}."))
-    sections = [
-        Section("", [Facts(tuple(facts)), *map(Text, others)]),
-        Section("ROC curve", curve),
-        Section("By chance", chance),
-        Section("Choice of alpha", choice),
-        Section("Methods", [Text(study.methods(source, __version__))]),
-        Section("Columns", columns),
-    ]
-    write_page(path, "auc", f"{study.data.title}, {source}", first, sections)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -51,7 +52,8 @@ def tune(
     of it, and writes the best model. The last lines compare the best with the next.
 
     Rankers without exact hold-outs are refitted for each of 5 folds: models whose names do not end
-    in rls, and linear models of many sparse features. RankingSearchCV in Python does the same, and
+    in rls, linear models of many sparse features, and tables with text or missing values, whose
+    encoders are fitted without the held-out rows. RankingSearchCV in Python does the same, and
     offers further splits, scores and means of the best rankers.
 
     Features are scaled within each query (see --scale). The model file remembers it: predict and
@@ -89,21 +91,25 @@ def tune(
         picture = _picture_file(plot, out, train, force=force)
     elif plot is not None:
         refuse("plot", f"{options.model} has no alpha, and there is one setting: nothing to draw.")
-    rows, preparation = data.read_training(train, rankers[0][1])
+    rows, preparation, in_folds = data.read_for_folds(train, rankers[0][1])
     selection = selection.for_rows(rows)
     # These imports compile loops: only now, when all arguments are known to be valid.
     from rankwise.cli.tune_page import Tuned, write_picture
     from rankwise.model_selection.trials import is_too_wide
 
     rankers = [
-        (setting, options.settle_scale(ranker, has_queries=rows.qid is not None))
+        (setting, in_folds.around(options.settle_scale(ranker, has_queries=rows.qid is not None)))
         for setting, ranker in rankers
     ]
     if folds is None and (
-        options.is_refitted or any(is_too_wide(last_step(ranker), rows.X) for _, ranker in rankers)
+        options.is_refitted
+        or in_folds.steps
+        or any(is_too_wide(last_step(ranker), rows.X) for _, ranker in rankers)
     ):
         folds = REFITS
-    with interruptible(f"Holding out parts of {len(rows.y):,} rows"):
+    with interruptible(f"Holding out parts of {len(rows.y):,} rows"), warnings.catch_warnings():
+        # Held-out rows may have categories that an encoder has not seen, as new rows may.
+        warnings.filterwarnings("ignore", "Found unknown categories")
         tuned = Tuned.of(rows, rankers, selection, folds, options.has_alpha, SEED)
     best = tuned.best_ranker
     save_model(preparation.around(best), out)

@@ -181,4 +181,5 @@ def as_datetimes(days: Array, *, dated: bool) -> NDArray[Any]:
     """Dates as an array of datetime64; other times as they are."""
     if not dated:
         return days
-    return np.datetime64(0, "s") + np.round(days * 86400).astype("timedelta64[s]")
+    found = np.datetime64(0, "s") + np.round(days * 86400).astype("timedelta64[s]")
+    return found.astype("datetime64[D]") if (days == np.floor(days)).all() else found

@@ -5,8 +5,8 @@ Without the rows U = {i, j}, the residuals are e_U = P_UU^-1 (P y)_U, and the pr
     f_i - f_j - (h_i e_i - h_j e_j),   where f = y and h = 1 if all pairs count.
 
 pair_systems.py derives this, and computes P, P y, f and h. `_pair` is the formula for one pair. For
-NumPy arrays, the compiled loops at the end run over pairs. On a device, array expressions handle
-many pairs at once and need a few arrays with an entry for each pair.
+many pairs in NumPy arrays, the compiled loops at the end run over pairs. For few pairs, and on a
+device, array expressions handle many pairs at once and need a few arrays with an entry for each.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from rankwise.backends.arrays import Array, Index, backend_of
 from rankwise.backends.jit import compiled, inlined
 
 FEW_ENTRIES = 2**19  # of a matrix, up to which slopes need no compiled loop
+FEW_PAIRS = 2**14  # predictions of pairs, up to which nothing is worth compiling
 
 
 def block_differences(
@@ -29,8 +30,11 @@ def block_differences(
     The block has rows start, start + 1, ... of P, from column `start` on.
     """
     on, (rows, columns) = backend_of(P), P.shape
-    if not on.is_host:
-        first, second = on.xp.triu_indices(rows, columns, 1, device=P.device)
+    if not on.is_host or P.size * y.shape[1] <= FEW_PAIRS:
+        if on.is_host:
+            first, second = np.triu_indices(rows, 1, columns)
+        else:
+            first, second = on.xp.triu_indices(rows, columns, 1, device=P.device)
         entries = P[first, second]
         first, second = first + start, second + start
         return first, second, listed_differences(entries, diagonal, y, Py, first, second)
@@ -68,17 +72,18 @@ def listed_differences(
     `factors` is None if all pairs count.
     """
     on = backend_of(entries)
-    if on.is_host:
+    if on.is_host and len(first) * f.shape[1] > FEW_PAIRS:
         out = np.empty((len(first), f.shape[1]))
         h_i, h_j = factors or (np.ones(len(first)),) * 2
         listed_pairs(entries, diagonal, h_i, h_j, f, Py, first, second, out)
         return out
     i, j = on.index(first), on.index(second)
-    g_ii, g_jj, g_ij = (g[:, None] for g in pair_inverse(diagonal[i], diagonal[j], entries))
-    e_i, e_j = g_ii * Py[i] + g_ij * Py[j], g_jj * Py[j] + g_ij * Py[i]
-    if factors is not None:
-        e_i, e_j = factors[0][:, None] * e_i, factors[1][:, None] * e_j
-    return on.array((f[i] - f[j]) - (e_i - e_j))
+    with np.errstate(all="ignore"):  # as in the loops
+        g_ii, g_jj, g_ij = (g[:, None] for g in pair_inverse(diagonal[i], diagonal[j], entries))
+        e_i, e_j = g_ii * Py[i] + g_ij * Py[j], g_jj * Py[j] + g_ij * Py[i]
+        if factors is not None:
+            e_i, e_j = factors[0][:, None] * e_i, factors[1][:, None] * e_j
+        return on.array((f[i] - f[j]) - (e_i - e_j))
 
 
 def block_slopes(P: Array, start: int, diagonal: Array) -> tuple[Array, Array]:
@@ -103,31 +108,41 @@ def add_losses(
     (n_rows, n_outputs).
     """
     on = backend_of(difference)
-    if on.is_host:
+    if on.is_host and difference.size > FEW_PAIRS:
         count_losses(first, second, difference, y, loss, compared)
         return
     i, j = on.index(first), on.index(second)
     gap = on.xp.sign(y[i] - y[j])
     counts = abs(gap)
     # Sums of halves are exact in any order.
-    cost = (1.0 - on.xp.sign(difference * gap)) / 2 * counts
+    cost = (1.0 - on.xp.sign(difference * gap)) / 2
+    cost = on.xp.where(on.xp.isnan(cost), 1.0, cost) * counts
     for rows in (i, j):
-        loss.index_add_(0, rows, cost)
-        compared.index_add_(0, rows, counts)
+        _add_rows(loss, rows, cost)
+        _add_rows(compared, rows, counts)
+
+
+def _add_rows(total: Any, rows: Index, values: Array) -> None:
+    """Add values to rows, of which some occur several times."""
+    if backend_of(values).is_host:
+        np.add.at(total, rows, values)
+    else:
+        total.index_add_(0, rows, values)
 
 
 def add_wins(first: Index, second: Index, difference: Array, wins: Any, compared: Any) -> None:
     """Add the outcome of each pair to both of its rows: 1 for a win, 1/2 for a tie."""
     on = backend_of(difference)
-    if on.is_host:
+    if on.is_host and difference.size > FEW_PAIRS:
         count_wins(first, second, difference, wins, compared)
         return
     i, j = on.index(first), on.index(second)
     win = (on.xp.sign(difference) + 1.0) / 2
+    win = on.xp.where(on.xp.isnan(win), 0.0, win)
     one = on.xp.ones_like(difference[:, 0])
     for rows, won in ((i, win), (j, 1.0 - win)):
-        wins.index_add_(0, rows, won)
-        compared.index_add_(0, rows, one)
+        _add_rows(wins, rows, won)
+        _add_rows(compared, rows, one)
 
 
 def pair_inverse(p_ii: Array, p_jj: Array, p_ij: Array) -> tuple[Array, Array, Array]:
@@ -229,13 +244,32 @@ def listed_pairs(
         _pair(entries[k], diagonal[i], diagonal[j], h_i[k], h_j[k], f, Py, i, j, out[k])
 
 
-@compiled
 def right_without(P: Array, k: int, y: Array, Py: Array, labels: Array, compared: Array) -> float:
     """How many compared pairs are in the right order by fits without them and row k.
 
     Ties count half. P is part of the inverse of a system with a row for each training row; without
     row k, it is P - p_k p_k' / p_kk, and P y becomes P y - p_k (P y)_k / p_kk.
     """
+    if P.size > FEW_PAIRS:
+        return float(count_right_without(P, k, y, Py, labels, compared))
+    with np.errstate(all="ignore"):
+        rest = P - np.outer(P[:, k], P[k]) / P[k, k]
+        Py_rest = Py - P[:, k, None] * Py[k] / P[k, k]
+        u, v = block_slopes(rest, 0, rest.diagonal())
+        f = y[:, 0]
+        difference = (f[:, None] - u * Py_rest) - (f - v * Py_rest[:, 0])
+        gap = labels[:, None] - labels
+        counted = (gap != 0.0) & (compared != 0.0)
+        right = np.where(counted, 0.5 * (1.0 + np.sign(difference * gap)) * compared, 0.0)
+    right[k] = right[:, k] = 0.0
+    return float(np.triu(right, 1).sum())
+
+
+@compiled
+def count_right_without(
+    P: Array, k: int, y: Array, Py: Array, labels: Array, compared: Array
+) -> float:
+    """`right_without` for many rows."""
     n, p_kk = len(P), P[k, k]
     diagonal, Py_rest, out = np.empty(n), np.empty((n, 1)), np.empty(1)
     total = 0.0

@@ -181,11 +181,14 @@ class History(BoardTable):
     """
 
     @classmethod
-    def of(cls, parts: list[tuple[Any, ...]]) -> History:
+    def of(cls, parts: list[tuple[Any, ...]], *, elo: bool) -> History:
         """From the columns of each time."""
-        columns = map(np.concatenate, zip(*parts, strict=True))
+        time, item, *numbers = map(np.concatenate, zip(*parts, strict=True))
         names = ("time", "item", "rating", "low", "high")
-        return cls(dict(zip(names, columns, strict=True)), {"time": ""})
+        if elo:
+            numbers = [ELO_MEAN + ELO * values for values in numbers]
+        formats = {"time": ""} | dict.fromkeys(names[2:], ".0f" if elo else ".3f")
+        return cls(dict(zip(names, (time, item, *numbers), strict=True)), formats)
 
     def plot(self, *, top: int = 8, ax: Axes | None = None) -> Axes:
         """Draw the latest best items over time; see `plot_history`."""
@@ -815,32 +818,34 @@ class Leaderboard(BaseEstimator):
         self.category_p_ = more_than_chance(problem, code, found.penalties, rng)
         return found
 
-    def categories(self) -> BoardTable:
+    def categories(self, *, elo: bool = False) -> BoardTable:
         """The categories, and whether their ratings differ from the overall ones by chance.
 
         The columns are category, battles, leader, the root mean square of the deviations of
         ratings, and p: how often deviations at least as large occur if categories are permuted
-        among battles. The last row is about all categories together.
+        among battles. The last row is about all categories together. Deviations are in Elo points
+        if `elo`.
         """
         self._check_categories()
         names, codes = number_labels(self.battles_.category)
         place = [names.tolist().index(name) for name in self.categories_.tolist()]
         counts = np.bincount(codes, minlength=len(names))[place]
-        deviation = self.category_ratings_ - self.ratings_
+        deviation, scale = self.category_ratings_ - self.ratings_, ELO if elo else 1.0
         best = self.items_[np.argmax(self.category_ratings_, axis=1)]
         size = np.sqrt(np.square(deviation).mean(axis=1))
         columns = {
             "category": np.append(self.categories_.astype(object), "all"),
             "battles": np.append(counts, counts.sum()),
             "leader": np.append(best.astype(object), self.items_[np.argmax(self.ratings_)]),
-            "deviation": np.append(size, np.sqrt(np.square(deviation).mean())),
+            "deviation": scale * np.append(size, np.sqrt(np.square(deviation).mean())),
             "p": self.category_p_,
         }
         note = (
-            "Deviations of ratings from the overall ratings; p is the share of permutations of "
-            "categories with deviations as large."
+            f"Deviations of ratings from the overall ratings{', in Elo points' if elo else ''}; p "
+            "is the share of permutations of categories with deviations as large."
         )
-        return BoardTable(columns, {"battles": ",", "p": ".3f"}, note)
+        points = ".1f" if elo else ".3f"
+        return BoardTable(columns, {"battles": ",", "deviation": points, "p": ".3f"}, note)
 
     def deviations(self) -> BoardTable:
         """By category and item: the rating, and its deviation from the overall one, with intervals.
@@ -961,6 +966,7 @@ class Leaderboard(BaseEstimator):
         *,
         times: Any = None,
         every: str | float | None = None,
+        elo: bool = False,
         item_features: Any = None,
     ) -> History:
         """Ratings at several times, with intervals, each from the battles until then.
@@ -977,6 +983,8 @@ class Leaderboard(BaseEstimator):
         every : {"day", "week", "month", "quarter", "year"} or number, optional
             Ratings of each period of this length, instead of `n_times`: with dates, a word or a
             number of days. The times are those of the first battle of each period.
+        elo : bool, default=False
+            Whether to convert ratings to Elo points, as in `standings`.
         item_features : pandas DataFrame or dict, optional
             As for `fit`, if the leaderboard was fitted with it.
 
@@ -988,13 +996,14 @@ class Leaderboard(BaseEstimator):
         """
         check_is_fitted(self)
         check_value("n_times", n_times, Whole(1))
+        self._check_elo(elo)
         data = self.battles_
         if isinstance(data, Rankings) or data.time is None:
             raise DataError("as_of and history need the times of battles: pass time to fit.")
         if every is not None:
             if times is not None:
                 raise ParameterError("times and every both name times: use one of them.")
-            return self._by_period(data.every(every), item_features)
+            return self._by_period(data.every(every), item_features, elo=elo)
         if times is None:
             shares = np.linspace(0, 1, n_times + 1)[1:]
             found = np.unique(np.quantile(data.time, shares, method="inverted_cdf"))
@@ -1009,9 +1018,9 @@ class Leaderboard(BaseEstimator):
                 parts.append((np.full(len(met), time), board.items_[met], board.ratings_[met],
                               low[met], high[met]))  # fmt: skip
                 show(k + 1)
-        return History.of(parts)
+        return History.of(parts, elo=elo)
 
-    def _by_period(self, data: Battles, item_features: Any) -> History:
+    def _by_period(self, data: Battles, item_features: Any, *, elo: bool) -> History:
         """Ratings of the items that had a battle in a period; the categories are periods."""
         plain = clone(self).set_params(half_life=None, drift=None)
         board = plain.fit(replace(data, judge=None, gold=None), item_features=item_features)
@@ -1024,7 +1033,7 @@ class Leaderboard(BaseEstimator):
             low, high = within.interval()
             parts.append((np.repeat(begin, len(met)), board.items_[met], within.ratings_[met],
                           low[met], high[met]))  # fmt: skip
-        return History.of(parts)
+        return History.of(parts, elo=elo)
 
     def _problem(
         self, battles: Battles, item_features: Any, kinds: Sequence[str] = ()
@@ -1223,6 +1232,10 @@ class Leaderboard(BaseEstimator):
 
     # Results.
 
+    def _check_elo(self, elo: bool) -> None:
+        if elo and self.link != "logit":
+            raise ParameterError('Elo points need the logit link: use link="logit".')
+
     def standings(self, *, elo: bool = False, anchor: tuple[Any, float] | None = None) -> Standings:
         """The items from best to worst, with intervals of ratings and ranks.
 
@@ -1245,8 +1258,7 @@ class Leaderboard(BaseEstimator):
             With `to_frame`, `to_table` and `plot`.
         """
         check_is_fitted(self)
-        if elo and self.link != "logit":
-            raise ParameterError('Elo points need the logit link: use link="logit".')
+        self._check_elo(elo)
         scale, mean = (ELO, ELO_MEAN) if elo else (1.0, 0.0)
         order = np.argsort(-self.ratings_, kind="stable")
         error = self.rating_std_

@@ -155,7 +155,7 @@ def plot_history(
         ax.plot(when[rows], rating[rows], style, color=color, lw=1.5, label=str(name))
     ax.set_xlabel("time")
     ax.set_ylabel("rating")
-    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
+    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, labelcolor=INK)
     if when.dtype.kind == "M":
         for label in ax.get_xticklabels():
             label.set_rotation(30)
