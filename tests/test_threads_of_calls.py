@@ -8,18 +8,28 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from rankwise import (
     RLS,
+    AdditiveRankRLS,
     AutoRanker,
     KPCRank,
     Leaderboard,
+    MeanRanker,
     PairwiseGP,
+    RankingSearchCV,
     RankRLS,
     RankSVM,
     SparseRankRLS,
+    TransductiveRankRLS,
 )
 from rankwise.backends import parallel
 from rankwise.holdout import leave_query_out as folds_of_queries
-from rankwise.metrics import ndcg
-from rankwise.model_selection import leave_pair_out, leave_query_out
+from rankwise.metrics import evaluate_ranking, ndcg
+from rankwise.model_selection import (
+    cross_validate,
+    k_fold,
+    leave_pair_out,
+    leave_query_out,
+    permutation_test,
+)
 from rankwise.svm import newton
 
 RNG = np.random.default_rng(0)
@@ -46,6 +56,20 @@ RANKINGS = {
     "hinge": lambda: RankSVM().fit(X, Y, qid=QID).coef_,
     "hinge of mixed queries": lambda: RankSVM().fit(X, Y, qid=QID[::-1] % 7).coef_,
     "metrics": lambda: ndcg(Y, X[:, 0], qid=QID, k=10),
+    "functions of single features": lambda: AdditiveRankRLS(1.0).fit(X, Y, qid=QID).coef_,
+    "conjugate gradients": lambda: (
+        RankRLS(1.0, solver="cg", tol=1e-14, scale=None).fit(X, Y, qid=QID).coef_
+    ),
+    "folds": lambda: leave_query_out(RankRLS(1.0), X, Y, qid=QID, n_splits=5).predictions,
+    "search": lambda: (
+        RankingSearchCV(RankRLS(scale=None), {"alpha": [0.1, 1.0]}).fit(X, Y, qid=QID).query_scores_
+    ),
+    "many rankers": lambda: (
+        AutoRanker(candidates="linear").fit(X[:900], Y[:900], qid=QID[:900]).results_.scores
+    ),
+    "permutations": lambda: (
+        permutation_test(RankRLS(1.0), X[:100], Y[:100] > 1, n_permutations=5, random_state=0).null
+    ),
 }
 
 
@@ -100,6 +124,21 @@ CALLS = {
     "AutoRanker": lambda y: AutoRanker(boosted=False).fit(X[FEW], y, qid=np.arange(60) // 6),
     "leave_pair_out": lambda y: leave_pair_out(RankRLS(kernel="rbf"), X[FEW], y),
     "PairwiseGP": lambda y: PairwiseGP().fit(X[:10], y[:10]),
+    "AdditiveRankRLS": lambda y: AdditiveRankRLS().fit(X[FEW], y, qid=QID[FEW]),
+    "leave_query_out": lambda y: leave_query_out(RankRLS(), X[FEW], y, qid=np.arange(60) // 6),
+    "k_fold": lambda y: k_fold(RLS(), X[FEW], y, n_splits=3),
+    "path": lambda y: RankRLS().path(X[FEW], y, [0.1, 1.0]),
+    "permutation_test": lambda y: permutation_test(
+        RankRLS(1.0), X[FEW], y, n_permutations=3, random_state=0
+    ),
+    "cross_validate": lambda y: cross_validate(RankSVM(), X[FEW], y, qid=np.arange(60) // 6, cv=3),
+    "RankingSearchCV": lambda y: RankingSearchCV(RankRLS(), {"alpha": [1.0, 2.0]}).fit(
+        X[FEW], y, qid=np.arange(60) // 6
+    ),
+    "MeanRanker": lambda y: MeanRanker([RankRLS(), RankSVM()]).fit(X[FEW], y, qid=QID[FEW]),
+    "TransductiveRankRLS": lambda y: TransductiveRankRLS().fit(X[FEW], y[FEW]),
+    "fit_pairs": lambda y: RankRLS().fit_pairs(X[FEW], PAIRS, margin=y[:4]),
+    "evaluate_ranking": lambda y: evaluate_ranking(Y[FEW], y, qid=QID[FEW]),
     "Leaderboard": lambda y: Leaderboard().fit(list("abc"), list("bca"), list(y[:3])),
 }
 

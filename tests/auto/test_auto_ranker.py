@@ -503,3 +503,12 @@ class TestTrees:
             ranker = AutoRanker(**options).fit(rows, y, qid=ids)
             tried = [name for name in ranker.results_.best_trials if name.startswith("boosted")]
             assert tried == ["boosted trees"]
+
+
+def test_parts_are_fits_of_their_rankers_to_all_rows(data, fitted):
+    X, y, qid = data
+    for part in fitted.parts_:
+        refit = clone(part.ranker).fit(X, y, qid=qid)
+        assert refit.scale_ == part.ranker.scale_
+        want = refit.predict(X, qid=qid)
+        assert_allclose(part.ranker.predict(X, qid=qid), want, rtol=0, atol=1e-9)

@@ -2,16 +2,19 @@
 
 import re
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from joblib import Parallel, delayed, parallel_config
 from threadpoolctl import threadpool_limits
 
 import rankwise
 from rankwise.backends.parallel import LEAST, even_parts, map_in_threads, n_threads, threads_for
+from rankwise.data import letor
 from rankwise.errors import ParameterError
 
 
@@ -53,6 +56,33 @@ def test_limits_of_users_are_obeyed(monkeypatch):
         monkeypatch.setenv("RANKWISE_NUM_THREADS", "all")
         with pytest.raises(ParameterError, match="RANKWISE_NUM_THREADS must be a whole number"):
             n_threads()
+
+
+def test_files_are_read_by_as_many_threads(tmp_path, monkeypatch):
+    path, found = tmp_path / "few.txt", []
+    path.write_text("1 qid:1 1:2\n")
+
+    class Pool(ThreadPoolExecutor):
+        def __init__(self, n_workers):
+            found.append(n_workers)
+            super().__init__(n_workers)
+
+    monkeypatch.setattr(letor, "ThreadPoolExecutor", Pool)
+    with threadpool_limits(4, user_api="blas"):
+        letor.read_letor(path)
+        monkeypatch.setenv("RANKWISE_NUM_THREADS", "1")
+        letor.read_letor(path)
+    assert found == [4, 1]
+
+
+@pytest.mark.slow  # starts processes
+def test_workers_of_joblib_share_the_processors(monkeypatch):
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "4")
+    with parallel_config("loky", idle_worker_timeout=1):
+        found = Parallel(n_jobs=2)(delayed(n_threads)() for _ in range(2))
+    assert max(found) <= 2
 
 
 def test_threads_start_no_threads():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from copy import copy
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from time import perf_counter
@@ -16,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.auto.baselines import Baselines, ExampleQuery
-from rankwise.backends.arrays import Array, Index, is_sparse
+from rankwise.backends.arrays import Array, Index, is_sparse, to_host
 from rankwise.backends.parallel import blas_threads_for
 from rankwise.boosted.boosted_ranker import BoostedRanker
 from rankwise.data.table_rows import feature_frame
@@ -26,12 +27,16 @@ from rankwise.estimators.ranker_rows import DTYPES, forget, validated
 from rankwise.estimators.rankrls import AdditiveRankRLS, RankRLS, SparseRankRLS
 from rankwise.graph import QueryGroups
 from rankwise.graph.query_groups import numeric_labels
-from rankwise.holdout.hold_out_problem import alphas_compared
+from rankwise.holdout.hold_out_problem import HoldOutProblem, alphas_compared
 from rankwise.holdout.scores import given_words
 from rankwise.metric_names import are_fractions, are_grades, default_metric, metric_label
 from rankwise.metrics import get_metric
 from rankwise.metrics.ranking_scorer import RankingScorer
-from rankwise.model_selection.hold_outs import hold_out_problem
+from rankwise.model_selection.hold_outs import (
+    all_predictions,
+    hold_out_problem,
+    hold_out_rows,
+)
 from rankwise.model_selection.meta_rankers import (
     CandidateScores,
     HeldOutPool,
@@ -39,7 +44,13 @@ from rankwise.model_selection.meta_rankers import (
     PairedDifference,
     behind_best,
 )
-from rankwise.model_selection.rows import LabelledRows, Splits, check_fit_and_predict, take
+from rankwise.model_selection.rows import (
+    LabelledRows,
+    Splits,
+    check_fit_and_predict,
+    fit_with_queries,
+    take,
+)
 from rankwise.model_selection.trials import Batch, RowTrials
 from rankwise.parameters import (
     AnyOf,
@@ -75,6 +86,7 @@ SAMPLE = 5000  # rows for the widths of kernels
 # standard deviations (laplacian), of the scaled rows.
 WIDTHS = {"rbf": 0.15, "laplacian": 0.25}
 OVERALL = ColumnStandard.name  # the scaling that does not know of queries
+KEPT = 2**18  # numbers in the rows up to which the problems of all candidates are kept
 MANY_FEATURES = 1000  # for functions of single features
 FEW_ROWS = 1000  # for trees on twice the features
 
@@ -199,7 +211,8 @@ class CandidateTrial:
     """Held-out predictions of a candidate, with a row for each of its settings.
 
     A setting is an alpha of a least-squares ranker or a number of trees. It is empty, and there is
-    one row, for other rankers. `shared` names what was computed from all rows.
+    one row, for other rankers. `shared` names what was computed from all rows. `problem` is what
+    the ranker made of few rows, so that the final fit need not make it again.
     """
 
     candidate: Candidate
@@ -207,6 +220,7 @@ class CandidateTrial:
     predictions: Array
     seconds: float
     shared: tuple[str, ...] = ()
+    problem: HoldOutProblem | None = None
 
     def __len__(self) -> int:
         return len(self.predictions)
@@ -214,6 +228,15 @@ class CandidateTrial:
     def ranker(self, k: int) -> Any:
         """The ranker with the k-th setting, not fitted."""
         return self.candidate.with_settings(self.settings[k])
+
+    def fitted(self, k: int, data: LabelledRows) -> Any:
+        """The ranker with the k-th setting, fitted to all rows or to the problem of its trial."""
+        if self.problem is None:
+            ranker = self.ranker(k)
+            fit_with_queries(ranker, data.X, data.y, data.qid)
+            return ranker
+        ranker = copy(self.problem.ranker).set_params(**self.settings[k])
+        return ranker.fit_problem(self.problem.problem)
 
 
 def make_folds(data: LabelledRows) -> tuple[Splits, Splits]:
@@ -299,6 +322,7 @@ def hold_out(
     start, ranker, scorer = perf_counter(), candidate.ranker, RankingScorer.of(metric)
     settings: list[dict[str, float]] = [{}]
     shared: tuple[str, ...] = ()
+    problem = None
     trials = RowTrials(data, folds[1], scorer) if encoded is None else encoded
     batch = Batch([0], ranker, None)
     is_exact = getattr(ranker, "exact_search", False) and ranker.alpha != 0
@@ -310,12 +334,14 @@ def hold_out(
         found = np.concatenate(parts, axis=1)
     elif is_exact:
         trials = RowTrials(data, folds[0], scorer)
-        held_out = trials.hold_out(batch, None)
-        assert held_out.alphas is not None  # of a least-squares ranker
+        held_out = hold_out_rows(ranker, data, trials.splits.tests, None)
         # The largest alpha first: the first of equal scores is the best.
         order = np.argsort(-held_out.alphas)
-        found, shared = held_out.values[order], held_out.shared
+        found = np.asarray(to_host(all_predictions(held_out)))[order][:, trials.splits.rows]
         settings = [{"alpha": alpha} for alpha in held_out.alphas[order].tolist()]
+        shared = held_out.shared
+        if data.X.shape[0] * data.X.shape[1] <= KEPT:
+            problem = held_out.problem
     elif isinstance(ranker, BoostedRanker) and ranker.n_estimators == "auto":
         trees = clone(ranker).set_params(metric=metric)
         fold = trials.splits.fold_of_row
@@ -333,7 +359,8 @@ def hold_out(
         raise DataError(f"The scores of {candidate.name!r} must be one finite number for each row.")
     predictions = np.empty_like(found)
     predictions[:, trials.splits.rows] = found
-    return CandidateTrial(candidate, settings, predictions, perf_counter() - start, shared)
+    seconds = perf_counter() - start
+    return CandidateTrial(candidate, settings, predictions, seconds, shared, problem)
 
 
 @dataclass(frozen=True, eq=False)
@@ -695,7 +722,12 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         chosen = pool.choose(self.n_best)
         places = [(trial, k) for trial in trials for k in range(len(trial))]
         mean = MeanRanker([places[c][0].ranker(places[c][1]) for c in chosen])
-        self.mean_ranker_ = mean.fit(data.X, data.y, qid=data.qid)
+
+        def fitted_part(part: int, _: Any, rows: LabelledRows) -> Any:
+            trial, k = places[chosen[part]]
+            return trial.fitted(k, rows)
+
+        self.mean_ranker_ = mean.fit_parts(fitted_part, data.X, data.y, data.qid)
         self.metric_, self.n_queries_ = metric, data.groups.n_groups
         self.part_names_ = [places[c][0].candidate.name for c in chosen]
         notes = (f"Chosen by {metric_label(metric)}, {why}.", *_undefined_note(pool))

@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
 
+from rankwise.backends.parallel import n_threads
 from rankwise.data.letor_parsing import (
     MAX_INDEX,
     NO_QID,
@@ -198,7 +199,7 @@ def parsed_blocks(
     """
     null = Null(fill is not None, 0.0 if fill is None else float(fill))
     limit = MAX_INDEX if n_features is None else int(n_features)
-    n_workers = min(_n_cpus(), MAX_WORKERS)
+    n_workers = min(n_threads(), MAX_WORKERS)
     start = span[0] if span else 0
     idle = [TextBlock(path, BLOCK_BYTES, start) for _ in range(n_workers + 2)]
     pending: deque[tuple[TextBlock, Future[None]]] = deque()
@@ -281,13 +282,6 @@ def _open(path: str, start: int) -> Iterator[Any]:
                 f"{path} is a damaged gzip file, or a part of one ({error}). Download or copy it "
                 "again."
             ) from error
-
-
-def _n_cpus() -> int:
-    """Processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)

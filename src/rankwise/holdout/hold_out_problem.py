@@ -52,7 +52,8 @@ class HoldOutProblem:
 
     `y` has a column for each output; `n_outputs` is None if the labels are a vector. `scaling` is
     what was done to the rows of the problem, and `kept` names what else was computed from all rows
-    and stays the same in every hold-out (see `HeldOutScores.shared`).
+    and stays the same in every hold-out (see `HeldOutScores.shared`). `ranker` made the problem and
+    can fit it.
     """
 
     problem: Problem
@@ -61,6 +62,7 @@ class HoldOutProblem:
     n_outputs: int | None
     scaling: Scaling | None = None
     kept: tuple[str, ...] = ()
+    ranker: Any = None
 
     @classmethod
     def of(

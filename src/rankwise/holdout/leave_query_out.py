@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import EPS, FEW, Array, Index, backend_of, is_sparse
+from rankwise.backends.arrays import EPS, FEW, Array, Index, as_slice, backend_of, is_sparse
 from rankwise.backends.jit import compiled
 from rankwise.backends.parallel import map_in_threads, matmul, threads_for
 from rankwise.errors import warn
@@ -29,6 +29,7 @@ from rankwise.scaling import ColumnStandard, ColumnStatistics
 from rankwise.solvers.ridge_path import Moments
 
 STACK_BYTES = 2**18  # of the features of folds that are solved side by side
+PARTS_OF_THREAD, PART_BYTES = 6, 2**22  # of folds that a compiled loop solves in one call
 LEAST_DEVIATION = 1e-13  # without a fold, relative to all rows: below it, few digits are left
 SOLVE_BYTES = 64 * 2**20  # of small systems in memory at a time
 FOLDS_PER_CALL = 32  # whose moments one thread sums at a time
@@ -295,21 +296,26 @@ def predict_without(
     roots = np.sqrt(spectrum.s + np.array(lams)[usual, None]) if on.is_host else V
 
     def predict_compiled(some: Sequence[Index]) -> None:
-        held, ptr = np.concatenate(some), np.cumsum([0, *map(len, some)])
-        F_U, Z_U = (np.ascontiguousarray(on.rows(rows, held)) for rows in (F, Z))
-        found = np.empty((len(usual), len(held), t.shape[1]))
+        held, ptr = as_slice(np.concatenate(some)), np.cumsum([0, *map(len, some)])
+        F_U, Z_U = (on.rows(rows, held) for rows in (F, Z))
+        found = np.empty((len(usual), len(F_U), t.shape[1]))
         fold_predictions(matmul(Z_U, V), F_U, t[held], ptr, roots, spectrum.rotated, V, found)
-        out[np.array(usual)[:, None], held] = found
+        for k, scores in zip(usual, found, strict=True):
+            out[k, held] = scores
 
     many = on.is_host and Z.shape[0] * Z.shape[1] > MANY_NUMBERS and len(usual) > 0
     by_size = sorted(folds, key=len)
-    step = max(1, on.block_bytes(STACK_BYTES) // (8 * V.shape[0] * len(by_size[-1])))
-    parts = [by_size[start : start + step] for start in range(0, len(by_size), step)]
     threads = threads_for(Z.shape[0] * Z.shape[1]) if on.is_host else 1
-    if many:
-        map_in_threads(predict_compiled, parts, threads)
+
+    def parts(n_bytes: int) -> list[list[Index]]:
+        step = max(1, n_bytes // (8 * V.shape[0] * len(by_size[-1])))
+        return [by_size[start : start + step] for start in range(0, len(by_size), step)]
+
+    if many:  # few calls for each thread: what is outside of the loop takes turns
+        share = 8 * Z.shape[0] * Z.shape[1] // (PARTS_OF_THREAD * threads)
+        map_in_threads(predict_compiled, parts(min(share, PART_BYTES)), threads)
     if close or not many:
-        map_in_threads(predict_some, parts, threads)
+        map_in_threads(predict_some, parts(on.block_bytes(STACK_BYTES)), threads)
 
 
 def solve_without(

@@ -74,7 +74,7 @@ def hold_out_problem(
     if problem.space.keeps_rows:
         return HoldOutProblem.of(problem, values)
     kept = kept_of_all_rows(ranker, problem.space)
-    return HoldOutProblem.of(problem, values, ranker.scaling_, kept)
+    return replace(HoldOutProblem.of(problem, values, ranker.scaling_, kept), ranker=ranker)
 
 
 def least_squares(estimator: Any, alphas: Any) -> tuple[Any, Array | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self
@@ -102,13 +102,29 @@ class MeanRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         -------
         self
         """
+        return self.fit_parts(_fitted_clone, X, y, qid)
+
+    def fit_parts(
+        self, fitted_part: Callable[[int, Any, LabelledRows], Any], X: Any, y: Any, qid: Any
+    ) -> Self:
+        """Fit as `fit` does, with a function that fits the rankers.
+
+        Parameters
+        ----------
+        fitted_part : callable
+            Called with the number of a ranker, the ranker, and the rows; returns a fitted ranker.
+        X, y, qid
+            As for `fit`.
+
+        Returns
+        -------
+        self
+        """
         rankers, weights = self._check_parameters()
         forget(self)
         data = LabelledRows.of(X, y, qid)
         validate_data(self, X, skip_check_array=True)
-        fitted = [clone(ranker) for ranker in rankers]
-        for ranker in fitted:
-            fit_with_queries(ranker, data.X, data.y, data.qid)
+        fitted = [fitted_part(k, ranker, data) for k, ranker in enumerate(rankers)]
         self.n_queries_ = data.groups.n_groups
         self.max_query_rows_ = int(data.groups.sizes.max())
         self.weights_ = weights / weights.sum()
@@ -203,6 +219,12 @@ class MeanRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         tags.target_tags.multi_output = all(each.target_tags.multi_output for each in inner)
         tags.target_tags.required = True
         return tags
+
+
+def _fitted_clone(k: int, ranker: Any, data: LabelledRows) -> Any:
+    fitted = clone(ranker)
+    fit_with_queries(fitted, data.X, data.y, data.qid)
+    return fitted
 
 
 def standardized(scores: Array, groups: QueryGroups) -> Array:
