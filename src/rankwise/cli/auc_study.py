@@ -239,7 +239,10 @@ def write_auc(study: AUCStudy, path: Path, source: str) -> None:
         facts.append((f"{found.alpha:.3g}", "alpha"))
     caption = "ROC curve of tournament scores: the share of held-out pairs that a sample wins."
     if study.interval is not None and not study.interval.why:
-        caption += " The band and the interval of its area have 95% of bootstrap samples."
+        caption += (
+            " The band and the interval of its area have 95% of bootstrap samples of these scores. "
+            "They take the rankers as given, unlike the interval of all pairs."
+        )
     alt = "True positive rate against false positive rate of held-out samples"
     curve = [] if roc is None else [Figure.of(roc, alt, caption)]
     if study.test is not None:
