@@ -265,6 +265,19 @@ def test_told_comparisons_in_a_context_are_those_of_a_fit(kernel):
     assert_allclose(gp.predict(X), whole.predict(X), atol=1e-6)
 
 
+@pytest.mark.parametrize("n_pairs", [0, 4])
+def test_no_comparison_that_counts(n_pairs):
+    X, pairs, _, context = shown(n_pairs=4)
+    gp = PairwiseGP(RBF(1.0))
+    how = {"context": context[:n_pairs], "weight": np.zeros(n_pairs)}
+    gp.fit_pairs(X, pairs[:n_pairs], **how)
+    assert_allclose(gp.predict(X), 0.0)
+    assert_allclose(gp.context_std_, 1.0)
+    gp.tell([0, 1], context=[1.0, 0.0])
+    assert gp.predict(X)[0] > 0
+    assert gp.context_.tolist() == [[1.0, 0.0]]
+
+
 def test_outcomes_in_a_context():
     X, pairs, gap, context = shown(n_pairs=100)
     gp = PairwiseGP(RBF(1.0), optimizer=None, tie_model="threshold")

@@ -544,10 +544,11 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         """Predict every comparison that was learned from as if it had been left out.
 
         No model is fitted again. The site of a comparison is taken out of the posterior, and the
-        few sites that this affects most are matched again. The hyperparameters stay as they are.
-        For ``likelihood="gaussian"`` this equals a fit without the comparison. For probit it is
-        close: on five problems, the mean log-loss differs by at most 0.002 from fits without each
-        comparison, in less than a hundredth of their time (`benchmarks/bench_gp_held_out.py`).
+        few sites that this affects most are matched again. The hyperparameters stay as they are,
+        and so do the scale of the context and the design effect. For ``likelihood="gaussian"`` this
+        equals a fit without the comparison. For probit it is close: on five problems, the mean
+        log-loss differs by at most 0.002 from fits without each comparison, in less than a
+        hundredth of their time (`benchmarks/bench_gp_held_out.py`).
 
         A comparison takes O(r^2 + n r + N) time, with the letters of the class, and a group of k
         pairs O(r^2 k + k^3).

@@ -172,6 +172,8 @@ def has_one_scale(kernel: Any) -> bool:
 
 def kernel_values(kernel: Any, X: Array, Y: Array | None = None) -> Array:
     """k(X, Y), checked to be finite."""
+    if not len(X) and Y is None:  # some kernels of scikit-learn have a value without rows
+        return np.zeros((0, 0))
     with np.errstate(over="ignore", invalid="ignore"):
         K = with_own_parts(kernel, X, Y, np.asarray(kernel(X, Y), dtype=np.float64))
     return _finite(kernel, K)
@@ -179,6 +181,8 @@ def kernel_values(kernel: Any, X: Array, Y: Array | None = None) -> Array:
 
 def kernel_gradient(kernel: Any, X: Array) -> tuple[Array, Array]:
     """k(X, X), which may be overwritten, and its derivatives by theta, checked to be finite."""
+    if not len(X):
+        return np.zeros((0, 0)), np.zeros((0, 0, len(kernel.theta)))
     with np.errstate(over="ignore", invalid="ignore"):
         K, dK = kernel(X, eval_gradient=True)
         K, dK = np.array(K, dtype=np.float64), np.asarray(dK, dtype=np.float64)

@@ -371,10 +371,10 @@ def context_factors(context: Array, size: float, most: float = np.inf) -> Array:
     >>> context_factors(np.array([[3e200, 0.0], [4e200, 0.0]]), size=5e200 / np.sqrt(2))
     array([1., 0.])
     """
-    largest = abs(context).max(axis=0)
+    largest = abs(context).max(axis=0, initial=0.0)
     used = largest > 0
     unit = np.where(used, largest, 1.0)  # squares of the values themselves may overflow
-    root = unit * np.sqrt(np.mean((context / unit) ** 2, axis=0))
+    root = unit * np.sqrt(((context / unit) ** 2).sum(axis=0) / max(len(context), 1))
     with np.errstate(over="ignore", divide="ignore"):
         factors = np.where(used, size / root, 0.0)
     refuse_where(
