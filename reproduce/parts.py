@@ -92,7 +92,7 @@ PAPERS = (
                 (*LETOR, "genia", "drug_target"),
             ),
         ),
-        minutes=150,
+        minutes=35,
         uses=("letor", "parses", "two_sided"),
     ),
     Paper(
