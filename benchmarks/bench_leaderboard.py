@@ -128,6 +128,27 @@ def many_items() -> list[Result]:
     ]
 
 
+def many_judges() -> list[Result]:
+    """20,000 battles before 1,000 judges who do not differ, beside the same without judges."""
+    results = []
+    for style, words in ((0.0, "counted by pair"), (0.3, "with a covariate")):
+        made = make_battles(40, 20_000, n_judges=1000, style=style, random_state=0).battles
+        ours, peer = best_times(
+            partial(Leaderboard().fit, made),
+            partial(Leaderboard().fit, replace(made, judge=None)),
+        )
+        results.append(
+            Result(
+                f"20,000 battles, {words}, before 1,000 judges who do not differ",
+                f"judges {seconds(ours)}",
+                f"no judges {seconds(peer)}",
+                ours / peer,
+                3.0,
+            )
+        )
+    return results
+
+
 def large() -> Battles:
     """1,000,000 battles of 1,000 items, with five covariates."""
     made = make_battles(1000, 1_000_000, both_bad=0, random_state=0).battles
@@ -228,6 +249,7 @@ def cases() -> list[Result]:
         against_evalica()
         + update_against_fit()
         + many_items()
+        + many_judges()
         + against_logistic_regression()
         + rankings_against_choix()
         + drift_against_static()

@@ -182,9 +182,10 @@ class JudgedLikelihood(Likelihood):
         """The predictors, and below them the slopes and their deviations, by row."""
         t, q = self.tally, self.n_predictors
         found = np.zeros((q + 2, len(t)))
-        found[0] = self.rated * (params[t.first] - params[t.second])
+        found[0] = self.differences(params)
         for k, r, x in self.parts:
-            found[r] += params[k] * x
+            if r:
+                found[r] += params[k] * x
         for part, r, _, _ in self.of_items[1:]:
             found[r] += params[part][t.first] + params[part][t.second]
         found[q] = 1.0
@@ -192,6 +193,15 @@ class JudgedLikelihood(Likelihood):
             found[q if kind == "slope" else r] += params[self.layout.effects[kind]][self.judge]
         found[q + 1] = self.deviation[self.judge]
         return found
+
+    def differences(self, params: Array) -> Array:
+        """The differences d of ratings, by row."""
+        t = self.tally
+        found = self.rated * (params[t.first] - params[t.second])
+        for k, r, x in self.parts:
+            if not r:
+                found += params[k] * x
+        return np.asarray(found)
 
     def _signs(self) -> tuple[float, ...]:
         return (1.0, -1.0) if self.deviation.any() else (0.0,)
@@ -265,7 +275,7 @@ class JudgedLikelihood(Likelihood):
     def factors(self, params: Array) -> dict[str, Array]:
         """The derivatives of predictors by the effects of judges."""
         one = np.ones(len(self.tally))
-        d = self.predictors(params)[0] if "slope" in self.layout.effects else one
+        d = self.differences(params) if "slope" in self.layout.effects else one
         return {kind: d if kind == "slope" else one for kind in self.layout.effects}
 
     def entries_at(self, params: Array) -> list[tuple[int, Index, Array]]:
