@@ -55,6 +55,7 @@ FOUND = {  # what some of them must print
     "first_ranking": r"NDCG@10 +0\.9",
     "asking_the_right_questions": r"chosen: 90% .* after \d+ answers\nrandom:",
     "words_against_words": r"right order: 0\.9\d+\nby the number of common words: 0\.[456]",
+    "why_this_above_that": r"mainly because of price (.|\n)*exact Shapley values",
     "from_training_to_production": r" 0 of [\d,]+ pairs lose (.|\n)*refused: Elasticsearch",
     "many_sparse_features": r"solver cg",
 }

@@ -77,7 +77,9 @@ WITHOUT_QUERIES = {
     "polynomial": lambda: SparseRankRLS(1.0, kernel="polynomial", scale="standard", **LANDMARKS),
     "linear landmarks": lambda: SparseRankRLS(1.0, kernel="linear", scale=None, **LANDMARKS),
     "all rows": lambda: RankRLS(1.0, kernel="rbf", scale="standard"),
-    "function": lambda: RankRLS(1.0, kernel=lambda x, z: 1.0 / (1.0 + abs(x - z).sum())),
+    "function": lambda: SparseRankRLS(
+        1.0, kernel=lambda x, z: 1.0 / (1.0 + abs(x - z).sum()), n_landmarks=5, random_state=0
+    ),
     "anisotropic": lambda: RankRLS(
         1.0, kernel=ConstantKernel(2.0) * RBF(np.arange(1.0, 9.0)) + DotProduct(1.0)
     ),
@@ -182,7 +184,13 @@ ENCODED = {
 }
 
 
-@pytest.mark.parametrize("name", ENCODED)
+FAST = "one-hot, rbf", "products", "indicators"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[] if name in FAST else [pytest.mark.slow]) for name in ENCODED],
+)
 def test_encoded_columns_move_with_the_users_column(name):
     frame, y, qid = hotels()
     model = ENCODED[name]()
@@ -200,8 +208,14 @@ def scaled(scale, rows):
     return QUERY_SCALINGS[scale].scale(rows, QueryGroups.of(None, len(rows)))
 
 
-@pytest.mark.parametrize("scale", QUERY_SCALINGS)
-@pytest.mark.parametrize("kind", [RankRLS, AdditiveRankRLS, SparseRankRLS])
+@pytest.mark.parametrize(
+    ("kind", "scale"),
+    [
+        (RankRLS, "query-minmax"),
+        (AdditiveRankRLS, "query-standard"),
+        (SparseRankRLS, "query-ranks"),
+    ],
+)
 def test_scalings_within_queries_are_held_fixed(kind, scale):
     options = LANDMARKS if kind is SparseRankRLS else {}
     ranker = fitted(kind(1.0, scale=scale, **options))
@@ -252,6 +266,7 @@ def test_means_are_weighted_sums_of_their_parts(qid):
     assert_allclose(found.contributions.sum(), scores[0] - scores[2], atol=1e-10)
 
 
+@pytest.mark.slow
 def test_auto_ranker_with_text_saved_and_loaded(tmp_path):
     frame, y, qid = hotels()
     kinds = [RankRLS(1.0, scale="standard"), AdditiveRankRLS(1.0, scale="query-ranks")]
@@ -264,7 +279,11 @@ def test_auto_ranker_with_text_saved_and_loaded(tmp_path):
     assert_allclose(one.contributions, other.contributions, atol=1e-12)
 
 
-@pytest.mark.parametrize("kernel", [None, DotProduct(), Matern()], ids=["rbf", "linear", "Matern"])
+@pytest.mark.parametrize(
+    "kernel",
+    [None, DotProduct(), pytest.param(Matern(), marks=pytest.mark.slow)],
+    ids=["rbf", "linear", "Matern"],
+)
 def test_processes_have_the_probability(kernel):
     gp = PairwiseGP(kernel, optimizer=None).fit_pairs(X[:20], [[k, k + 1] for k in range(19)])
     found = explain(gp, X[3], X[17])
@@ -379,6 +398,22 @@ def test_rows_of_frames(kinds, one, other):
     assert_allclose(found.contributions, want, atol=1e-12)
 
 
+def test_steps_that_return_frames_and_words():
+    frame, y, qid = hotels()
+    frame = frame[["price", "city"]]
+    before = make_column_transformer(
+        (SimpleImputer(), ["price"]), (SimpleImputer(strategy="most_frequent"), ["city"]),
+        verbose_feature_names_out=False,
+    )  # fmt: skip
+    encoder = make_column_transformer((OneHotEncoder(sparse_output=False), ["city"]),
+                                      remainder="passthrough")  # fmt: skip
+    model = make_pipeline(before, encoder, SparseRankRLS(1.0, scale="standard", **LANDMARKS))
+    model.set_output(transform="pandas").fit(frame, y, sparserankrls__qid=qid)
+    found = explain(model, frame.iloc[0], frame.iloc[1])
+    assert_allclose(found.contributions, by_frames(model, frame, 0, 1), atol=1e-9)
+
+
+@pytest.mark.slow
 def test_polars_frames():
     polars = pytest.importorskip("polars")
     frame, y, qid = hotels()

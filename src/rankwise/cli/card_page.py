@@ -11,10 +11,11 @@ import numpy as np
 from rankwise import AutoRanker, PairwiseGP, RankingSearchCV, __version__
 from rankwise.cli.contents import data_facts, model_facts
 from rankwise.cli.data_options import in_one_line, scores_of
-from rankwise.errors import ExportError
+from rankwise.errors import DataError, ExportError
 from rankwise.estimators.ranker_rows import scales_within_queries
 from rankwise.export import feature_weights
 from rankwise.graph import QueryGroups
+from rankwise.inspection import explain_ranking, feature_effects
 from rankwise.metric_names import described, metric_label
 from rankwise.metrics import RankingEvaluation, evaluate_ranking
 from rankwise.model_selection import permutation_importance
@@ -26,6 +27,8 @@ from rankwise.routing import last_step
 from rankwise.tables import plural
 
 TOP = 20  # features in the picture
+CURVES = 6  # features whose curves are drawn
+MOST_REFITTED = 20_000  # rows that the model is fitted to again, for bands
 FEW_QUERIES = 30  # below which intervals are rough
 
 
@@ -198,10 +201,49 @@ def _features(model: Any, rows: CardRows | None, names: Sequence[str] | None) ->
         note=f"The {len(order)} largest of {len(weights):,}." if len(weights) > TOP else "",
     )
     best = ", ".join(str(labels[k]) for k in order[:3])
-    return [
-        Figure.of(ax, f"Bars of features. The largest: {best}.", caption),
-        table,
-    ]
+    bars = [Figure.of(ax, f"Bars of features. The largest: {best}.", caption), table]
+    if rows is None:
+        return bars
+    names = None if names is None else [str(name) for name in names]
+    curves = [] if found is not None else _curves(model, rows, names, order[:CURVES].tolist())
+    return [*bars, *curves, *_example(model, rows, names)]
+
+
+def _curves(
+    model: Any, rows: CardRows, names: Sequence[str] | None, features: Sequence[int]
+) -> list[Any]:
+    """The score along the most important features, with bands from fits without some queries."""
+    refits = len(rows.y) <= MOST_REFITTED and not hasattr(last_step(model), "n_comparisons_")
+    try:
+        found = feature_effects(
+            model, rows.X, rows.y if refits else None, qid=rows.qid, features=features, names=names
+        )
+    except DataError as error:
+        return [Text(f"There are no curves of features. {error}")]
+    caption = "The mean change of the score if all rows get the same value of a feature"
+    if found.within_queries:
+        caption += ", from the smallest value of a query (0) to the largest one (1)"
+    if found.n_splits:
+        caption += (
+            f". Bands of 95% are from {found.n_splits} fits to {rows.source}, each without a part "
+            "of its queries"
+        )
+    alt = f"Curves of {', '.join(one.name for one in found.effects)}."
+    return [Figure.of(found.plot(top=CURVES), alt, f"{caption}.")]
+
+
+def _example(model: Any, rows: CardRows, names: Sequence[str] | None) -> list[Any]:
+    """Why the first row of a query is above the second."""
+    query = None if rows.qid is None else QueryGroups.of(rows.qid, len(rows.y)).names[0]
+    try:
+        found = explain_ranking(model, rows.X, qid=rows.qid, query=query, top=2, names=names)
+    except DataError as error:
+        return [Text(f"There is no explanation of a pair of rows. {error}")]
+    if not found.pairs:
+        return []
+    of = "" if query is None else f" of query {query}"
+    reason = found.pairs[0].sentence
+    return [Text(f"For example, the first row{of} and the second. {reason}")]
 
 
 def _pairs_of_features(ranker: Any) -> list[Any]:

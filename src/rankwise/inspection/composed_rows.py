@@ -196,14 +196,14 @@ class UserRows:
             return self
         scaling = getattr(step, "scaling", None)
         if getattr(scaling, "within_queries", False):
-            return replace(self, X=_numbers(step.transform(self.X, qid=self.groups.codes)))
+            return replace(self, X=_next(step.transform(self.X, qid=self.groups.codes)))
         if hasattr(step, "steps"):
             reached: UserRows | None = self
             for _, inner in step.steps:
                 reached = None if reached is None else reached.through(inner)
             return reached
-        Z = _numbers(step.transform(self.X))
-        players = self._players_behind(step, Z)
+        Z = _next(step.transform(self.X))
+        players = self._players_behind(step, _cells(Z))
         return None if players is None else replace(self, X=Z, players=players)
 
     def _players_behind(self, step: Any, Z: Any) -> Index | None:
@@ -216,7 +216,7 @@ class UserRows:
             active, position = np.unique(who[part], return_inverse=True)
             taken = position[:, None] == np.arange(len(active))
             moved = self.compose(u[part], v[part], active, taken)
-            P = as_dense(_numbers(step.transform(moved)))
+            P = as_dense(_cells(_next(step.transform(moved))))
             before, target = as_dense(take(Z, u[part])), as_dense(take(Z, v[part]))
             changed = _unlike(P, before)
             if (changed & _unlike(P, target)).any():
@@ -237,11 +237,16 @@ class UserRows:
         return owner
 
 
-def _numbers(Z: Any) -> Any:
-    """Transformed rows as an array or as sparse rows."""
-    if hasattr(Z, "iloc") or hasattr(Z, "columns"):
-        return np.asarray(Z.to_numpy(), dtype=np.float64)
+def _next(Z: Any) -> Any:
+    """Transformed rows as the next step gets them."""
+    if hasattr(Z, "iloc"):
+        return Z.reset_index(drop=True)
     return sp.csr_array(Z) if is_sparse(Z) else np.asarray(to_host(as_given(Z)))
+
+
+def _cells(Z: Any) -> Any:
+    """Rows as an array or as sparse rows."""
+    return Z.to_numpy() if hasattr(Z, "iloc") else Z
 
 
 def as_dense(Z: Any) -> Array:
