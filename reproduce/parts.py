@@ -265,14 +265,17 @@ PAPERS = (
         "leaderboard",
         "Leaderboards",
         "How often intervals of ratings, effects and ranks hold the truth in simulated battles, "
-        "with and without clustering by session, from rankings of many items, and of ratings that "
-        "drift; and `rankwise leaderboard` on real battles.",
+        "with and without clustering by session, from rankings of many items, of ratings that "
+        "drift, and of categories; what judges and ties by item add; and `rankwise leaderboard` "
+        "on real battles.",
         "There is no paper with these tables.",
         (
             Part("leaderboard/coverage", _module("leaderboard", "coverage"), ("coverage",)),
             Part("leaderboard/judges", _module("leaderboard", "judges"), ("judges",)),
+            Part("leaderboard/ties", _module("leaderboard", "ties"), ("ties",)),
             Part("leaderboard/rankings", _module("leaderboard", "rankings"), ("rankings",)),
             Part("leaderboard/drift", _module("leaderboard", "drift"), ("drift",)),
+            Part("leaderboard/categories", _module("leaderboard", "categories"), ("categories",)),
             Part(
                 "leaderboard/real",
                 _module("leaderboard", "real"),

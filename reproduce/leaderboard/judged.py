@@ -116,6 +116,34 @@ def losses(
     }
 
 
+def item_tie_losses(seed: int, width: float, n_items: int = 15) -> list[float]:
+    """Items with different tie rates: the log-loss of later battles, and coverage.
+
+    With one tie parameter, with one by item, and by the truth; coverage of the effects of items, or
+    NaN if they are not kept, and whether they are.
+    """
+    rng, n = np.random.default_rng(seed), 6000
+    ratings, ties = rng.standard_normal(n_items), width * rng.standard_normal(n_items)
+    first = rng.integers(0, n_items, n)
+    second = (first + rng.integers(1, n_items, n)) % n_items
+    eta, tau = ratings[first] - ratings[second], ties[first] + ties[second] - 0.3
+    p = np.column_stack((np.exp(eta / 2), np.exp(-eta / 2), np.exp(tau)))
+    p /= p.sum(axis=1, keepdims=True)
+    outcome = (rng.random(n)[:, None] > np.cumsum(p, axis=1)[:, :2]).sum(axis=1)
+    train, test = slice(0, n // 2), slice(n // 2, n)
+    boards = [
+        Leaderboard(n_draws=100, ties=kind).fit(first[train], second[train], WORDS[outcome[train]])
+        for kind in ("model", "by item")
+    ]
+    found = [log_loss(b.predict_proba(first[test], second[test]), outcome[test]) for b in boards]
+    found.append(log_loss(p[test], outcome[test]))
+    board, truth, held = boards[1], ties - ties.mean(), np.nan
+    if board.item_ties_ is not None:
+        truth, half = truth[board.items_.astype(int)], 1.96 * board.item_ties_std_
+        held = covered(truth, board.item_ties_ - half, board.item_ties_ + half)
+    return [*(float(each.mean()) for each in found), held, float(held == held)]
+
+
 def judge_coverage(design: Design, seed: int, n_battles: int = 6000) -> list[float]:
     """Shares of 95% intervals that hold the truth: ratings, slopes, tie parameters, places.
 

@@ -1,4 +1,4 @@
-"""Coverage of intervals from rankings of many items, and of ratings that drift."""
+"""Coverage of intervals from rankings, and of ratings that drift or differ by category."""
 
 from __future__ import annotations
 
@@ -11,10 +11,17 @@ import numpy as np
 from rankwise import Leaderboard
 from rankwise.data import Rankings
 from rankwise.report import Column, Table
+from reproduce.leaderboard.judged import WORDS, covered
 
 RUNS, QUICK = 200, 10
 ITEMS, RACES, SIZE = 12, 60, 8
 PERIODS, PER_PERIOD = 24, 100
+OTHER = {  # items, periods, battles of a period, step; with ties
+    "8 items, 36 periods of 50": (8, 36, 50, 0.2),
+    "20 items, 12 periods of 150": (20, 12, 150, 0.15),
+    "6 items, 20 periods of 60": (6, 20, 60, 0.5),
+}
+CATEGORY_SIZES = (1200, 600, 300, 100, 50)
 
 Lists = list[list]
 
@@ -106,4 +113,73 @@ def run_drift(quick: bool) -> list[Table]:
                 rows[name].append(result(board, truth[-1]))
         print("drift", step, file=sys.stderr, flush=True)
         found.append(table(f"step of a period: {step}", rows, runs))
-    return found
+    rows = {name: [] for name in OTHER}
+    for name, design in OTHER.items():
+        for seed in range(runs):
+            rows[name].append(drifting_with_ties(1000 + seed, *design))
+    return [*found, table("drift chosen by the evidence, other designs", rows, runs)]
+
+
+def drifting_with_ties(
+    seed: int, n_items: int, n_periods: int, per_period: int, step: float
+) -> list[float]:
+    """The result of one simulation with a normal step and ties."""
+    rng, n = np.random.default_rng(seed), n_periods * per_period
+    steps = step * rng.normal(size=(n_periods, n_items))
+    steps[0] = rng.normal(size=n_items)
+    truth, period = np.cumsum(steps, axis=0), np.repeat(np.arange(n_periods), per_period)
+    first = rng.integers(0, n_items, n)
+    second = (first + rng.integers(1, n_items, n)) % n_items
+    eta = truth[period, first] - truth[period, second]
+    p = np.column_stack((np.exp(eta / 2), np.exp(-eta / 2), np.full(n, 0.5)))
+    p /= p.sum(axis=1, keepdims=True)
+    outcome = (rng.random(n)[:, None] > np.cumsum(p, axis=1)[:, :2]).sum(axis=1)
+    board = Leaderboard(n_draws=200, drift="evidence", period=1.0)
+    board.fit(first, second, WORDS[outcome], time=period + 0.5, items=range(n_items))
+    return result(board, truth[-1])
+
+
+def run_categories(quick: bool) -> list[Table]:
+    """Coverage of ratings of categories and of deviations."""
+    runs = QUICK if quick else RUNS // 5
+    names = ("overall", *(f"{size:,} battles" for size in CATEGORY_SIZES), "deviations", "error")
+    names += ("error, each alone",)
+    columns = (Column("width of deviations", ".1f"), *(Column(name, ".3f") for name in names))
+    rows = []
+    for width in (0.0, 0.2, 0.6):
+        found = [category_coverage(seed, width) for seed in range(runs)]
+        rows.append((width, *np.mean(found, axis=0).tolist()))
+        print(*rows[-1], file=sys.stderr, flush=True)
+    title = f"Share of 95% intervals that hold the truth, {runs} simulations"
+    return [Table(columns, tuple(rows), title)]
+
+
+def category_coverage(seed: int, width: float) -> list[float]:
+    """Coverage of overall ratings, of those of each category, and of deviations; mean errors."""
+    rng = np.random.default_rng(seed)
+    C = len(CATEGORY_SIZES)
+    category = np.repeat(np.arange(C), CATEGORY_SIZES)
+    overall = rng.normal(size=ITEMS)
+    truth = overall + width * rng.normal(size=(C, ITEMS))
+    first = rng.integers(0, ITEMS, len(category))
+    second = (first + rng.integers(1, ITEMS, len(category))) % ITEMS
+    eta = truth[category, first] - truth[category, second]
+    won = (rng.random(len(category)) < 1 / (1 + np.exp(-eta))).astype(int)
+    board = Leaderboard(n_draws=200).fit(first, second, won, by=category, items=range(ITEMS))
+    truth, overall = truth - truth.mean(axis=1, keepdims=True), overall - overall.mean()
+    within = [covered(truth[c], *board.within(c).interval()) for c in range(C)]
+    table = board.deviations()
+    apart = covered((truth - overall).ravel(), table["low"], table["high"])
+    alone = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of few battles
+        for c in range(C):
+            here = category == c
+            each = Leaderboard(n_draws=200).fit(
+                first[here], second[here], won[here], items=range(ITEMS)
+            )
+            alone.append(each.ratings_)
+    errors = [
+        np.sqrt(np.square(found - truth).mean()) for found in (board.category_ratings_, alone)
+    ]
+    return [covered(overall, *board.interval()), *within, apart, *errors]

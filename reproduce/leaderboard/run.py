@@ -2,7 +2,8 @@
 
 Usage: RANKWISE_DATA=folder python -m reproduce.leaderboard.run [part ...] [--quick] [--write]
 
-Parts: coverage, judges, rankings, drift, real; all by default. ``--quick`` simulates less.
+Parts: coverage, judges, ties, rankings, drift, categories, real; all by default. ``--quick``
+simulates less.
 ``--write`` writes the tables to the README.
 """
 
@@ -29,10 +30,11 @@ from reproduce.leaderboard.judged import (
     Design,
     corrected,
     covered,
+    item_tie_losses,
     judge_coverage,
     losses,
 )
-from reproduce.leaderboard.moving import run_drift, run_rankings
+from reproduce.leaderboard.moving import run_categories, run_drift, run_rankings
 from reproduce.leaderboard.real_battles import DERIVED, PANDALM, data_file, write_battles
 
 HERE = Path(__file__).parent
@@ -86,7 +88,7 @@ def run_judges(quick: bool) -> list[Table]:
     runs = 1 if quick else 5
     names = ("no judges", "judges", "judges, averaged", "truth")
     columns = [Column("judges differ in", ""), *(Column(name, ".4f") for name in names)]
-    columns += [Column("judges less no judges", ".4f"), Column("s.e.", ".4f")]
+    more = [Column("judges less no judges", ".4f"), Column("s.e.", ".4f"), Column("at most", "")]
     rows = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # chance deserves no warning here
@@ -94,13 +96,17 @@ def run_judges(quick: bool) -> list[Table]:
             parts = [losses(design, seed) for seed in range(runs)]
             each = {name: np.concatenate([part[name] for part in parts]) for name in names}
             gain = each["judges"] - each["no judges"]
+            error = float(gain.std() / len(gain) ** 0.5)
             means = [float(each[name].mean()) for name in names]
-            rows.append((label, *means, float(gain.mean()), float(gain.std() / len(gain) ** 0.5)))
+            holds = "yes" if gain.mean() <= error + 1e-9 else "no"
+            rows.append((label, *means, float(gain.mean()), error, holds))
             print(*rows[-1], file=sys.stderr, flush=True)
         right = []
         for label in ("slopes", "tie rates", "places", "3 judges"):
             found = losses(DESIGNS[label], 0, n_battles=30_000)
-            right.append((label, *(float(found[name].mean()) for name in names)))
+            means = [float(found[name].mean()) for name in names]
+            holds = "yes" if means[1] <= means[3] + 0.005 else "no"
+            right.append((label, *means, holds))
             print(*right[-1], file=sys.stderr, flush=True)
         times = 5 if quick else 100
         wide = Design(slope=0.5, rate=0.8, place=0.5)
@@ -116,14 +122,31 @@ def run_judges(quick: bool) -> list[Table]:
     votes = [(name, *np.mean([one[name] for one in few], axis=0).tolist()) for name in few[0]]
     head = ("ratings", "slopes", "tie parameters", "places")
     return [
-        Table(tuple(columns), tuple(rows), f"Log-loss of later battles, {runs} simulations"),
-        Table(tuple(columns[:5]), tuple(right), "The same with 30,000 battles"),
+        Table((*columns, *more), tuple(rows), f"Log-loss of later battles, {runs} simulations"),
+        Table((*columns, Column("within 0.005", "")), tuple(right), "The same with 30,000 battles"),
         Table((Column("judges", ""), *(Column(name, ".3f") for name in head)), tuple(spans),
               f"Share of 95% intervals that hold the truth, {times} simulations"),
         Table((Column("ratings by", ""), Column("coverage", ".3f"), Column("width", ".2f"),
                Column("error", ".3f")), tuple(votes),
               f"Few human votes and many votes of a biased model, {len(few)} simulations"),
     ]  # fmt: skip
+
+
+def run_ties(quick: bool) -> list[Table]:
+    """Items that tie more often than others."""
+    runs = 3 if quick else 40
+    names = ("one tie parameter", "by item", "truth", "coverage of effects", "kept")
+    columns = [Column("width of effects", ".1f"), *(Column(name, ".4f") for name in names[:3])]
+    columns += [Column("coverage of effects", ".3f"), Column("kept", ".2f")]
+    rows = []
+    for width in (0.0, 0.1, 0.2, 0.4, 0.8):
+        found = np.array([item_tie_losses(seed, width) for seed in range(runs)])
+        held = found[~np.isnan(found[:, 3]), 3]
+        means = found.mean(axis=0)
+        means[3] = held.mean() if len(held) else np.nan
+        rows.append((width, *means.tolist()))
+        print(*rows[-1], file=sys.stderr, flush=True)
+    return [Table(tuple(columns), tuple(rows), f"Log-loss of later battles, {runs} simulations")]
 
 
 def command(path: Path, *options: str) -> dict:
@@ -191,8 +214,10 @@ def run_real(quick: bool) -> list[Table]:
 PARTS = {
     "coverage": run_coverage,
     "judges": run_judges,
+    "ties": run_ties,
     "rankings": run_rankings,
     "drift": run_drift,
+    "categories": run_categories,
     "real": run_real,
 }
 

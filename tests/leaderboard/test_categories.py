@@ -150,6 +150,7 @@ def test_ratings_and_errors_are_those_of_the_oracle(monkeypatch):
     assert_allclose(board.covariance_, own @ V @ own.T, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_widths_are_averaged_over(monkeypatch):
     """A coarse grid of widths gives what a fine one gives."""
     board = fitted()

@@ -136,16 +136,16 @@ def test_held_out_votes_decide_without_a_matrix(monkeypatch):
     [
         ("judge", {}),
         ("category", {}),
-        ("time", {"drift": "evidence", "period": 500.0}),
+        ("time", {"drift": "evidence", "period": 250.0}),
         ("time", {"half_life": 20_000.0}),
         ("groups", {"penalty": 1.0}),
     ],
     ids=str,
 )
 def test_with_other_models(column, options):
-    battles = only(voted(0.6)[0], column)
+    battles = only(voted(0.6, n_battles=1000)[0], column)
     found = fitted(battles, **options)
-    assert_allclose(found.item_ties_, fitted(only(battles)).item_ties_, atol=0.05)
+    assert_allclose(found.item_ties_, fitted(only(battles)).item_ties_, atol=0.1)
     assert np.isfinite(found.item_ties_std_).all()
 
 
@@ -160,9 +160,9 @@ def test_judges_who_differ_are_joined_with_items_that_tie():
 
 
 def test_updates_files_and_fragility(tmp_path):
-    battles = only(voted(0.6, n_battles=1200)[0])
+    battles = only(voted(0.6, n_battles=800)[0])
     whole = fitted(battles)
-    board = fitted(battles.take(slice(0, 900))).update(battles.take(slice(900, 1200)))
+    board = fitted(battles.take(slice(0, 600))).update(battles.take(slice(600, 800)))
     assert_allclose(board.item_ties_, whole.item_ties_, atol=1e-7)
     save_model(board, tmp_path / "board.rankwise")
     loaded = load_model(tmp_path / "board.rankwise")

@@ -265,6 +265,49 @@ def test_judges_do_not_make_predictions_worse(name):
         assert found["no judges"].mean() - found["judges"].mean() > 0.02
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DESIGNS)
+def test_judges_are_never_worse_than_none(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = losses(DESIGNS[name], 1)
+    for kind in ("judges", "judges, averaged"):
+        worse = found[kind] - found["no judges"]
+        assert worse.mean() <= worse.std() / np.sqrt(len(worse)) + 1e-9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["slopes", "tie rates", "places", "3 judges"])
+def test_predictions_approach_the_truth(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = losses(DESIGNS[name], 0, n_battles=30_000)
+    assert found["judges"].mean() < found["truth"].mean() + 0.005
+
+
+@pytest.mark.parametrize("kinds", [("slope", "ties", "place"), ("ties",)])
+def test_averages_over_judges_are_those_of_the_normal_distribution(kinds):
+    """The step solves the equations of the average over many draws of effects."""
+    likelihood, _ = judged(kinds)
+    names = likelihood.layout.groups
+    mode = maximize(likelihood, dict.fromkeys(names, 4.0))
+    root = np.swapaxes(mode.curvature.half, 1, 2)
+    rng, effects = np.random.default_rng(0), likelihood.layout.effects
+    total, n_draws = np.zeros(likelihood.layout.size), 500
+    for draw in rng.standard_normal((n_draws, 3, len(effects))):
+        for sign in (1, -1):
+            point = mode.params.copy()
+            for part, change in zip(
+                effects.values(), np.einsum("jab,jb->aj", root, draw), strict=True
+            ):
+                point[part] += sign * change
+            total += likelihood.gather(point, likelihood.expansion(point)[1]) / (2 * n_draws)
+    total -= likelihood.gather(mode.params, likelihood.expansion(mode.params)[1])
+    step = judge_model.averaged(likelihood, mode).params - mode.params
+    expected = mode.curvature.solve(total)
+    assert abs(step - expected).max() < 0.2 * abs(expected).max()
+
+
 def test_known_answers_anchor_judges():
     """Most judges are wrong; right answers to a tenth of the battles turn the ratings around."""
     made = make_judged(Design(n_judges=10), 6, 1500, 0)

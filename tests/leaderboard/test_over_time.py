@@ -15,8 +15,9 @@ from rankwise.data import Battles, make_battles, read_battles
 from rankwise.data.times import check_times
 from rankwise.errors import DataError, ParameterError
 from rankwise.leaderboard import over_time
-from rankwise.leaderboard.battle_likelihood import Layout, Likelihood, tally
+from rankwise.leaderboard.battle_likelihood import Layout, Likelihood, mixed, tally
 from tests.oracles import drift as oracle
+from tests.oracles.battles import dense_newton
 
 N = 4
 
@@ -98,6 +99,48 @@ def test_drifting_ratings_are_those_of_the_oracle():
     assert board.drift_ == pytest.approx(0.4)
 
 
+def test_an_uncertain_drift_widens_intervals(monkeypatch):
+    average = fitted(drift="evidence", period=1.0)
+    monkeypatch.setattr(over_time, "INTEGRATED", 0)
+    one_drift = fitted(drift="evidence", period=1.0)
+    assert (average.rating_std_ > one_drift.rating_std_).all()
+    assert average.drift_ > one_drift.drift_
+
+
+def test_mixtures_have_the_moments_of_their_parts():
+    rng = np.random.default_rng(0)
+    samples, weights = rng.normal(size=(3, 50, 2)), np.array([0.2, 0.3, 0.5])
+    means = samples.mean(axis=1)
+    covariances = [np.cov(part.T, bias=True) for part in samples]
+    mean, covariance = mixed(weights, means, np.array(covariances))
+    points, repeated = samples.reshape(-1, 2), np.repeat(weights / 50, 50)
+    assert_allclose(mean, repeated @ points)
+    assert_allclose(covariance, np.cov(points.T, aweights=repeated, ddof=0))
+
+
+@pytest.mark.slow
+def test_drifts_are_averaged_over(monkeypatch):
+    pairs, won, time, period = drawn(1, 120)
+    options = {"drift": "evidence", "period": 1.0, "penalty": 0.5}
+    board = Leaderboard(**options).fit(*pairs.T, won, time=time, items=range(N))
+    winners = np.where(won[:, None] == 1, pairs, pairs[:, ::-1])
+    drifts, values, last = np.geomspace(0.05, 1.6, 9), [], []
+    for drift in drifts:
+        given = (winners, period, np.ones(120))
+        theta, K, _ = oracle.fit_walk(*given, N, 0.5, drift, [1, 1, 1])
+        value = oracle.walk_log_posterior(theta, *given, 0.5, drift, [1, 1, 1])
+        value -= 3 * N * np.log(drift) + 0.5 * np.linalg.slogdet(K)[1]
+        values.append(value + 2 * np.log(drift) - drift / over_time.STEP_SCALE)
+        last.append(theta[-1] - theta[-1].mean())
+    weights = np.exp(np.array(values) - max(values))
+    weights /= weights.sum()
+    assert board.drift_ == pytest.approx(weights @ drifts, rel=0.06)
+    assert_allclose(board.ratings_, weights @ np.array(last), atol=0.02)
+    monkeypatch.setattr(over_time, "INTEGRATED", 0)
+    one_drift = Leaderboard(**options).fit(*pairs.T, won, time=time, items=range(N))
+    assert one_drift.drift_ < board.drift_
+
+
 def test_the_evidence_finds_the_drift():
     n, P = 12, 12
     rng = np.random.default_rng(0)
@@ -134,7 +177,15 @@ def test_a_half_life_weights_battles():
     weight = 0.5 ** ((time.max() - time) / 2.0)
     same = Leaderboard().fit(*pairs.T, won, weight=weight)
     assert_allclose(board.ratings_, same.ratings_)
-    assert_allclose(board.covariance_, same.covariance_)
+    # Errors by scores with the square roots of the weights.
+    battles = [(a, b, 1 - y, np.zeros(0)) for (a, b), y in zip(pairs, won, strict=True)]
+    _, H, scores = dense_newton(battles, weight, N, board.penalty_)
+    scores = scores / np.sqrt(weight)[:, None]
+    meat = scores.T @ scores * len(won) / (len(won) - 1) + board.penalty_ * np.eye(N)
+    center = np.eye(N) - 1 / N
+    root = center @ np.linalg.inv(H)
+    expected = (root @ meat @ root.T)[np.ix_(board.items_, board.items_)]
+    assert_allclose(board.covariance_, expected, rtol=1e-6)
     assert board.half_life_ == 2.0
     assert "leads" in str(board.fragility())
 
@@ -215,7 +266,7 @@ def test_options_that_do_not_go_together():
         fitted(drift=1.0, penalty="held-out")
     with pytest.raises(DataError, match="need the times"):
         Leaderboard(half_life=1.0).fit(*pairs.T, won)
-    with pytest.raises(ParameterError, match="drift and judges"):
+    with pytest.raises(ParameterError, match="drift cannot be combined with judges"):
         Leaderboard(drift=1.0).fit(*pairs.T, won, time=time, judge=[0, 1] * 120)
     with pytest.raises(DataError, match="without drift"):
         fitted(drift=0.5, period=1.0).fragility()

@@ -465,6 +465,7 @@ class BattleProblem(RatedItems):
     `row`, `outcome`, `weight` and `group` are of the battles that count: battles in which both
     items are bad, or without weight, do not. `sign` is -1 where the likelihood has the two items in
     the other order. `crossed` are groups of a second kind. Columns are divided by their `scales`.
+    `error_weight` is what counts in standard errors; see `aged`.
     `features` are the centred features of items.
     """
 
@@ -472,6 +473,7 @@ class BattleProblem(RatedItems):
     row: Index
     outcome: Index
     weight: Array
+    error_weight: Array
     sign: Array
     group: Index | None
     crossed: Index | None
@@ -514,13 +516,13 @@ class BattleProblem(RatedItems):
         )
         group, crossed = [*map(_numbered, columns), None][:2]
         return cls(
-            Likelihood(counts, layout, link), row, outcome, b.weight, sign, group, crossed, judges,
-            names, scales, features,
+            Likelihood(counts, layout, link), row, outcome, b.weight, b.weight, sign, group,
+            crossed, judges, names, scales, features,
         )  # fmt: skip
 
     def scores(self, params: Array) -> GroupScores:
         """Gradients of the log-likelihood, summed within groups."""
-        battles = self.row, self.outcome, self.weight
+        battles = self.row, self.outcome, self.error_weight
         found = GroupScores.of(self.likelihood, params, *battles, self.group)
         if self.crossed is None or self.group is None:
             return found

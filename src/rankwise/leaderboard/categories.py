@@ -207,7 +207,9 @@ def fit_boards(
     n_groups, found = 0, []
     for _, part in parts:
         ratings = likelihood.ratings(part.params)
-        scores = GroupScores.of(plain, ratings, row, problem.outcome, problem.weight, problem.group)
+        scores = GroupScores.of(
+            plain, ratings, row, problem.outcome, problem.error_weight, problem.group
+        )
         found.append(_of_one_width(likelihood, part, scores))
         n_groups = scores.n_groups
     weights = np.array([weight for weight, _ in parts])

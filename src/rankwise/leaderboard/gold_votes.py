@@ -55,15 +55,17 @@ def with_gold_votes(problem: BattleProblem, battles: Battles) -> tuple[BattlePro
         move = [each - each.mean(axis=0) - each.mean(axis=1, keepdims=True) for each in move]
         both, alone = float((move[0] * move[1]).sum()), float(np.square(move[1]).sum())
         power = float(np.clip(both / ((1.0 + n / m) * max(alone, 1e-300)), 0.0, 1.0))
-    other = np.where(labelled, -power, power * n / max(m, 1e-300)) * weight
+    factor = np.where(labelled, -power, power * n / max(m, 1e-300))
+    errors = problem.error_weight
     return (
         replace(
             _counted(
                 problem,
                 np.concatenate((row[labelled], row)),
                 np.concatenate((gold[labelled], outcome)),
-                np.concatenate((weight[labelled], other)),
+                np.concatenate((weight[labelled], factor * weight)),
             ),
+            error_weight=np.concatenate((errors[labelled], factor * errors)),
             group=np.concatenate((group[labelled], group)),
             crossed=None if crossed is None else np.concatenate((crossed[labelled], crossed)),
             sign=np.concatenate((problem.sign[labelled], problem.sign)),

@@ -71,6 +71,7 @@ from rankwise.leaderboard.over_time import (
     YEAR,
     Periods,
     Walk,
+    age_weights,
     aged,
     best_on_later_battles,
     fit_walk,
@@ -745,7 +746,7 @@ class Leaderboard(BaseEstimator):
             raise DataError("half_life and drift need the times of battles: pass time to fit.")
         if self.drift is not None:
             if battles.judge is not None:
-                raise ParameterError("drift and judges cannot be combined: use half_life.")
+                raise ParameterError("drift cannot be combined with judges: use half_life.")
             if self.penalty == "held-out":
                 raise ParameterError('With drift, penalty is "evidence" or a number.')
             return battles
@@ -800,7 +801,8 @@ class Leaderboard(BaseEstimator):
         assert battles.category is not None
         if battles.judge is not None or self.drift is not None or self.penalty == "held-out":
             raise ParameterError(
-                "by cannot be combined with judges, with drift, or with penalty='held-out'."
+                "by cannot be combined with judges (fit the battles of each category alone), with "
+                "drift (use half_life), or with penalty='held-out' (use 'evidence')."
             )
         counted = (battles.outcome != 3) & (battles.weight > 0)
         self.categories_, code = number_labels(battles.category[counted])
@@ -1038,10 +1040,16 @@ class Leaderboard(BaseEstimator):
     def _problem(
         self, battles: Battles, item_features: Any, kinds: Sequence[str] = ()
     ) -> BattleProblem:
-        return BattleProblem.of(
+        problem = BattleProblem.of(
             battles, item_features=item_features, link=self.link, ties=self.ties,
             position=self.position or "place" in kinds,
         )  # fmt: skip
+        half_life = getattr(self, "half_life_", None)  # older files have none
+        if half_life is None:
+            return problem
+        counted = (battles.outcome != 3) & (battles.weight > 0)
+        root = np.sqrt(age_weights(battles, half_life)[counted])
+        return replace(problem, error_weight=problem.weight / root)
 
     def _maximum(
         self,

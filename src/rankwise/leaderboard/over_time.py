@@ -55,11 +55,22 @@ DRIFTS = (0.1, 0.2, 0.4, 0.8, 1.6)  # tried by "auto", in terms of a year or of 
 CUTS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # shares of battles between which later ones are predicted
 
 
-def aged(battles: Battles, half_life: float) -> Battles:
-    """The same battles with weights that halve with each half-life before the latest battle."""
+def age_weights(battles: Battles, half_life: float) -> Array:
+    """Weights that halve with each half-life before the latest battle."""
     assert battles.time is not None
-    age = battles.time.max() - battles.time
-    return replace(battles, weight=battles.weight * np.exp2(-age / half_life))
+    return np.asarray(np.exp2((battles.time - battles.time.max()) / half_life))
+
+
+def aged(battles: Battles, half_life: float) -> Battles:
+    """The same battles with weights by their age.
+
+    Such weights are those of ratings that drift so fast that a battle tells half as much after a
+    half-life, if the drift is not followed battle by battle (West and Harrison, "Bayesian
+    forecasting and dynamic models", 1989, on discount factors). The information of a battle is then
+    reduced by its weight, so that the square root of it counts in standard errors: without drift,
+    the weight itself would.
+    """
+    return replace(battles, weight=battles.weight * age_weights(battles, half_life))
 
 
 def best_on_later_battles(
