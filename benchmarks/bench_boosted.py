@@ -6,7 +6,7 @@ import numpy as np
 from lightgbm import LGBMRanker
 
 from benchmarks.harness import Result, best_times, seconds
-from rankwise import BoostedRanker
+from rankwise import BoostedOptions, BoostedRanker
 
 QUERIES, PER_QUERY, FEATURES, TREES = 300, 100, 46, 60
 
@@ -23,7 +23,7 @@ def cases() -> list[Result]:
     peer = LGBMRanker(n_estimators=TREES, num_leaves=15, n_jobs=1, verbose=-1)
     ranker = BoostedRanker(TREES, max_leaf_nodes=15)
     # All trees are tried: the number that is chosen does not change the time.
-    choice = BoostedRanker(max_leaf_nodes=15, max_estimators=TREES)
+    choice = BoostedRanker(max_leaf_nodes=15, options=BoostedOptions(max_estimators=TREES))
     own, theirs, chosen = best_times(
         lambda: ranker.fit(X, y, qid=qid),
         lambda: peer.fit(X, y, group=np.full(QUERIES, PER_QUERY)),

@@ -59,9 +59,10 @@ SLOW = {
         f"docs/guide/{page}"
         for page in ("graphs", "hold-outs", "how-sure", "preferences", "scaling")
     ),
-    *(f"docs/guide/{page}" for page in ("scikit-learn", "tour", "trees")),
+    *(f"docs/guide/{page}" for page in ("scikit-learn", "tour", "trees", "embeddings")),
 }
 NEEDED = {  # page: a package of an extra, and the extra
+    "docs/guide/constraints": ("lightgbm", "boost"),
     "docs/coming-from/lightgbm": ("lightgbm", "boost"),
     "docs/guide/command-line": ("onnxruntime", "onnx"),
     "docs/guide/deploying": ("onnxruntime", "onnx"),

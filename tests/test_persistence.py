@@ -258,7 +258,7 @@ class TestRefusedOnSaving:
             (RankRLS(), {"note": np.float32}, "note of RankRLS is a type, .*cannot be saved"),
             (RankRLS(), {"note": sp.coo_array(X[:, 0])}, "is a coo_array"),
             (RankRLS(), {"note": np.zeros(2, "f8,i4")}, "is an array of dtype"),
-            (RankRLS(), {"note": {1: 2}}, "is a dict"),
+            (RankRLS(), {"note": {(1, 2): 3}}, "is a dict"),
             (make_pipeline(FunctionTransformer(no_change), RLS()), {}, "holds .*no_change"),
         ],
     )

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rankwise.auto.auto_ranker import AutoRanker as AutoRanker
     from rankwise.bilinear.sparse_bilinear import Shrinkage as Shrinkage
     from rankwise.bilinear.sparse_bilinear import SparseBilinearRanker as SparseBilinearRanker
+    from rankwise.boosted.boosted_ranker import BoostedOptions as BoostedOptions
     from rankwise.boosted.boosted_ranker import BoostedRanker as BoostedRanker
     from rankwise.estimators.kpcrank import KPCR as KPCR
     from rankwise.estimators.kpcrank import ComponentOptions as ComponentOptions
@@ -54,6 +55,7 @@ _HOME = {
         path.rpartition(".")[2]: path.rpartition(".")[0]
         for path in (*RANKERS.values(), *TRANSFORMERS.values())
     },
+    "BoostedOptions": "rankwise.boosted.boosted_ranker",
     "ComponentOptions": "rankwise.estimators.kpcrank",
     "GPOptions": "rankwise.gp.pairwise_gp",
     "OnColumns": "rankwise.gp.process",

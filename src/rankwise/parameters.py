@@ -28,6 +28,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from rankwise.errors import ParameterError
 
+SHOWN = 5  # names in a message
+
 
 class Rule(Protocol):
     """Which values of a parameter are valid; ``str(rule)`` describes them in words."""
@@ -38,6 +40,10 @@ class Rule(Protocol):
     def hint(self, value: Any) -> str:
         """A suggestion for an invalid value, or an empty string."""
         return ""
+
+    def read(self, text: str) -> Any:
+        """The value that a text stands for, if it is neither a number nor the text itself."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -135,6 +141,11 @@ class AnyOf(Rule):
         """Whether any of the rules allows a value."""
         return any(value is None if rule is None else rule.allows(value) for rule in self.rules)
 
+    def read(self, text: str) -> Any:
+        """The first value that a text stands for by any of the rules."""
+        values = (rule.read(text) for rule in self.rules if rule is not None)
+        return next((value for value in values if value is not None), None)
+
     def hint(self, value: Any) -> str:
         """The first suggestion from any of the rules."""
         hints = (rule.hint(value) for rule in self.rules if rule is not None)
@@ -144,6 +155,92 @@ class AnyOf(Rule):
         # None is named last: "a finite number above 0, or None".
         words = [str(rule) for rule in sorted(self.rules, key=lambda rule: rule is None)]
         return f"{', '.join(words[:-1])}, or {words[-1]}" if len(words) > 1 else words[0]
+
+
+@dataclass(frozen=True)
+class Monotone(Rule):
+    """Features whose scores must not fall (1) or must not rise (-1), by name or by position."""
+
+    def allows(self, value: Any) -> bool:
+        """Whether a value is a mapping from names or positions to -1, 0 or 1."""
+        return isinstance(value, Mapping) and all(
+            (isinstance(key, str) or Whole(0).allows(key)) and Whole(-1, 1).allows(sign)
+            for key, sign in value.items()
+        )
+
+    def hint(self, value: Any) -> str:
+        """Which entry is wrong."""
+        if isinstance(value, Mapping):
+            for key, sign in value.items():
+                if not self.allows({key: sign}):
+                    return f" The entry {key!r}: {sign!r} is wrong."
+        return ""
+
+    def read(self, text: str) -> Any:
+        """The value that a text stands for, such as "price:-1,stars:+1"; None if it is none."""
+        entries = [entry.rpartition(":") for entry in text.split(",")]
+        with suppress(ValueError):
+            return {
+                int(name) if name.strip().isdecimal() else name.strip(): int(sign)
+                for name, _, sign in entries
+            }
+        return None
+
+    def __str__(self) -> str:
+        return 'a dictionary of -1, 0 or 1 by feature, such as {"price": -1, "stars": 1}'
+
+
+def monotone_signs(monotone: Any, names: Any, n_features: int) -> tuple[int, ...] | None:
+    """The sign of each feature; None if there is no constraint.
+
+    Parameters
+    ----------
+    monotone : mapping or None
+        See `Monotone`.
+    names : sequence of str or None
+        The names of the features, if they have names.
+    n_features : int
+
+    Examples
+    --------
+    >>> monotone_signs({"price": -1}, ["stars", "price"], 2), monotone_signs({0: 1}, None, 2)
+    ((0, -1), (1, 0))
+    """
+    known = None if names is None else [str(name) for name in names]
+    signs = [0] * n_features
+    for key, sign in (monotone or {}).items():
+        if isinstance(key, str):
+            if known is None:
+                raise ParameterError(
+                    f"monotone names the feature {key!r}, but X has no names: use positions from 0 "
+                    f"to {n_features - 1}, or a data frame."
+                )
+            if key not in known:
+                near = difflib.get_close_matches(key, known, n=1)
+                hint = f"Did you mean {near[0]!r}?" if near else f"X has {_listed(known)}."
+                raise ParameterError(f"monotone: {key!r} is not a feature of X. {hint}")
+            if known.count(key) > 1:
+                raise ParameterError(f"monotone: X has several features named {key!r}.")
+            place = known.index(key)
+        elif known is not None:
+            raise ParameterError(
+                f"monotone has the position {key}, but X has names: use the name, as in "
+                f"monotone={{{known[min(int(key), n_features - 1)]!r}: {sign}}}."
+            )
+        elif key >= n_features:
+            raise ParameterError(
+                f"monotone has the position {key}, but X has {n_features} features: positions are "
+                f"0 to {n_features - 1}."
+            )
+        else:
+            place = int(key)
+        signs[place] = int(sign)
+    return tuple(signs) if any(signs) else None
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:SHOWN])
+    return shown if len(names) <= SHOWN else f"{shown} and {len(names) - SHOWN} more"
 
 
 def check_parameters(estimator: Any, table: Mapping[str, Rule]) -> None:
@@ -180,6 +277,8 @@ def parse_parameter(name: str, text: str, rule: Rule | None) -> Any:
         with suppress(ValueError):
             found.append(number(text))
     found.append(text)
+    read = None if rule is None else rule.read(text)
+    found += [] if read is None else [read]
     value = next((each for each in found if rule is None or rule.allows(each)), text)
     if rule is not None:
         check_value(name, value, rule)

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from rankwise import BoostedRanker, load_model, save_model
+from rankwise import BoostedOptions, BoostedRanker, load_model, save_model
 from rankwise.boosted.boosted_ranker import deal_into_folds
 from rankwise.data import make_ranking
 from rankwise.errors import (
@@ -99,7 +99,9 @@ def test_held_out_predictions_of_one_ranking(data):
 
 
 def test_limits_and_metrics_of_the_choice(data):
-    ranker = BoostedRanker(max_estimators=3, metric="disagreement", cv=2, **FAST)
+    ranker = BoostedRanker(
+        metric="disagreement", options=BoostedOptions(max_estimators=3, cv=2), **FAST
+    )
     curve = ranker.fit(data.X, data.y, qid=data.qid).held_out_scores_
     assert len(curve) == 3
     assert ranker.n_estimators_ == np.argmin(curve) + 1
@@ -117,7 +119,7 @@ def test_interactions_that_a_linear_ranker_cannot_see():
 
 
 def test_one_ranking_and_few_rows(data):
-    one = BoostedRanker(max_estimators=5, **FAST).fit(data.X, data.y)
+    one = BoostedRanker(options=BoostedOptions(max_estimators=5), **FAST).fit(data.X, data.y)
     assert one.metric_ == "disagreement"
     assert one.held_out_scores_.max() < 0.5
     few = BoostedRanker().fit([[0.0], [1.0], [2.0]], [0, 1, 2])
@@ -286,3 +288,24 @@ def test_a_missing_extra_names_the_command(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "lightgbm", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'rankwise\[boost\]'"):
         BoostedRanker(2).fit([[0.0], [1.0]], [0, 1])
+
+
+@pytest.mark.parametrize("loss", ["rankrls", "lambdarank"])
+def test_monotone_features_never_turn_the_score(loss):
+    data = make_ranking(30, rows_per_query=10, n_features=3, n_levels=3, random_state=0)
+    signs = {0: -1, 1: 1}
+    ranker = BoostedRanker(20, loss=loss, monotone=signs, min_samples_leaf=5)
+    ranker.fit(data.X, data.y, qid=data.qid)
+    for j, sign in signs.items():
+        grid = np.tile(data.X[:1], (10_000, 1))
+        grid[:, j] = np.linspace(data.X.min(), data.X.max(), 10_000)
+        assert (sign * np.diff(ranker.predict(grid)) >= 0).all()
+    with pytest.raises(ParameterError, match="X has no names"):
+        BoostedRanker(2, monotone={"price": 1}).fit(data.X, data.y)
+
+
+def test_options_have_rules_and_advice():
+    with pytest.raises(TypeError, match=r"Use options=BoostedOptions\(max_estimators="):
+        BoostedRanker(max_estimators=3)
+    with pytest.raises(ParameterError, match="cv must be an integer of at least 2"):
+        BoostedRanker(options=BoostedOptions(cv=1)).fit([[0.0], [1.0]], [0, 1])

@@ -67,6 +67,7 @@ FITTED = {
     "RankRLS, a scikit-learn kernel": RankRLS(1.0, kernel=RBF(2.0)),
     "RankRLS, standardized": RankRLS(1.0, scale="standard"),
     "RankRLS, standardized rbf": RankRLS(1.0, kernel="rbf", scale="standard", gamma="scale"),
+    "RankRLS, monotone": RankRLS(1.0, monotone={0: 1, 1: -1, 2: 1}),
     "RankRLS, ranks": RankRLS(1.0, scale="query-ranks"),
     "RankRLS, standardized in queries": RankRLS(1.0, scale="query-standard", solver="dual"),
     "RLS": RLS(1.0),

@@ -17,6 +17,7 @@ from rankwise import (
     RLS,
     AdditiveRankRLS,
     AutoRanker,
+    BoostedOptions,
     BoostedRanker,
     KPCRank,
     MeanRanker,
@@ -49,7 +50,7 @@ ESTIMATORS = [
     KPCR(0.9, landmarks="random"),
     PairwiseGP(optimizer=None, max_pairs=100),
     PairwiseGP(likelihood="gaussian", optimizer=None, n_landmarks=1),
-    BoostedRanker(max_estimators=5),
+    BoostedRanker(options=BoostedOptions(max_estimators=5)),
 ]
 ESTIMATORS += [ranker() for ranker in least_squares_rankers(besides=ESTIMATORS)]
 

@@ -20,6 +20,7 @@ from rankwise import (
     RLS,
     AdditiveRankRLS,
     AutoRanker,
+    BoostedOptions,
     BoostedRanker,
     GPOptions,
     KPCRank,
@@ -100,7 +101,9 @@ def fitted_models(X, y, qid):
         "mean": MeanRanker([RankRLS(2.0), RankSVM(2.0)]).fit(X, y),
         "auto": AutoRanker(n_best=3, boosted=False, random_state=0).fit(X, y, qid=qid),
         "ranksvm": RankSVM(2.0).fit(X, y, qid=qid),
-        "boosted": BoostedRanker(min_samples_leaf=2, max_estimators=3).fit(X, y, qid=qid),
+        "boosted": BoostedRanker(min_samples_leaf=2, options=BoostedOptions(max_estimators=3)).fit(
+            X, y, qid=qid
+        ),
         "ranking-search": RankingSearchCV(RankRLS(), {"alpha": [0.1, 1.0]}).fit(X, y, qid=qid),
         "seen-features": make_pipeline(SeenFeatures(), RankRLS(2.0)).fit(sparse, y),
         "pipeline": make_pipeline(StandardScaler(), RankRLS(2.0)).fit(X, y),

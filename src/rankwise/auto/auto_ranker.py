@@ -22,7 +22,7 @@ from rankwise.backends.parallel import blas_threads_for
 from rankwise.boosted.boosted_ranker import BoostedRanker
 from rankwise.data.table_rows import feature_frame
 from rankwise.errors import DataError, KernelSizeError, ParameterError
-from rankwise.estimators.base import RankerMixin, explain_calls
+from rankwise.estimators.base import MONOTONE_PARAMETERS, RankerMixin, explain_calls
 from rankwise.estimators.ranker_rows import DTYPES, forget, validated
 from rankwise.estimators.rankrls import AdditiveRankRLS, RankRLS, SparseRankRLS
 from rankwise.graph import QueryGroups
@@ -62,6 +62,7 @@ from rankwise.parameters import (
     as_generator,
     check_parameters,
     check_value,
+    monotone_signs,
 )
 from rankwise.preprocessing.query_scalers import WithQueryStandard
 from rankwise.preprocessing.table_encoder import TableEncoder
@@ -578,6 +579,10 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         a `TableEncoder`, for frames that are not complete numbers. None: these are errors. A
         `TableEncoder` is fitted to every frame. The encoder is fitted again for each fold, to the
         rows outside it.
+    monotone : dict, optional
+        Features that never lower (1) or never raise (-1) a score when their values rise, such as
+        ``{"price": -1}``, by name, or by position if X has no names. Linear and additive rankers
+        and trees keep this, and other candidates are left out: `results_` names them.
     verbose : bool, default=False
         Whether to show progress on stderr, if it is a terminal.
     random_state : int or Generator, optional
@@ -640,6 +645,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         "time_budget": AnyOf(Number(0), None),
         "memory_budget": AnyOf(Number(0), None),
         "verbose": Flag(),
+        **MONOTONE_PARAMETERS,
     }
 
     @explain_calls
@@ -654,6 +660,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         time_budget: float | None = None,
         memory_budget: float | None = None,
         encoder: Any = "auto",
+        monotone: Any = None,
         verbose: bool = False,
         random_state: Any = None,
     ) -> None:
@@ -665,6 +672,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         self.time_budget = time_budget
         self.memory_budget = memory_budget
         self.encoder = encoder
+        self.monotone = monotone
         self.verbose = verbose
         self.random_state = random_state
 
@@ -823,6 +831,28 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
             found += tree_candidates(data.X, data.groups, grades=grades, seed=seed)
         return found
 
+    def _monotone(
+        self, candidates: list[Candidate], n_features: int
+    ) -> tuple[list[Candidate], list[str]]:
+        """The candidates with `monotone`, and those that cannot keep it, with the reason."""
+        names = self._column_names()
+        signs = monotone_signs(self.monotone, names, n_features)
+        if signs is None:
+            return candidates, []
+        able = [one for one in candidates if getattr(one.ranker, "takes_monotone", False)]
+        others = [one for one in candidates if one not in able]
+        if not able:
+            raise ParameterError(
+                f"None of the candidates takes monotone: {', '.join(one.name for one in others)}. "
+                "RankRLS with a linear kernel, AdditiveRankRLS and BoostedRanker do."
+            )
+        kept = []
+        for one in able:
+            own = monotone_signs(one.ranker.monotone, names, n_features) or (0,) * n_features
+            places = {j: sign or own[j] for j, sign in enumerate(signs)}
+            kept.append(replace(one, ranker=clone(one.ranker).set_params(monotone=places)))
+        return kept, [f"{one.name}, which cannot keep monotone features" for one in others]
+
     def _try(
         self,
         data: LabelledRows,
@@ -833,7 +863,9 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         """Trials within the budgets, and the candidates that exceed them."""
         trials: list[CandidateTrial] = []
         left_out: list[str] = []
-        candidates, start = self._candidates(data), perf_counter()
+        candidates, cannot = self._monotone(self._candidates(data), data.X.shape[1])
+        left_out += cannot
+        start = perf_counter()
         limits = self.time_budget, self.memory_budget
         seconds, memory = (np.inf if limit is None else limit for limit in limits)
         bar = progress_bar("Holding out", len(candidates)) if self.verbose else nullcontext(unseen)

@@ -19,13 +19,29 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.errors import DataError, MissingExtraError, ModelFileError, ParameterError, warn
-from rankwise.estimators.base import LOSS_PARAMETERS, RankerMixin, explain_calls, in_dtype
+from rankwise.estimators.base import (
+    LOSS_PARAMETERS,
+    MONOTONE_PARAMETERS,
+    RankerMixin,
+    explain_calls,
+    in_dtype,
+)
 from rankwise.estimators.ranker_rows import DTYPES, check_new_ids, forget, validated
 from rankwise.graph import QueryGroups
 from rankwise.graph.query_groups import check_labels_differ, numeric_labels
 from rankwise.metric_names import LARGEST_GRADE, are_grades, default_metric, get_metric
 from rankwise.objectives import RankRLSObjective, RowObjective
-from rankwise.parameters import AnyOf, Choice, Number, Rule, Whole, as_generator, check_parameters
+from rankwise.parameters import (
+    AnyOf,
+    Choice,
+    Number,
+    OptionsMixin,
+    Rule,
+    Whole,
+    as_generator,
+    check_parameters,
+    monotone_signs,
+)
 
 PATIENCE = 50
 """Stop after this many trees that do not improve on the best number so far."""
@@ -311,7 +327,31 @@ LONGEST_QUERY = 10_000  # of lambdarank
 MANY_FEATURES = 200  # from here on, LightGBM is faster column by column
 
 
-class BoostedRanker(RankerMixin, BaseEstimator):
+OPTIONS: dict[str, Rule] = {"max_estimators": Whole(1, 100_000), "cv": Whole(2)}
+
+
+@dataclass(frozen=True)
+class BoostedOptions:
+    """How `BoostedRanker` chooses the number of trees for ``n_estimators="auto"``.
+
+    Parameters
+    ----------
+    max_estimators : int, default=1000
+        The largest number of trees that is tried. It stops earlier if 50 further trees do not help.
+    cv : int, default=5
+        The number of folds.
+
+    Examples
+    --------
+    >>> from rankwise import BoostedOptions, BoostedRanker
+    >>> ranker = BoostedRanker(options=BoostedOptions(max_estimators=200))
+    """
+
+    max_estimators: int = 1000
+    cv: int = 5
+
+
+class BoostedRanker(OptionsMixin, RankerMixin, BaseEstimator):
     """Gradient boosted trees that minimize the squared pairwise loss of RankRLS.
 
     Each tree of LightGBM is fitted to the gradient of
@@ -331,7 +371,7 @@ class BoostedRanker(RankerMixin, BaseEstimator):
     ----------
     n_estimators : int or "auto", default="auto"
         The number of trees. "auto": the number with the best `metric` on held-out queries, up to
-        `max_estimators`. Queries with different labels are dealt into `cv` folds in turn. If there
+        1000. Queries with different labels are dealt into five folds in turn. If there
         is only one such query, its rows are dealt into folds in the order of their labels, and
         the rows of a fold are compared. If there are too few rows for that, 100 trees.
     learning_rate : float, default=0.05
@@ -355,11 +395,11 @@ class BoostedRanker(RankerMixin, BaseEstimator):
         The metric by which the number of trees is chosen: a name of `rankwise.metrics.METRICS`,
         such as "ndcg@10". "auto": ndcg@10 if there are queries and the labels are grades (whole
         numbers from 0 to 30), otherwise disagreement.
-    max_estimators : int, default=1000
-        The largest number of trees that "auto" tries. It stops earlier if 50 further trees do not
-        help.
-    cv : int, default=5
-        The number of folds for "auto".
+    monotone : dict, optional
+        Features that never lower (1) or never raise (-1) a score when their values rise, such as
+        ``{"price": -1}``, by name, or by position if X has no names. Missing values are apart.
+    options : BoostedOptions, optional
+        The largest number of trees and the number of folds for "auto".
     random_state : int, Generator, RandomState or None, default=None
         Seed for `max_features`; nothing else is random.
     n_jobs : int, optional
@@ -415,10 +455,12 @@ class BoostedRanker(RankerMixin, BaseEstimator):
         "max_features": Number(0, 1, open_low=True),
         "loss": Choice("rankrls", "lambdarank"),
         **LOSS_PARAMETERS,
-        "max_estimators": Whole(1, 100_000),
-        "cv": Whole(2),
+        **MONOTONE_PARAMETERS,
     }
+    option_classes: ClassVar[dict[str, Any]] = {"options": BoostedOptions}
+    takes_monotone: ClassVar[bool] = True
 
+    @explain_calls
     def __init__(
         self,
         n_estimators: int | str = "auto",
@@ -432,8 +474,8 @@ class BoostedRanker(RankerMixin, BaseEstimator):
         ties: str = "include",
         weighting: str = "rows",
         metric: str = "auto",
-        max_estimators: int = 1000,
-        cv: int = 5,
+        monotone: Any = None,
+        options: BoostedOptions | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -447,8 +489,8 @@ class BoostedRanker(RankerMixin, BaseEstimator):
         self.ties = ties
         self.weighting = weighting
         self.metric = metric
-        self.max_estimators = max_estimators
-        self.cv = cv
+        self.monotone = monotone
+        self.options = options
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -472,7 +514,8 @@ class BoostedRanker(RankerMixin, BaseEstimator):
         grower, metric, X, groups = self._prepare(X, y, qid)
         scores, n_trees = None, self.n_estimators
         if n_trees == "auto":
-            found = grower.held_out_scores(metric, self.cv, self.max_estimators)
+            options = self.options_in("options")
+            found = grower.held_out_scores(metric, options.cv, options.max_estimators)
             scores, n_trees = (None, WITHOUT_HOLD_OUT) if found is None else found
         growth = grower.start()
         for _ in range(int(n_trees)):
@@ -510,7 +553,8 @@ class BoostedRanker(RankerMixin, BaseEstimator):
         Returns
         -------
         n_estimators : ndarray of shape (n_stages,)
-            Numbers of trees, up to `max_estimators`, or to where further trees did not help.
+            Numbers of trees, up to ``max_estimators`` of the options, or to where further trees did
+            not help.
         predictions : ndarray of shape (n_stages, n_rows)
             The predictions for each.
         """
@@ -519,7 +563,8 @@ class BoostedRanker(RankerMixin, BaseEstimator):
             growers = [self._prepare(rows, y, qid)[0] for rows in X_of_folds]
         grower, metric, X, groups = self._prepare(X, y, qid)
         fold = np.asarray(fold, dtype=np.intp)[groups.order]
-        numbers, found = grower.held_out_stages(fold, metric, self.max_estimators, growers)
+        most = self.options_in("options").max_estimators
+        numbers, found = grower.held_out_stages(fold, metric, most, growers)
         predictions = np.empty_like(found)
         predictions[:, groups.order] = found
         return numbers, predictions
@@ -527,6 +572,7 @@ class BoostedRanker(RankerMixin, BaseEstimator):
     def _prepare(self, X: Any, y: Any, qid: Any) -> tuple[Grower, str, Any, QueryGroups]:
         """Checked rows in LightGBM's bins, the metric, the rows, and their queries as given."""
         check_parameters(self, self.parameters)
+        check_parameters(self.options_in("options"), OPTIONS)
         forget(self)
         X, y = validated(
             self, X, numeric_labels(y), accept_sparse="csr", dtype=DTYPES,
@@ -569,7 +615,10 @@ class BoostedRanker(RankerMixin, BaseEstimator):
         """LightGBM's parameters. The choice between rows and columns must not depend on timing."""
         least = int(self.min_samples_leaf or min(20, max(1, shape[0] // 20)))
         by_columns = shape[1] > MANY_FEATURES
+        signs = monotone_signs(self.monotone, getattr(self, "feature_names_in_", None), shape[1])
+        constraints = {} if signs is None else {"monotone_constraints": list(signs)}
         return {
+            **constraints,
             "objective": "none" if self.loss == "rankrls" else "lambdarank",
             "metric": "none",
             "learning_rate": float(self.learning_rate),

@@ -400,6 +400,9 @@ def values_of(name: str, text: str, rule: Rule | None) -> list[Any]:
 
     from rankwise.parameters import Number, Whole, parse_parameter
 
+    read = None if rule is None else rule.read(text)
+    if read is not None:
+        return [read]
     if ":" not in text:
         parts = [parse_parameter(name, part.strip(), rule) for part in text.split(",")]
         return list(dict.fromkeys(parts))

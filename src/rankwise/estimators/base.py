@@ -37,6 +37,7 @@ from rankwise.metric_names import metric_label
 from rankwise.parameters import (
     AnyOf,
     Choice,
+    Monotone,
     Number,
     OptionsMixin,
     Rule,
@@ -274,14 +275,11 @@ def in_dtype(scores: Array, dtype: Any) -> Any:
     return cast
 
 
-class _Callable:
+class _Callable(Rule):
     """A function of two rows, or a kernel of scikit-learn's Gaussian processes."""
 
     def allows(self, value: Any) -> bool:
         return callable(value)
-
-    def hint(self, value: Any) -> str:
-        return ""
 
     def __str__(self) -> str:
         return "a callable"
@@ -303,6 +301,8 @@ SOLVER_PARAMETERS: dict[str, Rule] = {
     "tol": Number(0, 1, open_low=True, open_high=True),
     "max_iter": Whole(1, 2**31 - 1),
 }
+
+MONOTONE_PARAMETERS: dict[str, Rule] = {"monotone": AnyOf(None, Monotone())}
 
 LOSS_PARAMETERS: dict[str, Rule] = {
     "ties": Choice("include", "exclude"),
@@ -352,6 +352,11 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
     takes_row_weights: ClassVar[bool] = False
     #: Whether a search may use exact hold-outs instead of refits.
     exact_search: ClassVar[bool] = True
+
+    @property
+    def takes_monotone(self) -> bool:
+        """Whether features may be monotone with these parameters."""
+        return False
 
     # Routing, as in `RankerMixin`: rankers that scale within queries need qid to predict.
     __metadata_request__fit = {"query_weight": True}  # noqa: RUF012

@@ -291,6 +291,11 @@ def _overview(
             f'fit_blocks needs kernel="linear" and device=None: got kernel={ranker.kernel!r} and '
             f"device={ranker.device!r}. SparseRankRLS has other kernels and devices."
         )
+    if ranker.monotone:
+        raise ParameterError(
+            "fit_blocks solves by conjugate gradients, which do not take monotone: use fit, which "
+            "needs a matrix of the features beside the rows, or leave monotone out."
+        )
     checked = CheckedBlocks(ranker, blocks, repeated=True, host_only=True)
     products = BlockProducts(checked, ranker.make_loss())
     overview = BlockOverview.of(products, with_squares=with_squares)

@@ -170,6 +170,11 @@ class FitPairsMixin(LeastSquaresRanker):
                     f"{type(self).__name__} has no context: use RankRLS, SparseRankRLS, RankSVM or "
                     "PairwiseGP, or leave the context out."
                 )
+            if space.signs is not None:
+                raise ParameterError(
+                    "monotone and a context of comparisons cannot be combined: leave one of them "
+                    "out."
+                )
             scale = context_scale(space, rows, comparisons)
             context = comparisons.context * scale
             space = ContextSpace(space, scale)

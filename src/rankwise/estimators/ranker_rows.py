@@ -49,6 +49,7 @@ from rankwise.graph.query_groups import (
 )
 from rankwise.holdout.hold_out_problem import with_scaling
 from rankwise.kernels import NamedKernel
+from rankwise.parameters import monotone_signs
 from rankwise.problem.block_sums import query_hash
 from rankwise.problem.problem import check_columns_fit
 from rankwise.scaling import (
@@ -894,6 +895,10 @@ def _by_query(
     from rankwise.holdout.alpha_choice import choose_alpha  # compiles loops
 
     trial = clone(ranker).set_params(scale=name)
+    if getattr(ranker, "monotone", None):
+        names = getattr(ranker, "feature_names_in_", None)
+        signs = monotone_signs(ranker.monotone, names, X.shape[1]) or ()
+        trial.set_params(monotone=dict(enumerate(signs)))  # X is an array
     if hasattr(trial, "n_landmarks"):
         most = min(TRIAL_LANDMARKS, X.shape[0])
         number = trial.n_landmarks if isinstance(trial.n_landmarks, int) else most

@@ -14,6 +14,7 @@ from rankwise.estimators.base import (
     ALPHA,
     KERNEL_PARAMETERS,
     LOSS_PARAMETERS,
+    MONOTONE_PARAMETERS,
     SOLVER_PARAMETERS,
     LeastSquaresRanker,
     RowWeightsMixin,
@@ -21,7 +22,7 @@ from rankwise.estimators.base import (
 )
 from rankwise.estimators.fit_blocks import FitBlocksMixin, StepBlocksMixin
 from rankwise.estimators.fit_pairs import FitPairsMixin
-from rankwise.parameters import AnyOf, Choice, Rule, Whole, check_value
+from rankwise.parameters import AnyOf, Choice, Rule, Whole, check_value, monotone_signs
 from rankwise.problem import FeatureSpace, KernelSpace, LandmarkSpace, PairLoss, RampSpace, RowLoss
 from rankwise.problem.landmarks import LandmarkChoice, check_for_landmarks
 from rankwise.scaling import SCALINGS
@@ -107,6 +108,12 @@ class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin):
         The device for NumPy arrays: None for the CPU; "cuda" or "cuda:1" for a GPU, to which rows
         are sent block by block; "auto" for a GPU if there is one. Tensors are processed on their
         own device, and results are tensors.
+    monotone : dict, optional
+        Features whose weights have a sign, such as ``{"price": -1, "stars": 1}``: with -1, a higher
+        value never raises a score, with 1, it never lowers it, with the other values of the row and
+        of its query as they are. Names of features, or positions from 0 if X has no names. The
+        weights are the best with these signs, and some are exactly 0. Only for the linear kernel,
+        in the primal, and not in `fit_blocks` or with a context of comparisons.
 
     Attributes
     ----------
@@ -195,6 +202,7 @@ class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin):
         **KERNEL_PARAMETERS,
         **LOSS_PARAMETERS,
         **SOLVER_PARAMETERS,
+        **MONOTONE_PARAMETERS,
     }
 
     def __init__(
@@ -212,6 +220,7 @@ class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin):
         tol: float = 1e-6,
         max_iter: int = 1000,
         device: Any = None,
+        monotone: Any = None,
     ) -> None:
         self.alpha = alpha
         self.kernel = kernel
@@ -225,6 +234,12 @@ class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin):
         self.tol = tol
         self.max_iter = max_iter
         self.device = device
+        self.monotone = monotone
+
+    @property
+    def takes_monotone(self) -> bool:
+        """Whether features may be monotone: with a linear kernel, from moments."""
+        return bool(self.kernel == "linear") and self.solver in ("auto", "primal")
 
     def make_loss(self) -> PairLoss:
         """Squared errors of the pairs that `ties` and `weighting` describe."""
@@ -232,7 +247,11 @@ class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin):
 
     def make_space(self, n_features: int) -> FeatureSpace | KernelSpace:
         """Linear functions, or kernel expansions on all rows."""
-        return _make_space(self, n_features)
+        space = _make_space(self, n_features)
+        signs = signs_of(self, n_features)
+        if signs is None:
+            return space
+        return FeatureSpace("primal" if self.solver == "primal" else "auto", signs=signs)
 
 
 class RLS(RowWeightsMixin):
@@ -307,6 +326,20 @@ feature_names_in_
     def make_space(self, n_features: int) -> FeatureSpace | KernelSpace:
         """Linear functions, or kernel expansions on all rows."""
         return _make_space(self, n_features)
+
+
+def signs_of(ranker: RankRLS | AdditiveRankRLS, n_features: int) -> tuple[int, ...] | None:
+    """The sign of each feature from `monotone`; None if there is no constraint."""
+    names = getattr(ranker, "feature_names_in_", None)
+    signs = monotone_signs(ranker.monotone, names, n_features)
+    if signs is not None and not ranker.takes_monotone:
+        given = ranker.get_params()
+        raise ParameterError(
+            'monotone needs kernel="linear" and solver="auto" or "primal": got '
+            f"kernel={given['kernel']!r} and solver={given['solver']!r}. AdditiveRankRLS and "
+            "BoostedRanker take monotone as well."
+        )
+    return signs
 
 
 def _make_space(ranker: RankRLS | RLS, n_features: int) -> FeatureSpace | KernelSpace:
@@ -586,6 +619,9 @@ class AdditiveRankRLS(LeastSquaresRanker):
         depend on the scale of a feature, but a scaling within queries makes queries comparable.
     ties, weighting
         As for `RankRLS`.
+    monotone : dict, optional
+        Features whose functions never fall (1) or never rise (-1), such as ``{"price": -1}``, by
+        name, or by position if X has no names.
 
     Attributes
     ----------
@@ -614,6 +650,7 @@ class AdditiveRankRLS(LeastSquaresRanker):
         "n_ramps": Whole(1),
         "scale": AnyOf(None, Choice(*SCALINGS)),
         **LOSS_PARAMETERS,
+        **MONOTONE_PARAMETERS,
     }
 
     def __init__(
@@ -624,12 +661,19 @@ class AdditiveRankRLS(LeastSquaresRanker):
         scale: str | None = None,
         ties: str = "include",
         weighting: str = "rows",
+        monotone: Any = None,
     ) -> None:
         self.alpha = alpha
         self.n_ramps = n_ramps
         self.scale = scale
         self.ties = ties
         self.weighting = weighting
+        self.monotone = monotone
+
+    @property
+    def takes_monotone(self) -> bool:
+        """Whether features may be monotone: always."""
+        return True
 
     def make_loss(self) -> PairLoss:
         """Squared errors of the pairs that `ties` and `weighting` describe."""
@@ -637,7 +681,7 @@ class AdditiveRankRLS(LeastSquaresRanker):
 
     def make_space(self, n_features: int) -> RampSpace:
         """Sums of piecewise linear functions."""
-        return RampSpace(self.n_ramps)
+        return RampSpace(self.n_ramps, signs_of(self, n_features))
 
     def curve(self, feature: int) -> tuple[Array, Array]:
         """The function of one feature, to draw it.

@@ -58,6 +58,11 @@ class Ending(Stage):
     names: tuple[str, ...] = ("score",)  # of the outputs
 
     @property
+    def trees(self) -> TreeScores | None:
+        """The trees, if scores are sums of trees."""
+        return None
+
+    @property
     def in_float32(self) -> bool:
         """Whether float32 keeps enough digits."""
         return False
@@ -149,6 +154,10 @@ class TreeScores(Ending):
     @property
     def n_outputs(self) -> int:
         return 1
+
+    @property
+    def trees(self) -> TreeScores:
+        return self
 
     @property
     def linear(self) -> Linear:

@@ -1,4 +1,4 @@
-"""Linear models for Elasticsearch, OpenSearch, Solr and Vespa, and as plain JSON.
+"""Linear models and trees for Elasticsearch, OpenSearch, Solr and Vespa, and as plain JSON.
 
 Small evaluators read the text that is sent to an engine, and score rows as the engine would, by its
 published rules. Elasticsearch, OpenSearch and Solr compute in float32: the values of features,
@@ -18,7 +18,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ExportError, ParameterError
-from rankwise.export._endings import ModelStages, read_stages
+from rankwise.export._endings import ModelStages, TreeScores, read_stages
 from rankwise.export.checks import (
     CheckRows,
     Export,
@@ -33,6 +33,20 @@ from rankwise.export.linear_models import (
     feature_names,
     fold,
     known_span,
+)
+from rankwise.export.trees import (
+    MARGIN,
+    largest_score,
+    least_score,
+    plugin_scores,
+    plugin_trees,
+    reads_missing_as_zero,
+    solr_tree_scores,
+    solr_trees,
+    trees_of,
+    used_features,
+    vespa_tree_scores,
+    vespa_trees,
 )
 
 
@@ -169,11 +183,15 @@ def to_elasticsearch(
     rows: Any = None,
     qid: Any = None,
 ) -> Export:
-    """A linear model as the body of ``POST _ltr/_featureset/NAME/_createmodel``.
+    """A linear model or trees as the body of ``POST _ltr/_featureset/NAME/_createmodel``.
 
     The LTR plugin of Elasticsearch computes in float32 and has no constant. Scalers and selections
     are folded into the weights of named features, and features of weight 0 are left out. The order
     of rows stays the same.
+
+    A `BoostedRanker`, and an `AutoRanker` that consists of one, become a ``model/xgboost+json``.
+    Missing features are 0 there, so trees that have learned another side for missing values are
+    refused, unless `complete` says that there are none.
 
     Elasticsearch does not allow negative scores. If the range of the training rows is known, or
     rows are given, normalizers shift each feature by its smallest value (or, if its weight is
@@ -182,7 +200,7 @@ def to_elasticsearch(
     Parameters
     ----------
     model : estimator
-        A fitted linear ranker, pipeline or search; see `linear_model`.
+        A fitted linear ranker, pipeline or search, see `linear_model`; or trees.
     features : sequence of str, optional
         Names of the features in the feature set. None: the names that the model was fitted with, or
         f1, f2, ...
@@ -240,7 +258,7 @@ def to_opensearch(
     rows: Any = None,
     qid: Any = None,
 ) -> Export:
-    """A linear model for the LTR plugin of OpenSearch, as `to_elasticsearch` writes it.
+    """A linear model or trees for the LTR plugin of OpenSearch, as for `to_elasticsearch`.
 
     Parameters
     ----------
@@ -276,7 +294,10 @@ def to_solr(
     rows: Any = None,
     qid: Any = None,
 ) -> Export:
-    """A linear model for ``PUT /schema/model-store`` of Solr.
+    """A linear model or trees for ``PUT /schema/model-store`` of Solr.
+
+    Trees become a ``MultipleAdditiveTreesModel``. Solr adds 1e-6 to every threshold, which is
+    subtracted before; features should not differ by as little as that.
 
     Parameters
     ----------
@@ -305,6 +326,21 @@ def to_solr(
     """
     given = EngineOptions(model, features, normalizers, positive, complete, rows, qid)
 
+    def body(kind: str, listed: list[dict[str, Any]], params: dict[str, Any]) -> str:
+        found: dict[str, Any] = {"class": f"org.apache.solr.ltr.model.{kind}", "name": name}
+        found |= {} if store is None else {"store": store}
+        return _json(found | {"features": listed, "params": params})
+
+    trees = trees_of(model)
+    if trees is not None:
+
+        def write_trees(found: TreeScores, names: Sequence[str], shift: float) -> str:
+            listed = [{"name": names[k]} for k in used_features(found).tolist()]
+            params = {"trees": solr_trees(found, names, shift)}
+            return body("MultipleAdditiveTreesModel", listed, params)
+
+        return _export_trees("solr", "Solr", given, *trees, write_trees, solr_scores)
+
     def write(terms: EngineTerms) -> str:
         listed: list[dict[str, Any]] = [{"name": feature} for feature in terms.names]
         norms = terms.normalizers
@@ -314,10 +350,7 @@ def to_solr(
                 title, keys = SOLR_NORMALIZERS[kind]
                 params = dict(zip(keys, map(repr, numbers), strict=True))
                 entry["norm"] = {"class": title, "params": params}
-        body: dict[str, Any] = {"class": "org.apache.solr.ltr.model.LinearModel", "name": name}
-        if store is not None:
-            body["store"] = store
-        return _json(body | {"features": listed, "params": {"weights": terms.named_weights}})
+        return body("LinearModel", listed, {"weights": terms.named_weights})
 
     return _export("solr", "Solr", given, write, solr_scores)
 
@@ -329,7 +362,7 @@ def to_vespa(
     rows: Any = None,
     qid: Any = None,
 ) -> Export:
-    """A linear model as a ranking expression of Vespa.
+    """A linear model as a ranking expression of Vespa, or trees for its ``lightgbm`` feature.
 
     Parameters
     ----------
@@ -342,7 +375,8 @@ def to_vespa(
     Returns
     -------
     Export
-        `content` is the expression. Missing values that the model fills in are filled in there.
+        `content` is the expression, or the JSON file of the trees. Missing values that the model
+        fills in are filled in there.
 
     Examples
     --------
@@ -352,6 +386,9 @@ def to_vespa(
     >>> print(to_vespa(ranker, features=["bm25(title)", "year"]).content)  # doctest: +ELLIPSIS
     0.5... * bm25(title) + 0.2... * attribute(year)
     """
+    trees = trees_of(model)
+    if trees is not None:
+        return _vespa_trees(*trees, features, rows, qid)
     stages = read_stages(model)
     linear = fold(stages, feature_names(stages, features), "A ranking expression of Vespa", model)
     known = [_rank_feature(name) for name in linear.names]
@@ -425,7 +462,89 @@ def _in_float64(
     return Export(target, text, check)
 
 
+def _vespa_trees(
+    model: Any, trees: TreeScores, features: Sequence[str] | None, rows: Any, qid: Any
+) -> Export:
+    stages = read_stages(model)
+    names = feature_names(stages, features)
+    used = used_features(trees).tolist()
+    known = [_rank_feature(name) if k in used else name for k, name in enumerate(names)]
+    text = _json(vespa_trees(trees, known))
+    given = check_rows(stages, names, rows, qid)
+    export = _in_float64(
+        "vespa", text, vespa_scores(text, _named_rows(known, given)), model, stages, given
+    )
+    return export.with_notes(
+        "Put the file into the folder models of the application, as in models/ranker.json, and use "
+        "lightgbm('ranker.json') in a rank profile."
+    )
+
+
+def _export_trees(
+    target: str,
+    title: str,
+    given: EngineOptions,
+    model: Any,
+    trees: TreeScores,
+    write: Callable[[TreeScores, Sequence[str], float], str],
+    evaluate: Callable[[str, Any], Array],
+) -> Export:
+    """Write trees for an engine that computes in float32, and compare the scores of both."""
+    stages = read_stages(model)
+    names = feature_names(stages, given.features)
+    if given.normalizers:
+        raise ParameterError(
+            "normalizers=True is for linear models, and trees need none: leave it out."
+        )
+    zero = reads_missing_as_zero(trees)
+    if not zero and not given.complete:
+        raise ExportError(
+            f"{title} reads a missing feature as 0, and these trees have learned another side for "
+            "missing values. If every row has every feature, say so with complete=True. Otherwise "
+            "fill in 0 when you fit the model, or export it to Vespa or ONNX."
+        )
+    rows = check_rows(stages, names, given.rows, given.qid, complete=True)
+    refuse_in_doubt(rows, title)
+    if not zero and np.isnan(rows.X).any():
+        raise DataError(
+            "The rows have missing values, although complete=True says that every row has every "
+            "feature."
+        )
+    shift, notes = 0.0, []
+    low, high = least_score(trees), largest_score(trees)
+    if given.positive is not False and low < MARGIN * (high - low):
+        shift = MARGIN * (high - low) - low
+        notes.append("The leaves of the first tree are raised such that no score is negative.")
+    text = write(trees, names, shift)
+    check = compare_scores(
+        rows.scores(model, stages.names),
+        evaluate(text, _named_rows(names, rows))[:, None],
+        rows,
+        target=target,
+        precision="float32",
+        left_out=-shift,
+        notes=tuple(notes),
+    )
+    refuse_unless_passed(
+        check,
+        f"{title} computes in float32, which is too coarse for these features. Subtract a constant "
+        "from features that are far from 0 before they are indexed and before you fit the model, "
+        "or export the model to Vespa or ONNX.",
+    )
+    return Export(target, text, check)
+
+
 def _to_ltr_plugin(target: str, title: str, name: str, given: EngineOptions) -> Export:
+    trees = trees_of(given.model)
+    if trees is not None:
+
+        def write_trees(found: TreeScores, names: Sequence[str], shift: float) -> str:
+            definition = json.dumps(plugin_trees(found, names, shift), ensure_ascii=False)
+            model = {"type": "model/xgboost+json", "definition": definition}
+            return _json({"model": {"name": name, "model": model}})
+
+        return _export_trees(target, title, given, *trees, write_trees, elasticsearch_scores)
+
     def write(terms: EngineTerms) -> str:
         if len(terms.names) > MOST_FEATURES:
             raise ExportError(
@@ -529,7 +648,7 @@ _TERM = re.compile(
 
 
 def elasticsearch_scores(text: str, features: Features) -> Array:
-    """Scores of a ``model/linear`` of the LTR plugins of Elasticsearch and OpenSearch.
+    """Scores of a linear model or of trees in the LTR plugins of Elasticsearch and OpenSearch.
 
     A feature of the model that rows lack is 0, and is then normalized.
 
@@ -552,6 +671,8 @@ def elasticsearch_scores(text: str, features: Features) -> Array:
     array([3.5])
     """
     model = _body(text)["model"]["model"]
+    if model["type"] == "model/xgboost+json":
+        return plugin_scores(model["definition"], _columns(features))
     if model["type"] != "model/linear":
         raise ExportError(f"A linear model has the type model/linear: got {model['type']!r}.")
     definition = model["definition"]
@@ -569,7 +690,7 @@ def elasticsearch_scores(text: str, features: Features) -> Array:
 
 
 def solr_scores(text: str, features: Features) -> Array:
-    """Scores of a ``LinearModel`` of Solr's module for learning to rank.
+    """Scores of a linear model or of trees in Solr's module for learning to rank.
 
     Parameters
     ----------
@@ -592,6 +713,8 @@ def solr_scores(text: str, features: Features) -> Array:
     array([3.])
     """
     model = _body(text)
+    if model["class"] == "org.apache.solr.ltr.model.MultipleAdditiveTreesModel":
+        return solr_tree_scores(model["params"], _columns(features))
     if model["class"] != "org.apache.solr.ltr.model.LinearModel":
         raise ExportError(f"A linear model has the class LinearModel: got {model['class']!r}.")
     weights = model["params"]["weights"]
@@ -616,7 +739,7 @@ def vespa_scores(text: str, features: Features) -> Array:
     Parameters
     ----------
     text : str
-        The expression.
+        The expression, or trees in LightGBM's JSON.
     features : mapping of str to array-like of shape (n_rows,), or data frame
         Rank features, such as ``bm25(title)``.
 
@@ -630,6 +753,8 @@ def vespa_scores(text: str, features: Features) -> Array:
     ...              {"bm25(title)": [4.0], "attribute(age)": [1.0]})
     array([1.])
     """
+    if text.lstrip().startswith("{"):
+        return vespa_tree_scores(json.loads(text), _columns(features))
     total: Any = 0.0
     position = 0
     while position < len(text):

@@ -5,7 +5,7 @@ What is held out depends on the problem:
 - single comparisons, or their groups, if the problem has comparisons;
 - whole queries, if at least two of them have different labels;
 - pairs of rows, if there is one ranking; single rows, for a regression;
-- parts of the rows in these two cases, if rows have weights;
+- parts of the rows in these two cases, if rows have weights or weights of features have signs;
 - folds of queries, or parts of the rows or of the comparisons, with conjugate gradients.
 
 If this would take longer than one fit and 0.3 seconds, folds of a sample of queries (or rows) are
@@ -55,7 +55,7 @@ from rankwise.problem.block_sums import (
     total_of,
 )
 from rankwise.problem.problem import KEPT
-from rankwise.solvers.ridge_path import CentredMoments, Moments, solve_ridge_path
+from rankwise.solvers.ridge_path import CentredMoments, Moments
 from rankwise.solvers.shifted_cg import is_solved, pair_squares, shifted_cg
 
 SECONDS = 0.3  # a choice may always take this long
@@ -272,6 +272,7 @@ class RowBudget:
     def _pair_plan(self) -> AlphaPlan | None:
         """Pairs of one ranking."""
         m, weighted = self.problem.n_rows, self.problem.row_weights is not None
+        weighted = weighted or self.problem.space.signs is not None
         if self._is_constant:
             return None
         if self.problem.groups.n_groups > 1:  # only one query can be evaluated
@@ -572,7 +573,7 @@ def _fold_errors(
         mine, others = system.coordinate_moments(part), system.coordinate_moments(other)
         b = mine.b.reshape(len(mine.b), -1)
         c = np.asarray(to_host(c)).reshape(-1)
-        weights = solve_ridge_path(others.A, others.b, lams, gram=True)
+        weights = system.coordinate_weights(others.A, others.b, lams)
         of_alpha = []
         for w in weights:
             w = w.reshape(len(w), -1)

@@ -34,7 +34,11 @@ from rankwise.holdout.hold_out_problem import (
     explained_rounding,
     plain_problem,
 )
-from rankwise.holdout.leave_comparison_out import held_comparisons, without_items
+from rankwise.holdout.leave_comparison_out import (
+    HeldComparisons,
+    held_comparisons,
+    without_items,
+)
 from rankwise.holdout.leave_pair_out import (
     PairDifferences,
     all_pair_losses,
@@ -56,6 +60,7 @@ from rankwise.holdout.scores import (
     ObservedComparisons,
     score_predictions,
 )
+from rankwise.holdout.signed_hold_outs import SignedComparisons, signed_pairs, signed_queries
 from rankwise.holdout.table_hold_out import Cells, hold_out_cells
 from rankwise.kernels import Precomputed
 from rankwise.metrics import get_metric
@@ -76,12 +81,16 @@ from rankwise.problem.block_sums import without_rows
 from rankwise.problem.problem import side_by_side
 from rankwise.scaling import ColumnStandard
 from rankwise.solvers.band import BandForm
-from rankwise.solvers.ridge_path import CentredMoments, solve_ridge_path
+from rankwise.solvers.ridge_path import CentredMoments
 from rankwise.solvers.shifted_cg import is_solved, shifted_cg
 
 EXACT = "A formula turns the fit to all rows into the fit without each unit."
 SUMS = "The sums of each fold are subtracted from the sums of all rows."
 REFITTED = "The ranker is refitted without each fold."
+SIGNED_PAIRS = (
+    "Where the same weights are 0 without a pair as with all rows, a formula turns one fit into "
+    "the other; elsewhere, the moments are solved again."
+)
 
 Keep = Callable[[int, int, PairDifferences], None]
 
@@ -129,9 +138,10 @@ class HoldOut:
     def score(self, metric: str) -> HeldOutScores:
         """The mean of a metric over units, with its standard error, for each alpha."""
         labels, predictions = self.problem.labels[self.held], to_host(self.predictions)
+        note = "" if self.why in (EXACT, SUMS, REFITTED) else self.why
         if metric != "squared_error":
             found = score_predictions(self.alphas, labels, predictions, metric, self.unit)
-            return replace(found, shared=self.shared)
+            return replace(found, shared=self.shared, note=note)
         residuals = labels - predictions
         if self.why != EXACT:  # the scores of a fold have no intercept
             for k in np.unique(self.unit):
@@ -163,6 +173,10 @@ class PairHoldOut:
 
     def blocks(self, task: int) -> Iterator[tuple[int, PairDifferences]]:
         """(index of the alpha, f(first) - f(second) of some pairs) of a task."""
+        if self.problem.problem.space.signs is not None:
+            problem = plain(self.problem)
+            mus = [strength(problem.loss, lam, len(problem.y) - 2) for lam in problem.lams]
+            return signed_pairs(problem, self.plan, mus)
         if self.plan.among is None:
             return pair_differences(self.problem, task, self.plan)
         return self._sampled_blocks(self.plan.among)
@@ -198,7 +212,7 @@ class PairHoldOut:
             task_compared = on.zeros(len(problem.alphas), *labels.shape)
             with problem.problem.blas_threads():
                 all_pairs = None
-                if keep is None:
+                if keep is None and problem.problem.space.signs is None:
                     all_pairs = all_pair_losses(problem, task, self.plan, labels)
                 for a, (lost, n_pairs) in enumerate(all_pairs or []):
                     task_loss[a], task_compared[a] = lost, n_pairs
@@ -277,9 +291,9 @@ class ComparisonHoldOut:
 
     def score(self, metric: str) -> HeldOutScores:
         """A metric of each alpha, with its standard error over groups."""
-        return HeldOutScores(
-            self.alphas, *self.scores(metric), metric, GREATER_IS_BETTER[metric], shared=self.shared
-        )
+        note = "" if self.why in (EXACT, REFITTED) else self.why
+        found = *self.scores(metric), metric, GREATER_IS_BETTER[metric]
+        return HeldOutScores(self.alphas, *found, shared=self.shared, note=note)
 
 
 def hold_out(problem: Any, plan: Plan) -> Any:
@@ -292,7 +306,10 @@ def hold_out(problem: Any, plan: Plan) -> Any:
     if isinstance(plan, Cells):
         return hold_out_cells(problem, plan)
     if isinstance(plan, Pairs):
-        return PairHoldOut(problem, plan, shared=problem.shared(scaling=True))
+        shared = problem.shared(scaling=True)
+        if problem.problem.space.signs is not None:
+            return PairHoldOut(problem, plan, False, SIGNED_PAIRS, shared)
+        return PairHoldOut(problem, plan, shared=shared)
     with explained_rounding(), problem.problem.blas_threads():
         if isinstance(plan, (ComparisonFolds, Items)):
             return _comparisons(problem, plan)
@@ -305,11 +322,20 @@ def _rows(problem: HoldOutProblem, plan: Queries) -> HoldOut:
     held = np.concatenate(folds)
     everything = len(held) == len(problem.y)
     weighted = inner.row_weights is not None and (problem.loss.has_intercept or not queries)
+    signed, changed = inner.space.signs is not None, False
+    given = problem  # rows of features that are mapped are not scaled again
+    if signed:
+        problem, weighted = plain(problem), not queries
+        inner = problem.problem
     if sampled and inner.space.form(inner.X) != "cg":
         predictions, why = folds_by_sums(problem, folds, one_ranking=not queries), SUMS
     elif sampled or weighted or not (queries or everything or plan.only is not None):
         alphas, predictions = refitted_folds(problem, folds, one_ranking=not queries)
         why = REFITTED
+    elif signed:
+        check_folds(problem, folds)
+        predictions, changes = signed_queries(problem, folds, _rescaling(given, folds))
+        changed, why = changes.n_changed > 0, changes.why
     elif plan.only is not None and not queries:
         errors = [Py / P.diagonal()[:, None] for P, Py in sampled_rows(problem, held, problem.lams)]
         predictions = problem.y[held] - backend_of(problem.y).xp.stack(errors)
@@ -328,22 +354,30 @@ def _rows(problem: HoldOutProblem, plan: Queries) -> HoldOut:
         held, fold_of = held[order], fold_of[order]
     scaling = problem.scaling
     own = scaling is not None and scaling.within_queries and queries
-    shared = problem.shared(scaling=not own and not rescales(problem, len(folds)))
+    shared = problem.shared(scaling=not own and not rescales(given, len(folds)))
     unit = problem.groups.codes[held] if queries else fold_of
-    return HoldOut(problem, alphas, predictions, held, unit, why != REFITTED, why, shared)
+    if signed and everything:
+        order = np.argsort(held, kind="stable")
+        held, unit, predictions = held[order], unit[order], predictions[:, order]
+    exact = why != REFITTED and not changed
+    return HoldOut(problem, alphas, predictions, held, unit, exact, why, shared)
 
 
 def _comparisons(problem: HoldOutProblem, plan: ComparisonFolds | Items) -> ComparisonHoldOut:
     inner, alphas, why = problem.problem, problem.alphas, EXACT
-    graph = inner.comparisons
+    graph, signed = inner.comparisons, None
     n, lams = len(graph.first), problem.lams
     if isinstance(plan, ComparisonFolds) and plan.refit:
         assert plan.fold is not None
         alphas, held, predictions = _refitted_comparisons(problem, plan.fold)
         why = REFITTED
     else:
-        excess = inner.space.without_comparisons(inner)
-        comparisons = held_comparisons(plain_problem(inner), excess)
+        comparisons: HeldComparisons
+        if inner.space.signs is None:
+            excess = inner.space.without_comparisons(inner)
+            comparisons = held_comparisons(plain_problem(inner), excess)
+        else:
+            comparisons = signed = SignedComparisons.of_problem(plain(problem))
         if isinstance(plan, Items):
             held = np.arange(n) if plan.both else np.tile(np.arange(n), 2)
             predictions = without_items(comparisons, lams, both=plan.both)
@@ -356,9 +390,17 @@ def _comparisons(problem: HoldOutProblem, plan: ComparisonFolds | Items) -> Comp
             predictions = comparisons.sets(np.split(held, starts[1:]), lams)
             order = np.argsort(held)
             held, predictions = held[order], predictions[:, order]
+    if signed is not None:
+        why = signed.changes.why
     codes = np.arange(n) if graph.group_of_pair is None else graph.group_of_pair
     observed = ObservedComparisons(graph.margin[held], graph.weight[held], codes[held])
-    return ComparisonHoldOut(alphas, predictions, held, observed, why == EXACT, why)
+    exact = why == EXACT or (signed is not None and not signed.changes.n_changed)
+    return ComparisonHoldOut(alphas, predictions, held, observed, exact, why)
+
+
+def plain(problem: HoldOutProblem) -> HoldOutProblem:
+    """The same hold-out problem on features, on landmarks or with a kernel."""
+    return replace(problem, problem=plain_problem(problem.problem))
 
 
 def _refitted_comparisons(problem: HoldOutProblem, fold: Index) -> tuple[Array, Index, Array]:
@@ -705,7 +747,7 @@ def folds_by_sums(problem: HoldOutProblem, folds: Sequence[Index], *, one_rankin
         by_task = []
         for whole, part in zip(total, parts, strict=True):
             rest = whole - regression.moments(F.__getitem__, F.shape[1], part, on)
-            weights = solve_ridge_path(rest.A, rest.b, lams, gram=True)
+            weights = system.coordinate_weights(rest.A, rest.b, lams)
             columns = on.matmul(F, on.contiguous(side_by_side(weights)))
             scores = columns.reshape(len(fold), len(weights), -1)
             by_task.append(on.xp.moveaxis(scores, 1, 0))

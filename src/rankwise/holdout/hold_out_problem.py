@@ -117,8 +117,13 @@ class HoldOutProblem:
 
     @cached_property
     def coordinates(self) -> Coordinates:
-        """The rows as features or as a kernel matrix, on their backend."""
+        """The rows as features or as a kernel matrix, on their backend; for formulas only."""
         found = self.problem.coordinates()
+        if found.signs is not None:
+            raise DataError(
+                "This hold-out has a formula for fits without monotone constraints only. Use "
+                "leave_query_out, k_fold, leave_comparison_out, or cross_validate, which refits."
+            )
         if not is_sent(found.features):
             return found
         return Coordinates(features=backend_of(found.features).rows(found.features, slice(None)))
@@ -186,7 +191,7 @@ def on_coordinates(problem: Problem, rows: Coordinates) -> Problem:
     """The same problem on the coordinates of its rows."""
     if rows.kernel is not None:
         return replace(problem, X=rows.kernel, space=KernelSpace(Precomputed()))
-    return replace(problem, X=rows.features, space=FeatureSpace("primal"))
+    return replace(problem, X=rows.features, space=FeatureSpace("primal", signs=rows.signs))
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,6 +42,9 @@ class HeldOutScores(TableMixin):
         What was computed from all rows, held-out ones included: "scaling", "choice of scaling",
         "gamma", "landmarks", "components", "knots" or "scale of the context". If it is empty,
         predictions agree with refits, up to rounding.
+    note : str
+        With monotone features, a sentence: how many fits without a unit come from a formula, and
+        how many were solved again. Otherwise empty.
 
     Examples
     --------
@@ -59,6 +62,7 @@ class HeldOutScores(TableMixin):
     metric: str
     greater_is_better: bool
     shared: tuple[str, ...] = field(default=(), kw_only=True)
+    note: str = field(default="", kw_only=True)
 
     @property
     def best_index(self) -> int:
@@ -94,7 +98,7 @@ class HeldOutScores(TableMixin):
         rows = zip(self.alphas, self.score, self.standard_error, marks, strict=True)
         label = Column(metric_label(self.metric))
         columns = (Column("alpha", ".4g"), label, Column("s.e."), Column("", ""))
-        note = given_note(self.shared)
+        note = "\n".join(filter(None, (given_note(self.shared), self.note)))
         return Table(columns, tuple(rows), note=note, best=frozenset({(best, 1)}))
 
     def _frame_columns(self) -> dict[str, Array]:

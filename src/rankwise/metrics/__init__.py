@@ -21,6 +21,7 @@ from rankwise.metrics.evaluation import (
     evaluate_ranking,
     paired_test,
 )
+from rankwise.metrics.exposure import GroupExposure, group_exposure
 from rankwise.metrics.ranking_metrics import (
     QueryValues,
     average_precision,
@@ -39,6 +40,7 @@ from rankwise.metrics.ranking_scorer import make_ranking_scorer
 
 __all__ = [
     "METRICS",
+    "GroupExposure",
     "Metric",
     "PairedTest",
     "QueryValues",
@@ -52,6 +54,7 @@ __all__ = [
     "evaluate_ranking",
     "expected_reciprocal_rank",
     "get_metric",
+    "group_exposure",
     "kendall_tau",
     "make_ranking_scorer",
     "ndcg",

@@ -259,7 +259,7 @@ _LARGEST_SUM = 1e300
 
 
 @dataclass(frozen=True)
-class Cutoffs:
+class Cutoffs(Rule):
     """One cut-off or several: whole numbers from 1 to 2^53."""
 
     def allows(self, value: Any) -> bool:
@@ -268,10 +268,6 @@ class Cutoffs:
         if k.ndim > 1 or not k.size or k.dtype.kind not in "iu":
             return False
         return int(k.min()) >= 1 and int(k.max()) <= 2**53
-
-    def hint(self, value: Any) -> str:
-        """No suggestion."""
-        return ""
 
     def __str__(self) -> str:
         return "an integer of at least 1 or a sequence of such integers, at most 2^53"

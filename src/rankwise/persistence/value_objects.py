@@ -54,6 +54,7 @@ VALUE_OBJECTS = {
     "auto-baselines": "rankwise.auto.baselines.Baselines",
     "auto-explanation": "rankwise.auto.auto_ranker.Explanation",
     "component-options": "rankwise.estimators.kpcrank.ComponentOptions",
+    "boosted-options": "rankwise.boosted.boosted_ranker.BoostedOptions",
     "gp-options": "rankwise.gp.pairwise_gp.GPOptions",
     "gp-hyperparameters": "rankwise.gp.process.Hyperparameters",
     "gp-process": "rankwise.gp.process.ConditionedProcess",

@@ -100,6 +100,8 @@ def encode(value: Any, archive: ZipFile, where: str) -> Any:
         return {"frozenset": encode(sorted(value, key=repr), archive, where)}
     if type(value) is dict and all(type(key) is str for key in value):
         return {"dict": _encode_dict(value, archive, where)}
+    if type(value) is dict and all(type(key) in (int, str) for key in value):
+        return {"items": encode([list(item) for item in value.items()], archive, where)}
     if isinstance(value, np.ma.MaskedArray):
         parts = {"data": np.asarray(value.data), "mask": np.ma.getmaskarray(value)}
         return {"masked": _encode_dict(parts, archive, where)}
@@ -269,6 +271,7 @@ DECODERS: dict[str, Callable[[Any, ZipFile], Any]] = {
     "tuple": lambda content, archive: tuple(decode(content, archive)),
     "frozenset": lambda content, archive: frozenset(decode(content, archive)),
     "dict": _decode_dict,
+    "items": lambda content, archive: dict(decode(content, archive)),
     "masked": lambda content, archive: np.ma.MaskedArray(**_decode_dict(content, archive)),
     "objects": lambda content, archive: _objects(**_decode_dict(content, archive)),
     "array": lambda content, archive: read_array(archive, content),

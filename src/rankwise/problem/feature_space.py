@@ -39,10 +39,12 @@ from rankwise.solvers.ridge_path import (
     solve_ridge_path,
 )
 from rankwise.solvers.shifted_cg import PairProducts, shifted_cg, unsolved_residual
+from rankwise.solvers.signed_ridge import solve_signed_path
 
 FLOPS = 2e10  # of factorizations, in a second
 DIRECT_SECONDS = 2.0  # that a direct solution of sparse rows may always take
 TYPICAL_STEPS = 200  # of conjugate gradients
+MOST_SIGNED = 5000  # weights with signs: one factorization takes two seconds
 ENTRY, VALUE = 6e-9, 1e-8  # seconds of a step for a stored value of X, and for one of a vector
 
 
@@ -102,6 +104,8 @@ class FeatureSpace(Space):
     solver : {"auto", "primal", "dual", "cg"}
     tol, max_iter : float, int
         When conjugate gradients stop; see `rankwise.solvers.shifted_cg`.
+    signs : tuple of int or None
+        The sign of each weight, see `Space`. The form is then "primal".
 
     Examples
     --------
@@ -113,6 +117,7 @@ class FeatureSpace(Space):
     solver: str = "auto"
     tol: float = 1e-6
     max_iter: int = 1000
+    signs: tuple[int, ...] | None = None
     takes_sparse: ClassVar[bool] = True
     linear: ClassVar[bool] = True
     takes_context: ClassVar[bool] = True
@@ -125,6 +130,8 @@ class FeatureSpace(Space):
         chosen only for sparse rows whose direct solution takes seconds, or if there is no memory
         for it.
         """
+        if self.signs is not None:
+            return self._signed_form(X)
         if self.solver != "auto":
             return self.solver
         d = min(X.shape)
@@ -137,12 +144,25 @@ class FeatureSpace(Space):
             return "cg"
         return direct_form(X)
 
+    def _signed_form(self, X: Any) -> str:
+        """The primal form, or an error if there are too many features for it."""
+        if X.shape[1] > MOST_SIGNED:
+            raise DataError(
+                f"monotone takes at most {MOST_SIGNED:,} features or ramps, as it needs many "
+                f"solutions of a system of this size: got {X.shape[1]:,}. Keep fewer features, as "
+                "with rankwise.SeenFeatures() or sklearn.feature_selection.SelectKBest before the "
+                "ranker, or leave monotone out."
+            )
+        return "primal"
+
     def matrix_rows(self, X: Any) -> int:
         """The features of the primal form, or the rows of the dual form."""
         return int(X.shape[1] if self.form(X) == "primal" else min(X.shape))
 
     def direct_form(self, X: Any) -> str:
         """The form for what needs a matrix, such as hold-outs: "primal" or "dual"."""
+        if self.signs is not None:
+            return self._signed_form(X)
         return self.solver if self.solver in ("primal", "dual") else direct_form(X)
 
     def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
@@ -157,10 +177,12 @@ class FeatureSpace(Space):
             check_kernel_fits(problem.n_rows, on, advice, n_matrices=copies)
         else:
             check_fits(_moments_of(X), X.shape[1] ** 2, advice, on)
-        basis = FeatureBasis(form)
-        summed = problem.last_moments(FeatureSystem(X.shape[1])) if form == "primal" else None
+        basis, system = FeatureBasis(form), FeatureSystem(X.shape[1], self.signs)
+        summed = problem.last_moments(system) if form == "primal" else None
+        if summed is None and self.signs is not None:
+            summed = [system.moments(X, task, problem.loss) for task in problem.tasks]
         if summed is not None:
-            found = [solve_ridge_path(one.A, one.b, alphas, gram=True) for one in summed]
+            found = [system.coordinate_weights(one.A, one.b, alphas) for one in summed]
         else:
             find = primal if form == "primal" else linear_dual
             found = [find(X, task.graph, task.y, alphas) for task in problem.tasks]
@@ -194,7 +216,7 @@ class FeatureSpace(Space):
 
     def system(self, X: Any, qid: Any) -> FeatureSystem | None:
         """X'LX and X'Ly, if these rows are solved in the primal."""
-        return FeatureSystem(X.shape[1]) if self.form(X) == "primal" else None
+        return self.sums(X.shape[1]) if self.form(X) == "primal" else None
 
     @property
     def is_summable(self) -> bool:
@@ -203,7 +225,7 @@ class FeatureSpace(Space):
 
     def sums(self, n_features: int, landmarks: Any = None) -> FeatureSystem:
         """X'LX and X'Ly."""
-        return FeatureSystem(n_features)
+        return FeatureSystem(n_features, self.signs)
 
     def row_matrix(self, X: Any, qid: Any) -> RowMatrix:
         """The features themselves."""
@@ -224,7 +246,7 @@ class FeatureSpace(Space):
         )
         if self.direct_form(X) == "primal":
             check_fits(_moments_of(X), X.shape[1] ** 2, advice, on)
-            return Coordinates(features=X)
+            return Coordinates(features=X, signs=self.signs)
         copies = 1 if on.is_host else 3
         check_kernel_fits(problem.n_rows, on, advice, n_matrices=copies)
         return _linear_coordinates(problem)
@@ -303,6 +325,7 @@ class FeatureSystem:
     """
 
     n_features: int
+    signs: tuple[int, ...] | None = None
 
     @property
     def basis(self) -> FeatureBasis:
@@ -326,7 +349,7 @@ class FeatureSystem:
         """Equation (11) of the RankRLS paper for each task and alpha."""
         by_task = []
         for of_task in moments:
-            weights = solve_ridge_path(of_task.A, of_task.b, alphas, gram=True)
+            weights = self.coordinate_weights(of_task.A, of_task.b, alphas)
             by_task.append([Solution(w, of_task.intercept(w)) for w in weights])
         return join_tasks(by_task)
 
@@ -334,6 +357,12 @@ class FeatureSystem:
         """The features of some rows, dense."""
         on = backend_of(X)
         return lambda rows: on.rows(X, rows)
+
+    def coordinate_weights(self, A: Array, b: Array, alphas: Sequence[float]) -> list[Array]:
+        """The weights of the features for each alpha; A is overwritten."""
+        if self.signs is not None:
+            return solve_signed_path(A, b, alphas, self.signs)
+        return solve_ridge_path(A, b, alphas, gram=True)
 
     def coordinate_moments(self, moments: Any) -> Any:
         """The moments themselves, which are copied."""
@@ -418,7 +447,8 @@ class RampBasis(Basis):
 class RampSpace(Space):
     """Sums of piecewise linear functions, with `n_ramps` ramps for each feature.
 
-    The regularizer is the sum of the squared rises of the functions between knots.
+    The regularizer is the sum of the squared rises of the functions between knots. `signs` has the
+    sign of the rises of each feature.
 
     Examples
     --------
@@ -431,23 +461,31 @@ class RampSpace(Space):
     """
 
     n_ramps: int
+    signs: tuple[int, ...] | None = None
     shared: ClassVar[tuple[str, ...]] = ("knots",)
     takes_sparse: ClassVar[bool] = True
 
     def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
         """As for linear functions, on ramps in place of the features."""
         basis = RampBasis.of(problem.X, self.n_ramps)
-        return replace(_on_ramps(problem, basis).solve(alphas), basis=basis)
+        return replace(self._on_ramps(problem, basis).solve(alphas), basis=basis)
 
     def coordinates(self, problem: Problem) -> Coordinates:
         """The ramps, or their products."""
-        return _on_ramps(problem, RampBasis.of(problem.X, self.n_ramps)).coordinates()
+        return self._on_ramps(problem, RampBasis.of(problem.X, self.n_ramps)).coordinates()
 
+    def simplified(self, problem: Problem) -> Problem | None:
+        """With signs, the problem on ramps; otherwise, `coordinates` are sufficient."""
+        if self.signs is None:
+            return None
+        return self._on_ramps(problem, RampBasis.of(problem.X, self.n_ramps))
 
-def _on_ramps(problem: Problem, basis: RampBasis) -> Problem:
-    """The same problem with ramps in place of the features, which has the same solution."""
-    X = basis.features(problem.X)
-    return replace(problem, X=X, space=FeatureSpace(direct_form(X)))
+    def _on_ramps(self, problem: Problem, basis: RampBasis) -> Problem:
+        """The same problem with ramps in place of the features, which has the same solution."""
+        X, signs = basis.features(problem.X), self.signs
+        of_ramps = None if signs is None else tuple(signs[j] for j in basis.feature.tolist())
+        solver = direct_form(X) if signs is None else "primal"
+        return replace(problem, X=X, space=FeatureSpace(solver, signs=of_ramps))
 
 
 def _knots(quantiles: Array) -> Array:

@@ -50,7 +50,13 @@ from rankwise.problem.problem import (
     kernel_copies,
     with_intercepts,
 )
-from rankwise.solvers.ridge_path import CentredMoments, LandmarkFactor, Moments, dual
+from rankwise.solvers.ridge_path import (
+    CentredMoments,
+    LandmarkFactor,
+    Moments,
+    dual,
+    solve_ridge_path,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,6 +287,10 @@ class LandmarkSystem:
                 solutions.append(Solution(a, of_task.intercept(w)))
             by_task.append(solutions)
         return join_tasks(by_task)
+
+    def coordinate_weights(self, A: Array, b: Array, alphas: Sequence[float]) -> list[Array]:
+        """The weights of the coordinates for each alpha; A is overwritten."""
+        return solve_ridge_path(A, b, alphas, gram=True)
 
     def coordinate_moments(self, moments: Any) -> Any:
         """Moments of coordinates from moments of kernel values."""

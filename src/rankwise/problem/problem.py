@@ -292,7 +292,7 @@ class Coordinates:
 
     The linear kernel takes centred rows. For the scores of rows as they are, `shift` is added
     to each row of the kernel matrix: what it has in the other direction is the same for all rows,
-    and dual weights sum to zero.
+    and dual weights sum to zero. `signs` are as in `Space`.
 
     Examples
     --------
@@ -307,6 +307,7 @@ class Coordinates:
     features: Any = None
     kernel: Array | None = None
     shift: Array | None = None
+    signs: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -438,6 +439,9 @@ class Space(ABC):
     #: When conjugate gradients stop, for a space whose `form` may be "cg".
     tol: float = 1e-6
     max_iter: int = 1000
+    #: The sign of each weight, or of the weights of each feature: 1, -1, or 0 for any. None: any
+    #: for all. With signs, formulas of hold-outs hold only where the same weights are 0.
+    signs: tuple[int, ...] | None = None
 
     @abstractmethod
     def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
@@ -550,6 +554,9 @@ class System(Protocol):
 
     def coordinates(self, X: Any) -> Loader:
         """A function that returns the coordinates of some rows of X, see `Coordinates.features`."""
+
+    def coordinate_weights(self, A: Array, b: Array, alphas: Sequence[float]) -> list[Array]:
+        """The weights of the coordinates for each alpha, from their moments; A is overwritten."""
 
     def coordinate_moments(self, moments: Any) -> Any:
         """Moments of the coordinates from summed moments, as new arrays of the same kind."""

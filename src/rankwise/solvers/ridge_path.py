@@ -275,7 +275,7 @@ def solve_ridge_path(
 
     Memory: M, and a copy of it if there are several factorizations.
     """
-    _check_finite(M, t)
+    check_finite(M, t)
     doubtful = rounding_floor(M) * (GRAM_MARGIN if gram else 1.0)
     if min(lams) <= doubtful or (len(lams) > 1 and len(M) <= SMALL):
         spectrum = Spectrum.of(M, gram=gram)
@@ -379,7 +379,7 @@ def _singular(lam: float) -> DataError:
     )
 
 
-def _check_finite(M: Array, t: Array) -> None:
+def check_finite(M: Array, t: Array) -> None:
     # The diagonal of a positive semidefinite matrix bounds all of its entries.
     on = backend_of(M)
     if not on.is_finite(M.diagonal()):
