@@ -143,6 +143,7 @@ def evaluate(
     at: str | None = None,
     gain: Literal["exponential", "linear"] | None = None,
     discount: Literal["log2", "letor"] = "log2",
+    undefined: Literal["0", "skip"] | None = None,
     exposure_of: str | None = None,
     features: Features = None,
     as_json: Json = False,
@@ -155,8 +156,8 @@ def evaluate(
     Prints MAP, MRR, NDCG, NDCG@k, P@k, the disagreement error (the share of pairs of a query in
     the wrong order) and Kendall's tau_b, averaged over queries. The column "s.e." is the standard
     error over queries. The column "undefined" counts the queries for which a metric is not defined.
-    A query without a relevant row counts as 0. A query without two different labels is left out of
-    the last two metrics.
+    A query without a relevant row counts as 0, or is left out with --undefined skip. A query
+    without two different labels is left out of the last two metrics.
 
     LETOR files may leave out features that are 0. If DATA ends before the last feature of the
     model, the rest is read as 0, with a warning. If it has fewer than half of the features,
@@ -195,6 +196,8 @@ def evaluate(
         Gain of NDCG: exponential (2^label - 1) or linear (label).
     discount : NAME
         Discount of NDCG: log2 (1/log2(rank + 1)) or letor (as in LETOR 1.0).
+    undefined : VALUE, default=0, or skip for the last two metrics
+        What becomes of a query where a metric is undefined: it counts as 0, or skip leaves it out.
     exposure_of : COLUMN
         Compare the share of attention (1/log2(rank + 1)) of each group in this column of a table,
         such as seller, with its share of the labels.
@@ -211,6 +214,8 @@ def evaluate(
         for name, value in (given | vars(table)).items():
             if value is not None:
                 refuse(name, "This is for LETOR files and tables: leave it out with --qrels.")
+        if undefined is not None:
+            refuse("undefined", "Queries without results count as 0 here: leave it out.")
         options = {"relevant": relevant, "gain": gain or "linear", "discount": discount}
         _evaluate_runs(qrels, files, cutoffs, options, per_query, as_json)
         return
@@ -236,6 +241,7 @@ def evaluate(
     evaluation = evaluate_ranking(
         data.y, values, data.qid, k=cutoffs or CUTOFFS, relevant=relevant,
         gain=gain or "exponential", discount=discount,
+        undefined=0.0 if undefined == "0" else undefined,
     )  # fmt: skip
     exposure = None if groups is None else group_exposure(data.y, values, groups, data.qid)
     if scores is None:
