@@ -41,6 +41,7 @@ BAR = 30  # characters of the longest bar
 CARDS = (".md", ".html")
 SUFFIXES = {
     "elasticsearch": ".elasticsearch.json",
+    "elasticsearch-trained-model": ".trained-model.json",
     "opensearch": ".opensearch.json",
     "solr": ".solr.json",
     "vespa": ".vespa.txt",
@@ -296,7 +297,15 @@ def card(
 def export(
     *,
     model: ModelFile,
-    to: Literal["elasticsearch", "opensearch", "solr", "vespa", "onnx", "json"],
+    to: Literal[
+        "elasticsearch",
+        "elasticsearch-trained-model",
+        "opensearch",
+        "solr",
+        "vespa",
+        "onnx",
+        "json",
+    ],
     out: Out = None,
     features: InputFile = None,
     rows: InputFile = None,
@@ -304,6 +313,7 @@ def export(
     float64: Annotated[bool | None, typer.Option("--float64/--float32")] = None,
     name: str | None = None,
     store: str | None = None,
+    rank_feature: Literal["lightgbm", "xgboost"] | None = None,
     normalizers: bool = False,
     positive: bool | None = None,
     complete: bool = False,
@@ -336,8 +346,8 @@ def export(
     Parameters
     ----------
     to : TARGET
-        elasticsearch, opensearch, solr, vespa, onnx or json (names and weights, for your own
-        program).
+        elasticsearch (for the plugin), elasticsearch-trained-model (trees, without the plugin),
+        opensearch, solr, vespa, onnx or json (names and weights, for your own program).
     out : FILE, default=MODEL with the suffix of the target
         Where to write. The check goes to FILE.check.json.
     features : FILE, default=names in the model, or f1, f2, ...
@@ -353,6 +363,8 @@ def export(
         Search engines: name of the model.
     store : NAME, default=the default one
         Solr: the feature store.
+    rank_feature : NAME, default=lightgbm
+        Vespa: the rank feature that reads trees, lightgbm or xgboost.
     normalizers : FLAG
         Search engines: leave the scaling of features to the normalizers of the engine.
     positive : FLAG, default=where negative scores are not allowed and the range is known
@@ -367,6 +379,7 @@ def export(
         precision={True: "float64", False: "float32", None: None}[float64],
         name=name,
         store=store,
+        rank_feature=rank_feature,
         normalizers=normalizers or None,
         positive=positive,
         complete=complete or None,
@@ -390,7 +403,7 @@ def export(
     if data is not None:
         given |= {"rows": data.X, "qid": data.qid}
     with progress(f"Exporting to {to}"):
-        made = getattr(exports, f"to_{to}")(exported, **given, **options)
+        made = _function(to)(exported, **given, **options)
     made = made.with_notes(*remarks)
     made.write(out)
     note(str(made.check), *made.check.notes)
@@ -399,15 +412,20 @@ def export(
 
 def _options(to: str, **given: Any) -> dict[str, Any]:
     """The options that are given, if the target takes them."""
-    import rankwise.export as exports
-
-    takes = {target: signature(getattr(exports, f"to_{target}")).parameters for target in SUFFIXES}
+    takes = {target: signature(_function(target)).parameters for target in SUFFIXES}
     options = {name: value for name, value in given.items() if value is not None}
     for name, value in options.items():
         if name not in takes[to]:
             having = ", ".join(target for target, names in takes.items() if name in names)
             refuse(value if name == "precision" else name, f"This is for {having}: got {to}.")
     return options
+
+
+def _function(target: str) -> Any:
+    """The function that writes a model for a target."""
+    import rankwise.export as exports
+
+    return getattr(exports, f"to_{target.replace('-', '_')}")
 
 
 def _distilled(model: Any, data: Any) -> tuple[Any, str]:
