@@ -179,6 +179,17 @@ class ColumnOptions:
             return self.read_table(path, Wants(needs_label=True), like=[], needs_features=False)
         return read_letor_file(path, fill=self.fill)
 
+    def read_groups(self, path: Path, name: str, option: str) -> Any:
+        """The group of every row, from a column that may also be a feature."""
+        if not self.is_table(path):
+            refuse(option, f"This names a column of a table, and {path} is read as a LETOR file.")
+        from rankwise.data.table_columns import TableRows, no_such_column
+
+        file = self.table_file(path)
+        if name not in file.names:
+            raise no_such_column(path, name, file.names)
+        return TableRows(file, file.read([name], [name])).ids(name)
+
     def read_for(
         self,
         file: ModelFile,

@@ -448,7 +448,7 @@ class Roles:
         given = [name for name in found.values() if name is not None]
         for name in given:
             if name not in names:
-                raise DataError(f"{where} has no column {name!r}{_instead(name, names)}")
+                raise no_such_column(where, name, names)
             if given.count(name) > 1:
                 raise DataError(f"{where}: the column {name!r} cannot have two of these roles.")
         left_out = dict.fromkeys(_matching(where, ignore, names, "ignore"), "left out as asked")
@@ -541,6 +541,11 @@ class Roles:
             left = [f"{n} ({why})" if why in kinds else n for n, why in self.left_out.items()]
             parts.append(f"left out: {listed(left)}")
         return "; ".join(parts)
+
+
+def no_such_column(where: Any, name: str, names: Sequence[str]) -> DataError:
+    """An error about a column that a table lacks, with a name like it if there is one."""
+    return DataError(f"{where} has no column {name!r}{_instead(name, names)}")
 
 
 def _instead(name: str, names: Sequence[str]) -> str:
