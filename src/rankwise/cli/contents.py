@@ -18,6 +18,7 @@ from rankwise.cli.data_options import (
     read_model,
     read_names,
     seen_by,
+    settings_for,
 )
 from rankwise.cli.options import (
     Force,
@@ -85,17 +86,7 @@ def info(*, file: InputArgument, as_json: Json = False, table: TableOptions) -> 
         wants = Wants(True, True, dates=True, needs_label=True, needs_query=True)
         data = table.read_table(file, wants, needs_features=False, tolerant=True)
         facts, columns, problems = data_facts(data), data.columns, data.problems
-        fixes = {} if problems is None else dict(problems.settings)
-        roles = data.roles
-        ids = roles.looking_like_ids
-        if ids and roles.id is None:
-            fixes["id"], *ids = ids
-        doubtful = [*ids, *roles.looking_like_labels, *roles.positions]
-        if doubtful:
-            fixes["ignore"] = [*fixes.get("ignore", ()), *dict.fromkeys(doubtful)]
-        if any(data.X.dtypes == "datetime64[us]"):
-            fixes["dates"] = True
-        command = command_for(fixes, table.ignore, "auto")
+        command = command_for(settings_for(data), table.ignore, "auto")
     else:
         facts = data_facts(read_letor_file(file, fill=table.fill))
     if as_json:

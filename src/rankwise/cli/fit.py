@@ -20,11 +20,11 @@ from rankwise.cli.data_options import (
     MOST_NUMBERED,
     DataOptions,
     Preparation,
+    doubts,
     encoder_of,
     encoding_words,
     explained_tables,
     in_one_line,
-    note_doubts,
     note_model,
 )
 from rankwise.cli.options import (
@@ -633,7 +633,7 @@ class Streamed:
         if is_table:
             self.feature_names = self._blocks.roles.features
             note(f"{path}: {self._blocks.roles.words()}. Read block by block.")
-            note_doubts(self._blocks.roles)
+            note(*doubts(self._blocks.roles))
         self.n_rows, self.n_features = survey.n_rows, survey.n_features
         self.has_queries = survey.n_queries > 0
 

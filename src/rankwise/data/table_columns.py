@@ -692,7 +692,8 @@ class Look:
                 if found is not None:
                     roles = roles.with_guess(role, found)
         qid = attempt(rows.ids, roles.query)
-        y = attempt(rows.labels, roles.label, wants.grades)
+        has_use = wants.needs_label or not wants.like_model  # else any words may be there
+        y = attempt(rows.labels, roles.label if has_use else None, wants.grades)
         ids = attempt(rows.ids, roles.id)
         X, wrong = rows.features(
             roles.features, dtype, keep_text=wants.keep_text, keep_missing=wants.keep_missing
