@@ -65,14 +65,13 @@ test: $(VENV)/.dev
 test-all: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "slow or not slow"
 
-# An environment of its own, without an installed rankwise: the tests read this checkout.
+# In an environment of its own. Old versions of some packages use what newer versions of others deprecate.
 OLDEST := .venv-oldest
 test-oldest:
 	$(PYTHON) -m venv $(OLDEST)
 	$(PYTHON) tests/package/check.py --pins >$(OLDEST)/pins.txt
-	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -c $(OLDEST)/pins.txt '.[test]'
-	$(OLDEST)/bin/python -m pip uninstall --quiet --yes rankwise
-	PYTHONPATH=src $(OLDEST)/bin/python -m pytest -n auto --dist worksteal
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -c $(OLDEST)/pins.txt -e '.[test]'
+	$(OLDEST)/bin/python -m pytest -n auto --dist worksteal -W default::DeprecationWarning
 
 test-docs: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --dist worksteal -m slow tests/test_documentation.py tests/test_examples.py tests/cli/test_compile.py tests/test_threads_of_calls.py

@@ -19,9 +19,8 @@ from threadpoolctl import threadpool_limits
 from benchmarks.harness import Result, best_times, seconds
 from rankwise import AutoRanker, SparseRankRLS
 from rankwise.errors import DataError
-from reproduce.letor.contestants import fit_lightgbm
-from reproduce.letor.parts import Part
-from reproduce.letor.problems import folds
+from reproduce.contest.boosters import fit_lightgbm
+from reproduce.letor.parts import Part, load
 
 QUERIES, PER_QUERY, FEATURES, TREES = 500, 20, 40, 300
 SMALL_QUERIES, PER_SMALL_QUERY = 60, 10
@@ -66,19 +65,19 @@ def few_rows() -> list[Result]:
 def beside_tuning() -> list[Result]:
     """AutoRanker, and the fits that choosing among the settings by five folds takes."""
     try:
-        pool = next(folds("mq2008")).pool
+        train, valid, _ = load("mq2008", 1, lambda part: part.X)
     except DataError as error:
         print(f"MQ2008 is skipped: {error}", file=sys.stderr)
         return []
+    pool = train.and_also(valid)
     rows = np.argsort(pool.qid, kind="stable")
     queries, code = np.unique(pool.qid[rows], return_inverse=True)
     rows = rows[code % FOLDS != 0]
     train = Part(pool.X[rows], pool.y[rows], pool.qid[rows])
-    sizes = np.unique(train.qid, return_counts=True)[1]
 
     def one_fold() -> None:
         for setting in SETTINGS:
-            fit_lightgbm(setting, TREES, train, sizes)
+            fit_lightgbm(setting, TREES, train)
 
     auto = cpu_seconds(
         lambda: AutoRanker(random_state=0).fit(pool.X, pool.y, qid=pool.qid), repeats=2

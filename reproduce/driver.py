@@ -1,9 +1,8 @@
 """Run the parts that changed, and write all tables to one page.
 
 A part is up to date if its key has not changed: a digest of the library, of the code in its folder
-and of its data. Two folders run in parallel, the longest first, each on one core except for the
-contest, which uses all. The parts of a folder run one after the other, since they write to the same
-README.
+and of its data. Two folders run in parallel, the longest first, each on one core. The parts of a
+folder run one after the other, since they write to the same README.
 """
 
 from __future__ import annotations

@@ -88,7 +88,11 @@ def run_judges(quick: bool) -> list[Table]:
     runs = 1 if quick else 5
     names = ("no judges", "judges", "judges, averaged", "truth")
     columns = [Column("judges differ in", ""), *(Column(name, ".4f") for name in names)]
-    more = [Column("judges less no judges", ".4f"), Column("s.e.", ".4f"), Column("at most", "")]
+    more = [
+        Column("judges less no judges", ".4f"),
+        Column("s.e.", ".4f"),
+        Column("at most 1 s.e. worse", ""),
+    ]
     rows = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # chance deserves no warning here

@@ -1,26 +1,23 @@
 """Document ranking: Tables 1 to 3 of the RankRLS paper on OHSUMED, the same protocol on MQ2008,
-boosted trees, the best results of this library, and a contest on these and other problems.
+boosted trees, and the best results of this library.
 
 Usage: RANKWISE_DATA=folder python -m reproduce.letor.run [--write] [steps ...]
 
-Steps are "paper" (a minute), "boosters" and "beyond" (minutes each), and the contest on each of its
-problems, "contest-ohsumed", "contest-boxes" and so on (up to an hour each); all by default. Results
-are stored in results.json. ``--write`` writes the tables of all steps that have results to the
-README; with ``--kept``, nothing is run before.
+Steps are "paper" (a minute), "boosters" and "beyond" (minutes each); all by default. Results are
+stored in results.json. ``--write`` writes the tables of all steps that have results to the README;
+with ``--kept``, nothing is run before.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from functools import partial
 from pathlib import Path
 
 from rankwise.report import Column, Table
 from reproduce.command import run_steps
-from reproduce.letor import beyond, boosters, contest, protocol, published
+from reproduce.letor import beyond, boosters, protocol, published
 from reproduce.letor.parts import POSITIONS
-from reproduce.letor.problems import PROBLEMS
 
 HERE = Path(__file__).parent
 DATA = ("ohsumed", "mq2008")
@@ -46,7 +43,6 @@ STEPS = {
     "paper": paper_step,
     "boosters": boosters_step,
     "beyond": beyond_step,
-    **{f"contest-{name}": partial(contest.run, name) for name in PROBLEMS},
 }
 
 
@@ -176,9 +172,6 @@ def texts(results: dict) -> dict[str, str]:
         written["boosters"] = boosters_text(results)
     if "beyond" in results:
         written["beyond"] = beyond.text(results["beyond"])
-    judged = {name: f"contest-{name}" for name in PROBLEMS if f"contest-{name}" in results}
-    if judged:
-        written["contest"] = contest.text({name: results[step] for name, step in judged.items()})
     return written
 
 

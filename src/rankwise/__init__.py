@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from rankwise.preprocessing import SeenFeatures as SeenFeatures
     from rankwise.preprocessing import TableEncoder as TableEncoder
     from rankwise.preprocessing import WeisfeilerLehman as WeisfeilerLehman
+    from rankwise.preprocessing import WithQueryStandard as WithQueryStandard
     from rankwise.svm.rank_svm import RankSVM as RankSVM
     from rankwise.two_sided.two_sided_rankrls import TwoSidedRankRLS as TwoSidedRankRLS
     from rankwise.walks import WalkKernel as WalkKernel

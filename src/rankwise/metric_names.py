@@ -116,7 +116,7 @@ def get_metric(name: str) -> Metric:
     ----------
     name : str
         A key of `METRICS`, in upper or lower case; ``"ndcg@5"``, ``"map@5"`` and the like set a
-        cut-off.
+        cut-off, and ``"linear-ndcg@5"`` has linear gains.
 
     Returns
     -------
@@ -135,7 +135,7 @@ def get_metric(name: str) -> Metric:
         cut = ", ".join(repr(known) for known, each in METRICS.items() if each.takes_cutoff)
         raise ParameterError(
             f"metric must be one of {listed}: got {name!r}. A cut-off, as in 'ndcg@10', is for "
-            f"{cut}."
+            f"{cut}. 'linear-ndcg' has linear gains."
         )
     if cutoff is None:
         return metric
@@ -237,15 +237,26 @@ def is_gain(name: str) -> bool:
 def _find(name: str, *known: Mapping[str, Metric]) -> tuple[Metric | None, str | None]:
     """The metric of a name, or None; and the cut-off in the name."""
     import_module("rankwise.metrics")  # registers the metrics
-    match = re.fullmatch(r"([^@]+)(?:@([1-9][0-9]*))?", str(name).lower())
-    base, cutoff = match.groups() if match else ("", None)
+    match = re.fullmatch(r"(linear[- ])?([^@]+)(?:@([1-9][0-9]*))?", str(name).lower())
+    linear, base, cutoff = match.groups() if match else (None, "", None)
     for metrics in known or (METRICS,):
-        if base in metrics:
-            return metrics[base], cutoff
         for metric in metrics.values():
-            if base in (metric.shown.lower(), *metric.other_names):
-                return metric, cutoff
+            if base in (metric.name, metric.shown.lower(), *metric.other_names):
+                return (_linear(metric) if linear else metric), cutoff
     return None, cutoff
+
+
+def _linear(metric: Metric) -> Metric | None:
+    """A metric with linear gains; None if it has no gains."""
+    if "gain" not in metric.options:
+        return None
+    return replace(
+        metric,
+        function=partial(metric.function, gain="linear"),
+        name=f"linear-{metric.name}",
+        label=f"linear {metric.shown}",
+        options={name: rule for name, rule in metric.options.items() if name != "gain"},
+    )
 
 
 def are_grades(y: Any) -> bool:
@@ -268,6 +279,29 @@ def are_grades(y: Any) -> bool:
 
     labels = np.asarray(y)
     return bool(((labels == np.floor(labels)) & (labels >= 0) & (labels <= LARGEST_GRADE)).all())
+
+
+def are_fractions(y: Any) -> bool:
+    """Whether labels are from 0 to `LARGEST_GRADE`, but not all of them whole numbers.
+
+    Parameters
+    ----------
+    y : array-like
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> are_fractions([0.5, 1]), are_fractions([0, 1]), are_fractions([-0.5, 1])
+    (True, False, False)
+    """
+    import numpy as np
+
+    labels = np.asarray(y)
+    is_within = bool(((labels >= 0) & (labels <= LARGEST_GRADE)).all())
+    return is_within and not are_grades(labels)
 
 
 def default_metric(y: Any, n_queries: int) -> str:

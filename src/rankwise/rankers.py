@@ -34,6 +34,7 @@ TRANSFORMERS = {
     "query-minmax-scaler": "rankwise.preprocessing.query_scalers.QueryMinMaxScaler",
     "query-standard-scaler": "rankwise.preprocessing.query_scalers.QueryStandardScaler",
     "query-ranks": "rankwise.preprocessing.query_scalers.QueryRanks",
+    "with-query-standard": "rankwise.preprocessing.query_scalers.WithQueryStandard",
     "seen-features": "rankwise.preprocessing.seen_features.SeenFeatures",
     "table-encoder": "rankwise.preprocessing.table_encoder.TableEncoder",
     "date-features": "rankwise.preprocessing.table_encoder.DateFeatures",

@@ -297,6 +297,33 @@ class QueryRank:
         return _scale_cells(_rank, X, groups)
 
 
+@dataclass(frozen=True)
+class Beside:
+    """Rows as they are, and the columns of a scaling beside them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, groups = np.array([[1.0], [4.0], [2.0], [7.0]]), QueryGroups.of(["a", "a", "a", "b"])
+    >>> Beside(QueryRank()).scale(X, groups)
+    array([[ 1. , -0.5],
+           [ 4. ,  0.5],
+           [ 2. ,  0. ],
+           [ 7. ,  0. ]])
+    """
+
+    scaling: Scaling
+
+    name: ClassVar[str] = "beside"
+    within_queries: ClassVar[bool] = True
+
+    def scale(self, X: Any, groups: QueryGroups) -> Any:
+        scaled = self.scaling.scale(X, groups)
+        if is_sparse(scaled):
+            return sp.hstack([X, scaled], format="csr", dtype=scaled.dtype)
+        return backend_of(scaled).xp.hstack((X, scaled))
+
+
 @dataclass(frozen=True, eq=False)
 class ColumnStandard:
     """Each feature with mean 0 and variance 1 over the rows that it was made from.

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+import sklearn
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
@@ -14,13 +15,16 @@ from rankwise import (
     AdditiveRankRLS,
     AutoRanker,
     MeanRanker,
+    QueryStandardScaler,
     RankRLS,
     SparseRankRLS,
     load_model,
     save_model,
 )
+from rankwise.auto.auto_ranker import FEW_ROWS, tree_candidates
 from rankwise.data import make_ranking
 from rankwise.errors import DataError, KernelSizeError, ParameterError, RankwiseWarning
+from rankwise.graph import QueryGroups
 from rankwise.metrics import ndcg
 from rankwise.model_selection import leave_query_out
 from tests.oracles import mean_of_best as oracle
@@ -281,7 +285,7 @@ def test_boosted_trees(data):
     assert trials["n_estimators"].is_unique
     assert "alpha or trees" in str(results)
     trees = next(part.ranker for part in ranker.parts_ if part.name == "boosted trees")
-    assert trees.n_estimators_ == trials.loc[trials["chosen"], "n_estimators"].item()
+    assert trees[-1].n_estimators_ == trials.loc[trials["chosen"], "n_estimators"].item()
     ranker.set_params(boosted="auto")  # the list says what to try
     assert "boosted trees" not in ranker.fit(X, y, qid=qid).results_.names
 
@@ -384,6 +388,121 @@ def test_one_label_in_many_queries(data):
     n = len(np.unique(qid))
     with pytest.raises(DataError, match=rf"No query has two different labels \({n} queries"):
         AutoRanker().fit(X, np.ones(len(X)), qid=qid)
+
+
+class TestTheMetricItChoosesBy:
+    """Which metric, why, and what becomes of queries where it is undefined."""
+
+    @staticmethod
+    def fitted(y, **options):
+        rng = np.random.default_rng(0)
+        X, qid = rng.standard_normal((len(y), 3)), np.arange(len(y)) % 20
+        return AutoRanker(candidates="linear", random_state=0, **options).fit(X, y, qid=qid)
+
+    @pytest.mark.parametrize(
+        ("labels", "metric", "why"),
+        [
+            ([0, 1, 2, 0, 1], "ndcg@10", "labels are grades, whole numbers from 0 to 30"),
+            ([0, 0.5, 1.5, 0.25, 1], "linear-ndcg@10", "labels are fractions from 0 to 30"),
+            ([-0.5, 0.5, 1.5, 0.25, 1], "disagreement", "labels are not from 0 to 30"),
+        ],
+    )
+    def test_follows_from_the_labels_and_is_said(self, labels, metric, why):
+        y = np.random.default_rng(1).choice(labels, 100)
+        found = self.fitted(y)
+        assert found.metric_ == found.score_estimate_.metric == found.results_.metric == metric
+        assert why in found.results_.notes[0]
+        assert found.results_.notes[0] in str(found.results_)
+        other = self.fitted(y, metric="kendall_tau")
+        assert other.metric_ == "kendall_tau"
+        assert "by the parameter metric" in other.results_.notes[0]
+
+    def test_queries_without_a_relevant_row(self):
+        y = np.random.default_rng(1).choice([0, 1, 2], 100)
+        y[np.isin(np.arange(100) % 20, [3, 5, 8])] = 0
+        zero, skip, half = (self.fitted(y, undefined=u) for u in (None, "skip", 0.5))
+        assert [one.score_estimate_.n_queries for one in (zero, skip, half)] == [20, 17, 20]
+        # Nearly the same rankers are chosen, and all lose the same.
+        want = skip.score_estimate_.score * 17 / 20
+        assert_allclose(zero.score_estimate_.score, want, atol=0.02)
+        assert_allclose(half.score_estimate_.score, want + 0.5 * 3 / 20, atol=0.02)
+        assert_allclose(zero.baselines_.score, zero.score_estimate_.score)
+        assert_allclose(skip.baselines_.score, skip.score_estimate_.score)
+        words = "3 of 20 queries, where NDCG@10 is undefined, are {}."
+        for one, become in ((zero, "counted as 0"), (skip, "left out"), (half, "counted as 0.5")):
+            assert words.format(become) in str(one.results_)
+        y[:20] = 1
+        assert len(self.fitted(y).results_.notes) == 1
+
+    def test_bad_values(self):
+        with pytest.raises(ParameterError, match="undefined must be"):
+            AutoRanker(undefined="zero").fit([[0.0], [1.0]], [0, 1])
+
+
+class TestTrees:
+    """Trees on features as they are and standardized within queries, and lambdarank."""
+
+    @staticmethod
+    def data(of_trees):
+        rng = np.random.default_rng(0)
+        X, qid = rng.standard_normal((300, 3)), np.arange(300) // 10
+        score = np.sign(X[:, 0] * X[:, 1]) if of_trees else X[:, 0]
+        return X, np.digitize(score + 0.3 * rng.standard_normal(300), [0, 1]).astype(float), qid
+
+    def test_join_the_mean_where_they_help(self, tmp_path):
+        pytest.importorskip("lightgbm", reason="BoostedRanker needs lightgbm")
+        X, y, qid = self.data(of_trees=True)
+        ranker = AutoRanker(random_state=0, candidates="linear", boosted=True).fit(X, y, qid=qid)
+        names = [name for name in ranker.results_.best_trials if name.startswith("boosted")]
+        assert sorted(names) == [
+            "boosted trees",
+            "boosted trees, features as they are",
+            "boosted trees, lambdarank",
+        ]
+        assert ranker.parts_[0].name in names
+        scores = ranker.predict(X, qid=qid)
+        assert ranker.score_estimate_.score > 0.8
+        # One query alone has the scores that it has among others, also from a file.
+        save_model(ranker, tmp_path / "auto.rankwise")
+        loaded = load_model(tmp_path / "auto.rankwise")
+        assert_allclose(loaded.predict(X, qid=qid), scores)
+        assert_allclose(ranker.predict(X[:10], qid=qid[:10]), scores[:10], atol=1e-9)
+        # Held-out scores of trees on both kinds of features are those of refits.
+        part = next(p for p in ranker.parts_ if p.name == "boosted trees")
+        both = np.hstack([X, QueryStandardScaler().fit_transform(X, qid=qid)])
+        alone = clone(part.ranker[-1]).fit(both, y, qid=qid)
+        with sklearn.config_context(enable_metadata_routing=True):
+            assert_allclose(part.ranker.predict(X, qid=qid), alone.predict(both), atol=1e-9)
+
+    @pytest.mark.parametrize("few", [True, False])
+    def test_which_trees_come_first(self, few):
+        X, qid = np.zeros((FEW_ROWS - few, 2)), np.arange(FEW_ROWS - few) // 10
+        groups = QueryGroups.of(qid)
+        found = list(tree_candidates(X, groups, grades=True, seed=0))
+        assert len(found) == 3
+        assert (found[0].features is None) == few
+        assert [one.only_after for one in found] == ["", found[0].name, found[0].name]
+        assert len(list(tree_candidates(X, groups, grades=False, seed=0))) == 2
+
+    def test_more_trees_are_not_tried_where_the_first_are_not_the_best(self):
+        pytest.importorskip("lightgbm", reason="BoostedRanker needs lightgbm")
+        X, _, qid = self.data(of_trees=False)
+        ranker = AutoRanker(random_state=0, candidates="linear", boosted=True)
+        ranker.set_params(metric="kendall_tau").fit(X, np.exp(X[:, 0]), qid=qid)
+        tried = [name for name in ranker.results_.best_trials if name.startswith("boosted")]
+        assert tried == ["boosted trees, features as they are"]
+        line = "boosted trees, as boosted trees, features as they are were not the best"
+        assert line in ranker.results_.left_out
+        assert line in str(ranker.results_)
+
+    def test_sparse_rows_and_one_ranking_have_the_features_as_they_are(self):
+        pytest.importorskip("lightgbm", reason="BoostedRanker needs lightgbm")
+        X, y, qid = self.data(of_trees=True)
+        for rows, ids in ((sp.csr_array(X), qid), (X, None)):
+            options = {"candidates": "linear", "boosted": True, "random_state": 0}
+            ranker = AutoRanker(**options).fit(rows, y, qid=ids)
+            tried = [name for name in ranker.results_.best_trials if name.startswith("boosted")]
+            assert tried == ["boosted trees"]
 
 
 def test_parts_are_fits_of_their_rankers_to_all_rows(data, fitted):

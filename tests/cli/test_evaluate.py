@@ -4,11 +4,12 @@ import csv
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from rankwise import load_model
 from rankwise.data import read_letor, write_run
-from rankwise.metrics import evaluate_ranking
+from rankwise.metrics import evaluate_ranking, group_exposure
 
 
 @pytest.fixture
@@ -109,6 +110,75 @@ def test_too_few_and_too_many_files(files, run, model):
 )
 def test_bad_conventions(files, run, model, options, message):
     assert message in run("evaluate", model, files.test, *options, ok=False)
+
+
+SELLERS = ["acme", "zeta", "acme", "zeta", "acme", "NA"]
+LONG = [str(9007199254740993000 + k % 2) for k in range(6)]  # equal as floats
+
+
+@pytest.fixture
+def offers(tmp_path):
+    """A table of two queries with a label, groups of several kinds, and scores."""
+    frame = pd.DataFrame({"query": [1, 1, 1, 2, 2, 2], "grade": [1, 0, 2, 0, 1, 1]})
+    frame["seller"], frame["account"], frame["gap"] = SELLERS, LONG, ["a", "", "b", "a", "a", "a"]
+    frame.to_csv(tmp_path / "offers.csv", index=False)
+    frame.astype({"account": int}).to_parquet(tmp_path / "offers.parquet", index=False)
+    (tmp_path / "scores.txt").write_text("3\n2\n1\n1\n1\n5\n")
+    return frame
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("column", ["seller", "account"])
+def test_exposure_of_a_column(run, tmp_path, offers, suffix, column):
+    given = "evaluate", "--scores", tmp_path / "scores.txt", tmp_path / f"offers.{suffix}"
+    scores = [3.0, 2.0, 1.0, 1.0, 1.0, 5.0]
+    groups = offers[column] if column == "seller" else offers[column].astype(int)
+    want = group_exposure(offers["grade"], scores, groups, offers["query"])
+    found = json.loads(run(*given, "--exposure-of", column, "--json").stdout)["exposure"]
+    assert found == want.to_dict()
+    assert len(found["groups"]) == offers[column].nunique()
+    assert found["groups"][0]["low"] < found["groups"][0]["difference"]
+    printed = run(*given, "--exposure-of", column).stdout
+    assert printed.startswith(run(*given).stdout + f"\nAttention by {column}\n")
+    for name, share in zip(want.groups, want.attention, strict=True):
+        assert any(line.split()[:2] == [str(name), f"{share:.4f}"] for line in printed.split("\n"))
+
+
+@pytest.mark.usefixtures("offers")
+def test_exposure_of_a_feature_of_the_model(run, tmp_path):
+    table, model = tmp_path / "offers.csv", tmp_path / "model"
+    drop = "--ignore", "account,gap"
+    run("fit", table, *drop, "--encode", "onehot", "--alpha", 1, "--out", model)
+    found = json.loads(run("evaluate", model, table, "--exposure-of", "seller", "--json").stdout)
+    assert {each["group"] for each in found["exposure"]["groups"]} == set(SELLERS)
+
+
+def test_exposure_of_many_groups_prints_the_first(run, tmp_path):
+    frame = pd.DataFrame({"grade": 1, "seller": [f"s{k}" for k in range(30)]})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    (tmp_path / "s.txt").write_text("".join(f"{k}\n" for k in range(30)))
+    result = run("evaluate", "--scores", tmp_path / "s.txt", tmp_path / "t.csv", "--exposure-of",
+                 "seller")  # fmt: skip
+    assert "s29" in result.stdout
+    assert "s9 " not in result.stdout
+    assert "The 20 of 30 groups with most attention." in result.stderr
+    given = "evaluate", "--scores", tmp_path / "s.txt", tmp_path / "t.csv", "--json"
+    found = json.loads(run(*given, "--exposure-of", "seller").stdout)["exposure"]
+    assert len(found["groups"]) == 30
+    assert found["groups"][0]["low"] is None  # one query
+
+
+@pytest.mark.usefixtures("offers")
+def test_exposure_that_cannot_be_measured(files, run, model, tmp_path):
+    table, scores = tmp_path / "offers.csv", tmp_path / "scores.txt"
+    given = "evaluate", "--scores", scores, table, "--exposure-of"
+    assert "has no column 'sellers'. Is it 'seller'?" in run(*given, "sellers", ok=False)
+    message = run(*given, "gap", ok=False)
+    assert "line 3: the column 'gap' has no value here. Fill it in" in message
+    message = run("evaluate", model, files.test, "--exposure-of", "seller", ok=False)
+    assert "read as a LETOR file" in message
+    message = run("evaluate", "--qrels", scores, scores, "--exposure-of", "seller", ok=False)
+    assert "--exposure-of" in message
 
 
 def test_runs_of_trec_are_evaluated_and_compared(run, tmp_path):

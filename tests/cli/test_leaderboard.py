@@ -84,6 +84,9 @@ def test_boards_by_month(battles, run, tmp_path):
     assert "<h2>Periods</h2>" in page.read_text()
     for wrong in (["--every", "month"], ["--time", "date", "--every", "month", "--by", "judge"]):
         assert "needs --time COLUMN" in run("leaderboard", dated, *wrong, ok=False)
+    for periods in (["--time", "date", "--every", "month"], ["--by", "date"]):
+        error = run("leaderboard", dated, *periods, "--judge", "judge", ok=False)
+        assert f"{periods[-2]}': Ratings of periods and categories have no judges" in error
 
 
 def test_some_rows_anchors_and_boards_by_a_column(battles, run):
@@ -93,13 +96,16 @@ def test_some_rows_anchors_and_boards_by_a_column(battles, run):
         file.write(f"{lines[0]},turn\n")
         file.writelines(f"{line},{1 + k % 2}\n" for k, line in enumerate(lines[1:]))
     run_all = ("leaderboard", some, "--elo", "--anchor", "item 1=1200", "--by", "turn")
-    out = run(*run_all).stdout
+    with_points = run(*run_all)
+    out = with_points.stdout
     assert "category" in out
     assert any("item 1 " in line and "1200 to 1200" in line for line in out.splitlines())
     first = run("leaderboard", some, "--where", "turn=1")
     assert "Battles(200 battles" in first.stderr
     assert "Left out 200 rows whose 'turn' is not '1'" in first.stderr
     assert "Write NAME=VALUE" in run("leaderboard", some, "--where", "turn", ok=False)
+    assert "not in Elo points" not in with_points.stderr
+    assert "not in Elo points" in run("leaderboard", some, "--anchor", "item 1=1200").stderr
     error = run("leaderboard", some, "--quiet", "--anchor", "nobody=3", ok=False)
     assert "with an item of the battles" in error
     same = run("leaderboard", some, "--style", "turn", ok=False)

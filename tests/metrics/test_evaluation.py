@@ -41,7 +41,7 @@ def test_every_number_is_the_one_of_its_function(score_ties, discount):
     assert result.n_undefined["disagreement"] == 2
     assert len(result.per_query["MAP"]) == 30
     assert len(result.per_query["disagreement"]) == 28
-    assert result.notes == ()
+    assert [note.split()[0] for note in result.notes] == ["3", "2", "2"]
 
 
 def test_undefined_queries():
@@ -158,3 +158,24 @@ def test_metrics_are_found_by_all_their_names():
         found["no metric"]
     with pytest.raises(KeyError, match=r"only 'disagreement', .*NDCG left out: NDCG needs labels"):
         evaluate_ranking([-1, 0], [0, 1])["ndcg"]
+
+
+@pytest.mark.parametrize(
+    ("undefined", "mean", "words"),
+    [
+        (None, 0.5, "1 query has no row with a gain above 0, counted as 0 in NDCG and NDCG@2."),
+        ("skip", 1.0, "1 query has no row with a gain above 0, left out of NDCG and NDCG@2."),
+        (
+            0.25,
+            0.625,
+            "1 query has no row with a gain above 0, counted as 0.25 in NDCG and NDCG@2.",
+        ),
+    ],
+)
+def test_the_table_says_what_became_of_queries_without_a_relevant_row(undefined, mean, words):
+    rows = [1, 0, 0, 0], [0.9, 0.5, 0.1, 0.2], ["a", "a", "b", "b"]
+    found = evaluate_ranking(*rows, k=2, undefined=undefined)
+    assert found["NDCG@2"] == mean
+    assert words in found.notes
+    assert words in str(found)
+    assert evaluate_ranking([1, 0], [0, 1]).notes == ()

@@ -21,6 +21,7 @@ from rankwise import (
     RankingSearchCV,
     RankRLS,
     RankSVM,
+    WithQueryStandard,
     load_model,
     save_model,
 )
@@ -56,6 +57,25 @@ def test_scikit_learn_checks(name):
     alone = "without qid, all rows are one query, so a row is not scaled alone"
     expected = {"check_methods_subset_invariance": alone}
     check_estimator(SCALERS[name], on_skip=None, expected_failed_checks=expected)
+
+
+def test_scaled_features_beside_the_features_as_they_are(data):
+    X, _, qid = data
+    want = np.hstack([X, scaled_by_loops("query-standard", X, qid)])
+    scaler = WithQueryStandard().fit(X, qid=qid)
+    assert_allclose(scaler.transform(X, qid=qid), want, atol=1e-12)
+    rows = sparse.csr_array(np.where(abs(X) < 1, 0.0, X))
+    found = scaler.transform(rows, qid=qid)
+    assert sparse.issparse(found)
+    assert_allclose(found.toarray(), scaler.transform(rows.toarray(), qid=qid), atol=1e-12)
+    assert scaler.transform(X.astype(np.float32), qid=qid).dtype == np.float32
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    names = [*"abc", "standardized a", "standardized b", "standardized c"]
+    table = WithQueryStandard().set_output(transform="pandas").fit(frame, qid=qid)
+    assert list(table.transform(frame, qid=qid).columns) == names
+    alone = "without qid, all rows are one query, so a row is not scaled alone"
+    expected = {"check_methods_subset_invariance": alone}
+    check_estimator(WithQueryStandard(), on_skip=None, expected_failed_checks=expected)
 
 
 @BY_NAME

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.auto.baselines import Baselines, ExampleQuery
@@ -28,7 +29,7 @@ from rankwise.graph import QueryGroups
 from rankwise.graph.query_groups import numeric_labels
 from rankwise.holdout.hold_out_problem import HoldOutProblem, alphas_compared
 from rankwise.holdout.scores import given_words
-from rankwise.metric_names import are_grades, default_metric, metric_label
+from rankwise.metric_names import are_fractions, are_grades, default_metric, metric_label
 from rankwise.metrics import get_metric
 from rankwise.metrics.ranking_scorer import RankingScorer
 from rankwise.model_selection.hold_outs import (
@@ -63,6 +64,7 @@ from rankwise.parameters import (
     check_value,
     monotone_signs,
 )
+from rankwise.preprocessing.query_scalers import WithQueryStandard
 from rankwise.preprocessing.table_encoder import TableEncoder
 from rankwise.progress import progress_bar, unseen
 from rankwise.scaling import (
@@ -87,14 +89,30 @@ WIDTHS = {"rbf": 0.15, "laplacian": 0.25}
 OVERALL = ColumnStandard.name  # the scaling that does not know of queries
 KEPT = 2**18  # numbers in the rows up to which the problems of all candidates are kept
 MANY_FEATURES = 1000  # for functions of single features
+FEW_ROWS = 1000  # for trees on twice the features
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A ranker to try, under a name."""
+    """A ranker to try, under a name.
+
+    `features` is a transformer before it that learns nothing from rows, and `only_after` another
+    candidate: if that one is not the best so far, this one is not tried.
+    """
 
     name: str
     ranker: Any
+    features: Any = None
+    only_after: str = ""
+
+    def rows(self, X: Any, qid: Any) -> Any:
+        """The features that the ranker gets."""
+        return X if self.features is None else clone(self.features).fit_transform(X, qid=qid)
+
+    def with_settings(self, settings: Mapping[str, Any]) -> Any:
+        """The ranker with some parameters, not fitted, behind its transformer."""
+        ranker = clone(self.ranker).set_params(**settings)
+        return ranker if self.features is None else make_pipeline(clone(self.features), ranker)
 
     def n_bytes(self, n_rows: int, n_features: int) -> int:
         """About the memory of its hold-out: rows in float64, and a copy of them."""
@@ -161,6 +179,28 @@ def scaled_deviations(X: Any, groups: QueryGroups, scale: str) -> Any:
     return ColumnStatistics.of(scaled).deviation
 
 
+def tree_candidates(X: Any, groups: QueryGroups, *, grades: bool, seed: int) -> Iterator[Candidate]:
+    """Boosted trees; further ones only if the first are the best ranker so far.
+
+    In queries, trees get the features as they are with the features standardized within each query
+    beside them. If there are few rows, the features as they are come first, which takes half the
+    time. Sparse rows would be filled, and have the latter only.
+    """
+    first, both = "boosted trees", WithQueryStandard()
+    alone = Candidate(f"{first}, features as they are", BoostedRanker(random_state=seed))
+    if groups.n_groups == 1 or is_sparse(X):
+        yield replace(alone, name=first)
+        return
+    every = [Candidate(first, BoostedRanker(random_state=seed), both)]
+    if grades:
+        ranker = BoostedRanker(loss="lambdarank", random_state=seed)
+        every.append(Candidate(f"{first}, lambdarank", ranker, both))
+    every.insert(len(every) if len(X) >= FEW_ROWS else 0, alone)
+    yield every[0]
+    for candidate in every[1:]:
+        yield replace(candidate, only_after=every[0].name)
+
+
 def named(rankers: Sequence[Any]) -> Iterator[Candidate]:
     """The user's own rankers, under names that tell them apart."""
     seen: dict[str, int] = {}
@@ -192,7 +232,7 @@ class CandidateTrial:
 
     def ranker(self, k: int) -> Any:
         """The ranker with the k-th setting, not fitted."""
-        return clone(self.candidate.ranker).set_params(**self.settings[k])
+        return self.candidate.with_settings(self.settings[k])
 
     def fitted(self, k: int, data: LabelledRows) -> Any:
         """The ranker with the k-th setting, fitted to all rows or to the problem of its trial."""
@@ -310,10 +350,11 @@ def hold_out(
     elif isinstance(ranker, BoostedRanker) and ranker.n_estimators == "auto":
         trees = clone(ranker).set_params(metric=metric)
         fold = trials.splits.fold_of_row
-        more = {} if encoded is None else {"X_of_folds": encoded.encoded}
-        numbers, staged = trees.held_out_predictions(
-            data.X, data.y, fold=fold, qid=data.qid, **more
-        )
+        more = {}
+        if encoded is not None:
+            more = {"X_of_folds": [candidate.rows(X, data.qid) for X in encoded.encoded]}
+        rows = candidate.rows(data.X, data.qid)
+        numbers, staged = trees.held_out_predictions(rows, data.y, fold=fold, qid=data.qid, **more)
         found = staged[:, trials.splits.rows]
         settings = [{"n_estimators": number} for number in numbers.tolist()]
     else:
@@ -381,6 +422,8 @@ class AutoResults(CandidateScores):
     shared : tuple of str
         What a ranker computed from all rows, held-out ones included, such as the "landmarks" of
         `SparseRankRLS`; see `rankwise.model_selection.HeldOutScores`.
+    notes : tuple of str
+        Why rankers were chosen by this metric, and what became of queries where it is undefined.
 
     Examples
     --------
@@ -397,6 +440,7 @@ class AutoResults(CandidateScores):
     left_out: list[str]
     n_estimators: Array | None = None
     shared: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def to_table(self) -> Table:
         """Each ranker at its best setting, best first."""
@@ -412,7 +456,10 @@ class AutoResults(CandidateScores):
             numbers = settings[k], self.scores[k], self.behind[k], self.standard_errors[k]
             is_part = "yes" if (self.chosen & same).any() else ""
             rows.append((name, *numbers, self.seconds[same].sum(), is_part))
-        notes = ["The best of many scores is optimistic. What to expect is estimated separately."]
+        notes = [
+            *self.notes,
+            "The best of many scores is optimistic. What to expect is estimated separately.",
+        ]
         if self.shared:
             notes.append(f"Scores of some rankers are{given_words(self.shared)[1:]}.")
         notes += [f"Not tried: {line}" for line in self.left_out]
@@ -505,9 +552,14 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
     ----------
     metric : str, default="auto"
         The metric to choose by: a name of `rankwise.metrics.METRICS`. "auto": "ndcg@10" if there
-        are queries and the labels are grades (whole numbers from 0 to 30), "disagreement"
-        otherwise. Metrics that only count relevant rows, such as "map" or "precision", cannot tell
-        grades of 1 and more apart: rankers then learn relevance, 0 or 1.
+        are queries and the labels are grades (whole numbers from 0 to 30), "linear-ndcg@10" if they
+        are fractions from 0 to 30, and "disagreement" otherwise. Printed results say which, and
+        why. Metrics that only count relevant rows, such as "map" or "precision", cannot tell grades
+        of 1 and more apart: rankers then learn relevance, 0 or 1.
+    undefined : {"skip"} or float, optional
+        What becomes of queries where the metric is undefined, such as queries without a relevant
+        row: they are left out, or count as this number, in the choice and in the estimate. None:
+        as the metric declares, which is 0 for NDCG and MAP.
     n_best : int, default=10
         The mean has at most this many parts. 1: the best ranker alone.
     candidates : {"auto", "linear", "additive", "kernel"} or list, default="auto"
@@ -516,7 +568,10 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         rankers of other libraries are refitted for each fold, as in `RankingSearchCV`.
     boosted : bool or "auto", default="auto"
         Whether to try boosted trees as well: a `BoostedRanker`, which is fitted once for each fold.
-        "auto": if ``candidates="auto"`` and LightGBM is installed
+        In queries, it gets the features as they are, and standardized within each query beside
+        them. If it is the best ranker so far, one with ``loss="lambdarank"`` is tried (for grades),
+        and one on the features as they are. The latter comes first if there are fewer than 1000
+        rows. "auto": if ``candidates="auto"`` and LightGBM is installed
         (``pip install 'rankwise[boost]'``).
     time_budget : float, optional
         Seconds. When they have passed, no further ranker is tried; cheap ones come first. The
@@ -588,6 +643,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
     __metadata_request__predict = {"qid": True}  # noqa: RUF012
 
     parameters: ClassVar[Mapping[str, Rule]] = {
+        "undefined": AnyOf(None, Choice("skip"), Number()),
         "n_best": Whole(1),
         "boosted": AnyOf(Flag(), Choice("auto")),
         "time_budget": AnyOf(Number(0), None),
@@ -601,6 +657,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         self,
         *,
         metric: str = "auto",
+        undefined: Any = None,
         n_best: int = 10,
         candidates: Any = "auto",
         boosted: bool | str = "auto",
@@ -612,6 +669,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         random_state: Any = None,
     ) -> None:
         self.metric = metric
+        self.undefined = undefined
         self.n_best = n_best
         self.candidates = candidates
         self.boosted = boosted
@@ -660,9 +718,9 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         data = LabelledRows.of(X, y, qid)
         if data.groups.n_groups == 1:
             data = replace(data, qid=None)
-        metric = self.metric
+        metric, why = self.metric, "by the parameter metric"
         if metric == "auto":
-            metric = default_metric(data.y, data.groups.n_groups)
+            metric, why = _usual_metric(data)
         if get_metric(metric).counts_relevant and are_grades(data.y):
             data = _by_relevance(data)
         folds = make_folds(data)
@@ -672,7 +730,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
             encoded = EncodedTrials.of(self.encoder_, frame, data, folds[1], scorer)
         with alphas_compared(), blas_threads_for(X.shape[0]):
             trials, left_out = self._try(data, folds, metric, encoded)
-        pool = _pool(trials, data, folds[0], metric)
+        pool = replace(_pool(trials, data, folds[0], metric), undefined=self.undefined)
         chosen = pool.choose(self.n_best)
         places = [(trial, k) for trial in trials for k in range(len(trial))]
         mean = MeanRanker([places[c][0].ranker(places[c][1]) for c in chosen])
@@ -684,7 +742,8 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         self.mean_ranker_ = mean.fit_parts(fitted_part, data.X, data.y, data.qid)
         self.metric_, self.n_queries_ = metric, data.groups.n_groups
         self.part_names_ = [places[c][0].candidate.name for c in chosen]
-        self.results_ = _results(trials, left_out, pool, chosen)
+        notes = (f"Chosen by {metric_label(metric)}, {why}.", *_undefined_note(pool))
+        self.results_ = replace(_results(trials, left_out, pool, chosen), notes=notes)
         outer = pool.outer_values(self.n_best)
         self.score_estimate_ = pool.estimate(chosen, outer)
         self.gain_over_best_ = PairedDifference.of(outer - pool.outer_values(1))
@@ -772,7 +831,8 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         is_open = self.boosted == "auto" and self.candidates == "auto"
         if self.boosted is True or (is_open and find_spec("lightgbm")):
             seed = int(rng.integers(2**31))
-            found.append(Candidate("boosted trees", BoostedRanker(random_state=seed)))
+            grades = are_grades(data.y)
+            found += tree_candidates(data.X, data.groups, grades=grades, seed=seed)
         return found
 
     def _monotone(
@@ -824,6 +884,12 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
                     left_out.append(f"{candidate.name}, which needs {in_bytes(n_bytes)}")
                 elif trials and perf_counter() - start >= seconds:
                     left_out.append(f"{candidate.name}, as the time was up")
+                elif candidate.only_after and not is_best(
+                    candidate.only_after, trials, data, folds[0], metric
+                ):
+                    left_out.append(
+                        f"{candidate.name}, as {candidate.only_after} were not the best"
+                    )
                 else:
                     try:
                         trials.append(hold_out(candidate, data, folds, metric, encoded))
@@ -862,6 +928,30 @@ def _lacks_values(X: Any) -> bool:
     return bool(feature_frame(X).isna().to_numpy().any())
 
 
+def _usual_metric(data: LabelledRows) -> tuple[str, str]:
+    """The metric to choose by if none is given, and why."""
+    metric = default_metric(data.y, data.groups.n_groups)
+    if metric != "disagreement":
+        return metric, "as labels are grades, whole numbers from 0 to 30"
+    if data.groups.n_groups == 1:
+        return metric, "as there is one ranking"
+    if are_fractions(data.y):
+        return "linear-ndcg@10", "as labels are fractions from 0 to 30, which are the gains"
+    return metric, "as labels are not from 0 to 30"
+
+
+def _undefined_note(pool: HeldOutPool) -> list[str]:
+    """What became of queries where the metric is undefined, if there are any."""
+    if not (missing := pool.n_undefined):
+        return []
+    chosen, verb = pool.measure.undefined, "is" if missing == 1 else "are"
+    become = "left out" if chosen == "skip" else f"counted as {chosen:g}"
+    return [
+        f"{missing:,} of {pool.groups.n_groups:,} {pool.unit}, where {metric_label(pool.metric)} "
+        f"is undefined, {verb} {become}."
+    ]
+
+
 def _by_relevance(data: LabelledRows) -> LabelledRows:
     """Labels 0 and 1, unless too few queries would have both."""
     relevance = replace(data, y=(data.y >= 1).astype(np.float64))
@@ -881,11 +971,21 @@ def _pool(
     return replace(pool, per_batch=1)
 
 
+def is_best(
+    name: str, trials: list[CandidateTrial], data: LabelledRows, splits: Splits, metric: str
+) -> bool:
+    """Whether a candidate is the best so far; those that are tried only if it is do not count."""
+    trials = [trial for trial in trials if trial.candidate.only_after != name]
+    pool = _pool(trials, data, splits, metric)
+    best = pool.batches[np.argmax(pool.values.mean(axis=1))]
+    return trials[best].candidate.name == name
+
+
 def _results(
     trials: list[CandidateTrial], left_out: list[str], pool: HeldOutPool, chosen: Index
 ) -> AutoResults:
     """The table of all trials."""
-    greater_is_better, values = get_metric(pool.metric).greater_is_better, pool.values
+    greater_is_better, values = pool.measure.greater_is_better, pool.values
     scores, numbers = values.mean(axis=1), _of_settings("n_estimators", trials)
     return AutoResults(
         pool.metric,
@@ -910,7 +1010,7 @@ def _of_settings(name: str, trials: list[CandidateTrial]) -> Array:
 
 def _explanation(names: list[str], pool: HeldOutPool, chosen: Index) -> Explanation:
     """Scores of the parts alone, and of the mean without each."""
-    sign = 1.0 if get_metric(pool.metric).greater_is_better else -1.0
+    sign = 1.0 if pool.measure.greater_is_better else -1.0
     mean, without = pool.scores[chosen].mean(axis=0), np.full(len(chosen), np.nan)
     if len(chosen) > 1:
         others = [np.delete(chosen, k) for k in range(len(chosen))]

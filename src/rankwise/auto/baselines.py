@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import Array, is_sparse
-from rankwise.metric_names import get_metric, metric_label
+from rankwise.metric_names import metric_label
 from rankwise.model_selection.meta_rankers import (
     FOLDS,
     HeldOutPool,
@@ -66,7 +66,7 @@ class Baselines(TableMixin):
             values[f"best single column ({name})"] = found
         values["chance"] = chance
         gaps = [PairedDifference.of(outer - found) for found in values.values()]
-        sign = 1.0 if get_metric(pool.metric).greater_is_better else -1.0
+        sign = 1.0 if pool.measure.greater_is_better else -1.0
         return cls(
             pool.metric,
             sign * float(outer.mean()) + 0.0,
@@ -112,7 +112,7 @@ class Baselines(TableMixin):
 
 def single_column(pool: HeldOutPool, X: Any, names: Sequence[str] | None) -> tuple[str, Array]:
     """The values on each query of the column that is best on other queries; its name on all."""
-    function, codes = get_metric(pool.metric).function, pool.groups.codes
+    function, codes = pool.measure.function, pool.groups.codes
     known = function(pool.labels, np.zeros(len(codes)), codes, per_query=True).qid
     numbers = np.arange(len(known))  # of the queries for which the metric is defined
     sample = numbers[:: -(-len(known) // SAMPLED)]
@@ -179,7 +179,7 @@ class ExampleQuery:
 
         None if there are no queries, or none with 3 to 20 rows.
         """
-        function = get_metric(pool.metric).function
+        function = pool.measure.function
         codes, scores = pool.groups.codes, pool.scores[chosen].mean(axis=0)
         sizes = pool.groups.sizes
         found = function(pool.labels, scores, codes, per_query=True)

@@ -86,8 +86,8 @@ def _hold_out() -> None:
     ranker = RankRLS(1.0)
     leave_pair_out(ranker, X[SOME], Y[SOME])
     leave_pair_out(RankRLS(1.0, ties="exclude"), X[SOME], Y[SOME])
-    tournament_scores(ranker, X[:100], Y[:100])
-    auc_interval(ranker, X[:100], Y[:100] > 1)
+    tournament_scores(ranker, X[:400], Y[:400])
+    auc_interval(ranker, X[:400], Y[:400] > 1)
     for labels in (Y, 1.0 * (Y > 1)):
         permutation_test(ranker, X[SOME], labels[SOME], n_permutations=2)
 

@@ -18,6 +18,7 @@ from rankwise.cli.data_options import (
     read_model,
     read_names,
     seen_by,
+    settings_for,
 )
 from rankwise.cli.options import (
     Force,
@@ -41,6 +42,7 @@ BAR = 30  # characters of the longest bar
 CARDS = (".md", ".html")
 SUFFIXES = {
     "elasticsearch": ".elasticsearch.json",
+    "elasticsearch-trained-model": ".trained-model.json",
     "opensearch": ".opensearch.json",
     "solr": ".solr.json",
     "vespa": ".vespa.txt",
@@ -84,17 +86,7 @@ def info(*, file: InputArgument, as_json: Json = False, table: TableOptions) -> 
         wants = Wants(True, True, dates=True, needs_label=True, needs_query=True)
         data = table.read_table(file, wants, needs_features=False, tolerant=True)
         facts, columns, problems = data_facts(data), data.columns, data.problems
-        fixes = {} if problems is None else dict(problems.settings)
-        roles = data.roles
-        ids = roles.looking_like_ids
-        if ids and roles.id is None:
-            fixes["id"], *ids = ids
-        doubtful = [*ids, *roles.looking_like_labels, *roles.positions]
-        if doubtful:
-            fixes["ignore"] = [*fixes.get("ignore", ()), *dict.fromkeys(doubtful)]
-        if any(data.X.dtypes == "datetime64[us]"):
-            fixes["dates"] = True
-        command = command_for(fixes, table.ignore, "auto")
+        command = command_for(settings_for(data), table.ignore, "auto")
     else:
         facts = data_facts(read_letor_file(file, fill=table.fill))
     if as_json:
@@ -296,7 +288,15 @@ def card(
 def export(
     *,
     model: ModelFile,
-    to: Literal["elasticsearch", "opensearch", "solr", "vespa", "onnx", "json"],
+    to: Literal[
+        "elasticsearch",
+        "elasticsearch-trained-model",
+        "opensearch",
+        "solr",
+        "vespa",
+        "onnx",
+        "json",
+    ],
     out: Out = None,
     features: InputFile = None,
     rows: InputFile = None,
@@ -304,6 +304,7 @@ def export(
     float64: Annotated[bool | None, typer.Option("--float64/--float32")] = None,
     name: str | None = None,
     store: str | None = None,
+    rank_feature: Literal["lightgbm", "xgboost"] | None = None,
     normalizers: bool = False,
     positive: bool | None = None,
     complete: bool = False,
@@ -336,8 +337,8 @@ def export(
     Parameters
     ----------
     to : TARGET
-        elasticsearch, opensearch, solr, vespa, onnx or json (names and weights, for your own
-        program).
+        elasticsearch (for the plugin), elasticsearch-trained-model (trees, without the plugin),
+        opensearch, solr, vespa, onnx or json (names and weights, for your own program).
     out : FILE, default=MODEL with the suffix of the target
         Where to write. The check goes to FILE.check.json.
     features : FILE, default=names in the model, or f1, f2, ...
@@ -353,6 +354,8 @@ def export(
         Search engines: name of the model.
     store : NAME, default=the default one
         Solr: the feature store.
+    rank_feature : NAME, default=lightgbm
+        Vespa: the rank feature that reads trees, lightgbm or xgboost.
     normalizers : FLAG
         Search engines: leave the scaling of features to the normalizers of the engine.
     positive : FLAG, default=where negative scores are not allowed and the range is known
@@ -367,6 +370,7 @@ def export(
         precision={True: "float64", False: "float32", None: None}[float64],
         name=name,
         store=store,
+        rank_feature=rank_feature,
         normalizers=normalizers or None,
         positive=positive,
         complete=complete or None,
@@ -390,7 +394,7 @@ def export(
     if data is not None:
         given |= {"rows": data.X, "qid": data.qid}
     with progress(f"Exporting to {to}"):
-        made = getattr(exports, f"to_{to}")(exported, **given, **options)
+        made = _function(to)(exported, **given, **options)
     made = made.with_notes(*remarks)
     made.write(out)
     note(str(made.check), *made.check.notes)
@@ -399,15 +403,20 @@ def export(
 
 def _options(to: str, **given: Any) -> dict[str, Any]:
     """The options that are given, if the target takes them."""
-    import rankwise.export as exports
-
-    takes = {target: signature(getattr(exports, f"to_{target}")).parameters for target in SUFFIXES}
+    takes = {target: signature(_function(target)).parameters for target in SUFFIXES}
     options = {name: value for name, value in given.items() if value is not None}
     for name, value in options.items():
         if name not in takes[to]:
             having = ", ".join(target for target, names in takes.items() if name in names)
             refuse(value if name == "precision" else name, f"This is for {having}: got {to}.")
     return options
+
+
+def _function(target: str) -> Any:
+    """The function that writes a model for a target."""
+    import rankwise.export as exports
+
+    return getattr(exports, f"to_{target.replace('-', '_')}")
 
 
 def _distilled(model: Any, data: Any) -> tuple[Any, str]:

@@ -129,11 +129,14 @@ class ColumnOptions:
                 features=features, ignore=split_names(self.ignore) or [], like=like,
                 needs_features=needs_features,
             )  # fmt: skip
-            with explained_tables(self.ignore):
-                data = read_roles(file, roles, wants, tolerant=tolerant)
-        note(f"{path}: {data.roles.words()}.")
-        if like is None:
-            note_doubts(data.roles)
+            data = read_roles(file, roles, wants, tolerant=True)
+        said = doubts(data.roles) if like is None else []
+        if data.problems is not None and not tolerant:
+            settings = data.problems.settings if like is not None else settings_for(data)
+            settings = {name: value for name, value in settings.items() if hasattr(self, name)}
+            with explained_tables(self.ignore, *said):
+                raise TableError(data.problems.where, data.problems.problems, settings)
+        note(f"{path}: {data.roles.words()}.", *said)
         check_text_columns(steps, data.X, path)
         return data
 
@@ -175,6 +178,17 @@ class ColumnOptions:
 
             return self.read_table(path, Wants(needs_label=True), like=[], needs_features=False)
         return read_letor_file(path, fill=self.fill)
+
+    def read_groups(self, path: Path, name: str, option: str) -> Any:
+        """The group of every row, from a column that may also be a feature."""
+        if not self.is_table(path):
+            refuse(option, f"This names a column of a table, and {path} is read as a LETOR file.")
+        from rankwise.data.table_columns import TableRows, no_such_column
+
+        file = self.table_file(path)
+        if name not in file.names:
+            raise no_such_column(path, name, file.names)
+        return TableRows(file, file.read([name], [name])).ids(name)
 
     def read_for(
         self,
@@ -499,22 +513,44 @@ def note_unseen(seen: SeenFeatures, data: LetorData, path: Path) -> None:
         )
 
 
-def note_doubts(roles: Roles) -> None:
-    """Print which features look like identifiers, labels or positions, and which dates are left."""
-    doubts = {
+def doubts(roles: Roles) -> list[str]:
+    """Which features look like identifiers, labels or positions, and which dates are left out."""
+    suspects = {
         "ids": roles.looking_like_ids,
         "labels": roles.looking_like_labels,
         "the position in the list that was shown": roles.positions,
     }
-    for what, names in doubts.items():
-        if names:
-            listed = ", ".join(names)
-            note(f"These features look like {what}: {listed}. Leave them out by --ignore if so.")
+    found = [
+        f"These features look like {what}: {', '.join(names)}. Leave them out by --ignore if so."
+        for what, names in suspects.items()
+        if names
+    ]
     if roles.constants:
-        note(f"The same in all rows, so of no use: {', '.join(roles.constants)}.")
+        found.append(f"The same in all rows, so of no use: {', '.join(roles.constants)}.")
     dates = [name for name, why in roles.left_out.items() if why == "a date"]
     if dates:
-        note(f"Dates are left out: {', '.join(dates)}. To use them as features, give --dates.")
+        found.append(
+            f"Dates are left out: {', '.join(dates)}. To use them as features, give --dates."
+        )
+    return found
+
+
+def settings_for(data: TableData) -> dict[str, Any]:
+    """Settings that mend what is wrong with a table, and leave out features that look like others.
+
+    Dates become features. Ids of rows are no features.
+    """
+    found = {} if data.problems is None else dict(data.problems.settings)
+    roles = data.roles
+    ids = roles.looking_like_ids
+    if ids and roles.id is None:
+        found["id"], *ids = ids
+    doubtful = [*ids, *roles.looking_like_labels, *roles.positions]
+    if doubtful:
+        found["ignore"] = list(dict.fromkeys([*found.get("ignore", ()), *doubtful]))
+    if "a date" in roles.left_out.values() or any(data.X.dtypes == "datetime64[us]"):
+        found["dates"] = True
+    return found
 
 
 def encoding_words(encoder: Any, X: Any) -> list[str]:
@@ -583,8 +619,8 @@ def check_text_columns(steps: Any, X: Any, where: Any) -> None:
 
 
 @contextmanager
-def explained_tables(ignored: str | None) -> Iterator[None]:
-    """Let an error about a table end with the whole command that works."""
+def explained_tables(ignored: str | None, *remarks: str) -> Iterator[None]:
+    """Let an error about a table end with remarks and the whole command that works."""
     try:
         yield
     except TableError as error:
@@ -592,7 +628,8 @@ def explained_tables(ignored: str | None) -> Iterator[None]:
             raise
         problems = error.where, error.problems, error.settings
         line = command_for(error.settings, ignored)
-        raise TableError(*problems, f"This works, if it is what you mean:\n  {line}") from None
+        lines = (*remarks, "This works, if it is what you mean:", f"  {line}")
+        raise TableError(*problems, "\n".join(lines)) from None
 
 
 def command_for(settings: dict[str, Any], ignored: str | None = None, *command: str) -> str:

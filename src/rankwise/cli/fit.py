@@ -20,11 +20,11 @@ from rankwise.cli.data_options import (
     MOST_NUMBERED,
     DataOptions,
     Preparation,
+    doubts,
     encoder_of,
     encoding_words,
     explained_tables,
     in_one_line,
-    note_doubts,
     note_model,
 )
 from rankwise.cli.options import (
@@ -314,6 +314,7 @@ def auto(
     test: InputFile = None,
     report: Path | None = None,
     metric: Annotated[str, typer.Option(autocompletion=metric_words)] = "auto",
+    undefined: Literal["0", "skip"] | None = None,
     time_budget: Budget = None,
     memory_budget: Budget = None,
     n_best: Positive = 10,
@@ -353,9 +354,11 @@ def auto(
         File to evaluate the model on. Nothing is chosen by it.
     report : FILE
         Where to write a page with all tables and pictures, as .html.
-    metric : NAME, default=ndcg@10 for grades in queries, else disagreement
+    metric : NAME, default=ndcg@10 for grades in queries, linear- for fractions, else disagreement
         Metric to choose by: ndcg@10, MAP, MRR, precision@5, disagreement, auc, ... A wrong name
         lists them all.
+    undefined : VALUE, default=0 for ndcg@10, MAP and the like, else skip
+        What becomes of a query where the metric is undefined: it counts as 0, or is left out.
     time_budget : SECONDS
         Try no further ranker after this time.
     memory_budget : MB
@@ -384,6 +387,7 @@ def auto(
 
     ranker = AutoRanker(
         metric=metric,
+        undefined=0.0 if undefined == "0" else undefined,
         n_best=n_best,
         candidates=candidates,
         boosted="auto" if boosted is None else boosted,
@@ -629,7 +633,7 @@ class Streamed:
         if is_table:
             self.feature_names = self._blocks.roles.features
             note(f"{path}: {self._blocks.roles.words()}. Read block by block.")
-            note_doubts(self._blocks.roles)
+            note(*doubts(self._blocks.roles))
         self.n_rows, self.n_features = survey.n_rows, survey.n_features
         self.has_queries = survey.n_queries > 0
 

@@ -37,6 +37,7 @@ from rankwise.files import replacing, write_text
 from rankwise.tables import csv_text, plural
 
 CUTOFFS = [1, 3, 5, 10]
+MOST_GROUPS = 20  # that are printed
 
 
 @grouped
@@ -142,6 +143,8 @@ def evaluate(
     at: str | None = None,
     gain: Literal["exponential", "linear"] | None = None,
     discount: Literal["log2", "letor"] = "log2",
+    undefined: Literal["0", "skip"] | None = None,
+    exposure_of: str | None = None,
     features: Features = None,
     as_json: Json = False,
     per_query: Path | None = None,
@@ -153,8 +156,8 @@ def evaluate(
     Prints MAP, MRR, NDCG, NDCG@k, P@k, the disagreement error (the share of pairs of a query in
     the wrong order) and Kendall's tau_b, averaged over queries. The column "s.e." is the standard
     error over queries. The column "undefined" counts the queries for which a metric is not defined.
-    A query without a relevant row counts as 0. A query without two different labels is left out of
-    the last two metrics.
+    A query without a relevant row counts as 0, or is left out with --undefined skip. A query
+    without two different labels is left out of the last two metrics.
 
     LETOR files may leave out features that are 0. If DATA ends before the last feature of the
     model, the rest is read as 0, with a warning. If it has fewer than half of the features,
@@ -174,6 +177,7 @@ def evaluate(
       rankwise evaluate model.rankwise test.txt --relevant 2 --per-query test.csv
       rankwise evaluate --scores scores.txt test.txt --json
       rankwise evaluate model.rankwise test.parquet --label clicks
+      rankwise evaluate model.rankwise test.csv --exposure-of seller
       rankwise evaluate --qrels qrels.txt bm25.txt reranked.txt
 
     Parameters
@@ -192,18 +196,26 @@ def evaluate(
         Gain of NDCG: exponential (2^label - 1) or linear (label).
     discount : NAME
         Discount of NDCG: log2 (1/log2(rank + 1)) or letor (as in LETOR 1.0).
+    undefined : VALUE, default=0, or skip for the last two metrics
+        What becomes of a query where a metric is undefined: it counts as 0, or skip leaves it out.
+    exposure_of : COLUMN
+        Compare the share of attention (1/log2(rank + 1)) of each group in this column of a table,
+        such as seller, with its share of the labels.
     per_query : FILE
         Write the values of every query to this CSV file.
     """
-    from rankwise.metrics import evaluate_ranking
+    from rankwise.metrics import evaluate_ranking, group_exposure
     from rankwise.parameters import Whole
 
     cutoffs = None if at is None else values_of("--at", at, Whole(1))
     check_writable(per_query, qrels, scores, *files, force=force)
     if qrels is not None:
-        for name, value in {"scores": scores, "features": features, **vars(table)}.items():
+        given = {"scores": scores, "features": features, "exposure_of": exposure_of}
+        for name, value in (given | vars(table)).items():
             if value is not None:
                 refuse(name, "This is for LETOR files and tables: leave it out with --qrels.")
+        if undefined is not None:
+            refuse("undefined", "Queries without results count as 0 here: leave it out.")
         options = {"relevant": relevant, "gain": gain or "linear", "discount": discount}
         _evaluate_runs(qrels, files, cutoffs, options, per_query, as_json)
         return
@@ -214,6 +226,9 @@ def evaluate(
         raise ParameterError(f"Give {wanted}: got {got}. Try 'rankwise evaluate --help'.")
     if scores is not None and features is not None:
         refuse("features", "This is the number of features of a model: leave it out with --scores.")
+    groups = None
+    if exposure_of is not None:
+        groups = table.read_groups(path, exposure_of, "exposure-of")
     if scores is None:
         file = read_model(models[0])
         data = table.read_for(file, models[0], path, features)
@@ -226,14 +241,24 @@ def evaluate(
     evaluation = evaluate_ranking(
         data.y, values, data.qid, k=cutoffs or CUTOFFS, relevant=relevant,
         gain=gain or "exponential", discount=discount,
+        undefined=0.0 if undefined == "0" else undefined,
     )  # fmt: skip
+    exposure = None if groups is None else group_exposure(data.y, values, groups, data.qid)
     if scores is None:
         note_scaling(file.model)
     queries = "one query" if evaluation.n_queries == 1 else f"{evaluation.n_queries:,} queries"
-    _report(evaluation, f"{evaluation.n_rows:,} rows in {queries}", per_query, as_json)
+    title = f"{evaluation.n_rows:,} rows in {queries}"
+    _report(evaluation, title, per_query, as_json, exposure, f"Attention by {exposure_of}")
 
 
-def _report(evaluation: Any, title: str, per_query: Path | None, as_json: bool) -> None:
+def _report(
+    evaluation: Any,
+    title: str,
+    per_query: Path | None,
+    as_json: bool,
+    exposure: Any = None,
+    exposure_title: str = "",
+) -> None:
     """Print an evaluation; write a row per query, whose cells are empty where there is no value."""
     if per_query is not None:
         columns = [
@@ -246,10 +271,14 @@ def _report(evaluation: Any, title: str, per_query: Path | None, as_json: bool) 
         ]
         write_text(per_query, csv_text(["qid", *evaluation.per_query], rows))
     if as_json:
-        show_json(evaluation.to_dict())
+        extra = {} if exposure is None else {"exposure": exposure.to_dict()}
+        show_json(evaluation.to_dict() | extra)
     else:
-        show(evaluation.to_table(title=title))
+        shown = exposure and exposure.to_table(title=exposure_title, first=MOST_GROUPS)
+        show(evaluation.to_table(title=title), shown)
         note(*evaluation.notes)
+        if exposure is not None and len(exposure.groups) > MOST_GROUPS:
+            note(f"The {MOST_GROUPS} of {len(exposure.groups):,} groups with most attention.")
 
 
 def _evaluate_runs(

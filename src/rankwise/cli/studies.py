@@ -122,6 +122,13 @@ class BattleColumns:
                 refuse(given, "It is for battles. Leave it out, or leave out --ranking.")
         if self.every is not None and (self.time is None or self.by is not None):
             refuse("every", "It needs --time COLUMN, and takes the place of --by.")
+        periods = "by" if self.every is None else "every"
+        if self.judge is not None and getattr(self, periods) is not None:
+            refuse(
+                periods,
+                "Ratings of periods and categories have no judges: leave out --judge, and give "
+                "--cluster with the same column for intervals that allow for them.",
+            )
         if (first is None) != (second is None) or (self.winner is not None and first is None):
             missing = "first" if first is None else "second"
             refuse(missing, "Name the columns of both items: --first and --second.")
@@ -240,6 +247,8 @@ def leaderboard(
     data: Any = getattr(file, "battles" if columns.ranking is None else "rankings")
     anchored = _anchor(anchor, data.items.tolist())
     note(f"{battles}: {file.schema}, {data!r}.", *what_was_read(file))
+    if anchored is not None and not elo and abs(anchored[1]) >= 100:
+        note(f"Ratings are not in Elo points: give --elo if {anchored[1]:g} is one of them.")
     with (
         progress(f"Rating {plural(len(data.items), 'item')}"),
         warnings.catch_warnings(record=True) as caught,

@@ -448,7 +448,7 @@ class Roles:
         given = [name for name in found.values() if name is not None]
         for name in given:
             if name not in names:
-                raise DataError(f"{where} has no column {name!r}{_instead(name, names)}")
+                raise no_such_column(where, name, names)
             if given.count(name) > 1:
                 raise DataError(f"{where}: the column {name!r} cannot have two of these roles.")
         left_out = dict.fromkeys(_matching(where, ignore, names, "ignore"), "left out as asked")
@@ -541,6 +541,11 @@ class Roles:
             left = [f"{n} ({why})" if why in kinds else n for n, why in self.left_out.items()]
             parts.append(f"left out: {listed(left)}")
         return "; ".join(parts)
+
+
+def no_such_column(where: Any, name: str, names: Sequence[str]) -> DataError:
+    """An error about a column that a table lacks, with a name like it if there is one."""
+    return DataError(f"{where} has no column {name!r}{_instead(name, names)}")
 
 
 def _instead(name: str, names: Sequence[str]) -> str:
@@ -687,7 +692,8 @@ class Look:
                 if found is not None:
                     roles = roles.with_guess(role, found)
         qid = attempt(rows.ids, roles.query)
-        y = attempt(rows.labels, roles.label, wants.grades)
+        has_use = wants.needs_label or not wants.like_model  # else any words may be there
+        y = attempt(rows.labels, roles.label if has_use else None, wants.grades)
         ids = attempt(rows.ids, roles.id)
         X, wrong = rows.features(
             roles.features, dtype, keep_text=wants.keep_text, keep_missing=wants.keep_missing

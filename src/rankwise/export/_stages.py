@@ -35,7 +35,7 @@ from sklearn.preprocessing import (
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.errors import DataError, ExportError
 from rankwise.export._graph import ML, Graph, Value
-from rankwise.preprocessing.query_scalers import QueryScaler
+from rankwise.preprocessing.query_scalers import QueryScaler, WithQueryStandard
 from rankwise.preprocessing.seen_features import SeenFeatures
 from rankwise.preprocessing.table_encoder import DateFeatures, TableEncoder
 
@@ -723,6 +723,11 @@ def _(step: SeenFeatures, n_columns: int) -> list[Stage]:
 @transformer_stages.register
 def _(step: QueryScaler, n_columns: int) -> list[Stage]:
     return [WithinQuery(step.scaling.name)]
+
+
+@transformer_stages.register
+def _(step: WithQueryStandard, n_columns: int) -> list[Stage]:
+    return [Branches([[], [WithinQuery("query-standard")]], [n_columns, n_columns])]
 
 
 def _column_numbers(step: ColumnTransformer) -> dict[str, Any]:

@@ -581,7 +581,7 @@ class RankingEvaluation:
     settings : mapping of str to object
         The conventions: relevant, gain, discount, score_ties.
     notes : tuple of str
-        Which metrics are missing, and why.
+        Which metrics are missing, and why; what became of queries where one is undefined.
 
     Examples
     --------
@@ -785,6 +785,7 @@ over their orders; half an error in pairs.
     n_undefined: dict[str, int] = {}
     refused: dict[str, list[str]] = defaultdict(list)
     skipped: list[str] = []
+    settled: dict[str, list[str]] = defaultdict(list)
     no_relevance = _why_not_relevant(ranked.labels, relevant)
     for metric in METRICS.values():
         if not metric.evaluated:
@@ -809,8 +810,13 @@ over their orders; half an error in pairs.
             column = column.copy()
             per_query[name] = settle_undefined(ranked, column, chosen, metric=name, lacks=lacks)
             n_undefined[name] = missing
+            if missing:
+                verb = "has" if missing == 1 else "have"
+                become = "left out of" if chosen == "skip" else f"counted as {chosen:g} in"
+                settled[f"{plural(missing, 'query')} {verb} {lacks}, {become}"].append(name)
     notes = [f"{_joined(labels)} left out: {error}" for error, labels in refused.items()]
     notes += skipped
+    notes += [f"{words} {_joined(names)}." for words, names in settled.items()]
     if not per_query:
         raise DataError(f"No metric is defined. {' '.join(notes)}")
     return RankingEvaluation(

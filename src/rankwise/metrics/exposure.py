@@ -63,8 +63,8 @@ class GroupExposure(TableMixin):
         width = float(stdtrit(self.n_queries - 1, 0.5 + self.level / 2)) * self.standard_error
         return np.column_stack((self.difference - width, self.difference + width))
 
-    def to_table(self) -> Table:
-        """A row for each group."""
+    def to_table(self, *, title: str = "", first: int | None = None) -> Table:
+        """A row for each group, or for the first ones."""
         names = "group", "attention", "relevance", "difference", "from", "to"
         formats = "", ".4f", ".4f", "+.4f", "+.4f", "+.4f"
         columns = tuple(map(Column, names, formats))
@@ -75,7 +75,22 @@ class GroupExposure(TableMixin):
         if self.n_left_out:
             left_out = plural(self.n_left_out, "query")
             note += f" Left out, without a relevant row: {left_out}."
-        return Table(columns, tuple(zip(*self._frame_columns().values(), strict=True)), note=note)
+        numbers = list(self._frame_columns().values())[1:]
+        rows = tuple(zip(map(str, self.groups.tolist()), *numbers, strict=True))[:first]
+        return Table(columns, rows, title, note=note)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, strings, lists and dictionaries, ready for JSON."""
+        columns = self._frame_columns()
+        rows = zip(*(np.asarray(column).tolist() for column in columns.values()), strict=True)
+        groups = [dict(zip(columns, row, strict=True)) for row in rows]
+        for each in groups:
+            if not isinstance(each["group"], int | str):  # such as a date
+                each["group"] = str(each["group"])
+            if self.n_queries < 2:
+                each |= {"low": None, "high": None}
+        counts = {"n_queries": self.n_queries, "n_left_out": self.n_left_out}
+        return {"groups": groups, **counts, "level": self.level}
 
     def _frame_columns(self) -> dict[str, Any]:
         return {

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -21,7 +21,7 @@ from rankwise.estimators.base import RankerMixin, explain_calls, in_dtype
 from rankwise.estimators.ranker_rows import forget, speaking_for_parts, warn_of_queries
 from rankwise.graph import QueryGroups
 from rankwise.holdout.scores import standard_errors
-from rankwise.metric_names import get_metric, metric_label
+from rankwise.metric_names import Metric, Undefined, get_metric, metric_label
 from rankwise.model_selection.rows import (
     LabelledRows,
     as_rows,
@@ -641,6 +641,8 @@ class HeldOutPool:
         What the groups are: "queries" or "folds".
     per_batch : int
         How many candidates that differ only in alpha a mean may have.
+    undefined : {"skip"} or float, optional
+        What becomes of queries where the metric is undefined; None: what the metric declares.
     """
 
     labels: Array
@@ -650,6 +652,7 @@ class HeldOutPool:
     metric: str
     unit: str = "queries"
     per_batch: int = 2
+    undefined: Undefined | None = None
 
     @classmethod
     def of(
@@ -676,6 +679,22 @@ class HeldOutPool:
         return cls.of(labels, unit_codes(data, splits), predictions, batches, metric, unit)
 
     @cached_property
+    def measure(self) -> Metric:
+        """The metric, with what becomes of queries where it is undefined."""
+        found = get_metric(self.metric)
+        if self.undefined is None:
+            return found
+        function = partial(found.function, undefined=self.undefined)
+        return replace(found, function=function, undefined=self.undefined)
+
+    @property
+    def n_undefined(self) -> int:
+        """The number of queries where the metric is undefined."""
+        rows = self.labels, np.zeros(len(self.labels)), self.groups.codes
+        defined = get_metric(self.metric).function(*rows, undefined="skip", per_query=True)
+        return self.groups.n_groups - len(defined)
+
+    @cached_property
     def values(self) -> Array:
         """The metric of each candidate on each query where it is defined.
 
@@ -689,7 +708,7 @@ class HeldOutPool:
         `scores` has shape (n, n_rows) and is of these rows, which are all rows of their queries.
         The metric takes many short ones at once.
         """
-        function, greater_is_better = get_metric(self.metric)
+        function, greater_is_better = self.measure
         labels, codes = self.labels[rows], self.groups.codes[rows]
         parts, step = [], max(1, _TOGETHER // len(labels))
         for first in range(0, len(scores), step):
@@ -720,7 +739,7 @@ class HeldOutPool:
         means, n = values.mean(axis=1), values.shape[1]
         order = np.argsort(-means, kind="stable")
         best = order[0]
-        top = means[best] + (0.0 if get_metric(self.metric).greater_is_better else 1.0)
+        top = means[best] + (0.0 if self.measure.greater_is_better else 1.0)
         worse = means[best] - means > MARGIN * max(0.0, min(top, 1.0 - top))
         if n > 1:
             worse &= means[best] - means > clear_errors(n) * standard_errors(values[best] - values)
@@ -747,7 +766,7 @@ class HeldOutPool:
 
     def estimate(self, chosen: Index, outer: Array) -> ScoreEstimate:
         """What to expect of a choice on new queries, from `outer_values`."""
-        greater_is_better = get_metric(self.metric).greater_is_better
+        greater_is_better = self.measure.greater_is_better
         sign = 1.0 if greater_is_better else -1.0
         spread = PairedDifference.of(outer)
         return ScoreEstimate(

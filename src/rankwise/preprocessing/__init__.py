@@ -6,6 +6,7 @@ from rankwise.preprocessing.query_scalers import (
     QueryMinMaxScaler,
     QueryRanks,
     QueryStandardScaler,
+    WithQueryStandard,
 )
 from rankwise.preprocessing.seen_features import SeenFeatures
 from rankwise.preprocessing.table_encoder import DateFeatures, TableEncoder
@@ -19,4 +20,5 @@ __all__ = [
     "SeenFeatures",
     "TableEncoder",
     "WeisfeilerLehman",
+    "WithQueryStandard",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -11,7 +12,7 @@ from rankwise.backends.arrays import to_host
 from rankwise.estimators.base import Skl2onnxMixin
 from rankwise.estimators.ranker_rows import check_rows, warn_of_scaled_queries
 from rankwise.graph import QueryGroups
-from rankwise.scaling import QueryMinMax, QueryRank, QueryStandard, Scaling
+from rankwise.scaling import Beside, QueryMinMax, QueryRank, QueryStandard, Scaling
 
 
 class QueryScaler(Skl2onnxMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -216,3 +217,47 @@ class QueryRanks(QueryScaler):
     """
 
     scaling: ClassVar[Scaling] = QueryRank()
+
+
+class WithQueryStandard(QueryScaler):
+    """Put features that are standardized within each query beside the features as they are.
+
+    Trees can then split by a value itself, and by how it compares with the other rows of its query.
+    Linear rankers have more use for one of the two. The columns of X come first, then these columns
+    as `QueryStandardScaler` scales them.
+
+    This takes O(n d) time and memory. In sparse rows, all values of a feature in a query are stored
+    if one of them is, as in `QueryStandardScaler`.
+
+    Attributes
+    ----------
+    n_queries_, max_query_rows_, n_features_in_, feature_names_in_
+        As for `QueryMinMaxScaler`.
+
+    Examples
+    --------
+    >>> from rankwise import WithQueryStandard
+    >>> X = [[1.0], [3.0], [70.0], [10.0]]
+    >>> WithQueryStandard().fit_transform(X, qid=["a", "a", "b", "b"])
+    array([[ 1., -1.],
+           [ 3.,  1.],
+           [70.,  1.],
+           [10., -1.]])
+    """
+
+    scaling: ClassVar[Scaling] = Beside(QueryStandard())
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """The names of the features, and the same names after ``"standardized "``.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            As in scikit-learn's transformers.
+
+        Returns
+        -------
+        ndarray of str
+        """
+        names = super().get_feature_names_out(input_features)
+        return np.concatenate([names, [f"standardized {name}" for name in names]]).astype(object)

@@ -1,0 +1,193 @@
+"""Figures in the README, the guides and the paper are the figures of the results.
+
+`make bench` and `make reproduce` write docs/benchmarks.md and docs/results.md. FIGURES lists words
+of pages, with their figures in groups, and where each figure comes from. tests/test_papers.py
+checks the page about the papers, and tests/test_documentation.py the table of the README.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+BENCHMARKS = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8").splitlines()
+RESULTS = (ROOT / "docs" / "results.md").read_text(encoding="utf-8").splitlines()
+NUMBER = re.compile(r"\d[\d,]*\.?\d*")
+OURS, PEER, RATIO = 1, 2, 3  # columns of docs/benchmarks.md
+
+
+def number(words):
+    return float(words.replace(",", ""))
+
+
+def cells(lines, beginning):
+    """The cells of each row that begins so, in every table."""
+    found = [line.strip("| ").split(" | ") for line in lines if line.startswith(f"| {beginning}")]
+    assert found, f"no row begins with {beginning!r}"
+    return found
+
+
+def bench(beginning, column=RATIO, which=0, row=0):
+    """A number of docs/benchmarks.md; rows with the same words are numbered."""
+    return number(NUMBER.findall(cells(BENCHMARKS, beginning)[row][column])[which])
+
+
+def result(beginning, column):
+    """A number in the last row of docs/results.md that begins so."""
+    return number(NUMBER.findall(cells(RESULTS, beginning)[-1][column])[0])
+
+
+def times_numpy(first, last):
+    """How many times plain NumPy the bilinear ranker is, at least and at most, in some rows."""
+    plain = [row for row in cells(BENCHMARKS, "bilinear ranker") if "NumPy and SciPy" in row[PEER]]
+    ratios = [1.0 / number(row[RATIO]) for row in plain[first:last]]
+    return [min(ratios), max(ratios)]
+
+
+def load(items, raters):
+    """The figures of `rankwise ask` with so many items and raters."""
+    parts = ("first page", "95%", "longest", "all processes")
+    return [bench(f"{items} items, {raters} raters: {part}", OURS) for part in parts]
+
+
+def ndcg(name):
+    return result(name, 2)
+
+
+FIGURES = [
+    *(
+        (
+            page,
+            r"rows of 136 features takes ([\d.]+) s on two cores.* ten alphas, takes ([\d.]+) "
+            r"times a path.*the MAP on OHSUMED is ([\d.]+), as in the paper",
+            lambda: [
+                bench("primal RankRLS, 1,000,000 x 136, 10,000 queries", OURS),
+                bench("each of 100,000 comparisons held out"),
+                number(cells(RESULTS, "OHSUMED |")[0][1]),
+            ],
+        )
+        for page in ("README.md", "docs/index.md")
+    ),
+    (
+        "docs/guide/costs.md",
+        r"([\d.]+) MB/s on two cores",
+        lambda: [bench("read_letor, 102 MB", OURS, 1)],
+    ),
+    (
+        "docs/guide/deploying.md",
+        r"in ([\d.]+) of the time of `predict`.*takes ([\d.]+) times",
+        lambda: [
+            bench("onnxruntime, 100,000 rows", row=1),
+            bench("onnxruntime, 100,000 rows"),
+        ],
+    ),
+    (
+        "docs/guide/words-against-words.md",
+        r"takes ([\d.]+) times as long as a loop that only",
+        lambda: [bench("bilinear ranker, dense, 10,000 words, float64", row=3)],
+    ),
+    (
+        "docs/guide/words-against-words.md",
+        r"(\d+) to (\d+) times on a processor with ARM",
+        lambda: times_numpy(0, 4),
+    ),
+    (
+        "docs/guide/words-against-words.md",
+        r"(\d+) to (\d+) times on the Xeon",
+        lambda: times_numpy(4, 8),
+    ),
+    (
+        "docs/guide/many-machines.md",
+        r"took ([\d.]+) s on one worker and ([\d.]+) s on two",
+        lambda: [
+            bench("RankRLS on two workers", PEER),
+            bench("RankRLS on two workers", OURS),
+        ],
+    ),
+    *(
+        (
+            "docs/guide/asking.md",
+            rf"\| {items:,} \| {raters} \| ([\d.]+) s \| (\d+) ms \| ([\d.]+) s \| ([\d.]+) s \|",
+            lambda items=items, raters=raters: load(items, raters),
+        )
+        for items, raters in ((200, 10), (1000, 10), (5000, 10), (200, 50))
+    ),
+    (
+        "docs/guide/asking.md",
+        r"\| 100, without features \| ([\d,]+) \| ([\d,]+) \|",
+        lambda: [
+            bench("100 items: answers", OURS),
+            bench("100 items: answers", PEER),
+        ],
+    ),
+    (
+        "docs/guide/asking.md",
+        r"98% of the variance of scores \| ([\d,]+) \|",
+        lambda: [bench("100 items with features that explain 98%", OURS)],
+    ),
+    (
+        "docs/guide/asking.md",
+        r"80% of it \| ([\d,]+) \|",
+        lambda: [bench("100 items with features that explain 80%", OURS)],
+    ),
+    (
+        "docs/guide/asking.md",
+        r"\| 12, without features \| (\d+) \| \| (\d+) \|",
+        lambda: [
+            bench("12 items: answers", OURS),
+            bench("12 items: answers", PEER),
+        ],
+    ),
+    (
+        "paper/paper.md",
+        r"averages the best, is ([\d.]+)\. Tuned CatBoost has ([\d.]+), tuned XGBoost "
+        r"([\d.]+) and tuned LightGBM ([\d.]+)",
+        lambda: [
+            ndcg("AutoRanker |"),
+            ndcg("CatBoost, tuned"),
+            ndcg("XGBoost, tuned"),
+            ndcg("LightGBM, tuned"),
+        ],
+    ),
+    ("paper/paper.md", r"A linear `RankRLS` has ([\d.]+):", lambda: [ndcg("RankRLS, default")]),
+    (
+        "paper/paper.md",
+        r"mean average precision of RankRLS is ([\d.]+), as in the paper",
+        lambda: [number(cells(RESULTS, "OHSUMED |")[0][1])],
+    ),
+    (
+        "paper/paper.md",
+        r"\(([\d.]+) and ([\d.]+) for new drugs\)",
+        lambda: [
+            number(cells(RESULTS, "within a drug | 2D and ECFP4")[0][3]),
+            number(cells(RESULTS, "within a drug | 2D and ECFP4")[0][2]),
+        ],
+    ),
+    (
+        "paper/paper.md",
+        r"takes ([\d.]+) times a fit to 200,000 rows of 46 features, holding out each "
+        r"of 100,000 comparisons for ten alphas ([\d.]+) times .* 4,000 rows ([\d.]+) of kernel",
+        lambda: [
+            bench('alpha="auto", linear, 200,000 x 46'),
+            bench("each of 100,000 comparisons held out"),
+            bench("dual RankRLS, rbf, 4000 x 50"),
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("page", "words", "source"),
+    FIGURES,
+    ids=[row[0] for row in FIGURES],
+)
+def test_figures_are_those_of_the_results(page, words, source):
+    text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+    found = re.search(words, text)
+    assert found, "the words are not on the page"
+    shown, wanted = found.groups(), source()
+    assert len(shown) == len(wanted)
+    for figure, value in zip(shown, wanted, strict=True):
+        digits = len(figure.partition(".")[2])
+        assert number(figure) == pytest.approx(value, abs=0.5001 * 10.0**-digits)
