@@ -48,7 +48,8 @@ class Column:
         The header.
     format : str, default=".4f"
         Format of its numbers, as for Python's `format`. Whole numbers have thousands separators
-        instead, except for "d", the format of ids; text is shown as it is, except for line breaks, which are shown as ``\\n``.
+        instead, except for "d", the format of ids. Text is shown as it is, except for line breaks,
+        which are shown as ``\\n``.
 
     Examples
     --------
