@@ -9,6 +9,7 @@ from sklearn.pipeline import make_pipeline
 from rankwise import (
     AdditiveRankRLS,
     AutoRanker,
+    BoostedOptions,
     BoostedRanker,
     MeanRanker,
     RankRLS,
@@ -114,7 +115,8 @@ def test_text_and_dates():
 
 
 def test_refits_have_what_was_chosen():
-    boosted = BoostedRanker(random_state=0, max_estimators=10).fit(X, Y, qid=QID)
+    options = BoostedOptions(max_estimators=10)
+    boosted = BoostedRanker(random_state=0, options=options).fit(X, Y, qid=QID)
     assert as_chosen(boosted).n_estimators == boosted.n_estimators_
     chosen = RankRLS().fit(X, Y, qid=QID)
     assert as_chosen(chosen).alpha == chosen.alpha_
