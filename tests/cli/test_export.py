@@ -99,13 +99,21 @@ def test_distil(files, run, model, tmp_path):
     refused = run("export", model, "--to", "solr", ok=False)
     assert "scaled within each query (query-minmax)" in refused
     assert "--distil" in refused
-    assert "give --rows" in run("export", model, "--to", "solr", "--distil", ok=False)
+    assert "give --rows" in run("export", model, "--to", "solr", "--distil", "linear", ok=False)
     out = tmp_path / "solr.json"
-    arguments = ("--to", "solr", "--distil", "--rows", files.train, "--out", out)
+    arguments = ("--to", "solr", "--distil", "linear", "--rows", files.train, "--out", out)
     result = run("export", model, *arguments)
     assert "NDCG@10 is" in result.stderr
     assert "NDCG@10 is" in json.loads((tmp_path / "solr.json.check.json").read_text())["notes"][0]
     assert len(json.loads(out.read_text())["features"]) == 6
+
+
+def test_distil_into_trees(files, run, model, tmp_path):
+    pytest.importorskip("lightgbm")
+    out = tmp_path / "solr.json"
+    given = "--to", "solr", "--distil", "trees", "--rows", files.train, "--out", out
+    assert "Distilled into trees. On held-out rows, " in run("export", model, *given).stderr
+    assert json.loads(out.read_text())["class"].endswith("MultipleAdditiveTreesModel")
 
 
 @pytest.mark.parametrize(

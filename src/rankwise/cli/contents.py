@@ -300,7 +300,7 @@ def export(
     out: Out = None,
     features: InputFile = None,
     rows: InputFile = None,
-    distil: bool = False,
+    distil: Literal["linear", "trees"] | None = None,
     float64: Annotated[bool | None, typer.Option("--float64/--float32")] = None,
     name: str | None = None,
     store: str | None = None,
@@ -332,7 +332,7 @@ def export(
       rankwise export model.rankwise --to onnx
       rankwise export model.rankwise --to elasticsearch --features names.txt --rows test.txt
       rankwise export model.rankwise --to solr --out model.json
-      rankwise export rbf.rankwise --to solr --distil --rows train.txt
+      rankwise export rbf.rankwise --to solr --distil trees --rows train.txt
 
     Parameters
     ----------
@@ -345,9 +345,9 @@ def export(
         Names of the features, one per line.
     rows : DATA, default=drawn from the range of the training rows
         Rows to check the export on: a LETOR file or a table.
-    distil : FLAG
-        Export a linear ranker that is fitted to the scores of the model on --rows; prints what that
-        costs on held-out queries.
+    distil : KIND, default=the model itself
+        Export a linear ranker or boosted trees (linear or trees), fitted to the scores of the model
+        on --rows; prints what that costs on held-out queries.
     float64 : FLAG, default=float32 where it can tell the rows apart
         ONNX: the type of the input and of the scores.
     name : NAME, default=rankwise
@@ -376,7 +376,7 @@ def export(
         complete=complete or None,
     )
     if distil and rows is None:
-        refuse("distil", "A linear ranker is fitted to the scores of rows: give --rows as well.")
+        refuse("distil", "The ranker is fitted to the scores of rows: give --rows as well.")
     if rows is None:
         table.refuse_without_rows()
     out = model.with_suffix(SUFFIXES[to]) if out is None else out
@@ -385,10 +385,10 @@ def export(
     file = read_model(model)
     data = None
     if rows is not None:
-        data = table.read_for(file, model, rows, needs_label=distil)
+        data = table.read_for(file, model, rows, needs_label=distil is not None)
     exported, remarks = file.model, []
     if distil and data is not None:
-        exported, remark = _distilled(file.model, data)
+        exported, remark = _distilled(file.model, data, distil)
         remarks.append(remark)
     given: dict[str, Any] = {"features": read_names(features)}
     if data is not None:
@@ -419,10 +419,11 @@ def _function(target: str) -> Any:
     return getattr(exports, f"to_{target.replace('-', '_')}")
 
 
-def _distilled(model: Any, data: Any) -> tuple[Any, str]:
-    """A linear ranker in place of the model, and what that costs."""
+def _distilled(model: Any, data: Any, into: Literal["linear", "trees"]) -> tuple[Any, str]:
+    """A linear ranker or trees in place of the model, and what that costs."""
     from rankwise.export import distil
 
-    with progress(f"Fitting a linear ranker to the scores of {len(data.y):,} rows"):
-        found = distil(model, data.X, data.y, qid=data.qid)
-    return found.ranker, f"Distilled into a linear ranker. {found}"
+    words = "a linear ranker" if into == "linear" else "trees"
+    with progress(f"Fitting {words} to the scores of {len(data.y):,} rows"):
+        found = distil(model, data.X, data.y, qid=data.qid, into=into)
+    return found.ranker, f"Distilled into {words}. {found}"
