@@ -194,7 +194,7 @@ def test_lambdarank(data):
         n_estimators=5, learning_rate=0.3, num_leaves=4, min_child_samples=5, reg_lambda=1.0,
         n_jobs=1, verbose=-1,
     ).fit(data.X, data.y, group=np.full(20, 12))  # fmt: skip
-    assert_allclose(ranker.predict(data.X), peer.predict(data.X), rtol=1e-5)
+    assert_allclose(ranker.predict(data.X), peer.booster_.predict(data.X), rtol=1e-5)
 
 
 def test_pickles_and_model_files(data, fitted, tmp_path):
