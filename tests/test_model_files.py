@@ -15,6 +15,11 @@ from rankwise.errors import ModelFileError, RankwiseError
 from rankwise.rankers import RANKERS
 from tests.model_files.make import scores_of
 
+# Files with parts of scikit-learn name the version that wrote them; another one warns.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Trying to unpickle:sklearn.exceptions.InconsistentVersionWarning"
+)
+
 FILES = sorted(Path(__file__).parent.glob("model_files/format*/*.rankwise"))
 
 

@@ -48,7 +48,8 @@ class Column:
         The header.
     format : str, default=".4f"
         Format of its numbers, as for Python's `format`. Whole numbers have thousands separators
-        instead; text is shown as it is, except for line breaks, which are shown as ``\\n``.
+        instead, except for "d", the format of ids. Text is shown as it is, except for line breaks,
+        which are shown as ``\\n``.
 
     Examples
     --------
@@ -66,7 +67,7 @@ class Column:
         if isinstance(value, str | bool):
             return str(value).translate(_BREAKS)
         if isinstance(value, Integral):
-            return f"{value:,}"
+            return f"{value:d}" if self.format == "d" else f"{value:,}"
         if isinstance(value, Real):
             # "z": what is rounded to zero has no sign
             return format(float(value), _SIGN.sub(r"\1z", self.format, count=1))

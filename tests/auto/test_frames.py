@@ -82,6 +82,20 @@ def test_a_frame_that_gives_labels_away_does_not_look_better_than_it_is(boosted)
     assert auto.score_estimate_.score < plain.score_estimate_.score + 0.02
 
 
+@pytest.mark.parametrize("has_queries", [True, False])
+def test_few_rows_leave_enough_rows_for_the_landmarks(has_queries):
+    """Each fold is encoded and fitted again, so landmarks come from the rows outside it."""
+    rng, n = np.random.default_rng(0), 40
+    frame = pd.DataFrame({"price": rng.normal(size=n), "city": rng.choice(["Rome", "Oslo"], n)})
+    qid = np.arange(n) // 8 if has_queries else None
+    one = AutoRanker(metric="disagreement", candidates="kernel", random_state=0)
+    one.fit(frame, frame["price"] + rng.normal(size=n), qid=qid)
+    assert {part.ranker.n_landmarks for part in one.parts_} == {32}
+    numbers = AutoRanker(metric="disagreement", candidates="kernel", random_state=0)
+    numbers.fit(frame[["price"]], frame["price"] + rng.normal(size=n), qid=qid)
+    assert {part.ranker.n_landmarks for part in numbers.parts_} == {40}
+
+
 def test_frames_of_all_libraries_give_the_same_ranker(searches, auto):
     frame, y, qid = searches
     scores = auto.predict(frame, qid=qid)

@@ -80,7 +80,9 @@ def test_letor_files(files, model, run):
 def test_errors(table, files, model, run):
     rows, of_table, _ = table
     some = "--quiet", "--query", "search_id=17"
-    assert "both positions" in run("explain", of_table, rows, *some, "--above", 1, ok=False)
+    assert "leave out --below" in run("explain", of_table, rows, *some, "--below", 2, ok=False)
+    next_one = run("explain", of_table, rows, *some, "--above", 1).stdout
+    assert next_one == run("explain", of_table, rows, *some, "--above", 1, "--below", 2).stdout
     two = "--above", 1, "--below", 9
     assert "from 1 to 8" in run("explain", of_table, rows, *some, *two, ok=False)
     two = "--above", 2, "--below", 2

@@ -53,6 +53,21 @@ def test_files_are_named_after_the_model(run, linear, tmp_path):
     run("export", linear, "--to", "json", "--force")
 
 
+def test_trees(files, run, linear, tmp_path):
+    pytest.importorskip("lightgbm")
+    trees = tmp_path / "trees.rankwise"
+    run("fit", files.train, "--model", "boosted", "--set", "n_estimators=3", "--out", trees)
+    run("export", trees, "--to", "elasticsearch-trained-model", "--rows", files.test)
+    found = json.loads((tmp_path / "trees.trained-model.json").read_text())
+    assert len(found["trained_model"]["ensemble"]["trained_models"]) == 3
+    given = "--rows", files.test, "--rank-feature", "xgboost"
+    result = run("export", trees, "--to", "vespa", *given)
+    assert "xgboost('ranker.json')" in result.stderr
+    assert len(json.loads((tmp_path / "trees.vespa.txt").read_text())) == 3
+    assert "rank_feature is for trees" in run("export", linear, "--to", "vespa", *given, ok=False)
+    assert "This is for vespa: got solr" in run("export", trees, "--to", "solr", *given, ok=False)
+
+
 def test_onnx_ranks_queries_as_predict_does(files, run, model, tmp_path):
     runtime = pytest.importorskip("onnxruntime")
     run("export", model, "--to", "onnx", "--float64", "--out", tmp_path / "m.onnx")
@@ -84,13 +99,21 @@ def test_distil(files, run, model, tmp_path):
     refused = run("export", model, "--to", "solr", ok=False)
     assert "scaled within each query (query-minmax)" in refused
     assert "--distil" in refused
-    assert "give --rows" in run("export", model, "--to", "solr", "--distil", ok=False)
+    assert "give --rows" in run("export", model, "--to", "solr", "--distil", "linear", ok=False)
     out = tmp_path / "solr.json"
-    arguments = ("--to", "solr", "--distil", "--rows", files.train, "--out", out)
+    arguments = ("--to", "solr", "--distil", "linear", "--rows", files.train, "--out", out)
     result = run("export", model, *arguments)
     assert "NDCG@10 is" in result.stderr
     assert "NDCG@10 is" in json.loads((tmp_path / "solr.json.check.json").read_text())["notes"][0]
     assert len(json.loads(out.read_text())["features"]) == 6
+
+
+def test_distil_into_trees(files, run, model, tmp_path):
+    pytest.importorskip("lightgbm")
+    out = tmp_path / "solr.json"
+    given = "--to", "solr", "--distil", "trees", "--rows", files.train, "--out", out
+    assert "Distilled into trees. On held-out rows, " in run("export", model, *given).stderr
+    assert json.loads(out.read_text())["class"].endswith("MultipleAdditiveTreesModel")
 
 
 @pytest.mark.parametrize(

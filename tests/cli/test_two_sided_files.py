@@ -103,7 +103,9 @@ def test_what_does_not_fit_is_refused(table, run):
     pd.concat([drugs, drugs]).to_csv(folder / "drugs.csv")
     assert "'d0' twice" in fit(run, folder, ok=False)[0]
     drugs.to_csv(folder / "drugs.csv")
-    Y.astype(object).replace(Y.iloc[0, 0], "none found").to_csv(folder / "scores.csv")
+    scores = Y.astype(object)
+    scores.iloc[0, 0] = "none found"
+    scores.to_csv(folder / "scores.csv")
     assert "'none found'" in fit(run, folder, ok=False)[0]
     assert "use 'rankwise fit' with --rows" in run(
         "tune", folder / "scores.csv", "--model", "two-sided-rankrls", "-o", folder / "m", ok=False

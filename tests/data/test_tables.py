@@ -199,7 +199,7 @@ def test_types_of_arrow(tmp_path):
             "a": pa.array(["1.5", "2.5"]).cast(pa.decimal128(5, 1)),
             "b": pa.array([7, None], pa.int32()).dictionary_encode(),
             "c": pa.array([True, False]),
-            "d": pa.array([1.5, 2.5], pa.float16()),
+            "d": pa.array(np.array([1.5, 2.5], dtype=np.float16)),
         }
     )
     found = matrix(table, ["a", "b", "c", "d"])

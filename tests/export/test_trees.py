@@ -1,6 +1,7 @@
 """Trees for search engines, against slow evaluators of their formats."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from rankwise.export import (
     elasticsearch_scores,
     solr_scores,
     to_elasticsearch,
+    to_elasticsearch_trained_model,
     to_json,
     to_opensearch,
     to_solr,
@@ -23,17 +25,27 @@ from rankwise.export import (
     vespa_scores,
 )
 from rankwise.export.trees import below, solr_threshold
-from tests.oracles.engine_trees import plugin_score, solr_score, vespa_score
+from tests.oracles.engine_trees import (
+    plugin_score,
+    solr_score,
+    trained_model_score,
+    vespa_score,
+    vespa_xgboost_score,
+)
 
 pytest.importorskip("lightgbm", reason="BoostedRanker needs lightgbm")
 NAMES = ["title", "year", "votes"]
 QID = np.repeat(np.arange(20), 10)
+to_vespa_xgboost = partial(to_vespa, rank_feature="xgboost")
 FORMS = [
     (to_elasticsearch, elasticsearch_scores, plugin_score),
     (to_opensearch, elasticsearch_scores, plugin_score),
     (to_solr, solr_scores, solr_score),
+    (to_elasticsearch_trained_model, elasticsearch_scores, trained_model_score),
     (to_vespa, vespa_scores, vespa_score),
+    (to_vespa_xgboost, vespa_scores, vespa_xgboost_score),
 ]
+OF_VESPA = (to_vespa, to_vespa_xgboost)
 
 
 def problem(missing=False):
@@ -51,7 +63,7 @@ def boosted(X, y):
 
 
 def in_target(export, X):
-    names = [f"attribute({name})" for name in NAMES] if export is to_vespa else NAMES
+    names = [f"attribute({name})" for name in NAMES] if export in OF_VESPA else NAMES
     return [dict(zip(names, row, strict=True)) for row in X], dict(zip(names, X.T, strict=True))
 
 
@@ -89,11 +101,12 @@ def test_thresholds_of_solr_undo_what_it_adds(at):
 def test_missing_values_go_where_the_model_sends_them_or_are_refused(export, scores, oracle):
     X, y = problem(missing=True)
     ranker = boosted(X, y)
-    if export is to_vespa:
+    if export in (*OF_VESPA, to_elasticsearch_trained_model):
         made = export(ranker, features=NAMES, rows=X, qid=QID)
         rows, columns = in_target(export, X)
-        assert_allclose(scores(made.content, columns), ranker.predict(X))
-        assert_allclose([oracle(made.content, row) for row in rows], ranker.predict(X))
+        near = {"rtol": 1e-6, "atol": 1e-6} if export is to_elasticsearch_trained_model else {}
+        assert_allclose(scores(made.content, columns), ranker.predict(X), **near)
+        assert_allclose([oracle(made.content, row) for row in rows], ranker.predict(X), **near)
         return
     with pytest.raises(ExportError, match="learned another side for missing values"):
         export(ranker, rows=X, qid=QID)
@@ -113,6 +126,11 @@ def test_large_features_are_checked_as_they_are(export, scores, oracle):
     ranker = boosted(X, y)
     if export is to_vespa:
         assert export(ranker, features=NAMES, rows=X, qid=QID).check.n_lost == 0
+        return
+    if export is to_vespa_xgboost:
+        for given in ({"rows": X, "qid": QID}, {}):
+            with pytest.raises(ExportError, match="thresholds in float32: use lightgbm"):
+                export(ranker, features=NAMES, **given)
         return
     with pytest.raises(ExportError, match="computes in float32, which is too coarse"):
         export(ranker, rows=X, qid=QID)
@@ -138,6 +156,13 @@ def test_what_does_not_fit_trees_is_refused():
         to_elasticsearch(ranker, normalizers=True)
     with pytest.raises(ExportError, match="trees"):
         to_json(ranker)
+    linear = RankRLS().fit(X, y, qid=QID)
+    with pytest.raises(ExportError, match="is written from trees: fit a BoostedRanker"):
+        to_elasticsearch_trained_model(linear)
+    with pytest.raises(ParameterError, match="rank_feature is for trees"):
+        to_vespa(linear, features=NAMES, rank_feature="xgboost")
+    with pytest.raises(ParameterError, match="rank_feature"):
+        to_vespa(ranker, features=NAMES, rank_feature="catboost")
     pipeline = make_pipeline(StandardScaler(), BoostedRanker(3)).fit(X, y, boostedranker__qid=QID)
     with pytest.raises(ExportError, match="trees"):
         to_solr(pipeline)

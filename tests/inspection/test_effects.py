@@ -9,6 +9,7 @@ from sklearn.pipeline import make_pipeline
 from rankwise import (
     AdditiveRankRLS,
     AutoRanker,
+    BoostedOptions,
     BoostedRanker,
     MeanRanker,
     RankRLS,
@@ -113,8 +114,18 @@ def test_text_and_dates():
     found.plot()
 
 
+def test_a_missing_text_is_called_missing():
+    frame = pd.DataFrame({"city": ["Rome", None] * 10, "price": np.arange(20.0)})
+    y = np.tile([0.0, 5.0], 10)
+    ranker = make_pipeline(TableEncoder(), RankRLS(1e-3)).fit(frame, y)
+    for cells in (frame, frame.astype({"city": "object"})):
+        found = feature_effects(ranker, cells, features=["city"])
+        assert sorted(found["city"].values) == ["Rome", "missing"]
+
+
 def test_refits_have_what_was_chosen():
-    boosted = BoostedRanker(random_state=0, max_estimators=10).fit(X, Y, qid=QID)
+    options = BoostedOptions(max_estimators=10)
+    boosted = BoostedRanker(random_state=0, options=options).fit(X, Y, qid=QID)
     assert as_chosen(boosted).n_estimators == boosted.n_estimators_
     chosen = RankRLS().fit(X, Y, qid=QID)
     assert as_chosen(chosen).alpha == chosen.alpha_

@@ -452,6 +452,13 @@ def test_numbers_in_sentences(value, text):
     assert short(value) == text
 
 
+def test_values_that_differ_look_different():
+    X = np.array([[1.7e9, 2.0], [1.7e9 + 40, 1.0], [1.7e9 + 90, 2.0]])
+    ranker = RankRLS(1e-3, scale="standard").fit(X, [1.0, 2.0, 3.0])
+    rows = explain(ranker, X[2], X[0]).to_table().rows
+    assert rows[0][1:3] == ("1.7000001e+09", "1.7e+09")
+
+
 def test_a_ranked_query():
     ranker = fitted(RankRLS(1.0, scale="query-minmax"))
     ids = [f"doc{k}" for k in range(len(Y))]

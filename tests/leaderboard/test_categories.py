@@ -216,9 +216,18 @@ def test_tables_and_boards_of_categories(tmp_path):
         board.fragility()
     with pytest.raises(ParameterError, match="by cannot be combined"):
         fitted(penalty="held-out")
-    first, second, won, _, _, _ = drawn()
+    first, second, won, _, words, _ = drawn()
+    with pytest.raises(ParameterError, match="drift cannot be combined with by"):
+        Leaderboard(drift=1.0).fit(first, second, won, by=words, time=np.arange(len(won)))
     with pytest.raises(DataError, match="two or more categories"):
         Leaderboard().fit(first, second, won, by=["x"] * len(won))
+
+
+def test_ids_that_are_whole_numbers_have_no_separators():
+    first, second, won, code, _, _ = drawn()
+    board = Leaderboard(n_draws=100).fit(first, second, won, by=np.array([2023, 2024, 2025])[code])
+    assert "2024" in str(board.categories())
+    assert "2024" in str(board.deviations())
 
 
 def test_updates_of_categories():

@@ -121,7 +121,10 @@ def test_chance_is_not_kept(monkeypatch, dense):
     board = fitted(battles)
     assert board.item_ties_ is None
     assert_allclose(board.ratings_, Leaderboard(n_draws=100).fit(battles).ratings_)
-    assert "by more than chance" in str(board.item_ties())
+    table = board.item_ties()
+    assert "by more than chance" in str(table)
+    assert np.isnan(table["low"]).all()
+    assert "nan" not in str(table)
 
 
 def test_held_out_votes_decide_without_a_matrix(monkeypatch):

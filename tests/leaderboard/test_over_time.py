@@ -258,6 +258,19 @@ def test_history():
         Leaderboard().fit(make_battles(4, 100, random_state=0).battles).history()
 
 
+def test_ratings_of_one_period_do_not_drift():
+    """As in the first weeks of a history: there is nothing to estimate the drift from."""
+    pairs, won, _, _ = drawn()
+    plain = Leaderboard(n_draws=100).fit(*pairs.T, won)
+    day = np.datetime64("2026-01-01") + np.arange(len(won)) % 20
+    for time in (np.full(len(won), 5.0), day):
+        board = Leaderboard(drift="evidence", n_draws=100).fit(*pairs.T, won, time=time)
+        assert board.drift_ == 0.0
+        assert_allclose(board.ratings_, plain.ratings_, atol=1e-3)
+        assert_allclose(board.rating_std_, plain.rating_std_, rtol=1e-3)
+    assert board.as_of("2026-01-10").drift_ == 0.0
+
+
 def test_options_that_do_not_go_together():
     pairs, won, time, _ = drawn()
     with pytest.raises(ParameterError, match="use one of them"):

@@ -46,3 +46,41 @@ def vespa_score(text, row):
             node = node["left_child"] if first else node["right_child"]
         total += node["leaf_value"]
     return total
+
+
+def vespa_xgboost_score(text, row):
+    """XGBoost's dump as Vespa reads it: if (!(x >= t), ...) or if (x < t, ...), t in float32."""
+    total = 0.0
+    for node in json.loads(text):
+        while "leaf" not in node:
+            value, at = row[node["split"]], float(np.float32(node["split_condition"]))
+            first = not (value >= at) if node["missing"] == node["yes"] else value < at
+            wanted = node["yes"] if first else node["no"]
+            (node,) = [child for child in node["children"] if child["nodeid"] == wanted]
+        total += node["leaf"]
+    return total
+
+
+def trained_model_score(text, row):
+    """Elasticsearch: a missing feature by default_left; left if float32(x) <= threshold."""
+    ensemble, total = json.loads(text)["trained_model"]["ensemble"], 0.0
+    assert (ensemble["target_type"], ensemble["aggregate_output"]) == (
+        "regression",
+        {"weighted_sum": {}},
+    )
+    for entry in ensemble["trained_models"]:
+        tree = entry["tree"]
+        nodes = tree["tree_structure"]
+        assert [node["node_index"] for node in nodes] == list(range(len(nodes)))
+        assert tree["feature_names"] == ensemble["feature_names"]
+        node = nodes[0]
+        while "leaf_value" not in node:
+            assert node["decision_type"] == "lte"
+            value = row[tree["feature_names"][node["split_feature"]]]
+            if np.isnan(value):
+                left = node["default_left"]
+            else:
+                left = float(np.float32(value)) <= node["threshold"]
+            node = nodes[node["left_child"] if left else node["right_child"]]
+        total += node["leaf_value"]
+    return float(np.float32(total))

@@ -127,7 +127,11 @@ class Candidate:
 
 
 def default_candidates(
-    kinds: Sequence[str], X: Any, groups: QueryGroups, rng: np.random.Generator
+    kinds: Sequence[str],
+    X: Any,
+    groups: QueryGroups,
+    rng: np.random.Generator,
+    most_landmarks: int,
 ) -> Iterator[Candidate]:
     """Linear, additive and kernel rankers, each on several scalings; cheap ones first.
 
@@ -156,7 +160,7 @@ def default_candidates(
                 deviations = scaled_deviations(X, groups, scale)
                 total = np.square(deviations).sum() if kernel == "rbf" else deviations.sum()
                 ranker = SparseRankRLS(
-                    n_landmarks=min(LANDMARKS, X.shape[0]),
+                    n_landmarks=min(LANDMARKS, most_landmarks),
                     kernel=kernel,
                     gamma=float(width / (total or 1.0)),
                     scale=scale,
@@ -829,12 +833,12 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self, "mean_ranker_")
         return self.explanation_
 
-    def _candidates(self, data: LabelledRows) -> list[Candidate]:
+    def _candidates(self, data: LabelledRows, most_landmarks: int) -> list[Candidate]:
         rng = as_generator(self.random_state)
         if isinstance(self.candidates, str):
             check_value("candidates", self.candidates, Choice("auto", *KINDS))
             kinds = KINDS if self.candidates == "auto" else (self.candidates,)
-            found = list(default_candidates(kinds, data.X, data.groups, rng))
+            found = list(default_candidates(kinds, data.X, data.groups, rng, most_landmarks))
         elif isinstance(self.candidates, (list, tuple)) and self.candidates:
             found = list(named(self.candidates))
         else:
@@ -881,7 +885,11 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         """Trials within the budgets, and the candidates that exceed them."""
         trials: list[CandidateTrial] = []
         left_out: list[str] = []
-        candidates, cannot = self._monotone(self._candidates(data), data.X.shape[1])
+        # Exact hold-outs choose landmarks among all rows, refits among the rows of a fold.
+        n_fitted = len(data)
+        if encoded is not None:
+            n_fitted -= max(len(test) for test in encoded.splits.tests)
+        candidates, cannot = self._monotone(self._candidates(data, n_fitted), data.X.shape[1])
         left_out += cannot
         start = perf_counter()
         limits = self.time_budget, self.memory_budget

@@ -42,6 +42,7 @@ BAR = 30  # characters of the longest bar
 CARDS = (".md", ".html")
 SUFFIXES = {
     "elasticsearch": ".elasticsearch.json",
+    "elasticsearch-trained-model": ".trained-model.json",
     "opensearch": ".opensearch.json",
     "solr": ".solr.json",
     "vespa": ".vespa.txt",
@@ -287,14 +288,23 @@ def card(
 def export(
     *,
     model: ModelFile,
-    to: Literal["elasticsearch", "opensearch", "solr", "vespa", "onnx", "json"],
+    to: Literal[
+        "elasticsearch",
+        "elasticsearch-trained-model",
+        "opensearch",
+        "solr",
+        "vespa",
+        "onnx",
+        "json",
+    ],
     out: Out = None,
     features: InputFile = None,
     rows: InputFile = None,
-    distil: bool = False,
+    distil: Literal["linear", "trees"] | None = None,
     float64: Annotated[bool | None, typer.Option("--float64/--float32")] = None,
     name: str | None = None,
     store: str | None = None,
+    rank_feature: Literal["lightgbm", "xgboost"] | None = None,
     normalizers: bool = False,
     positive: bool | None = None,
     complete: bool = False,
@@ -322,28 +332,30 @@ def export(
       rankwise export model.rankwise --to onnx
       rankwise export model.rankwise --to elasticsearch --features names.txt --rows test.txt
       rankwise export model.rankwise --to solr --out model.json
-      rankwise export rbf.rankwise --to solr --distil --rows train.txt
+      rankwise export rbf.rankwise --to solr --distil trees --rows train.txt
 
     Parameters
     ----------
     to : TARGET
-        elasticsearch, opensearch, solr, vespa, onnx or json (names and weights, for your own
-        program).
+        elasticsearch (for the plugin), elasticsearch-trained-model (trees, without the plugin),
+        opensearch, solr, vespa, onnx or json (names and weights, for your own program).
     out : FILE, default=MODEL with the suffix of the target
         Where to write. The check goes to FILE.check.json.
     features : FILE, default=names in the model, or f1, f2, ...
         Names of the features, one per line.
     rows : DATA, default=drawn from the range of the training rows
         Rows to check the export on: a LETOR file or a table.
-    distil : FLAG
-        Export a linear ranker that is fitted to the scores of the model on --rows; prints what that
-        costs on held-out queries.
+    distil : KIND, default=the model itself
+        Export a linear ranker or boosted trees (linear or trees), fitted to the scores of the model
+        on --rows; prints what that costs on held-out queries.
     float64 : FLAG, default=float32 where it can tell the rows apart
         ONNX: the type of the input and of the scores.
     name : NAME, default=rankwise
         Search engines: name of the model.
     store : NAME, default=the default one
         Solr: the feature store.
+    rank_feature : NAME, default=lightgbm
+        Vespa: the rank feature that reads trees, lightgbm or xgboost.
     normalizers : FLAG
         Search engines: leave the scaling of features to the normalizers of the engine.
     positive : FLAG, default=where negative scores are not allowed and the range is known
@@ -358,12 +370,13 @@ def export(
         precision={True: "float64", False: "float32", None: None}[float64],
         name=name,
         store=store,
+        rank_feature=rank_feature,
         normalizers=normalizers or None,
         positive=positive,
         complete=complete or None,
     )
     if distil and rows is None:
-        refuse("distil", "A linear ranker is fitted to the scores of rows: give --rows as well.")
+        refuse("distil", "The ranker is fitted to the scores of rows: give --rows as well.")
     if rows is None:
         table.refuse_without_rows()
     out = model.with_suffix(SUFFIXES[to]) if out is None else out
@@ -372,16 +385,16 @@ def export(
     file = read_model(model)
     data = None
     if rows is not None:
-        data = table.read_for(file, model, rows, needs_label=distil)
+        data = table.read_for(file, model, rows, needs_label=distil is not None)
     exported, remarks = file.model, []
     if distil and data is not None:
-        exported, remark = _distilled(file.model, data)
+        exported, remark = _distilled(file.model, data, distil)
         remarks.append(remark)
     given: dict[str, Any] = {"features": read_names(features)}
     if data is not None:
         given |= {"rows": data.X, "qid": data.qid}
     with progress(f"Exporting to {to}"):
-        made = getattr(exports, f"to_{to}")(exported, **given, **options)
+        made = _function(to)(exported, **given, **options)
     made = made.with_notes(*remarks)
     made.write(out)
     note(str(made.check), *made.check.notes)
@@ -390,9 +403,7 @@ def export(
 
 def _options(to: str, **given: Any) -> dict[str, Any]:
     """The options that are given, if the target takes them."""
-    import rankwise.export as exports
-
-    takes = {target: signature(getattr(exports, f"to_{target}")).parameters for target in SUFFIXES}
+    takes = {target: signature(_function(target)).parameters for target in SUFFIXES}
     options = {name: value for name, value in given.items() if value is not None}
     for name, value in options.items():
         if name not in takes[to]:
@@ -401,10 +412,18 @@ def _options(to: str, **given: Any) -> dict[str, Any]:
     return options
 
 
-def _distilled(model: Any, data: Any) -> tuple[Any, str]:
-    """A linear ranker in place of the model, and what that costs."""
+def _function(target: str) -> Any:
+    """The function that writes a model for a target."""
+    import rankwise.export as exports
+
+    return getattr(exports, f"to_{target.replace('-', '_')}")
+
+
+def _distilled(model: Any, data: Any, into: Literal["linear", "trees"]) -> tuple[Any, str]:
+    """A linear ranker or trees in place of the model, and what that costs."""
     from rankwise.export import distil
 
-    with progress(f"Fitting a linear ranker to the scores of {len(data.y):,} rows"):
-        found = distil(model, data.X, data.y, qid=data.qid)
-    return found.ranker, f"Distilled into a linear ranker. {found}"
+    words = "a linear ranker" if into == "linear" else "trees"
+    with progress(f"Fitting {words} to the scores of {len(data.y):,} rows"):
+        found = distil(model, data.X, data.y, qid=data.qid, into=into)
+    return found.ranker, f"Distilled into {words}. {found}"

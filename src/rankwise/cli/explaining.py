@@ -92,8 +92,10 @@ def explain(
     from rankwise.inspection import explain_ranking
     from rankwise.plots import require_matplotlib
 
-    if (above is None) != (below is None):
-        refuse("below" if below is None else "above", "Give both positions, or neither.")
+    if above is None and below is not None:
+        refuse("above", "Give it as well, or leave out --below.")
+    if above is not None and below is None:
+        below = above + 1
     if report is not None:
         require_matplotlib()
     check_page(report, model, data, force=force)

@@ -178,8 +178,10 @@ def _declared(name: str, kind: Any, default: Any, texts: dict[str, dict[str, Any
     """A parameter as typer reads it, with the help that `texts` has for it."""
     kind, info = get_args(kind)[:2] if get_origin(kind) is Annotated else (kind, typer.Option())
     info = copy(info)
-    if kind is bool and not default and info.default is ...:
-        info.param_decls = (f"--{name.replace('_', '-')}",)  # without a --no-...
+    negated = bool in (kind, *get_args(kind)) and default is not False  # with a --no-...
+    argument = isinstance(info, typer.models.ArgumentInfo)
+    if info.default is ... and not (info.param_decls or negated or argument):
+        info.param_decls = (f"--{name.replace('_', '-')}",)
     for key, value in texts.get(name, {}).items():
         if value is not None:
             setattr(info, key, value)

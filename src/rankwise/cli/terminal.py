@@ -37,7 +37,8 @@ PARAMETERS = "\n\nParameters\n----------\n"  # begins the help of options in doc
 OPTIONS = {
     "complete=True": "--complete",
     'precision="float64"': "--float64",
-    "(rankwise.export.distil)": "(--distil)",
+    "(rankwise.export.distil)": "(--distil linear)",
+    'distil into="trees"': "give --distil trees",
     'with scale="standard"': "with --scale standard",
     ": give rows, to check": ": give --rows, to check",
     "fill=0.0 in read_letor": "--fill 0",

@@ -45,6 +45,8 @@ class DescribedRows:
         names = self.feature_names or [f"x{j}" for j in range(self.X.shape[1])]
         if sparse.issparse(self.X):
             frame = pandas.DataFrame.sparse.from_spmatrix(self.X, columns=names)
+            if any(dtype.fill_value != 0 for dtype in frame.dtypes):
+                frame = frame.fillna(0.0)  # pandas 3.0 takes absent entries for missing values
         else:
             frame = pandas.DataFrame(self.X, columns=names)
         if self.y is not None:

@@ -1,7 +1,8 @@
 """Fitted models in formats that other programs read.
 
 `to_elasticsearch`, `to_opensearch`, `to_solr`, `to_vespa` and `to_json` write linear models with
-named weights. `to_onnx` writes any ranker as a graph of plain operators, and needs the extra onnx.
+named weights. All but the last write trees as well, and `to_elasticsearch_trained_model` writes
+trees only. `to_onnx` writes any ranker as a graph of plain operators, and needs the extra onnx.
 
 Each function scores rows by the model and by the exported form, and returns an `Export` with the
 result of this comparison. A form that scores differently is refused.
@@ -21,6 +22,7 @@ from rankwise.export.search_engines import (
     json_scores,
     solr_scores,
     to_elasticsearch,
+    to_elasticsearch_trained_model,
     to_json,
     to_opensearch,
     to_solr,
@@ -41,6 +43,7 @@ __all__ = [
     "linear_model",
     "solr_scores",
     "to_elasticsearch",
+    "to_elasticsearch_trained_model",
     "to_json",
     "to_onnx",
     "to_opensearch",

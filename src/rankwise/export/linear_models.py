@@ -1,4 +1,4 @@
-"""Linear models with named features, for search engines: folded, or distilled from others."""
+"""Linear models with named features, for search engines; and models distilled from others."""
 
 from __future__ import annotations
 
@@ -6,23 +6,27 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from rankwise.backends.arrays import Array, is_sparse, to_host
+from rankwise.boosted.boosted_ranker import BoostedOptions, BoostedRanker
 from rankwise.errors import DataError, ExportError, RankwiseWarning
 from rankwise.estimators.rankrls import RankRLS
 from rankwise.export._endings import ModelStages, read_stages
 from rankwise.export._stages import WithinQuery, draw_rows, linear_of
+from rankwise.graph import QueryGroups
 from rankwise.metric_names import are_grades
 from rankwise.metrics import disagreement_error, ndcg
 from rankwise.model_selection.hold_outs import k_fold, leave_query_out
 from rankwise.model_selection.meta_rankers import PairedDifference
+from rankwise.parameters import Choice, check_value
 from rankwise.routing import last_step, predict_with_queries
 from rankwise.tables import plural
 
-FOLDS = 5  # of the rows of one global ranking
+FOLDS = 5  # of the rows of one global ranking, and of queries for trees
+MOST_TREES = 500  # that a model is distilled into
 CUTOFF = 10  # of NDCG
 WIDER = 0.05  # share of the range of drawn rows that is added at both ends, which they do not reach
 
@@ -230,17 +234,17 @@ def feature_names(stages: ModelStages, given: Sequence[str] | None) -> tuple[str
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Distilled:
-    """A linear ranker fitted to the scores of a model, and what that costs; made by `distil`.
+    """A simpler ranker fitted to the scores of a model, and what that costs; made by `distil`.
 
     Attributes
     ----------
-    ranker : RankRLS
-        The linear ranker, fitted to all rows.
+    ranker : RankRLS or BoostedRanker
+        The linear ranker or the trees, fitted to all rows.
     agreement : float
         The share of pairs of held-out rows (of the same query) in the order of the model.
     loss : PairedDifference or None
-        By how much NDCG@10 of the model exceeds NDCG@10 of linear rankers on held-out rows; None
-        without graded labels.
+        By how much NDCG@10 of the model exceeds NDCG@10 of the simpler ranker on held-out rows;
+        None without graded labels.
     n_rows : int
 
     Examples
@@ -254,13 +258,21 @@ class Distilled:
     (1.0, 1)
     """
 
-    ranker: RankRLS
+    ranker: RankRLS | BoostedRanker
     agreement: float
     loss: PairedDifference | None
     n_rows: int
 
+    @property
+    def correlation(self) -> float:
+        """Kendall's correlation of both orders: 1 if they are equal, -1 if one is reversed."""
+        return 2.0 * self.agreement - 1.0
+
     def __str__(self) -> str:
-        held_out = f"On held-out rows, {self.agreement:.1%} of the pairs are in the model's order"
+        held_out = (
+            f"On held-out rows, {self.agreement:.1%} of the pairs are in the model's order "
+            f"(correlation {self.correlation:.3f})"
+        )
         if self.loss is None:
             return f"{held_out}."
         error = self.loss.standard_error
@@ -273,13 +285,24 @@ class Distilled:
         return f"<Distilled: {self}>"
 
 
-def distil(model: Any, X: Any, y: Any = None, *, qid: Any = None) -> Distilled:
-    """Fit a linear ranker to the scores that a model gives to rows.
+def distil(
+    model: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    qid: Any = None,
+    into: Literal["linear", "trees"] = "linear",
+) -> Distilled:
+    """Fit a linear ranker, or trees, to the scores that a model gives to rows.
 
-    This is for targets that take linear models only. Take rows of queries like those the target
-    will see; they need no labels. What is lost is measured on held-out rows: each query is
+    This is for targets that take linear models and trees only. Take rows of queries like those the
+    target will see; they need no labels. What is lost is measured on held-out rows: each query is
     predicted by a linear ranker that was fitted to all others (`leave_query_out`). The rows of one
     global ranking are held out in five folds (`k_fold`).
+
+    Trees follow curves and interactions, and need more rows. They are a `BoostedRanker` of up to
+    500 trees. Queries are held out in five folds, and the number of trees is the one that loses
+    the fewest pairs of held-out rows.
 
     Parameters
     ----------
@@ -291,6 +314,7 @@ def distil(model: Any, X: Any, y: Any = None, *, qid: Any = None) -> Distilled:
         these rows, its NDCG is too high, and so is the loss.
     qid : array-like of shape (n_rows,), optional
         The query of every row. None: one global ranking.
+    into : {"linear", "trees"}, default="linear"
 
     Returns
     -------
@@ -309,6 +333,7 @@ def distil(model: Any, X: Any, y: Any = None, *, qid: Any = None) -> Distilled:
     >>> to_solr(distilled.ranker).check.passed
     True
     """
+    check_value("into", into, Choice("linear", "trees"))
     qid = to_host(qid)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RankwiseWarning)
@@ -319,15 +344,19 @@ def distil(model: Any, X: Any, y: Any = None, *, qid: Any = None) -> Distilled:
         )
     if np.ptp(scores) == 0:
         raise DataError("The model gives all rows the same score: there is nothing to distil.")
-    _check_complete(X)
-    linear = RankRLS(scale="standard")
-    by = qid
+    _check_numbers(X, into)
+    by, n_splits = qid, max(2, min(FOLDS, len(scores) // 2))
     if qid is None:  # only rows of the same fold can be compared
-        n_splits = max(2, min(FOLDS, len(scores) // 2))
         by = np.arange(len(scores)) % n_splits
-        held_out = k_fold(linear, X, scores, n_splits=n_splits).predictions[0]
+    ranker: RankRLS | BoostedRanker
+    if into == "trees":
+        ranker, held_out = _best_trees(X, scores, qid, by)
     else:
-        held_out = leave_query_out(linear, X, scores, qid=qid).predictions[0]
+        ranker = RankRLS(scale="standard")
+        if qid is None:
+            held_out = k_fold(ranker, X, scores, n_splits=n_splits).predictions[0]
+        else:
+            held_out = leave_query_out(ranker, X, scores, qid=qid).predictions[0]
     agreement = 1.0 - float(disagreement_error(scores, held_out, by))
     labels = None if y is None else np.asarray(to_host(y))
     loss = None
@@ -336,22 +365,37 @@ def distil(model: Any, X: Any, y: Any = None, *, qid: Any = None) -> Distilled:
             ndcg(labels, f, by, k=CUTOFF, per_query=True).values for f in (scores, held_out)
         )
         loss = PairedDifference.of(np.asarray(ours) - np.asarray(theirs))
-    return Distilled(linear.fit(X, scores, qid=qid), agreement, loss, len(scores))
+    return Distilled(ranker.fit(X, scores, qid=qid), agreement, loss, len(scores))
 
 
-def _check_complete(X: Any) -> None:
+def _best_trees(X: Any, scores: Array, qid: Any, by: Any) -> tuple[BoostedRanker, Array]:
+    """Trees in the number that loses the fewest held-out pairs, and the held-out predictions."""
+    groups = QueryGroups.of(by, len(scores))
+    if groups.n_groups < 2:
+        raise DataError("Distilling into trees needs rows of at least two queries: got one.")
+    given: dict[str, Any] = {"learning_rate": 0.1, "min_samples_leaf": 5, "random_state": 0}
+    trees = BoostedRanker(
+        metric="disagreement", options=BoostedOptions(max_estimators=MOST_TREES), **given
+    )
+    numbers, stages = trees.held_out_predictions(X, scores, fold=groups.codes % FOLDS, qid=qid)
+    best = int(np.argmin([disagreement_error(scores, found, by) for found in stages]))
+    return BoostedRanker(int(numbers[best]), **given), stages[best]
+
+
+def _check_numbers(X: Any, into: str) -> None:
+    """Refuse text and, for a linear model, missing values."""
     if is_sparse(X):
         return
     try:
         values = np.asarray(to_host(X), dtype=np.float64)
     except (TypeError, ValueError):
         raise DataError(
-            "The rows have text, but a linear model needs numbers: make a feature for each "
+            f"The rows have text, but {into} models need numbers: make a feature for each "
             "category, and fit to these, or export the model to ONNX."
         ) from None
-    if np.isnan(values).any():
+    if into == "linear" and np.isnan(values).any():
         column = int(np.argmax(np.isnan(values).any(axis=0)))
         raise DataError(
             f"Column {column} has missing values. A linear model cannot be fitted to them: give "
-            "rows that have every feature."
+            'rows that have every feature, or distil into="trees".'
         )

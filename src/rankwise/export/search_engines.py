@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -39,15 +39,19 @@ from rankwise.export.trees import (
     largest_score,
     least_score,
     plugin_scores,
-    plugin_trees,
     reads_missing_as_zero,
     solr_tree_scores,
     solr_trees,
+    trained_model,
+    trained_model_scores,
     trees_of,
     used_features,
     vespa_tree_scores,
     vespa_trees,
+    vespa_xgboost_scores,
+    xgboost_trees,
 )
+from rankwise.parameters import AnyOf, Choice, check_value
 
 
 @dataclass(frozen=True, eq=False)
@@ -355,14 +359,77 @@ def to_solr(
     return _export("solr", "Solr", given, write, solr_scores)
 
 
-def to_vespa(
+def to_elasticsearch_trained_model(
     model: Any,
     *,
     features: Sequence[str] | None = None,
     rows: Any = None,
     qid: Any = None,
 ) -> Export:
-    """A linear model as a ranking expression of Vespa, or trees for its ``lightgbm`` feature.
+    """Trees as the definition of a trained model, for Elasticsearch's own learning to rank.
+
+    This is for Elasticsearch without the plugin. The text is the `definition` in the body of ``PUT
+    _ml/trained_models/NAME``, as Elastic's client eland writes it. The body also needs an
+    `inference_config` with a query for each feature, which the model does not know. The format was
+    compared with the rules of Elasticsearch, not on a running engine.
+
+    Elasticsearch reads features in float32. A document for which a feature's query does not match
+    goes where the trees send missing values. Scores may be negative.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted `BoostedRanker`, or an `AutoRanker` that consists of one.
+    features, rows, qid
+        As for `to_elasticsearch`.
+
+    Returns
+    -------
+    Export
+
+    Examples
+    --------
+    >>> import json
+    >>> from rankwise import BoostedRanker
+    >>> from rankwise.export import to_elasticsearch_trained_model
+    >>> X = [[float(k)] for k in range(40)]
+    >>> ranker = BoostedRanker(2, min_samples_leaf=5).fit(X, list(range(40)))
+    >>> definition = json.loads(to_elasticsearch_trained_model(ranker, rows=X).content)
+    >>> definition["trained_model"]["ensemble"]["aggregate_output"]
+    {'weighted_sum': {}}
+    """
+    title, found = "A trained model of Elasticsearch", trees_of(model)
+    if found is None:
+        raise ExportError(
+            f"{title} is written from trees: fit a BoostedRanker. For a linear model, use "
+            "to_elasticsearch, which is for the plugin."
+        )
+    model, trees = found
+    stages = read_stages(model)
+    names = feature_names(stages, features)
+    given = check_rows(stages, names, rows, qid)
+    refuse_in_doubt(given, title)
+    text = _json(trained_model(trees, names))
+    check = compare_scores(
+        given.scores(model, stages.names),
+        elasticsearch_scores(text, _named_rows(names, given))[:, None],
+        given,
+        target="elasticsearch-trained-model",
+        precision="float32",
+    )
+    refuse_unless_passed(check, _too_coarse("Elasticsearch"))
+    return Export("elasticsearch-trained-model", text, check)
+
+
+def to_vespa(
+    model: Any,
+    *,
+    features: Sequence[str] | None = None,
+    rank_feature: Literal["lightgbm", "xgboost"] | None = None,
+    rows: Any = None,
+    qid: Any = None,
+) -> Export:
+    """A linear model as a ranking expression of Vespa, or trees for one of its rank features.
 
     Parameters
     ----------
@@ -371,6 +438,9 @@ def to_vespa(
     features : sequence of str, optional
         Rank features of Vespa, such as ``bm25(title)``. A plain name, such as ``year``, stands for
         ``attribute(year)``. None: the names that the model was fitted with.
+    rank_feature : {"lightgbm", "xgboost"}, optional
+        For trees, the rank feature of Vespa that reads them. The thresholds of "xgboost" are
+        float32. None: "lightgbm", which is exact.
 
     Returns
     -------
@@ -386,9 +456,14 @@ def to_vespa(
     >>> print(to_vespa(ranker, features=["bm25(title)", "year"]).content)  # doctest: +ELLIPSIS
     0.5... * bm25(title) + 0.2... * attribute(year)
     """
+    check_value("rank_feature", rank_feature, AnyOf(Choice("lightgbm", "xgboost"), None))
     trees = trees_of(model)
     if trees is not None:
-        return _vespa_trees(*trees, features, rows, qid)
+        return _vespa_trees(*trees, rank_feature or "lightgbm", features, rows, qid)
+    if rank_feature is not None:
+        raise ParameterError(
+            "rank_feature is for trees, and a linear model becomes an expression: leave it out."
+        )
     stages = read_stages(model)
     linear = fold(stages, feature_names(stages, features), "A ranking expression of Vespa", model)
     known = [_rank_feature(name) for name in linear.names]
@@ -453,30 +528,44 @@ def to_json(
 
 
 def _in_float64(
-    target: str, text: str, scores: Array, model: Any, stages: ModelStages, rows: CheckRows
+    target: str,
+    text: str,
+    scores: Array,
+    model: Any,
+    stages: ModelStages,
+    rows: CheckRows,
+    way_out: str = "Scale the features when you fit the model.",
 ) -> Export:
     """The export to a target that computes in float64 and has a constant."""
     ours = rows.scores(model, stages.names)
     check = compare_scores(ours, scores[:, None], rows, target=target, precision="float64")
-    refuse_unless_passed(check, "Scale the features when you fit the model.")
+    refuse_unless_passed(check, way_out)
     return Export(target, text, check)
 
 
 def _vespa_trees(
-    model: Any, trees: TreeScores, features: Sequence[str] | None, rows: Any, qid: Any
+    model: Any,
+    trees: TreeScores,
+    rank_feature: str,
+    features: Sequence[str] | None,
+    rows: Any,
+    qid: Any,
 ) -> Export:
     stages = read_stages(model)
     names = feature_names(stages, features)
     used = used_features(trees).tolist()
     known = [_rank_feature(name) if k in used else name for k, name in enumerate(names)]
-    text = _json(vespa_trees(trees, known))
+    write = xgboost_trees if rank_feature == "xgboost" else vespa_trees
+    text = _json(write(trees, known))
     given = check_rows(stages, names, rows, qid)
-    export = _in_float64(
-        "vespa", text, vespa_scores(text, _named_rows(known, given)), model, stages, given
-    )
+    coarse = "Vespa's feature xgboost has thresholds in float32: use lightgbm."
+    if rank_feature == "xgboost" and given.doubt is not None:
+        raise ExportError(f"{coarse} {given.doubt}")
+    scores = vespa_scores(text, _named_rows(known, given))
+    export = _in_float64("vespa", text, scores, model, stages, given, coarse)
     return export.with_notes(
         "Put the file into the folder models of the application, as in models/ranker.json, and use "
-        "lightgbm('ranker.json') in a rank profile."
+        f"{rank_feature}('ranker.json') in a rank profile."
     )
 
 
@@ -525,13 +614,16 @@ def _export_trees(
         left_out=-shift,
         notes=tuple(notes),
     )
-    refuse_unless_passed(
-        check,
+    refuse_unless_passed(check, _too_coarse(title))
+    return Export(target, text, check)
+
+
+def _too_coarse(title: str) -> str:
+    return (
         f"{title} computes in float32, which is too coarse for these features. Subtract a constant "
         "from features that are far from 0 before they are indexed and before you fit the model, "
-        "or export the model to Vespa or ONNX.",
+        "or export the model to Vespa or ONNX."
     )
-    return Export(target, text, check)
 
 
 def _to_ltr_plugin(target: str, title: str, name: str, given: EngineOptions) -> Export:
@@ -539,7 +631,9 @@ def _to_ltr_plugin(target: str, title: str, name: str, given: EngineOptions) -> 
     if trees is not None:
 
         def write_trees(found: TreeScores, names: Sequence[str], shift: float) -> str:
-            definition = json.dumps(plugin_trees(found, names, shift), ensure_ascii=False)
+            definition = json.dumps(
+                xgboost_trees(found, names, shift, short_leaves=True), ensure_ascii=False
+            )
             model = {"type": "model/xgboost+json", "definition": definition}
             return _json({"model": {"name": name, "model": model}})
 
@@ -655,7 +749,7 @@ def elasticsearch_scores(text: str, features: Features) -> Array:
     Parameters
     ----------
     text : str
-        The body of ``_createmodel``.
+        The body of ``_createmodel``, or the definition of a trained model of Elasticsearch.
     features : mapping of str to array-like of shape (n_rows,), or data frame
 
     Returns
@@ -670,7 +764,9 @@ def elasticsearch_scores(text: str, features: Features) -> Array:
     >>> elasticsearch_scores(body, {"title_query": [3.0], "year": [2000.0]})
     array([3.5])
     """
-    model = _body(text)["model"]["model"]
+    if "trained_model" in (body := _body(text)):
+        return trained_model_scores(body, _columns(features))
+    model = body["model"]["model"]
     if model["type"] == "model/xgboost+json":
         return plugin_scores(model["definition"], _columns(features))
     if model["type"] != "model/linear":
@@ -739,7 +835,7 @@ def vespa_scores(text: str, features: Features) -> Array:
     Parameters
     ----------
     text : str
-        The expression, or trees in LightGBM's JSON.
+        The expression, or trees in the JSON of LightGBM or XGBoost.
     features : mapping of str to array-like of shape (n_rows,), or data frame
         Rank features, such as ``bm25(title)``.
 
@@ -755,6 +851,8 @@ def vespa_scores(text: str, features: Features) -> Array:
     """
     if text.lstrip().startswith("{"):
         return vespa_tree_scores(json.loads(text), _columns(features))
+    if text.lstrip().startswith("["):
+        return vespa_xgboost_scores(json.loads(text), _columns(features))
     total: Any = 0.0
     position = 0
     while position < len(text):

@@ -2,8 +2,10 @@
 
 LightGBM sends rows with x <= threshold to the first child, in float64. The LTR plugins of
 Elasticsearch and OpenSearch compare threshold > x in float32. Solr compares x <= threshold + 1e-6
-in float32. Vespa reads LightGBM's own format, but compares x < threshold. Thresholds are moved such
-that rows whose values are numbers of the target's precision go the same way.
+in float32. Vespa reads LightGBM's own format, but compares x < threshold, and XGBoost's, whose
+thresholds it rounds to float32. The trained models of Elasticsearch compare x <= threshold, with x
+in float32. Thresholds are moved such that rows whose values are numbers of the target's precision
+go the same way.
 """
 
 from __future__ import annotations
@@ -140,12 +142,14 @@ def short(value: float) -> float:
     return float(str(np.float32(value)))
 
 
-def plugin_trees(trees: TreeScores, names: Sequence[str], shift: float) -> list[Any]:
+def xgboost_trees(
+    trees: TreeScores, names: Sequence[str], shift: float = 0.0, *, short_leaves: bool = False
+) -> list[Any]:
     """Trees as XGBoost dumps them, as the plugins and Vespa read them."""
     numbers = iter(range(10**9))
 
     def leaf(value: float) -> Any:
-        return {"nodeid": next(numbers), "leaf": short(value)}
+        return {"nodeid": next(numbers), "leaf": short(value) if short_leaves else value}
 
     def split(_: int, name: str, at: float, missing_first: bool, one: Any, two: Any) -> Any:
         return {
@@ -200,6 +204,43 @@ def vespa_trees(trees: TreeScores, names: Sequence[str]) -> Any:
         "pandas_categorical": [],
         "tree_info": [{"tree_index": k, "tree_structure": tree} for k, tree in enumerate(listed)],
     }
+
+
+def trained_model(trees: TreeScores, names: Sequence[str]) -> Any:
+    """The definition of a trained model of Elasticsearch, whose nodes are in one list by tree."""
+    columns = {name: k for k, name in enumerate(names)}
+
+    def leaf(value: float) -> Any:
+        return {"leaf_value": value}
+
+    def split(_: int, name: str, at: float, missing_first: bool, one: Any, two: Any) -> Any:
+        return {
+            "decision_type": "lte",
+            "split_feature": columns[name],
+            "threshold": at,
+            "default_left": missing_first,
+            "left_child": one,
+            "right_child": two,
+        }
+
+    listed = []
+    for root in nested(trees, names, leaf, split):
+        nodes = [root]
+        for k, node in enumerate(nodes):  # which grows
+            nodes[k] = {"node_index": k, **node}
+            for child in ("left_child", "right_child"):
+                if child in node:
+                    nodes[k][child] = len(nodes)
+                    nodes.append(node[child])
+        tree = {"feature_names": list(names), "tree_structure": nodes, "target_type": "regression"}
+        listed.append({"tree": tree})
+    ensemble = {
+        "target_type": "regression",
+        "feature_names": list(names),
+        "trained_models": listed,
+        "aggregate_output": {"weighted_sum": {}},
+    }
+    return {"trained_model": {"ensemble": ensemble}}
 
 
 # What the engines compute ------------------------------------------------------------------------
@@ -277,6 +318,50 @@ def vespa_tree_scores(model: Any, columns: Mapping[str, Array]) -> Array:
 
     roots = [tree["tree_structure"] for tree in model["tree_info"]]
     return tree_sum(roots, columns, read, np.float64)
+
+
+def vespa_xgboost_scores(roots: Any, columns: Mapping[str, Array]) -> Array:
+    """Scores of XGBoost's dump in Vespa, which rounds thresholds to float32, and not features."""
+
+    def read(node: Any) -> Any:
+        if "leaf" in node:
+            return float(node["leaf"])
+        numbered = {child["nodeid"]: child for child in node["children"]}
+        one, two = numbered[node["yes"]], numbered[node["no"]]
+        at = float(np.float32(node["split_condition"]))
+        if node["missing"] == node["yes"]:
+            return node["split"], lambda x: ~(x >= at), one, two
+        return node["split"], lambda x: x < at, one, two
+
+    return tree_sum(roots, columns, read, np.float64)
+
+
+def trained_model_scores(definition: Any, columns: Mapping[str, Array]) -> Array:
+    """Scores of Elasticsearch: features in float32, a sum in float64, rounded to float32."""
+    with np.errstate(over="ignore"):
+        rows = {
+            name: values.astype(np.float32).astype(np.float64) for name, values in columns.items()
+        }
+    roots, nodes_of = [], {}
+    for k, each in enumerate(definition["trained_model"]["ensemble"]["trained_models"]):
+        roots.append((k, 0))
+        nodes_of[k] = each["tree"]["tree_structure"], each["tree"]["feature_names"]
+
+    def read(place: Any) -> Any:
+        tree, number = place
+        nodes, names = nodes_of[tree]
+        node = nodes[number]
+        if "leaf_value" in node:
+            return float(node["leaf_value"])
+        if node["decision_type"] != "lte":
+            raise ExportError(f"Splits compare by lte: got {node['decision_type']!r}.")
+        at, name = float(node["threshold"]), names[node["split_feature"]]
+        one, two = (tree, node["left_child"]), (tree, node["right_child"])
+        if node.get("default_left", False):
+            return name, lambda x: ~(x > at), one, two
+        return name, lambda x: x <= at, one, two
+
+    return tree_sum(roots, rows, read, np.float64).astype(np.float32).astype(np.float64)
 
 
 def _in_float32(values: Array) -> Array:

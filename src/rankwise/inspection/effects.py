@@ -14,7 +14,7 @@ from rankwise.backends.arrays import Array, Index, is_sparse, to_host
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph import QueryGroups
 from rankwise.inspection.composed_rows import UserRows, as_cells
-from rankwise.inspection.explanations import feature_names
+from rankwise.inspection.explanations import MISSING, both_shown, feature_names
 from rankwise.inspection.scorers import Scorer, check_ranker, is_within_queries, read_scorer
 from rankwise.model_selection.rows import LabelledRows, Splits, fit_with_queries, take
 from rankwise.parameters import Whole, check_value
@@ -127,7 +127,7 @@ class FeatureEffects(TableMixin):
             error = None
             if one.standard_error is not None:
                 error = float(np.hypot(one.standard_error[low], one.standard_error[high]))
-            ends = [shown(one.values[k]) for k in (low, high)]
+            ends = both_shown(one.values[low], one.values[high], 4)
             rows.append((one.name, one.rise, error, *ends))
         names = ("rise", "s.e.", "lowest at", "highest at")
         columns = Column("feature", ""), *map(Column, names, (".4g", ".2g", "", ""))
@@ -156,11 +156,6 @@ class FeatureEffects(TableMixin):
 
     def __repr__(self) -> str:
         return f"<FeatureEffects: {plural(len(self), 'feature')}>"
-
-
-def shown(value: Any) -> str:
-    """A value of a feature in a table."""
-    return f"{value:.4g}" if isinstance(value, (int, float)) else str(value)
 
 
 def feature_effects(
@@ -372,7 +367,8 @@ def _plan(
         donors = order[places[first]]
         named = [str(value)[:10] if is_date else float(value) for value in values]
         return _all_points(named, donors, sample)
-    texts = np.array([str(value) for value in column], dtype=object)
+    texts = np.array([MISSING if value is None or value != value else str(value)
+                      for value in column], dtype=object)  # fmt: skip
     words, first, counts = np.unique(texts, return_index=True, return_counts=True)
     some = np.argsort(-counts, kind="stable")[:n_points]
     if not within:

@@ -36,6 +36,7 @@ NAMED = 3  # features in a sentence
 LARGE = 0.6  # of the sum on a side: what the first features of a sentence add up to
 WORTH_NAMING = 0.1  # of the largest contribution
 AGREEMENT = 1e-6  # of the scores, between contributions and predictions
+MISSING = "missing"  # a value that is not there
 NEIGHBOURS = 50  # positions that `explain_ranking` explains
 
 
@@ -137,7 +138,7 @@ class PairExplanation(TableMixin):
         columns = [Column("feature", ""), Column("better", ""), Column("worse", "")]
         columns += [Column("adds", "+.4f")]
         rows: list[tuple[Any, ...]] = [
-            (self.names[k], _cell(self.better_values[k]), _cell(self.worse_values[k]), float(c[k]))
+            (self.names[k], *both_shown(self.better_values[k], self.worse_values[k]), float(c[k]))
             for k in shown
         ]
         errors = self.standard_errors
@@ -147,8 +148,7 @@ class PairExplanation(TableMixin):
         blank = () if errors is None else (None,)
         if len(rest):
             rows.append((plural(len(rest), "other feature"), "", "", float(c[rest].sum()), *blank))
-        rows.append(("score", _cell(self.scores[0]), _cell(self.scores[1]),
-                     self.difference, *blank))  # fmt: skip
+        rows.append(("score", *both_shown(*self.scores), self.difference, *blank))
         return Table(tuple(columns), tuple(rows), self.sentence, f"Contributions are {self.method}")
 
     def _frame_columns(self) -> dict[str, Any]:
@@ -190,7 +190,17 @@ def short(value: float) -> str:
     )
 
 
-def _cell(value: Any) -> str:
+def both_shown(one: Any, other: Any, digits: int = 5) -> tuple[str, str]:
+    """Two values in a table, with as many digits as it takes to tell them apart."""
+    for more in range(digits, 17):
+        found = shown(one, more), shown(other, more)
+        if found[0] != found[1]:
+            return found
+    return shown(one, digits), shown(other, digits)
+
+
+def shown(value: Any, digits: int) -> str:
+    """A value of a feature in a table."""
     if isinstance(value, (bool, np.bool_, str)):
         return str(value)
     try:
@@ -198,8 +208,9 @@ def _cell(value: Any) -> str:
     except (TypeError, ValueError):
         return str(value)
     if number != number:
-        return "missing"
-    return f"{number:.5g}" if not number.is_integer() or abs(number) >= 1e7 else f"{number:.0f}"
+        return MISSING
+    is_short = number.is_integer() and abs(number) < 1e7
+    return f"{number:.0f}" if is_short else f"{number:.{digits}g}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -94,6 +94,8 @@ from rankwise.tables import Column, Table, TableMixin
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+IDS = "item", "leader", "other", "judge", "category"  # columns of ids, which may be whole numbers
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BoardTable(TableMixin):
@@ -111,7 +113,8 @@ class BoardTable(TableMixin):
     def to_table(self) -> Table:
         """The result as a table."""
         columns = self.columns if self.shown is None else self.shown
-        heads = tuple(Column(name, self.formats.get(name, ".3f")) for name in columns)
+        formats = dict(self.formats) | dict.fromkeys(IDS, "d")
+        heads = tuple(Column(name, formats.get(name, ".3f")) for name in columns)
         return Table(heads, tuple(_rows(columns)), note=self.note)
 
     def records(self) -> list[dict[str, Any]]:
@@ -204,7 +207,10 @@ def _rows(columns: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
 
 
 def intervals(low: Any, high: Any, digits: int) -> list[str]:
-    return [f"{a:.{digits}f} to {b:.{digits}f}" for a, b in zip(low, high, strict=True)]
+    return [
+        "–" if np.isnan(a) else f"{a:.{digits}f} to {b:.{digits}f}"
+        for a, b in zip(low, high, strict=True)
+    ]
 
 
 LARGEST = np.linspace(-9.0, 9.0, 241)  # where the largest of the normal values may be
@@ -747,6 +753,8 @@ class Leaderboard(BaseEstimator):
         if self.drift is not None:
             if battles.judge is not None:
                 raise ParameterError("drift cannot be combined with judges: use half_life.")
+            if battles.category is not None:
+                raise ParameterError("drift cannot be combined with by: use half_life.")
             if self.penalty == "held-out":
                 raise ParameterError('With drift, penalty is "evidence" or a number.')
             return battles
@@ -799,10 +807,10 @@ class Leaderboard(BaseEstimator):
     ) -> Boards:
         """Ratings of categories."""
         assert battles.category is not None
-        if battles.judge is not None or self.drift is not None or self.penalty == "held-out":
+        if battles.judge is not None or self.penalty == "held-out":
             raise ParameterError(
-                "by cannot be combined with judges (fit the battles of each category alone), with "
-                "drift (use half_life), or with penalty='held-out' (use 'evidence')."
+                "by cannot be combined with judges (fit the battles of each category alone), or "
+                "with penalty='held-out' (use 'evidence')."
             )
         counted = (battles.outcome != 3) & (battles.weight > 0)
         self.categories_, code = number_labels(battles.category[counted])
@@ -1595,7 +1603,7 @@ class Leaderboard(BaseEstimator):
         for code in b.pairs.T:
             total += np.bincount(code, weight, n)
             tied += np.bincount(code, weight * (b.outcome == 2), n)
-        effect, error = np.zeros(n), np.zeros(n)
+        effect, error = np.zeros(n), np.full(n, np.nan)
         if self.item_ties_ is not None:
             effect, error = self.item_ties_, self._quantile(self.level) * self.item_ties_std_
         order = np.argsort(-effect, kind="stable")

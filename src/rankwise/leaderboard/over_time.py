@@ -404,8 +404,10 @@ def fit_walk(
         last[-1][:n] -= last[-1][:n].mean()
     weights = np.array([weight for weight, _ in parts])
     params, covariance = mixed(weights, np.array(last), np.array(covariances))
-    widths = np.array([part.penalties["steps"] ** -0.5 for _, part in parts])
-    penalties = mode.penalties | {"steps": float(weights @ widths) ** -2}
+    penalties = {"steps": np.inf} | mode.penalties  # within one period, ratings do not change
+    if len(parts) > 1:
+        widths = np.array([part.penalties["steps"] ** -0.5 for _, part in parts])
+        penalties["steps"] = float(weights @ widths) ** -2
     return Walk(params, covariance, penalties, mode.converged, scores.n_groups)
 
 

@@ -117,7 +117,7 @@ class EstimatorScorer:
         unknown = ~X.index.isin(self.qid.index)
         if unknown.any():
             raise DataError(
-                f"The qid of the scorer has no entry for row {X.index[unknown][0]!r} of X "
+                f"The qid of the scorer has no entry for row {X.index[unknown].tolist()[0]!r} of X "
                 f"({int(unknown.sum())} of {len(X)} rows): give X and qid the same index."
             )
         return self.qid.loc[X.index].to_numpy()
