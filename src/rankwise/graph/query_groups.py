@@ -127,6 +127,8 @@ def lossless_array(values: Any, name: str) -> NDArray[Any]:
     """Lists of ids, and text of other libraries, keep ids apart; NumPy converts everything else."""
     if isinstance(values, list | tuple) and not any(isinstance(v, list | tuple) for v in values):
         return id_array(values)
+    if str(getattr(values, "dtype", "")) in ("Int128", "UInt128"):  # before 2.1, polars panics
+        return id_array(entries_of(values))
     try:
         array = np.asarray(values)
         if array.dtype.kind == "U" and hasattr(values, "to_list"):
@@ -134,7 +136,7 @@ def lossless_array(values: Any, name: str) -> NDArray[Any]:
         return array
     except ValueError:
         raise DataError(f"{name} needs one id per row: got lists of several lengths.") from None
-    except Exception as error:  # of polars, about integers of 128 bits
+    except Exception as error:
         if hasattr(values, "to_list"):
             return id_array(entries_of(values))
         raise DataError(f"{name} needs ids such as numbers or text: {error}.") from error
