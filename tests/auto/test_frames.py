@@ -5,10 +5,11 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from rankwise import AutoRanker, RankRLS, TableEncoder, load_model, save_model
-from rankwise.auto.auto_ranker import make_folds
+from rankwise.auto.auto_ranker import _in_places, make_folds
 from rankwise.errors import DataError, ExportError, ParameterError
 from rankwise.export import to_onnx, to_solr
 from rankwise.metrics import ndcg
@@ -166,3 +167,27 @@ def test_other_rankers_name_the_two_lines_that_encode(columns, searches):
     names = {"X": X, "y": y, "qid": qid, "RankRLS": RankRLS}
     exec(one.strip(), names)
     assert np.isfinite(eval(two.strip(), names).predict(X)).all()
+
+
+@pytest.mark.filterwarnings("ignore:Found unknown categories")
+def test_monotone_features_beside_words_that_some_folds_lack():
+    rng, n = np.random.default_rng(0), 60
+    words = rng.choice([f"w{k}" for k in range(25)], n)  # each fold knows other words
+    frame = pd.DataFrame({"word": words, "price": rng.normal(size=n)})
+    y = np.where(words < "w2", 2.0, 0.0) + frame["price"] + rng.normal(size=n)
+    rules = {"price": -1}
+    ranker = AutoRanker(
+        candidates="linear", boosted=False, monotone=rules, encoder=TableEncoder(text="onehot")
+    )
+    ranker.fit(frame, y, qid=np.repeat(np.arange(12), 5))
+    dearer = frame.assign(price=frame["price"] + 10)
+    one = np.zeros(n, dtype=int)
+    assert (ranker.predict(dearer, qid=one) <= ranker.predict(frame, qid=one) + 1e-9).all()
+
+
+def test_encoded_folds_have_features_in_the_same_places():
+    X = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    for kind in (np.asarray, sp.csr_array):
+        placed = _in_places(kind(X), ["c", "new", "a"], ["a", "b", "c"])
+        placed = placed.toarray() if sp.issparse(placed) else placed
+        assert placed.tolist() == [[3.0, 0.0, 1.0, 2.0], [6.0, 0.0, 4.0, 5.0]]

@@ -262,3 +262,9 @@ def test_classes_with_too_few_rows(samples, run):
 )
 def test_bad_options(samples, run, options, words):
     assert words in run("auc", samples, "--label", "outcome", *options, ok=False)
+
+
+def test_without_a_label_the_error_names_columns_that_may_be_one(samples, run):
+    error = run("auc", samples, ok=False)
+    assert "Name the column of classes. Columns with two different values:" in error
+    assert "--label " in error.splitlines()[-1]

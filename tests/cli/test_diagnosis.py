@@ -118,6 +118,32 @@ def test_rows_to_predict_may_have_labels_of_any_words(table, run, tmp_path):
     assert run("predict", model, new, "--query", "search ref").stdout == with_words
 
 
+def test_monotone_columns_have_names_beside_text_and_dates(table, run, tmp_path):
+    model = tmp_path / "model"
+    given = (
+        table, "-o", model, "--force", "--query", "search ref", "--label", "outcome", "--ignore",
+        "shown_at", "--grades", "none=0,clicked=1,booked=2", "--encode", "auto", "--impute",
+        "median", "--dates",
+    )  # fmt: skip
+    rules = "monotone=price:1,review:-1"  # against the data
+    fitted = ("fit", "--alpha", "1"), ("tune", "--alphas", "1,10", "--folds", "3")
+    for command, *more in fitted:
+        run(command, *given, *more, "--set", rules)
+        pipeline = load_model(model)
+        weights = pipeline[-1].coef_
+        names = list(pipeline[0].get_feature_names_out())
+        assert weights[names.index("price")] >= 0 >= weights[names.index("review")]
+    run("fit", *given, "--alpha", "1", "--set", "monotone=city_Rome:-1")
+    weights = load_model(model)[-1].coef_
+    assert weights[names.index("city_Rome")] <= 0
+    assert "is made of text or dates" in run(
+        "tune", *given, "--quiet", "--alphas", "1", "--set", "monotone=city_Rome:-1", ok=False
+    )
+    assert "Did you mean 'price'?" in run(
+        "fit", *given, "--quiet", "--set", "monotone=prise:-1", "--alpha", "1", ok=False
+    )
+
+
 def test_python_names_a_call_that_works_and_no_option_of_commands(table):
     with pytest.raises(TableError) as caught:
         read_table(table, label="outcome", qid="search ref")

@@ -285,26 +285,43 @@ def learnable_queries(data: LabelledRows) -> Index:
 class EncodedTrials(RowTrials):
     """Folds of a data frame, each encoded by an encoder that was fitted without it.
 
-    `encoded` has the features of all rows, for each fold.
+    `encoded` has the features of all rows, for each fold. With `names`, these features come first
+    in every fold, and are 0 where a fold has none of them, so that positions mean the same.
     """
 
     encoded: Sequence[Any] = ()
 
     @classmethod
     def of(
-        cls, encoder: Any, frame: Any, data: LabelledRows, splits: Splits, scorer: RankingScorer
+        cls,
+        encoder: Any,
+        frame: Any,
+        data: LabelledRows,
+        splits: Splits,
+        scorer: RankingScorer,
+        names: Sequence[str] | None = None,
     ) -> EncodedTrials:
         """Fit the encoder to the rows outside each fold."""
         encoded = []
         for k in range(len(splits)):
             train = splits.train(k, len(data))
-            encoded.append(clone(encoder).fit(take(frame, train)).transform(frame))
+            fitted = clone(encoder).fit(take(frame, train))
+            X = fitted.transform(frame)
+            encoded.append(X if names is None else _in_places(X, fitted.names_out(), names))
         return cls(data, splits, scorer, encoded=[_dense_or_csr(X) for X in encoded])
 
     def sides(self, estimator: Any, k: int) -> tuple[LabelledRows, LabelledRows, Index]:
         """Training rows and held-out rows of split k, and the numbers of the former."""
         rows = RowTrials(replace(self.data, X=self.encoded[k]), self.splits, self.scorer)
         return rows.sides(estimator, k)
+
+
+def _in_places(X: Any, found: Sequence[str], names: Sequence[str]) -> Any:
+    """The features in the order of names, followed by those that are not among the names."""
+    order = list(dict.fromkeys([*names, *found]))
+    places = [order.index(name) for name in found]
+    ones = np.ones(len(found)), (np.arange(len(found)), places)
+    return X @ sp.csr_array(ones, shape=(len(found), len(order)))
 
 
 def _dense_or_csr(X: Any) -> Any:
@@ -727,7 +744,8 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         encoded = None
         if self.encoder_ is not None:
             scorer = RankingScorer.of(metric)
-            encoded = EncodedTrials.of(self.encoder_, frame, data, folds[1], scorer)
+            names = self.encoder_.names_out() if self.monotone else None
+            encoded = EncodedTrials.of(self.encoder_, frame, data, folds[1], scorer, names)
         with alphas_compared(), blas_threads_for(X.shape[0]):
             trials, left_out = self._try(data, folds, metric, encoded)
         pool = replace(_pool(trials, data, folds[0], metric), undefined=self.undefined)

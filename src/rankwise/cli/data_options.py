@@ -13,6 +13,7 @@ import typer
 from rankwise.cli.options import refuse, split_names
 from rankwise.cli.terminal import command_line, complain, note, progress
 from rankwise.errors import DataError, LetorFormatError, ParameterError, TableError
+from rankwise.parameters import monotone_signs
 from rankwise.routing import last_step, predict_with_queries
 from rankwise.tables import plural
 
@@ -449,6 +450,31 @@ class Preparation:
 
         last = ranker.steps if isinstance(ranker, Pipeline) else [("ranker", ranker)]
         return Pipeline([*self.steps, *last])
+
+    def with_positions(self, ranker: Any, *, in_folds: bool = False) -> Any:
+        """A ranker whose monotone features are positions after these steps, if they were names.
+
+        Encoders that are fitted again `in_folds` may find other words: then only columns of
+        numbers, which come first, have fixed positions.
+        """
+        model = last_step(ranker)
+        monotone = getattr(model, "monotone", None)
+        if not self.steps or not monotone or not any(isinstance(key, str) for key in monotone):
+            return ranker
+        encoder = self.steps[-1][1]
+        names = None if not hasattr(encoder, "names_out") else encoder.names_out()
+        if names is not None and in_folds:
+            numbers = [name for name, kind in encoder.kinds_.items() if kind == "number"]
+            other = next((key for key in monotone if key in names and key not in numbers), None)
+            if other is not None:
+                raise ParameterError(
+                    f"monotone: {other!r} is made of text or dates, for each fold anew. Columns of "
+                    "numbers can be monotone."
+                )
+        width = 0 if names is None else len(names)
+        signs = monotone_signs(monotone, names, width) or ()
+        model.set_params(monotone={j: sign for j, sign in enumerate(signs) if sign} or None)
+        return ranker
 
 
 def prepare(data: TableData, encoder: Any, where: Path) -> tuple[TableData, Preparation]:

@@ -215,6 +215,7 @@ def fit(
             assert isinstance(rows, InMemory)  # other forms are refused for this model
             rows.add_unlabelled(data.read_like(unlabelled, rows, needs_label=False), unlabelled)
         ranker = options.settle_scale(ranker, has_queries=rows.has_queries)
+        ranker = rows.preparation.with_positions(ranker)
         if valid is None:
             ranker = rows.fit(ranker)
         else:

@@ -26,6 +26,7 @@ from rankwise.cli.options import (
 from rankwise.cli.terminal import (
     check_page,
     check_writable,
+    command_line,
     complain,
     interruptible,
     note,
@@ -541,7 +542,7 @@ def preferences(
 def auc(
     *,
     samples: InputArgument,
-    label: Annotated[str, typer.Option()],
+    label: str | None = None,
     positive: str | None = None,
     stratum: str | None = None,
     group: str | None = None,
@@ -581,7 +582,7 @@ def auc(
     samples : SAMPLES
         CSV, TSV, JSON or Parquet file with a sample in each row.
     label : COLUMN
-        The class of each sample.
+        The class of each sample. Needed.
     positive : VALUE, default=of two, the larger or last one
         The class to rank first.
     stratum : COLUMN, default=none
@@ -607,8 +608,13 @@ def auc(
     check_writable(roc, samples, force=force)
     if roc is not None and (stratum is not None or group is not None):
         refuse("roc", "There is no ROC curve of all samples with --stratum or --group.")
-    from rankwise.data.sample_files import read_samples
+    from rankwise.data.sample_files import read_samples, two_valued
 
+    if label is None:
+        found = two_valued(samples)
+        several = f"Columns with two different values: {', '.join(found)}. " if found else ""
+        line = command_line({"label": (found or ["COLUMN"])[0]})
+        refuse("label", f"Name the column of classes. {several}For example:\n  {line}")
     data = read_samples(
         samples, label, positive=positive, stratum=stratum, group=group,
         ignore=split_names(ignore) or [], missing=missing,

@@ -97,6 +97,11 @@ def tune(
     from rankwise.cli.tune_page import Tuned, write_picture
     from rankwise.model_selection.trials import is_too_wide
 
+    steps = in_folds if in_folds.steps else preparation
+    rankers = [
+        (setting, steps.with_positions(ranker, in_folds=bool(in_folds.steps)))
+        for setting, ranker in rankers
+    ]
     rankers = [
         (setting, in_folds.around(options.settle_scale(ranker, has_queries=rows.qid is not None)))
         for setting, ranker in rankers

@@ -200,6 +200,13 @@ def read_samples(
     return SampleData(X, y, names, classes, ids[0], ids[1], columns, lines, handled)
 
 
+def two_valued(path: str | PathLike[str]) -> list[str]:
+    """The columns of a file with two different values, the last first: they may be classes."""
+    samples = SmallTable.of(path)
+    values = {name: {_tidy(v) for v in samples.values(name)} - {None} for name in samples.columns}
+    return [name for name, found in reversed(values.items()) if name and len(found) == 2]
+
+
 def _tidy(value: Any) -> Any:
     """None for a missing value; no spaces around words."""
     if isinstance(value, str):
