@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
-from rankwise.data import make_battles, read_battles
+from rankwise.data import Battles, make_battles, read_battles
 from rankwise.errors import DataError, ParameterError
 
 ARENA = {
@@ -292,3 +292,15 @@ def test_generated_battles_have_the_probabilities_of_the_model():
     judged = make_battles(3, 500, n_judges=4, slips=0.5, style=0, random_state=0)
     assert judged.slips.shape == (4,)
     assert len(set(judged.battles.judge)) == 4
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        [b"e\xcc\x81", b"a", "1", b"a"],
+        [[1, "x"], ["1", "y"], [2**63 + 1, "x"], [2**63 + 2, "y"]],
+    ],
+)
+def test_groups_stay_as_they_came(groups):
+    battles = Battles.of(list("abac"), list("bcca"), [1] * 4, groups=groups)
+    assert battles.groups.tolist() == groups

@@ -70,3 +70,12 @@ def test_rows_of_several_lines(tmp_path):
     path.write_text(f"[{rows}]")
     with pytest.raises(DataError, match="row 2: the column 'x' has numbers in other lines"):
         read_samples(path, "y")
+
+
+def test_long_whole_numbers_are_ids(tmp_path):
+    file = tmp_path / "s.csv"
+    rows = [f"{1234567890123456789 + 7 * k * k},{k % 5},{'ab'[k % 2]}" for k in range(8)]
+    file.write_text("patient,age,is\n" + "\n".join(rows) + "\n")
+    data = read_samples(file, "is", positive="b")
+    assert data.names == ["age"]
+    assert dict(data.columns)["patient"] == "whole numbers above 2^53, as ids have: left out"

@@ -13,7 +13,6 @@ import typer
 from rankwise.cli.options import refuse, split_names
 from rankwise.cli.terminal import command_line, complain, note, progress
 from rankwise.errors import DataError, LetorFormatError, ParameterError, TableError
-from rankwise.parameters import monotone_signs
 from rankwise.routing import last_step, predict_with_queries
 from rankwise.tables import plural
 
@@ -471,6 +470,8 @@ class Preparation:
                     f"monotone: {other!r} is made of text or dates, for each fold anew. Columns of "
                     "numbers can be monotone."
                 )
+        from rankwise.parameters import monotone_signs
+
         width = 0 if names is None else len(names)
         signs = monotone_signs(monotone, names, width) or ()
         model.set_params(monotone={j: sign for j, sign in enumerate(signs) if sign} or None)

@@ -282,13 +282,28 @@ class Battles:
 
 def _labels(name: str, values: Any, n: int) -> NDArray[Any]:
     """The judge or group of each battle, or two columns of groups."""
-    if name == "groups" and len(np.shape(values)) == 2 and np.shape(values)[1] in (1, 2):
-        columns = (
-            values.to_numpy(dtype=object) if hasattr(values, "to_numpy") else np.asarray(values)
+    columns = _columns(values) if name == "groups" else []
+    if len(columns) not in (1, 2):
+        return check_comparison_ids(name, values, n, "battle")
+    parts = [check_comparison_ids(name, column, n, "battle") for column in columns]
+    return parts[0] if len(parts) == 1 else np.column_stack([p.astype(object) for p in parts])
+
+
+def _columns(values: Any) -> list[Any]:
+    """The columns of an array, a frame or a list of rows; none if there is one dimension.
+
+    Every entry stays as it came: in an array of numbers and texts, all would become texts.
+    """
+    shape = getattr(values, "shape", None)
+    if shape is None:
+        is_table = isinstance(values, list | tuple) and all(
+            isinstance(row, list | tuple | np.ndarray) for row in values
         )
-        parts = [check_comparison_ids(name, column, n, "battle") for column in columns.T]
-        return parts[0] if len(parts) == 1 else np.column_stack([p.astype(object) for p in parts])
-    return check_comparison_ids(name, values, n, "battle")
+        return (
+            list(zip(*values, strict=True)) if is_table and len(set(map(len, values))) == 1 else []
+        )
+    table = getattr(values, "iloc", values)
+    return [table[:, k] for k in range(shape[1])] if len(shape) == 2 else []
 
 
 def _gold_codes(gold: Any, sides: Sequence[NDArray[Any]]) -> Index:

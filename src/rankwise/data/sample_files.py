@@ -119,8 +119,8 @@ def read_samples(
     """Read labelled samples from a CSV, TSV, JSON or Parquet file.
 
     Columns of numbers, and of true and false, are features. A column of words becomes a feature for
-    each word, if there are at most ten of them; with more, it is left out, as are constant columns
-    and columns without a name.
+    each word, if there are at most ten of them; with more, it is left out, as are constant columns,
+    columns without a name, and columns with whole numbers above 2^53, which are ids.
 
     Parameters
     ----------
@@ -270,6 +270,8 @@ def _feature(
             f"{f' and in {len(holes) - 1} more lines' if len(holes) > 1 else ''}. Use --missing "
             "drop-rows, drop-columns or median."
         )
+    if any(_is_long(value) for value in values):
+        return "whole numbers above 2^53, as ids have: left out", [], []
     gaps = f", {plural(len(holes), 'missing value')} replaced by " if holes else ""
     if bad:
         words = ["missing" if value is None else _word(value) for value in values]
@@ -311,6 +313,12 @@ def _number(value: Any) -> float | None:
     except (OverflowError, TypeError, ValueError):
         return None
     return number + 0.0 if math.isfinite(number) else None  # not -0
+
+
+def _is_long(value: Any) -> bool:
+    """Whether a value is a whole number in digits, with more digits than a float holds."""
+    digits = str(value).lstrip("+-")
+    return not isinstance(value, float) and digits.isdecimal() and float(digits) > 2.0**53
 
 
 def _word(value: Any) -> str:
