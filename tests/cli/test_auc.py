@@ -268,3 +268,8 @@ def test_without_a_label_the_error_names_columns_that_may_be_one(samples, run):
     error = run("auc", samples, ok=False)
     assert "Name the column of classes. Columns with two different values:" in error
     assert "--label " in error.splitlines()[-1]
+
+
+def test_a_large_alpha_has_no_exponent():
+    assert auc_study._say(50_118.7) == "50,120"
+    assert auc_study._say(5.0084) == "5.008"

@@ -116,7 +116,7 @@ class AUCStudy:
             return ""
         found = self.interval
         return (
-            f"With alpha = {found.alpha:.4g}, chosen on the pairs that are compared, the AUC is "
+            f"With alpha = {_say(found.alpha)}, chosen on the pairs that are compared, the AUC is "
             f"{found.auc:.3f} ({found.words()}), which is optimistic."
         )
 
@@ -201,7 +201,7 @@ class AUCStudy:
                 f"Each of {self.interval.n_pairs:,} pairs of samples of different classes{within} "
                 f"was also predicted by a ranker trained on all {rest} (leave-pair-out "
                 "cross-validation, given the standardization of all samples). With the parameter "
-                f"that maximized the AUC of these pairs, {self.interval.alpha:.3g}, the AUC was "
+                f"that maximized the AUC of these pairs, {_say(self.interval.alpha)}, the AUC was "
                 f"{self.interval.auc:.3f}{interval}; the choice makes it optimistic."
             )
         parts.append(f"Computed by rankwise {version} from {source}.")
@@ -221,6 +221,11 @@ class AUCStudy:
         return plot_roc(self.data.y, scores, interval=not self.interval.why)
 
 
+def _say(alpha: float) -> str:
+    """A number with four digits: 50,120 instead of 5.012e+04."""
+    return f"{alpha:.4g}" if not 1e4 <= alpha < 1e9 else f"{float(f'{alpha:.4g}'):,.0f}"
+
+
 def write_auc(study: AUCStudy, path: Path, source: str) -> None:
     """The AUC with its interval, the pictures, a methods paragraph, and the columns."""
     from rankwise.plots import plot_hold_out, plot_null
@@ -236,7 +241,7 @@ def write_auc(study: AUCStudy, path: Path, source: str) -> None:
     if study.interval is not None:
         found = study.interval
         facts.append((f"{found.auc:.3f}", f"AUC of all pairs, optimistic ({found.words()})"))
-        facts.append((f"{found.alpha:.3g}", "alpha"))
+        facts.append((_say(found.alpha), "alpha"))
     caption = "ROC curve of tournament scores: the share of held-out pairs that a sample wins."
     if study.interval is not None and not study.interval.why:
         caption += (
