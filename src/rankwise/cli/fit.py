@@ -736,10 +736,11 @@ def connected(workers: str | None) -> Iterator[Any]:
     from distributed.comm.core import CommClosedError
     from distributed.scheduler import KilledWorker
 
-    # The client reports errors of workers and of the scheduler; Dask would log them as well.
-    for name in ("distributed", "tornado.application", "asyncio"):
-        getLogger(name).setLevel(CRITICAL)
     with ExitStack() as stack:
+        # The client reports errors of workers and of the scheduler; Dask would log them as well.
+        for logger in map(getLogger, ("distributed", "tornado.application", "asyncio")):
+            stack.callback(logger.setLevel, logger.level)
+            logger.setLevel(CRITICAL)
         there = workers if number is None else stack.enter_context(local_cluster(number))
         try:
             client = stack.enter_context(Client(there, timeout="20s"))
