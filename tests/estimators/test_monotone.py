@@ -208,7 +208,7 @@ def test_what_cannot_be_monotone_is_refused():
     for given in ({"kernel": "rbf"}, {"solver": "cg"}, {"solver": "dual"}):
         with pytest.raises(ParameterError, match='monotone needs kernel="linear"'):
             RankRLS(1.0, monotone=PLACES, **given).fit(X, y, qid=qid)
-    with pytest.raises(ParameterError, match="X has no names: .* positions from 0 to 3"):
+    with pytest.raises(ParameterError, match=r"X has no names: .* positions from 0 to 3"):
         RankRLS(1.0, monotone={"price": 1}).fit(X, y, qid=qid)
     with pytest.raises(ParameterError, match="the position 4, but X has 4 features"):
         RankRLS(1.0, monotone={4: 1}).fit(X, y, qid=qid)
