@@ -70,14 +70,7 @@ class RankedQueries:
         """Check the input and sort the rows of each query, O(n log n)."""
         if isinstance(y, Mapping) or isinstance(scores, Mapping):
             return cls._of_run(y, scores, qid)
-        labels = as_column(y, "y")
-        values = as_column(scores, "scores")
-        if len(values) != len(labels):
-            raise DataError(
-                f"scores needs one entry per row of y: got {len(values)} for {len(labels)} rows."
-            )
-        if not len(labels):
-            raise DataError("There are no rows to evaluate: y is empty.")
+        labels, values = as_columns(y, scores)
         return cls._sorted(labels, values, QueryGroups.of(to_host(qid), len(labels)))
 
     @classmethod
@@ -164,6 +157,18 @@ class RankedQueries:
             count_pairs(level, self.tied, self.groups.indptr, tree, seen, counts)
         sizes = self.groups.sizes.astype(np.int64)
         return np.column_stack((sizes * (sizes - 1) // 2, counts))
+
+
+def as_columns(y: Any, scores: Any) -> tuple[Array, Array]:
+    """Labels and scores of the same rows, of which there is at least one."""
+    labels, values = as_column(y, "y"), as_column(scores, "scores")
+    if len(values) != len(labels):
+        raise DataError(
+            f"scores needs one entry per row of y: got {len(values)} for {len(labels)} rows."
+        )
+    if not len(labels):
+        raise DataError("There are no rows to evaluate: y is empty.")
+    return labels, values
 
 
 def as_column(values: Any, name: str) -> Array:
