@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
 
 from rankwise.backends.arrays import EPS, Array, Index, backend_of, to_host
 from rankwise.errors import DataError
@@ -91,15 +92,15 @@ class SignedRows:
             M = A + lam * np.diag(penalty)
             for o in range(t.shape[1]):
                 w, free = signed_solution(M, b[:, o], self.signs)
-                inverse = np.linalg.inv(M[np.ix_(free, free)])
+                factor = cho_factor(M[np.ix_(free, free)], lower=True)
                 starts: dict[int, Mask] = {}  # of units without which other weights are 0
                 for some in _alike(sizes, few, n):
                     rows = np.stack([units[u] for u in some])
                     if lam < CLOSE * float(M.diagonal().sum()):
                         own = Z[rows][:, :, free]
-                        rest = np.eye(rows.shape[1]) - own @ inverse @ own.swapaxes(1, 2)
+                        rest = np.eye(rows.shape[1]) - _solved(factor, own) @ own.swapaxes(1, 2)
                         check_digits(OF_FOLD, float(np.linalg.eigvalsh(rest).min()))
-                    found, wrong = self._by_formula(M, b[:, o], w, free, inverse, rows, o)
+                    found, wrong = self._by_formula(M, b[:, o], w, free, factor, rows, o)
                     fits = ~wrong.any(axis=1)
                     keep(k, o, some[fits], found[fits])
                     starts.update(zip(some[~fits].tolist(), free ^ wrong[~fits], strict=True))
@@ -117,13 +118,13 @@ class SignedRows:
                 self.changes.n_fits += len(units)
 
     def _by_formula(
-        self, M: Array, b: Array, w: Array, free: Mask, inverse: Any, rows: Index, o: int
+        self, M: Array, b: Array, w: Array, free: Mask, factor: Any, rows: Index, o: int
     ) -> tuple[Array, Mask]:
         """Weights without units of the same size, and which weights are not as they should be."""
         zero, (n_units, size) = ~free, rows.shape
         Z_U, t_U = self.Z[rows], self.t[rows, o]
         own = Z_U[:, :, free]
-        V = own @ inverse
+        V = _solved(factor, own)
         rest = np.eye(size) - V @ own.swapaxes(1, 2)
         e = np.linalg.solve(rest, (t_U - own @ w[free])[:, :, None])
         found = np.zeros((n_units, len(w)))
@@ -135,6 +136,12 @@ class SignedRows:
         wrong = self.signs * found < 0
         wrong[:, zero] = self.signs[zero] * slope < -rounding
         return found, wrong
+
+
+def _solved(factor: Any, own: Array) -> Array:
+    """Rows of each unit times the inverse of a matrix with this Cholesky factor."""
+    flat = own.reshape(-1, own.shape[2])
+    return np.asarray(cho_solve(factor, flat.T, check_finite=False).T.reshape(own.shape))
 
 
 def _alike(sizes: Index, chosen: Mask, n: int) -> Iterator[Index]:
