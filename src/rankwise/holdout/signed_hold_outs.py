@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
 
 from rankwise.backends.arrays import EPS, Array, Index, backend_of, to_host
 from rankwise.errors import DataError
@@ -91,14 +92,14 @@ class SignedRows:
             M = A + lam * np.diag(penalty)
             for o in range(t.shape[1]):
                 w, free = signed_solution(M, b[:, o], self.signs)
-                left, inverse = ~few, np.linalg.inv(M[np.ix_(free, free)])
+                left, factor = ~few, cho_factor(M[np.ix_(free, free)], lower=True)
                 for some in _alike(sizes, few, n):
                     rows = np.stack([units[u] for u in some])
                     if lam < CLOSE * float(M.diagonal().sum()):
                         own = Z[rows][:, :, free]
-                        rest = np.eye(rows.shape[1]) - own @ inverse @ own.swapaxes(1, 2)
+                        rest = np.eye(rows.shape[1]) - _solved(factor, own) @ own.swapaxes(1, 2)
                         check_digits(OF_FOLD, float(np.linalg.eigvalsh(rest).min()))
-                    found, fits = self._by_formula(M, b[:, o], w, free, inverse, rows, o)
+                    found, fits = self._by_formula(M, b[:, o], w, free, factor, rows, o)
                     keep(k, o, some[fits], found[fits])
                     left[some[~fits]] = True
                 for u in np.flatnonzero(left).tolist():
@@ -112,13 +113,13 @@ class SignedRows:
                 self.changes.n_fits += len(units)
 
     def _by_formula(
-        self, M: Array, b: Array, w: Array, free: Mask, inverse: Any, rows: Index, o: int
+        self, M: Array, b: Array, w: Array, free: Mask, factor: Any, rows: Index, o: int
     ) -> tuple[Array, Mask]:
         """Weights without units of the same size, and whether each is the solution."""
         zero, (n_units, size) = ~free, rows.shape
         Z_U, t_U = self.Z[rows], self.t[rows, o]
         own = Z_U[:, :, free]
-        V = own @ inverse
+        V = _solved(factor, own)
         rest = np.eye(size) - V @ own.swapaxes(1, 2)
         e = np.linalg.solve(rest, (t_U - own @ w[free])[:, :, None])
         found = np.zeros((n_units, len(w)))
@@ -129,6 +130,12 @@ class SignedRows:
         rounding = len(w) * EPS * (np.abs(found) @ np.abs(M[:, zero]) + np.abs(b[zero]))
         right = np.hstack((self.signs * found >= 0, self.signs[zero] * slope >= -rounding))
         return found, np.asarray(right.all(axis=1))
+
+
+def _solved(factor: Any, own: Array) -> Array:
+    """Rows of each unit times the inverse of a matrix with this Cholesky factor."""
+    flat = own.reshape(-1, own.shape[2])
+    return np.asarray(cho_solve(factor, flat.T, check_finite=False).T.reshape(own.shape))
 
 
 def _alike(sizes: Index, chosen: Mask, n: int) -> Iterator[Index]:
