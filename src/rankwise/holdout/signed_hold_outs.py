@@ -92,22 +92,27 @@ class SignedRows:
             M = A + lam * np.diag(penalty)
             for o in range(t.shape[1]):
                 w, free = signed_solution(M, b[:, o], self.signs)
-                left, factor = ~few, cho_factor(M[np.ix_(free, free)], lower=True)
+                factor = cho_factor(M[np.ix_(free, free)], lower=True)
+                starts: dict[int, Mask] = {}  # of units without which other weights are 0
                 for some in _alike(sizes, few, n):
                     rows = np.stack([units[u] for u in some])
                     if lam < CLOSE * float(M.diagonal().sum()):
                         own = Z[rows][:, :, free]
                         rest = np.eye(rows.shape[1]) - _solved(factor, own) @ own.swapaxes(1, 2)
                         check_digits(OF_FOLD, float(np.linalg.eigvalsh(rest).min()))
-                    found, fits = self._by_formula(M, b[:, o], w, free, factor, rows, o)
+                    found, wrong = self._by_formula(M, b[:, o], w, free, factor, rows, o)
+                    fits = ~wrong.any(axis=1)
                     keep(k, o, some[fits], found[fits])
-                    left[some[~fits]] = True
-                for u in np.flatnonzero(left).tolist():
+                    starts.update(zip(some[~fits].tolist(), free ^ wrong[~fits], strict=True))
+                for u in np.flatnonzero(~few).tolist() + list(starts):
                     Z_U, t_U = Z[units[u]], t[units[u], o]
                     rest, b_rest = A - Z_U.T @ Z_U, b[:, o] - Z_U.T @ t_U
                     S = np.ones(n) if scales is None else scales[u]
-                    of_unit = rest / np.outer(S, S) + lam * np.diag(penalty)
-                    found, now = signed_solution(of_unit, b_rest / S, self.signs, free)
+                    of_unit = rest / S[:, None]
+                    of_unit /= S
+                    of_unit[np.diag_indices(n)] += lam * penalty
+                    start = starts.get(u, free)
+                    found, now = signed_solution(of_unit, b_rest / S, self.signs, start)
                     self.changes.n_changed += bool((now != free).any())
                     keep(k, o, np.array([u]), (found / S)[None])
                 self.changes.n_fits += len(units)
@@ -115,7 +120,7 @@ class SignedRows:
     def _by_formula(
         self, M: Array, b: Array, w: Array, free: Mask, factor: Any, rows: Index, o: int
     ) -> tuple[Array, Mask]:
-        """Weights without units of the same size, and whether each is the solution."""
+        """Weights without units of the same size, and which weights are not as they should be."""
         zero, (n_units, size) = ~free, rows.shape
         Z_U, t_U = self.Z[rows], self.t[rows, o]
         own = Z_U[:, :, free]
@@ -128,8 +133,9 @@ class SignedRows:
         slope = found @ M[:, zero] - b[zero]
         slope -= np.einsum("usz,us->uz", Z_U[:, :, zero], residual)
         rounding = len(w) * EPS * (np.abs(found) @ np.abs(M[:, zero]) + np.abs(b[zero]))
-        right = np.hstack((self.signs * found >= 0, self.signs[zero] * slope >= -rounding))
-        return found, np.asarray(right.all(axis=1))
+        wrong = self.signs * found < 0
+        wrong[:, zero] = self.signs[zero] * slope < -rounding
+        return found, wrong
 
 
 def _solved(factor: Any, own: Array) -> Array:
