@@ -273,3 +273,13 @@ def test_names_behind_an_encoder():
     fitted = pipeline.set_output(transform="pandas").fit(hotels, y, rankrls__qid=qid)[-1]
     signs = dict(zip(fitted.feature_names_in_, np.sign(fitted.coef_), strict=True))
     assert signs["price"] <= 0 <= signs["stars"]
+
+
+@pytest.mark.parametrize("ranker", [RankRLS(), AdditiveRankRLS(), AutoRanker(boosted=False)])
+def test_rules_that_are_all_against_the_data(ranker):
+    X, y, qid = rows(12, 6)
+    y = -X[:, 0] + X[:, 1]
+    ranker = clone(ranker).set_params(monotone={0: 1, 1: -1}).fit(X[:, :2], y, qid=qid)
+    assert np.isfinite(ranker.predict(X[:, :2], qid=qid)).all()
+    if not isinstance(ranker, AutoRanker):
+        assert not ranker.coef_.any()

@@ -140,6 +140,8 @@ class SignedRows:
 
 def _solved(factor: Any, own: Array) -> Array:
     """Rows of each unit times the inverse of a matrix with this Cholesky factor."""
+    if own.size == 0:  # all weights are 0
+        return own
     flat = own.reshape(-1, own.shape[2])
     return np.asarray(cho_solve(factor, flat.T, check_finite=False).T.reshape(own.shape))
 
