@@ -88,17 +88,17 @@ def test_folds_of_rows_of_a_global_ranking_equal_refits(problem, ties):
 @pytest.mark.parametrize("with_queries", [True, False])
 @pytest.mark.parametrize("scoring", ["disagreement", "auc"])
 def test_leave_pair_out_equals_refitting(problem, with_queries, scoring):
-    X, y, qid = (part[:12] for part in problem)
+    X, y, qid = (part[:14] for part in problem)
     codes = qid % 2 if with_queries else None
     grid = {"alpha": ALPHAS, "ties": ["include", "exclude"]}
     search = RankingSearchCV(RankRLS(), grid, cv="leave_pair_out", scoring=scoring)
     search.fit(X, y, qid=codes)
-    every = np.zeros(12, int) if codes is None else codes
+    every = np.zeros(14, int) if codes is None else codes
     for k, params in enumerate(ParameterGrid(grid)):
         wrong = {q: [] for q in every}
-        for i, j in zip(*np.triu_indices(12, 1), strict=True):
+        for i, j in zip(*np.triu_indices(14, 1), strict=True):
             if every[i] == every[j] and y[i] != y[j]:
-                rest = np.setdiff1d(np.arange(12), [i, j])
+                rest = np.setdiff1d(np.arange(14), [i, j])
                 ranker = RankRLS(**params).fit(X[rest], y[rest], qid=every[rest])
                 f = ranker.predict(X[[i, j]])
                 wrong[every[i]].append((f[0] > f[1]) != (y[i] > y[j]))
