@@ -150,7 +150,7 @@ def test_figures_of_the_readme_are_those_of_the_results():
         README.read_text(encoding="utf-8"),
         re.MULTILINE,
     )
-    assert len(rows) == 5
+    assert len(rows) == 6
     for name, *figures in rows:
         label = name.replace("`", "")
         label = {"RankRLS": "RankRLS, default"}.get(label, rf"{label}(?:, tuned)?")

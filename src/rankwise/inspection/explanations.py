@@ -20,9 +20,9 @@ from rankwise.inspection.scorers import (
     Scorer,
     ShareSettings,
     check_ranker,
-    is_within_queries,
     read_scorer,
 )
+from rankwise.model_selection.meta_rankers import is_within_queries
 from rankwise.model_selection.rows import take
 from rankwise.parameters import Whole, check_value
 from rankwise.routing import last_step, predict_with_queries
@@ -66,6 +66,10 @@ class PairExplanation(TableMixin):
         How contributions were computed, and against which rows.
     probability : float or None
         For a Gaussian process: the probability that the first row is better.
+    rounding : float
+        How far the difference of the predicted scores is from the sum of contributions. If this is
+        more than the sum, as in float32 for features far from 0, the order of the two rows is due
+        to rounding errors, and the sentence says so.
 
     Examples
     --------
@@ -86,6 +90,7 @@ class PairExplanation(TableMixin):
     positions: tuple[int, int] | None
     method: str
     probability: float | None = None
+    rounding: float = 0.0
 
     @property
     def order(self) -> Index:
@@ -94,14 +99,22 @@ class PairExplanation(TableMixin):
         return order[self.contributions[order] != 0.0]
 
     @property
+    def _is_rounded(self) -> bool:
+        """Whether the two scores are in the wrong order, or equal, for want of digits."""
+        near_tie = AGREEMENT * np.abs(self.contributions).sum()
+        return bool(near_tie < abs(self.difference) <= self.rounding)
+
+    @property
     def sentence(self) -> str:
         """The main reasons in a sentence."""
         c, order = self.contributions, self.order
         if not len(order):
             return "Level: no feature makes a difference."
         sign = np.sign(self.difference) or 1.0
-        level = abs(self.difference) <= 1e-9 * np.abs(c).sum()
+        rounded = self._is_rounded
+        level = abs(self.difference) <= max(self.rounding, 1e-9 * np.abs(c).sum())
         word = "Level" if level else "Above" if sign > 0 else "Below"
+        word += " within rounding errors" if rounded else ""
         reasons = self._largest(order[c[order] * sign > 0], LARGE)
         against = [k for k in self._largest(order[c[order] * sign < 0], LARGE)
                    if abs(c[k]) >= WORTH_NAMING * abs(c[order[0]])]  # fmt: skip
@@ -110,7 +123,7 @@ class PairExplanation(TableMixin):
             text = f"{word}: {self._listed(reasons)}"
         if against:
             text += f" and {'' if level else 'in spite of '}{self._listed(against)}"
-            text += " balance" if level else ""
+            text += " balance" if level and not rounded else ""
         if self.probability is not None:
             text += f"; the probability that it is better is {self.probability:.2f}"
         return f"{text}."
@@ -149,7 +162,11 @@ class PairExplanation(TableMixin):
         if len(rest):
             rows.append((plural(len(rest), "other feature"), "", "", float(c[rest].sum()), *blank))
         rows.append(("score", *both_shown(*self.scores), self.difference, *blank))
-        return Table(tuple(columns), tuple(rows), self.sentence, f"Contributions are {self.method}")
+        note = f"Contributions are {self.method}"
+        if self._is_rounded:
+            note += " Scores are too large for their precision: subtract a constant from features "
+            note += "that are far from 0, or use float64."
+        return Table(tuple(columns), tuple(rows), self.sentence, note)
 
     def _frame_columns(self) -> dict[str, Any]:
         columns = {
@@ -386,13 +403,15 @@ def explain(
                 "explain(ranker, 3, 5, X=X)."
             )
         cells = stacked(better, worse)
-        explainer = _Explainer.of(ranker, cells, None, np.array([[0, 1]]), settings)
+        scores = _predicted(ranker, cells, None, output)
+        explainer = _Explainer.of(ranker, cells, scores, np.array([[0, 1]]), settings)
         return explainer.pair(0, 1)
     some, codes = _query_rows(X, qid, query)
     positions = _checked_positions(better, worse, some.shape[0])
-    order = _order(ranker, some, codes, output)
+    scores = _predicted(ranker, some, codes, output)
+    order = np.argsort(-scores, kind="stable")
     one, other = (int(order[p - 1]) for p in positions)
-    explainer = _Explainer.of(ranker, some, codes, np.array([[one, other]]), settings)
+    explainer = _Explainer.of(ranker, some, scores, np.array([[one, other]]), settings)
     return explainer.pair(one, other, positions)
 
 
@@ -439,9 +458,10 @@ def explain_ranking(
     if top is not None:
         check_value("top", top, Whole(1))
     cells, codes, numbers, groups = _selected(X, qid, query)
-    order = _order(ranker, cells, codes, output)[:top]
+    scores = _predicted(ranker, cells, codes, output)
+    order = np.argsort(-scores, kind="stable")[:top]
     pairs = np.column_stack([order[:-1], order[1:]])
-    explainer = _Explainer.of(ranker, cells, codes, pairs, settings)
+    explainer = _Explainer.of(ranker, cells, scores, pairs, settings)
     found = [
         explainer.pair(int(one), int(other), (k + 1, k + 2)) for k, (one, other) in enumerate(pairs)
     ]
@@ -486,12 +506,12 @@ class _Explainer:
     against: str
 
     @classmethod
-    def of(cls, ranker: Any, cells: Any, codes: Any, pairs: Index, wanted: _Wanted) -> _Explainer:
-        """Read a ranker; all rows are one query."""
-        check_ranker(ranker)
+    def of(
+        cls, ranker: Any, cells: Any, scores: Array, pairs: Index, wanted: _Wanted
+    ) -> _Explainer:
+        """Read a ranker; all rows are one query, and have these scores."""
         names = feature_names(ranker, cells, wanted.names)
         n, reference, against, background = cells.shape[0], None, "", wanted.background
-        scores = _predicted(ranker, cells, codes, wanted.output)
         if isinstance(background, str):
             reference, against = np.arange(n), "against the rows of the query"
         elif background is not None:
@@ -536,6 +556,7 @@ class _Explainer:
             positions,
             self._method(shares.ways),
             self._probability(one, other),
+            abs(difference - (scores[0] - scores[1])),
         )
 
     def _method(self, ways: frozenset[str]) -> str:
@@ -565,13 +586,19 @@ class _Explainer:
 
 def _check_agreement(difference: float, scores: tuple[float, float], dtype: Any) -> None:
     """Refuse contributions that are not those of the predictions, as of steps with noise."""
-    digits = 1e-4 if np.dtype(dtype) == np.float32 else AGREEMENT
-    wanted = scores[0] - scores[1]
-    if not abs(difference - wanted) <= digits * max(abs(scores[0]), abs(scores[1]), abs(wanted)):
-        raise DataError(
-            f"The contributions sum to {difference:.6g}, but the scores differ by {wanted:.6g}: "
-            "the scores of the ranker are not a function of the rows, or are rounding errors."
+    single, wanted = np.dtype(dtype) == np.float32, scores[0] - scores[1]
+    digits = 1e-4 if single else AGREEMENT
+    if abs(difference - wanted) <= digits * max(abs(scores[0]), abs(scores[1]), abs(wanted)):
+        return
+    why = "the scores of the ranker are not a function of the rows, or are rounding errors."
+    if single:
+        why = (
+            "the scores are rounding errors of float32. Subtract a constant from features that "
+            "are far from 0, or use float64."
         )
+    raise DataError(
+        f"The contributions sum to {difference:.6g}, but the scores differ by {wanted:.6g}: {why}"
+    )
 
 
 def feature_names(ranker: Any, cells: Any, given: Sequence[str] | None) -> list[str]:
@@ -591,6 +618,7 @@ def feature_names(ranker: Any, cells: Any, given: Sequence[str] | None) -> list[
 
 def _predicted(ranker: Any, cells: Any, codes: Any, output: int) -> Array:
     """The scores by `predict`, whose errors name rows and columns."""
+    check_ranker(ranker)
     scores = np.asarray(to_host(predict_with_queries(ranker, cells, codes)))
     if scores.ndim == 2:
         if output >= scores.shape[1]:
@@ -599,12 +627,6 @@ def _predicted(ranker: Any, cells: Any, codes: Any, output: int) -> Array:
     if output:
         raise ParameterError(f"The ranker has one output: got output={output}.")
     return scores
-
-
-def _order(ranker: Any, cells: Any, codes: Any, output: int) -> Index:
-    """The rows, best first."""
-    check_ranker(ranker)
-    return np.argsort(-_predicted(ranker, cells, codes, output), kind="stable")
 
 
 def _query_rows(X: Any, qid: Any, query: Any) -> tuple[Any, Any]:
@@ -631,7 +653,7 @@ def _selected(X: Any, qid: Any, query: Any) -> tuple[Any, Any, Index, QueryGroup
         place = next((k for k, name in enumerate(names) if str(name) == str(wanted)), None)
     if place is None:
         shown = ", ".join(map(repr, names[:3])) + (", ..." if len(names) > 3 else "")
-        raise DataError(f"There is no query {query!r} in qid: there are {shown}.")
+        raise DataError(f"There is no query {query!r}: there are {shown}.")
     rows = np.flatnonzero(groups.codes == place)
     return as_cells(take(cells, rows)), np.zeros(len(rows), dtype=np.intp), rows, groups
 
