@@ -66,3 +66,13 @@ def test_no_file_about_the_package_has_an_address():
     for path in files:
         text = (ROOT / path).read_text(encoding="utf-8")
         assert "://" not in text, path
+
+
+def test_the_paper_cites_each_entry_of_its_bibliography():
+    text = (ROOT / "paper" / "paper.md").read_text(encoding="utf-8")
+    entries = (ROOT / "paper" / "paper.bib").read_text(encoding="utf-8").split("\n@")
+    keys = {entry.partition("{")[2].partition(",")[0] for entry in entries}
+    assert keys == set(re.findall(r"@([A-Z]\w+\d{4})", text))
+    for entry in entries:
+        assert {"author", "title", "year"} <= set(re.findall(r"^  (\w+) = \{", entry, re.MULTILINE))
+        assert entry.rstrip().endswith("}\n}") and not re.search(r"\}\n  \w", entry), entry
