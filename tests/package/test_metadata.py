@@ -75,4 +75,5 @@ def test_the_paper_cites_each_entry_of_its_bibliography():
     assert keys == set(re.findall(r"@([A-Z]\w+\d{4})", text))
     for entry in entries:
         assert {"author", "title", "year"} <= set(re.findall(r"^  (\w+) = \{", entry, re.MULTILINE))
-        assert entry.rstrip().endswith("}\n}") and not re.search(r"\}\n  \w", entry), entry
+        assert entry.rstrip().endswith("}\n}"), entry
+        assert not re.search(r"\}\n  \w", entry), f"a comma is missing: {entry}"
