@@ -19,13 +19,13 @@ def yaml_of(path):
 
 
 def test_the_conda_recipe_needs_what_the_wheel_needs():
-    recipe = yaml_of("conda/meta.yaml")
+    recipe = yaml_of("conda/recipe.yaml")
     needs = {requirement.replace(" ", "") for requirement in recipe["requirements"]["run"]}
     assert needs == {*PROJECT["dependencies"], f"python{PROJECT['requires-python']}"}
     assert recipe["package"]["version"] == rankwise.__version__
     assert recipe["about"]["summary"] == PROJECT["description"]
     assert recipe["about"]["license"] == PROJECT["license"]
-    assert recipe["build"]["entry_points"] == [
+    assert recipe["build"]["python"]["entry_points"] == [
         f"rankwise = {PROJECT['scripts']['rankwise']}",
     ]
 
@@ -60,7 +60,7 @@ def test_hooks_before_commits_run_what_make_lint_runs():
 
 
 def test_no_file_about_the_package_has_an_address():
-    files = ["pyproject.toml", "conda/meta.yaml", ".pre-commit-config.yaml", ".gitlab-ci.yml"]
+    files = ["pyproject.toml", "conda/recipe.yaml", ".pre-commit-config.yaml", ".gitlab-ci.yml"]
     files += [str(path.relative_to(ROOT)) for path in (ROOT / ".github").rglob("*.*")]
     assert len(files) >= 8
     for path in files:
