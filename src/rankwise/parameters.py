@@ -212,8 +212,9 @@ def monotone_signs(monotone: Any, names: Any, n_features: int) -> tuple[int, ...
         if isinstance(key, str):
             if known is None:
                 raise ParameterError(
-                    f"monotone names the feature {key!r}, but X has no names: use positions from 0 "
-                    f"to {n_features - 1}, or a data frame."
+                    f"monotone names the feature {key!r}, but X has no names: use a data frame, or "
+                    f"positions from 0 to {n_features - 1}. Behind other steps of a pipeline, "
+                    'features keep their names after pipeline.set_output(transform="pandas").'
                 )
             if key not in known:
                 near = difflib.get_close_matches(key, known, n=1)

@@ -1,6 +1,7 @@
 """rankwise explain: the reasons of a pair, of a query, as JSON and on a page."""
 
 import json
+import sys
 
 import numpy as np
 import pandas as pd
@@ -84,11 +85,23 @@ def test_errors(table, files, model, run):
     next_one = run("explain", of_table, rows, *some, "--above", 1).stdout
     assert next_one == run("explain", of_table, rows, *some, "--above", 1, "--below", 2).stdout
     two = "--above", 1, "--below", 9
-    assert "from 1 to 8" in run("explain", of_table, rows, *some, *two, ok=False)
+    found = run("explain", of_table, rows, *some, *two, ok=False)
+    assert "--below must be a position from 1 to 8" in found
     two = "--above", 2, "--below", 2
-    assert "same position" in run("explain", of_table, rows, *some, *two, ok=False)
+    found = run("explain", of_table, rows, *some, *two, ok=False)
+    assert "--above and --below are the same position" in found
     assert "no query '99'" in run(
         "explain", of_table, rows, "--quiet", "--query", "search_id=99", ok=False
     )
-    assert "name one of them" in run("explain", model, files.test, ok=False)
+    assert "name one of them, as in --query " in run("explain", model, files.test, ok=False)
     assert ".html" in run("explain", of_table, rows, *some, "--report", "page.pdf", ok=False)
+
+
+def test_matplotlib_is_for_pages_only(table, run, monkeypatch):
+    rows, model, _ = table
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    given = "explain", model, rows, "--query", "search_id=17"
+    assert "Above" in run(*given, "--above", 1).stdout
+    assert "Above" in run(*given).stdout
+    assert "matplotlib" in run(*given, "--report", "page.html", ok=False)

@@ -6,8 +6,16 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
 
-from rankwise import AdditiveRankRLS, AutoRanker, RankRLS, load_model, save_model
+from rankwise import (
+    AdditiveRankRLS,
+    AutoRanker,
+    RankRLS,
+    TableEncoder,
+    load_model,
+    save_model,
+)
 from rankwise.errors import DataError, ParameterError
 from rankwise.model_selection import (
     RankingSearchCV,
@@ -200,7 +208,7 @@ def test_what_cannot_be_monotone_is_refused():
     for given in ({"kernel": "rbf"}, {"solver": "cg"}, {"solver": "dual"}):
         with pytest.raises(ParameterError, match='monotone needs kernel="linear"'):
             RankRLS(1.0, monotone=PLACES, **given).fit(X, y, qid=qid)
-    with pytest.raises(ParameterError, match="X has no names: use positions from 0 to 3"):
+    with pytest.raises(ParameterError, match=r"X has no names: .* positions from 0 to 3"):
         RankRLS(1.0, monotone={"price": 1}).fit(X, y, qid=qid)
     with pytest.raises(ParameterError, match="the position 4, but X has 4 features"):
         RankRLS(1.0, monotone={4: 1}).fit(X, y, qid=qid)
@@ -238,3 +246,30 @@ def test_auto_ranker_leaves_out_what_cannot_be_monotone():
         AutoRanker(candidates="kernel", boosted=False, monotone={"price": 1}).fit(
             frame(X), y, qid=qid
         )
+
+
+def test_auto_ranker_with_monotone_curves_predicts(tmp_path):
+    X, y, qid = rows(12, 6)
+    one = np.zeros(1000, dtype=int)
+    for given in (qid, None):
+        ranker = AutoRanker(candidates=[AdditiveRankRLS()], boosted=False, monotone=PLACES)
+        ranker.fit(X, y, qid=given)
+        assert ranker.parts_[0].ranker.coef_.shape == ranker.parts_[0].ranker.basis_.feature.shape
+        save_model(ranker, tmp_path / f"{given is None}.rankwise")
+        for model in (ranker, load_model(tmp_path / f"{given is None}.rankwise")):
+            for j, sign in enumerate(SIGNS):
+                grid = np.zeros((1000, 4))
+                grid[:, j] = np.linspace(-5, 5, 1000)
+                scores = model.predict(grid, qid=None if given is None else one)
+                assert (sign * np.diff(scores) >= -1e-13).all() or sign == 0
+
+
+def test_names_behind_an_encoder():
+    X, y, qid = rows()
+    hotels = frame(X).assign(city=np.where(y > 0, "Rome", "Oslo"))
+    pipeline = make_pipeline(TableEncoder(), RankRLS(1.0, monotone={"stars": 1, "price": -1}))
+    with pytest.raises(ParameterError, match=r"pipeline\.set_output\(transform=\"pandas\"\)"):
+        pipeline.fit(hotels, y, rankrls__qid=qid)
+    fitted = pipeline.set_output(transform="pandas").fit(hotels, y, rankrls__qid=qid)[-1]
+    signs = dict(zip(fitted.feature_names_in_, np.sign(fitted.coef_), strict=True))
+    assert signs["price"] <= 0 <= signs["stars"]

@@ -115,7 +115,7 @@ def explain(
             show_json(_as_dict(why))
         else:
             show(why.to_table(top=top))
-        pairs, sections = [why], _pair_sections(why, top)
+        pairs, sections = [why], lambda: _pair_sections(why, top)
         summary = why.sentence
     else:
         ids = getattr(rows, "ids", None)
@@ -125,12 +125,12 @@ def explain(
             show_json([_as_dict(pair) for pair in ranking.pairs])
         else:
             show(ranking.to_table())
-        pairs, sections = ranking.pairs, _ranking_sections(ranking)
+        pairs, sections = ranking.pairs, lambda: _ranking_sections(ranking)
         summary = f"{plural(len(ranking), 'row')}, each with the reason why it is above the next."
     if report is not None:
         name = "the ranking" if table.query is None else f"query {wanted}"
         model_words = f"`{type(last_step(file.model)).__name__}` from {model.name}. {summary}"
-        write_page(report, "explain", f"Why: {name} of {data.name}", model_words, sections)
+        write_page(report, "explain", f"Why: {name} of {data.name}", model_words, sections())
     if not pairs:
         note("The query has one row: there is nothing to explain.")
     elif as_json:

@@ -44,6 +44,10 @@ OPTIONS = {
     "fill=0.0 in read_letor": "--fill 0",
     "give separator=": "give --separator ",
     "and decimal=": "and --decimal ",
+    "name one of them, as in query=": "name one of them, as in --query ",
+    "better must be a position": "--above must be a position",
+    "worse must be a position": "--below must be a position",
+    "better and worse are the same": "--above and --below are the same",
     "or read all of them with read_letor or read_table": "or give --workers 1",
 }
 """What errors of the library name, and the options of commands that do the same."""

@@ -323,7 +323,7 @@ def _rows(problem: HoldOutProblem, plan: Queries) -> HoldOut:
     everything = len(held) == len(problem.y)
     weighted = inner.row_weights is not None and (problem.loss.has_intercept or not queries)
     signed, changed = inner.space.signs is not None, False
-    given = problem  # rows of features that are mapped are not scaled again
+    given = problem  # rows of features that are mapped are not scaled again, and not fitted to
     if signed:
         problem, weighted = plain(problem), not queries
         inner = problem.problem
@@ -360,7 +360,7 @@ def _rows(problem: HoldOutProblem, plan: Queries) -> HoldOut:
         order = np.argsort(held, kind="stable")
         held, unit, predictions = held[order], unit[order], predictions[:, order]
     exact = why != REFITTED and not changed
-    return HoldOut(problem, alphas, predictions, held, unit, exact, why, shared)
+    return HoldOut(given, alphas, predictions, held, unit, exact, why, shared)
 
 
 def _comparisons(problem: HoldOutProblem, plan: ComparisonFolds | Items) -> ComparisonHoldOut:

@@ -386,13 +386,15 @@ def explain(
                 "explain(ranker, 3, 5, X=X)."
             )
         cells = stacked(better, worse)
-        explainer = _Explainer.of(ranker, cells, None, np.array([[0, 1]]), settings)
+        scores = _predicted(ranker, cells, None, output)
+        explainer = _Explainer.of(ranker, cells, scores, np.array([[0, 1]]), settings)
         return explainer.pair(0, 1)
     some, codes = _query_rows(X, qid, query)
     positions = _checked_positions(better, worse, some.shape[0])
-    order = _order(ranker, some, codes, output)
+    scores = _predicted(ranker, some, codes, output)
+    order = np.argsort(-scores, kind="stable")
     one, other = (int(order[p - 1]) for p in positions)
-    explainer = _Explainer.of(ranker, some, codes, np.array([[one, other]]), settings)
+    explainer = _Explainer.of(ranker, some, scores, np.array([[one, other]]), settings)
     return explainer.pair(one, other, positions)
 
 
@@ -439,9 +441,10 @@ def explain_ranking(
     if top is not None:
         check_value("top", top, Whole(1))
     cells, codes, numbers, groups = _selected(X, qid, query)
-    order = _order(ranker, cells, codes, output)[:top]
+    scores = _predicted(ranker, cells, codes, output)
+    order = np.argsort(-scores, kind="stable")[:top]
     pairs = np.column_stack([order[:-1], order[1:]])
-    explainer = _Explainer.of(ranker, cells, codes, pairs, settings)
+    explainer = _Explainer.of(ranker, cells, scores, pairs, settings)
     found = [
         explainer.pair(int(one), int(other), (k + 1, k + 2)) for k, (one, other) in enumerate(pairs)
     ]
@@ -486,12 +489,12 @@ class _Explainer:
     against: str
 
     @classmethod
-    def of(cls, ranker: Any, cells: Any, codes: Any, pairs: Index, wanted: _Wanted) -> _Explainer:
-        """Read a ranker; all rows are one query."""
-        check_ranker(ranker)
+    def of(
+        cls, ranker: Any, cells: Any, scores: Array, pairs: Index, wanted: _Wanted
+    ) -> _Explainer:
+        """Read a ranker; all rows are one query, and have these scores."""
         names = feature_names(ranker, cells, wanted.names)
         n, reference, against, background = cells.shape[0], None, "", wanted.background
-        scores = _predicted(ranker, cells, codes, wanted.output)
         if isinstance(background, str):
             reference, against = np.arange(n), "against the rows of the query"
         elif background is not None:
@@ -591,6 +594,7 @@ def feature_names(ranker: Any, cells: Any, given: Sequence[str] | None) -> list[
 
 def _predicted(ranker: Any, cells: Any, codes: Any, output: int) -> Array:
     """The scores by `predict`, whose errors name rows and columns."""
+    check_ranker(ranker)
     scores = np.asarray(to_host(predict_with_queries(ranker, cells, codes)))
     if scores.ndim == 2:
         if output >= scores.shape[1]:
@@ -599,12 +603,6 @@ def _predicted(ranker: Any, cells: Any, codes: Any, output: int) -> Array:
     if output:
         raise ParameterError(f"The ranker has one output: got output={output}.")
     return scores
-
-
-def _order(ranker: Any, cells: Any, codes: Any, output: int) -> Index:
-    """The rows, best first."""
-    check_ranker(ranker)
-    return np.argsort(-_predicted(ranker, cells, codes, output), kind="stable")
 
 
 def _query_rows(X: Any, qid: Any, query: Any) -> tuple[Any, Any]:
@@ -631,7 +629,7 @@ def _selected(X: Any, qid: Any, query: Any) -> tuple[Any, Any, Index, QueryGroup
         place = next((k for k, name in enumerate(names) if str(name) == str(wanted)), None)
     if place is None:
         shown = ", ".join(map(repr, names[:3])) + (", ..." if len(names) > 3 else "")
-        raise DataError(f"There is no query {query!r} in qid: there are {shown}.")
+        raise DataError(f"There is no query {query!r}: there are {shown}.")
     rows = np.flatnonzero(groups.codes == place)
     return as_cells(take(cells, rows)), np.zeros(len(rows), dtype=np.intp), rows, groups
 
