@@ -63,7 +63,7 @@ def test_trees(files, run, linear, tmp_path):
     given = "--rows", files.test, "--rank-feature", "xgboost"
     result = run("export", trees, "--to", "vespa", *given)
     assert "xgboost('ranker.json')" in result.stderr
-    assert len(json.loads((tmp_path / "trees.vespa.txt").read_text())) == 3
+    assert len(json.loads((tmp_path / "trees.vespa.json").read_text())) == 3
     assert "rank_feature is for trees" in run("export", linear, "--to", "vespa", *given, ok=False)
     assert "This is for vespa: got solr" in run("export", trees, "--to", "solr", *given, ok=False)
 
@@ -95,6 +95,7 @@ def test_timestamps(run, tmp_path):
     assert "Input and scores are float64." in printed
 
 
+@pytest.mark.filterwarnings("default:The scores of this RankRLS depend")
 def test_distil(files, run, model, tmp_path):
     refused = run("export", model, "--to", "solr", ok=False)
     assert "scaled within each query (query-minmax)" in refused
@@ -104,10 +105,14 @@ def test_distil(files, run, model, tmp_path):
     arguments = ("--to", "solr", "--distil", "linear", "--rows", files.train, "--out", out)
     result = run("export", model, *arguments)
     assert "NDCG@10 is" in result.stderr
+    printed = " ".join(result.stderr.split())
+    assert "depend on the other rows of the query" in printed
+    assert "with a ranker with --scale standard, on labels" in printed
     assert "NDCG@10 is" in json.loads((tmp_path / "solr.json.check.json").read_text())["notes"][0]
     assert len(json.loads(out.read_text())["features"]) == 6
 
 
+@pytest.mark.filterwarnings("default:The scores of this RankRLS depend")
 def test_distil_into_trees(files, run, model, tmp_path):
     pytest.importorskip("lightgbm")
     out = tmp_path / "solr.json"

@@ -61,7 +61,7 @@ def test_rankers_on_landmarks_hold_the_rows_in_memory(hashed, run, tmp_path):
 
 def test_tuning_refits_linear_models_of_many_features(hashed, run, tmp_path, monkeypatch):
     for name in ("DIRECT_SECONDS", "TYPICAL_STEPS"):
-        monkeypatch.setattr(f"rankwise.problem.feature_space.{name}", 0.0)
+        monkeypatch.setattr(f"rankwise.problem.spaces.{name}", 0.0)
     model = tmp_path / "model.rankwise"
     said = run("tune", hashed.train, "--alphas", "0.1,10", "-o", model)
     assert "5 folds of whole queries" in said.stdout + said.stderr

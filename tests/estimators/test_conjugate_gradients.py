@@ -206,6 +206,6 @@ def test_searches_and_cross_validation_refit():
 
 def test_a_search_where_no_square_matrix_fits(monkeypatch):
     X, y, qid = rows()
-    monkeypatch.setattr("rankwise.problem.feature_space.fits", lambda *_: False)
+    monkeypatch.setattr("rankwise.problem.spaces.fits", lambda *_: False)
     search = RankingSearchCV(RankRLS(scale=None), {"alpha": [0.1, 1.0]}, cv=3).fit(X, y, qid=qid)
     assert search.best_estimator_.n_iter_ > 0

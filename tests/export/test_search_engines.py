@@ -26,7 +26,7 @@ from rankwise import (
     SeenFeatures,
     SparseRankRLS,
 )
-from rankwise.errors import DataError, ExportError, ParameterError
+from rankwise.errors import DataError, ExportError, ParameterError, RankwiseWarning
 from rankwise.export import (
     distil,
     linear_model,
@@ -272,7 +272,7 @@ def test_a_linear_process():
 
 
 def test_distil():
-    model = RankRLS(1.0, kernel="rbf").fit(X, Y, qid=QID)
+    model = RankRLS(1.0, kernel="rbf", scale="standard").fit(X, Y, qid=QID)
     grades = np.digitize(Y, [-40, -30])
     found = distil(model, X, grades, qid=QID)
     assert 0.5 < found.agreement <= 1
@@ -288,6 +288,57 @@ def test_distil():
         distil(imputed, np.where(np.arange(4) == 1, np.nan, X))
     with pytest.raises(ParameterError, match="into"):
         distil(model, X, qid=QID, into="forest")
+
+
+def test_what_sees_other_rows_is_distilled_with_a_warning():
+    rng = np.random.default_rng(0)
+    rows, qid = rng.normal(size=(300, 2)), np.repeat(np.arange(30), 10)
+    rows += 5 * rng.normal(size=(30, 1))[qid]
+    scores = rows[:, 0] - rows[:, 1]
+    for scale in ("query-minmax", "query-standard", "query-ranks"):
+        model = RankRLS(1.0, scale=scale).fit(rows, scores, qid=qid)
+        with pytest.warns(RankwiseWarning, match=r"depend on the other rows.*scale=\"standard\""):
+            distil(model, rows, qid=qid)
+    with pytest.warns(RankwiseWarning, match="of this MeanRanker depend on the other rows"):
+        distil(MeanRanker([model, RankRLS(1.0)]).fit(rows, scores, qid=qid), rows, qid=qid)
+    with pytest.warns(RankwiseWarning) as caught:  # all rows as one query: not what was learned
+        distil(model, rows)
+    assert any("qid" in str(one.message) for one in caught)
+
+
+@pytest.mark.parametrize("into", ["linear", "trees"])
+@pytest.mark.parametrize("name", ["additive", "mean"])
+def test_additive_and_mean_rankers_are_distilled(name, into):
+    pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(0)
+    rows, qid = rng.normal(size=(300, 2)), np.repeat(np.arange(30), 10)
+    scores = np.abs(rows[:, 0]) + rows[:, 1]  # a curve, and a line
+    additive = AdditiveRankRLS(0.1, scale=None)
+    model = additive if name == "additive" else MeanRanker([additive, RankRLS(0.1, scale=None)])
+    if name == "additive":
+        model.fit(rows, scores, qid=qid)
+    else:
+        model.fit(rows, scores)  # one ranking: each part has one scale
+    grades = np.digitize(scores, [0.0, 1.0, 2.0])
+    found = distil(model, rows, grades, qid=qid, into=into)
+    assert found.agreement > (0.9 if into == "trees" else 0.7)
+    fresh = rng.normal(size=(300, 2))  # what is printed holds for rows that nobody has seen
+    error = disagreement_error(model.predict(fresh), found.ranker.predict(fresh), qid)
+    assert found.agreement == pytest.approx(1 - error, abs=0.05)
+    assert to_solr(found.ranker, rows=rows, qid=qid).check.n_lost == 0
+
+
+@pytest.mark.parametrize("export", ENGINES)
+def test_names_of_the_target_beside_rows_with_the_names_of_the_model(export):
+    rows = pd.DataFrame(X, columns=NAMES)
+    model = RankRLS(1.0, scale="standard").fit(rows, Y, qid=QID)
+    names = ["attribute(a)", "attribute(b)", "attribute(c)", "attribute(d)"]
+    turned = rows[NAMES[::-1]]
+    assert export(model, features=names, rows=turned, qid=QID).check.n_lost == 0
+    named = rows.set_axis(names, axis=1)[names[::-1]]
+    assert export(model, features=names, rows=named, qid=QID).check.n_lost == 0
+    with pytest.raises(DataError, match="no column 'votes'"):
+        export(model, features=names, rows=rows[NAMES[:3]], qid=QID)
 
 
 def test_distil_into_trees():

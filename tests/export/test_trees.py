@@ -164,8 +164,9 @@ def test_what_does_not_fit_trees_is_refused():
     with pytest.raises(ParameterError, match="rank_feature"):
         to_vespa(ranker, features=NAMES, rank_feature="catboost")
     pipeline = make_pipeline(StandardScaler(), BoostedRanker(3)).fit(X, y, boostedranker__qid=QID)
-    with pytest.raises(ExportError, match="trees"):
-        to_solr(pipeline)
+    for refused in (to_elasticsearch, to_solr, to_vespa, to_elasticsearch_trained_model):
+        with pytest.raises(ExportError, match="other steps come before the trees of this Boosted"):
+            refused(pipeline)
     with pytest.raises(ExportError, match="not a rank feature of Vespa"):
         to_vespa(ranker, features=["a title", "year", "votes"])
 

@@ -154,3 +154,12 @@ def test_the_picture_has_the_largest_curves():
     ax = found.plot(top=3)
     titles = [each.get_title(loc="left") for each in ax.figure.axes]
     assert titles == [one.name for one in found.effects[:3]]
+
+
+def test_bands_are_as_wide_as_a_t_distribution_of_few_fits():
+    pytest.importorskip("matplotlib")
+    found = feature_effects(RankRLS(1.0, scale=None).fit(X, Y, qid=QID), X, Y, qid=QID, cv=3)
+    ax = found.plot()
+    low, high = ax.collections[0].get_paths()[0].vertices[:, 1].min(), found.effects[0].effect
+    errors = found.effects[0].standard_error
+    assert low == pytest.approx((high - 4.302653 * errors).min())  # t with two degrees of freedom

@@ -1,6 +1,7 @@
 """Why a row is above another: sums, oracles, encoders, scalings, and errors."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -36,7 +37,7 @@ from rankwise import (
 from rankwise.data import make_ranking
 from rankwise.errors import DataError, ParameterError
 from rankwise.inspection import explain, explain_ranking
-from rankwise.inspection.explanations import short
+from rankwise.inspection.explanations import _check_agreement, short
 from rankwise.kernels import NamedKernel
 from rankwise.model_selection import GroupedRanker
 from rankwise.scaling import QUERY_SCALINGS
@@ -559,3 +560,25 @@ def test_the_picture_has_a_step_for_each_feature():
     assert labels[-1] == "5 other features"
     with pytest.raises(DataError, match="no feature makes a difference"):
         explain(fitted(RankRLS(1.0)), X[3], X[3]).plot()
+
+
+def test_an_order_by_rounding_errors_is_level():
+    rng = np.random.default_rng(1)
+    rest = 100 * rng.integers(0, 50, (40, 2)).astype(np.float64)
+    X, y = (1e9 + rest).astype(np.float32), rest[:, 0] - 0.5 * rest[:, 1]
+    found = explain_ranking(RankRLS(1.0, scale=None).fit(X, y), X)
+    assert not any(pair.sentence.startswith("Below") for pair in found.pairs)
+    level = [pair for pair in found.pairs if pair.sentence.startswith("Level within rounding")]
+    assert level
+    assert "subtract a constant from features" in str(level[0])
+    near = rest.astype(np.float32)
+    exact = explain_ranking(RankRLS(1.0, scale=None).fit(near, y), near)
+    assert not any("rounding" in pair.sentence for pair in exact.pairs)
+    with pytest.raises(DataError, match=r"rounding errors of float32\. Subtract a constant"):
+        _check_agreement(0.0, (512.0, 490.0), np.float32)
+
+
+def test_models_that_only_predict():
+    X = np.random.default_rng(0).random((20, 3))
+    found = explain(SimpleNamespace(predict=lambda Z: Z @ [1.0, 2.0, 0.0]), X[0], X[1])
+    assert_allclose(found.contributions, (X[0] - X[1]) * [1.0, 2.0, 0.0], atol=1e-12)

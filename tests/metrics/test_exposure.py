@@ -62,10 +62,10 @@ def test_the_table_and_the_interval():
 @pytest.mark.parametrize(
     ("y", "scores", "message"),
     [
-        ([-1, 1], [0.0, 1.0], "at least 0: got -1 in row 0"),
+        ([-1, 1], [0.0, 1.0], "0 or more: got -1 in row 0"),
         ([0, 0], [0.0, 1.0], "No query has a row with a label above 0"),
-        ([0, 1], [0.0, np.nan], "scores must be finite numbers: got nan in row 1"),
-        ([0, 1], [0.0], "one number for each row"),
+        ([0, 1], [0.0, np.nan], "scores is nan in row 1"),
+        ([0, 1], [0.0], "scores needs one entry per row of y"),
     ],
 )
 def test_wrong_rows_are_explained(y, scores, message):

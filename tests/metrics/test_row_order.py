@@ -33,24 +33,20 @@ def parts(indptr):
 
 
 @pytest.mark.parametrize("chunk", [1, 16, 2**15])
-@given(problem=queries(CLOSE), depth=st.sampled_from([None, 1, 2, 4]))
-def test_rows_by_score(chunk, problem, depth):
+@given(problem=queries(CLOSE))
+def test_rows_by_score(chunk, problem):
     scores, indptr, rng = problem
     labels, order = np.arange(float(len(scores))), rng.permutation(len(scores))
     order = order if rng.integers(2) else np.arange(len(scores))
     given_order = order if (np.diff(order) != 1).any() else None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ranked_queries, "_CHUNK", chunk)
-        ranked, tied = rank_rows(labels, scores, given_order, indptr, depth)
+        ranked, tied = rank_rows(labels, scores, given_order, indptr)
     for part in parts(indptr):
         rows = sorted(order[part].tolist(), key=lambda row: -scores[row])
-        assert sorted(ranked[part].tolist()) == sorted(rows)
+        assert ranked[part].tolist() == rows
         values = scores[rows].tolist()
-        ties = [False, *(a == b for a, b in pairwise(values))]
-        end = len(rows) if depth is None else depth  # and the rows that tie with the last
-        end += next((k for k, tie in enumerate(ties[end:]) if not tie), len(rows))
-        assert ranked[part].tolist()[:end] == rows[:end]
-        assert tied[part].tolist()[: end + 1] == ties[: end + 1]
+        assert tied[part].tolist() == [False, *(a == b for a, b in pairwise(values))]
 
 
 @pytest.mark.parametrize("values", [[-(2**63), -5, 0, 7, 2**63 - 1], [0.0, -3.0, 0.25, 1e300]])
@@ -95,21 +91,6 @@ def test_many_rows_in_one_query():
     y = np.random.default_rng(0).standard_normal(70_000)
     all_pairs = 70_000 * 69_999 // 2
     assert RankedQueries.of(y, -y).pair_counts[0].tolist() == [all_pairs, all_pairs, 0, 0, 0]
-
-
-@pytest.mark.parametrize("name", ["ndcg@3", "map@2", "mrr@4", "precision@1", "recall@9", "err@2"])
-@given(problem=queries(CLOSE))
-def test_the_first_rows_of_many_are_selected(name, problem):
-    scores, indptr, rng = problem
-    qid = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-    metric = get_metric(name).function
-    for grades in ([0, 1, 2], [0, 0.5, 3], [0, 70]):
-        y = rng.choice(grades, len(scores))
-        want = metric(y, scores, qid, per_query=True).values
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(ranked_queries, "_MANY_ROWS", 1)
-            assert RankedQueries.of(y, scores, qid, 3).depth == 3
-            assert_allclose(metric(y, scores, qid, per_query=True).values, want, rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["ndcg", "ndcg@3", "map", "map@2", "precision@2", "mrr", "rbp"])

@@ -379,10 +379,11 @@ def export(
         refuse("distil", "The ranker is fitted to the scores of rows: give --rows as well.")
     if rows is None:
         table.refuse_without_rows()
-    out = model.with_suffix(SUFFIXES[to]) if out is None else out
+    file = read_model(model)
+    if out is None:
+        out = model.with_suffix(_suffix(to, file.model, distil))
     check_writable(out, model, features, rows, force=force)
     check_writable(exports.check_path(out), model, features, rows, force=force)
-    file = read_model(model)
     data = None
     if rows is not None:
         data = table.read_for(file, model, rows, needs_label=distil is not None)
@@ -399,6 +400,15 @@ def export(
     made.write(out)
     note(str(made.check), *made.check.notes)
     note(f"Wrote {out}, and the check to {exports.check_path(out)}.")
+
+
+def _suffix(to: str, model: Any, distil: str | None) -> str:
+    """The suffix of the file for a target; Vespa reads trees from JSON files."""
+    from rankwise.export.trees import trees_of
+
+    if to == "vespa" and (distil == "trees" or (distil is None and trees_of(model) is not None)):
+        return ".vespa.json"
+    return SUFFIXES[to]
 
 
 def _options(to: str, **given: Any) -> dict[str, Any]:

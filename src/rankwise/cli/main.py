@@ -11,7 +11,7 @@ import typer
 from rankwise.cli.ask import ask
 from rankwise.cli.contents import card, export, info
 from rankwise.cli.explaining import explain
-from rankwise.cli.fit import auto, fit
+from rankwise.cli.fit import auto, fit, tune
 from rankwise.cli.options import Force, Seed, grouped
 from rankwise.cli.scoring import compare, evaluate, predict
 from rankwise.cli.studies import auc, leaderboard, preferences
@@ -27,7 +27,6 @@ from rankwise.cli.terminal import (
     say,
     show,
 )
-from rankwise.cli.tune import tune
 from rankwise.progress import progress_bar
 
 DEMO = ("report.html", "model.rankwise", "train.txt", "valid.txt", "test.txt")

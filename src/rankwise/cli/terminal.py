@@ -37,6 +37,7 @@ PARAMETERS = "\n\nParameters\n----------\n"  # begins the help of options in doc
 OPTIONS = {
     "complete=True": "--complete",
     'precision="float64"': "--float64",
+    "trees (rankwise.export.distil)": "trees (--distil trees)",
     "(rankwise.export.distil)": "(--distil linear)",
     'distil into="trees"': "give --distil trees",
     'with scale="standard"': "with --scale standard",
@@ -152,8 +153,8 @@ def _report(error: Exception) -> int:
     """Print what went wrong in one line and return the exit code; raise what is a bug."""
     # Our errors, and errors of NumPy and scikit-learn about values; anything else is a bug.
     message = str(error) or type(error).__name__
-    for python, option in OPTIONS.items() if isinstance(error, RankwiseError) else ():
-        message = message.replace(python, option)
+    if isinstance(error, RankwiseError):
+        message = _with_options(message)
     if hasattr(error, "format_message"):  # typer's errors about arguments
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "rankwise"
@@ -345,7 +346,14 @@ def interruptible(what: str) -> Iterator[None]:
 
 
 def _show_warning(message: Warning | str, *args: Any, **kwargs: Any) -> None:
-    complain("warning", str(message))
+    complain("warning", _with_options(str(message)))
+
+
+def _with_options(message: str) -> str:
+    """A message of the library with the names of options."""
+    for python, option in OPTIONS.items():
+        message = message.replace(python, option)
+    return message
 
 
 def _silence_stdout() -> None:

@@ -50,7 +50,7 @@ from rankwise.data.query_rows import (
 from rankwise.data.table_files import SPREADSHEETS, encoding_of
 from rankwise.errors import DataError, LetorFormatError
 from rankwise.files import check_regular, replacing
-from rankwise.graph.query_groups import QueryGroups
+from rankwise.graph.query_groups import QueryGroups, numbers_per_row
 from rankwise.parameters import AnyOf, Choice, Number, Whole, check_float_type, check_value
 
 BLOCK_BYTES = 1 << 20
@@ -868,7 +868,7 @@ def write_letor(
     """
     features = finite_matrix(X)
     n_rows = features.shape[0]
-    heads = _row_heads(_check_labels(y, n_rows), qid)
+    heads = _row_heads(numbers_per_row("y", y, n_rows), qid)
     tails = _row_tails(comments, n_rows)
     with ExitStack() as stack:
         file: Any = stack.enter_context(open(stack.enter_context(replacing(path)), "wb"))
@@ -879,18 +879,6 @@ def write_letor(
             bodies = _pairs(features[start:stop])
             lines = map("".join, zip(heads[start:stop], bodies, tails[start:stop], strict=True))
             file.write("".join(lines).encode())
-
-
-def _check_labels(y: ArrayLike, n_rows: int) -> NDArray[np.float64]:
-    labels = np.asarray(y, dtype=np.float64)
-    if labels.shape != (n_rows,):
-        raise DataError(
-            f"y must have one label per row of X: got shape {labels.shape} for {n_rows} rows."
-        )
-    if not np.isfinite(labels).all():
-        row = int(np.argmin(np.isfinite(labels)))
-        raise DataError(f"y is {labels[row]} in row {row}: labels must be finite.")
-    return labels
 
 
 def _row_heads(labels: NDArray[np.float64], qid: ArrayLike | None) -> list[str]:

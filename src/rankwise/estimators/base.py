@@ -46,9 +46,9 @@ from rankwise.parameters import (
     check_parameters,
     default_parameters,
 )
-from rankwise.problem import Fit, Loss, Problem, Space
-from rankwise.problem.feature_space import unscaled_solution
+from rankwise.problem import Fit, Loss, PairLoss, Problem, Space
 from rankwise.problem.problem import side_by_side
+from rankwise.problem.spaces import unscaled_solution
 from rankwise.scaling import SCALINGS, ColumnStandard
 from rankwise.tables import require_pandas
 
@@ -340,6 +340,8 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
     """
 
     alpha: Any
+    ties: str
+    weighting: str
     #: Defaults for rankers without these parameters.
     kernel: Any = None
     gamma: Any = None
@@ -362,9 +364,9 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
     __metadata_request__fit = {"query_weight": True}  # noqa: RUF012
     __metadata_request__predict = {"qid": True}  # noqa: RUF012
 
-    @abstractmethod
     def make_loss(self) -> Loss:
-        """The loss that the parameters describe."""
+        """The loss that the parameters describe: by default, of the pairs that count."""
+        return PairLoss(self.ties, self.weighting)
 
     @abstractmethod
     def make_space(self, n_features: int) -> Space:

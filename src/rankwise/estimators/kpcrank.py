@@ -29,7 +29,7 @@ from rankwise.holdout.leave_pair_out import component_pair_losses, pair_errors
 from rankwise.holdout.scores import standard_errors
 from rankwise.kernels import Precomputed
 from rankwise.parameters import AnyOf, Choice, Number, Rule, Whole, check_parameters
-from rankwise.problem import Coordinates, Fit, PairLoss, Problem, RowLoss, Space, Task
+from rankwise.problem import Coordinates, Fit, Problem, RowLoss, Space, Task
 from rankwise.problem.component_space import ComponentSpace
 from rankwise.problem.landmarks import LandmarkChoice, check_for_landmarks
 from rankwise.solvers.kpca import Count
@@ -816,10 +816,6 @@ max_query_rows_, basis_, solution_, n_queries_
         self.landmarks = landmarks
         self.random_state = random_state
         self.device = device
-
-    def make_loss(self) -> PairLoss:
-        """Squared errors of the pairs that `ties` and `weighting` describe."""
-        return PairLoss(self.ties, self.weighting)
 
     def make_space(self, n_features: int) -> ComponentSpace | ChosenComponentSpace:
         """Functions of kernel components."""

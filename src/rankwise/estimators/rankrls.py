@@ -23,7 +23,7 @@ from rankwise.estimators.base import (
 from rankwise.estimators.fit_blocks import FitBlocksMixin, StepBlocksMixin
 from rankwise.estimators.fit_pairs import FitPairsMixin
 from rankwise.parameters import AnyOf, Choice, Rule, Whole, check_value, monotone_signs
-from rankwise.problem import FeatureSpace, KernelSpace, LandmarkSpace, PairLoss, RampSpace, RowLoss
+from rankwise.problem import FeatureSpace, KernelSpace, LandmarkSpace, RampSpace, RowLoss
 from rankwise.problem.landmarks import LandmarkChoice, check_for_landmarks
 from rankwise.scaling import SCALINGS
 
@@ -240,10 +240,6 @@ class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin):
     def takes_monotone(self) -> bool:
         """Whether features may be monotone: with a linear kernel, from moments."""
         return bool(self.kernel == "linear") and self.solver in ("auto", "primal")
-
-    def make_loss(self) -> PairLoss:
-        """Squared errors of the pairs that `ties` and `weighting` describe."""
-        return PairLoss(self.ties, self.weighting)
 
     def make_space(self, n_features: int) -> FeatureSpace | KernelSpace:
         """Linear functions, or kernel expansions on all rows."""
@@ -494,10 +490,6 @@ class SparseRankRLS(FitPairsMixin, FitBlocksMixin, RowWeightsMixin):
         self.device = device
         self.precision = precision
 
-    def make_loss(self) -> PairLoss:
-        """Squared errors of the pairs that `ties` and `weighting` describe."""
-        return PairLoss(self.ties, self.weighting)
-
     def make_space(self, n_features: int) -> LandmarkSpace:
         """Kernel expansions on landmarks."""
         return _make_landmark_space(self, n_features)
@@ -674,10 +666,6 @@ class AdditiveRankRLS(LeastSquaresRanker):
     def takes_monotone(self) -> bool:
         """Whether features may be monotone: always."""
         return True
-
-    def make_loss(self) -> PairLoss:
-        """Squared errors of the pairs that `ties` and `weighting` describe."""
-        return PairLoss(self.ties, self.weighting)
 
     def make_space(self, n_features: int) -> RampSpace:
         """Sums of piecewise linear functions."""

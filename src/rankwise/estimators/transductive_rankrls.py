@@ -26,7 +26,7 @@ from rankwise.estimators.ranker_rows import (
 from rankwise.graph import QueryGroups
 from rankwise.graph.query_groups import numeric_labels
 from rankwise.parameters import Choice, Number, Rule, Whole, check_parameters
-from rankwise.problem import FeatureSpace, LandmarkSpace, PairLoss, Problem, SmoothSpace
+from rankwise.problem import FeatureSpace, LandmarkSpace, Problem, SmoothSpace
 from rankwise.problem.landmarks import LandmarkChoice, check_for_landmarks
 
 
@@ -168,10 +168,6 @@ max_query_rows_, basis_, solution_
         self.ties = ties
         self.weighting = weighting
         self.random_state = random_state
-
-    def make_loss(self) -> PairLoss:
-        """Squared errors of the pairs that `ties` and `weighting` describe."""
-        return PairLoss(self.ties, self.weighting)
 
     def make_space(self, n_features: int) -> SmoothSpace:
         """Linear functions, or kernel expansions on landmarks, that are smooth on a graph."""

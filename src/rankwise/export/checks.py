@@ -334,11 +334,12 @@ def check_rows(
 def _given_rows(rows: Any, model: ModelStages, names: tuple[str, ...]) -> Array:
     if hasattr(rows, "columns"):
         found = [str(name) for name in rows.columns]
-        lacking = [name for name in names if name not in found]
-        if model.names is not None and lacking:
-            raise DataError(f"The rows have no column {lacking[0]!r}, which is a feature.")
-        if model.names is not None:
-            rows = rows[list(model.names)]
+        if model.names is not None:  # of the model or, failing that, of the target
+            lacking = [name for name in model.names if name not in found]
+            known = model.names if not lacking or not set(names) <= set(found) else names
+            if lacking and known is model.names:
+                raise DataError(f"The rows have no column {lacking[0]!r}, which is a feature.")
+            rows = rows[list(known)]
     if is_sparse(rows):
         rows = rows.toarray()
     if model.texts and np.ndim(rows) == 2 and np.shape(rows)[1] == model.n_features:

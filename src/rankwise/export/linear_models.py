@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, is_sparse, to_host
 from rankwise.boosted.boosted_ranker import BoostedOptions, BoostedRanker
-from rankwise.errors import DataError, ExportError, RankwiseWarning
+from rankwise.errors import DataError, ExportError, warn
 from rankwise.estimators.rankrls import RankRLS
 from rankwise.export._endings import ModelStages, read_stages
 from rankwise.export._stages import WithinQuery, draw_rows, linear_of
@@ -20,7 +19,7 @@ from rankwise.graph import QueryGroups
 from rankwise.metric_names import are_grades
 from rankwise.metrics import disagreement_error, ndcg
 from rankwise.model_selection.hold_outs import k_fold, leave_query_out
-from rankwise.model_selection.meta_rankers import PairedDifference
+from rankwise.model_selection.meta_rankers import PairedDifference, is_within_queries
 from rankwise.parameters import Choice, check_value
 from rankwise.routing import last_step, predict_with_queries
 from rankwise.tables import plural
@@ -162,16 +161,25 @@ def feature_weights(
     return names, linear.weights[:, 0], units
 
 
-def fold(stages: ModelStages, names: tuple[str, ...], whose: str, model: Any) -> LinearModel:
+def fold(
+    stages: ModelStages,
+    names: tuple[str, ...],
+    whose: str,
+    model: Any,
+    *,
+    takes_trees: bool = False,
+) -> LinearModel:
     """The linear model of stages; `whose` is the target, for errors about other models."""
     try:
         linear = linear_of(stages.stages)
     except ExportError as error:
-        name = type(last_step(model)).__name__
+        name, or_trees = type(last_step(model)).__name__, " or trees" if takes_trees else ""
+        if takes_trees and getattr(stages.stages[-1], "trees", None) is not None:
+            raise ExportError(behind_steps(whose, name)) from None
         raise ExportError(
-            f"{whose} takes a linear model, and this {name} is not linear: {error}. Export it to "
-            'ONNX, fit a linear ranker with scale="standard", or distil it into a linear model '
-            "(rankwise.export.distil)."
+            f"{whose} takes a linear model{or_trees}, and this {name} is not linear: {error}. "
+            'Export it to ONNX, fit a linear ranker with scale="standard", or distil it into a '
+            f"linear model{or_trees} (rankwise.export.distil)."
         ) from None
     if linear.weights.shape[1] != 1:
         raise ExportError(
@@ -184,6 +192,15 @@ def fold(stages: ModelStages, names: tuple[str, ...], whose: str, model: Any) ->
     if not np.isfinite(weights).all():
         raise ExportError("The model has weights that are not finite numbers.")
     return LinearModel(names, weights, float(linear.constant[0]), missing)
+
+
+def behind_steps(whose: str, name: str) -> str:
+    """The error about trees whose features another step has made."""
+    return (
+        f"{whose} takes trees of the features as they are, and other steps come before the trees "
+        f"of this {name}. Index the features that these steps return, and pass the {name} alone; "
+        "export the pipeline to ONNX; or distil it into trees (rankwise.export.distil)."
+    )
 
 
 def check_any_weight(linear: LinearModel) -> None:
@@ -252,7 +269,7 @@ class Distilled:
     >>> from rankwise import RankRLS
     >>> from rankwise.export import distil
     >>> X, qid = [[0.0], [1.0], [2.0], [3.0]] * 5, [row // 4 for row in range(20)]
-    >>> model = RankRLS(1.0, kernel="rbf").fit(X, [0, 1, 2, 3] * 5, qid=qid)
+    >>> model = RankRLS(1.0, kernel="rbf", scale=None).fit(X, [0, 1, 2, 3] * 5, qid=qid)
     >>> distilled = distil(model, X, qid=qid)
     >>> distilled.agreement, len(distilled.ranker.coef_)
     (1.0, 1)
@@ -300,6 +317,9 @@ def distil(
     predicted by a linear ranker that was fitted to all others (`leave_query_out`). The rows of one
     global ranking are held out in five folds (`k_fold`).
 
+    A model that scales features within queries is distilled badly, with a warning: its scores
+    depend on the other rows of the query, which a linear model or trees do not see.
+
     Trees follow curves and interactions, and need more rows. They are a `BoostedRanker` of up to
     500 trees. Queries are held out in five folds, and the number of trees is the one that loses
     the fewest pairs of held-out rows.
@@ -326,7 +346,7 @@ def distil(
     >>> from rankwise.data import make_ranking
     >>> from rankwise.export import distil, to_solr
     >>> data = make_ranking(30, n_features=3, n_levels=3, random_state=0)
-    >>> model = RankRLS(1.0, kernel="rbf").fit(data.X, data.y, qid=data.qid)
+    >>> model = RankRLS(1.0, kernel="rbf", scale="standard").fit(data.X, data.y, qid=data.qid)
     >>> distilled = distil(model, data.X, data.y, qid=data.qid)
     >>> distilled.agreement > 0.8
     True
@@ -335,9 +355,7 @@ def distil(
     """
     check_value("into", into, Choice("linear", "trees"))
     qid = to_host(qid)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RankwiseWarning)
-        scores = np.asarray(to_host(predict_with_queries(model, X, qid)), dtype=np.float64)
+    scores = np.asarray(to_host(predict_with_queries(model, X, qid)), dtype=np.float64)
     if scores.ndim != 1:
         raise DataError(
             f"A model with one score per row can be distilled: got {scores.shape[1]} scores."
@@ -365,6 +383,14 @@ def distil(
             ndcg(labels, f, by, k=CUTOFF, per_query=True).values for f in (scores, held_out)
         )
         loss = PairedDifference.of(np.asarray(ours) - np.asarray(theirs))
+    if is_within_queries(model):
+        warn(
+            f"The scores of this {type(last_step(model)).__name__} depend on the other rows of the "
+            "query, as features or scores are scaled within queries. What is distilled sees each "
+            f"row by itself: {agreement:.1%} of the pairs of held-out rows keep their order. "
+            'Compare it with a BoostedRanker, and with a ranker with scale="standard", on labels; '
+            "or export this one to ONNX."
+        )
     return Distilled(ranker.fit(X, scores, qid=qid), agreement, loss, len(scores))
 
 

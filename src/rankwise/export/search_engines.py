@@ -29,6 +29,7 @@ from rankwise.export.checks import (
 )
 from rankwise.export.linear_models import (
     LinearModel,
+    behind_steps,
     check_any_weight,
     feature_names,
     fold,
@@ -52,6 +53,7 @@ from rankwise.export.trees import (
     xgboost_trees,
 )
 from rankwise.parameters import AnyOf, Choice, check_value
+from rankwise.routing import last_step
 
 
 @dataclass(frozen=True, eq=False)
@@ -400,9 +402,13 @@ def to_elasticsearch_trained_model(
     """
     title, found = "A trained model of Elasticsearch", trees_of(model)
     if found is None:
+        last = read_stages(model).stages[-1]
         raise ExportError(
-            f"{title} is written from trees: fit a BoostedRanker. For a linear model, use "
-            "to_elasticsearch, which is for the plugin."
+            behind_steps(title, type(last_step(model)).__name__)
+            if getattr(last, "trees", None) is not None
+            else f"{title} is written from trees: fit a BoostedRanker, or distil the model into "
+            "trees (rankwise.export.distil). For a linear model, use to_elasticsearch, which is "
+            "for the plugin."
         )
     model, trees = found
     stages = read_stages(model)
@@ -460,12 +466,13 @@ def to_vespa(
     trees = trees_of(model)
     if trees is not None:
         return _vespa_trees(*trees, rank_feature or "lightgbm", features, rows, qid)
-    if rank_feature is not None:
+    stages = read_stages(model)
+    if rank_feature is not None and getattr(stages.stages[-1], "trees", None) is None:
         raise ParameterError(
             "rank_feature is for trees, and a linear model becomes an expression: leave it out."
         )
-    stages = read_stages(model)
-    linear = fold(stages, feature_names(stages, features), "A ranking expression of Vespa", model)
+    names = feature_names(stages, features)
+    linear = fold(stages, names, "Vespa", model, takes_trees=True)
     known = [_rank_feature(name) for name in linear.names]
     check_any_weight(linear)
     used = [(w, n, e) for w, n, e in zip(linear.weights, linear.names, known, strict=True) if w]
@@ -668,7 +675,9 @@ def _export(
 ) -> Export:
     """Fold a model, write it, and compare the scores of both."""
     stages = read_stages(given.model)
-    linear = fold(stages, feature_names(stages, given.features), title, given.model)
+    linear = fold(
+        stages, feature_names(stages, given.features), title, given.model, takes_trees=True
+    )
     check_missing(title, linear, complete=given.complete)
     rows = check_rows(stages, linear.names, given.rows, given.qid, complete=True)
     refuse_in_doubt(rows, title)

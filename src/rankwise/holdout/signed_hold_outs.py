@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
 
 from rankwise.backends.arrays import EPS, Array, Index, backend_of, to_host
 from rankwise.errors import DataError
@@ -91,34 +92,39 @@ class SignedRows:
             M = A + lam * np.diag(penalty)
             for o in range(t.shape[1]):
                 w, free = signed_solution(M, b[:, o], self.signs)
-                left, inverse = ~few, np.linalg.inv(M[np.ix_(free, free)])
+                factor = cho_factor(M[np.ix_(free, free)], lower=True)
+                starts: dict[int, Mask] = {}  # of units without which other weights are 0
                 for some in _alike(sizes, few, n):
                     rows = np.stack([units[u] for u in some])
                     if lam < CLOSE * float(M.diagonal().sum()):
                         own = Z[rows][:, :, free]
-                        rest = np.eye(rows.shape[1]) - own @ inverse @ own.swapaxes(1, 2)
+                        rest = np.eye(rows.shape[1]) - _solved(factor, own) @ own.swapaxes(1, 2)
                         check_digits(OF_FOLD, float(np.linalg.eigvalsh(rest).min()))
-                    found, fits = self._by_formula(M, b[:, o], w, free, inverse, rows, o)
+                    found, wrong = self._by_formula(M, b[:, o], w, free, factor, rows, o)
+                    fits = ~wrong.any(axis=1)
                     keep(k, o, some[fits], found[fits])
-                    left[some[~fits]] = True
-                for u in np.flatnonzero(left).tolist():
+                    starts.update(zip(some[~fits].tolist(), free ^ wrong[~fits], strict=True))
+                for u in np.flatnonzero(~few).tolist() + list(starts):
                     Z_U, t_U = Z[units[u]], t[units[u], o]
                     rest, b_rest = A - Z_U.T @ Z_U, b[:, o] - Z_U.T @ t_U
                     S = np.ones(n) if scales is None else scales[u]
-                    of_unit = rest / np.outer(S, S) + lam * np.diag(penalty)
-                    found, now = signed_solution(of_unit, b_rest / S, self.signs, free)
+                    of_unit = rest / S[:, None]
+                    of_unit /= S
+                    of_unit[np.diag_indices(n)] += lam * penalty
+                    start = starts.get(u, free)
+                    found, now = signed_solution(of_unit, b_rest / S, self.signs, start)
                     self.changes.n_changed += bool((now != free).any())
                     keep(k, o, np.array([u]), (found / S)[None])
                 self.changes.n_fits += len(units)
 
     def _by_formula(
-        self, M: Array, b: Array, w: Array, free: Mask, inverse: Any, rows: Index, o: int
+        self, M: Array, b: Array, w: Array, free: Mask, factor: Any, rows: Index, o: int
     ) -> tuple[Array, Mask]:
-        """Weights without units of the same size, and whether each is the solution."""
+        """Weights without units of the same size, and which weights are not as they should be."""
         zero, (n_units, size) = ~free, rows.shape
         Z_U, t_U = self.Z[rows], self.t[rows, o]
         own = Z_U[:, :, free]
-        V = own @ inverse
+        V = _solved(factor, own)
         rest = np.eye(size) - V @ own.swapaxes(1, 2)
         e = np.linalg.solve(rest, (t_U - own @ w[free])[:, :, None])
         found = np.zeros((n_units, len(w)))
@@ -127,8 +133,15 @@ class SignedRows:
         slope = found @ M[:, zero] - b[zero]
         slope -= np.einsum("usz,us->uz", Z_U[:, :, zero], residual)
         rounding = len(w) * EPS * (np.abs(found) @ np.abs(M[:, zero]) + np.abs(b[zero]))
-        right = np.hstack((self.signs * found >= 0, self.signs[zero] * slope >= -rounding))
-        return found, np.asarray(right.all(axis=1))
+        wrong = self.signs * found < 0
+        wrong[:, zero] = self.signs[zero] * slope < -rounding
+        return found, wrong
+
+
+def _solved(factor: Any, own: Array) -> Array:
+    """Rows of each unit times the inverse of a matrix with this Cholesky factor."""
+    flat = own.reshape(-1, own.shape[2])
+    return np.asarray(cho_solve(factor, flat.T, check_finite=False).T.reshape(own.shape))
 
 
 def _alike(sizes: Index, chosen: Mask, n: int) -> Iterator[Index]:

@@ -15,7 +15,8 @@ from rankwise.errors import DataError, ParameterError
 from rankwise.graph import QueryGroups
 from rankwise.inspection.composed_rows import UserRows, as_cells
 from rankwise.inspection.explanations import MISSING, both_shown, feature_names
-from rankwise.inspection.scorers import Scorer, check_ranker, is_within_queries, read_scorer
+from rankwise.inspection.scorers import Scorer, check_ranker, read_scorer
+from rankwise.model_selection.meta_rankers import is_within_queries
 from rankwise.model_selection.rows import LabelledRows, Splits, fit_with_queries, take
 from rankwise.parameters import Whole, check_value
 from rankwise.tables import Column, Table, TableMixin, plural

@@ -20,9 +20,9 @@ from rankwise.inspection.scorers import (
     Scorer,
     ShareSettings,
     check_ranker,
-    is_within_queries,
     read_scorer,
 )
+from rankwise.model_selection.meta_rankers import is_within_queries
 from rankwise.model_selection.rows import take
 from rankwise.parameters import Whole, check_value
 from rankwise.routing import last_step, predict_with_queries
@@ -66,6 +66,10 @@ class PairExplanation(TableMixin):
         How contributions were computed, and against which rows.
     probability : float or None
         For a Gaussian process: the probability that the first row is better.
+    rounding : float
+        How far the difference of the predicted scores is from the sum of contributions. If this is
+        more than the sum, as in float32 for features far from 0, the order of the two rows is due
+        to rounding errors, and the sentence says so.
 
     Examples
     --------
@@ -86,6 +90,7 @@ class PairExplanation(TableMixin):
     positions: tuple[int, int] | None
     method: str
     probability: float | None = None
+    rounding: float = 0.0
 
     @property
     def order(self) -> Index:
@@ -94,14 +99,22 @@ class PairExplanation(TableMixin):
         return order[self.contributions[order] != 0.0]
 
     @property
+    def _is_rounded(self) -> bool:
+        """Whether the two scores are in the wrong order, or equal, for want of digits."""
+        near_tie = AGREEMENT * np.abs(self.contributions).sum()
+        return bool(near_tie < abs(self.difference) <= self.rounding)
+
+    @property
     def sentence(self) -> str:
         """The main reasons in a sentence."""
         c, order = self.contributions, self.order
         if not len(order):
             return "Level: no feature makes a difference."
         sign = np.sign(self.difference) or 1.0
-        level = abs(self.difference) <= 1e-9 * np.abs(c).sum()
+        rounded = self._is_rounded
+        level = abs(self.difference) <= max(self.rounding, 1e-9 * np.abs(c).sum())
         word = "Level" if level else "Above" if sign > 0 else "Below"
+        word += " within rounding errors" if rounded else ""
         reasons = self._largest(order[c[order] * sign > 0], LARGE)
         against = [k for k in self._largest(order[c[order] * sign < 0], LARGE)
                    if abs(c[k]) >= WORTH_NAMING * abs(c[order[0]])]  # fmt: skip
@@ -110,7 +123,7 @@ class PairExplanation(TableMixin):
             text = f"{word}: {self._listed(reasons)}"
         if against:
             text += f" and {'' if level else 'in spite of '}{self._listed(against)}"
-            text += " balance" if level else ""
+            text += " balance" if level and not rounded else ""
         if self.probability is not None:
             text += f"; the probability that it is better is {self.probability:.2f}"
         return f"{text}."
@@ -149,7 +162,11 @@ class PairExplanation(TableMixin):
         if len(rest):
             rows.append((plural(len(rest), "other feature"), "", "", float(c[rest].sum()), *blank))
         rows.append(("score", *both_shown(*self.scores), self.difference, *blank))
-        return Table(tuple(columns), tuple(rows), self.sentence, f"Contributions are {self.method}")
+        note = f"Contributions are {self.method}"
+        if self._is_rounded:
+            note += " Scores are too large for their precision: subtract a constant from features "
+            note += "that are far from 0, or use float64."
+        return Table(tuple(columns), tuple(rows), self.sentence, note)
 
     def _frame_columns(self) -> dict[str, Any]:
         columns = {
@@ -539,6 +556,7 @@ class _Explainer:
             positions,
             self._method(shares.ways),
             self._probability(one, other),
+            abs(difference - (scores[0] - scores[1])),
         )
 
     def _method(self, ways: frozenset[str]) -> str:
@@ -568,13 +586,19 @@ class _Explainer:
 
 def _check_agreement(difference: float, scores: tuple[float, float], dtype: Any) -> None:
     """Refuse contributions that are not those of the predictions, as of steps with noise."""
-    digits = 1e-4 if np.dtype(dtype) == np.float32 else AGREEMENT
-    wanted = scores[0] - scores[1]
-    if not abs(difference - wanted) <= digits * max(abs(scores[0]), abs(scores[1]), abs(wanted)):
-        raise DataError(
-            f"The contributions sum to {difference:.6g}, but the scores differ by {wanted:.6g}: "
-            "the scores of the ranker are not a function of the rows, or are rounding errors."
+    single, wanted = np.dtype(dtype) == np.float32, scores[0] - scores[1]
+    digits = 1e-4 if single else AGREEMENT
+    if abs(difference - wanted) <= digits * max(abs(scores[0]), abs(scores[1]), abs(wanted)):
+        return
+    why = "the scores of the ranker are not a function of the rows, or are rounding errors."
+    if single:
+        why = (
+            "the scores are rounding errors of float32. Subtract a constant from features that "
+            "are far from 0, or use float64."
         )
+    raise DataError(
+        f"The contributions sum to {difference:.6g}, but the scores differ by {wanted:.6g}: {why}"
+    )
 
 
 def feature_names(ranker: Any, cells: Any, given: Sequence[str] | None) -> list[str]:

@@ -21,7 +21,6 @@ from rankwise.estimators.base import LeastSquaresRanker
 from rankwise.estimators.ranker_rows import (
     DTYPES,
     prepare_rows,
-    scales_within_queries,
     speaking_for_parts,
     validated,
 )
@@ -31,7 +30,12 @@ from rankwise.gp.process import OnColumns
 from rankwise.inspection import shapley
 from rankwise.inspection.composed_rows import NOBODY, UserRows, as_dense, differing
 from rankwise.kernels import NamedKernel
-from rankwise.model_selection.meta_rankers import ROUNDING, MeanRanker
+from rankwise.model_selection.meta_rankers import (
+    ROUNDING,
+    MeanRanker,
+    inner_model,
+    is_within_queries,
+)
 from rankwise.routing import last_step
 from rankwise.svm.rank_svm import RankSVM
 
@@ -484,32 +488,13 @@ class WeightedScorer(Scorer):
         return Shares(contributions, variance, ways)
 
 
-def is_within_queries(model: Any) -> bool:
-    """Whether the difference of two scores depends on the other rows of the query."""
-    model = _inner(model)
-    if scales_within_queries(model):
-        return True
-    last = model.steps[-1][1] if hasattr(model, "steps") else model
-    last = _inner(last)
-    mean = getattr(last, "mean_ranker_", last)
-    if isinstance(mean, MeanRanker):
-        return mean.means_ is None or any(is_within_queries(part) for part in mean.rankers_)
-    return last is not model and is_within_queries(last)
-
-
-def _inner(model: Any) -> Any:
-    """The fitted model in a search, or in a `GroupedRanker`."""
-    for name in ("best_estimator_", "ranker_"):
-        model = getattr(model, name, model)
-    return model
-
-
 def check_ranker(ranker: Any) -> None:
     """Refuse what is not a fitted ranker of rows."""
     if isinstance(ranker, type) or not hasattr(ranker, "predict"):
         raise ParameterError(f"ranker must be a fitted ranker: got {ranker!r}.")
-    check_is_fitted(ranker)
-    last = _inner(last_step(ranker))
+    if hasattr(ranker, "fit"):  # a function in an object is what it is
+        check_is_fitted(ranker)
+    last = inner_model(last_step(ranker))
     scored = "items" if hasattr(last, "ratings_") else getattr(last, "scored", "rows")
     if scored != "rows":
         raise DataError(
@@ -520,7 +505,7 @@ def check_ranker(ranker: Any) -> None:
 
 def read_scorer(model: Any, rows: UserRows, output: int = 0) -> Scorer:
     """A scorer of rows by a fitted model: a ranker, a pipeline or a search."""
-    model = _inner(model)
+    model = inner_model(model)
     steps = model.steps[:-1] if isinstance(model, Pipeline) else []
     last = model.steps[-1][1] if steps or isinstance(model, Pipeline) else model
     encoder = getattr(last, "encoder_", None) if isinstance(last, AutoRanker) else None
@@ -532,7 +517,7 @@ def read_scorer(model: Any, rows: UserRows, output: int = 0) -> Scorer:
         if behind is None:
             return _mixed(model, rows, step, output)
         reached = behind
-    return _scorer(_inner(last), reached, output)
+    return _scorer(inner_model(last), reached, output)
 
 
 def _mixed(model: Any, rows: UserRows, step: Any, output: int) -> Scorer:

@@ -9,8 +9,9 @@ import numpy as np
 from scipy.special import stdtrit
 
 from rankwise.errors import DataError
-from rankwise.graph.query_groups import QueryGroups, numeric_labels
+from rankwise.graph.query_groups import QueryGroups, numeric_labels, refuse_where
 from rankwise.metrics._compiled_loops import Array
+from rankwise.metrics.ranked_queries import as_columns
 from rankwise.parameters import AnyOf, Number, Whole, check_value
 from rankwise.tables import Column, Table, TableMixin, plural
 
@@ -146,22 +147,11 @@ def group_exposure(
     """
     check_value("k", k, AnyOf(Whole(1), None))
     check_value("level", level, Number(0, 1, open_low=True, open_high=True))
-    labels = np.asarray(numeric_labels(y), dtype=np.float64)
-    values = np.asarray(scores, dtype=np.float64)
-    if labels.ndim != 1 or values.shape != labels.shape or not len(labels):
-        raise DataError(
-            "y and scores must have one number for each row, and at least one row: got shapes "
-            f"{labels.shape} and {values.shape}."
-        )
-    for name, numbers in (("y", labels), ("scores", values)):
-        if not np.isfinite(numbers).all():
-            row = int(np.argmin(np.isfinite(numbers)))
-            raise DataError(f"{name} must be finite numbers: got {numbers[row]} in row {row}.")
-    if labels.min() < 0:
-        row = int(np.argmin(labels))
-        raise DataError(
-            f"Labels are shares of relevance, at least 0: got {labels[row]:g} in row {row}."
-        )
+    labels, values = as_columns(numeric_labels(y), scores)
+    refuse_where(
+        labels < 0,
+        lambda row: f"Labels are shares of relevance, 0 or more: got {labels[row]:g} in row {row}.",
+    )
     queries = QueryGroups.of(qid, len(labels))
     owners = QueryGroups.of(groups, len(labels), "groups")
     total = np.bincount(queries.codes, labels, queries.n_groups)

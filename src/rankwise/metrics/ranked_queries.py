@@ -20,14 +20,7 @@ from rankwise.backends.arrays import to_host
 from rankwise.backends.parallel import map_in_threads, n_threads
 from rankwise.errors import DataError
 from rankwise.graph.query_groups import QueryGroups, check_float64_range, check_unmasked, too_large
-from rankwise.metrics._compiled_loops import (
-    Array,
-    Bools,
-    Ints,
-    best_grades,
-    count_pairs,
-    rank_first_rows,
-)
+from rankwise.metrics._compiled_loops import Array, Bools, Ints, count_pairs
 from rankwise.tables import plural
 
 Result = TypeVar("Result")
@@ -38,7 +31,6 @@ _LARGEST = np.iinfo(np.int64).max
 _CHUNK = 2**16  # rows
 _LEAST_PARTS = 4  # for each thread
 GRADES = 64  # so many different labels need no sorting
-_MANY_ROWS, _FEW_FIRST = 2**18, 32  # from which, and up to which, first rows are not sorted
 _FEW_COUNTS = 2**14  # rows times levels up to which a table of counts is fast enough
 
 
@@ -50,16 +42,6 @@ class RankedRows(NamedTuple):
     tied: Bools
     indptr: NDArray[np.intp]
     stops: NDArray[np.intp]
-    depth: int | None
-
-    def best_labels(self) -> Array:
-        """The labels of each query in descending order, down to the depth. None is negative."""
-        highest = self.labels.max()
-        if self.depth is not None and highest < GRADES:
-            best, counts = np.empty_like(self.labels), np.empty(int(highest) + 1, np.int64)
-            if best_grades(self.labels, self.indptr, self.depth, counts, best):
-                return best
-        return np.asarray(-sort_queries(-self.labels, self.indptr))
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,35 +58,20 @@ class RankedQueries:
         Whether a row has the same score as the row before it in its query.
     stops : ndarray of shape (n_queries,)
         Where the ranked rows of each query end; judged rows that a run did not retrieve follow.
-    depth : int, optional
-        How many rows of each query are sorted; rows that tie with the last of them follow, and then
-        the other rows in any order. None: all rows are sorted.
     """
 
     groups: QueryGroups
     labels: Array
     tied: Bools
     stops: NDArray[np.intp]
-    depth: int | None = None
 
     @classmethod
-    def of(cls, y: Any, scores: Any, qid: Any = None, needed: float = np.inf) -> RankedQueries:
-        """Check the input and sort the rows of each query, O(n log n).
-
-        If only the first few rows of each query are needed, the others may remain unsorted.
-        """
+    def of(cls, y: Any, scores: Any, qid: Any = None) -> RankedQueries:
+        """Check the input and sort the rows of each query, O(n log n)."""
         if isinstance(y, Mapping) or isinstance(scores, Mapping):
             return cls._of_run(y, scores, qid)
-        labels = as_column(y, "y")
-        values = as_column(scores, "scores")
-        if len(values) != len(labels):
-            raise DataError(
-                f"scores needs one entry per row of y: got {len(values)} for {len(labels)} rows."
-            )
-        if not len(labels):
-            raise DataError("There are no rows to evaluate: y is empty.")
-        depth = int(needed) if needed <= _FEW_FIRST and len(labels) >= _MANY_ROWS else None
-        return cls._sorted(labels, values, QueryGroups.of(to_host(qid), len(labels)), depth)
+        labels, values = as_columns(y, scores)
+        return cls._sorted(labels, values, QueryGroups.of(to_host(qid), len(labels)))
 
     @classmethod
     def _of_run(cls, qrels: Any, run: Any, qid: Any) -> RankedQueries:
@@ -151,11 +118,9 @@ class RankedQueries:
         return replace(ranked, stops=groups.indptr[:-1] + sizes[:, 0])
 
     @classmethod
-    def _sorted(
-        cls, labels: Array, values: Array, groups: QueryGroups, depth: int | None = None
-    ) -> RankedQueries:
-        ranked, tied = rank_rows(labels, values, groups.permutation, groups.indptr, depth)
-        return cls(groups, ranked, tied, groups.indptr[1:], depth)
+    def _sorted(cls, labels: Array, values: Array, groups: QueryGroups) -> RankedQueries:
+        ranked, tied = rank_rows(labels, values, groups.permutation, groups.indptr)
+        return cls(groups, ranked, tied, groups.indptr[1:])
 
     def map_parts(self, function: Callable[[RankedRows], Array]) -> Array:
         """The values of all queries, from a function of some queries at a time."""
@@ -167,7 +132,7 @@ class RankedQueries:
             starts = indptr[queries.start : queries.stop + 1] - first
             stops = self.stops[queries] - first
             labels, tied = self.labels[rows], self.tied[rows]
-            return function(RankedRows(rows, labels, tied, starts, stops, self.depth))
+            return function(RankedRows(rows, labels, tied, starts, stops))
 
         return np.concatenate(map_queries(values, indptr))
 
@@ -192,6 +157,18 @@ class RankedQueries:
             count_pairs(level, self.tied, self.groups.indptr, tree, seen, counts)
         sizes = self.groups.sizes.astype(np.int64)
         return np.column_stack((sizes * (sizes - 1) // 2, counts))
+
+
+def as_columns(y: Any, scores: Any) -> tuple[Array, Array]:
+    """Labels and scores of the same rows, of which there is at least one."""
+    labels, values = as_column(y, "y"), as_column(scores, "scores")
+    if len(values) != len(labels):
+        raise DataError(
+            f"scores needs one entry per row of y: got {len(values)} for {len(labels)} rows."
+        )
+    if not len(labels):
+        raise DataError("There are no rows to evaluate: y is empty.")
+    return labels, values
 
 
 def as_column(values: Any, name: str) -> Array:
@@ -250,12 +227,12 @@ def _parse_objects(column: NDArray[Any], name: str) -> Array:
 
 
 def rank_rows(
-    labels: Array, scores: Array, order: Ints | None, indptr: Ints, depth: int | None = None
+    labels: Array, scores: Array, order: Ints | None, indptr: Ints
 ) -> tuple[Array, Bools]:
     """Labels of each query by descending score, and which rows tie with the one before.
 
     Rows with equal scores keep the order of the input. `order` has the rows of each query; None if
-    they follow each other. `depth` is as for `RankedQueries`.
+    they follow each other.
     """
     ranked, tied = np.empty(len(scores)), np.zeros(len(scores), bool)
 
@@ -263,10 +240,6 @@ def rank_rows(
         within = indptr[queries.start : queries.stop + 1]
         rows = slice(within[0], within[-1])
         here = rows if order is None else order[rows]
-        if depth is not None:
-            within = within - within[0]
-            rank_first_rows(labels[here], scores[here], within, depth, ranked[rows], tied[rows])
-            return
         at, ties = _descending_order(scores[here], within - within[0])
         if ties is not None:
             tied[rows] = ties

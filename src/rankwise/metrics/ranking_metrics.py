@@ -33,6 +33,7 @@ from rankwise.metrics.ranked_queries import (
     RankedQueries,
     RankedRows,
     as_column,
+    sort_queries,
 )
 from rankwise.parameters import AnyOf, Choice, Flag, Number, Rule, check_value
 from rankwise.tables import plural, require_pandas
@@ -176,8 +177,7 @@ def ranking_metric(
                 check_value(option, settings[option], rule)
             check_value("undefined", undefined, UNDEFINED)
             check_value("per_query", per_query, Flag())
-            needed = np.inf if settings.get("k") is None else np.max(settings["k"])
-            ranked = RankedQueries.of(y, scores, qid, needed)
+            ranked = RankedQueries.of(y, scores, qid)
             values = function(ranked, **settings)
             result = settle_undefined(
                 ranked,
@@ -647,7 +647,7 @@ def ndcg(
         found = top.sums(part, gains, score_ties == "average")
         if (part.stops < indptr[1:]).any():
             top = TopRows.of(indptr, indptr[1:], discounts, cutoffs)
-        best = top.weighted(gains(part.best_labels()[top.rows]))
+        best = top.weighted(gains(-sort_queries(-part.labels, indptr)[top.rows]))
         return np.minimum(divided(found, best), 1.0)
 
     return at_cutoffs(curves, ranked, k)

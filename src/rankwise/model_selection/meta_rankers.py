@@ -18,7 +18,12 @@ from rankwise.backends.arrays import Array, Index, to_host
 from rankwise.data.query_rows import qid_from_groups
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators.base import RankerMixin, explain_calls, in_dtype
-from rankwise.estimators.ranker_rows import forget, speaking_for_parts, warn_of_queries
+from rankwise.estimators.ranker_rows import (
+    forget,
+    scales_within_queries,
+    speaking_for_parts,
+    warn_of_queries,
+)
 from rankwise.graph import QueryGroups
 from rankwise.holdout.scores import standard_errors
 from rankwise.metric_names import Metric, Undefined, get_metric, metric_label
@@ -778,3 +783,23 @@ class HeldOutPool:
             len(outer),
             self.unit,
         )
+
+
+def is_within_queries(model: Any) -> bool:
+    """Whether the difference of two scores depends on the other rows of the query."""
+    model = inner_model(model)
+    if scales_within_queries(model):
+        return True
+    last = model.steps[-1][1] if hasattr(model, "steps") else model
+    last = inner_model(last)
+    mean = getattr(last, "mean_ranker_", last)
+    if isinstance(mean, MeanRanker):
+        return mean.means_ is None or any(is_within_queries(part) for part in mean.rankers_)
+    return last is not model and is_within_queries(last)
+
+
+def inner_model(model: Any) -> Any:
+    """The fitted model in a search, or in a `GroupedRanker`."""
+    for name in ("best_estimator_", "ranker_"):
+        model = getattr(model, name, model)
+    return model

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
+from scipy.special import stdtrit
 
 from rankwise.errors import DataError, ParameterError
 from rankwise.metric_names import metric_label
@@ -237,7 +238,9 @@ def _digits(value: float) -> str:
 def plot_effects(effects: Any, *, top: int = 6) -> Axes:
     """Draw the score along the features with the largest effects, with bands of 95%.
 
-    Curves that share a scale can be compared. Texts are points.
+    Curves that share a scale can be compared. Texts are points. Bands are standard errors times a
+    quantile of Student's t, as they come from few fits. They do not show how far the regularization
+    pulls curves towards 0.
 
     Parameters
     ----------
@@ -270,8 +273,9 @@ def plot_effects(effects: Any, *, top: int = 6) -> Axes:
     grid = new_axes(-(-len(curves) // columns), columns=columns, size=(2.6, 2.2))
     for ax in grid[len(curves) :]:
         ax.remove()
+    wide = stdtrit(max(1, effects.n_splits - 1), 0.975)  # of Student's t: there are few fits
     for k, (ax, curve) in enumerate(zip(grid, curves, strict=False)):
-        half = None if curve.standard_error is None else BAND * curve.standard_error
+        half = None if curve.standard_error is None else wide * curve.standard_error
         ax.axhline(0, color=INK, lw=0.8, zorder=1)
         if curve.is_number:
             draw_curve(ax, 0, curve.values, curve.effect, "", half, marker="")

@@ -16,20 +16,6 @@ moments are summed over blocks, and the sum is solved once.
 """
 
 from rankwise.problem.block_sums import BlockSums
-from rankwise.problem.feature_space import (
-    FeatureBasis,
-    FeatureSpace,
-    FeatureSystem,
-    RampBasis,
-    RampSpace,
-)
-from rankwise.problem.kernel_space import (
-    KernelBasis,
-    KernelSpace,
-    LandmarkBasis,
-    LandmarkSpace,
-    LandmarkSystem,
-)
 from rankwise.problem.landmarks import Landmarks
 from rankwise.problem.problem import (
     Basis,
@@ -47,6 +33,18 @@ from rankwise.problem.problem import (
     Task,
 )
 from rankwise.problem.smooth_space import SmoothSpace
+from rankwise.problem.spaces import (
+    FeatureBasis,
+    FeatureSpace,
+    FeatureSystem,
+    KernelBasis,
+    KernelSpace,
+    LandmarkBasis,
+    LandmarkSpace,
+    LandmarkSystem,
+    RampBasis,
+    RampSpace,
+)
 
 __all__ = [
     "Basis",

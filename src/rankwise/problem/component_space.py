@@ -22,9 +22,9 @@ from rankwise.problem import (
     Space,
     Task,
 )
-from rankwise.problem.kernel_space import check_spread
 from rankwise.problem.landmarks import LandmarkChoice
 from rankwise.problem.problem import KernelSum, check_kernel_fits, plain
+from rankwise.problem.spaces import check_spread
 from rankwise.solvers.kpca import (
     Count,
     KernelComponents,

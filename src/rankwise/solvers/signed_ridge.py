@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dposv
 
 from rankwise.backends.arrays import EPS, Array, backend_of, to_host
 from rankwise.solvers.ridge_path import check_finite, rounding_floor
@@ -60,14 +60,14 @@ def signed_solution(
     """
     bound = signs != 0
     free = np.ones(len(b), dtype=bool) if free is None else free | ~bound
-    sizes = np.abs(M)
+    size = np.sqrt(M.diagonal())  # |M_ij| <= size_i size_j
     fewest, patience, rounds = len(b) + 1, PATIENCE, 0
     tolerance = len(b) * EPS
     while True:
         w = np.zeros(len(b))
-        w[free] = _solve(M[np.ix_(free, free)], b[free])
+        w[free] = _solve(M if free.all() else M[free][:, free], b[free])
         slope = signs * (M @ w - b)
-        rounding = tolerance * (sizes @ np.abs(w) + np.abs(b))
+        rounding = tolerance * (size * (size @ np.abs(w)) + np.abs(b))
         wrong = np.where(free, signs * w < 0.0, slope < -rounding) & bound
         n_wrong = int(np.count_nonzero(wrong))
         if n_wrong == 0:
@@ -90,12 +90,9 @@ def _solve(M: Array, b: Array) -> Array:
     if len(b) == 0:
         return b
     floor = rounding_floor(M)
-    try:
-        factor = cho_factor(M, lower=True, check_finite=False)
-        if factor[0].diagonal().min() ** 2 > FEW_DIGITS * floor:
-            return np.asarray(cho_solve(factor, b, check_finite=False))
-    except np.linalg.LinAlgError:
-        pass
+    factor, w, failed = dposv(M, b, lower=True)  # a Cholesky factorization
+    if not failed and factor.diagonal().min() ** 2 > FEW_DIGITS * floor:
+        return np.asarray(w)
     s, V = np.linalg.eigh(M)
     kept = s > floor
     return np.asarray(V[:, kept] @ ((V[:, kept].T @ b) / s[kept]))

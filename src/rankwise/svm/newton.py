@@ -18,10 +18,11 @@ delta / 2, and its sums over pairs are differences of the sums of two squared hi
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -225,7 +226,27 @@ class ListedPairs:
         return ActiveComparisons(self, np.where(active, self.weight, 0.0), sign * slack)
 
 
-class ActiveComparisons:
+class ActiveLoss(ABC):
+    """A loss of scores at a point, its gradient and products with its Hessian."""
+
+    loss: float
+    gradient: Array
+
+    @abstractmethod
+    def hessian_product(self, v: Array) -> Array:
+        """The Hessian with respect to the scores times v."""
+
+    def slope(self, X: Any) -> Array:
+        """The gradient with respect to the weights."""
+        return transposed_product(X, self.gradient)
+
+    def curvature(self, X: Any, p: Array) -> tuple[Array, Array]:
+        """The Hessian with respect to the weights times p, and X p."""
+        along = product(X, p)
+        return transposed_product(X, self.hessian_product(along)), along
+
+
+class ActiveComparisons(ActiveLoss):
     """Loss, gradient and products with the Hessian, as `ActivePairs`, of listed comparisons."""
 
     def __init__(self, pairs: ListedPairs, weight: Array, slack: Array) -> None:
@@ -238,16 +259,8 @@ class ActiveComparisons:
         B, transposed = self._pairs.B, self._pairs.transposed
         return np.asarray(2.0 * (transposed @ (self._weight * (B @ v))))
 
-    def slope(self, X: Any) -> Array:
-        """The gradient with respect to w."""
-        return transposed_product(X, self.gradient)
 
-    def curvature(self, X: Any, p: Array) -> tuple[Array, Array]:
-        """The Hessian with respect to w times p, and X p."""
-        return curvature_of(self, X, p)
-
-
-class ActivePairs:
+class ActivePairs(ActiveLoss):
     """Loss of scores f, its gradient in f, and products with its generalized Hessian.
 
     Attributes
@@ -276,16 +289,8 @@ class ActivePairs:
         state = (*self._order, self._of_rows, self._degree)
         return np.asarray(_curvature_of_weights(*state, X, p, along))
 
-    def slope(self, X: Any) -> Array:
-        """The gradient with respect to w."""
-        return transposed_product(X, self.gradient)
 
-    def curvature(self, X: Any, p: Array) -> tuple[Array, Array]:
-        """The Hessian with respect to w times p, and X p."""
-        return curvature_of(self, X, p)
-
-
-class ActiveParts:
+class ActiveParts(ActiveLoss):
     """`ActivePairs` of each part, in threads."""
 
     def __init__(self, parts: PairParts, f: Array, less: float) -> None:
@@ -316,13 +321,13 @@ class ActiveParts:
     def slope(self, X: Any) -> Array:
         """The gradient with respect to w."""
         if self._parts.X is None:
-            return transposed_product(X, self.gradient)
+            return super().slope(X)
         return sum_of(self._slopes)
 
     def curvature(self, X: Any, p: Array) -> tuple[Array, Array]:
         """The Hessian with respect to w times p, and X p."""
         if self._parts.X is None:
-            return curvature_of(self, X, p)
+            return super().curvature(X, p)
         rows, along = self._parts.rows, np.empty(X.shape[0])
 
         def multiply(k: int) -> Array:
@@ -342,28 +347,6 @@ class NewtonFit:
     n_iter: int
     residual: float
     converged: bool
-
-
-class ActiveLoss(Protocol):
-    """A loss of scores at a point, its gradient and products with its Hessian."""
-
-    loss: float
-    gradient: Array
-
-    def hessian_product(self, v: Array) -> Array:
-        """The Hessian with respect to the scores times v."""
-
-    def slope(self, X: Any) -> Array:
-        """The gradient with respect to the weights."""
-
-    def curvature(self, X: Any, p: Array) -> tuple[Array, Array]:
-        """The Hessian with respect to the weights times p, and X p."""
-
-
-def curvature_of(state: ActiveLoss, X: Any, p: Array) -> tuple[Array, Array]:
-    """X'H X p and X p for the Hessian H of a loss with respect to the scores."""
-    along = product(X, p)
-    return transposed_product(X, state.hessian_product(along)), along
 
 
 SquaredHinges: TypeAlias = "LabelledPairs | PairParts | ListedPairs"
@@ -687,7 +670,7 @@ class SmoothedHinge:
         return SmoothedLoss(self.pairs.at(f), self.pairs.at(f, self.delta), self.delta)
 
 
-class SmoothedLoss:
+class SmoothedLoss(ActiveLoss):
     """Loss, gradient and products with the Hessian: differences of two squared hinges."""
 
     def __init__(self, whole: ActiveLoss, beyond: ActiveLoss, delta: float) -> None:
@@ -703,10 +686,6 @@ class SmoothedLoss:
     def slope(self, X: Any) -> Array:
         """The gradient with respect to the weights."""
         return self._factor * (self._whole.slope(X) - self._beyond.slope(X))
-
-    def curvature(self, X: Any, p: Array) -> tuple[Array, Array]:
-        """The Hessian with respect to the weights times p, and X p."""
-        return curvature_of(self, X, p)
 
 
 def hinge(
