@@ -315,8 +315,7 @@ def pairs_of_groups(
     problem: HoldOutProblem, groups: QueryGroups, strata: QueryGroups, *, keep_ties: bool
 ) -> Pairs:
     """All pairs of rows of different groups and of the same stratum."""
-    found = [rows[np.column_stack(np.triu_indices(len(rows), 1))] for rows in strata]
-    pairs = np.concatenate(found)
+    pairs = pairs_within(strata)
     pairs = pairs[groups.codes[pairs[:, 0]] != groups.codes[pairs[:, 1]]]
     y = problem.labels
     if not keep_ties:
@@ -329,11 +328,11 @@ def pairs_of_groups(
     return Pairs(pairs, keep_ties, groups)
 
 
-def pairs_within(strata: QueryGroups) -> Index:
-    """All pairs of rows of the same stratum, as row numbers of shape (n_pairs, 2)."""
-    parts = [r[np.column_stack(np.triu_indices(len(r), 1))] for r in strata if len(r) > 1]
+def pairs_within(groups: QueryGroups, what: str = "stratum") -> Index:
+    """All pairs of rows of the same group, as row numbers of shape (n_pairs, 2)."""
+    parts = [r[np.column_stack(np.triu_indices(len(r), 1))] for r in groups if len(r) > 1]
     if not parts:
-        raise DataError("No stratum has two rows: there is no pair to hold out.")
+        raise DataError(f"No {what} has two rows: there is no pair to hold out.")
     return np.concatenate(parts)
 
 
@@ -347,8 +346,7 @@ def _random_pairs(problem: HoldOutProblem, n: int, random_state: Any) -> Index:
     if chances.sum() == 0:
         raise DataError("No query has two rows: there is no pair to hold out.")
     if n >= chances.sum() / 4:  # half of all pairs, or more: list them
-        within = [r[np.column_stack(np.triu_indices(len(r), 1))] for r in groups if len(r) > 1]
-        every = np.concatenate(within)
+        every = pairs_within(groups, "query")
         differ = (y[every[:, 0]] != y[every[:, 1]]).any(axis=1)
         every = rng.permutation(every[differ])[:n]
         _check_number_found(n, len(every))

@@ -23,6 +23,7 @@ from rankwise.holdout.hold_out_problem import (
     explained_rounding,
     lost_in_rounding,
     on_coordinates,
+    pairs_within,
 )
 from rankwise.holdout.leave_query_out import Conditional, dual_conditionals, primal_conditionals
 from rankwise.holdout.pair_differences import (
@@ -506,10 +507,7 @@ def _one_ranking(
     elif pairs.listed is not None:
         listed = pairs.listed
     else:
-        within = [r[np.column_stack(np.triu_indices(len(r), 1))] for r in groups if len(r) > 1]
-        if not within:
-            raise DataError("No query has two rows: there is no pair to hold out.")
-        listed = np.concatenate(within)
+        listed = pairs_within(groups, "query")
     for a, alpha in enumerate(problem.alphas):
         for block in query_pairs(query, labels, loss, float(alpha), listed):
             yield a, block
