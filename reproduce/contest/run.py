@@ -104,21 +104,30 @@ def _of_all(problem: str, number: int) -> dict[str, dict[str, Any]]:
 
 
 def figures(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Of each contestant: seconds, NDCG@10, and sums of the differences from AutoRanker."""
-    ours = np.array(found[OURS]["values"])
+    """Of each contestant: seconds, NDCG@10, and sums of its differences.
+
+    AutoRanker is compared with all, and a ranker with its defaults with its tuned form.
+    """
+    values = {name: np.array(entry["values"]) for name, entry in found.items()}
     out = {}
     for name, entry in found.items():
-        values = np.array(entry["values"])
-        gap = ours - values
         out[name] = {
             "words": entry["words"],
             "seconds": entry["seconds"],
-            "queries": len(values),
-            "sum": round(float(values.sum()), 5),
-            "gap": round(float(gap.sum()), 5),
-            "gap squares": round(float(np.square(gap).sum()), 6),
+            "queries": len(values[name]),
+            "sum": round(float(values[name].sum()), 5),
+            **_sums("gap", values[OURS] - values[name]),
         }
+        kind, _, form = name.partition(", ")
+        if form == "default":
+            out[name] |= _sums("over tuned", values[name] - values[TUNED.format(kind)])
     return out
+
+
+def _sums(name: str, differences: np.ndarray) -> dict[str, float]:
+    """The sums of some differences and of their squares."""
+    squares = float(np.square(differences).sum())
+    return {name: round(float(differences.sum()), 5), f"{name} squares": round(squares, 6)}
 
 
 class Sums:
@@ -128,10 +137,16 @@ class Sums:
         def total(name: str) -> float:
             return float(sum(part[name] for part in parts))
 
+        def paired(name: str) -> tuple[float, float]:
+            """The mean of differences, and its standard error."""
+            mean = total(name) / n
+            variance = max(0.0, total(f"{name} squares") / n - mean**2) * n / (n - 1)
+            return mean, float(np.sqrt(variance / n))
+
         n = total("queries")
-        self.mean, self.gap = total("sum") / n, total("gap") / n
-        variance = max(0.0, total("gap squares") / n - self.gap**2) * n / (n - 1)
-        self.error = float(np.sqrt(variance / n))
+        self.mean = total("sum") / n
+        self.gap, self.error = paired("gap")
+        self.over_tuned = paired("over tuned") if "over tuned" in parts[0] else None
         self.seconds = total("seconds") / len(parts)
 
 
@@ -233,15 +248,18 @@ def default_table(sums: Mapping[str, Mapping[str, Sums]]) -> Table:
     kinds = ("RankRLS", "SparseRankRLS")
     for kind in kinds:
         columns += [Column(f"{kind}, default"), Column("tuned"), Column("difference", "+.4f")]
+        columns += [Column("s.e.")]
     rows = []
     for problem, of in sums.items():
         row: list[Any] = [problem]
         for kind in kinds:
-            default, best = of[f"{kind}, default"].mean, of[f"{kind}, tuned"].mean
-            row += [default, best, default - best]
+            default, best = of[f"{kind}, default"], of[TUNED.format(kind)].mean
+            row += [default.mean, best, *(default.over_tuned or (None, None))]
         rows.append(tuple(row))
-    means = [float(np.mean([row[c] for row in rows])) for c in range(1, len(columns))]
-    return Table(tuple(columns), (*rows, ("mean", *means)))
+    numbers = np.array([row[1:] for row in rows], dtype=np.float64)
+    means = numbers.mean(axis=0)
+    means[3::4] = np.linalg.norm(numbers[:, 3::4], axis=0) / len(rows)
+    return Table(tuple(columns), (*rows, ("mean", *means.tolist())))
 
 
 STEPS = {f"fold-{number}": partial(fold_step, number) for number in FOLDS}

@@ -458,6 +458,8 @@ class TestTrees:
             "boosted trees",
             "boosted trees, features as they are",
             "boosted trees, lambdarank",
+            "boosted trees, lambdarank, random splits",
+            "boosted trees, random splits",
         ]
         assert ranker.parts_[0].name in names
         scores = ranker.predict(X, qid=qid)
@@ -479,10 +481,12 @@ class TestTrees:
         X, qid = np.zeros((FEW_ROWS - few, 2)), np.arange(FEW_ROWS - few) // 10
         groups = QueryGroups.of(qid)
         found = list(tree_candidates(X, groups, grades=True, seed=0))
-        assert len(found) == 3
+        assert len(found) == 5
         assert (found[0].features is None) == few
-        assert [one.only_after for one in found] == ["", found[0].name, found[0].name]
-        assert len(list(tree_candidates(X, groups, grades=False, seed=0))) == 2
+        assert found[1].ranker.options.random_splits
+        first = found[0].name, found[1].name
+        assert [one.only_after for one in found] == [(), (), first, first, first]
+        assert len(list(tree_candidates(X, groups, grades=False, seed=0))) == 3
 
     def test_more_trees_are_not_tried_where_the_first_are_not_the_best(self):
         pytest.importorskip("lightgbm", reason="BoostedRanker needs lightgbm")
@@ -490,8 +494,9 @@ class TestTrees:
         ranker = AutoRanker(random_state=0, candidates="linear", boosted=True)
         ranker.set_params(metric="kendall_tau").fit(X, np.exp(X[:, 0]), qid=qid)
         tried = [name for name in ranker.results_.best_trials if name.startswith("boosted")]
-        assert tried == ["boosted trees, features as they are"]
-        line = "boosted trees, as boosted trees, features as they are were not the best"
+        first = ["boosted trees, features as they are", "boosted trees, random splits"]
+        assert sorted(tried) == first
+        line = f"boosted trees, as neither {first[0]} nor {first[1]} are the best"
         assert line in ranker.results_.left_out
         assert line in str(ranker.results_)
 

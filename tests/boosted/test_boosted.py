@@ -107,6 +107,24 @@ def test_limits_and_metrics_of_the_choice(data):
     assert ranker.n_estimators_ == np.argmin(curve) + 1
 
 
+def test_random_splits(data, tmp_path):
+    options, rows = BoostedOptions(random_splits=True), (data.X, data.y)
+    fits = [
+        BoostedRanker(20, options=options, random_state=seed, **FAST).fit(*rows, qid=data.qid)
+        for seed in (0, 0, 1)
+    ]
+    usual = BoostedRanker(20, random_state=0, **FAST).fit(*rows, qid=data.qid)
+    first, again, other, usual = (one.predict(data.X) for one in (*fits, usual))
+    assert_allclose(first, again, rtol=0)
+    assert not np.allclose(first, other)
+    assert not np.allclose(first, usual)
+    assert np.corrcoef(first, usual)[0, 1] > 0.8
+    save_model(fits[0], tmp_path / "trees.rankwise")
+    assert load_model(tmp_path / "trees.rankwise").options == options
+    with pytest.raises(ParameterError, match="random_splits"):
+        BoostedRanker(options=BoostedOptions(random_splits=2)).fit(*rows, qid=data.qid)
+
+
 def test_interactions_that_a_linear_ranker_cannot_see():
     rng = np.random.default_rng(0)
     X, qid = rng.choice([-1.0, 1.0], (600, 3)), np.arange(600) % 30

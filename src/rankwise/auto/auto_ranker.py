@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.auto.baselines import Baselines, ExampleQuery
 from rankwise.backends.arrays import Array, Index, is_sparse, to_host
 from rankwise.backends.parallel import blas_threads_for
-from rankwise.boosted.boosted_ranker import BoostedRanker
+from rankwise.boosted.boosted_ranker import BoostedOptions, BoostedRanker
 from rankwise.data.table_rows import feature_frame
 from rankwise.errors import DataError, KernelSizeError, ParameterError
 from rankwise.estimators.base import MONOTONE_PARAMETERS, RankerMixin, explain_calls
@@ -90,20 +90,21 @@ OVERALL = ColumnStandard.name  # the scaling that does not know of queries
 KEPT = 2**18  # numbers in the rows up to which the problems of all candidates are kept
 MANY_FEATURES = 1000  # for functions of single features
 FEW_ROWS = 1000  # for trees on twice the features
+LARGE_TREES = 31  # leaves, with random splits and lambdarank
 
 
 @dataclass(frozen=True)
 class Candidate:
     """A ranker to try, under a name.
 
-    `features` is a transformer before it that learns nothing from rows, and `only_after` another
-    candidate: if that one is not the best so far, this one is not tried.
+    `features` is a transformer before it that learns nothing from rows, and `only_after` names
+    other candidates: if none of these is the best so far, this one is not tried.
     """
 
     name: str
     ranker: Any
     features: Any = None
-    only_after: str = ""
+    only_after: tuple[str, ...] = ()
 
     def rows(self, X: Any, qid: Any) -> Any:
         """The features that the ranker gets."""
@@ -180,25 +181,31 @@ def scaled_deviations(X: Any, groups: QueryGroups, scale: str) -> Any:
 
 
 def tree_candidates(X: Any, groups: QueryGroups, *, grades: bool, seed: int) -> Iterator[Candidate]:
-    """Boosted trees; further ones only if the first are the best ranker so far.
+    """Boosted trees; further ones only if one of the first two is the best ranker so far.
 
     In queries, trees get the features as they are with the features standardized within each query
     beside them. If there are few rows, the features as they are come first, which takes half the
-    time. Sparse rows would be filled, and have the latter only.
+    time. Trees with random splits always come first: they often rank well where others do not.
+    Sparse rows would be filled, and have the features as they are only.
     """
-    first, both = "boosted trees", WithQueryStandard()
-    alone = Candidate(f"{first}, features as they are", BoostedRanker(random_state=seed))
+    first, both, loose = "boosted trees", WithQueryStandard(), BoostedOptions(random_splits=True)
+    plain = Candidate(f"{first}, features as they are", BoostedRanker(random_state=seed))
     if groups.n_groups == 1 or is_sparse(X):
-        yield replace(alone, name=first)
+        yield replace(plain, name=first)
         return
-    every = [Candidate(first, BoostedRanker(random_state=seed), both)]
+    every = [Candidate(first, BoostedRanker(random_state=seed), both), plain]
+    if len(X) < FEW_ROWS:
+        every.reverse()
+    random = BoostedRanker(options=loose, random_state=seed)
+    every.insert(1, Candidate(f"{first}, random splits", random))
     if grades:
         ranker = BoostedRanker(loss="lambdarank", random_state=seed)
         every.append(Candidate(f"{first}, lambdarank", ranker, both))
-    every.insert(len(every) if len(X) >= FEW_ROWS else 0, alone)
-    yield every[0]
-    for candidate in every[1:]:
-        yield replace(candidate, only_after=every[0].name)
+        large = clone(random).set_params(loss="lambdarank", max_leaf_nodes=LARGE_TREES)
+        every.append(Candidate(f"{first}, lambdarank, random splits", large))
+    yield from every[:2]
+    for candidate in every[2:]:
+        yield replace(candidate, only_after=(every[0].name, every[1].name))
 
 
 def named(rankers: Sequence[Any]) -> Iterator[Candidate]:
@@ -905,9 +912,8 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
                 elif candidate.only_after and not is_best(
                     candidate.only_after, trials, data, folds[0], metric
                 ):
-                    left_out.append(
-                        f"{candidate.name}, as {candidate.only_after} were not the best"
-                    )
+                    others = " nor ".join(candidate.only_after)
+                    left_out.append(f"{candidate.name}, as neither {others} are the best")
                 else:
                     try:
                         trials.append(hold_out(candidate, data, folds, metric, encoded))
@@ -990,13 +996,17 @@ def _pool(
 
 
 def is_best(
-    name: str, trials: list[CandidateTrial], data: LabelledRows, splits: Splits, metric: str
+    names: Sequence[str],
+    trials: list[CandidateTrial],
+    data: LabelledRows,
+    splits: Splits,
+    metric: str,
 ) -> bool:
-    """Whether a candidate is the best so far; those that are tried only if it is do not count."""
-    trials = [trial for trial in trials if trial.candidate.only_after != name]
+    """Whether one of some candidates is the best so far; those only tried after it do not count."""
+    trials = [trial for trial in trials if trial.candidate.only_after != names]
     pool = _pool(trials, data, splits, metric)
     best = pool.batches[np.argmax(pool.values.mean(axis=1))]
-    return trials[best].candidate.name == name
+    return trials[best].candidate.name in names
 
 
 def _results(
