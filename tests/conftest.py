@@ -1,5 +1,6 @@
 """How the tests run: Hypothesis, threads of BLAS, real data."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -20,6 +21,12 @@ settings.register_profile(
     "thorough", settings.get_profile("rankwise"), derandomize=False, max_examples=300
 )
 settings.load_profile("rankwise")
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay until the end: the garbage collector need not look at them again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -50,7 +50,7 @@ TESTED = {  # by a function of their own, below
     "sample_size_curve",
     "search_that_explains",
 }
-FAST = {"first_ranking", "leaderboard_with_ties"}  # the others take seconds
+FAST = {"first_ranking"}  # the others take seconds: `make test-docs` runs them
 FOUND = {  # what some of them must print
     "first_ranking": r"NDCG@10 +0\.9",
     "asking_the_right_questions": r"chosen: 90% .* after \d+ answers\nrandom:",
@@ -96,6 +96,7 @@ def test_from_raw_data_to_the_best_ranker(tmp_path):
     assert found > plain + 0.02
 
 
+@pytest.mark.slow
 def test_how_sure_is_the_auc(tmp_path):
     printed = example("how_sure_is_the_auc", tmp_path)
     tables = re.findall(r"^[- ]+\n(.*)$", printed, flags=re.MULTILINE)
@@ -107,6 +108,7 @@ def test_how_sure_is_the_auc(tmp_path):
     assert nested[5] > 0.2
 
 
+@pytest.mark.slow
 def test_leaderboard_of_models(tmp_path):
     printed = example("leaderboard_of_models", tmp_path)
     low, high = map(float, re.search(r"style .* \((\S+) to (\S+)\)", printed).groups())
@@ -116,6 +118,7 @@ def test_leaderboard_of_models(tmp_path):
     assert len(re.findall(r"item \d+ and item \d+", printed)) == 3
 
 
+@pytest.mark.slow
 def test_leading_and_spectral_components(tmp_path):
     printed = example("leading_and_spectral_components", tmp_path)
     rows = re.findall(r"^ +(\d+) +(0\.\d+) +(0\.\d+)$", printed, flags=re.MULTILINE)
@@ -144,6 +147,7 @@ def test_leave_pair_out_auc_on_microarrays(data_folder, tmp_path):
     assert [float(worst) < 1e-8 for worst in re.findall(r"differ by (\S+)", printed)] == [True] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_data")
 def test_leave_pair_out_auc_without_microarrays(tmp_path):
     printed = example("leave_pair_out_auc", tmp_path)
@@ -151,6 +155,7 @@ def test_leave_pair_out_auc_without_microarrays(tmp_path):
     assert "breast_cancer, rbf: " in printed
 
 
+@pytest.mark.slow
 def test_pooled_auc_bias(tmp_path):
     printed = example("pooled_auc_bias", tmp_path)
     signal_free = printed.split("Diabetes")[0]
@@ -183,6 +188,7 @@ def test_reward_model_on_human_preferences(data_folder, tmp_path):
     assert len(re.findall(r"^compare \d+ and \d+:", printed, re.MULTILINE)) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_data")
 def test_reward_model_on_generated_preferences(tmp_path):
     printed = example("reward_model", tmp_path)
@@ -206,6 +212,7 @@ def test_sample_size_curve_on_mnist(data_folder, tmp_path):
     assert found[200][1] < found[80][1]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_data")
 def test_sample_size_curve_without_mnist(tmp_path):
     printed = example("sample_size_curve", tmp_path)

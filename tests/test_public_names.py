@@ -1,6 +1,5 @@
 """Every public name is on a page of the API and has an example of its own; names are unique."""
 
-import ast
 import doctest
 import inspect
 import re
@@ -128,8 +127,7 @@ def test_a_name_of_a_module_or_class_stands_for_one_thing():
     for path in package.rglob("*.py"):
         if path.name not in ("__init__.py", "__main__.py"):
             modules[path.stem.lstrip("_")] += 1
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        found = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+        found = re.findall(r"^class (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
         classes.update(name.lstrip("_") for name in found)
     assert {name for name, n in modules.items() if n > 1} == set()
     assert {name for name, n in classes.items() if n > 1} == set()

@@ -72,6 +72,9 @@ RANKINGS = {
     ),
 }
 
+# The others take longer: `make test-docs` runs them.
+FAST = {"primal", "scaled queries", "landmarks", "queries", "hinge", "metrics", "folds"}
+
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch):
@@ -79,7 +82,10 @@ def _small_blocks(monkeypatch):
     monkeypatch.setattr(newton, "PART_ROWS", 1000)
 
 
-@pytest.mark.parametrize("name", RANKINGS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[] if name in FAST else [pytest.mark.slow]) for name in RANKINGS],
+)
 def test_results_do_not_depend_on_the_number_of_threads(name):
     found = {}
     for n in (1, 2, 5):

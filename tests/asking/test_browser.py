@@ -20,7 +20,10 @@ from rankwise.asking.web.guards import Doorkeeper, NoItemsYet  # noqa: E402
 from tests.asking.serve_session import make_session, serving  # noqa: E402
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+pytestmark = [
+    pytest.mark.slow,  # `make test-docs` runs it
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine"),
+]
 PATIENCE = 300_000  # milliseconds: a test waits for what must happen, however slow the machine
 
 

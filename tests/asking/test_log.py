@@ -140,7 +140,13 @@ def killed(path, statement):
     assert done.returncode == -9
 
 
-@pytest.mark.parametrize("statement", ["BEGIN", "CREATE TABLE files", "COMMIT"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TABLE files",
+        *(pytest.param(at, marks=pytest.mark.slow) for at in ("BEGIN", "COMMIT")),
+    ],
+)
 def test_a_program_killed_before_its_first_entry_leaves_a_new_session(path, statement):
     killed(path, statement)
     assert path.stat().st_size > 0

@@ -46,13 +46,13 @@ def test_a_file_is_enough(samples, run, tmp_path):
     page, roc = tmp_path / "page.html", tmp_path / "roc.svg"
     result = run(
         "auc", samples, "--label", "outcome", "--positive", "ill", "--ignore", "site",
-        "--permutations", 49, "--report", page, "--roc", roc,
+        "--permutations", 19, "--report", page, "--roc", roc,
     )  # fmt: skip
     data = read_samples(samples, "outcome", positive="ill", ignore=["site"])
     assert data.names == ["age", "dose", "risk=high", "risk=low"]
     found = auc_interval(RankRLS(scale="standard"), data.X, data.y)
     test = permutation_test(
-        RankRLS(scale="standard"), data.X, data.y, n_permutations=49, random_state=0,
+        RankRLS(scale="standard"), data.X, data.y, n_permutations=19, random_state=0,
         cv="nested_leave_pair_out",
     )  # fmt: skip
     nested = nested_leave_pair_out(RankRLS(scale="standard"), data.X, data.y, random_state=0)

@@ -83,7 +83,7 @@ def expected_ids(ids: list[str]) -> list[int] | list[str]:
     return ids
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     letor_texts(),
     st.sampled_from([8, 64, 1 << 20]),

@@ -67,8 +67,23 @@ def without_equivalence(estimator):
     return {name.format(kind): "alpha is chosen by hold-outs" for kind in ("dense", "sparse")}
 
 
+def is_variant(estimator):
+    """Whether nearly every line that the checks run is also run by another estimator."""
+    kernel = estimator.get_params().get("kernel")
+    return type(estimator) in (RLS, SparseRLS, KPCR) or (
+        kernel == "precomputed" and not isinstance(estimator, RankRLS)
+    )
+
+
 @pytest.mark.filterwarnings("ignore:The kernel is not positive")  # caused by one of the checks
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        pytest.param(estimator, marks=[pytest.mark.slow] if is_variant(estimator) else [])
+        for estimator in ESTIMATORS
+    ],
+    ids=repr,
+)
 def test_scikit_learn_checks(estimator):
     if isinstance(estimator, BoostedRanker):
         pytest.importorskip("lightgbm", reason="BoostedRanker needs lightgbm")

@@ -213,7 +213,7 @@ TELL_SETTINGS = [
 
 
 @pytest.mark.parametrize("settings_", TELL_SETTINGS, ids=str)
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(c=comparisons(max_rows=12, max_pairs=25), n_first=st.integers(0, 10))
 def test_tell_agrees_with_a_fit(settings_, c, n_first):
     rows = np.column_stack((c.X[:, 0], c.X[:, -1]))
