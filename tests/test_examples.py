@@ -58,6 +58,7 @@ FOUND = {  # what some of them must print
     "why_this_above_that": r"mainly because of price (.|\n)*exact Shapley values",
     "from_training_to_production": r" 0 of [\d,]+ pairs lose (.|\n)*refused: Elasticsearch",
     "many_sparse_features": r"solver cg",
+    "rules_and_trees_for_production": r"in [1-9]\d* places\n.*in 0 places\n.* 0 of [\d,]+ pairs",
 }
 
 

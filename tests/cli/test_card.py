@@ -66,7 +66,7 @@ def test_a_model_that_is_not_linear(files, run, tmp_path):
     assert "permuted within queries" in card
     assert "Bands of 95% are from 5 fits to test.txt" in card
     assert (tmp_path / "rbf.card-2.svg").exists()
-    assert "For example, the first row of query" in card
+    assert "An example, the first row of query" in card
 
 
 def test_errors(run, model, tmp_path):

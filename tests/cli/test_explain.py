@@ -68,6 +68,9 @@ def test_a_whole_query_and_its_page(table, run, tmp_path):
     assert found.pairs[0].sentence in text
     pairs = json.loads(run("explain", model, rows, "--query", "search_id=17", "--json").stdout)
     assert len(pairs) == 7
+    assert pairs[0]["rows"] == [str(name) for name in found.ids[:2]]
+    of_pair = text.split("Position 1 above position 2")[1].split("Position 2 above")[0]
+    assert of_pair.count(f">{found.pairs[0].sentence}<") == 1  # not again above its table
 
 
 def test_letor_files(files, model, run):

@@ -243,7 +243,9 @@ def _example(model: Any, rows: CardRows, names: Sequence[str] | None) -> list[An
         return []
     of = "" if query is None else f" of query {query}"
     reason = found.pairs[0].sentence
-    return [Text(f"For example, the first row{of} and the second. {reason}")]
+    return [
+        Text(f"An example, the first row{of} against the second: {reason[0].lower()}{reason[1:]}")
+    ]
 
 
 def _pairs_of_features(ranker: Any) -> list[Any]:

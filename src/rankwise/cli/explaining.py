@@ -122,7 +122,9 @@ def explain(
         with progress("Explaining"):
             ranking = explain_ranking(file.model, top=top, ids=ids, **given)
         if as_json:
-            show_json([_as_dict(pair) for pair in ranking.pairs])
+            labels = ranking.rows.tolist() if ranking.ids is None else list(map(str, ranking.ids))
+            named = zip(ranking.pairs, labels, labels[1:], strict=False)
+            show_json([_as_dict(pair) | {"rows": [one, two]} for pair, one, two in named])
         else:
             show(ranking.to_table())
         pairs, sections = ranking.pairs, lambda: _ranking_sections(ranking)
@@ -169,7 +171,7 @@ def _pair_sections(why: PairExplanation, top: int) -> list[Any]:
     if len(why.order):
         caption = "Steps from the score of the row below to the score of the row above."
         blocks.append(Figure.of(why.plot(top=min(top, 12)), why.sentence, caption))
-    blocks.append(why.to_table(top=top))
+    blocks.append(replace(why.to_table(top=top), title=""))  # which is the sentence
     return [Section(f"Position {above} above position {below}", blocks)]
 
 

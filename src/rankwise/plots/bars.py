@@ -141,8 +141,9 @@ def plot_contributions(explanation: Any, *, top: int = 10, ax: Axes | None = Non
     colors = [COLORS[0] if step >= 0 else COLORS[1] for step in steps]
     ax.barh(heights, steps, left=starts, height=0.66, color=colors, lw=0, zorder=3)
     ax.vlines(ends[:-1], heights[:-1] - 0.33, heights[1:] + 0.33, color=INK, lw=0.8, zorder=4)
-    for score in explanation.scores:
-        ax.axvline(score, color=INK, lw=1, ls=(0, (4, 2)), zorder=2)
+    better, worse = explanation.scores  # lines beside the last and the first bar only
+    ends_of_lines = [-0.6, heights[-1] - 0.33], [0.33, heights[-1] + 0.4]
+    ax.vlines([worse, better], *ends_of_lines, color=INK, lw=1, ls=(0, (4, 2)), zorder=2)
     for height, start, step in zip(heights, starts, steps, strict=True):
         ax.annotate(
             f"{step:+.2g}", (max(start, start + step), height), (4, 0), va="center",

@@ -269,7 +269,7 @@ def plot_effects(effects: Any, *, top: int = 6) -> Axes:
     curves = effects.effects[:top]
     if not curves:
         raise DataError("There is no curve to draw.")
-    columns = min(3, len(curves))
+    columns = min(2, len(curves))  # on a phone, three are too small to read
     grid = new_axes(-(-len(curves) // columns), columns=columns, size=(2.6, 2.2))
     for ax in grid[len(curves) :]:
         ax.remove()
