@@ -160,6 +160,15 @@ def test_figures_of_the_readme_are_those_of_the_results():
             assert not shown or float(shown) == pytest.approx(float(full), abs=5.1e-4)
 
 
+def test_the_architecture_names_what_is_there():
+    text, package = (DOCS / "architecture.md").read_text(encoding="utf-8"), ROOT / "src/rankwise"
+    for path in set(re.findall(r"[\w/]+\.py", text)):
+        assert list(package.rglob(path)) or (ROOT / path).exists(), path
+    block = next(part for part in text.split("```")[1::2] if "cli/" in part)
+    rooms = {path.name.removesuffix(".py") for path in package.iterdir() if path.name[0] != "_"}
+    assert rooms - {"py.typed"} <= set(re.findall(r"\w+", block))
+
+
 @pytest.mark.parametrize("page", LINKED, ids=name)
 def test_links_lead_somewhere(page):
     links = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8"))

@@ -51,6 +51,32 @@ def load(items, raters):
     return [bench(f"{items} items, {raters} raters: {part}", OURS) for part in parts]
 
 
+def table(title, rows):
+    """The cells of some rows of a table of docs/results.md, below its title."""
+    begin = next(i for i, line in enumerate(RESULTS) if line.startswith(f"**{title}"))
+    end = next(i for i in range(begin + 2, len(RESULTS)) if not RESULTS[i].startswith("|"))
+    return cells(RESULTS[begin:end], rows)
+
+
+def missed(title, rows):
+    """The percentages of samples whose interval misses the truth, for some numbers of rows."""
+    found = [row for row in table(title, "") if row[1] in rows]
+    return [100.0 * number(cell) for row in found for cell in row[2:]]
+
+
+def gains():
+    """What unlabelled rows gain in NDCG@10, and its standard error, in each case."""
+    rows = [row for place in ("OHSUMED", "MQ2008") for row in table(f"{place}, 10 draws", "")]
+    return [
+        [float(part) for part in row[3].split(" ± ")] for row in rows if "Transductive" in row[1]
+    ]
+
+
+def words(name):
+    """MAP and error of a row of the bilinear ranker's tables: 20 Newsgroups, then MNIST."""
+    return [number(row[k]) for row in cells(RESULTS, f"{name} |")[-2:] for k in (1, 3)]
+
+
 def ndcg(name):
     """The mean of the contest, in the first table that has the ranker."""
     return number(NUMBER.findall(cells(RESULTS, name)[0][1])[0])
@@ -60,12 +86,14 @@ FIGURES = [
     *(
         (
             page,
-            r"rows of 136 features takes ([\d.]+) s on two cores.* ten alphas, takes ([\d.]+) "
-            r"times a path.*the MAP on OHSUMED is ([\d.]+), as in the paper",
+            r"rows of 136 features takes ([\d.]+) s on two cores.* ten regularizations, takes "
+            r"([\d.]+) times as long.*thirteen problems: `AutoRanker` ([\d.]+), tuned CatBoost "
+            r"([\d.]+)",
             lambda: [
                 bench("primal RankRLS, 1,000,000 x 136, 10,000 queries", OURS),
                 bench("each of 100,000 comparisons held out"),
-                number(cells(RESULTS, "OHSUMED |")[0][1]),
+                ndcg("AutoRanker |"),
+                ndcg("CatBoost, tuned"),
             ],
         )
         for page in ("README.md", "docs/index.md")
@@ -138,6 +166,95 @@ FIGURES = [
         lambda: [
             bench("12 items: answers", OURS),
             bench("12 items: answers", PEER),
+        ],
+    ),
+    (
+        "README.md",
+        r"On products of signs, CatBoost is ahead by ([\d.]+\d)\.",
+        lambda: [abs(number(cells(RESULTS, "signs |")[1][5]))],
+    ),
+    (
+        "docs/guide/tour.md",
+        r"was ([\d.]+) for `AutoRanker`, and ([\d.]+) to ([\d.]+) for tuned",
+        lambda: [
+            ndcg("AutoRanker |"),
+            min(ndcg(f"{name}, tuned") for name in ("LightGBM", "XGBoost", "CatBoost")),
+            max(ndcg(f"{name}, tuned") for name in ("LightGBM", "XGBoost", "CatBoost")),
+        ],
+    ),
+    (
+        "docs/guide/comparisons.md",
+        r"([\d.]+)% of new pairs are in the wrong order, and ([\d.]+)% with an average",
+        lambda: [
+            100.0 * result("winner, 5% flipped, no model of flips", 1),
+            100.0 * result("the same, averaged over the width", 1),
+        ],
+    ),
+    (
+        "docs/guide/comparisons.md",
+        r"new comparisons is ([\d.]+), and ([\d.]+)% of new pairs .* features has ([\d.]+) and "
+        r"([\d.]+)%",
+        lambda: [
+            factor * bench("log-loss of new comparisons, sinc", column, which)
+            for column in (OURS, PEER)
+            for which, factor in ((0, 1.0), (1, 100.0))
+        ],
+    ),
+    (
+        "docs/guide/comparisons.md",
+        r'"bald" needs (\d+), (\d+) and (\d+)% of the comparisons',
+        lambda: [
+            100.0 * number(table("Comparisons until", pool)[0][5])
+            for pool in ("diabetes", "plane", "sinc")
+        ],
+    ),
+    (
+        "docs/guide/how-sure.md",
+        r"truth in at most ([\d.]+)% of samples with 20 to 60 rows, and in (\d+)% to ([\d.]+)% "
+        r"with 200 rows.* at most ([\d.]+)% of samples with 30 and 60 rows, and in at most "
+        r"([\d.]+)% with 200 rows.*one case of 35 reached ([\d.]+)%",
+        lambda: [
+            max(missed("Share of samples whose interval of", ("20", "30", "60"))),
+            min(missed("Share of samples whose interval of", ("200",))),
+            max(missed("Share of samples whose interval of", ("200",))),
+            max(missed("Share of samples whose interval misses", ("30", "60"))),
+            max(missed("Share of samples whose interval misses", ("200",))),
+            max(missed("Share of samples whose interval misses", ("20",))),
+        ],
+    ),
+    (
+        "docs/guide/unlabelled.md",
+        r"NDCG@10 changes by (-[\d.]+) to \+([\d.]+), at most ([\d.]+) standard errors",
+        lambda: [
+            min(gain for gain, _ in gains()),
+            max(gain for gain, _ in gains()),
+            max(abs(gain) / error for gain, error in gains()),
+        ],
+    ),
+    *(
+        (
+            "docs/guide/words-against-words.md",
+            rf"\| {ours} \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|",
+            lambda theirs=theirs: words(theirs),
+        )
+        for ours, theirs in (
+            ("class probabilities", "class probabilities"),
+            ("bilinear, sparse with refit", "Sparse-R"),
+            ("LSA, 200 components", "LSA-200"),
+            ("cosine", "Identity"),
+        )
+    ),
+    (
+        "docs/guide/choosing-alpha.md",
+        r"([\d.]+) if each refit standardizes its 60 rows",
+        lambda: [number(table("Microarray studies", "alon")[0][3])],
+    ),
+    (
+        "docs/guide/landmarks.md",
+        r"disagreement error of (\d\.\d+), and the 2,500 rows alone (\d\.\d+)",
+        lambda: [
+            number(table("Table 1 of the sparse paper: dis", name)[0][7])
+            for name in ("sparse RankRLS", "RankRLS")
         ],
     ),
     (

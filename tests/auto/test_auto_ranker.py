@@ -350,6 +350,7 @@ def test_a_column_that_overflows_is_named(data):
         AutoRanker().fit(X, np.column_stack((y, y)), qid=qid)
 
 
+@pytest.mark.slow
 def test_the_mean_is_better_than_its_parts_on_new_queries():
     """Noisy labels, and a function that is neither linear nor additive: the mean gains."""
     rng = np.random.default_rng(0)

@@ -66,7 +66,7 @@ def test_every_fold_is_encoded_without_its_rows(searches):
     assert_array_equal(np.diff(auto.predict(frame, qid=np.zeros(len(y)))[order]) >= -1e-12, True)
 
 
-@pytest.mark.parametrize("boosted", [False, True])
+@pytest.mark.parametrize("boosted", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_frame_that_gives_labels_away_does_not_look_better_than_it_is(boosted):
     """A text that names the query and the label helps on rows of the same queries only."""
     rng, qid = np.random.default_rng(0), np.repeat(np.arange(60), 6)

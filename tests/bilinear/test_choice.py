@@ -80,8 +80,9 @@ def test_a_good_cosine_is_kept_with_a_warning():
     assert len(ranker.learning_curve_["step"]) == 0
 
 
-@pytest.mark.parametrize("schedule", ["adagrad", "invsqrt"])
-@pytest.mark.parametrize(("n_shared", "n_synonyms"), [(2, 4), (0, 6)])
+@pytest.mark.parametrize(
+    ("n_shared", "n_synonyms", "schedule"), [(2, 4, "adagrad"), (0, 6, "invsqrt")]
+)
 def test_a_poor_cosine_is_improved(n_shared, n_synonyms, schedule):
     problem = questions_and_answers(900, 150, n_shared, n_synonyms)
     ranker, ours, cosine = learned(problem, 750, schedule=schedule)

@@ -38,7 +38,7 @@ def scores(run, model, path):
     "command",
     [
         ["fit"],
-        ["fit", "--model", "ranksvm"],
+        pytest.param(["fit", "--model", "ranksvm"], marks=pytest.mark.slow),
         ["fit", "--kernel", "rbf", "--set", "gamma=0.5", "--alpha", 1],
         ["tune", "--alphas", "0.1,10", "--scale", "query-minmax"],
     ],

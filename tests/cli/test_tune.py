@@ -309,7 +309,12 @@ def test_a_hint_where_the_best_alpha_is_at_the_end_of_the_grid(files, tune, tmp_
 
 
 @pytest.mark.parametrize(
-    ("suffix", "begin"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")]
+    ("suffix", "begin"),
+    [
+        (".png", b"\x89PNG"),
+        pytest.param(".svg", b"<?xml", marks=pytest.mark.slow),
+        pytest.param(".pdf", b"%PDF", marks=pytest.mark.slow),
+    ],
 )
 def test_pictures(files, run, tmp_path, suffix, begin):
     picture = tmp_path / f"picture{suffix}"

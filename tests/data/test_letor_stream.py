@@ -9,7 +9,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
@@ -23,7 +23,6 @@ def joined(blocks):
     return X, np.concatenate([b.y for b in blocks]), np.concatenate([b.qid for b in blocks])
 
 
-@settings(max_examples=25)
 @given(
     st.lists(st.integers(1, 40), min_size=1, max_size=12),
     st.integers(16, 4000),

@@ -358,7 +358,7 @@ def test_without_pyarrow_the_error_says_how_to_install_it(tmp_path, monkeypatch)
         read_table(tmp_path / "t.csv")
 
 
-@pytest.mark.parametrize("suffix", [".json", ".jsonl"])
+@pytest.mark.parametrize("suffix", [pytest.param(".json", marks=pytest.mark.slow), ".jsonl"])
 def test_many_columns_of_json_are_parsed_in_one_piece(suffix, tmp_path, monkeypatch):
     """Blocks of a few rows would take seconds for thousands of columns."""
     n_blocks, read = [], pa.json.read_json

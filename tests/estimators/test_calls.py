@@ -34,6 +34,7 @@ from rankwise.model_selection import (
     query_learning_curve,
 )
 from rankwise.rankers import RANKERS, ranker_class
+from tests.versions import scorers_of_rankers
 
 DATA = make_ranking(16, rows_per_query=16, n_features=3, n_levels=4, noise=0.5, random_state=0)
 X, Y, QID = DATA.X, DATA.y, DATA.qid
@@ -126,6 +127,7 @@ class TestQueriesThatGetLost:
     ],
     ids=lambda ranker: type(ranker).__name__,
 )
+@scorers_of_rankers
 def test_scorers_of_two_classes(ranker):
     labels = (Y > 1).astype(int)
     (found,) = cross_val_score(

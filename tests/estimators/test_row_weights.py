@@ -20,6 +20,7 @@ from rankwise.holdout import alpha_choice
 from rankwise.model_selection import leave_query_out
 from tests.oracles.laplacian import grouped_laplacian
 from tests.strategies import problems
+from tests.versions import SCIKIT_LEARN
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 3)) + np.array([0.0, 5.0, 0.0])
@@ -266,12 +267,13 @@ CHECKS = [
     estimator_checks.check_sample_weights_pandas_series,
     estimator_checks.check_sample_weights_not_an_array,
     estimator_checks.check_sample_weights_list,
-    estimator_checks.check_all_zero_sample_weights_error,
     estimator_checks.check_sample_weights_shape,
     estimator_checks.check_sample_weights_not_overwritten,
     estimator_checks.check_sample_weight_equivalence_on_dense_data,
     estimator_checks.check_sample_weight_equivalence_on_sparse_data,
 ]
+if SCIKIT_LEARN >= (1, 9):
+    CHECKS.append(estimator_checks.check_all_zero_sample_weights_error)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from rankwise import (
 )
 from rankwise.errors import RankwiseWarning
 from tests.registered import least_squares_rankers
+from tests.versions import routed_scores
 
 # One for each code path of an estimator.
 ESTIMATORS = [
@@ -121,6 +122,13 @@ def test_qid_is_routed_through_a_pipeline(problem):
     pipeline = make_pipeline(StandardScaler(), RankRLS()).fit(X, y, qid=qid)
     assert pipeline[-1].n_queries_ == 6
     assert pipeline.score(X, y, qid=qid) > 0.95
+
+
+@routed_scores
+@pytest.mark.usefixtures("routing")
+def test_qid_is_routed_through_the_cross_validation_of_a_pipeline(problem):
+    X, y, qid = problem
+    pipeline = make_pipeline(StandardScaler(), RankRLS())
     results = cross_validate(pipeline, X, y, cv=GroupKFold(3), params={"qid": qid, "groups": qid})
     assert results["test_score"].min() > 0.9
 

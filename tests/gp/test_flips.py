@@ -38,6 +38,7 @@ def test_a_given_share_of_flips_is_learned():
     assert plain.flips_ == 0.0
 
 
+@pytest.mark.slow
 def test_flips_are_learned_if_the_evidence_supports_them():
     data = make_sinc_comparisons(n_train_pairs=150, flipped=0.1, random_state=1)
     X, pairs = data.X_train, data.pairs_train

@@ -20,6 +20,7 @@ from rankwise import QueryMinMaxScaler, RankingSearchCV, RankRLS
 from rankwise.data import make_ranking
 from rankwise.errors import DataError, ParameterError
 from rankwise.metrics import disagreement_error, make_ranking_scorer, ndcg
+from tests.versions import scorers_of_rankers
 
 DATA = make_ranking(12, rows_per_query=6, n_features=3, n_levels=3, noise=0.5, random_state=0)
 X, Y, QID = DATA.X, DATA.y, DATA.qid
@@ -82,6 +83,7 @@ class TestWithoutRouting:
         with pytest.raises(DataError, match=r"No qid reached make_ranking_scorer\('map'\)"):
             make_ranking_scorer("map")(ranker, X, Y)
 
+    @scorers_of_rankers
     def test_one_ranking_on_purpose(self):
         scorer, ranker = make_ranking_scorer("auc", qid=None), RankRLS(1.0)
         found = cross_val_score(ranker, X, Y > 0, scoring=scorer, cv=3)

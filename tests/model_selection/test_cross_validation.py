@@ -18,6 +18,7 @@ from rankwise.data import make_ranking
 from rankwise.errors import DataError, ParameterError
 from rankwise.metrics import average_precision, disagreement_error, make_ranking_scorer, ndcg
 from rankwise.model_selection import cross_validate
+from tests.versions import routed_scores
 
 DATA = make_ranking(15, rows_per_query=(3, 7), n_features=3, n_levels=3, noise=0.5, random_state=0)
 ORDER = np.random.default_rng(0).permutation(len(DATA.y))
@@ -84,15 +85,24 @@ def test_one_ranking():
     assert_allclose(found.per_query["auc"].values, values)
 
 
-def test_pipelines_and_searches_get_queries():
-    pipeline = make_pipeline(QueryMinMaxScaler(), RankRLS(1.0))
+PIPELINE = make_pipeline(QueryMinMaxScaler(), RankRLS(1.0))
+
+
+@pytest.mark.parametrize(
+    "ranker",
+    [
+        PIPELINE,
+        RankingSearchCV(PIPELINE, {}, cv=2),
+        pytest.param(
+            GridSearchCV(PIPELINE, {"rankrls__alpha": [1.0]}, cv=GroupKFold(2)),
+            marks=routed_scores,
+        ),
+    ],
+    ids=lambda ranker: type(ranker).__name__,
+)
+def test_pipelines_and_searches_get_queries(ranker):
     inner = cross_validate(RankRLS(1.0, scale="query-minmax"), X, Y, qid=QID)
-    assert_allclose(cross_validate(pipeline, X, Y, qid=QID).predictions, inner.predictions)
-    for search in (
-        RankingSearchCV(pipeline, {}, cv=2),
-        GridSearchCV(pipeline, {"rankrls__alpha": [1.0]}, cv=GroupKFold(2)),
-    ):
-        assert_allclose(cross_validate(search, X, Y, qid=QID).predictions, inner.predictions)
+    assert_allclose(cross_validate(ranker, X, Y, qid=QID).predictions, inner.predictions)
 
 
 def test_functions_dictionaries_and_scorers():

@@ -154,6 +154,8 @@ def test_rankers_of_xgboost(problem, pipeline):
     check_library(make, grid, lambda q: {"group": sizes(q)}, problem, pipeline)
 
 
+# LightGBM 4.6 gives names to the columns of arrays, and warns when it predicts other arrays.
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names:UserWarning")
 @pytest.mark.parametrize("pipeline", [False, True])
 def test_rankers_of_lightgbm(problem, pipeline):
     lightgbm = pytest.importorskip("lightgbm")

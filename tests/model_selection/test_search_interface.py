@@ -224,7 +224,10 @@ def test_qid_is_routed_through_other_meta_estimators(problem):
     "estimator",
     [
         RankingSearchCV(RankRLS(), {"alpha": [0.1, 1.0]}, cv=2),
-        RankingSearchCV(make_pipeline(StandardScaler(), RLS()), {"rls__alpha": [1.0]}, cv=2),
+        pytest.param(
+            RankingSearchCV(make_pipeline(StandardScaler(), RLS()), {"rls__alpha": [1.0]}, cv=2),
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["ranker", "pipeline"],
 )

@@ -19,13 +19,13 @@ def yaml_of(path):
 
 
 def test_the_conda_recipe_needs_what_the_wheel_needs():
-    recipe = yaml_of("conda/meta.yaml")
+    recipe = yaml_of("conda/recipe.yaml")
     needs = {requirement.replace(" ", "") for requirement in recipe["requirements"]["run"]}
     assert needs == {*PROJECT["dependencies"], f"python{PROJECT['requires-python']}"}
     assert recipe["package"]["version"] == rankwise.__version__
     assert recipe["about"]["summary"] == PROJECT["description"]
     assert recipe["about"]["license"] == PROJECT["license"]
-    assert recipe["build"]["entry_points"] == [
+    assert recipe["build"]["python"]["entry_points"] == [
         f"rankwise = {PROJECT['scripts']['rankwise']}",
     ]
 
@@ -60,9 +60,20 @@ def test_hooks_before_commits_run_what_make_lint_runs():
 
 
 def test_no_file_about_the_package_has_an_address():
-    files = ["pyproject.toml", "conda/meta.yaml", ".pre-commit-config.yaml", ".gitlab-ci.yml"]
+    files = ["pyproject.toml", "conda/recipe.yaml", ".pre-commit-config.yaml", ".gitlab-ci.yml"]
     files += [str(path.relative_to(ROOT)) for path in (ROOT / ".github").rglob("*.*")]
     assert len(files) >= 8
     for path in files:
         text = (ROOT / path).read_text(encoding="utf-8")
         assert "://" not in text, path
+
+
+def test_the_paper_cites_each_entry_of_its_bibliography():
+    text = (ROOT / "paper" / "paper.md").read_text(encoding="utf-8")
+    entries = (ROOT / "paper" / "paper.bib").read_text(encoding="utf-8").split("\n@")
+    keys = {entry.partition("{")[2].partition(",")[0] for entry in entries}
+    assert keys == set(re.findall(r"@([A-Z]\w+\d{4})", text))
+    for entry in entries:
+        assert {"author", "title", "year"} <= set(re.findall(r"^  (\w+) = \{", entry, re.MULTILINE))
+        assert entry.rstrip().endswith("}\n}"), entry
+        assert not re.search(r"\}\n  \w", entry), f"a comma is missing: {entry}"

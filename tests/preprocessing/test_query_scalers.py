@@ -27,6 +27,7 @@ from rankwise import (
 )
 from rankwise.errors import DataError, RankwiseWarning
 from tests.oracles.scaling import scaled_by_loops
+from tests.versions import routed_scores
 
 SCALERS = {
     "query-minmax": QueryMinMaxScaler(),
@@ -130,13 +131,21 @@ def test_bad_input(data):
 
 @pytest.mark.usefixtures("routing")
 @BY_NAME
-def test_qid_is_routed_through_pipelines_and_searches(name, data):
+def test_qid_is_routed_through_pipelines(name, data):
     X, y, qid = data
     pipeline = make_pipeline(clone(SCALERS[name]), RankRLS()).fit(X, y, qid=qid)
     Z = scaled_by_loops(name, X, qid)
     want = RankRLS().fit(Z, y, qid=qid)
     assert_allclose(pipeline.predict(X, qid=qid), want.predict(Z))
     assert_allclose(pipeline.score(X, y, qid=qid), want.score(Z, y, qid=qid))
+
+
+@routed_scores
+@pytest.mark.usefixtures("routing")
+@BY_NAME
+def test_qid_is_routed_through_searches(name, data):
+    X, y, qid = data
+    pipeline, Z = make_pipeline(clone(SCALERS[name]), RankRLS()), scaled_by_loops(name, X, qid)
     grid = {"rankrls__alpha": [0.1, 1.0]}
     search = GridSearchCV(pipeline, grid, cv=GroupKFold(3)).fit(X, y, qid=qid, groups=qid)
     alone = GridSearchCV(RankRLS(), {"alpha": [0.1, 1.0]}, cv=GroupKFold(3))

@@ -593,10 +593,11 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
     boosted : bool or "auto", default="auto"
         Whether to try boosted trees as well: a `BoostedRanker`, which is fitted once for each fold.
         In queries, it gets the features as they are, and standardized within each query beside
-        them. If it is the best ranker so far, one with ``loss="lambdarank"`` is tried (for grades),
-        and one on the features as they are. The latter comes first if there are fewer than 1000
-        rows. "auto": if ``candidates="auto"`` and LightGBM is installed
-        (``pip install 'rankwise[boost]'``).
+        them. One with random splits, on the features as they are, is always tried, too. If one of
+        these two is the best ranker so far, further ones are tried: one on the features as they
+        are and, for grades, two with ``loss="lambdarank"``, of which one has random splits and 31
+        leaves. With fewer than 1000 rows, the one on the features as they are comes first. "auto":
+        if ``candidates="auto"`` and LightGBM is installed (``pip install 'rankwise[boost]'``).
     time_budget : float, optional
         Seconds. When they have passed, no further ranker is tried; cheap ones come first. The
         fits of the best to all rows are not included. None: no limit.

@@ -114,13 +114,10 @@ class BattleColumns:
         if self.ranking is not None:
             if len(split_names(self.ranking) or []) != 3:
                 refuse("ranking", "Name three columns: --ranking RANKING,ITEM,PLACE.")
-            battles = {"first": first, "second": second, "winner": self.winner}
-            battles |= {"judge": self.judge, "time": self.time, "by": self.by}
-            battles |= {"every": self.every}
-            battles |= {"gold": self.gold, "position": "" if position else None}
-            given = next((name for name, value in battles.items() if value is not None), None)
-            if given is not None:
-                refuse(given, "It is for battles. Leave it out, or leave out --ranking.")
+            given = {name for name, value in vars(self).items() if value is not None}
+            given |= {"position"} if position else set()
+            for name in sorted(given - {"ranking", "style", "cluster"}):
+                refuse(name, "It is for battles. Leave it out, or leave out --ranking.")
         if self.every is not None and (self.time is None or self.by is not None):
             refuse("every", "It needs --time COLUMN, and takes the place of --by.")
         periods = "by" if self.every is None else "every"

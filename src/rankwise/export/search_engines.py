@@ -166,6 +166,7 @@ def _short(value: float) -> float:
         return float(str(np.float32(value)))
 
 
+SCALE = "Scale the features when you fit the model."
 MOST_FEATURES = 10_000  # of the LTR plugins of Elasticsearch and OpenSearch
 PLUGIN_NORMALIZERS = {
     "standard": ("mean", "standard_deviation"),
@@ -416,15 +417,9 @@ def to_elasticsearch_trained_model(
     given = check_rows(stages, names, rows, qid)
     refuse_in_doubt(given, title)
     text = _json(trained_model(trees, names))
-    check = compare_scores(
-        given.scores(model, stages.names),
-        elasticsearch_scores(text, _named_rows(names, given))[:, None],
-        given,
-        target="elasticsearch-trained-model",
-        precision="float32",
-    )
-    refuse_unless_passed(check, _too_coarse("Elasticsearch"))
-    return Export("elasticsearch-trained-model", text, check)
+    scores = elasticsearch_scores(text, _named_rows(names, given))
+    target, way_out = "elasticsearch-trained-model", _too_coarse("Elasticsearch")
+    return _checked(target, text, scores, model, stages, given, way_out)
 
 
 def to_vespa(
@@ -491,7 +486,7 @@ def to_vespa(
         text += f"{lead}{_positional(abs(value))}{rest}"
     given = check_rows(stages, linear.names, rows, qid)
     scores = vespa_scores(text, _named_rows(known, given))
-    return _in_float64("vespa", text, scores, model, stages, given)
+    return _checked("vespa", text, scores, model, stages, given, SCALE, precision="float64")
 
 
 def to_json(
@@ -531,21 +526,27 @@ def to_json(
     text = _json({"type": "linear", "constant": linear.constant, "features": listed})
     given = check_rows(stages, linear.names, rows, qid)
     scores = json_scores(text, _named_rows(linear.names, given))
-    return _in_float64("json", text, scores, model, stages, given)
+    return _checked("json", text, scores, model, stages, given, SCALE, precision="float64")
 
 
-def _in_float64(
+def _checked(
     target: str,
     text: str,
     scores: Array,
     model: Any,
     stages: ModelStages,
     rows: CheckRows,
-    way_out: str = "Scale the features when you fit the model.",
+    way_out: str,
+    *,
+    precision: str = "float32",
+    left_out: float = 0.0,
+    notes: tuple[str, ...] = (),
 ) -> Export:
-    """The export to a target that computes in float64 and has a constant."""
-    ours = rows.scores(model, stages.names)
-    check = compare_scores(ours, scores[:, None], rows, target=target, precision="float64")
+    """The export of a model as a text that has these scores, which are compared with its own."""
+    check = compare_scores(
+        rows.scores(model, stages.names), scores[:, None], rows, target=target,
+        precision=precision, left_out=left_out, notes=notes,
+    )  # fmt: skip
     refuse_unless_passed(check, way_out)
     return Export(target, text, check)
 
@@ -569,7 +570,7 @@ def _vespa_trees(
     if rank_feature == "xgboost" and given.doubt is not None:
         raise ExportError(f"{coarse} {given.doubt}")
     scores = vespa_scores(text, _named_rows(known, given))
-    export = _in_float64("vespa", text, scores, model, stages, given, coarse)
+    export = _checked("vespa", text, scores, model, stages, given, coarse, precision="float64")
     return export.with_notes(
         "Put the file into the folder models of the application, as in models/ranker.json, and use "
         f"{rank_feature}('ranker.json') in a rank profile."
@@ -601,35 +602,33 @@ def _export_trees(
         )
     rows = check_rows(stages, names, given.rows, given.qid, complete=True)
     refuse_in_doubt(rows, title)
-    if not zero and np.isnan(rows.X).any():
-        raise DataError(
-            "The rows have missing values, although complete=True says that every row has every "
-            "feature."
-        )
+    if not zero:
+        _check_complete(rows)
     shift, notes = 0.0, []
     low, high = least_score(trees), largest_score(trees)
     if given.positive is not False and low < MARGIN * (high - low):
         shift = MARGIN * (high - low) - low
         notes.append("The leaves of the first tree are raised such that no score is negative.")
     text = write(trees, names, shift)
-    check = compare_scores(
-        rows.scores(model, stages.names),
-        evaluate(text, _named_rows(names, rows))[:, None],
-        rows,
-        target=target,
-        precision="float32",
-        left_out=-shift,
-        notes=tuple(notes),
+    scores, way_out = evaluate(text, _named_rows(names, rows)), _too_coarse(title)
+    return _checked(
+        target, text, scores, model, stages, rows, way_out, left_out=-shift, notes=tuple(notes)
     )
-    refuse_unless_passed(check, _too_coarse(title))
-    return Export(target, text, check)
 
 
-def _too_coarse(title: str) -> str:
+def _check_complete(rows: CheckRows) -> None:
+    if np.isnan(rows.X).any():
+        raise DataError(
+            "The rows have missing values, although complete=True says that every row has every "
+            "feature."
+        )
+
+
+def _too_coarse(title: str, or_scale: str = "") -> str:
     return (
         f"{title} computes in float32, which is too coarse for these features. Subtract a constant "
-        "from features that are far from 0 before they are indexed and before you fit the model, "
-        "or export the model to Vespa or ONNX."
+        f"from features that are far from 0{or_scale} before they are indexed and before you fit "
+        "the model, or export the model to Vespa or ONNX."
     )
 
 
@@ -681,33 +680,17 @@ def _export(
     check_missing(title, linear, complete=given.complete)
     rows = check_rows(stages, linear.names, given.rows, given.qid, complete=True)
     refuse_in_doubt(rows, title)
-    if any(linear.missing.values()) and np.isnan(rows.X).any():
-        raise DataError(
-            "The rows have missing values, although complete=True says that every row "
-            "has every feature."
-        )
-    ours = rows.scores(given.model, stages.names)
+    if any(linear.missing.values()):
+        _check_complete(rows)
     known_rows = None if given.rows is None else rows.X
     terms, notes = engine_terms(title, stages, linear, given, known_rows)
     text = write(terms)
     scores = evaluate(text, _named_rows(linear.names, rows))
     left_out = linear.constant + float(terms.centre / terms.width @ terms.weights)
-    check = compare_scores(
-        ours,
-        scores[:, None],
-        rows,
-        target=target,
-        precision="float32",
-        left_out=left_out,
-        notes=notes,
+    way_out = _too_coarse(title, ", or scale them,")
+    return _checked(
+        target, text, scores, given.model, stages, rows, way_out, left_out=left_out, notes=notes
     )
-    way_out = (
-        f"{title} computes in float32, which is too coarse for these features. Subtract a constant "
-        "from features that are far from 0, or scale them, before they are indexed and before you "
-        "fit the model, or export the model to Vespa or ONNX."
-    )
-    refuse_unless_passed(check, way_out)
-    return Export(target, text, check)
 
 
 def _named_rows(names: Sequence[str], rows: CheckRows) -> dict[str, Array]:

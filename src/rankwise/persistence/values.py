@@ -73,6 +73,8 @@ TRUSTED = (
     "scipy.sparse._csr.csr_",
     "sklearn.metrics._scorer._PassthroughScorer",  # of GridSearchCV
     "sklearn.model_selection._split.",
+    "sklearn.utils._metadata_requests.MetadataRequest",  # of GridSearchCV before 1.9
+    "sklearn.utils._metadata_requests.MethodMetadataRequest",
 )  # beginnings of names of types in skops files, in addition to the types that skops accepts
 JOBS = AnyOf(None, Whole(-256, 256))  # workers that a part of scikit-learn may start
 PLACEHOLDER = "rankwise value"  # the key of a dictionary that stands for a value in model.json
