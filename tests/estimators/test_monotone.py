@@ -31,6 +31,7 @@ from rankwise.parameters import Monotone, parse_parameter
 
 PLACES = {0: -1, 1: 1, 3: 1}
 SIGNS = np.array([-1, 1, 0, 1])
+ONE_CANDIDATE = AutoRanker(candidates=[AdditiveRankRLS()], boosted=False)
 SCALINGS = [None, "standard", "query-minmax", "query-standard", "query-ranks"]
 
 
@@ -275,7 +276,7 @@ def test_names_behind_an_encoder():
     assert signs["price"] <= 0 <= signs["stars"]
 
 
-@pytest.mark.parametrize("ranker", [RankRLS(), AdditiveRankRLS(), AutoRanker(boosted=False)])
+@pytest.mark.parametrize("ranker", [RankRLS(), AdditiveRankRLS(), ONE_CANDIDATE])
 def test_rules_that_are_all_against_the_data(ranker):
     X, y, qid = rows(12, 6)
     y = -X[:, 0] + X[:, 1]

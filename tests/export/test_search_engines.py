@@ -306,7 +306,7 @@ def test_what_sees_other_rows_is_distilled_with_a_warning():
     assert any("qid" in str(one.message) for one in caught)
 
 
-@pytest.mark.parametrize("into", ["linear", "trees"])
+@pytest.mark.parametrize("into", ["linear", pytest.param("trees", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["additive", "mean"])
 def test_additive_and_mean_rankers_are_distilled(name, into):
     pytest.importorskip("lightgbm")

@@ -473,7 +473,7 @@ def test_a_ranked_query():
     frame = found.to_frame()
     assert frame["reason"].iloc[0] == found.pairs[0].sentence
     assert frame["reason"].iloc[-1] == ""
-    assert "than the next" in str(found)
+    assert "against the next" in str(found)
     assert len(explain_ranking(ranker, X, qid=QID, query=QID[0], top=3)) == 3
     background = explain_ranking(ranker, X, qid=QID, query=QID[0], background="query")
     assert_allclose(

@@ -284,7 +284,12 @@ class RankingExplanation(TableMixin):
                 zip(labels, self.scores, self._reasons(), strict=True)
             )
         )
-        columns = Column("position"), Column(name, ""), Column("score"), Column("than the next", "")
+        columns = (
+            Column("position"),
+            Column(name, ""),
+            Column("score"),
+            Column("against the next", ""),
+        )
         title = "" if self.query is None else f"Query {self.query}"
         note = f"Contributions are {self.pairs[0].method}" if self.pairs else ""
         return Table(columns, rows, title, note)
