@@ -294,16 +294,18 @@ def test_a_win_matrix_has_two_colours_and_gaps():
     assert texts(plot_win_matrix(np.full((20, 20), 0.5), names=range(20))) == []
 
 
-def test_long_names_lose_their_middle_unless_they_become_the_same():
+def test_long_names_lose_their_middle_or_what_they_begin_with_alike():
     names = [f"vendor/model-{k}b-with-a-long-name-{k}" for k in range(3)]
     zeros = np.zeros(3)
     ax = plot_ratings([3, 2, 1], zeros, zeros + 3, names=names)
     assert ticks(ax.yaxis) == [f"{name[:14]}\u2026{name[-14:]}" for name in names]
-    alike = [f"the same long beginning {k}, and the same long end" for k in range(3)]
-    assert ticks(plot_ratings([3, 2, 1], zeros, zeros + 3, names=alike).yaxis) == alike
-    ax = plot_win_matrix(np.full((3, 3), 0.5), names=alike)
+    alike = [f"the same long beginning {k}, and the same long end" for k in (1, 10, 12)]
+    found = [f"\u2026{k}, and the same long end" for k in (1, 10, 12)]
+    assert ticks(plot_ratings([3, 2, 1], zeros, zeros + 3, names=alike).yaxis) == found
+    words = [f"{'x' * 20}{middle}{'y' * 40}" for middle in "abc"]  # nothing to leave out
+    assert ticks(plot_ratings([3, 2, 1], zeros, zeros + 3, names=words).yaxis) == words
+    ax = plot_win_matrix(np.full((3, 3), 0.5), names=words)
     assert ticks(ax.xaxis) == ["1", "2", "3"]
-    assert ticks(ax.yaxis) == [f"{name}  {k}" for k, name in enumerate(alike, 1)]
 
 
 def test_a_table_is_drawn_beside_its_scores():

@@ -73,6 +73,14 @@ def test_a_whole_query_and_its_page(table, run, tmp_path):
     assert of_pair.count(f">{found.pairs[0].sentence}<") == 1  # not again above its table
 
 
+def test_a_position_that_is_below(table, run, tmp_path):
+    rows, model, _ = table
+    page = tmp_path / "page.html"
+    given = "--query", "search_id=17", "--above", 5, "--below", 3, "--report", page
+    assert run("explain", model, rows, *given).stdout.strip().startswith("Below, mainly")
+    assert "Position 5 below position 3" in page.read_text(encoding="utf-8")
+
+
 def test_letor_files(files, model, run):
     data = read_letor(files.test)
     query = data.qid[0]

@@ -116,7 +116,7 @@ def explain(
         else:
             show(why.to_table(top=top))
         pairs, sections = [why], lambda: _pair_sections(why, top)
-        summary = why.sentence
+        summary = "What each feature adds to the difference of the scores of two rows."
     else:
         ids = getattr(rows, "ids", None)
         with progress("Explaining"):
@@ -172,7 +172,8 @@ def _pair_sections(why: PairExplanation, top: int) -> list[Any]:
         caption = "Steps from the score of the row below to the score of the row above."
         blocks.append(Figure.of(why.plot(top=min(top, 12)), why.sentence, caption))
     blocks.append(replace(why.to_table(top=top), title=""))  # which is the sentence
-    return [Section(f"Position {above} above position {below}", blocks)]
+    word = "above" if above < below else "below"
+    return [Section(f"Position {above} {word} position {below}", blocks)]
 
 
 def _ranking_sections(ranking: RankingExplanation) -> list[Any]:

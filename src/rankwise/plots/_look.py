@@ -139,14 +139,23 @@ def look(i: int) -> tuple[str, str]:
 
 
 def axis_names(names: Iterable[Any]) -> list[str]:
-    """Names beside an axis: long ones lose their middle, if they can still be told apart."""
+    """Names beside an axis: long ones lose their middle or, if that is equal, their beginning."""
     labels = [str(name) for name in names]
+    alike: dict[str, set[str]] = {}
+    for label in labels:
+        alike.setdefault(_shortened(label), set()).add(label)
+    short = {}
+    for name, those in alike.items():
+        alike_to = os.path.commonprefix(list(those))  # noqa: RUF071 (characters are meant)
+        start = len(re.sub(r"\w*$", "", alike_to))  # whole words
+        for label in those:
+            short[label] = name if len(those) == 1 else _shortened(f"\u2026{label[start:]}")
+    return [short[label] for label in labels] if len(set(short.values())) == len(short) else labels
+
+
+def _shortened(label: str) -> str:
     half = LONGEST_NAME // 2
-    short = [
-        f"{label[:half]}\u2026{label[-half:]}" if len(label) > LONGEST_NAME else label
-        for label in labels
-    ]
-    return short if len(set(short)) == len(set(labels)) else labels
+    return label if len(label) <= LONGEST_NAME else f"{label[:half]}\u2026{label[-half:]}"
 
 
 def names_of(names: Iterable[Any] | None, n: int, what: str) -> list[str]:

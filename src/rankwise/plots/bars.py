@@ -153,7 +153,7 @@ def plot_contributions(explanation: Any, *, top: int = 10, ax: Axes | None = Non
     ax.set_ylim(len(steps) - 0.4, -0.6)
     low, high = min(starts.min(), ends.min()), max(starts.max(), ends.max())
     ax.set_xlim(low - 0.06 * (high - low), high + 0.16 * (high - low))
-    ax.set_xlabel("score, from the worse row to the better row")
+    ax.set_xlabel("score, from worse to better")
     ax.grid(visible=False, axis="y")
     ax.grid(axis="x", color=INK, alpha=0.13, lw=0.8)
     return ax
