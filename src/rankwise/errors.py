@@ -165,8 +165,8 @@ class ExportError(RankwiseError, ValueError):
     >>> try:
     ...     to_solr(ranker)
     ... except ExportError as error:
-    ...     print(str(error)[:76])
-    Solr takes a linear model, and this RankRLS is not linear: its kernel is rbf
+    ...     print(str(error)[:85])
+    Solr takes a linear model or trees, and this RankRLS is not linear: its kernel is rbf
     """
 
 
