@@ -330,7 +330,7 @@ def test_nothing_is_computed_beside_a_background(session, rate):
     session.hand_over(Busy())
     rate(session, 3)
     assert not session.update()
-    assert "will be known soon" in str(session.progress())
+    assert "as soon as a first ranking" in str(session.progress())
 
 
 def test_a_standing_of_items_that_were_removed_is_not_used(session, rate):
@@ -375,7 +375,7 @@ def test_no_page_waits_for_the_first_update():
     assert len({frozenset((q.first.id, q.second.id)) for q in questions}) == 20
     session.answer(questions[0].token, "first")
     assert session.ask("rater 0") != questions[0]
-    assert "will be known soon" in str(session.progress())
+    assert "as soon as a first ranking" in str(session.progress())
     assert not session.progress().met
     assert len(session.ranking()) == 5000
     assert session.rater_reports() == []
