@@ -24,14 +24,16 @@ settings.register_profile(
 settings.load_profile("rankwise")
 
 
-def pytest_collection_finish() -> None:
-    """Modules and tests stay until the end: the garbage collector need not look at them again.
+# Modules and tests stay until the end: the garbage collector need not look at them.
+gc.disable()
 
-    Hypothesis 6.100 asks the collector who refers to its random numbers when it first runs.
-    """
+
+def pytest_collection_finish() -> None:
+    # Hypothesis 6.100 asks the collector who refers to its random numbers when it first runs.
     find(st.none(), lambda _: True)
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
