@@ -460,7 +460,7 @@ class Preparation:
 
         model = last_step(ranker)
         monotone = getattr(model, "monotone", None)
-        encoder = self.steps[-1][1] if self.steps else None
+        encoder: Any = self.steps[-1][1] if self.steps else None
         if not monotone or not hasattr(encoder, "names_out"):
             return ranker
         check_value("monotone", monotone, Monotone())
