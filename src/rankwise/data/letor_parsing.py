@@ -328,8 +328,8 @@ def parse_lines(
     """
     i = 0
     # Not the literal 0: `_row` would be compiled for it, too.
-    row = int(0)  # noqa: UP018
-    n_inexact = int(0)  # noqa: UP018
+    row = int(0)  # noqa: RUF046, UP018
+    n_inexact = int(0)  # noqa: RUF046, UP018
     max_index = 0
     complete = True
     out.indptr[0] = 0
