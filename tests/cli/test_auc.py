@@ -1,6 +1,9 @@
 """auc: from a table of samples to an AUC with its interval, a p-value and a page."""
 
 import re
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -128,6 +131,28 @@ def test_an_interrupt_leaves_what_is_known(samples, tmp_path, monkeypatch):
     assert "all pairs: alpha chosen on them, optimistic" in result.stdout
     assert "nested:" not in result.stdout
     assert "nested AUC" not in page.read_text()
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_a_terminal_leaves_what_is_known(samples, tmp_path):
+    page = tmp_path / "page.html"
+    arguments = ["auc", samples, "--label", "outcome", "--permutations", "1000000"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rankwise", *arguments, "--report", page],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    early = ""
+    while "The nested AUC follows." not in early.replace("\n", " "):
+        line = process.stdout.readline()
+        assert line, "it ended before it was interrupted"
+        early += line
+    process.send_signal(signal.SIGINT)
+    late, errors = process.communicate(timeout=300)
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+    assert "all pairs: alpha chosen on them, optimistic" in late
+    assert "interrupted" in errors
+    assert "AUC of all pairs, optimistic" in page.read_text()
 
 
 def test_few_samples_have_no_interval_anywhere(samples, run, tmp_path):
