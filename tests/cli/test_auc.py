@@ -88,6 +88,12 @@ def test_a_file_is_enough(samples, run, tmp_path):
     for words in ("Methods", f"Each of {found.n_pairs} pairs", "nested cross-validation", "p ="):
         assert words in text
     assert text.count("<svg") == 3
+    low, high = (f"{end:.3f}" for end in (found.low, found.high))
+    study = auc_study.AUCStudy.of(data, "linear")
+    (legend,) = study.draw_roc().get_legend().get_texts()
+    assert re.fullmatch(r"tournament scores: AUC 0\.\d{3}", legend.get_text())  # no interval
+    assert "Its area may differ a little from the AUC of all pairs" in text
+    assert f"AUC of all pairs, optimistic ({low} to {high})" in text
     assert roc.read_text().count("<svg") == 1
 
 
