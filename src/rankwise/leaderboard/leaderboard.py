@@ -994,7 +994,7 @@ class Leaderboard(BaseEstimator):
             The times, instead of `n_times`.
         every : {"day", "week", "month", "quarter", "year"} or number, optional
             Ratings of each period of this length, instead of `n_times`: with dates, a word or a
-            number of days. The times are those of the first battle of each period.
+            number of days. The time of a period is the time of its first battle.
         elo : bool, default=False
             Whether to convert ratings to Elo points, as in `standings`.
         item_features : pandas DataFrame or dict, optional
