@@ -86,7 +86,8 @@ def info(*, file: InputArgument, as_json: Json = False, table: TableOptions) -> 
         wants = Wants(True, True, dates=True, needs_label=True, needs_query=True)
         data = table.read_table(file, wants, needs_features=False, tolerant=True)
         facts, columns, problems = data_facts(data), data.columns, data.problems
-        command = command_for(settings_for(data), table.ignore, "auto")
+        kept = {"out": f"{file.name.split('.')[0]}.rankwise"}
+        command = command_for(settings_for(data) | kept, table.ignore, "auto")
     else:
         facts = data_facts(read_letor_file(file, fill=table.fill))
     if as_json:

@@ -22,6 +22,7 @@ from rankwise.export._graph import IN_FLOAT32, ML, Value, kernel_values
 from rankwise.export._stages import (
     Affine,
     Branches,
+    Calendar,
     Clip,
     Columns,
     FirstUses,
@@ -332,7 +333,7 @@ def _ending(ranker: Any) -> list[Any]:
         "SparseBilinearRanker": "It has two inputs, features of queries and of documents: its "
         "weights are in coef_, and the score is q'coef_ d.",
         "TwoSidedRankRLS": "It has two inputs, features of rows and of columns, which only a graph "
-        "of ONNX has: use --to onnx, or rankwise.export.to_onnx.",
+        "of ONNX has: use rankwise.export.to_onnx.",
         "Leaderboard": "It rates items and has no features: its ratings are in ratings_.",
     }
     way = ways.get(name, "Rankers of rankwise and pipelines that end in one can be.")
@@ -521,6 +522,11 @@ class ModelStages:
     def texts(self) -> dict[int, Lookup]:
         """The features that are text."""
         return self.uses.texts
+
+    @property
+    def encoders(self) -> dict[int, Lookup | Calendar]:
+        """The features that are text or dates."""
+        return {**self.uses.texts, **self.uses.dates}
 
     @property
     def within_queries(self) -> bool:
