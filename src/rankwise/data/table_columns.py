@@ -751,8 +751,12 @@ def _without_unusable(
         if kind == "date" and wants.dates:
             continue
         if kind in UNUSABLE and wants.like_model:
-            what = f"the column {name!r} has {UNUSABLE[kind]}s, unlike in training. Check its name."
-            faults.append(ColumnFault(what))
+            faults.append(
+                ColumnFault(
+                    f"the column {name!r} has {UNUSABLE[kind]} in each row, which cannot be a "
+                    "feature. Check its name, turn it into numbers, or leave it out."
+                )
+            )
         if kind in UNUSABLE or (empty and kind == "empty" and not wants.like_model):
             reasons[name] = UNUSABLE.get(kind, "empty")
     kept = roles.without(reasons)

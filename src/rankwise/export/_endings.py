@@ -45,6 +45,7 @@ from rankwise.gp.pairwise_gp import PairwiseGP
 from rankwise.gp.process import ConditionedProcess
 from rankwise.kernels import NamedKernel
 from rankwise.model_selection.meta_rankers import MeanRanker
+from rankwise.preprocessing.table_encoder import encoder_of
 from rankwise.scaling import ColumnStandard
 from rankwise.svm.rank_svm import RankSVM
 
@@ -512,6 +513,7 @@ class ModelStages:
     stages: Sequence[Any]
     n_features: int
     names: tuple[str, ...] | None  # that it was fitted with
+    takes_tables: bool = False  # text, dates and missing values
 
     @cached_property
     def uses(self) -> FirstUses:
@@ -546,6 +548,5 @@ def read_stages(model: Any) -> ModelStages:
     n_features = int(getattr(model, "n_features_in_", 0))
     names = getattr(model, "feature_names_in_", None)
     stages = score_stages(model)
-    return ModelStages(
-        stages, n_features, None if names is None else tuple(str(name) for name in names)
-    )
+    known = None if names is None else tuple(str(name) for name in names)
+    return ModelStages(stages, n_features, known, encoder_of(model) is not None)

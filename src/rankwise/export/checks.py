@@ -333,6 +333,10 @@ def check_rows(
 
 
 def _given_rows(rows: Any, model: ModelStages, names: tuple[str, ...]) -> Array:
+    if model.takes_tables and hasattr(rows, "columns"):
+        given = set(getattr(rows, "column_names", rows.columns))
+        used = [name for name in model.names or () if name in given]
+        rows = feature_frame(rows.select(used) if hasattr(rows, "select") else rows[used])
     if hasattr(rows, "columns"):
         found = [str(name) for name in rows.columns]
         if model.names is not None:  # of the model or, failing that, of the target
@@ -344,8 +348,6 @@ def _given_rows(rows: Any, model: ModelStages, names: tuple[str, ...]) -> Array:
     if is_sparse(rows):
         rows = rows.toarray()
     if model.encoders and np.ndim(rows) == 2 and np.shape(rows)[1] == model.n_features:
-        if model.uses.dates and hasattr(rows, "columns"):
-            rows = feature_frame(rows)  # in which dates are not texts
         whole = np.array(rows, dtype=object)
         for k, encoder in model.encoders.items():
             whole[:, k] = encoder.numbered(whole[:, k].tolist(), names[k])
