@@ -17,6 +17,7 @@ from rankwise import RankRLS
 from rankwise.cli import terminal
 from rankwise.deprecations import Former, former_names, former_parameters, present_options
 from rankwise.errors import ParameterError
+from tests.scripts import invoke
 
 FOLDS = Former("n_folds", "n_splits", since="1.2")
 GONE = Former("verbose", None, since="1.2")
@@ -114,23 +115,16 @@ def test_options_are_replaced(given, want, recwarn):
 
 
 def test_commands_take_former_options(tmp_path, monkeypatch):
-    from typer.testing import CliRunner
-
-    from rankwise.cli.main import app
-
-    def run(*arguments):
-        return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
     table = tmp_path / "battles.csv"
     table.write_text("model_a,model_b,winner\n" + "x,y,model_a\ny,z,model_a\nz,x,model_a\n" * 4)
     former = (Former("--reference", "--anchor", since="1.2"),)
     monkeypatch.setattr(terminal, "FORMER_OPTIONS", {"leaderboard": former})
     monkeypatch.setattr("warnings.filters", [("default", None, Warning, None, 0)])
-    result = run("leaderboard", table, "--reference", "x=1234")
+    result = invoke(["leaderboard", table, "--reference", "x=1234"])
     assert result.exit_code == 0, result.output
     assert "1234" in result.stdout
     assert "rankwise: warning: --reference is now --anchor." in result.stderr
-    assert run("info", table, "--reference", "x").exit_code == 2
+    assert invoke(["info", table, "--reference", "x"]).exit_code == 2
 
 
 def formers(text):

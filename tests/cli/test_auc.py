@@ -4,11 +4,9 @@ import re
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from rankwise import RankRLS
 from rankwise.cli import auc_study
-from rankwise.cli.main import app
 from rankwise.data import read_samples
 from rankwise.model_selection import (
     auc_interval,
@@ -16,6 +14,7 @@ from rankwise.model_selection import (
     permutation_test,
     permutations,
 )
+from tests.scripts import invoke
 
 REPEATS = auc_study.FOLDS, auc_study.REPEATS
 NESTED_FOLDS = permutations.NESTED_FOLDS
@@ -116,14 +115,14 @@ def test_an_interrupt_leaves_what_is_known(samples, tmp_path, monkeypatch):
 
     monkeypatch.setattr(auc_study, "permutation_test", interrupted)
     page, arguments = tmp_path / "page.html", ("auc", samples, "--label", "outcome", "--report")
-    result = CliRunner().invoke(app, [*map(str, arguments), str(page)])
+    result = invoke([*arguments, page])
     assert result.exit_code == 130
     assert "nested: alpha chosen without them" in result.stdout
     assert "page.html was written" in " ".join(result.stderr.split())
     assert "nested AUC" in page.read_text()
     assert "p-value" not in page.read_text()
     monkeypatch.setattr(auc_study, "nested_leave_pair_out", interrupted)
-    result = CliRunner().invoke(app, [*map(str, arguments), str(page), "--force"])
+    result = invoke([*arguments, page, "--force"])
     assert result.exit_code == 130
     assert "all pairs: alpha chosen on them, optimistic" in result.stdout
     assert "nested:" not in result.stdout

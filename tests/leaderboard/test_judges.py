@@ -80,8 +80,8 @@ def test_ratings_and_slopes_alone_have_no_other_columns(monkeypatch):
 
 
 @pytest.mark.parametrize("k", [1, 2, 4])
-def test_roots_of_many_small_matrices(rng, k):
-    A = rng.normal(size=(50, k, k))
+def test_roots_of_many_small_matrices(k):
+    A = np.random.default_rng(0).standard_normal((50, k, k))
     B = A @ A.swapaxes(1, 2) + 0.1 * np.eye(k)
     expected = np.linalg.inv(np.linalg.cholesky(B))
     assert_allclose(judge_model.inverse_roots(B), expected, rtol=1e-10, atol=1e-10)
