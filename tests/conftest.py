@@ -23,10 +23,14 @@ settings.register_profile(
 settings.load_profile("rankwise")
 
 
+# Modules and tests stay until the end: the garbage collector need not look at them.
+gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """Modules and tests stay until the end: the garbage collector need not look at them again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,13 @@ from unittest.mock import patch
 import sklearn
 from typer.testing import CliRunner
 
-from rankwise.cli.main import app
+from rankwise.cli.main import PROGRAM
+
+
+def invoke(arguments, **options):
+    """What the program does; it is built once, as the program of a user is."""
+    with patch("typer.testing._get_command", lambda program: program):
+        return CliRunner().invoke(PROGRAM, [str(argument) for argument in arguments], **options)
 
 
 def run_script(path, *arguments):
@@ -39,7 +45,7 @@ def run_commands(block, folder):
                 os.chdir(*arguments)
                 continue
             assert program == "rankwise", line
-            result = CliRunner().invoke(app, arguments)
+            result = invoke(arguments)
             assert result.exit_code == 0, (line, result.stderr, result.exception)
             printed.append(result.stdout)
     return "".join(printed)

@@ -17,6 +17,7 @@ from rankwise import RankRLS
 from rankwise.cli import terminal
 from rankwise.deprecations import Former, former_names, former_parameters, present_options
 from rankwise.errors import ParameterError
+from tests.scripts import invoke
 
 FOLDS = Former("n_folds", "n_splits", since="1.2")
 GONE = Former("verbose", None, since="1.2")
@@ -91,12 +92,6 @@ def test_names_of_modules(monkeypatch):
         from toy import other  # noqa: F401
 
 
-def test_the_former_name_of_graphs():
-    with pytest.warns(FutureWarning, match="PairGraph is now PreferenceGraph"):
-        from rankwise.graph import PairGraph
-    assert PairGraph is rankwise.graph.PreferenceGraph
-
-
 @pytest.mark.parametrize(
     ("given", "want"),
     [
@@ -120,36 +115,32 @@ def test_options_are_replaced(given, want, recwarn):
 
 
 def test_commands_take_former_options(tmp_path, monkeypatch):
-    from typer.testing import CliRunner
-
-    from rankwise.cli.main import app
-
-    def run(*arguments):
-        return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
     table = tmp_path / "battles.csv"
     table.write_text("model_a,model_b,winner\n" + "x,y,model_a\ny,z,model_a\nz,x,model_a\n" * 4)
     former = (Former("--reference", "--anchor", since="1.2"),)
     monkeypatch.setattr(terminal, "FORMER_OPTIONS", {"leaderboard": former})
     monkeypatch.setattr("warnings.filters", [("default", None, Warning, None, 0)])
-    result = run("leaderboard", table, "--reference", "x=1234")
+    result = invoke(["leaderboard", table, "--reference", "x=1234"])
     assert result.exit_code == 0, result.output
     assert "1234" in result.stdout
     assert "rankwise: warning: --reference is now --anchor." in result.stderr
-    assert run("info", table, "--reference", "x").exit_code == 2
+    assert invoke(["info", table, "--reference", "x"]).exit_code == 2
+
+
+def formers(text):
+    """The former names in the text of a module."""
+    for node in ast.walk(ast.parse(text)) if "Former(" in text else ():
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Former":
+            given = [each.value for each in node.args]
+            since = {each.arg: each.value.value for each in node.keywords}["since"]
+            yield Former(*given, since=since)
 
 
 def test_no_former_name_stays_longer_than_it_says():
-    """Remove what this test lists, and say so in CHANGELOG.md."""
+    """Remove what this test lists, and state it in CHANGELOG.md."""
+    assert [*formers('names = [Former("n_folds", "n_splits", since="1.2")]')] == [FOLDS]
     now = [int(number) for number in rankwise.__version__.split(".")[:2]]
-    found = []
-    for path in Path(rankwise.__file__).parent.rglob("*.py"):
-        text = path.read_text(encoding="utf-8")
-        for node in ast.walk(ast.parse(text)) if "Former(" in text else ():
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Former":
-                given = [each.value for each in node.args]
-                since = {each.arg: each.value.value for each in node.keywords}["since"]
-                found.append(Former(*given, since=since))
-    assert found
+    modules = Path(rankwise.__file__).parent.rglob("*.py")
+    found = [each for path in modules for each in formers(path.read_text(encoding="utf-8"))]
     due = [former for former in found if now >= [int(n) for n in former.until.split(".")]]
     assert due == []

@@ -192,7 +192,7 @@ FIGURES = [
     ),
     (
         "docs/guide/comparisons.md",
-        r"new comparisons is ([\d.]+), and ([\d.]+)% of new pairs .* features has ([\d.]+) and "
+        r"new comparisons is ([\d.]+), and ([\d.]+)% of new pairs .* features reaches ([\d.]+) and "
         r"([\d.]+)%",
         lambda: [
             factor * bench("log-loss of new comparisons, sinc", column, which)

@@ -11,31 +11,19 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 
-def test_a_ranker_imports_no_compiler_and_no_other_estimators():
-    code = (
-        "import sys; from rankwise import RankRLS\n"
-        "heavy = {'numba', 'rich', 'matplotlib', 'sklearn.cluster', 'torch'} & set(sys.modules)\n"
-        "sys.exit(str(heavy) if heavy else 0)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-
-
-def test_the_first_page_imports_no_estimators_and_no_plots():
+def test_small_problems_import_no_compiler_and_the_first_page_imports_no_estimators():
+    """One process for both, which first imports what must be light."""
     pytest.importorskip("starlette", reason="needs the extra ask")
     code = (
-        "import sys; import rankwise.asking.web.app\n"
-        "heavy = {'sklearn', 'matplotlib', 'numba', 'rankwise.report'} & set(sys.modules)\n"
-        "sys.exit(str(heavy) if heavy else 0)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-
-
-def test_small_problems_import_no_compiler():
-    code = (
         "import sys, numpy as np\n"
-        "from rankwise import AutoRanker, KPCRank, Leaderboard, RankRLS, RankSVM, SparseRankRLS\n"
+        "def imports(*names):\n"
+        "    found = set(names) & set(sys.modules)\n"
+        "    if found: sys.exit(str(found))\n"
+        "import rankwise.asking.web.app\n"
+        "imports('sklearn', 'matplotlib', 'numba', 'rankwise.report')\n"
+        "from rankwise import RankRLS\n"
+        "imports('numba', 'rich', 'matplotlib', 'sklearn.cluster', 'torch')\n"
+        "from rankwise import AutoRanker, KPCRank, Leaderboard, RankSVM, SparseRankRLS\n"
         "from rankwise.metrics import evaluate_ranking\n"
         "X = np.random.default_rng(0).standard_normal((200, 4))\n"
         "y, qid = np.clip(np.round(X[:, 0] + X[:, 1]), 0, 3), np.arange(200) // 10\n"
@@ -44,7 +32,7 @@ def test_small_problems_import_no_compiler():
         "    ranker.fit(X, y, qid=qid)\n"
         "Leaderboard().fit(['a', 'b', 'c'], ['b', 'c', 'a'], ['first'] * 3)\n"
         "evaluate_ranking(y, X[:, 0], qid=qid)\n"
-        "sys.exit('numba' in sys.modules)"
+        "imports('numba')"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

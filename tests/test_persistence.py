@@ -121,7 +121,7 @@ class TestRankers:
     @pytest.mark.parametrize(
         "settings",
         [
-            {"marginalize": "grid", "tie_model": "threshold"},
+            {"marginalize": "grid", "tie_model": "threshold", "optimizer": None},
             {"n_landmarks": 4, "random_state": 0},
             {"kernel": ConstantKernel(2.0) * Matern(nu=1.5) + WhiteKernel(), "optimizer": None},
         ],

@@ -736,15 +736,21 @@ def _set_products(
 
 
 @compiled
-def _known_labels(graphs: GraphArrays, g: int, own: Index, X: Array) -> Codes:
-    """The labels of a graph; sets the label of each node, and X = L'."""
-    u0, n = graphs[0][g], graphs[0][g + 1] - graphs[0][g]
-    known = np.unique(graphs[1][u0 : u0 + n])
-    X[:n, : len(known)] = 0.0
+def _count_labels(graphs: GraphArrays, g: int, own: Index, X: Array) -> int:
+    """How many labels a graph has; sets the number of the label of each node, and X = L'.
+
+    The nodes of each graph are in the order of their labels.
+    """
+    node_start, labels = graphs[:2]
+    u0, n, q = node_start[g], node_start[g + 1] - node_start[g], 0
     for u in range(n):
-        own[u] = np.searchsorted(known, graphs[1][u0 + u])
+        if u == 0 or labels[u0 + u] != labels[u0 + u - 1]:
+            q += 1
+        own[u] = q - 1
+    X[:n, :q] = 0.0
+    for u in range(n):
         X[u, own[u]] = 1.0
-    return known
+    return q
 
 
 @compiled
@@ -788,7 +794,7 @@ def _count_ends(
     X, Z, F = np.empty((size, size)), np.empty((size, size)), np.empty((size, size))
     for g in range(len(lengths)):
         n = graphs[0][g + 1] - graphs[0][g]
-        q = len(_known_labels(graphs, g, own, X))
+        q = _count_labels(graphs, g, own, X)
         for length in range(lengths[g]):
             if length:
                 _step(graphs, g, q, root, X, Z)
@@ -816,7 +822,7 @@ def _own_ends(
     X, Z, F = np.empty((size, size)), np.empty((size, size)), np.empty((size, size))
     for g in range(len(values)):
         n = graphs[0][g + 1] - graphs[0][g]
-        q = len(_known_labels(graphs, g, own, X))
+        q = _count_labels(graphs, g, own, X)
         values[g], steps[g] = 0.0, -1
         while steps[g] < n_steps:
             steps[g] += 1

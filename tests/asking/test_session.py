@@ -16,6 +16,7 @@ from rankwise.asking.background import Computing, Done, Job, Worker
 from rankwise.asking.item_model import MANY, ItemModel
 from rankwise.asking.log import Entry, Ledger, Log
 from rankwise.errors import DataError, ParameterError
+from tests.asking.alone import Alone
 from tests.oracles.asking import PlainLog
 
 
@@ -303,6 +304,11 @@ def test_a_second_start_goes_on(tmp_path, rate):
         assert first.items[0] in three.ranking().items[:3]
 
 
+@pytest.fixture
+def alone(monkeypatch):
+    monkeypatch.setattr("rankwise.asking.background.Worker", Alone)
+
+
 def test_the_background_keeps_up(session, rate):
     with Background(session) as background:
         rate(session, 6)
@@ -324,7 +330,7 @@ def test_nothing_is_computed_beside_a_background(session, rate):
     session.hand_over(Busy())
     rate(session, 3)
     assert not session.update()
-    assert "will be known soon" in str(session.progress())
+    assert "as soon as a first ranking" in str(session.progress())
 
 
 def test_a_standing_of_items_that_were_removed_is_not_used(session, rate):
@@ -369,7 +375,7 @@ def test_no_page_waits_for_the_first_update():
     assert len({frozenset((q.first.id, q.second.id)) for q in questions}) == 20
     session.answer(questions[0].token, "first")
     assert session.ask("rater 0") != questions[0]
-    assert "will be known soon" in str(session.progress())
+    assert "as soon as a first ranking" in str(session.progress())
     assert not session.progress().met
     assert len(session.ranking()) == 5000
     assert session.rater_reports() == []
@@ -407,6 +413,7 @@ def test_many_items_are_ranked():
     assert session.ask() is not None
 
 
+@pytest.mark.usefixtures("alone")
 def test_reports_in_the_background_are_those_of_the_last_snapshot(session, rate):
     with Background(session):
         rate(session, 4)
@@ -444,22 +451,6 @@ def test_a_result_that_is_cut_off_is_the_end_of_the_process():
     worker.close()
 
 
-class Alone:
-    """In place of a process: computes here, after what a function does."""
-
-    def __init__(self, before):
-        self.before, self.compute = before, Computing()
-
-    def do(self, job):
-        self.before(job)
-        return self.compute.do(job)
-
-    def kill(self):
-        pass
-
-    close = kill
-
-
 def test_nobody_waits_for_a_thread_that_failed(session, monkeypatch, caplog):
     """Before, whoever waited for a fit waited for ever."""
 
@@ -483,7 +474,7 @@ def test_pages_do_not_wait_for_a_process_to_start(session, rate, monkeypatch):
     def started():
         owned.append(session._lock._is_owned())
         rate(session, 1)
-        return Alone(lambda job: None)
+        return Alone()
 
     def read(after):
         owned.append(session._lock._is_owned())
@@ -548,6 +539,7 @@ def test_the_process_uses_new_features():
     assert np.abs(before.scores.mean - fresh.scores().mean).max() > 0.01
 
 
+@pytest.mark.usefixtures("alone")
 def test_a_failed_update_is_told_and_loses_nothing(caplog):
     session = Session("ab", features=[[1.0], [1.0]])
     with Background(session) as background:

@@ -23,6 +23,7 @@ pytest.importorskip("uvicorn", reason="needs the extra ask")
 
 from rankwise.asking.web.app import make_app  # noqa: E402
 from rankwise.asking.web.guards import Doorkeeper  # noqa: E402
+from tests.asking.alone import Alone  # noqa: E402
 from tests.asking.serve_session import serving  # noqa: E402
 
 SCRIPT = "<script>alert(1)</script>"
@@ -43,8 +44,10 @@ def served():
     session = Session(items, log=log, both_bad=True, advice=f"Look! {SCRIPT}")
     for name in ("ann", "bob"):
         session.add_rater(name)
-    with serving(make_app(session, largest=LARGEST)) as address:
-        yield session, address
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rankwise.asking.background.Worker", Alone)
+        with serving(make_app(session, largest=LARGEST)) as address:
+            yield session, address
 
 
 @pytest.fixture
@@ -118,7 +121,8 @@ def test_a_skip_can_be_undone(served, client, enter):
     assert re.search(r'data-key="u" disabled', client.get("/").text)
 
 
-def test_a_second_interrupt_says_nothing():
+def test_a_second_interrupt_says_nothing(monkeypatch):
+    monkeypatch.setattr("rankwise.asking.background.Worker", Alone)
     session = Session("ab")
 
     async def interrupted():

@@ -154,12 +154,12 @@ def test_a_choice_is_the_same_for_the_same_seed_and_is_saved(tmp_path):
 
 def test_a_checkpoint_resumes_after_the_choice(tmp_path):
     X, labels = texts(150)
-    how = {"n_iter": 2000, "random_state": 0}
+    how = {"n_iter": 600, "random_state": 0}
     whole = SparseBilinearRanker(**how).fit_classes(X, labels)
     path = tmp_path / "run.npz"
     for _ in range(2):  # the second call resumes at the end
         ranker = SparseBilinearRanker(**how)
-        ranker.fit_classes(X, labels, checkpoint=path, checkpoint_every=500)
+        ranker.fit_classes(X, labels, checkpoint=path, checkpoint_every=150)
         assert_array_equal(ranker.coef_.toarray(), whole.coef_.toarray())
         assert_array_equal(ranker.trials_["loss"], whole.trials_["loss"])
         assert (ranker.eta0_, ranker.alpha_) == (whole.eta0_, whole.alpha_)

@@ -169,7 +169,7 @@ def test_forms_of_rows(data, fitted):
     assert_allclose(named.predict(frame), want, rtol=1e-5)
     with pytest.raises(ValueError, match="feature names"):
         named.predict(frame.rename(columns={"a": "e"}))
-    for kind in (sp.csr_array, sp.csr_matrix, sp.csc_array):
+    for kind in (sp.csr_matrix, sp.csc_array):
         sparse = BoostedRanker(**FAST).fit(kind(data.X), data.y, qid=data.qid)
         assert_allclose(sparse.predict(kind(data.X)), want, rtol=1e-5)
     narrow = BoostedRanker(**FAST).fit(data.X.astype(np.float32), data.y, qid=data.qid)

@@ -4,10 +4,9 @@ from collections import namedtuple
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from rankwise.cli.main import app
 from rankwise.data import make_ranking, write_letor
+from tests.scripts import invoke
 
 Files = namedtuple("Files", "train valid test")
 
@@ -37,7 +36,7 @@ def run():
     """Run the program; `ok=False` expects exit code 2 and returns its error."""
 
     def run(*arguments, ok=True):
-        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        result = invoke(arguments)
         if ok:
             assert result.exit_code == 0, result.stderr or result.exception
             return result

@@ -4,11 +4,9 @@ import re
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from rankwise import RankRLS
 from rankwise.cli import auc_study
-from rankwise.cli.main import app
 from rankwise.data import read_samples
 from rankwise.model_selection import (
     auc_interval,
@@ -16,6 +14,16 @@ from rankwise.model_selection import (
     permutation_test,
     permutations,
 )
+from tests.scripts import invoke
+
+REPEATS = auc_study.FOLDS, auc_study.REPEATS
+NESTED_FOLDS = permutations.NESTED_FOLDS
+
+
+@pytest.fixture(autouse=True)
+def few_repeats(monkeypatch):
+    monkeypatch.setattr(auc_study, "REPEATS", 1)
+    monkeypatch.setattr(permutations, "NESTED_FOLDS", (5, 1))
 
 
 @pytest.fixture
@@ -46,16 +54,18 @@ def test_a_file_is_enough(samples, run, tmp_path):
     page, roc = tmp_path / "page.html", tmp_path / "roc.svg"
     result = run(
         "auc", samples, "--label", "outcome", "--positive", "ill", "--ignore", "site",
-        "--permutations", 19, "--report", page, "--roc", roc,
+        "--permutations", 9, "--report", page, "--roc", roc,
     )  # fmt: skip
     data = read_samples(samples, "outcome", positive="ill", ignore=["site"])
     assert data.names == ["age", "dose", "risk=high", "risk=low"]
     found = auc_interval(RankRLS(scale="standard"), data.X, data.y)
     test = permutation_test(
-        RankRLS(scale="standard"), data.X, data.y, n_permutations=19, random_state=0,
+        RankRLS(scale="standard"), data.X, data.y, n_permutations=9, random_state=0,
         cv="nested_leave_pair_out",
     )  # fmt: skip
-    nested = nested_leave_pair_out(RankRLS(scale="standard"), data.X, data.y, random_state=0)
+    nested = nested_leave_pair_out(
+        RankRLS(scale="standard"), data.X, data.y, n_repeats=1, random_state=0
+    )
     assert test.score == pytest.approx(nested.auc)
     first, *_ = result.stdout.splitlines()
     assert first == "AUC of 'ill' against 'well': 15 and 15 samples, 4 features."
@@ -75,6 +85,10 @@ def test_a_file_is_enough(samples, run, tmp_path):
         assert words in text
     assert text.count("<svg") == 3
     assert roc.read_text().count("<svg") == 1
+
+
+def test_the_p_value_is_of_the_nested_auc_that_is_printed():
+    assert REPEATS == NESTED_FOLDS
 
 
 def test_the_page_lists_twenty_features(samples, run, tmp_path):
@@ -101,14 +115,14 @@ def test_an_interrupt_leaves_what_is_known(samples, tmp_path, monkeypatch):
 
     monkeypatch.setattr(auc_study, "permutation_test", interrupted)
     page, arguments = tmp_path / "page.html", ("auc", samples, "--label", "outcome", "--report")
-    result = CliRunner().invoke(app, [*map(str, arguments), str(page)])
+    result = invoke([*arguments, page])
     assert result.exit_code == 130
     assert "nested: alpha chosen without them" in result.stdout
     assert "page.html was written" in " ".join(result.stderr.split())
     assert "nested AUC" in page.read_text()
     assert "p-value" not in page.read_text()
     monkeypatch.setattr(auc_study, "nested_leave_pair_out", interrupted)
-    result = CliRunner().invoke(app, [*map(str, arguments), str(page), "--force"])
+    result = invoke([*arguments, page, "--force"])
     assert result.exit_code == 130
     assert "all pairs: alpha chosen on them, optimistic" in result.stdout
     assert "nested:" not in result.stdout
@@ -130,14 +144,14 @@ def test_few_samples_have_no_interval_anywhere(samples, run, tmp_path):
     assert "nested AUC (no interval)" in page.read_text()
 
 
-@pytest.mark.filterwarnings("default:In 20 of 20 fits, alpha was chosen by all pairs")
+@pytest.mark.filterwarnings("default:In 2 of 2 fits, alpha was chosen by all pairs")
 def test_strata_and_groups(samples, run):
     strata = run("auc", samples, "--label", "outcome", "--stratum", "site", "--permutations", 0)
     assert "the stratum" in strata.stdout
     assert "of the same stratum with probability" in " ".join(strata.stdout.split())
     groups = run("auc", samples, "--label", "outcome", "--group", "site", "--permutations", 0)
     assert "Two groups have all rows of a class" in " ".join(groups.stdout.split())
-    assert "In 20 of 20 fits, alpha was chosen by all pairs" in groups.stderr
+    assert "In 2 of 2 fits, alpha was chosen by all pairs" in groups.stderr
     refused = run(
         "auc", samples, "--label", "outcome", "--group", "site", "--roc", "a.svg", ok=False
     )
@@ -145,9 +159,7 @@ def test_strata_and_groups(samples, run):
 
 
 @pytest.mark.parametrize("mixed", [False, True])
-def test_patients_with_several_samples(samples, run, tmp_path, monkeypatch, mixed):
-    monkeypatch.setattr(auc_study, "REPEATS", 1)
-    monkeypatch.setattr(permutations, "NESTED_FOLDS", (5, 1))
+def test_patients_with_several_samples(samples, run, tmp_path, mixed):
     lines = samples.read_text().splitlines()
     patients = [k // 2 if mixed else k // 4 * 2 + k % 2 for k in range(30)]  # labels alternate
     rows = [f"{row},{patient}" for row, patient in zip(lines[1:], patients, strict=True)]

@@ -1,9 +1,8 @@
 """Scripts for shells, and what they ask of the program."""
 
 import pytest
-from typer.testing import CliRunner
 
-from rankwise.cli.main import app
+from tests.scripts import invoke
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -35,6 +34,6 @@ def test_what_bash_gets(line, words):
         "COMP_WORDS": line,
         "COMP_CWORD": str(n),
     }
-    result = CliRunner().invoke(app, [], prog_name="rankwise", env=environment)
+    result = invoke([], prog_name="rankwise", env=environment)
     assert result.exit_code == 0, result.output
     assert result.stdout.split() == words

@@ -9,13 +9,12 @@ from shutil import copytree
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from rankwise import load_model
 from rankwise.cli import demo_page
-from rankwise.cli.main import app
 from rankwise.data import read_letor
 from rankwise.metrics import disagreement_error
+from tests.scripts import invoke
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +23,7 @@ def demo(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demo_page, "N_QUERIES", {"train": 40, "valid": 15, "test": 60})
         patch.setattr(demo_page, "ALPHAS", np.logspace(-1, 6, 8))
-        result = CliRunner().invoke(app, ["demo", "--out", str(folder)])
+        result = invoke(["demo", "--out", folder])
     assert result.exit_code == 0, result.stderr or result.exception
     return folder, result
 

@@ -19,6 +19,7 @@ from rankwise import __version__
 from rankwise.cli import entry
 from rankwise.cli.main import app
 from rankwise.cli.terminal import complain, duration, note, say
+from tests.scripts import invoke
 
 COMMANDS = ("demo", "auto", "fit", "tune", "predict", "evaluate", "info")
 PROGRAM = [sys.executable, "-m", "rankwise"]
@@ -159,7 +160,7 @@ def test_every_error_about_input_is_one_line(files, run, monkeypatch, error, mes
 
 def test_bugs_are_not_hidden(files, monkeypatch):
     monkeypatch.setattr("rankwise.data.read_letor", 7)
-    result = CliRunner().invoke(app, ["info", str(files.train)])
+    result = invoke(["info", files.train])
     assert isinstance(result.exception, TypeError)
 
 
@@ -169,7 +170,7 @@ def test_a_traceback_on_request(files, monkeypatch):
 
     monkeypatch.setattr("rankwise.data.read_letor", fail)
     monkeypatch.setenv("RANKWISE_TRACEBACK", "1")
-    result = CliRunner().invoke(app, ["info", str(files.train)])
+    result = invoke(["info", files.train])
     assert isinstance(result.exception, ValueError)
 
 
@@ -179,7 +180,7 @@ def test_an_interrupt_ends_without_traceback(files, monkeypatch, error, code):
         raise error
 
     monkeypatch.setattr("rankwise.data.read_letor", stop)
-    result = CliRunner().invoke(app, ["info", str(files.train)])
+    result = invoke(["info", files.train])
     assert result.exit_code == code
     assert result.stdout == ""
     (line,) = result.stderr.splitlines()
@@ -217,7 +218,7 @@ def test_an_interrupt_of_the_arguments_ends_with_a_line(monkeypatch, error, code
         raise error
 
     monkeypatch.setattr("typer.core.TyperGroup.make_context", stop)
-    result = CliRunner().invoke(app, ["info"])
+    result = invoke(["info"])
     assert result.exit_code == code
     assert result.stderr == "rankwise: interrupted: Nothing was written.\n"
 
@@ -249,7 +250,7 @@ def test_an_interrupt_says_what_was_written(files, monkeypatch, tmp_path, saved)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(where, stop)
-    result = CliRunner().invoke(app, ["fit", str(files.train), "--force", "-o", str(out)])
+    result = invoke(["fit", files.train, "--force", "-o", out])
     assert result.exit_code == 130
     doing = "" if saved else f"Fitting to {len(files.train.read_text().splitlines())} rows. "
     wrote = "written" if saved else "not written"
@@ -389,7 +390,7 @@ def test_no_command_overwrites_its_input(command, tmp_path):
     data = tmp_path / "train.txt"
     text = "".join(f"{k % 2} qid:{k // 4} 1:{k}\n" for k in range(12))
     data.write_text(text)
-    result = CliRunner().invoke(app, command.replace("DATA", str(data)).split())
+    result = invoke(command.replace("DATA", str(data)).split())
     assert result.exit_code == 2
     assert "is an input of this command" in result.output
     assert data.read_text() == text

@@ -1,4 +1,4 @@
-"""Frames of chosen and rejected answers."""
+"""Frames of chosen and rejected responses."""
 
 import numpy as np
 import pandas as pd
@@ -68,7 +68,10 @@ def test_texts_are_embedded_once():
         ),
         ({"prompt": ["a"], "chosen": [[1.0]], "rejected": [[1.0, 2.0]]}, "vector of 1 numbers"),
         ({"prompt": ["a"], "chosen": [[1.0]], "rejected": [[1.0]]}, "row 0 have the same"),
-        ({"prompt": ["a"], "chosen": [[1.0]], "rejected": [[np.nan]]}, "rejected answer in row 0"),
+        (
+            {"prompt": ["a"], "chosen": [[1.0]], "rejected": [[np.nan]]},
+            "rejected response in row 0",
+        ),
     ],
 )
 def test_frames_that_cannot_be_used(frame, words):

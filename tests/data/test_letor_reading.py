@@ -10,7 +10,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from scipy import sparse
@@ -83,7 +83,6 @@ def expected_ids(ids: list[str]) -> list[int] | list[str]:
     return ids
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     letor_texts(),
     st.sampled_from([8, 64, 1 << 20]),

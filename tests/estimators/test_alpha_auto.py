@@ -416,7 +416,7 @@ def test_a_search_lets_each_fit_choose():
     f = RankRLS().fit(X[~split], y[~split], qid=qid[~split]).predict(X[split])
     want = -disagreement_error(y[split], f, qid[split])
     assert search.cv_results_["split0_test_score"][0] == pytest.approx(want)
-    mixed = RankingSearchCV(RankRLS(), {"alpha": ["auto", 1.0, 10.0]}, cv=3).fit(X, y, qid=qid)
+    mixed = RankingSearchCV(RankRLS(), {"alpha": ["auto", 1.0]}, cv=3).fit(X, y, qid=qid)
     assert mixed.cv_results_["mean_test_score"][0] == search.cv_results_["mean_test_score"][0]
     with pytest.raises(ParameterError, match="with values of alpha"):
         RankingSearchCV(RankRLS(), {"ties": ["include"]}, cv="leave_pair_out").fit(X, y)

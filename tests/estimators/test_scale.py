@@ -384,9 +384,10 @@ def test_auto_finds_out_whether_scores_depend_on_the_other_rows_of_a_query(ranke
     y = np.abs((scaled[:, 0] - 0.5) if within else X[:, 0])
     fitted = clone(ranker).fit(X, y, qid=qid)
     assert fitted.scale_ == ("query-minmax" if within else "standard")
-    shuffle = rng.permutation(240)
-    again = clone(ranker).fit(X[shuffle], y[shuffle], qid=qid[shuffle])
-    assert again.scale_ == fitted.scale_
+    if within:
+        shuffle = rng.permutation(240)
+        again = clone(ranker).fit(X[shuffle], y[shuffle], qid=qid[shuffle])
+        assert again.scale_ == fitted.scale_
 
 
 @pytest.mark.parametrize("ranker", [RankRLS(), SparseRankRLS(n_landmarks=30, random_state=0)])

@@ -163,11 +163,11 @@ def test_gaussian_processes(name):
 
 def test_other_gaussian_processes():
     """On landmarks, from few comparisons, with context, and as a mixture."""
-    rows = X[:20] - 1e4
+    rows = X[:12] - 1e4
     pairs = [[1, 0], [3, 2], [4, 5], [0, 6]]
     context = np.array([[0.0], [1.0], [2.0], [-1.0]])
     for gp in (
-        PairwiseGP(optimizer=None, n_landmarks=8, random_state=0).fit(rows, Y[:20]),
+        PairwiseGP(optimizer=None, n_landmarks=8, random_state=0).fit(rows, Y[:12]),
         PairwiseGP(optimizer=None).fit_pairs(rows, pairs),
         PairwiseGP(optimizer=None).fit_pairs(rows, pairs, context=context),
         PairwiseGP(RBF(1.0), marginalize="grid", optimizer=None).fit_pairs(rows, pairs),

@@ -17,7 +17,7 @@ SETTINGS = [
     {},
     {"inference": "laplace"},
     {"likelihood": "gaussian"},
-    {"marginalize": "grid"},
+    pytest.param({"marginalize": "grid"}, marks=pytest.mark.slow),
     {"tie_model": "threshold"},
     {"flips": 0.1},
     {"n_landmarks": 3, "random_state": 0},

@@ -100,7 +100,7 @@ def test_several_outputs():
             assert d == pytest.approx(want, abs=1e-8)
 
 
-@pytest.mark.parametrize("lam", [1e-12, 1e-8, 1e-3, 1.0, 1e6, 1e12])
+@pytest.mark.parametrize("lam", [1e-12, 1e-8, 1.0, 1e12])
 @pytest.mark.parametrize(
     ("ties", "y"),
     [

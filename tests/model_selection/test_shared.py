@@ -89,10 +89,11 @@ def test_linear_hold_outs_of_queries_equal_refits(ranker, scale, data):
     X, y, qid = data
     X[13, 0] = 1.0 if scale is None else X[13, 0]  # unscaled, an outlier takes digits
     ranker = clone(ranker).set_params(scale=scale)
-    found = leave_query_out(ranker, X, y, qid=qid, alphas=ALPHAS)
-    assert_refits(found, ranker, X, y, qid, qid)
     found = leave_query_out(ranker, X, y, qid=qid, alphas=ALPHAS, n_splits=3)
     assert_refits(found, ranker, X, y, qid, qid % 3)
+    if scale in (None, "standard"):
+        found = leave_query_out(ranker, X, y, qid=qid, alphas=ALPHAS)
+        assert_refits(found, ranker, X, y, qid, qid)
 
 
 @pytest.mark.parametrize("scale", [None, "standard"])
@@ -104,8 +105,9 @@ def test_linear_hold_outs_of_rows_equal_refits(ranker, scale, data):
     found = k_fold(ranker, X, y, n_splits=4, alphas=ALPHAS)
     assert_refits(found, ranker, X, y, None, np.arange(48) % 4)
     if isinstance(ranker, RLS):
+        X, y = X[::3], y[::3]
         found = leave_one_out(ranker, X, y, alphas=ALPHAS)
-        assert_refits(found, ranker, X, y, None, np.arange(48))
+        assert_refits(found, ranker, X, y, None, np.arange(16))
 
 
 @pytest.mark.parametrize("solver", ["primal", "dual"])

@@ -242,7 +242,7 @@ class Progress:
 
     def __str__(self) -> str:
         if not self.known:
-            return "The progress will be known soon."
+            return "The progress is known as soon as a first ranking is computed."
         if self.goal.kind == "order":
             now = (
                 f"{100 * (1 - self.expected_wrong):.0f}% of pairs are expected to be in the right "

@@ -560,11 +560,12 @@ class Explanation(TableMixin):
 class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
     """The mean of the best of several rankers, all chosen by hold-outs.
 
-    Linear, additive and Gaussian rankers are tried on several scalings of the features, each at
-    9 to 16 values of alpha, and boosted trees if LightGBM is installed. Every query is
-    predicted by rankers that were trained without its fold, without refitting where the ranker
-    allows it; landmarks and knots come from all rows (`results_.shared`). The best rankers are
-    fitted to all rows, and their scores, standardized within queries, are averaged.
+    Linear rankers, additive rankers and rankers with Gaussian kernels are tried on several
+    scalings of the features, each at 9 to 16 values of alpha, and boosted trees if LightGBM is
+    installed. Every query is predicted by rankers that were trained without its fold, without
+    refitting where the ranker allows it; landmarks and knots come from all rows
+    (`results_.shared`). The best rankers are fitted to all rows, and their scores, standardized
+    within queries, are averaged.
 
     Choosing one of many settings overfits, and means of several good ones rank better. Therefore
     little is chosen and much is averaged: a ranker, at its best alpha, joins the mean unless a

@@ -545,14 +545,15 @@ def score_rows(Q: CSR, W: CSR, D: CSR, n_columns: int) -> Array:
     """q'Wd for each row of Q and the same row of D."""
     scores, d = np.zeros(len(Q.indptr) - 1), np.zeros(n_columns)
     for r in range(len(scores)):
-        entries = slice(D.indptr[r], D.indptr[r + 1])
-        d[D.indices[entries]] = D.data[entries]
+        for e in range(D.indptr[r], D.indptr[r + 1]):
+            d[D.indices[e]] = D.data[e]
         for k in range(Q.indptr[r], Q.indptr[r + 1]):
             dot = 0.0
             for e in range(W.indptr[Q.indices[k]], W.indptr[Q.indices[k] + 1]):
                 dot += W.data[e] * d[W.indices[e]]
             scores[r] += Q.data[k] * dot
-        d[D.indices[entries]] = 0.0
+        for e in range(D.indptr[r], D.indptr[r + 1]):
+            d[D.indices[e]] = 0.0
     return scores
 
 

@@ -125,7 +125,7 @@ def fit(
     each query must be adjacent. More landmarks make better models, and their cost grows with the
     square of their number.
 
-    A table is a CSV, TSV, Parquet, Arrow or JSON lines file, recognised by its suffix. Columns of
+    A table is a CSV, TSV, Parquet, Arrow or JSON lines file, recognized by its suffix. Columns of
     query ids and labels are found by their names, or named by --query and --label. All other
     columns are features. 'rankwise info TRAIN' shows how each column is understood.
 

@@ -61,7 +61,7 @@ class BattleColumns:
     style : NAME,NAME, default=none
         Covariates: columns of numbers, or NAME for columns NAME_a and NAME_b.
     cluster : COLUMN, default=a column of sessions or prompts, if there is one
-        Session, prompt or voter: battles of the same one may depend on each other. Or two of them.
+        Session, prompt or judge: battles of the same one may depend on each other. Or two of them.
     judge : COLUMN, default=none
         Who judged: model each judge.
     gold : COLUMN, default=none
@@ -475,7 +475,7 @@ def preferences(
     Examples:
       rankwise preferences items.csv votes.csv
       rankwise preferences items.csv votes.csv --group rater --report page.html -o model.rankwise
-      rankwise preferences answers.csv   (prompt, chosen_length, rejected_length, ...)
+      rankwise preferences responses.csv   (prompt, chosen_length, rejected_length, ...)
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ from rankwise.tables import Column, Table, plural
 if TYPE_CHECKING:
     from rankwise.data import BattleFile, RankingFile
 
-COVARIATES = Text("Ratings are for covariates of zero, for two answers of the same length, say.")
+COVARIATES = Text("Ratings are for covariates of zero, such as two responses of the same length.")
 TIED = Text(
     "Two items are tied if their order is not settled. All pairs are tested at once, which takes "
     "larger differences than a test of one pair. So two items may be tied although their intervals "
@@ -199,7 +199,7 @@ def _shares(board: Any) -> list[Any]:
 
 
 def _what_was_read(board: Any, file: BattleFile | RankingFile) -> list[str]:
-    rows = f"{plural(file.n_rows, 'row')}, recognised as: {file.schema}."
+    rows = f"{plural(file.n_rows, 'row')}, recognized as: {file.schema}."
     bad = int((board.battles_.outcome == 3).sum()) if board.both_bad_ else 0
     both_bad = (
         f"In {plural(bad, 'battle')} both items were bad. These do not enter the ratings. Their "

@@ -2,8 +2,8 @@
 
 from rankwise.data.battles import BattleFile, Battles, read_battles
 from rankwise.data.comparison_files import (
-    AnswerComparisons,
     ComparisonData,
+    ResponseComparisons,
     read_chosen_rejected,
     read_comparisons,
 )
@@ -24,7 +24,6 @@ from rankwise.data.trec import as_qrels, as_run, read_qrels, read_run, trec_orde
 from rankwise.graph.comparisons import Comparisons
 
 __all__ = [
-    "AnswerComparisons",
     "BattleFile",
     "Battles",
     "ComparisonData",
@@ -37,6 +36,7 @@ __all__ = [
     "RankingFile",
     "RankingProblem",
     "Rankings",
+    "ResponseComparisons",
     "SampleData",
     "TableBlocks",
     "TableData",

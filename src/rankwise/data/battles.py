@@ -63,7 +63,7 @@ class Battles:
     weight : ndarray of shape (n_battles,)
         How much each battle counts.
     groups : ndarray of shape (n_battles,) or (n_battles, 2) or None
-        The session, prompt or voter of each battle, or two of these.
+        The session, prompt or judge of each battle, or two of these.
     judge : ndarray of shape (n_battles,) or None
         Who judged each battle.
     context : ndarray of shape (n_battles, n_columns) or None
@@ -135,8 +135,8 @@ class Battles:
         weight : array-like of shape (n_battles,), optional
             How much each battle counts, not negative. None: 1.
         groups : array-like of shape (n_battles,) or (n_battles, 2), optional
-            The session, prompt or voter of each battle: battles of a group may depend on each
-            other. With two columns, such as voter and prompt, battles that share one of them may.
+            The session, prompt or judge of each battle: battles of a group may depend on each
+            other. With two columns, such as judge and prompt, battles that share one of them may.
         judge : array-like of shape (n_battles,), optional
             Who judged each battle.
         context : array-like of shape (n_battles, n_columns), optional
@@ -364,7 +364,7 @@ def check_battle_weights(weight: Any, n: int, unit: str = "battle") -> Array:
 
 @dataclass(frozen=True)
 class Schema:
-    """Columns by which a file is recognised: two items, and who won (None: the first)."""
+    """Columns by which a file is recognized: two items, and who won (None: the first)."""
 
     name: str
     first: str
@@ -402,7 +402,7 @@ class BattleFile:
     ----------
     battles : Battles
     schema : str
-        The recognised schema of the columns.
+        The recognized schema of the columns.
     n_rows : int
         Number of rows of the file.
     dropped : dict of str to int
@@ -448,7 +448,7 @@ def read_battles(
 ) -> BattleFile:
     """Read battles from a file, a data frame or a dictionary of columns.
 
-    These columns are recognised: ``model_a, model_b, winner`` (arenas), ``model_1, model_2,
+    These columns are recognized: ``model_a, model_b, winner`` (arenas), ``model_1, model_2,
     g1_winner, g2_winner`` (MT-bench: both orders are judged, and make two battles),
     ``left, right, winner`` (Evalica), ``chosen_model, rejected_model`` (RewardBench), ``models,
     num_correct`` (RewardBench 2: each model with a correct completion beats each model with a wrong
@@ -472,7 +472,7 @@ def read_battles(
         "conv_metadata" stands for all counts in that column of newer files of arenas, and "words"
         for the number of words of PandaLM's responses.
     groups : str or two of them, optional
-        The column with the session, prompt or voter of each battle. None:
+        The column with the session, prompt or judge of each battle. None:
         "evaluation_session_id", "session", "session_id", "question_id", "prompt_id" or "prompt",
         if there is one.
     judge : str, optional

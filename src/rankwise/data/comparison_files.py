@@ -1,4 +1,4 @@
-"""Comparisons from tables: of items with features, or of chosen and rejected answers."""
+"""Comparisons from tables: of items with features, or of chosen and rejected responses."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def read_comparisons(
     items : path, data frame or dictionary of columns
         An id and features of each item, one item per row. CSV (with tabs between columns if its
         name ends with .tsv), JSON lines, JSON or Parquet; files may be gzipped. Without
-        `comparisons`, a table with a prompt and the features of a chosen and a rejected answer in
+        `comparisons`, a table with a prompt and the features of a chosen and a rejected response in
         each row, see `read_chosen_rejected`.
     comparisons : path, data frame or dictionary of columns, optional
         The ids of two items in each row, and more, see below.
@@ -180,15 +180,15 @@ def _sides(votes: SmallTable, first: str | None, second: str | None) -> tuple[st
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AnswerComparisons:
-    """Answers and comparisons between them; made by `read_chosen_rejected`.
+class ResponseComparisons:
+    """Responses and comparisons between them; made by `read_chosen_rejected`.
 
     Attributes
     ----------
-    X : ndarray of shape (n_answers, n_features)
-        Features of the answers, each answer to a prompt once.
+    X : ndarray of shape (n_responses, n_features)
+        Features of the responses, each response to a prompt once.
     pairs : ndarray of shape (n_pairs, 2)
-        Row numbers of X, the chosen answer first, in the order of the frame.
+        Row numbers of X, the chosen response first, in the order of the frame.
     groups : ndarray of shape (n_pairs,)
         The number of each pair's prompt. Pairs of a prompt belong in the same fold.
     feature_names : list of str, or None
@@ -216,7 +216,7 @@ class AnswerComparisons:
 
     def __repr__(self) -> str:
         features = plural(self.X.shape[1], "feature")
-        return f"AnswerComparisons({self.comparisons!r} with {features})"
+        return f"ResponseComparisons({self.comparisons!r} with {features})"
 
 
 def read_chosen_rejected(
@@ -226,16 +226,16 @@ def read_chosen_rejected(
     chosen: str = "chosen",
     rejected: str = "rejected",
     embed: Callable[[list[str]], Any] | None = None,
-) -> AnswerComparisons:
-    """Make rows and pairs from a frame with a prompt, a chosen and a rejected answer in each row.
+) -> ResponseComparisons:
+    """Make rows and pairs from a frame with a prompt, a chosen and a rejected response in each row.
 
-    The features of an answer are a vector in the column `chosen` (or `rejected`), numbers in
+    The features of a response are a vector in the column `chosen` (or `rejected`), numbers in
     columns whose names begin with ``chosen_`` (and ``rejected_``), or what `embed` returns for its
-    text. An answer that was compared several times, under the same prompt, is one row of X.
+    text. A response that was compared several times, under the same prompt, is one row of X.
 
-    Answers may be conversations, lists of messages with ``role`` and ``content``, as in data sets
-    of Hugging Face: the last message is the answer. What was said before is the prompt, if there is
-    no column for it.
+    Responses may be conversations, lists of messages with ``role`` and ``content``, as in data sets
+    of Hugging Face: the last message is the response. What was said before is the prompt, if there
+    is no column for it.
 
     Parameters
     ----------
@@ -248,7 +248,7 @@ def read_chosen_rejected(
 
     Returns
     -------
-    AnswerComparisons
+    ResponseComparisons
         With `X`, `pairs` and `groups`, for `fit_pairs` and for folds of whole prompts.
 
     Examples
@@ -267,18 +267,18 @@ def read_chosen_rejected(
     """
     table = SmallTable.of(frame)
     names, sides = list(table.columns), (chosen, rejected)
-    answers: list[Any] = []
+    responses: list[Any] = []
     feature_names, prompts = None, None
     if all(side in names for side in sides):
-        answers, prompts = _answers(*(table.values(side) for side in sides))
+        responses, prompts = _responses(*(table.values(side) for side in sides))
     if prompts is None or prompt in names:
         prompts = table.values(prompt)
     numbers = {said: k for k, said in enumerate(dict.fromkeys(map(_said, prompts)))}
     groups = np.array([numbers[_said(value)] for value in prompts], dtype=np.intp)
     if not len(groups):
         raise DataError("The table has no rows: there is no comparison to learn from.")
-    if answers:
-        values = _features(answers, sides, embed)
+    if responses:
+        values = _features(responses, sides, embed)
     else:
         feature_names = [
             name.removeprefix(f"{chosen}_") for name in names if name.startswith(f"{chosen}_")
@@ -295,14 +295,14 @@ def read_chosen_rejected(
     if not np.isfinite(values).all():
         k = int(np.argmin(np.isfinite(values).all(axis=1)))
         side = sides[k >= len(groups)]
-        raise DataError(f"Features of the {side} answer in row {k % len(groups)} are not finite.")
+        raise DataError(f"Features of the {side} response in row {k % len(groups)} are not finite.")
     return _comparisons(values, groups, feature_names)
 
 
 def _comparisons(
     values: Array, groups: Index, feature_names: list[str] | None
-) -> AnswerComparisons:
-    """Each answer to a prompt once, and pairs of them."""
+) -> ResponseComparisons:
+    """Each response to a prompt once, and pairs of them."""
     n = len(groups)
     keyed = np.column_stack((np.tile(groups, 2), values))
     _, first, number = np.unique(keyed, axis=0, return_index=True, return_inverse=True)
@@ -313,16 +313,16 @@ def _comparisons(
     same = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
     if len(same):
         raise DataError(
-            f"The chosen and the rejected answer in row {same[0]} have the same features "
+            f"The chosen and the rejected response in row {same[0]} have the same features "
             f"({len(same)} such rows): drop these rows."
         )
-    return AnswerComparisons(
+    return ResponseComparisons(
         values[first[order]], np.ascontiguousarray(pairs), groups, feature_names
     )
 
 
-def _answers(one: list[Any], two: list[Any]) -> tuple[list[Any], list[str] | None]:
-    """Answers of both sides; for conversations, the last message, and the messages before it."""
+def _responses(one: list[Any], two: list[Any]) -> tuple[list[Any], list[str] | None]:
+    """Responses of both sides; for conversations, the last message, and the messages before it."""
     if not (one and _is_conversation(one[0])):
         return [*one, *two], None
     before = []
@@ -353,13 +353,13 @@ def _said(value: Any) -> Any:
 
 
 def _features(
-    answers: list[Any], sides: tuple[str, str], embed: Callable[[list[str]], Any] | None
+    responses: list[Any], sides: tuple[str, str], embed: Callable[[list[str]], Any] | None
 ) -> Array:
-    """The features of the chosen answers, and then of the rejected ones; texts are embedded."""
-    n = len(answers) // 2
-    has_texts = any(isinstance(answer, str) for answer in answers)
+    """The features of the chosen responses, and then of the rejected ones; texts are embedded."""
+    n = len(responses) // 2
+    has_texts = any(isinstance(response, str) for response in responses)
     if has_texts and embed is not None:
-        texts = list(dict.fromkeys(str(answer) for answer in answers))
+        texts = list(dict.fromkeys(str(response) for response in responses))
         made = np.asarray(embed(texts), dtype=np.float64)
         if made.ndim != 2 or len(made) != len(texts):
             raise DataError(
@@ -367,13 +367,13 @@ def _features(
                 f"{made.shape}."
             )
         number = {text: k for k, text in enumerate(texts)}
-        return np.asarray(made[[number[str(answer)] for answer in answers]])
-    rows = [np.asarray(answer) for answer in answers]
+        return np.asarray(made[[number[str(response)] for response in responses]])
+    rows = [np.asarray(response) for response in responses]
     for k, row in enumerate(rows):
         if row.ndim != 1 or row.shape != rows[0].shape or row.dtype.kind not in "iufb":
             raise DataError(
-                f"Every answer needs a vector of {rows[0].size} numbers: {sides[k >= n]} in row "
-                f"{k % n} is {answers[k]!r}. For texts, give embed=, a function from a list of "
+                f"Every response needs a vector of {rows[0].size} numbers: {sides[k >= n]} in row "
+                f"{k % n} is {responses[k]!r}. For texts, give embed=, a function from a list of "
                 "texts to an array of features."
             )
     return np.stack(rows).astype(np.float64)

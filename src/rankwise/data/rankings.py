@@ -55,7 +55,7 @@ class Rankings:
     weight : ndarray of shape (n_rankings,)
         How much each ranking counts.
     groups : ndarray of shape (n_rankings,) or None
-        The session, prompt or voter of each ranking.
+        The session, prompt or judge of each ranking.
     context : ndarray of shape (n_entries, n_columns) or None
         Covariates of entries; positive values favour the item.
     context_names : list of str or None
@@ -103,7 +103,7 @@ class Rankings:
         weight : array-like of shape (n_rankings,), optional
             How much each ranking counts, not negative. None: 1.
         groups : array-like of shape (n_rankings,), optional
-            The session, prompt or voter of each ranking: rankings of a group may depend on each
+            The session, prompt or judge of each ranking: rankings of a group may depend on each
             other.
         context : array-like of shape (n_entries, n_columns), optional
             Covariates: a row for each item of each list, in the order of the lists.
@@ -386,7 +386,7 @@ def read_rankings(
     style : sequence of str
         Columns of numbers: covariates of an item in a ranking.
     groups : str, optional
-        The column with the session, season or voter of each ranking, the same in all its rows.
+        The column with the session, season or judge of each ranking, the same in all its rows.
 
     Returns
     -------

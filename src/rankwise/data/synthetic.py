@@ -214,7 +214,7 @@ def make_battles(
     dependence: float = 0.5,
     random_state: Any = None,
 ) -> GeneratedBattles:
-    """Make battles between items, as on a page on which visitors compare answers of models.
+    """Make battles between items, as on a page on which visitors compare responses of models.
 
     Ratings are from ``N(0, spread²)``. The outcome of a battle follows Davidson's model with
     the advantage

@@ -323,7 +323,7 @@ def explain(
 ) -> PairExplanation:
     """Explain why one row is ranked above another: what each feature adds to the difference.
 
-    Features are the columns of the rows, also if a pipeline or `AutoRanker` turns them into others:
+    Features are the columns of the rows, even if a pipeline or `AutoRanker` turns them into others:
     all features that an encoder makes of a column move together with it. The contributions sum to
     the difference of the scores, and depend on the ranker:
 
@@ -356,10 +356,10 @@ def explain(
     query : object, optional
         Which query, if there are several.
     background : array-like of shape (n_reference, n_features), "query" or None, default=None
-        Where features come from that are not those of the row, in Shapley values. None: from the
-        other row. Rows: the mean over these rows, for both rows. "query": over the rows of the
-        query. It makes no difference to linear and additive rankers. For `BoostedRanker`, None
-        stands for the training rows that LightGBM has counted in each node.
+        Rows that replace features of a row, in Shapley values. None: the other row. Rows: the mean
+        over these rows, for both rows. "query": over the rows of the query. It makes no difference
+        to linear and additive rankers. For `BoostedRanker`, None stands for the training rows that
+        LightGBM has counted in each node.
     output : int, default=0
         Which output to explain, if y had several columns.
     n_samples : int, default=400

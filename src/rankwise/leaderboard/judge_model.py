@@ -116,7 +116,7 @@ class JudgedLikelihood(Likelihood):
         if "slope" not in self.layout.effects:
             return self
         made = replace(self, deviation=deviation)
-        for name in ("parts", "of_items", "counts", "rated", "totals"):  # cached
+        for name in ("parts", "of_items", "cells", "counts", "rated", "totals"):  # cached
             if name in self.__dict__:
                 made.__dict__[name] = self.__dict__[name]
         return made
@@ -171,6 +171,14 @@ class JudgedLikelihood(Likelihood):
         if self.layout.n_item_ties:
             found.append((self.layout.item_ties, 2, 1.0, np.ones(len(self.tally))))
         return found
+
+    @cached_property
+    def cells(self) -> Index:
+        """Where rows and their items are in an array of judges, kinds of effects, and `common`."""
+        t, nc, kinds = self.tally, self.layout.common, range(len(self.layout.effects))
+        columns = [part.start + i for part, *_ in self.of_items for i in (t.first, t.second)]
+        at = nc * len(kinds) * self.judge
+        return np.concatenate([at + nc * kind + column for kind in kinds for column in columns])
 
     @property
     def predictor_of(self) -> dict[str, int]:
@@ -334,34 +342,35 @@ class JudgedLikelihood(Likelihood):
         for i, (k, q, x) in enumerate(self.parts):
             for m, r, z in self.parts[: i + 1]:
                 C[k, m] = C[m, k] = (h[q, r] * x) @ z
-        kinds, number = list(layout.effects), self.predictor_of
-        B = np.empty((n_judges, len(kinds), len(kinds)))
-        small = len(kinds) * n_judges * nc <= CELLS
-        X: Any = np.empty((n_judges, len(kinds), nc)) if small else []
-        for a, kind in enumerate(kinds):
-            q, f = number[kind], factors[kind]
-            for b, other in enumerate(kinds[: a + 1]):
+        number, n_kinds = self.predictor_of, len(factors)
+        B, sides = np.empty((n_judges, n_kinds, n_kinds)), []
+        totals = np.empty((n_judges, n_kinds, len(self.parts)))
+        for a, (kind, f) in enumerate(factors.items()):
+            q = number[kind]
+            for b, other in enumerate(list(factors)[: a + 1]):
                 v = h[q, number[other]] * f * factors[other]
                 B[:, a, b] = B[:, b, a] = np.bincount(self.judge, v, n_judges)
             # The slope times d: eta bends by both together.
-            by_d = h[q, 0] * f - (g[1] if kind == "slope" else 0.0)
-            entries: list[tuple[Index, Any, Array]] = []  # row, column and value
-            for part, r, sign, x in of_items:
-                v = (h[q, r] * f if r else by_d) * x
-                entries.append((self.judge, part.start + t.first, v))
-                entries.append((self.judge, part.start + t.second, sign * v))
-            for k, r, x in self.parts:
-                v = (h[q, r] * f if r else by_d) * x
-                total: Any = np.bincount(self.judge, v, n_judges)
-                entries.append((np.arange(n_judges), np.full(n_judges, k), total))
-            if small:
-                size = n_judges * nc
-                each = sum(np.bincount(nc * i + j, v, size) for i, j, v in entries)
-                X[:, a] = np.asarray(each).reshape(n_judges, nc)
-            else:
-                row, column, v = map(np.concatenate, zip(*entries, strict=True))
-                X.append(sp.coo_array((v, (row, column)), shape=(n_judges, nc)).tocsr())
-        return Arrow(C, X if small else sp.vstack(X).tocsr(), B)
+            by = [h[q, 0] * f - (g[1] if kind == "slope" else 0.0), *(h[q, 1:] * f)]
+            for _, r, sign, x in of_items:
+                sides += [by[r] * x, sign * by[r] * x]
+            for i, (_, r, x) in enumerate(self.parts):
+                totals[:, a, i] = np.bincount(self.judge, by[r] * x, n_judges)
+        columns = np.array([k for k, _, _ in self.parts], dtype=np.intp)
+        values = np.concatenate(sides)
+        if n_kinds * n_judges * nc <= CELLS:
+            X: Any = np.bincount(self.cells, values, n_judges * n_kinds * nc)
+            X = X.reshape(n_judges, n_kinds, nc)
+            X[:, :, columns] = totals
+        else:
+            judge, at = np.divmod(self.cells, n_kinds * nc)
+            of, column = np.divmod(at, nc)
+            shape = n_kinds * n_judges, nc
+            X = sp.coo_array((values, (of * n_judges + judge, column)), shape=shape).tocsr()
+            flat = np.swapaxes(totals, 0, 1).ravel(), np.tile(columns, shape[0])
+            ends = len(columns) * np.arange(shape[0] + 1)
+            X = X + sp.csr_array((*flat, ends), shape=shape)
+        return Arrow(C, X, B)
 
     def _sparse_gram(self, params: Array, g: Array, h: Array) -> Sparse:
         layout, t = self.layout, self.tally
@@ -433,6 +442,18 @@ def _block_diagonal(B: Array) -> Sparse:
     return sp.csr_array((_by_kind(B).ravel(), indices, indptr), shape=(n * k, n * k))
 
 
+def inverse_roots(B: Array) -> Array:
+    """L^-1 of each small matrix, with B = LL'."""
+    L: Any = np.linalg.cholesky(B)
+    found = np.zeros_like(B)
+    for a in range(L.shape[1]):
+        found[:, a, a] = 1.0 / L[:, a, a]
+        for b in range(a):
+            inner = np.einsum("jc,jc->j", L[:, a, b:a], found[:, b:a, b])
+            found[:, a, b] = -found[:, a, a] * inner
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class ArrowCurvature:
     """Judges are eliminated: the curvature of common parameters is S = C - Z'Z.
@@ -452,7 +473,7 @@ class ArrowCurvature:
         if not np.isfinite(B).all():
             raise LinAlgError("not finite")
         # Blocks of at most 4 x 4, whose inverses are used in every product below.
-        half = np.linalg.inv(np.linalg.cholesky(B))
+        half = inverse_roots(B)
         if is_sparse(arrow.X):
             Z = _block_diagonal(half) @ arrow.X
             S = arrow.C - (Z.T @ Z).toarray()

@@ -471,7 +471,7 @@ class Leaderboard(BaseEstimator):
         weight : array-like of shape (n_battles,), optional
             How much each battle counts.
         groups : array-like of shape (n_battles,) or (n_battles, 2), optional
-            The session, prompt or voter of each battle. Standard errors assume independent groups.
+            The session, prompt or judge of each battle. Standard errors assume independent groups.
             With two columns, such as judge and prompt, battles may depend on each other that share
             the judge or the prompt. With a table, two names of columns.
             None: the column of sessions or prompts, if a table has one; otherwise, all battles are
@@ -549,7 +549,7 @@ class Leaderboard(BaseEstimator):
         weight : array-like of shape (n_rankings,), optional
             How much each ranking counts.
         groups : array-like of shape (n_rankings,), optional
-            The session, season or voter of each ranking. Standard errors assume independent groups.
+            The session, season or judge of each ranking. Standard errors assume independent groups.
             None: all rankings are independent.
         context : array-like of shape (n_entries, n_columns), optional
             Covariates of items in rankings, such as a starting place: a row for each item of each

@@ -105,7 +105,7 @@ def plot_importance(importance: Any, *, top: int = 20, ax: Axes | None = None) -
 
 
 def plot_contributions(explanation: Any, *, top: int = 10, ax: Axes | None = None) -> Axes:
-    """Draw why a row is above another: steps from the score of the one to that of the other.
+    """Draw why a row is above another: the steps from one score to the other.
 
     Parameters
     ----------

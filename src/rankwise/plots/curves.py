@@ -57,7 +57,7 @@ def plot_alpha_path(
 ) -> Axes:
     """Draw an error against alpha, and mark the best alpha of every ranker.
 
-    An arrow says that the best alpha is the smallest or the largest: a wider grid may be better.
+    An arrow marks a best alpha that is the smallest or the largest: a wider grid may be better.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def plot_hold_out(
 ) -> Axes:
     """Draw held-out scores against alpha, with a band of one standard error.
 
-    An arrow says that the best alpha is the smallest or the largest: a wider grid may be better.
+    An arrow marks a best alpha that is the smallest or the largest: a wider grid may be better.
     With more than two results, only the best has a band; each of the others has a bar at its best
     alpha.
 

@@ -605,7 +605,7 @@ def _curvature_of_weights(
     degree: Array, X: Array, p: Array, along: Array,
 ) -> Array:  # fmt: skip
     """X'H X p for the Hessian H with respect to f, in one call without the interpreter lock."""
-    along[:] = np.dot(X, p)
+    np.dot(X, p, along)
     return np.dot(_curvature(f, by_score, indptr, level, weight, of_rows, degree, along), X)
 
 
