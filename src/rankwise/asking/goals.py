@@ -32,7 +32,7 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class Goal:
-    """What a session is for, and with which certainty.
+    """What a session should find out, and with which certainty.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a goal is.
+    """How far a session is from its goal.
 
     Attributes
     ----------

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist, pdist
 from scipy.special import ndtr
 
+from rankwise.asking.judged_raters import ADVERSARY, JudgedRater, judge_raters
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError
 from rankwise.solvers.shifted_cg import shifted_cg
@@ -159,8 +160,12 @@ class Comparison:
         """With the smaller number first."""
         if self.first < self.second:
             return self
+        return Comparison(self.second, self.first, self.reversed().outcome, self.rater)
+
+    def reversed(self) -> Comparison:
+        """With the other item as the better one."""
         turned = {"first": "second", "second": "first"}.get(self.outcome, self.outcome)
-        return Comparison(self.second, self.first, turned, self.rater)
+        return replace(self, outcome=turned)
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +194,8 @@ class ItemModel:
     score is a smooth function of these plus a separate part for each item. The model learns from
     the answers how far scores differ relative to the noise of answers, how smooth the function is,
     how many answers are slips, and how reliable each rater is. Priors keep these from following a
-    few answers too closely.
+    few answers too closely. The judge model of `Leaderboard` finds raters who prefer the worse
+    items, and their answers count the other way round.
 
     Parameters
     ----------
@@ -198,6 +204,7 @@ class ItemModel:
     """
 
     gp: PairwiseGP  # after a fit
+    judged: Mapping[str, JudgedRater]  # after a fit
 
     def __init__(self, n_items: int, features: Array | None = None) -> None:
         self.n_items = n_items
@@ -213,16 +220,24 @@ class ItemModel:
         from rankwise.gp.pairwise_gp import PairwiseGP
 
         ordered = sorted(c.normalized() for c in comparisons)
+        raters = [c.rater for c in ordered]
         kernel = self._kernel()
         has_ties = any(MARGINS[c.outcome] == "tie" for c in ordered)
         scales = [SPREAD_SCALE] * (len(kernel.theta) + has_ties) + [_SLIPS_SCALE]
         gp = PairwiseGP(kernel, tie_model="threshold", flips=SLIPS, prior_scale=scales)
         given: dict[str, Any] = {}
-        if len({c.rater for c in ordered}) > 1:
-            given["rater"] = [c.rater for c in ordered]
+        if len(set(raters)) > 1:
+            given["rater"] = raters
         with _without_warnings():
-            self.gp = gp.fit_pairs(self.X, _pairs(ordered), margin=_margins(ordered), **given)
+            self.judged = judge_raters(_pairs(ordered), _margins(ordered), raters)
+            meant = self._meant(ordered)
+            self.gp = gp.fit_pairs(self.X, _pairs(meant), margin=_margins(meant), **given)
         return self
+
+    def _meant(self, comparisons: Sequence[Comparison]) -> list[Comparison]:
+        """The answers, the other way round for raters who prefer the worse items."""
+        against = {name for name, found in self.judged.items() if found.remark == ADVERSARY}
+        return [c.reversed() if c.rater in against else c for c in comparisons]
 
     def tell(self, comparisons: Sequence[Comparison]) -> None:
         """Learn from further comparisons, without a new choice of hyperparameters."""
@@ -230,7 +245,8 @@ class ItemModel:
             return
         rater = None if self.gp.raters_ is None else [c.rater for c in comparisons]
         with _without_warnings():
-            self.gp.tell(_pairs(comparisons), margin=_margins(comparisons), rater=rater)
+            meant = self._meant(comparisons)
+            self.gp.tell(_pairs(meant), margin=_margins(meant), rater=rater)
 
     def scores(self) -> DenseScores:
         """Mean and covariance of scores, in units of the noise of an answer."""
@@ -293,8 +309,8 @@ def _median_distance(X: Array) -> float:
 class ManyItems:
     """Scores of many items, learned from comparisons.
 
-    The model differs from `ItemModel` in three parts: all raters have the same noise, the share of
-    slips is 4%, and a smooth function of features has one width, the median distance of items.
+    The model differs from `ItemModel` in three parts: all raters count alike, the share of slips is
+    4%, and a smooth function of features has one width, the median distance of items.
 
     A score is ``f = F w + u``, where F has a column for each of at most 200 landmarks. Expectation
     propagation replaces each answer by a normal factor, so that the posterior precision of (w, u)
@@ -314,6 +330,7 @@ class ManyItems:
     """
 
     slips = SLIPS
+    judged: Mapping[str, JudgedRater] = {}
 
     def __init__(self, n_items: int, features: Array | None = None) -> None:
         self.n_items = n_items

@@ -8,7 +8,7 @@ import json
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rankwise.asking.items import Item
+from rankwise.asking.judged_raters import ADVERSARY
 from rankwise.asking.log import OUTCOMES, Answer
 from rankwise.asking.session import Session
 from rankwise.asking.standings import Ranking
@@ -49,10 +50,11 @@ ranking_for_spreadsheets = partial(ranking_csv, for_spreadsheets=True)
 
 
 def ranking_json(session: Session) -> str:
-    """The ranking with intervals, and its settings."""
+    """The ranking with intervals, its settings, and the reports on raters."""
     ranking = exact_ranking(session)
     raters = sum(not rater.dropped for rater in session.raters)
     found = {"raters": raters, "interval": ranking.level, "ranking": ranking.rows()}
+    found["rater_reports"] = [asdict(report) for report in session.rater_reports()]
     return json.dumps(how_far(session) | found, ensure_ascii=False, indent=1)
 
 
@@ -121,6 +123,10 @@ def share_page(session: Session) -> str:
     )
     figure = Figure(rank_chart(ranking, shown), f"Scores of {plural(shown, 'item')}", caption)
     blocks: list[Any] = [facts, Text(f"{progress.goal}. {progress}"), figure]
+    against = sum(report.remark == ADVERSARY for report in session.rater_reports())
+    if against:
+        words = f"{plural(against, 'rater')} of {n_raters} preferred the worse items"
+        blocks.insert(2, Text(f"{words}: these answers count the other way round."))
     pictures = _pictures(session, ranking, items)
     sections = [Section("Result", blocks)]
     if pictures:

@@ -20,6 +20,7 @@ from rankwise.asking.item_model import (
     unknown_scores,
 )
 from rankwise.asking.items import Item
+from rankwise.asking.judged_raters import ADVERSARY, JudgedRater
 from rankwise.asking.log import Ledger
 from rankwise.backends.arrays import Array, Index
 from rankwise.tables import Column, Table, TableMixin
@@ -168,6 +169,13 @@ class RaterReport:
     agreement : float
         How often an answer agrees with the ranking by all other answers; None if that cannot
         predict any answer.
+    slope, slope_low, slope_high : float
+        How much scores matter to the rater, by the judge model of `Leaderboard`, with a 95%
+        interval; 1 is the mean of all raters. None for fewer than four raters, or many items.
+    remark : str
+        "careless", as in `Leaderboard.judges`. "adversary" if the interval of the slope lies below
+        0, and above 0 for three times as many raters: the answers of the rater count the other way
+        round, and `slips` is the share of slips among these. Otherwise "".
 
     Examples
     --------
@@ -185,10 +193,17 @@ class RaterReport:
     slips_low: float
     slips_high: float
     agreement: float | None
+    slope: float | None = None
+    slope_low: float | None = None
+    slope_high: float | None = None
+    remark: str = ""
 
 
 def rater_reports(
-    held_out: HeldOutAnswers, answers: Sequence[Comparison], ledger: Ledger
+    held_out: HeldOutAnswers,
+    answers: Sequence[Comparison],
+    ledger: Ledger,
+    judged: Mapping[str, JudgedRater],
 ) -> list[RaterReport]:
     """Reports on all raters, from predictions of each answer without it."""
     who = np.array([answer.rater for answer in answers], dtype=object)
@@ -201,9 +216,20 @@ def rater_reports(
         mine = np.asarray(who == name, dtype=bool).reshape(len(who))
         told = mine & decided
         slips, low, high = slip_rate(held_out.probability[told])
-        judged = told & known
-        agreement = float(agrees[judged].mean()) if judged.any() else None
-        reports.append(RaterReport(name, int(mine.sum()), n_skips, slips, low, high, agreement))
+        predicted = told & known
+        agreement = float(agrees[predicted].mean()) if predicted.any() else None
+        report = RaterReport(name, int(mine.sum()), n_skips, slips, low, high, agreement)
+        if (found := judged.get(name)) is not None:
+            if found.remark == ADVERSARY and agreement is not None:
+                report = replace(report, agreement=1.0 - agreement)
+            report = replace(
+                report,
+                slope=found.slope,
+                slope_low=found.low,
+                slope_high=found.high,
+                remark=found.remark,
+            )
+        reports.append(report)
     return reports
 
 
@@ -283,7 +309,8 @@ class RunningFit:
             scores = model.scores()
             progress = goal.progress(scores)
         if self.exact:
-            self._reports = rater_reports(model.held_out(), _ordered(comparisons), ledger)
+            answers = _ordered(comparisons)
+            self._reports = rater_reports(model.held_out(), answers, ledger, model.judged)
         queue = choose_pairs(
             scores,
             n_ahead,
