@@ -324,6 +324,7 @@ def auto(
     n_best: Positive = 10,
     candidates: Literal["auto", "linear", "additive", "kernel"] = "auto",
     boosted: Annotated[bool | None, typer.Option("--boosted/--no-boosted")] = None,
+    monotone: str | None = None,
     seed: Seed = 0,
     data: DataOptions,
 ) -> None:
@@ -373,6 +374,9 @@ def auto(
         Rankers to try: auto (all), linear, additive or kernel.
     boosted : FLAG, default=if LightGBM is installed
         Try boosted trees as well.
+    monotone : FEATURE:SIGN,...
+        Features that may only raise scores (1) or lower them (-1), as in price:-1,stars:1. Rankers
+        that cannot keep this are left out.
     seed : N
         Seed for the choice of landmarks.
     """
@@ -380,6 +384,7 @@ def auto(
 
     check_writable(out, train, test, force=force)
     check_page(report, train, test, force=force)
+    rules = None if monotone is None else _parsed_rules(monotone)
     is_asked = data.encode or data.impute or data.dates
     if data.is_table(train):
         data = replace(data, encode=data.encode or "auto", impute=data.impute or "median")
@@ -398,6 +403,7 @@ def auto(
         time_budget=time_budget,
         memory_budget=None if memory_budget is None else memory_budget * 1e6,
         encoder=data.encoder() if is_asked else "auto",
+        monotone=rules,
         verbose=True,
         random_state=seed,
     )
@@ -428,6 +434,12 @@ def auto(
     parts = ranker.parts_
     what = f"a mean of {len(parts)} rankers" if len(parts) > 1 else f"one ranker, {parts[0].name}"
     note(f"Wrote {out}: {what}, fitted to {len(rows.y):,} rows.")
+
+
+def _parsed_rules(text: str) -> Any:
+    from rankwise.parameters import Monotone, parse_parameter
+
+    return parse_parameter("monotone", text, Monotone())
 
 
 def _write_results(

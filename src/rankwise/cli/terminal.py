@@ -49,6 +49,12 @@ OPTIONS = {
     "better must be a position": "--above must be a position",
     "worse must be a position": "--below must be a position",
     "better and worse are the same": "--above and --below are the same",
+    "X has no names: use a data frame, or": "the file has no names: use",
+    " Behind other steps of a pipeline, features keep their names after pipeline.set_output("
+    'transform="pandas").': "",
+    'a dictionary of -1, 0 or 1 by feature, such as {"price": -1, "stars": 1}': (
+        "signs of -1, 0 or 1 by feature, such as price:-1,stars:1"
+    ),
     "or read all of them with read_letor or read_table": "or give --workers 1",
     "normalizers=True": "--normalizers",
     "positive=True": "--positive",
