@@ -90,7 +90,8 @@ def info(*, file: InputArgument, as_json: Json = False, table: TableOptions) -> 
         data = table.read_table(file, wants, needs_features=False, tolerant=True)
         facts, columns, problems = data_facts(data), data.columns, data.problems
         settings = settings_for(data)
-        command = command_for(settings, table.ignore, "auto")
+        kept = {"out": f"{file.name.split('.')[0]}.rankwise"}
+        command = command_for(settings | kept, table.ignore, "auto")
         if "one_ranking" in settings and len(settings.get("grades", ())) == 2:
             beside = command_line({"label": settings["label"]}, "auc")
         if schema_in(row[0] for row in columns.rows) is not None:

@@ -597,21 +597,14 @@ def encoding_words(encoder: Any, X: Any) -> list[str]:
     return [f"{what}: {', '.join(names)}." for what, names in made.items() if names]
 
 
-def encoder_of(model: Any) -> Any:
-    """What turns the text, dates and missing values of a model into numbers; None without one."""
-    from rankwise.preprocessing import TableEncoder
-
-    ranker = last_step(model)
-    first = model.steps[0][1] if hasattr(model, "steps") else getattr(ranker, "encoder_", None)
-    return first if isinstance(first, TableEncoder) else None
-
-
 def _takes_missing(model: Any) -> bool:
     """Whether a model accepts missing values."""
     if model is None:
         return False
     from sklearn.compose import ColumnTransformer
     from sklearn.utils import get_tags
+
+    from rankwise.preprocessing.table_encoder import encoder_of
 
     encoder = encoder_of(model)
     if encoder is not None:
@@ -625,6 +618,8 @@ def _takes_missing(model: Any) -> bool:
 def _takes_text(model: Any) -> bool:
     """Whether a model encodes columns of text."""
     from sklearn.compose import ColumnTransformer
+
+    from rankwise.preprocessing.table_encoder import encoder_of
 
     steps = getattr(model, "steps", [])
     older = any(isinstance(step, ColumnTransformer) for _, step in steps)

@@ -22,7 +22,6 @@ from rankwise.cli.data_options import (
     DataOptions,
     Preparation,
     doubts,
-    encoder_of,
     encoding_words,
     explained_tables,
     in_one_line,
@@ -222,10 +221,13 @@ def fit(
         else:
             held_out = data.read_like(valid, rows)
             ranker = _best(rows.fit(ranker, grid), held_out, selection.for_rows(held_out))
-    save_model(rows.preparation.around(ranker), out)
+    model = rows.preparation.around(ranker)
+    save_model(model, out)
     if hasattr(ranker, "alpha_curve_"):
+        from rankwise.preprocessing.table_encoder import encoder_of
+
         note(_chosen(ranker))
-        if encoder_of(rows.preparation.around(ranker)) is not None and ranker.alpha_curve_:
+        if encoder_of(model) is not None and ranker.alpha_curve_:
             note(
                 "The encoder of text and missing values has seen all rows, also those held out. "
                 "'rankwise tune' and 'rankwise auto' encode again for each fold."

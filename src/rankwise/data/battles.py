@@ -550,8 +550,8 @@ class _BattleTable(SmallTable):
                 ", ".join(filter(None, (s.first, s.second, s.outcome))) for s in SCHEMAS
             )
             raise DataError(
-                f"{self.source} has no columns of battles. Name them by --first, --second and "
-                f"--winner (first=, second=, winner=), or use one of these: {usual}. It has "
+                f"{self.source} has no columns of battles. Name them as first, second and "
+                f"winner, or use one of these: {usual}. It has "
                 f"{', '.join(self.columns) or 'none'}. Texts that were chosen and rejected, "
                 "without names of items, are ranked by their features: `rankwise preferences`."
             )
