@@ -96,7 +96,7 @@ class Goal:
         """Raise an error if all items would be among the best."""
         if self.kind == "top" and self.k >= n_items:
             raise ParameterError(
-                f"The top {self.k} of {n_items} items are all of them: k (--top) must be less than "
+                f"The top {self.k} of {n_items} items are all of them: k must be less than "
                 "the number of items."
             )
 
