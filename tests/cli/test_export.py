@@ -70,7 +70,8 @@ def test_trees(files, run, linear, tmp_path):
 
 def test_onnx_ranks_queries_as_predict_does(files, run, model, tmp_path):
     runtime = pytest.importorskip("onnxruntime")
-    run("export", model, "--to", "onnx", "--float64", "--out", tmp_path / "m.onnx")
+    said = run("export", model, "--to", "onnx", "--float64", "--out", tmp_path / "m.onnx").stderr
+    assert " ".join(said.split()).count("A call takes all rows of one query") == 1
     data = read_letor(files.test)
     run("predict", model, files.test, "--out", tmp_path / "scores.txt")
     expected = np.loadtxt(tmp_path / "scores.txt")

@@ -417,7 +417,7 @@ def export(
         made = _function(to)(exported, **given, **options)
     made = made.with_notes(*remarks)
     made.write(out)
-    note(str(made.check), *made.check.notes)
+    note(made.check.words(), *made.check.notes)
     note(f"Wrote {out}, and the check to {exports.check_path(out)}.")
 
 
