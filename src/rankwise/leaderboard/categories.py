@@ -242,7 +242,7 @@ def _of_one_width(
     gram = (scores.matrix.T @ scores.matrix * scores.correction).tocsr()
     # A column of the inverse is T y, and what is added to the deviations of its own category: so a
     # category takes no sums over the others.
-    whole: StarCurvature = mode.curvature
+    whole: Any = mode.curvature
     T = np.concatenate((np.eye(common), *-whole.followed))
     by_rating, kept = likelihood.ratings(T), mode.precision[:, None] * T
     seen = gram @ by_rating
