@@ -49,12 +49,16 @@ def name(page):
     return str(page.relative_to(ROOT).with_suffix(""))
 
 
-# Pages that take seconds; `make test-docs` runs them.
-SLOW = {"README", "docs/coming-from/lightgbm"} | {
+# Pages that take half a second or more; `make test-docs` runs them.
+SLOW = {
+    "README",
+    *(f"docs/coming-from/{page}" for page in ("lightgbm", "scikit-learn", "xgboost")),
+} | {
     f"docs/guide/{page}"
     for page in (
         *("best-ranker", "command-line", "comparisons", "components", "constraints", "deploying"),
-        *("embeddings", "explaining", "graphs", "hold-outs", "how-sure", "leaderboards"),
+        *("embeddings", "explaining", "graphs", "hold-outs", "how-sure", "inspecting"),
+        *("landmarks", "leaderboards", "many-machines", "pictures", "two-sided"),
         *("preferences", "scaling", "scikit-learn", "tables", "tour", "trees"),
     )
 }

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from sklearn.exceptions import NotFittedError
 
 from rankwise import ComponentOptions, KPCRank
-from rankwise.errors import DataError, MissingExtraError, ParameterError
+from rankwise.errors import DataError, MissingExtraError, ParameterError, RankwiseWarning
 from rankwise.metrics import concordance_index
 from rankwise.model_selection import ComponentErrors, HeldOut, LeavePairOut
 from rankwise.plots import (
@@ -198,6 +198,9 @@ def test_roc_band_holds_the_curve_and_has_its_width():
     # The rate at a fixed threshold has a standard error of 0.03, the threshold itself moves, too.
     assert 4 * 0.028 < np.ptp(middle) < 4 * 0.06
     assert not plot_roc(y, {"a": y, "b": -y}).collections
+    ax = plot_roc(y, y + rng.normal(size=400), interval="band")
+    assert len(ax.collections) == 1
+    assert "(" not in labels(ax)[0]
     assert not plot_roc(y, y, interval=False).collections
 
 
@@ -276,6 +279,14 @@ def test_global_state_of_matplotlib_is_not_changed():
     figure_svg(plot_ndcg_curve([0.1, 0.2]).figure)
     assert dict(matplotlib.rcParams) == before
     assert _pylab_helpers.Gcf.get_num_fig_managers() == figures
+
+
+def test_letters_without_a_glyph_are_one_warning():
+    ax = plot_ndcg_curve([0.5, 0.6])
+    ax.set_title("模型")
+    with pytest.warns(RankwiseWarning, match="show boxes for letters") as caught:
+        figure_svg(ax.figure)
+    assert len(caught) == 1
 
 
 def test_svg_is_reproducible_and_follows_the_page():

@@ -10,6 +10,7 @@ from rankwise import (
     RLS,
     AdditiveRankRLS,
     AutoRanker,
+    BoostedRanker,
     KPCRank,
     Leaderboard,
     MeanRanker,
@@ -21,8 +22,10 @@ from rankwise import (
     TransductiveRankRLS,
 )
 from rankwise.backends import parallel
+from rankwise.export import distil
 from rankwise.holdout import leave_query_out as folds_of_queries
-from rankwise.metrics import evaluate_ranking, ndcg
+from rankwise.inspection import explain, explain_ranking, feature_effects
+from rankwise.metrics import evaluate_ranking, group_exposure, ndcg
 from rankwise.model_selection import (
     cross_validate,
     k_fold,
@@ -37,6 +40,31 @@ ROWS = 6000
 X = RNG.standard_normal((ROWS, 12)) * np.linspace(1, 3, 12)
 Y = np.round(X[:, 0] + RNG.standard_normal(ROWS)).clip(0, 4)
 QID = np.sort(RNG.integers(0, 300, ROWS))
+UP = {0: 1, 3: -1}
+BATTLES = RNG.integers(0, 20, (2, 3000))
+BATTLES = BATTLES[:, BATTLES[0] != BATTLES[1]]
+OUTCOMES = np.where(RNG.random(BATTLES.shape[1]) < 0.5, "first", "second")
+
+
+def curves(rows=slice(0, 1500)):
+    """A fitted ranker, and its rows."""
+    return AdditiveRankRLS(1.0).fit(X[rows], Y[rows], qid=QID[rows]), X[rows], QID[rows]
+
+
+def linear_copy():
+    ranker, rows, qid = curves()
+    return distil(ranker, rows, qid=qid).ranker
+
+
+def effects():
+    ranker, rows, qid = curves()
+    return feature_effects(ranker, rows, Y[: len(rows)], qid=qid, n_points=5).effects
+
+
+def ratings(**options):
+    return Leaderboard(n_draws=100).fit(*BATTLES, OUTCOMES, **options).ratings_
+
+
 RANKINGS = {
     "primal": lambda: RankRLS(1.0, scale=None).fit(X, Y, qid=QID).coef_,
     "without ties": lambda: RankRLS(1.0, ties="exclude").fit(X, Y, qid=QID).coef_,
@@ -70,10 +98,30 @@ RANKINGS = {
     "permutations": lambda: (
         permutation_test(RankRLS(1.0), X[:100], Y[:100] > 1, n_permutations=5, random_state=0).null
     ),
+    "monotone": lambda: RankRLS(1.0, monotone=UP, scale=None).fit(X, Y, qid=QID).coef_,
+    "monotone functions": lambda: AdditiveRankRLS(1.0, monotone=UP).fit(X, Y, qid=QID).coef_,
+    "explanation": lambda: explain(curves()[0], X[0], X[1], background=X[:500]).contributions,
+    "effects": lambda: np.concatenate([one.effect for one in effects()]),
+    "attention": lambda: group_exposure(Y, X[:, 0], X[:, 1] > 0, qid=QID).attention,
+    "linear copy": lambda: linear_copy().coef_,
+    "ratings": ratings,
+    "ratings with judges": lambda: ratings(judge=BATTLES[0] % 7),
+    "ratings of rankings": lambda: (
+        Leaderboard(n_draws=100).fit_rankings(BATTLES.T[:400].tolist()).ratings_
+    ),
 }
 
 # The others take longer: `make test-docs` runs them.
-FAST = {"primal", "scaled queries", "landmarks", "queries", "hinge", "metrics", "folds"}
+FAST = {
+    "primal",
+    "scaled queries",
+    "landmarks",
+    "queries",
+    "hinge",
+    "metrics",
+    "folds",
+    "attention",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -146,10 +194,33 @@ CALLS = {
     "fit_pairs": lambda y: RankRLS().fit_pairs(X[FEW], PAIRS, margin=y[:4]),
     "evaluate_ranking": lambda y: evaluate_ranking(Y[FEW], y, qid=QID[FEW]),
     "Leaderboard": lambda y: Leaderboard().fit(list("abc"), list("bca"), list(y[:3])),
+    "judges of battles": lambda y: Leaderboard(half_life=3.0).fit(
+        list("abcab"), list("bcaca"), [1, 0, 1, 1, 0], judge=list("xyxyx"), time=y[:5]
+    ),
+    "fit_rankings": lambda y: Leaderboard().fit_rankings(
+        [["a", "b", "c"], ["b", "a", "c"]], weight=y[:2] + 1
+    ),
+    "monotone": lambda y: RankRLS(monotone=UP).fit(X[FEW], y, qid=QID[FEW]),
+    "monotone trees": lambda y: BoostedRanker(3, monotone=UP).fit(
+        X[FEW], y, qid=np.arange(60) // 6
+    ),
+    "explain": lambda y: explain(curves(FEW)[0], y[:12], X[1], background=X[FEW]),
+    "explain_ranking": lambda y: explain_ranking(curves(FEW)[0], y.reshape(5, 12)),
+    "plot_effects": lambda y: feature_effects(*curves(FEW)[:2], y, qid=QID[FEW], cv=2).plot(),
+    "group_exposure": lambda y: group_exposure(Y[FEW], y, X[FEW, 1] > 0, qid=QID[FEW]),
+    "distil into trees": lambda y: distil(
+        curves(FEW)[0], X[FEW] + y[:, None], qid=np.arange(60) // 6, into="trees"
+    ),
 }
 
 
-@pytest.mark.parametrize("name", CALLS)
+SLOW_CALLS = {"plot_effects", "distil into trees"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW_CALLS else []) for name in CALLS],
+)
 @pytest.mark.filterwarnings("ignore")
 def test_calls_leave_the_threads_of_blas_as_they_were(name):
     good = ["first", "second", "first"] if name == "Leaderboard" else Y[FEW]

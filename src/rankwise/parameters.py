@@ -218,20 +218,20 @@ def monotone_signs(monotone: Any, names: Any, n_features: int) -> tuple[int, ...
                 )
             if key not in known:
                 near = difflib.get_close_matches(key, known, n=1)
-                hint = f"Did you mean {near[0]!r}?" if near else f"X has {_listed(known)}."
-                raise ParameterError(f"monotone: {key!r} is not a feature of X. {hint}")
+                hint = f"Did you mean {near[0]!r}?" if near else f"Features are {_listed(known)}."
+                raise ParameterError(f"monotone: {key!r} is not a feature. {hint}")
             if known.count(key) > 1:
-                raise ParameterError(f"monotone: X has several features named {key!r}.")
+                raise ParameterError(f"monotone: there are several features named {key!r}.")
             place = known.index(key)
         elif known is not None:
             raise ParameterError(
-                f"monotone has the position {key}, but X has names: use the name, as in "
-                f"monotone={{{known[min(int(key), n_features - 1)]!r}: {sign}}}."
+                f"monotone has the position {key}, but features have names: use a name, such as "
+                f"{known[min(int(key), n_features - 1)]!r}."
             )
         elif key >= n_features:
             raise ParameterError(
-                f"monotone has the position {key}, but X has {n_features} features: positions are "
-                f"0 to {n_features - 1}."
+                f"monotone has the position {key}, but there are {n_features} features: positions "
+                f"are 0 to {n_features - 1}."
             )
         else:
             place = int(key)

@@ -17,7 +17,8 @@ from rankwise.backends.parallel import even_parts, map_in_threads, threads_for
 from rankwise.errors import DataError
 from rankwise.graph.query_groups import QueryGroups
 
-BLOCK_BYTES = 2**21  # of rows at a time, which stay in cache for the second look at them
+BLOCK_BYTES = 2**18  # of rows at a time, which stay in cache for the second look at them
+LEAST_ROWS = 32  # at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +50,7 @@ class ColumnStatistics:
         if is_sparse(X):
             return cls._of_sparse(X.tocsr(), weights)
         on = backend_of(X)
-        step = max(1, on.block_bytes(BLOCK_BYTES) // (8 * max(X.shape[1], 1)))
+        step = max(LEAST_ROWS, on.block_bytes(BLOCK_BYTES) // (8 * max(X.shape[1], 1)))
 
         @np.errstate(over="ignore", invalid="ignore")
         def of_rows(start: int) -> ColumnStatistics:
@@ -57,7 +58,9 @@ class ColumnStatistics:
             if weights is None:
                 n: float = len(block)
                 mean = block.mean(axis=0)
-                squares = ((block - mean) ** 2).sum(axis=0)
+                gaps = block - mean
+                gaps *= gaps
+                squares = gaps.sum(axis=0)
             else:
                 of_row = on.array(weights[start : start + step])
                 n = float(of_row.sum())

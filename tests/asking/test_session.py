@@ -216,6 +216,8 @@ def test_an_answer_counts_once(session):
 def test_answers_are_kept_in_one_place():
     with pytest.raises(ParameterError, match="path or log, not both"):
         Session("ab", path="answers.ask", log=Log())
+    with pytest.raises(ParameterError, match=r"goal must be a Goal, .*: got 'best'"):
+        Session("ab", goal="best")
 
 
 def test_the_organizer_can_change_everything(session, rate):

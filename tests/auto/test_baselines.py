@@ -1,5 +1,7 @@
 """Simple orders beside AutoRanker: rows as they came, a single column, chance."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -85,3 +87,5 @@ def test_one_ranking_of_all_rows():
     assert found.names[1] == "best single column (column 1, highest first)"
     assert_allclose(found.scores[1:], [0.0, 0.5])
     assert found.n_queries == 5
+    same = replace(found, gains=np.zeros(3))
+    assert f"not clearly better than: {'; '.join(same.names)}." in " ".join(str(same).split())

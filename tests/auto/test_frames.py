@@ -125,11 +125,9 @@ def test_files_and_exports(searches, auto, tmp_path):
     same = load_model(save_model(auto, tmp_path / "model"))
     later = frame.assign(checkin=frame["checkin"] + pd.Timedelta("90D"))
     assert_array_equal(same.predict(later, qid=qid), auto.predict(later, qid=qid))
-    with pytest.raises(ExportError, match="Dates become features by a calendar"):
-        to_onnx(auto)
-    rest = frame.drop(columns="checkin")
-    auto = AutoRanker(**QUICK).fit(rest, y, qid=qid)
-    assert to_onnx(auto, rows=rest.fillna({"city": ""}), qid=qid).check.n_lost == 0
+    nullable = later.assign(stars=later["stars"].astype("Int64"), more=[[1]] * len(y))
+    for rows in (nullable, pa.Table.from_pandas(later)):
+        assert to_onnx(auto, rows=rows, qid=qid).check.n_lost == 0
     with pytest.raises(ExportError, match=r"categories|within each query"):
         to_solr(auto)
 
@@ -137,7 +135,10 @@ def test_files_and_exports(searches, auto, tmp_path):
 def test_errors_name_no_option_of_commands(searches, auto):
     frame, y, qid = searches
     wrong = [
-        (frame.assign(seen=[[1]] * len(y)), "the column 'seen' has a list"),
+        (
+            frame.assign(seen=[[1]] * len(y)),
+            "'seen' has a list or object in each row, which cannot",
+        ),
         (frame.assign(price=np.inf), "the column 'price' is infinite"),
         (frame.assign(price=["x", *["1"] * (len(y) - 1)]), "numbers in other rows, but 'x' here"),
     ]

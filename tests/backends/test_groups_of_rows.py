@@ -73,3 +73,15 @@ def test_ranges_that_overflow_are_reported():
             )
         )
     ) == [False, False]
+
+
+def test_ranks_of_long_and_of_short_groups():
+    rng = np.random.default_rng(0)
+    X, rows = rng.integers(0, 30, (270, 2)) / 1.0, rng.permutation(270)
+
+    def ranked():
+        values = X.copy()
+        NUMPY.rank_groups(values, rows, np.array([0, 64, 129, 270]))
+        return values
+
+    np.testing.assert_array_equal(*in_both_forms(ranked))

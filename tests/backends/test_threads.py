@@ -13,7 +13,14 @@ from joblib import Parallel, delayed, parallel_config
 from threadpoolctl import threadpool_limits
 
 import rankwise
-from rankwise.backends.parallel import LEAST, even_parts, map_in_threads, n_threads, threads_for
+from rankwise.backends.parallel import (
+    LEAST,
+    even_parts,
+    map_in_threads,
+    matmul,
+    n_threads,
+    threads_for,
+)
 from rankwise.data import letor
 from rankwise.errors import ParameterError
 
@@ -112,3 +119,11 @@ def test_no_loop_has_threads_of_numba():
     for source in sources:
         text = source.read_text(encoding="utf-8")
         assert not re.search(r"\bprange\b|\bparallel\s*=\s*True", text), source
+
+
+@pytest.mark.parametrize("shape", [(7, 5), (7, 1), (1, 5), (7, 0), (0, 5)])
+def test_products_with_one_column(shape):
+    rng = np.random.default_rng(0)
+    A, B = rng.standard_normal(shape), rng.standard_normal((shape[1], 3))[:, 1:2]
+    for left in (A, np.asfortranarray(A), np.hstack((A, A))[:, : shape[1]]):
+        np.testing.assert_allclose(matmul(left, B), A @ B, atol=1e-14)

@@ -1,6 +1,9 @@
 """auc: from a table of samples to an AUC with its interval, a p-value and a page."""
 
 import re
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -84,6 +87,12 @@ def test_a_file_is_enough(samples, run, tmp_path):
     for words in ("Methods", f"Each of {found.n_pairs} pairs", "nested cross-validation", "p ="):
         assert words in text
     assert text.count("<svg") == 3
+    low, high = (f"{end:.3f}" for end in (found.low, found.high))
+    study = auc_study.AUCStudy.of(data, "linear")
+    (legend,) = study.draw_roc().get_legend().get_texts()
+    assert re.fullmatch(r"tournament scores: AUC 0\.\d{3}", legend.get_text())  # no interval
+    assert "Its area may differ a little from the AUC of all pairs" in text
+    assert f"AUC of all pairs, optimistic ({low} to {high})" in text
     assert roc.read_text().count("<svg") == 1
 
 
@@ -127,6 +136,28 @@ def test_an_interrupt_leaves_what_is_known(samples, tmp_path, monkeypatch):
     assert "all pairs: alpha chosen on them, optimistic" in result.stdout
     assert "nested:" not in result.stdout
     assert "nested AUC" not in page.read_text()
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_a_terminal_leaves_what_is_known(samples, tmp_path):
+    page = tmp_path / "page.html"
+    arguments = ["auc", samples, "--label", "outcome", "--permutations", "1000000"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rankwise", *arguments, "--report", page],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    early = ""
+    while "The nested AUC follows." not in early.replace("\n", " "):
+        line = process.stdout.readline()
+        assert line, "it ended before it was interrupted"
+        early += line
+    process.send_signal(signal.SIGINT)
+    late, errors = process.communicate(timeout=300)
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+    assert "all pairs: alpha chosen on them, optimistic" in late
+    assert "interrupted" in errors
+    assert "AUC of all pairs, optimistic" in page.read_text()
 
 
 def test_few_samples_have_no_interval_anywhere(samples, run, tmp_path):

@@ -99,6 +99,9 @@ def test_without_matplotlib_it_says_what_to_install(run, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     message = run("demo", "--out", tmp_path / "out", ok=False)
     assert "pip install 'rankwise[plots]'" in message
+    monkeypatch.setattr("shutil.which", lambda name: f"/elsewhere/{name}")
+    message = run("demo", "--out", tmp_path / "out", ok=False)
+    assert f"{shlex.quote(sys.executable)} -m pip install 'rankwise[plots]'" in message
     assert not (tmp_path / "out").exists()
 
 

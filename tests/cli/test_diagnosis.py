@@ -139,9 +139,27 @@ def test_monotone_columns_have_names_beside_text_and_dates(table, run, tmp_path)
     assert "is made of text or dates" in run(
         "tune", *given, "--quiet", "--alphas", "1", "--set", "monotone=city_Rome:-1", ok=False
     )
-    assert "Did you mean 'price'?" in run(
-        "fit", *given, "--quiet", "--set", "monotone=prise:-1", "--alpha", "1", ok=False
+    for command, option in (("fit", "--set monotone=%s --alpha 1"), ("auto", "--monotone %s")):
+        for rule, message in (
+            ("prise:-1", "'prise' is not a feature. Did you mean 'price'?"),
+            ("3:1", "features have names: use a name"),
+            ("price:2", "must be signs of -1, 0 or 1 by feature, such as price:-1,stars:1"),
+            ("price", "must be signs of -1, 0 or 1 by feature, such as price:-1,stars:1"),
+        ):
+            some = given[:-5] if command == "auto" else given
+            assert message in run(command, *some, "--quiet", *(option % rule).split(), ok=False)
+    assert "'city' is made of text" in run(
+        "tune", *given, "--quiet", "--alphas", "1", "--set", "monotone=city:1", ok=False
     )
+
+
+def test_auto_takes_monotone_columns(table, run, tmp_path):
+    model = tmp_path / "model"
+    run(
+        "auto", table, *QUICK, "--query", "search ref", "--label", "outcome", "--ignore",
+        "shown_at", "--grades", "none=0,clicked=1,booked=2", "--monotone", "price:1", "-o", model,
+    )  # fmt: skip
+    assert load_model(model).monotone == {"price": 1}
 
 
 def test_python_names_a_call_that_works_and_no_option_of_commands(table):

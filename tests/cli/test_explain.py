@@ -104,7 +104,8 @@ def test_errors(table, files, model, run):
     assert "no query '99'" in run(
         "explain", of_table, rows, "--quiet", "--query", "search_id=99", ok=False
     )
-    assert "name one of them, as in --query " in run("explain", model, files.test, ok=False)
+    found = run("explain", model, files.test, ok=False)
+    assert "There are 10 queries: name one of them, as in --query " in found
     assert ".html" in run("explain", of_table, rows, *some, "--report", "page.pdf", ok=False)
 
 

@@ -49,6 +49,21 @@ def test_data_as_text(run, tmp_path):
     assert bars == [30, 20, 10]
 
 
+def test_battles_and_samples_get_their_commands(run, tmp_path):
+    path = tmp_path / "votes.csv"
+    rows = [f"{k % 3},{(k + 1) % 3},model_a,{2**60 + k % 5}" for k in range(30)]
+    path.write_text("\n".join(["model_a,model_b,winner,judge", *rows]) + "\n")
+    out = run("info", path).stdout
+    assert out.startswith(f"{path}: battles\n")
+    assert "role" not in out.splitlines()[2]
+    assert "To rate the items:\n  " in out
+    assert f"leaderboard {path}" in out
+    assert f"leaderboard {path}" in json.loads(run("info", path, "--json").stdout)["command"]
+    rows = [f"{10**18 + k},{['ill', 'well'][k % 2]},{k * k % 7}" for k in range(20)]
+    path.write_text("\n".join(["patient,outcome,dose", *rows]) + "\n")
+    assert f"auc {path} --label outcome\n" in run("info", path).stdout
+
+
 def test_quantiles_of_many_labels_without_queries(run, tmp_path):
     path = tmp_path / "data.txt"
     path.write_text("".join(f"{label} 1:1\n" for label in np.arange(-10, 11)))

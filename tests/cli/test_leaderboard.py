@@ -108,6 +108,10 @@ def test_some_rows_anchors_and_boards_by_a_column(battles, run):
     assert "not in Elo points" in run("leaderboard", some, "--anchor", "item 1=1200").stderr
     error = run("leaderboard", some, "--quiet", "--anchor", "nobody=3", ok=False)
     assert "with an item of the battles" in error
+    error = run("leaderboard", some, "--quiet", "--anchor", "item_1=3", ok=False)
+    assert "Did you mean 'item 1'?" in error
+    error = run("leaderboard", some, "--where", "turn=3", ok=False)
+    assert "no battle that can be used: 400 rows whose 'turn' is not '3'" in error
     same = run("leaderboard", some, "--style", "turn", ok=False)
     assert "the column 'turn' is at least 0 in every row" in same
 

@@ -1,20 +1,24 @@
 """The program as a whole: help, one line per error, pipes."""
 
+import ast
 import errno
 import gzip
 import io
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
 import warnings
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import rankwise
 from rankwise import __version__
 from rankwise.cli import entry
 from rankwise.cli.main import app
@@ -23,6 +27,16 @@ from tests.scripts import invoke
 
 COMMANDS = ("demo", "auto", "fit", "tune", "predict", "evaluate", "info")
 PROGRAM = [sys.executable, "-m", "rankwise"]
+
+
+def test_errors_of_the_library_name_no_options():
+    folder, option = Path(rankwise.__file__).parent, re.compile(r"(?<![\w-])--[a-z]{2}")
+    files = [path for path in folder.rglob("*.py") if "cli" not in path.parts]
+    texts = {path: text for path in files if option.search(text := path.read_text())}
+    for path, text in texts.items():
+        raised = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Raise)]
+        words = [node.value for one in raised for node in ast.walk(one) if hasattr(node, "value")]
+        assert [word for word in words if isinstance(word, str) and option.search(word)] == [], path
 
 
 @pytest.mark.parametrize("command", COMMANDS)

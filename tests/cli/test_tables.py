@@ -106,6 +106,16 @@ def test_categories_that_are_new_are_told(tables, run, tmp_path):
     assert "unknown categories" in said
 
 
+def test_ids_that_scores_could_have_are_named(tables, run, tmp_path):
+    run("fit", tables / "train.csv", *ALPHA, "-o", tmp_path / "model")
+    frame = pd.read_csv(tables / "test.csv")
+    others = frame.drop(columns="doc_id").assign(hotel_id=frame["doc_id"])
+    for name, rows, is_named in (("old", frame, False), ("new", others, True)):
+        rows.to_csv(tmp_path / f"{name}.csv", index=False)
+        said = run("predict", tmp_path / "model", tmp_path / f"{name}.csv").stderr
+        assert ("To write ids with the scores, give --id hotel_id." in said) == is_named
+
+
 def test_tune_and_a_validation_table(tables, run, tmp_path):
     train, options = tables / "train-mixed.csv", ("--ignore", "brand", "--impute", "mean")
     grid = ("--alphas", "0.1,10")
@@ -252,7 +262,7 @@ def test_a_look_at_a_table_whatever_it_holds(odd, run):
     assert re.search(r"seen +date +feature", result.stdout)
     assert re.search(r"vector +a list or object", result.stdout)
     assert "id 'document' (guessed)" in result.stderr
-    assert f"rankwise auto {odd} --query suchanfrage --dates" in result.stdout
+    assert f"rankwise auto {odd} --query suchanfrage --dates --out odd.rankwise" in result.stdout
     said = run("fit", odd, "--query", "suchanfrage", *ALPHA, "-o", odd.parent / "m").stderr
     assert "left out: seen (a date), vector (a list or object)" in said
     assert "To use them as features, give --dates." in said

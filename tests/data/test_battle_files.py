@@ -194,7 +194,7 @@ def test_rows_that_cannot_be_used_are_counted():
 @pytest.mark.parametrize(
     ("change", "options", "message"),
     [
-        ({"winner": None}, {}, "has no columns of battles. Name them by"),
+        ({"winner": None}, {}, "has no columns of battles. Name them as first"),
         (
             {"winner": None, "chosen": ["hi"] * 4, "rejected": ["no"] * 4},
             {},

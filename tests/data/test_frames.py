@@ -159,3 +159,15 @@ def test_columns_that_look_like_positions(values, is_position):
     assert data.roles.constants == ("b",)
     named = from_frame(frame.rename(columns={"a": "rank"}), verbose=False).roles.positions
     assert named == (() if values in ([1, 2, 2, 1, 2, 3], [0.5, 1.5, 2.5] * 2) else ("rank",))
+
+
+def test_whole_numbers_of_which_floats_lose_digits_look_like_ids():
+    n = 6 * 10**18
+    frame = pd.DataFrame({"label": [0, 1, 2], "hotel": [n + 1, n + 2, n + 3], "price": [1, 2, 3]})
+    gaps = frame.assign(hotel=pd.array([n + 1, None, n + 3], dtype="Int64"))
+    for given in (frame, gaps):
+        roles = from_frame(given, verbose=False, keep_missing=True).roles
+        assert (roles.looking_like_ids, roles.constants) == (["hotel"], ())
+    data = from_frame(frame, id="hotel", verbose=False)
+    assert f"{n + 1} to {n + 3}" in str(data.columns)
+    assert from_frame(frame.assign(hotel=7.5), verbose=False).roles.looking_like_ids == []

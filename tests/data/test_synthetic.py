@@ -11,8 +11,10 @@ from rankwise.errors import ParameterError
 
 
 def centred(values, qid):
-    means = [values[qid == q].mean(axis=0) for q in range(qid.max() + 1)]
-    return values - np.array(means)[qid]
+    counts = np.bincount(qid)
+    sums = np.zeros((len(counts), *values.shape[1:]))
+    np.add.at(sums, qid, values)
+    return values - (sums.T / counts).T[qid]
 
 
 @pytest.mark.parametrize("effect", [0.0, 1.0, 2.0])

@@ -445,3 +445,22 @@ def test_fits_of_linear_rankers_try_scalings_and_hold_outs_do_not():
     refit = RankRLS(1.0).fit(skewed[~out], y[~out], qid=qid[~out])
     found, wanted = held.predictions[0][out], refit.predict(skewed[out])
     assert_allclose(found - found[0], wanted - wanted[0], rtol=1e-7)
+
+
+def test_alpha_is_chosen_once_for_each_scaling_that_is_tried(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, names = np.exp(rng.standard_normal((200, 3))), np.repeat([f"q{k}" for k in range(20)], 10)
+    y, mixed = np.digitize(np.log(X).sum(axis=1), [-1.0, 1.0]), rng.permutation(200)
+    weights = {"query_weight": np.repeat(rng.random(20) + 1, 10), "sample_weight": rng.random(200)}
+    found, choose = [], alpha_choice.choose_alpha
+    monkeypatch.setattr(
+        alpha_choice, "choose_alpha", lambda *a, **k: found.append(choose(*a, **k)) or found[-1]
+    )
+    tried = RankRLS().fit(X, y, qid=names, **weights)
+    assert len(found) == 5
+    given = RankRLS(scale=tried.scale_).fit(X, y, qid=names, **weights)
+    shuffled = {name: of_rows[mixed] for name, of_rows in weights.items()}
+    other = RankRLS().fit(X[mixed], y[mixed], qid=names[mixed], **shuffled)
+    assert tried.alpha_ == given.alpha_
+    assert_allclose(other.alpha_, tried.alpha_)
+    assert_allclose([given.coef_, other.coef_], [tried.coef_] * 2, rtol=1e-9)

@@ -11,11 +11,15 @@ from sklearn.pipeline import make_pipeline
 from rankwise import (
     AdditiveRankRLS,
     AutoRanker,
+    BoostedRanker,
+    QueryStandardScaler,
     RankRLS,
     TableEncoder,
+    WithQueryStandard,
     load_model,
     save_model,
 )
+from rankwise.auto.auto_ranker import Candidate, _copies_in_places, _in_places
 from rankwise.errors import DataError, ParameterError
 from rankwise.model_selection import (
     RankingSearchCV,
@@ -189,8 +193,8 @@ def test_sparse_rows_and_paths():
 @pytest.mark.parametrize(
     ("monotone", "message"),
     [
-        ({"prize": -1}, "'prize' is not a feature of X. Did you mean 'price'"),
-        ({0: -1}, "X has names: use the name, as in monotone={'price': -1}"),
+        ({"prize": -1}, "'prize' is not a feature. Did you mean 'price'"),
+        ({0: -1}, "features have names: use a name, such as 'price'"),
         ({"price": 2}, "The entry 'price': 2 is wrong"),
         ({"price": True}, "The entry 'price': True is wrong"),
         ({"price": 0.5}, "dictionary of -1, 0 or 1"),
@@ -211,7 +215,7 @@ def test_what_cannot_be_monotone_is_refused():
             RankRLS(1.0, monotone=PLACES, **given).fit(X, y, qid=qid)
     with pytest.raises(ParameterError, match=r"X has no names: .* positions from 0 to 3"):
         RankRLS(1.0, monotone={"price": 1}).fit(X, y, qid=qid)
-    with pytest.raises(ParameterError, match="the position 4, but X has 4 features"):
+    with pytest.raises(ParameterError, match="the position 4, but there are 4 features"):
         RankRLS(1.0, monotone={4: 1}).fit(X, y, qid=qid)
     with pytest.raises(ParameterError, match="fit_blocks solves by conjugate gradients"):
         RankRLS(1.0, monotone=PLACES).fit_blocks([(X, y, qid)])
@@ -222,6 +226,18 @@ def test_what_cannot_be_monotone_is_refused():
         leave_pair_out(RankRLS(1.0, monotone=PLACES), X, y, qid=qid)
     with pytest.raises(DataError, match="Pairs of rows of a ranker with monotone features"):
         auc_interval(RankRLS(1.0, monotone=PLACES, ties="exclude"), X[:30], y[:30] > 0)
+
+
+def test_constraints_of_numpy_types_are_saved(tmp_path):
+    X, y, qid = rows()
+    given = {np.int64(0): np.int64(-1), 1: np.sign(2)}
+    save_model(RankRLS(1.0, monotone=given).fit(X, y, qid=qid), tmp_path / "a.rankwise")
+    assert load_model(tmp_path / "a.rankwise").monotone == {0: -1, 1: 1}
+    save_model(
+        RankRLS(1.0, monotone={np.str_("price"): -1}).fit(frame(X), y, qid=qid),
+        tmp_path / "b.rankwise",
+    )
+    assert load_model(tmp_path / "b.rankwise").monotone == {"price": -1}
 
 
 def test_constraints_as_text():
@@ -247,6 +263,21 @@ def test_auto_ranker_leaves_out_what_cannot_be_monotone():
         AutoRanker(candidates="kernel", boosted=False, monotone={"price": 1}).fit(
             frame(X), y, qid=qid
         )
+
+
+def test_trees_on_features_and_standardized_copies_keep_rules_for_both():
+    pytest.importorskip("lightgbm")
+    X, y, qid = rows(6, 6)
+    n = X.shape[1]
+    candidate = Candidate("trees", BoostedRanker(2), WithQueryStandard())
+    auto = AutoRanker(candidates=[RankRLS(1.0)], boosted=False, monotone=PLACES).fit(X, y, qid=qid)
+    (kept,), _ = auto._monotone([candidate], n)
+    assert kept.ranker.monotone == dict(enumerate([*SIGNS, *SIGNS]))
+    fold = _in_places(X, ["new", *"abc"], [*"abcd"])  # "d" is not in this fold
+    Z = _copies_in_places(candidate.rows(fold, qid), n)
+    assert_allclose(Z[:, :n], fold[:, :n])
+    assert_allclose(Z[:, n : 2 * n], QueryStandardScaler().fit_transform(fold, qid=qid)[:, :n])
+    assert_allclose(Z[:, 2 * n], X[:, 0])
 
 
 def test_auto_ranker_with_monotone_curves_predicts(tmp_path):

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.compose import make_column_transformer
 from sklearn.gaussian_process.kernels import (
     RBF,
@@ -35,9 +35,14 @@ from rankwise import (
     RankRLS,
     RankSVM,
     SparseRankRLS,
+    TableEncoder,
 )
 from rankwise.errors import DataError, ExportError, MissingExtraError, RankwiseWarning
 from rankwise.export import distil, onnx_export, to_onnx, to_solr
+from rankwise.export._graph import KINDS, Graph
+from rankwise.export._stages import emit_all, transformer_stages
+from rankwise.export.onnx_export import _file
+from rankwise.preprocessing import DateFeatures
 
 onnx = pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")
@@ -302,6 +307,42 @@ def test_encoders_of_categories(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of categories that are not known
         assert_allclose(session.run(None, inputs)[0], model.predict(rows), rtol=1e-12)
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_calendars_of_graphs_agree_with_the_calendar_of_python(precision):
+    days = np.arange(np.datetime64("1599-12-28"), np.datetime64("2405-01-05"))
+    frame = pd.DataFrame({"day": days.astype("datetime64[us]")})
+    encoder = DateFeatures().fit(frame)
+    graph, kind = Graph(np.dtype(precision)), KINDS[precision]
+    made = emit_all(transformer_stages(encoder, 1), graph.input("X"))
+    inputs = [("X", kind, ["rows", 1])]
+    content = _file(graph, inputs, {"score": made}, ["rows", 3], kind, {})
+    numbers = days.astype(np.int64)[:, None].astype(precision)
+    (found,) = runtime.InferenceSession(content).run(None, {"X": numbers})
+    assert_array_equal(found, encoder.transform(frame))
+
+
+def test_dates_with_times_that_are_missing_and_what_needs_weights():
+    dates = pd.to_datetime(
+        ["2024-02-29 12:00:00", None, "2024-03-31 23:59:59", "2023-12-31 00:00:00"] * 5
+    )
+    frame = pd.DataFrame({"price": np.arange(20.0), "day": dates, "city": list("abcd") * 5})
+    model = make_pipeline(TableEncoder(), RankRLS(1.0)).fit(frame, np.arange(20) % 7)
+    export = to_onnx(model, rows=frame)
+    assert export.check.passed
+    assert export.check.n_lost == 0
+    assert "dates are days since 1970-01-01, with times as fractions: day." in str(export.check)
+    meta = runtime.InferenceSession(export.content).get_modelmeta().custom_metadata_map
+    assert [json.loads(meta[key]) for key in ("features", "dates", "text")] == [
+        ["price", "day"],
+        ["day"],
+        ["city"],
+    ]
+    assert to_onnx(model).check.passed  # on rows that are drawn
+    dated = make_pipeline(TableEncoder(), RankRLS(1.0)).fit(frame[["day"]], np.arange(20) % 7)
+    with pytest.raises(ExportError, match="a date becomes a day of the week and a month"):
+        to_solr(dated)
 
 
 def test_text_only_and_rows_of_text():

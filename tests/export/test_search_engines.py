@@ -328,6 +328,27 @@ def test_additive_and_mean_rankers_are_distilled(name, into):
     assert to_solr(found.ranker, rows=rows, qid=qid).check.n_lost == 0
 
 
+@pytest.mark.parametrize("into", ["linear", "trees"])
+def test_what_is_distilled_keeps_monotone_features(into):
+    pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(0)
+    rows, qid = rng.normal(size=(120, 2)), np.repeat(np.arange(12), 10)
+    frame = pd.DataFrame(rows, columns=["noise", "stars"])
+    labels = rows[:, 1] - 0.2 * rows[:, 0]
+    model = AdditiveRankRLS(0.1, scale=None, monotone={"noise": 1, "stars": 1})
+    found = distil(model.fit(frame, labels, qid=qid), frame, qid=qid, into=into).ranker
+    assert found.monotone == {"noise": 1, "stars": 1}
+    search = RankingSearchCV(RankRLS(monotone={0: 1}, scale=None), {"alpha": [1.0]})
+    search.fit(rows, labels, qid=qid)
+    assert distil(search, rows, qid=qid, into=into).ranker.monotone == {0: 1}
+    if into == "trees":
+        return
+    pipeline = make_pipeline(StandardScaler(), RankRLS(monotone={0: 1}, scale=None))
+    pipeline.fit(rows, labels, rankrls__qid=qid)
+    with pytest.warns(RankwiseWarning, match="made by the steps before it"):
+        distil(pipeline, rows, qid=qid)
+
+
 @pytest.mark.parametrize("export", ENGINES)
 def test_names_of_the_target_beside_rows_with_the_names_of_the_model(export):
     rows = pd.DataFrame(X, columns=NAMES)

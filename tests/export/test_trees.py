@@ -90,7 +90,7 @@ def test_thresholds_send_the_same_float32_to_the_first_child(at, steps):
     assert (x < np.float32(below(at))) == (float(x) <= at)
 
 
-@pytest.mark.parametrize("at", [0.5, 1e-35, 0.0, -3.0, 1970.5, 1e-7, 1e8])
+@pytest.mark.parametrize("at", [0.5, 1e-35, -1e-35, 0.0, -3.0, 1970.5, 1e-7, 1e8])
 def test_thresholds_of_solr_undo_what_it_adds(at):
     moved = np.float32(solr_threshold(at)) + np.float32(1e-6)
     assert moved <= np.float64(at) or np.float32(at) == moved

@@ -70,7 +70,7 @@ def test_derivatives_agree_with_finite_differences(d, a, b, c, t, e):
     st.sampled_from([0.0, 0.01, 0.2]),
 )  # fmt: skip
 def test_tilted_moments(m, v, a, b, c, t, e):
-    log_z, slope, bend, _, _ = tilted(m, v, a, b, c, t, e)
+    log_z, slope, bend, _, _ = tilted(m, v, a, b, c, t, e, 0.0)
     want_z, mean, variance = tilted_moments(m, v, a, b, c, t, e)
     assert log_z == pytest.approx(want_z, abs=1e-6)
     assert m + v * slope == pytest.approx(mean, abs=1e-6 * math.sqrt(v))
@@ -104,9 +104,9 @@ def test_few_nodes_agree_with_adaptive_panels(m, v, near, a, b, c, t, e):
 @pytest.mark.parametrize(("a", "b", "c"), [(1, 0, 0), (0, 1, 0), (3, 1, 0), (1, 2, 2)])
 @pytest.mark.parametrize("v", [0.04, 0.3, 2.0])
 def test_the_slope_of_the_first_flips(a, b, c, v):
-    slope = tilted(0.4, v, float(a), float(b), float(c), 0.3, 0.0)[4]
+    slope = tilted(0.4, v, float(a), float(b), float(c), 0.3, 0.0, 0.0)[4]
     step = 1e-6
-    up, down = (tilted(0.4, v, float(a), float(b), float(c), 0.3, e)[0] for e in (step, 0.0))
+    up, down = (tilted(0.4, v, float(a), float(b), float(c), 0.3, e, 0.0)[0] for e in (step, 0.0))
     assert slope == pytest.approx((up - down) / step, rel=1e-3, abs=1e-3)
 
 
@@ -116,7 +116,7 @@ def test_the_slope_of_the_first_flips(a, b, c, v):
 @pytest.mark.parametrize("e", [0.0, 0.05])
 def test_tilted_moments_are_finite_at_the_extremes(m, v, outcome, e):
     t = 0.3
-    log_z, slope, bend, by_t, by_e = tilted(m, v, *map(float, outcome), t, e)
+    log_z, slope, bend, by_t, by_e = tilted(m, v, *map(float, outcome), t, e, 0.0)
     assert np.isfinite([log_z, slope, bend, by_t, by_e]).all()
     assert log_z <= 1e-9
     assert bend >= 0 or e > 0
@@ -128,5 +128,5 @@ def test_the_tail_of_one_win_agrees_with_high_precision():
         s = mpmath.sqrt(1 + mpmath.mpf(2))
         z = mpmath.mpf(-60) / s
         want = float(mpmath.log(mpmath.ncdf(z)))
-    got = tilted(-60.0, 2.0, 1.0, 0.0, 0.0, 0.0, 0.0)[0]
+    got = tilted(-60.0, 2.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0)[0]
     assert got == pytest.approx(want, rel=1e-12)

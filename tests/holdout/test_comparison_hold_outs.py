@@ -64,7 +64,7 @@ def test_single_comparisons_groups_and_items(solver, problem):
     both = leave_item_out(ranker, X, pairs, alphas=ALPHAS, **given)
     one = leave_item_out(ranker, X, pairs, new="one", alphas=ALPHAS, **given)
     for a, lam in enumerate(ALPHAS):
-        for k, (i, j) in enumerate(pairs):
+        for k, (i, j) in list(enumerate(pairs))[a::2]:
 
             def check(found, out, lam=lam, k=k):
                 D = design(X, pairs, given, out)

@@ -57,6 +57,17 @@ def test_gold_beside_categories_or_drift_is_refused(options, way):
         Leaderboard(**options).fit(first, second, won, gold=won, **columns)
 
 
+def test_words_are_in_ascending_order():
+    first, second, won, _, words, _ = drawn(sizes=(60, 40, 20))
+    backwards = slice(None, None, -1)
+    given = (each[backwards] for each in (first, second, won))
+    board = Leaderboard(n_draws=100).fit(*given, by=words[backwards], items=range(N))
+    assert board.categories_.tolist() == ["art", "biology", "chess"]
+    assert board.categories()["battles"].tolist() == [60, 40, 20, 120]
+    forwards = Leaderboard(n_draws=100).fit(first, second, won, by=words, items=range(N))
+    assert_allclose(board.category_ratings_, forwards.category_ratings_, atol=1e-6)
+
+
 def test_periods_are_categories_in_the_order_of_time():
     first, second, won, category, _, _ = drawn()
     days = np.datetime64("2026-01-20") + 30 * category + np.arange(len(first)) % 10

@@ -237,6 +237,9 @@ def test_style_within_its_interval_and_items_by_features():
     moved = Leaderboard().fit(BATTLES, item_features=1e6 * features + 5)
     assert_allclose(moved.ratings_, board.ratings_, atol=1e-6)
     assert_allclose(1e6 * moved.coef_[1], board.coef_[1], rtol=1e-5)
+    printed = str(moved.coefficients()).splitlines()[-1].split()
+    assert float(printed[1]) == pytest.approx(moved.coef_[1], abs=1e-7)
+    assert float(printed[1]) > 0
 
 
 def test_agreement_of_judges():

@@ -324,6 +324,13 @@ def test_bad_times_are_refused_with_their_row(given, message):
         Battles.of(["a", "b"], ["b", "a"], [1, 1], time=given)
 
 
+def test_months_are_dates():
+    found, dated = check_times(["1970-01", "1970-02"], 2)
+    assert dated
+    assert found.tolist() == [0, 31]
+    assert check_times(["197001", "197002"], 2)[1] is False
+
+
 def test_numbers_are_not_dates():
     assert check_times([1, 2.5], 2)[1] is False
     assert check_times(["1", "20201301"], 2)[1] is False  # month 13

@@ -175,7 +175,7 @@ def test_a_ranking_search_passes_qid_to_all_steps(name, last, data):
 @BY_NAME
 def test_model_files(name, data, tmp_path):
     X, y, qid = data
-    pipeline = make_pipeline(clone(SCALERS[name]), RankRLS()).fit(X, y, qid=qid)
+    pipeline = make_pipeline(clone(SCALERS[name]), RankRLS(1.0)).fit(X, y, qid=qid)
     same = load_model(save_model(pipeline, tmp_path / "pipeline.rankwise"))
     assert_array_equal(same.predict(X, qid=qid), pipeline.predict(X, qid=qid))
     assert same[0].n_queries_ == 6

@@ -32,7 +32,7 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class Goal:
-    """What a session is for, and with which certainty.
+    """What a session should find out, and with which certainty.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class Goal:
         """Raise an error if all items would be among the best."""
         if self.kind == "top" and self.k >= n_items:
             raise ParameterError(
-                f"The top {self.k} of {n_items} items are all of them: k (--top) must be less than "
+                f"The top {self.k} of {n_items} items are all of them: k must be less than "
                 "the number of items."
             )
 
@@ -203,7 +203,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a goal is.
+    """How far a session is from its goal.
 
     Attributes
     ----------

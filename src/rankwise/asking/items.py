@@ -197,7 +197,7 @@ def check_items(items: Iterable[Any], features: Any = None) -> list[Item]:
             raise DataError(
                 f"Item {item.id!r} has {len(item.features)} features, and the first item has "
                 f"{len(made[0].features)}. All items need the same ones: put all of them into the "
-                "table, and name its columns (--features)."
+                "table, and name its columns as features."
             )
         if not all(map(math.isfinite, item.features)):
             raise DataError(f"A feature of item {item.id!r} is not a finite number.")
@@ -456,7 +456,7 @@ def _name_column(
     if len(table) == 1 and text is None:
         (only,) = table
         raise DataError(
-            f"{path} has one column, {only!r}. If that is its name, use --id {only!r}; if it is "
+            f"{path} has one column, {only!r}. If that is its name, use id={only!r}; if it is "
             "an item, put a line with the word id above it."
         )
     for name, values in table.items():
@@ -497,7 +497,7 @@ def _feature_columns(
             if not _is_number(value):
                 raise DataError(
                     f"{place_of_row(path, row)}: {name!r} is {_as_text(value)!r}, not a finite "
-                    "number. Fill it, or leave the column out of --features."
+                    "number. Fill it, or leave the column out of features."
                 )
         columns.append([float(value) for value in table[name]])
     return columns

@@ -152,7 +152,7 @@ class Log:
             why = "was not written by rankwise ask"
             if kind == _APPLICATION:
                 why = f"has format {version}, and this rankwise knows formats up to {_FORMAT}"
-            raise SessionFileError(f"{self.path} {why}. Give another file with --session.")
+            raise SessionFileError(f"{self.path} {why}. Choose another file.")
 
     def _open(self) -> sqlite3.Connection:
         db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=2.0)

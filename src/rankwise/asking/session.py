@@ -214,6 +214,8 @@ class Session:
             check_text(name, given.get(name, ""))
         with self._lock:
             if goal is not None:
+                if not isinstance(goal, Goal):
+                    raise ParameterError(f'goal must be a Goal, such as Goal("top"): got {goal!r}.')
                 goal.check_items(len(self._ledger.items))
             settings = replace(self.settings, **given)
             if settings != self.settings:

@@ -331,6 +331,12 @@ def _in_places(X: Any, found: Sequence[str], names: Sequence[str]) -> Any:
     return X @ sp.csr_array(ones, shape=(len(found), len(order)))
 
 
+def _copies_in_places(X: Any, n: int) -> Any:
+    """Features and their copies in the order: n features, their copies, all others."""
+    half = X.shape[1] // 2
+    return X[:, np.r_[0:n, half : half + n, n:half, half + n : 2 * half]]
+
+
 def _dense_or_csr(X: Any) -> Any:
     """Encoded rows in a form that all rankers take."""
     return sp.csr_array(X) if is_sparse(X) else np.asarray(X, dtype=np.float64)
@@ -376,7 +382,10 @@ def hold_out(
         fold = trials.splits.fold_of_row
         more = {}
         if encoded is not None:
-            more = {"X_of_folds": [candidate.rows(X, data.qid) for X in encoded.encoded]}
+            of_folds = [candidate.rows(X, data.qid) for X in encoded.encoded]
+            if ranker.monotone and candidate.features is not None:
+                of_folds = [_copies_in_places(X, data.X.shape[1]) for X in of_folds]
+            more = {"X_of_folds": of_folds}
         rows = candidate.rows(data.X, data.qid)
         numbers, staged = trees.held_out_predictions(rows, data.y, fold=fold, qid=data.qid, **more)
         found = staged[:, trials.splits.rows]
@@ -612,7 +621,9 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
     monotone : dict, optional
         Features that never lower (1) or never raise (-1) a score when their values rise, such as
         ``{"price": -1}``, by name, or by position if X has no names. Linear and additive rankers
-        and trees keep this, and other candidates are left out: `results_` names them.
+        and trees keep this, and other candidates are left out: `results_` names them. The mean
+        standardizes scores within queries, so that a value far from the others of its query can be
+        an exception.
     verbose : bool, default=False
         Whether to show progress on stderr, if it is a terminal.
     random_state : int or Generator, optional
@@ -881,6 +892,8 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         for one in able:
             own = monotone_signs(one.ranker.monotone, names, n_features) or (0,) * n_features
             places = {j: sign or own[j] for j, sign in enumerate(signs)}
+            if one.features is not None:  # which come again, standardized
+                places |= {n_features + j: sign for j, sign in places.items()}
             kept.append(replace(one, ranker=clone(one.ranker).set_params(monotone=places)))
         return kept, [f"{one.name}, which cannot keep monotone features" for one in others]
 

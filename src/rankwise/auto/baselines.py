@@ -99,6 +99,11 @@ class Baselines(TableMixin):
             "On queries that neither was chosen by. gain: how much better the ranker is; low, "
             "high: its 95% interval."
         )
+        unclear = [
+            name for name, low in zip(self.names, self.intervals[:, 0], strict=True) if low <= 0
+        ]
+        if unclear:
+            note += f" The ranker is not clearly better than: {'; '.join(unclear)}."
         return Table(tuple(columns), tuple(rows), note=note)
 
     def _frame_columns(self) -> dict[str, Any]:

@@ -321,6 +321,9 @@ class TorchBackend(Backend):
             A[start:stop, start:].addmm_(Z[:, start:stop].T, Z[:, start:])
         return A
 
+    def mirror_gram(self, A: Tensor) -> Tensor:
+        return A.triu() + A.triu(1).T
+
     def _add_rough_gram(self, A: Tensor, Z: Tensor) -> Tensor:
         """Products in TF32 on a GPU (float32 on a CPU); blocks are summed in float64."""
         matmul = torch.backends.cuda.matmul

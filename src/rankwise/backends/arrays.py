@@ -341,7 +341,7 @@ class Backend:
         return matmul(A, B)
 
     def add_gram(self, A: Array, Z: Array) -> Array:
-        """A + Z'Z on the upper triangle of A, which is overwritten."""
+        """A + Z'Z on one triangle of A, which is overwritten; `mirror_gram` fills the other."""
         return add_gram(A, Z)
 
     def with_precision(self, precision: str) -> Backend:
@@ -452,11 +452,9 @@ class Backend:
             total = sum(map_rows(lambda rows: X[rows].sum(), X)) if X.ndim else X
             return bool(self.xp.isfinite(total)) or bool(self.xp.isfinite(X).all())
 
-    def mirror_upper(self, A: Array) -> Array:
-        """The symmetric matrix with the upper triangle of A, which is overwritten."""
-        if self.is_host:
-            return mirror_lower(A.T).T
-        return self.array(self.xp.triu(A) + self.xp.triu(A, 1).T)
+    def mirror_gram(self, A: Array) -> Array:
+        """The symmetric matrix with the triangle of A from `add_gram`; A is overwritten."""
+        return mirror_lower(A)
 
     def symmetrize(self, A: Array) -> None:
         """A <- (A + A') / 2 in place, some rows at a time."""

@@ -18,6 +18,8 @@ import numpy as np
 from rankwise.backends.arrays import Array, Index
 from rankwise.backends.jit import compiled
 
+FEW_VALUES = 64  # up to which sorting by insertion is faster
+
 
 @compiled
 def combine_rows(
@@ -165,11 +167,19 @@ def rank_groups(X: Any, rows: Index, ptr: Index) -> None:
     """
     for g in range(len(ptr) - 1):
         start, n = ptr[g], ptr[g + 1] - ptr[g]
-        column = np.empty(n)
+        column, order = np.empty(n), np.empty(n, np.intp)
         for j in range(X.shape[1]):
             for k in range(n):
                 column[k] = X[rows[start + k], j]
-            order = np.argsort(column)
+            if n <= FEW_VALUES:
+                for k in range(n):
+                    i = k
+                    while i > 0 and column[order[i - 1]] > column[k]:
+                        order[i] = order[i - 1]
+                        i -= 1
+                    order[i] = k
+            else:
+                order = np.argsort(column)
             first = 0
             while first < n:
                 last = first

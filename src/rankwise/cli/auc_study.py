@@ -210,7 +210,8 @@ class AUCStudy:
     def draw_roc(self) -> Any:
         """The ROC curve of tournament scores; None with strata or groups, where none exists.
 
-        It has a band and an interval if there are enough samples for one.
+        It has a band if there are enough samples for an interval. The interval of the area is not
+        drawn: it takes the rankers as given, and is shorter than the printed ones.
         """
         if self.interval is None or self.data.strata is not None or self.data.groups is not None:
             return None
@@ -218,7 +219,8 @@ class AUCStudy:
 
         ranker = RankRLS(self.interval.alpha, kernel=self.kernel, scale="standard")
         scores = np.asarray(tournament_scores(ranker, self.data.X, self.data.y))
-        return plot_roc(self.data.y, scores, interval=not self.interval.why)
+        band: Any = False if self.interval.why else "band"
+        return plot_roc(self.data.y, scores, label="tournament scores", interval=band)
 
 
 def _say(alpha: float) -> str:
@@ -242,11 +244,14 @@ def write_auc(study: AUCStudy, path: Path, source: str) -> None:
         found = study.interval
         facts.append((f"{found.auc:.3f}", f"AUC of all pairs, optimistic ({found.words()})"))
         facts.append((_say(found.alpha), "alpha"))
-    caption = "ROC curve of tournament scores: the share of held-out pairs that a sample wins."
+    caption = (
+        "ROC curve of tournament scores: the share of held-out pairs that a sample wins. Its area "
+        "may differ a little from the AUC of all pairs. Both are optimistic."
+    )
     if study.interval is not None and not study.interval.why:
         caption += (
-            " The band and the interval of its area have 95% of bootstrap samples of these scores. "
-            "They take the rankers as given, unlike the interval of all pairs."
+            " The band has 95% of bootstrap samples of these scores. It takes the rankers as "
+            "given: the intervals of the AUC above do not follow from it."
         )
     alt = "True positive rate against false positive rate of held-out samples"
     curve = [] if roc is None else [Figure.of(roc, alt, caption)]

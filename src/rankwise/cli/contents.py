@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from inspect import signature
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -30,7 +31,7 @@ from rankwise.cli.options import (
     grouped,
     refuse,
 )
-from rankwise.cli.terminal import check_writable, note, progress, say, show, show_json
+from rankwise.cli.terminal import check_writable, command_line, note, progress, say, show, show_json
 from rankwise.routing import last_step
 from rankwise.tables import Column, Table
 
@@ -78,15 +79,24 @@ def info(*, file: InputArgument, as_json: Json = False, table: TableOptions) -> 
 
     is_model = file.is_file() and is_zipfile(file)  # a pipe can be opened once
     columns = command = problems = None
+    kind, purpose, beside = "ranking data", "To find a ranker", None
     if is_model:
-        facts = model_facts(read_model(file))
+        facts, kind = model_facts(read_model(file)), "a model"
     elif table.is_table(file):
+        from rankwise.data.battles import schema_in
         from rankwise.data.table_columns import Wants
 
         wants = Wants(True, True, dates=True, needs_label=True, needs_query=True)
         data = table.read_table(file, wants, needs_features=False, tolerant=True)
         facts, columns, problems = data_facts(data), data.columns, data.problems
-        command = command_for(settings_for(data), table.ignore, "auto")
+        settings = settings_for(data)
+        kept = {"out": f"{file.name.split('.')[0]}.rankwise"}
+        command = command_for(settings | kept, table.ignore, "auto")
+        if "one_ranking" in settings and len(settings.get("grades", ())) == 2:
+            beside = command_line({"label": settings["label"]}, "auc")
+        if schema_in(row[0] for row in columns.rows) is not None:
+            command, purpose, kind = command_line({}, "leaderboard"), "To rate the items", "battles"
+            facts, columns, problems = {"rows": facts["rows"]}, _without_roles(columns), None
     else:
         facts = data_facts(read_letor_file(file, fill=table.fill))
     if as_json:
@@ -97,13 +107,22 @@ def info(*, file: InputArgument, as_json: Json = False, table: TableOptions) -> 
             more |= {"problems": found, "command": command}
         show_json({"file": str(file), **facts, **more})
         return
-    print(f"{file}: {'a model' if is_model else 'ranking data'}\n")
+    print(f"{file}: {kind}\n")
     show(columns, *_tables(facts))
     if problems is not None:
         print("\nBefore a ranker can learn from it:")
         say(*(f"  - {problem}" for problem in problems.problems))
     if command is not None:
-        print(f"\nTo find a ranker{', if this is what you mean' if problems else ''}:\n  {command}")
+        print(f"\n{purpose}{', if this is what you mean' if problems else ''}:\n  {command}")
+    if beside is not None:
+        print(f"\nTo separate two classes of samples, with the AUC of held-out pairs:\n  {beside}")
+
+
+def _without_roles(columns: Table) -> Table:
+    """Columns without what they would be in ranking data."""
+    at = [k for k, column in enumerate(columns.columns) if column.name != "role"]
+    rows = tuple(tuple(row[k] for k in at) for row in columns.rows)
+    return replace(columns, columns=tuple(columns.columns[k] for k in at), rows=rows)
 
 
 def data_facts(data: Any) -> dict[str, Any]:

@@ -451,29 +451,30 @@ class Preparation:
         return Pipeline([*self.steps, *last])
 
     def with_positions(self, ranker: Any, *, in_folds: bool = False) -> Any:
-        """A ranker whose monotone features are positions after these steps, if they were names.
+        """A ranker whose monotone features are positions after these steps, instead of names.
 
         Encoders that are fitted again `in_folds` may find other words: then only columns of
         numbers, which come first, have fixed positions.
         """
+        from rankwise.parameters import Monotone, check_value, monotone_signs
+
         model = last_step(ranker)
         monotone = getattr(model, "monotone", None)
-        if not self.steps or not monotone or not any(isinstance(key, str) for key in monotone):
+        encoder: Any = self.steps[-1][1] if self.steps else None
+        if not monotone or not hasattr(encoder, "names_out"):
             return ranker
-        encoder = self.steps[-1][1]
-        names = None if not hasattr(encoder, "names_out") else encoder.names_out()
-        if names is not None and in_folds:
+        check_value("monotone", monotone, Monotone())
+        names = encoder.names_out()
+        if in_folds:
             numbers = [name for name, kind in encoder.kinds_.items() if kind == "number"]
-            other = next((key for key in monotone if key in names and key not in numbers), None)
+            made = {*names, *encoder.kinds_}.difference(numbers)
+            other = next((key for key in monotone if key in made), None)
             if other is not None:
                 raise ParameterError(
                     f"monotone: {other!r} is made of text or dates, for each fold anew. Columns of "
                     "numbers can be monotone."
                 )
-        from rankwise.parameters import monotone_signs
-
-        width = 0 if names is None else len(names)
-        signs = monotone_signs(monotone, names, width) or ()
+        signs = monotone_signs(monotone, names, len(names)) or ()
         model.set_params(monotone={j: sign for j, sign in enumerate(signs) if sign} or None)
         return ranker
 
@@ -596,21 +597,14 @@ def encoding_words(encoder: Any, X: Any) -> list[str]:
     return [f"{what}: {', '.join(names)}." for what, names in made.items() if names]
 
 
-def encoder_of(model: Any) -> Any:
-    """What turns the text, dates and missing values of a model into numbers; None without one."""
-    from rankwise.preprocessing import TableEncoder
-
-    ranker = last_step(model)
-    first = model.steps[0][1] if hasattr(model, "steps") else getattr(ranker, "encoder_", None)
-    return first if isinstance(first, TableEncoder) else None
-
-
 def _takes_missing(model: Any) -> bool:
     """Whether a model accepts missing values."""
     if model is None:
         return False
     from sklearn.compose import ColumnTransformer
     from sklearn.utils import get_tags
+
+    from rankwise.preprocessing.table_encoder import encoder_of
 
     encoder = encoder_of(model)
     if encoder is not None:
@@ -624,6 +618,8 @@ def _takes_missing(model: Any) -> bool:
 def _takes_text(model: Any) -> bool:
     """Whether a model encodes columns of text."""
     from sklearn.compose import ColumnTransformer
+
+    from rankwise.preprocessing.table_encoder import encoder_of
 
     steps = getattr(model, "steps", [])
     older = any(isinstance(step, ColumnTransformer) for _, step in steps)

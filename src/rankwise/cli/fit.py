@@ -22,7 +22,6 @@ from rankwise.cli.data_options import (
     DataOptions,
     Preparation,
     doubts,
-    encoder_of,
     encoding_words,
     explained_tables,
     in_one_line,
@@ -222,10 +221,13 @@ def fit(
         else:
             held_out = data.read_like(valid, rows)
             ranker = _best(rows.fit(ranker, grid), held_out, selection.for_rows(held_out))
-    save_model(rows.preparation.around(ranker), out)
+    model = rows.preparation.around(ranker)
+    save_model(model, out)
     if hasattr(ranker, "alpha_curve_"):
+        from rankwise.preprocessing.table_encoder import encoder_of
+
         note(_chosen(ranker))
-        if encoder_of(rows.preparation.around(ranker)) is not None and ranker.alpha_curve_:
+        if encoder_of(model) is not None and ranker.alpha_curve_:
             note(
                 "The encoder of text and missing values has seen all rows, also those held out. "
                 "'rankwise tune' and 'rankwise auto' encode again for each fold."
@@ -322,6 +324,7 @@ def auto(
     n_best: Positive = 10,
     candidates: Literal["auto", "linear", "additive", "kernel"] = "auto",
     boosted: Annotated[bool | None, typer.Option("--boosted/--no-boosted")] = None,
+    monotone: str | None = None,
     seed: Seed = 0,
     data: DataOptions,
 ) -> None:
@@ -371,6 +374,9 @@ def auto(
         Rankers to try: auto (all), linear, additive or kernel.
     boosted : FLAG, default=if LightGBM is installed
         Try boosted trees as well.
+    monotone : FEATURE:SIGN,...
+        Features that may only raise scores (1) or lower them (-1), as in price:-1,stars:1. Rankers
+        that cannot keep this are left out.
     seed : N
         Seed for the choice of landmarks.
     """
@@ -378,6 +384,7 @@ def auto(
 
     check_writable(out, train, test, force=force)
     check_page(report, train, test, force=force)
+    rules = None if monotone is None else _parsed_rules(monotone)
     is_asked = data.encode or data.impute or data.dates
     if data.is_table(train):
         data = replace(data, encode=data.encode or "auto", impute=data.impute or "median")
@@ -396,6 +403,7 @@ def auto(
         time_budget=time_budget,
         memory_budget=None if memory_budget is None else memory_budget * 1e6,
         encoder=data.encoder() if is_asked else "auto",
+        monotone=rules,
         verbose=True,
         random_state=seed,
     )
@@ -426,6 +434,12 @@ def auto(
     parts = ranker.parts_
     what = f"a mean of {len(parts)} rankers" if len(parts) > 1 else f"one ranker, {parts[0].name}"
     note(f"Wrote {out}: {what}, fitted to {len(rows.y):,} rows.")
+
+
+def _parsed_rules(text: str) -> Any:
+    from rankwise.parameters import Monotone, parse_parameter
+
+    return parse_parameter("monotone", text, Monotone())
 
 
 def _write_results(

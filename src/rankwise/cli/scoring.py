@@ -108,6 +108,9 @@ def predict(
         refuse("columns", "This is for a model of a table, fitted with --rows and --columns.")
     rows = table.read_for(file, model, data, features, needs_label=False)
     scores = scores_of(file, rows)
+    roles = getattr(rows, "roles", None)
+    if roles is not None and roles.id is None and roles.unused_ids:
+        note(f"To write ids with the scores, give --id {roles.unused_ids[0]}.")
     lines = (f"{float(score)!r}\n" for score in scores)
     as_table = "csv" if out is None and table.is_table(data) else out and format_of(out)
     if as_table:

@@ -7,6 +7,7 @@ import shlex
 import sys
 import warnings
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -330,12 +331,15 @@ def _anchor(text: str | None, items: list[Any]) -> tuple[Any, float] | None:
     except ValueError:
         rating = float("nan")
     if rating != rating or name not in known:
-        refuse("anchor", f"Write ITEM=RATING with an item of the battles: got {text!r}.")
+        near = get_close_matches(name, known, 1)
+        hint = f" Did you mean {near[0]!r}?" if near and near[0] != name else ""
+        refuse("anchor", f"Write ITEM=RATING with an item of the battles: got {text!r}.{hint}")
     return known[name], rating
 
 
 def covariate_table(board: Any, units: dict[str, str], *, elo: bool) -> Table:
     """The coefficients, and what they are per."""
+    from rankwise.data.battles import SCALED
     from rankwise.tables import Column
 
     table = board.coefficients(elo=elo).to_table()
@@ -343,6 +347,10 @@ def covariate_table(board: Any, units: dict[str, str], *, elo: bool) -> Table:
     rows = tuple((row[0], unit, *row[1:]) for row, unit in zip(table.rows, per, strict=True))
     unit = "Elo points" if elo else "log-odds" if board.link == "logit" else "probits"
     note_text = f"By how many {unit} a covariate raises the rating of the first item, per change."
+    if SCALED in per:
+        note_text += (
+            " With columns NAME_a and NAME_b, it is (a - b) / (a + b + 1), in standard deviations."
+        )
     return replace(
         table, columns=(table.columns[0], Column("per"), *table.columns[1:]), rows=rows,
         note=note_text,

@@ -45,6 +45,7 @@ JUDGES = Text(
     "The slope of a judge is how much ratings matter to the judge, where 1 is the mean. Below 0, a "
     "judge prefers the worse item. Each value is drawn towards the mean of all judges."
 )
+SURE = 0.95  # a probability to be the best, which one item tied with another may have
 MOST_ITEMS = 60  # in pictures
 MOST_AGREEING = 12  # judges whose agreement is shown
 MOST_CELLS = 25  # items of the matrix
@@ -109,10 +110,11 @@ def _summary(board: Any, standings: Any) -> str:
     row = board.settled()[int(np.argmax(board.ratings_))]
     tied = [str(item) for item in board.items_[row == 0] if item != best]
     first = f"{best} is the best with probability {standings['p_first'][0]:.2f}."
+    also = " If all pairs are tested at once, it" if standings["p_first"][0] >= SURE else " It"
     if not tied:
         return f"{first} It can be told apart from all others."
     shown = ", ".join(tied[:5]) + (f" and {len(tied) - 5} more" if len(tied) > 5 else "")
-    return f"{first} It cannot be told apart from {shown}."
+    return f"{first}{also} cannot be told apart from {shown}."
 
 
 def _ratings(standings: Any) -> Figure:

@@ -21,7 +21,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from rankwise.cli.entry import exit_code
 from rankwise.deprecations import Former, present_options
-from rankwise.errors import ParameterError, RankwiseError, TableError
+from rankwise.errors import MissingExtraError, ParameterError, RankwiseError, TableError
 from rankwise.files import replacing
 from rankwise.progress import is_quiet, progress_bar
 
@@ -49,7 +49,31 @@ OPTIONS = {
     "better must be a position": "--above must be a position",
     "worse must be a position": "--below must be a position",
     "better and worse are the same": "--above and --below are the same",
+    "X has no names: use a data frame, or": "the file has no names: use",
+    " Behind other steps of a pipeline, features keep their names after pipeline.set_output("
+    'transform="pandas").': "",
+    'a dictionary of -1, 0 or 1 by feature, such as {"price": -1, "stars": 1}': (
+        "signs of -1, 0 or 1 by feature, such as price:-1,stars:1"
+    ),
     "or read all of them with read_letor or read_table": "or give --workers 1",
+    "normalizers=True": "--normalizers",
+    "positive=True": "--positive",
+    "use rankwise.export.to_onnx.": "use --to onnx.",
+    "undefined='skip'": "--undefined skip",
+    "undefined=0.0": "--undefined 0",
+    "position=True": "--position",
+    "every=": "--every ",
+    "as positive, to compare": "with --positive to compare",
+    'missing="drop-rows", "drop-columns" or': "--missing drop-rows, drop-columns or",
+    'missing="drop-rows"': "--missing drop-rows",
+    'missing="drop-columns"': "--missing drop-columns",
+    "out, in ignore": "out with --ignore",
+    "Name them as first, second and winner": "Name them by --first, --second and --winner",
+    "all of them: k must": "all of them: --top must",
+    "name its columns as features": "name its columns by --features",
+    "out of features": "out of --features",
+    "use id=": "use --id ",
+    "Use another port, or port 0": "Use another --port, or --port 0",
 }
 """What errors of the library name, and the options of commands that do the same."""
 FORMER_OPTIONS: dict[str | None, tuple[Former, ...]] = {}
@@ -155,6 +179,8 @@ def _report(error: Exception) -> int:
     message = str(error) or type(error).__name__
     if isinstance(error, RankwiseError):
         message = _with_options(message)
+    if isinstance(error, MissingExtraError):
+        message = message.replace("pip install", f"{_pip()} install")
     if hasattr(error, "format_message"):  # typer's errors about arguments
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "rankwise"
@@ -176,6 +202,14 @@ def _report(error: Exception) -> int:
     for line in more:  # commands to copy stay in one line
         _print_remark(_in_lines(line, sys.stderr) if line.startswith("  - ") else line)
     return BAD_INPUT
+
+
+def _pip() -> str:
+    """How to call the pip of this Python."""
+    found = shutil.which("pip")
+    if found is not None and Path(found).parent == Path(sys.executable).parent:
+        return "pip"
+    return f"{shlex.quote(sys.executable)} -m pip"
 
 
 def command_line(settings: dict[str, Any], command: str | None = None) -> str:

@@ -49,7 +49,7 @@ def fit_table(table: Path, rows: Path, columns: Path, ranker: Any, data: ColumnO
             raise DataError(
                 f"{path} has no line {missing[0]!r}, which is a {name} of {table} "
                 f"({len(missing)} of {plural(len(wanted), name)} are missing). The first column "
-                "of each file has names, and the first line of the table has those of its columns."
+                "of each file names its rows, and the first line of the table names its columns."
             )
         sides.append(frame.loc[wanted])
         if getattr(ranker, f"{name}_kernel") == "precomputed":

@@ -40,6 +40,7 @@ PER_BATTLE = (
 GROUPS = (
     "evaluation_session_id", "session", "session_id", "question_id", "prompt_id", "prompt",
 )  # fmt: skip
+SCALED = "1 standard deviation"  # what a covariate of two columns is per
 SIDES = (("a", "b"), ("1", "2"), ("left", "right"), ("chosen", "rejected"))
 NESTED = "conv_metadata"  # counts of the answers of both models, in newer files of arenas
 KEY = "cmp_key"  # in files of PandaLM, the names of both models, with "_" between them
@@ -394,6 +395,12 @@ SCHEMAS = (
 )
 
 
+def schema_in(columns: Iterable[str]) -> Schema | None:
+    """The first schema whose columns a table has; None without one."""
+    names = list(columns)
+    return next(filter(None, (schema.found_in(names) for schema in SCHEMAS)), None)
+
+
 @dataclass(frozen=True, eq=False)
 class BattleFile:
     """Battles of a file, and what was read; made by `read_battles`.
@@ -537,14 +544,14 @@ class _BattleTable(SmallTable):
                     "Name the columns of both items: first and second, and winner, if there is one."
                 )
             return Schema("columns as named", first, second, winner)
-        found = next(filter(None, (schema.found_in(self.columns) for schema in SCHEMAS)), None)
+        found = schema_in(self.columns)
         if found is None:
             usual = "; ".join(
                 ", ".join(filter(None, (s.first, s.second, s.outcome))) for s in SCHEMAS
             )
             raise DataError(
-                f"{self.source} has no columns of battles. Name them by --first, --second and "
-                f"--winner (first=, second=, winner=), or use one of these: {usual}. It has "
+                f"{self.source} has no columns of battles. Name them as first, second and "
+                f"winner, or use one of these: {usual}. It has "
                 f"{', '.join(self.columns) or 'none'}. Texts that were chosen and rejected, "
                 "without names of items, are ranked by their features: `rankwise preferences`."
             )
@@ -631,12 +638,12 @@ class _BattleTable(SmallTable):
             if chosen.any()
         ]
         if not made:
-            reasons = ", ".join(f"{count} {reason}" for reason, count in dropped.items())
+            reasons = ", ".join(f"{plural(n, 'row')} {reason}" for reason, n in dropped.items())
             raise DataError(f"{self.source} has no battle that can be used: {reasons}.")
         battles = made[0] if len(made) == 1 else made[0] + made[1]
         battles = replace(battles, context_names=names or None, dated=dated)
         name, n_rows = self.schema or schema.name, self.n_rows or len(first)
-        units = {name: "1" if name in self.columns else "1 standard deviation" for name in names}
+        units = {name: "1" if name in self.columns else SCALED for name in names}
         return BattleFile(battles, name, n_rows, dropped, group_column, remarks, units)
 
     def _codes(self, column: str, first: Any, second: Any, keep: Any) -> Index:

@@ -327,8 +327,9 @@ def parse_lines(
     row has the features 1 to that index.
     """
     i = 0
-    row = 0
-    n_inexact = 0
+    # Not the literal 0: `_row` would be compiled for it, too.
+    row = int(0)  # noqa: RUF046, UP018
+    n_inexact = int(0)  # noqa: RUF046, UP018
     max_index = 0
     complete = True
     out.indptr[0] = 0

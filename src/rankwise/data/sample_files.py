@@ -173,7 +173,7 @@ def read_samples(
         used = [name for name in (*features, *special.values()) if name is not None]
         whole = np.array([all(table[n][k] is not None for n in used) for k in range(len(lines))])
         if not whole.any():
-            raise DataError(f"{file}: every row has a missing value. Use --missing drop-columns.")
+            raise DataError(f'{file}: every row has a missing value. Use missing="drop-columns".')
         table = {n: [v for v, keep in zip(table[n], whole, strict=True) if keep] for n in table}
         lines, dropped = lines[whole], int((~whole).sum())
         handled = f"{plural(dropped, 'sample')} with missing values left out." if dropped else ""
@@ -229,8 +229,8 @@ def _classes(
     if positive is None or positive not in counts or len(known) == 1:
         raise DataError(
             f"{file}: the label {label!r} has {plural(len(known), 'different value')}, such as "
-            f"{listed(known)}. An AUC compares two classes: name one of these values with "
-            "--positive to compare it with all others, or make two of them, such as those above "
+            f"{listed(known)}. An AUC compares two classes: name one of these values "
+            "as positive, to compare it with all others, or make two of them, such as those above "
             "and below a threshold. For the order of numbers, use leave_pair_out in Python."
         )
     others = [word for word in known if word != positive]
@@ -262,13 +262,13 @@ def _feature(
         k = bad[0]
         raise DataError(
             f"{places[k]}: the column {name!r} has numbers in other lines, but "
-            f"{values[k]!r} here. Correct it, or leave the column out with --ignore."
+            f"{values[k]!r} here. Correct it, or leave the column out, in ignore."
         )
     if holes and missing == "refuse":
         raise DataError(
             f"{places[holes[0]]}: the column {name!r} has no value here"
-            f"{f' and in {len(holes) - 1} more lines' if len(holes) > 1 else ''}. Use --missing "
-            "drop-rows, drop-columns or median."
+            f"{f' and in {len(holes) - 1} more lines' if len(holes) > 1 else ''}. Use "
+            'missing="drop-rows", "drop-columns" or "median".'
         )
     if any(_is_long(value) for value in values):
         return "whole numbers above 2^53, as ids have: left out", [], []
@@ -302,7 +302,7 @@ def _refuse_gaps(name: str, values: list[Any], places: list[str]) -> None:
     if None in values:
         raise DataError(
             f"{places[values.index(None)]}: the column {name!r} has no value here. Fill it in, or "
-            "use --missing drop-rows."
+            'use missing="drop-rows".'
         )
 
 

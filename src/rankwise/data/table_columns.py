@@ -23,7 +23,7 @@ from rankwise.data.table_files import (
     refuse_floats,
 )
 from rankwise.errors import DataError, TableError
-from rankwise.graph.query_groups import QueryGroups, id_array, text_fault
+from rankwise.graph.query_groups import EXACT, QueryGroups, id_array, text_fault
 from rankwise.tables import plural
 
 compute = OptionalModule("pyarrow.compute")
@@ -414,6 +414,8 @@ class Roles:
         Features that look like the position in the list that was shown.
     constants : tuple of str
         Features with the same value in all rows.
+    long_numbers : tuple of str
+        Features that are whole numbers above 2^53, of which floats lose digits.
     """
 
     query: str | None
@@ -424,6 +426,7 @@ class Roles:
     guessed: frozenset[str]
     positions: tuple[str, ...] = ()
     constants: tuple[str, ...] = ()
+    long_numbers: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -510,9 +513,20 @@ class Roles:
 
     @property
     def looking_like_ids(self) -> list[str]:
-        """Features that are named like identifiers, which are hardly related to relevance."""
+        """Features that are named like identifiers, or have as many digits."""
         known = (*QUERY_NAMES, *ID_NAMES)
-        return [name for name in self.features if plain_name(name) in known or ID_NAME.search(name)]
+        return [
+            name
+            for name in self.features
+            if plain_name(name) in known or ID_NAME.search(name) or name in self.long_numbers
+        ]
+
+    @property
+    def unused_ids(self) -> list[str]:
+        """Columns that are left out and named like ids of rows."""
+        return [
+            name for name in self.left_out if plain_name(name) in ID_NAMES or ID_NAME.search(name)
+        ]
 
     @property
     def looking_like_labels(self) -> list[str]:
@@ -700,11 +714,15 @@ class Look:
         )
         if whole and not wants.like_model:
             numbers = [n for n in roles.features if rows.kind(n) in ("number", "empty")]
+            long_numbers = _long_numbers(rows.table, X, numbers)
             constants, positions = _suspicious(X, numbers, qid)
+            constants = tuple(name for name in constants if name not in long_numbers)
             texts = [name for name in roles.features if rows.kind(name) == "text"]
             texts = [name for name in texts if len(rows.table.column(name).unique()) == 1]
             constants = (*constants, *(texts if rows.table.num_rows > 1 else ()))
-            roles = replace(roles, constants=constants, positions=positions)
+            roles = replace(
+                roles, constants=constants, positions=positions, long_numbers=long_numbers
+            )
         return cls(roles, qid, y, ids, X, [*faults, *wrong])
 
     @property
@@ -733,8 +751,12 @@ def _without_unusable(
         if kind == "date" and wants.dates:
             continue
         if kind in UNUSABLE and wants.like_model:
-            what = f"the column {name!r} has {UNUSABLE[kind]}s, unlike in training. Check its name."
-            faults.append(ColumnFault(what))
+            faults.append(
+                ColumnFault(
+                    f"the column {name!r} has {UNUSABLE[kind]} in each row, which cannot be a "
+                    "feature. Check its name, turn it into numbers, or leave it out."
+                )
+            )
         if kind in UNUSABLE or (empty and kind == "empty" and not wants.like_model):
             reasons[name] = UNUSABLE.get(kind, "empty")
     kept = roles.without(reasons)
@@ -795,6 +817,18 @@ def _is_in_runs(rows: TableRows, name: str, n_different: int) -> bool:
     """Whether equal values of a column follow one another."""
     codes, _ = _encoded(rows.table.column(name))
     return int((np.diff(codes) != 0).sum()) + 1 == n_different
+
+
+def _long_numbers(table: Any, X: NDArray[Any], names: Sequence[str]) -> tuple[str, ...]:
+    """The features that are whole numbers, some of which float64 cannot tell apart."""
+    if not len(X):
+        return ()
+    largest = np.maximum(abs(np.fmin.reduce(X)), abs(np.fmax.reduce(X)))
+    return tuple(
+        name
+        for name, size in zip(names, largest, strict=True)
+        if size > EXACT and arrow.types.is_integer(table.schema.field(name).type)
+    )
 
 
 def _suspicious(X: NDArray[Any], names: Sequence[str], qid: Any) -> list[tuple[str, ...]]:

@@ -291,7 +291,14 @@ def _row(name: str, role: str, values: Any) -> tuple[Any, ...]:
         missing = int(np.isnan(column).sum()) if column.dtype.kind == "f" else 0
         if missing == len(column):
             return name, "empty", role, missing, ""
-        return name, "number", role, missing, f"{np.nanmin(column):g} to {np.nanmax(column):g}"
+        how = "g" if column.dtype.kind == "f" else ""  # ids keep all their digits
+        return (
+            name,
+            "number",
+            role,
+            missing,
+            f"{np.nanmin(column):{how}} to {np.nanmax(column):{how}}",
+        )
     words = column.tolist()
     example = next((word for word in words if word), "")
     found = f"{len(set(words)):,} different, such as {str(example)[:20]!r}"

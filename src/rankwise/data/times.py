@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from typing import Any
@@ -15,6 +16,7 @@ from rankwise.graph.query_groups import entries_of, is_number
 
 DAY = np.timedelta64(1, "D")
 EPOCH = datetime(1970, 1, 1)
+MONTH = re.compile(r"\d{4}-\d{2}")
 
 
 def check_times(
@@ -22,8 +24,9 @@ def check_times(
 ) -> tuple[Array, bool]:
     """Times as numbers, and whether they are dates: then they are days since 1970.
 
-    Dates are ISO text ("2026-11-18", "2026-11-18T12:30"), whole numbers of the form 20261118,
-    `datetime` objects, or arrays of datetime64 as of pandas. Other numbers stay as they are.
+    Dates are ISO text ("2026-11-18", "2026-11-18T12:30", or "2026-11" for the first of the month),
+    whole numbers of the form 20261118, `datetime` objects, or arrays of datetime64 as of pandas.
+    Other numbers stay as they are.
 
     Examples
     --------
@@ -96,6 +99,8 @@ def _time(entry: Any) -> tuple[str, float]:
             except ValueError:
                 pass
         return "number", _number(text)
+    if MONTH.fullmatch(text):
+        text += "-01"
     try:
         return "date", _days(datetime.fromisoformat(text))
     except ValueError:

@@ -449,7 +449,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         n_pairs = [task.n_learnable for task in tasks]
         loss.check_learnable(n_pairs, X.shape[0], self.n_queries_)
         with blas_threads_for(X.shape[0]):
-            X = scale_training(
+            X, choice = scale_training(
                 self,
                 X,
                 groups,
@@ -460,7 +460,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         space = self.space_of(X)
         if kept is not None:
             space = space.for_rows(kept.rows, kept.n_rows)
-        return Problem(X, tasks, loss, space, qid)
+        return Problem(X, tasks, loss, space, qid, choice)
 
     def check_takes(self, sample_weight: Any) -> None:
         """Refuse weights of rows if the ranker does not support them."""
@@ -513,7 +513,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
             from rankwise.holdout.alpha_choice import choose_alpha  # compiles loops
 
             problem = problem.settled()
-            choice = choose_alpha(problem)
+            choice = problem.choice or choose_alpha(problem)
         alpha = float(self.alpha) if choice is None else choice.alpha
         fit = problem.solve([alpha])
         self.set_fitted(*only_solution(fit, problem.X))

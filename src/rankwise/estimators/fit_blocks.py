@@ -102,7 +102,7 @@ class FitBlocksMixin(LeastSquaresRanker):
         loss, qid = self.make_loss(), to_host(qid)
         groups = QueryGroups.of(qid, X.shape[0])
         if sums is None:
-            X = scale_training(self, X, groups, has_queries=qid is not None)
+            X, _ = scale_training(self, X, groups, has_queries=qid is not None)
             system = self.make_space(X.shape[1]).system(X, qid)
             sums = BlockSums.of(system, loss, X, y, qid, with_folds=self.alpha == "auto")
         else:

@@ -162,7 +162,8 @@ class FitPairsMixin(LeastSquaresRanker):
         if not (comparisons.weight > 0).any():
             raise DataError("All comparisons have weight 0: there is nothing to learn from.")
         self.n_queries_ = 1
-        rows = scale_training(self, rows, QueryGroups.of(None, rows.shape[0]), has_queries=False)
+        groups = QueryGroups.of(None, rows.shape[0])
+        rows, _ = scale_training(self, rows, groups, has_queries=False)
         space, context = self.space_of(rows), None
         if comparisons.context is not None:
             if not space.takes_context:

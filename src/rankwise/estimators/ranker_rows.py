@@ -66,6 +66,8 @@ from rankwise.walks import are_graphs
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+    from rankwise.holdout.alpha_choice import AlphaChoice
+
 
 Record = TypeVar("Record", bound="DataclassInstance")
 
@@ -557,12 +559,13 @@ def scale_training(
     y: Array | None = None,
     labelled: Index | None = None,
     of_linear: bool = False,
-) -> Any:
+) -> tuple[Any, AlphaChoice | None]:
     """Choose the scaling of a ranker, store it as fitted attributes, and return scaled rows.
 
     With labels, and if alpha is chosen by hold-outs, these choose the scaling as well. `labelled`
     has the numbers of the rows with labels, if not all have one. `of_linear`: whether features of a
-    linear kernel are scaled only because it helps.
+    linear kernel are scaled only because it helps. If the scaling was tried on the whole problem,
+    the choice of alpha for it is returned, too.
     """
     overview = column_sample(ranker, X)
     name = choose_scale(ranker, overview, has_queries=has_queries)
@@ -571,11 +574,12 @@ def scale_training(
     may_scale = name == WITHIN_QUERIES or (
         of_linear and ranker.kernel == "linear" and X.shape[1] <= TRIAL_FEATURES
     )
+    choice = None
     if is_open and y is not None and may_scale:
         rows, labels, of_rows = X, y, groups
         if labelled is not None:
             rows, labels, of_rows = as_given(X)[labelled], y[labelled], groups.take(labelled)
-        name = better_scale(ranker, rows, labels, of_rows, name)
+        name, choice = better_scale(ranker, rows, labels, of_rows, name)
 
     def statistics(scaling: Scaling | None) -> ColumnStatistics:
         rows = X if scaling is None else scaling.scale(as_given(X), groups)
@@ -585,7 +589,7 @@ def scale_training(
         check_not_tiny(overview)
     learn_scaling(ranker, name, overview, statistics, sparse=is_sparse(as_given(X)))
     note_queries(ranker, groups)
-    return scaled_rows(ranker, X, groups)
+    return scaled_rows(ranker, X, groups), None if labelled is not None else choice
 
 
 def has_features(ranker: Any) -> bool:
@@ -863,21 +867,28 @@ def _has_points(ranker: Any) -> bool:
     return is_sparse(landmarks) or np.ndim(to_host(landmarks)) == 2
 
 
-def better_scale(ranker: Any, X: Any, y: Array, groups: QueryGroups, default: str | None) -> Any:
+def better_scale(
+    ranker: Any, X: Any, y: Array, groups: QueryGroups, default: str | None
+) -> tuple[str | None, AlphaChoice | None]:
     """The scaling with the best held-out score, if it is clearly better than the default.
 
     All are tried on the same queries, each with its own best alpha. The default stays unless
     another is better by more than one standard error of the difference over queries, or by two if
     only the other needs qid to predict. If there are many rows, a sample of whole queries is tried.
     It depends on the query ids, not on their order.
+
+    Also returns the choice of alpha with this scaling, if it is that of the whole problem.
     """
     rows, some = _sample(groups, _trial_rows(ranker, X.shape[1])), as_given(X)
-    some = some if len(rows) == groups.n_rows else some[rows]
+    is_whole = len(rows) == groups.n_rows
+    if not is_whole:
+        some, y, groups = some[rows], y[rows], groups.take(rows)
     names = (None, *SCALINGS) if default is None else SCALINGS
-    found = {name: _by_query(ranker, name, some, y[rows], groups, rows) for name in names}
+    choices = {name: _tried_choice(ranker, name, some, y, groups) for name in names}
+    found = {name: _by_query(choice) for name, choice in choices.items()}
     usual, best, lead = found[default], default, 0.0
     if usual is None or len(usual) < 2:
-        return default
+        return default, None
     for name, values in found.items():
         if values is not None and len(values) == len(usual):
             gain = values - usual
@@ -885,13 +896,20 @@ def better_scale(ranker: Any, X: Any, y: Array, groups: QueryGroups, default: st
             needs_queries = default is None and name in QUERY_SCALINGS
             if gain.mean() > max(lead, (2.0 if needs_queries else 1.0) * error):
                 best, lead = name, float(gain.mean())
-    return best
+    return best, choices[best] if is_whole and not hasattr(ranker, "n_landmarks") else None
 
 
-def _by_query(
-    ranker: Any, name: str | None, X: Any, y: Array, groups: QueryGroups, rows: Index
-) -> Array | None:
+def _by_query(choice: AlphaChoice | None) -> Array | None:
     """The held-out score of every query at the best alpha, such that larger is better."""
+    if choice is None or choice.by_query is None or choice.curve is None:
+        return None
+    return choice.by_query if choice.curve.greater_is_better else -choice.by_query
+
+
+def _tried_choice(
+    ranker: Any, name: str | None, X: Any, y: Array, groups: QueryGroups
+) -> AlphaChoice | None:
+    """The choice of alpha with a scaling; None if there is nothing to learn from."""
     from rankwise.holdout.alpha_choice import choose_alpha  # compiles loops
 
     trial = clone(ranker).set_params(scale=name)
@@ -903,17 +921,11 @@ def _by_query(
         most = min(TRIAL_LANDMARKS, X.shape[0])
         number = trial.n_landmarks if isinstance(trial.n_landmarks, int) else most
         trial.set_params(landmarks="random", n_landmarks=min(number, most), random_state=0)
-    codes = groups.codes[rows]
-    weight = None if groups.weights is None else groups.weights[codes]
-    of_rows = None if groups.row_weights is None else groups.row_weights[rows]
     try:
-        problem = trial.make_problem(X, y, qid=codes, query_weight=weight, sample_weight=of_rows)
-        choice = choose_alpha(problem.settled(), by_query=True)
-    except DataError:  # nothing to learn from in the sample
+        problem = trial.make_problem(X, y, qid=groups, sample_weight=groups.row_weights)
+        return choose_alpha(problem.settled(), by_query=True)
+    except DataError:  # of a sample
         return None
-    if choice.by_query is None or choice.curve is None:
-        return None
-    return choice.by_query if choice.curve.greater_is_better else -choice.by_query
 
 
 def _trial_rows(ranker: Any, n_features: int) -> int:

@@ -230,7 +230,7 @@ max_query_rows_, basis_, solution_
         tasks = loss.tasks(y[rows], of_labelled)
         self.labelled_, self.n_queries_ = rows, of_labelled.n_groups
         loss.check_learnable([task.n_learnable for task in tasks], len(rows), self.n_queries_)
-        X = scale_training(
+        X, _ = scale_training(
             self, X, groups, has_queries=qid is not None, y=y,
             labelled=None if all_labelled else rows, of_linear=try_scalings,
         )  # fmt: skip

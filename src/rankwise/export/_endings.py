@@ -22,6 +22,7 @@ from rankwise.export._graph import IN_FLOAT32, ML, Value, kernel_values
 from rankwise.export._stages import (
     Affine,
     Branches,
+    Calendar,
     Clip,
     Columns,
     FirstUses,
@@ -44,6 +45,7 @@ from rankwise.gp.pairwise_gp import PairwiseGP
 from rankwise.gp.process import ConditionedProcess
 from rankwise.kernels import NamedKernel
 from rankwise.model_selection.meta_rankers import MeanRanker
+from rankwise.preprocessing.table_encoder import encoder_of
 from rankwise.scaling import ColumnStandard
 from rankwise.svm.rank_svm import RankSVM
 
@@ -332,7 +334,7 @@ def _ending(ranker: Any) -> list[Any]:
         "SparseBilinearRanker": "It has two inputs, features of queries and of documents: its "
         "weights are in coef_, and the score is q'coef_ d.",
         "TwoSidedRankRLS": "It has two inputs, features of rows and of columns, which only a graph "
-        "of ONNX has: use --to onnx, or rankwise.export.to_onnx.",
+        "of ONNX has: use rankwise.export.to_onnx.",
         "Leaderboard": "It rates items and has no features: its ratings are in ratings_.",
     }
     way = ways.get(name, "Rankers of rankwise and pipelines that end in one can be.")
@@ -511,6 +513,7 @@ class ModelStages:
     stages: Sequence[Any]
     n_features: int
     names: tuple[str, ...] | None  # that it was fitted with
+    takes_tables: bool = False  # text, dates and missing values
 
     @cached_property
     def uses(self) -> FirstUses:
@@ -521,6 +524,11 @@ class ModelStages:
     def texts(self) -> dict[int, Lookup]:
         """The features that are text."""
         return self.uses.texts
+
+    @property
+    def encoders(self) -> dict[int, Lookup | Calendar]:
+        """The features that are text or dates."""
+        return {**self.uses.texts, **self.uses.dates}
 
     @property
     def within_queries(self) -> bool:
@@ -540,6 +548,5 @@ def read_stages(model: Any) -> ModelStages:
     n_features = int(getattr(model, "n_features_in_", 0))
     names = getattr(model, "feature_names_in_", None)
     stages = score_stages(model)
-    return ModelStages(
-        stages, n_features, None if names is None else tuple(str(name) for name in names)
-    )
+    known = None if names is None else tuple(str(name) for name in names)
+    return ModelStages(stages, n_features, known, encoder_of(model) is not None)

@@ -42,6 +42,7 @@ from rankwise.preprocessing.table_encoder import DateFeatures, TableEncoder
 SPREAD = 4.0  # standard deviations that rows are drawn from
 NO_CATEGORY = "\x00"  # a text that no table has
 OTHER = -1.0  # the number of a text that is no category
+MICROSECONDS = 86_400e6  # of a day
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,7 +321,7 @@ class Lookup(Stage):
     """A column of categories as the columns that an encoder makes of it.
 
     A column of text holds the numbers of its categories, from 0, and -1 for other texts: `numbered`
-    and `worded` translate.
+    and `as_given` translate.
     """
 
     categories: Array
@@ -361,9 +362,69 @@ class Lookup(Stage):
             )
         return found
 
-    def worded(self, numbers: Array) -> NDArray[Any]:
+    def as_given(self, numbers: Array) -> NDArray[Any]:
         """The texts of numbers; one that is no category for -1."""
         return np.array([*(self.texts or ()), NO_CATEGORY], dtype=object)[numbers.astype(np.intp)]
+
+
+@dataclass(frozen=True, eq=False)
+class Calendar(Stage):
+    """A column of dates, as days since 1970, as days since the first, day of the week and month.
+
+    `numbered` and `as_given` translate dates to days since 1970, and back.
+    """
+
+    first: float
+
+    def width(self, n_columns: int) -> int:
+        return 3
+
+    def pull(self, linear: Linear) -> Linear:
+        if linear.weights[1:].any():
+            raise ExportError(
+                "a date becomes a day of the week and a month (make these features before they "
+                "reach the model, or leave dates out)"
+            )
+        return Linear(linear.weights[:1], linear.constant - self.first * linear.weights[0])
+
+    def emit(self, x: Value) -> Value:
+        """Whole numbers below 2^24, which float32 divides without errors in their floors."""
+
+        def floor(value: Value) -> Value:
+            return value.apply("Floor")
+
+        day = floor(x)
+        weekday = day + 3.0  # 1970-01-01 was a Thursday
+        weekday = weekday - floor(weekday / 7.0) * 7.0
+        # Years begin in March, so that leap days come last, in periods of 400 years.
+        day = day + 719468.0
+        day = day - floor(day / 146097.0) * 146097.0
+        leap = floor(day / 1460.0) - floor(day / 36524.0) + floor(day / 146096.0)
+        year = floor((day - leap) / 365.0)
+        day = day - (year * 365.0 + floor(year / 4.0) - floor(year / 100.0))
+        month = floor((day * 5.0 + 2.0) / 153.0)  # 0 is March
+        month = month + 3.0 - floor(month / 10.0) * 12.0
+        return x.affine(np.array([self.first])).apply("Concat", weekday, month, axis=1)
+
+    def undo(self, rows: Array) -> Array:
+        return np.asarray(np.floor(rows[:, :1]) + self.first)
+
+    def numbered(self, dates: Sequence[Any], name: str) -> Array:
+        """Days since 1970; NaN for a missing date."""
+        known = [None if date != date else date for date in dates]
+        return days_of(np.array(known, dtype="datetime64[us]"))
+
+    def as_given(self, numbers: Array) -> NDArray[Any]:
+        """The dates of numbers of days."""
+        known = np.isfinite(numbers)
+        times = np.where(known, numbers, 0.0) * MICROSECONDS
+        dates = np.round(times).astype(np.int64).astype("datetime64[us]")
+        return np.where(known, dates, np.datetime64("NaT"))
+
+
+def days_of(dates: NDArray[Any]) -> Array:
+    """Days since 1970, with fractions; NaN for a missing date."""
+    return np.asarray((dates - np.datetime64(0, "D")) / np.timedelta64(1, "D"))
 
 
 @dataclass(eq=False)
@@ -380,6 +441,7 @@ class FirstUses:
     min_max: Array  # whether the scaler is one of minima and maxima
     read: NDArray[np.bool_]  # whether any stage does more than to leave it out
     texts: dict[int, Lookup] = field(default_factory=dict)  # the encoders of text, by feature
+    dates: dict[int, Calendar] = field(default_factory=dict)
 
 
 def first_uses(stages: Sequence[Stage], n_features: int) -> FirstUses:
@@ -413,6 +475,8 @@ def _follow(
                 scaled[numbers] = True
             if isinstance(stage, Lookup) and stage.texts is not None:
                 _note_texts(uses.texts, int(numbers[0]), stage)
+            if isinstance(stage, Calendar):
+                uses.dates[int(numbers[0])] = stage
             break
     uses.read[numbers] = True
 
@@ -450,15 +514,19 @@ def lookups(step: Any, widths: Sequence[int], *, takes_others: bool) -> list[Sta
     return [Branches(parts, list(widths))]
 
 
-def with_texts(X: Array, texts: dict[int, Lookup], names: Sequence[str] | None) -> Any:
-    """Rows as the model was fitted: with texts in the place of their numbers.
+def as_fitted(
+    X: Array, encoders: Mapping[int, Lookup | Calendar], names: Sequence[str] | None
+) -> Any:
+    """Rows as the model was fitted: with texts and dates in the place of their numbers.
 
     A data frame, if the features have names and pandas or polars is installed.
     """
-    if names is None and not texts:
+    if names is None and not encoders:
         return X
-    columns = {k: texts[k].worded(X[:, k]) if k in texts else X[:, k] for k in range(X.shape[1])}
-    return framed(columns.values(), names)
+    columns = [
+        encoders[k].as_given(X[:, k]) if k in encoders else X[:, k] for k in range(X.shape[1])
+    ]
+    return framed(columns, names)
 
 
 def framed(columns: Any, names: Sequence[str] | None) -> Any:
@@ -709,10 +777,11 @@ def _(step: TableEncoder, n_columns: int) -> list[Stage]:
 
 @transformer_stages.register
 def _(step: DateFeatures, n_columns: int) -> list[Stage]:
-    raise ExportError(
-        "Dates become features by a calendar, for which the target has no operators. Leave the "
-        "dates out, or turn them into numbers before they reach the model."
-    )
+    parts = [
+        [Columns(np.array([k]), n_columns), Calendar(float(first))]
+        for k, first in enumerate(days_of(step.first_))
+    ]
+    return [Branches(parts, [3] * n_columns)]
 
 
 @transformer_stages.register

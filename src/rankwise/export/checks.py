@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index, is_sparse, to_host
+from rankwise.data.table_rows import feature_frame
 from rankwise.errors import DataError, ExportError
 from rankwise.export._endings import ModelStages, TreeScores
-from rankwise.export._stages import OTHER, Lookup, draw_rows, with_texts
+from rankwise.export._stages import OTHER, Calendar, Lookup, as_fitted, draw_rows
 from rankwise.files import replacing
 from rankwise.graph import QueryGroups
 from rankwise.routing import predict_with_queries
@@ -45,7 +46,7 @@ class CheckRows:
     qid: Any  # of shape (n_rows,), or None: all rows are one query
     words: str  # where they come from
     given: bool  # by the user, and not drawn
-    texts: dict[int, Lookup]  # the columns that hold numbers of texts
+    encoders: Mapping[int, Lookup | Calendar]  # of the columns that hold numbers of texts or dates
     doubt: str | None = None  # why rows in use may be too much for float32, although these are not
 
     def scores(self, model: Any, names: tuple[str, ...] | None) -> Array:
@@ -60,7 +61,7 @@ class CheckRows:
     def _predicted(self, names: tuple[str, ...] | None, predict: Callable[[Any], Any]) -> Array:
         with warnings.catch_warnings():  # of rows far from the training rows, as these may be
             warnings.simplefilter("ignore")
-            found = predict(with_texts(self.X, self.texts, names))
+            found = predict(as_fitted(self.X, self.encoders, names))
         return np.asarray(to_host(found), dtype=np.float64).reshape(len(self.X), -1)
 
     def by_query(self, score: Callable[[Array], Array]) -> Array:
@@ -298,7 +299,7 @@ def check_rows(
     if rows is not None:
         X = _given_rows(rows, model, names)
         words = f"{plural(len(X), 'row')} given"
-        return CheckRows(X, None if qid is None else to_host(qid), words, True, model.texts)
+        return CheckRows(X, None if qid is None else to_host(qid), words, True, model.encoders)
     if qid is not None:
         raise DataError("qid belongs to rows: give both, or none of them.")
     rng = np.random.default_rng(0)
@@ -328,10 +329,14 @@ def check_rows(
         missing = (rng.random(X.shape) < MISSING) & may_lack
         X = np.where(missing, first.missing, X)
     qid = np.arange(n_rows) // PER_QUERY if model.within_queries else None
-    return CheckRows(X, qid, words, False, model.texts, doubt)
+    return CheckRows(X, qid, words, False, model.encoders, doubt)
 
 
 def _given_rows(rows: Any, model: ModelStages, names: tuple[str, ...]) -> Array:
+    if model.takes_tables and hasattr(rows, "columns"):
+        given = set(getattr(rows, "column_names", rows.columns))
+        used = [name for name in model.names or () if name in given]
+        rows = feature_frame(rows.select(used) if hasattr(rows, "select") else rows[used])
     if hasattr(rows, "columns"):
         found = [str(name) for name in rows.columns]
         if model.names is not None:  # of the model or, failing that, of the target
@@ -342,10 +347,10 @@ def _given_rows(rows: Any, model: ModelStages, names: tuple[str, ...]) -> Array:
             rows = rows[list(known)]
     if is_sparse(rows):
         rows = rows.toarray()
-    if model.texts and np.ndim(rows) == 2 and np.shape(rows)[1] == model.n_features:
+    if model.encoders and np.ndim(rows) == 2 and np.shape(rows)[1] == model.n_features:
         whole = np.array(rows, dtype=object)
-        for k, text in model.texts.items():
-            whole[:, k] = text.numbered(whole[:, k].tolist(), names[k])
+        for k, encoder in model.encoders.items():
+            whole[:, k] = encoder.numbered(whole[:, k].tolist(), names[k])
         rows = whole
     try:
         X = np.asarray(to_host(rows), dtype=np.float64)

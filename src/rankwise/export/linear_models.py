@@ -19,8 +19,12 @@ from rankwise.graph import QueryGroups
 from rankwise.metric_names import are_grades
 from rankwise.metrics import disagreement_error, ndcg
 from rankwise.model_selection.hold_outs import k_fold, leave_query_out
-from rankwise.model_selection.meta_rankers import PairedDifference, is_within_queries
-from rankwise.parameters import Choice, check_value
+from rankwise.model_selection.meta_rankers import (
+    PairedDifference,
+    inner_model,
+    is_within_queries,
+)
+from rankwise.parameters import Choice, check_value, monotone_signs
 from rankwise.routing import last_step, predict_with_queries
 from rankwise.tables import plural
 
@@ -318,7 +322,8 @@ def distil(
     global ranking are held out in five folds (`k_fold`).
 
     A model that scales features within queries is distilled badly, with a warning: its scores
-    depend on the other rows of the query, which a linear model or trees do not see.
+    depend on the other rows of the query, which a linear model or trees do not see. Features that
+    are `monotone` in the model are monotone in what is distilled.
 
     Trees follow curves and interactions, and need more rows. They are a `BoostedRanker` of up to
     500 trees. Queries are held out in five folds, and the number of trees is the one that loses
@@ -367,10 +372,11 @@ def distil(
     if qid is None:  # only rows of the same fold can be compared
         by = np.arange(len(scores)) % n_splits
     ranker: RankRLS | BoostedRanker
+    rules = _rules_for(model, X)
     if into == "trees":
-        ranker, held_out = _best_trees(X, scores, qid, by)
+        ranker, held_out = _best_trees(X, scores, qid, by, rules)
     else:
-        ranker = RankRLS(scale="standard")
+        ranker = RankRLS(scale="standard", monotone=rules)
         if qid is None:
             held_out = k_fold(ranker, X, scores, n_splits=n_splits).predictions[0]
         else:
@@ -394,12 +400,33 @@ def distil(
     return Distilled(ranker.fit(X, scores, qid=qid), agreement, loss, len(scores))
 
 
-def _best_trees(X: Any, scores: Array, qid: Any, by: Any) -> tuple[BoostedRanker, Array]:
+def _rules_for(model: Any, X: Any) -> dict[Any, int] | None:
+    """The monotone features of a model, by name or position in its rows."""
+    last = inner_model(last_step(model))
+    monotone = getattr(last, "monotone", None)
+    if not monotone:
+        return None
+    if last is not inner_model(model):
+        warn(
+            f"The monotone features of this {type(last).__name__} are made by the steps before it: "
+            "they may not be monotone in what is distilled."
+        )
+        return None
+    names = getattr(model, "feature_names_in_", None)
+    signs = monotone_signs(monotone, names, X.shape[1]) or ()
+    columns = list(getattr(X, "columns", range(X.shape[1])))
+    return {columns[j]: sign for j, sign in enumerate(signs) if sign} or None
+
+
+def _best_trees(
+    X: Any, scores: Array, qid: Any, by: Any, rules: dict[Any, int] | None
+) -> tuple[BoostedRanker, Array]:
     """Trees in the number that loses the fewest held-out pairs, and the held-out predictions."""
     groups = QueryGroups.of(by, len(scores))
     if groups.n_groups < 2:
         raise DataError("Distilling into trees needs rows of at least two queries: got one.")
     given: dict[str, Any] = {"learning_rate": 0.1, "min_samples_leaf": 5, "random_state": 0}
+    given["monotone"] = rules
     trees = BoostedRanker(
         metric="disagreement", options=BoostedOptions(max_estimators=MOST_TREES), **given
     )

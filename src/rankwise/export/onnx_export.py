@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -14,7 +14,7 @@ from rankwise.backends.arrays import Array
 from rankwise.errors import ExportError
 from rankwise.export._endings import ModelStages, read_stages, score_stages
 from rankwise.export._graph import KINDS, ML, Graph, Value, kernel_values, require_onnx
-from rankwise.export._stages import emit_all, emit_numbers, transformer_stages
+from rankwise.export._stages import Lookup, emit_all, emit_numbers, transformer_stages
 from rankwise.export.checks import (
     TOLERANCE,
     CheckRows,
@@ -55,7 +55,8 @@ def to_onnx(
 
     If some features are text, for encoders of categories in the pipeline, they are a second input,
     ``text``, and ``X`` holds the other features. The metadata of the file contains the names of
-    both.
+    both. Dates, for a `TableEncoder`, are days since 1970-01-01 in ``X``, with times of day as
+    fractions; the metadata lists them under "dates".
 
     If the model scales features within queries, or is a mean of rankers that standardizes scores
     within queries, the graph takes the rows of one query at a time. Splitting a query over two
@@ -139,7 +140,7 @@ def to_onnx(
             if form == forms[-1]:
                 raise
             continue
-        check = _checked(made, given, ours, deviations, form[0])
+        check = _checked(made, given, stages.texts, ours, deviations, form[0])
         if check.passed and check.relative_difference <= WANTED:
             break
     way_out = "Scale the features when you fit the model."
@@ -150,11 +151,16 @@ def to_onnx(
             "check it on such rows."
         )
     refuse_unless_passed(check, way_out)
-    return Export("onnx", made, check).with_notes(*_notes(stages, given, precision, *form))
+    return Export("onnx", made, check).with_notes(*_notes(stages, names, given, precision, *form))
 
 
 def _notes(
-    stages: ModelStages, rows: CheckRows, wanted: str, precision: str, arithmetic: str
+    stages: ModelStages,
+    names: tuple[str, ...],
+    rows: CheckRows,
+    wanted: str,
+    precision: str,
+    arithmetic: str,
 ) -> tuple[str, ...]:
     """What a user of the graph should know."""
     notes = []
@@ -163,6 +169,9 @@ def _notes(
         notes.append(f"Input and scores are float64. {why}")
     if arithmetic != precision:
         notes.append(f"The graph computes in {arithmetic}.")
+    if stages.uses.dates:
+        dates = ", ".join(names[k] for k in stages.uses.dates)
+        notes.append(f"In X, dates are days since 1970-01-01, with times as fractions: {dates}.")
     if stages.within_queries:
         notes.append(
             "A call takes all rows of one query: a query that is split over two calls gets other "
@@ -203,6 +212,8 @@ def _made(stages: ModelStages, names: tuple[str, ...], precision: str, arithmeti
         "rows": "all rows of one query" if stages.within_queries else "any rows",
     }
     inputs = [("X", kind, ["rows", len(numbers)])] if numbers else []
+    if stages.uses.dates:
+        properties["dates"] = json.dumps([names[k] for k in stages.uses.dates], ensure_ascii=False)
     if texts:
         properties["text"] = json.dumps([names[k] for k in texts], ensure_ascii=False)
         inputs.append(("text", require_onnx().TensorProto.STRING, ["rows", len(texts)]))
@@ -252,7 +263,12 @@ def _file(
 
 
 def _checked(
-    made: bytes, rows: CheckRows, ours: Array, deviations: Array | None, precision: str
+    made: bytes,
+    rows: CheckRows,
+    texts: Mapping[int, Lookup],
+    ours: Array,
+    deviations: Array | None,
+    precision: str,
 ) -> ExportCheck:
     """Score rows with onnxruntime."""
     session = _session(made)
@@ -260,9 +276,9 @@ def _checked(
 
     def score(X: Array) -> Array:
         with np.errstate(over="ignore"):  # the check finds what is not finite
-            inputs = {"X": np.delete(X, list(rows.texts), axis=1).astype(precision)}
-        if rows.texts:
-            inputs["text"] = np.column_stack([t.worded(X[:, k]) for k, t in rows.texts.items()])
+            inputs = {"X": np.delete(X, list(texts), axis=1).astype(precision)}
+        if texts:
+            inputs["text"] = np.column_stack([t.as_given(X[:, k]) for k, t in texts.items()])
         found = session.run(None, {name: inputs[name] for name in wanted})
         return np.column_stack([part.reshape(len(X), -1) for part in found]).astype(np.float64)
 

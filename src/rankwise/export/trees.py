@@ -127,7 +127,9 @@ def solr_threshold(threshold: float) -> float:
     wanted = _floor32(threshold)
     start = np.float32(np.float64(wanted) - np.float64(SLACK))
     tried = [start, *(np.nextafter(start, np.float32(end)) for end in (-np.inf, np.inf))]
-    return float(str(min(tried, key=lambda one: abs(float(one + SLACK) - float(wanted)))))
+    # Not above it, if possible: between negative numbers and 0, thresholds are -1e-35.
+    off = [(one + SLACK > wanted, abs(float(one + SLACK) - float(wanted)), one) for one in tried]
+    return float(str(min(off)[2]))
 
 
 def _floor32(value: float) -> np.float32:

@@ -158,7 +158,7 @@ def log_likelihood(
 
 @compiled
 def tilted(
-    m: float, v: float, a: float, b: float, c: float, t: float, e: float, near: float = 0.0
+    m: float, v: float, a: float, b: float, c: float, t: float, e: float, near: float
 ) -> tuple[float, float, float, float, float]:
     """log Z of N(d | m, v) exp(l(d)), its slope and minus its curvature in m, slopes in t and e.
 

@@ -137,7 +137,11 @@ def _held_out(problem: Problem, chosen: AlphaPlan) -> Any:
         alphas = alpha_grid(squares, problem.n_rows, KERNEL_STEP if is_kernel else STEP)
         problem = on_coordinates(problem, rows)
     else:
-        alphas = data_alphas(problem)
+        system = problem.space.system(problem.X, problem.qid)
+        if system is not None:  # from the sums, which the folds need as well
+            alphas = summed_alphas(system, problem.moments(system), problem.n_rows)
+        else:
+            alphas = data_alphas(problem)
     while True:
         try:
             return hold_out(HoldOutProblem.of(problem, alphas), chosen.plan)

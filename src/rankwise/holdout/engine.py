@@ -908,7 +908,7 @@ def last_rows(
     other = on.contiguous(on.xp.hstack((M[rest[:, None], some], t[rest])))
     for lam, half in zip(lams, _halves(M[rest[:, None], rest], other, lams), strict=True):
         gram = on.add_gram(on.zeros(n + t.shape[1], n + t.shape[1]), half)
-        left = own - on.mirror_upper(gram)[:n]
+        left = own - on.mirror_gram(gram)[:n]
         N = on.inverse_definite(on.contiguous(left[:, :n]), lam)
         if N is None:
             raise _indefinite()

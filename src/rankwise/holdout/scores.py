@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,9 +13,11 @@ from scipy.special import expit
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.backends.parallel import map_in_threads, threads_for
+from rankwise.graph.query_groups import QueryGroups
 from rankwise.metric_names import COMPARISON_METRICS, metric_label
 from rankwise.metrics import get_metric
 from rankwise.metrics.comparison_metrics import calibration_error, clustered_mean, outcomes
+from rankwise.metrics.ranked_queries import FEW_COUNTS
 from rankwise.tables import Column, Table, TableMixin, plural
 
 if TYPE_CHECKING:
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
 
 ROUNDING = 1e-12  # relative difference of equal scores
+CALL_ROWS = 2**17  # of several alphas that are evaluated in one call
 FLAT = 0.05  # of the range of all scores: smaller differences do not matter
 
 
@@ -126,15 +130,29 @@ class HeldOutScores(TableMixin):
 def score_predictions(
     alphas: Array, labels: Array, predictions: Array, metric: str, qid: Index
 ) -> HeldOutScores:
-    """Evaluate predictions, of shape (n_alphas, n_rows, n_outputs), query by query."""
+    """Evaluate predictions, of shape (n_alphas, n_rows, n_outputs), query by query.
+
+    The queries of several alphas are evaluated in one call, if these have few rows.
+    """
     function, greater_is_better = get_metric(metric)
+    groups = QueryGroups.of(qid)
 
-    def evaluate(f: Array) -> tuple[float, float]:
-        columns = zip(labels.T, f.T, strict=True)
-        return mean_and_error([function(y, s, qid, per_query=True).values for y, s in columns])
+    def evaluate(some: Array) -> list[tuple[float, float]]:
+        first_query = groups.n_groups * np.arange(len(some))
+        queries = (first_query[:, None] + groups.codes).ravel()
+        by_output = [
+            function(np.tile(y, len(some)), scores.ravel(), queries, per_query=True).values
+            for y, scores in zip(labels.T, np.moveaxis(some, 2, 0), strict=True)
+        ]  # which queries have no value depends on their labels alone
+        columns = [values.reshape(len(some), -1) for values in by_output]
+        return [mean_and_error(of_alpha) for of_alpha in zip(*columns, strict=True)]
 
-    by_alpha = map_in_threads(evaluate, list(predictions), threads_for(predictions.size))
-    score, error = np.transpose(by_alpha)
+    few = FEW_COUNTS // len(np.unique(labels))  # so that loops are not compiled for small data
+    step = max(1, (few if len(labels) <= few else CALL_ROWS) // len(labels))
+    starts = [0, *range(1, len(predictions), step)]  # an error for the first alpha counts queries
+    parts = [predictions[a:b] for a, b in pairwise([*starts, len(predictions)])]
+    found = map_in_threads(evaluate, parts, threads_for(predictions.size))
+    score, error = np.transpose([one for part in found for one in part])
     return HeldOutScores(alphas, score, error, metric, greater_is_better)
 
 

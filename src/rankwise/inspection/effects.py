@@ -195,7 +195,7 @@ def feature_effects(
     qid : array-like of shape (n_rows,), optional
         The query of every row. None: they are one query.
     features : sequence of int or str, optional
-        Which features, by name or number. None: all, or 50 of those that differ.
+        Which features, by name or number. None: all, or 50 features that differ.
     n_points : int, default=12
         Points of a curve: quantiles of the values, or the most frequent texts.
     n_rows : int, default=300
@@ -214,7 +214,7 @@ def feature_effects(
 
     Notes
     -----
-    Standard errors are those of the jackknife: with the curves c_k of K fits,
+    Standard errors come from the jackknife: with the curves c_k of K fits,
 
         s.e.^2 = (K - 1) / K sum_k (c_k - mean c)^2.
 

@@ -223,7 +223,7 @@ def shown(value: Any, digits: int) -> str:
     try:
         number = float(value)
     except (TypeError, ValueError):
-        return str(value)
+        return str(value).removesuffix(" 00:00:00")  # of dates
     if number != number:
         return MISSING
     is_short = number.is_integer() and abs(number) < 1e7
@@ -645,7 +645,7 @@ def _selected(X: Any, qid: Any, query: Any) -> tuple[Any, Any, Index, QueryGroup
     if query is None:
         if groups.n_groups > 1:
             raise ParameterError(
-                f"X has {groups.n_groups} queries: name one of them, as in "
+                f"There are {groups.n_groups} queries: name one of them, as in "
                 f"query={groups.names.tolist()[0]!r}."
             )
         return cells, np.zeros(cells.shape[0], dtype=np.intp), np.arange(cells.shape[0]), groups
@@ -657,8 +657,8 @@ def _selected(X: Any, qid: Any, query: Any) -> tuple[Any, Any, Index, QueryGroup
     if place is None:
         place = next((k for k, name in enumerate(names) if str(name) == str(wanted)), None)
     if place is None:
-        shown = ", ".join(map(repr, names[:3])) + (", ..." if len(names) > 3 else "")
-        raise DataError(f"There is no query {query!r}: there are {shown}.")
+        some = ", ".join(map(repr, names[:3])) + (", ..." if len(names) > 3 else ".")
+        raise DataError(f"There is no query {query!r}: there are {some}")
     rows = np.flatnonzero(groups.codes == place)
     return as_cells(take(cells, rows)), np.zeros(len(rows), dtype=np.intp), rows, groups
 

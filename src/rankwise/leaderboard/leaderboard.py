@@ -94,6 +94,7 @@ from rankwise.tables import Column, Table, TableMixin
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+MOST_DIGITS = 7  # of coefficients
 IDS = "item", "leader", "other", "judge", "category"  # columns of ids, which may be whole numbers
 
 
@@ -820,10 +821,11 @@ class Leaderboard(BaseEstimator):
             )
         counted = (battles.outcome != 3) & (battles.weight > 0)
         self.categories_, code = number_labels(battles.category[counted])
+        key = np.array(self.categories_.tolist())
         if battles.time is not None:  # categories, perhaps periods, in the order of their times
-            mean = np.bincount(code, battles.time[counted]) / np.bincount(code)
-            order = np.argsort(mean, kind="stable")
-            self.categories_, code = self.categories_[order], np.argsort(order)[code]
+            key = np.bincount(code, battles.time[counted]) / np.bincount(code)
+        order = np.argsort(key, kind="stable")
+        self.categories_, code = self.categories_[order], np.argsort(order)[code]
         if len(self.categories_) < 2:
             raise DataError(f"by needs two or more categories: got {len(self.categories_)}.")
         fixed = {} if self.penalty == "evidence" else {"items": float(self.penalty)}
@@ -998,7 +1000,7 @@ class Leaderboard(BaseEstimator):
             The times, instead of `n_times`.
         every : {"day", "week", "month", "quarter", "year"} or number, optional
             Ratings of each period of this length, instead of `n_times`: with dates, a word or a
-            number of days. The times are those of the first battle of each period.
+            number of days. The time of a period is the time of its first battle.
         elo : bool, default=False
             Whether to convert ratings to Elo points, as in `standings`.
         item_features : pandas DataFrame or dict, optional
@@ -1561,7 +1563,10 @@ class Leaderboard(BaseEstimator):
             "high": scale * (self.coef_ + half),
             "z": z,
         }
-        points = dict.fromkeys(("coefficient", "low", "high"), ".1f" if elo else ".3f")
+        least = float(np.min(scale * half, initial=1.0, where=half > 0))
+        # Two digits of the narrowest interval: some covariates are per token, or per day.
+        digits = int(np.clip(1 - np.floor(np.log10(least)), 1 if elo else 3, MOST_DIGITS))
+        points = dict.fromkeys(("coefficient", "low", "high"), f".{digits}f")
         return BoardTable(columns, {**points, "z": ".1f"})
 
     def judges(self) -> BoardTable:

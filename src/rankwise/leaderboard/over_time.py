@@ -64,7 +64,7 @@ def age_weights(battles: Battles, half_life: float) -> Array:
 def aged(battles: Battles, half_life: float) -> Battles:
     """The same battles with weights by their age.
 
-    Such weights are those of ratings that drift so fast that a battle tells half as much after a
+    Such weights fit ratings that drift so fast that a battle tells half as much after a
     half-life, if the drift is not followed battle by battle (West and Harrison, "Bayesian
     forecasting and dynamic models", 1989, on discount factors). The information of a battle is then
     reduced by its weight, so that the square root of it counts in standard errors: without drift,

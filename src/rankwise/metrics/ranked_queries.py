@@ -31,7 +31,7 @@ _LARGEST = np.iinfo(np.int64).max
 _CHUNK = 2**16  # rows
 _LEAST_PARTS = 4  # for each thread
 GRADES = 64  # so many different labels need no sorting
-_FEW_COUNTS = 2**14  # rows times levels up to which a table of counts is fast enough
+FEW_COUNTS = 2**14  # rows times levels up to which a table of counts is fast enough
 
 
 class RankedRows(NamedTuple):
@@ -149,7 +149,7 @@ class RankedQueries:
             )
         level = label_levels(self.labels, self.groups.indptr)
         n_levels = int(level.max()) + 1
-        if n_levels * len(level) <= _FEW_COUNTS:
+        if n_levels * len(level) <= FEW_COUNTS:
             counts = count_few_pairs(level, self.tied, self.groups.indptr, n_levels)
         else:
             tree, seen = np.zeros((2, n_levels + 1), np.int64)

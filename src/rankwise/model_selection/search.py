@@ -393,7 +393,7 @@ class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         - `scoring`: the name of a metric, such as "concordance" or "ndcg@10".
         - `refit` is True or False.
 
-        Afterwards, `predict`, `rank` and `score` take rows and columns, as those of the ranker.
+        Afterwards, `predict`, `rank` and `score` take rows and columns, as in the ranker.
 
         ``std_test_score`` is the standard error of the score over rows (or columns, or folds).
 

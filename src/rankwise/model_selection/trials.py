@@ -549,7 +549,7 @@ def _own_probability(ranker: Any, X: Any, given: Comparisons) -> Array | None:
 class TableTrials:
     """Rows, columns or cells of a table, held out by the ranker itself and scored.
 
-    `within` says which cells are compared; None: those that compete in the fit.
+    `within` sets which cells are compared; None: the cells that compete in the fit.
     """
 
     R: Any

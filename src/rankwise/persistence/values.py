@@ -100,6 +100,8 @@ def encode(value: Any, archive: ZipFile, where: str) -> Any:
         return {"tuple": encode(list(value), archive, where)}
     if type(value) is frozenset:
         return {"frozenset": encode(sorted(value, key=repr), archive, where)}
+    if type(value) is dict:
+        value = {k.item() if isinstance(k, np.generic) else k: v for k, v in value.items()}
     if type(value) is dict and all(type(key) is str for key in value):
         return {"dict": _encode_dict(value, archive, where)}
     if type(value) is dict and all(type(key) in (int, str) for key in value):

@@ -6,6 +6,7 @@ import io
 import os
 import re
 import textwrap
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise.errors import DataError, MissingExtraError, ParameterError
+from rankwise.errors import DataError, MissingExtraError, ParameterError, warn
 from rankwise.files import replacing
 from rankwise.parameters import Whole, check_value
 
@@ -283,5 +284,17 @@ def save_figure(figure: Figure | SubFigure, path: str | os.PathLike[str]) -> Pat
 def _save(figure: Figure | SubFigure, file: Any, kind: str, **options: Any) -> None:
     import matplotlib
 
-    with matplotlib.rc_context({"svg.hashsalt": "rankwise", "svg.fonttype": "path"}):
+    with (
+        matplotlib.rc_context({"svg.hashsalt": "rankwise", "svg.fonttype": "path"}),
+        warnings.catch_warnings(record=True) as caught,
+    ):
+        warnings.simplefilter("always")
         figure.get_figure(root=True).savefig(file, format=kind, metadata=_METADATA[kind], **options)
+    others = [each for each in caught if not str(each.message).startswith("Glyph ")]
+    for each in others:
+        warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+    if len(others) < len(caught):
+        warn(
+            "Figures show boxes for letters that their font does not have. Choose another in "
+            "matplotlib's settings, such as font.family: Noto Sans CJK JP."
+        )

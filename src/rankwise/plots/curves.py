@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -611,7 +611,7 @@ def plot_roc(
     scores: Curves,
     *,
     label: str | None = None,
-    interval: bool = True,
+    interval: bool | Literal["band"] = True,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the ROC curve of scores: true positive rate against false positive rate.
@@ -635,8 +635,8 @@ def plot_roc(
         Higher for rows that should be positive.
     label : str, optional
         Name of a single curve. To add curves, also of other rows, pass `ax` again.
-    interval : bool, default=True
-        Whether to show intervals and bands.
+    interval : bool or "band", default=True
+        Whether to show intervals and bands; "band" shows the band without the interval.
     ax : matplotlib Axes, optional
 
     Examples
@@ -648,7 +648,7 @@ def plot_roc(
     if isinstance(scores, Mapping) and label is not None:
         raise DataError("label is for a single curve: the keys of scores are the labels.")
     named = by_name(scores if label is None else {label: scores})
-    check_value("interval", interval, Flag())
+    check_value("interval", interval, AnyOf(Flag(), Choice("band")))
     counts = {name: _counts(y, values, name) for name, values in named.items()}
     fresh = ax is None
     ax = _unit_square(ax, "false positive rate", "true positive rate")
@@ -657,7 +657,8 @@ def plot_roc(
         false, true = _rates(raised), _rates(found)
         area = f"AUC {np.trapezoid(true, false):.3f}"
         if interval and min(found.sum(), raised.sum()) > 1:
-            area += " ({:.3f} to {:.3f})".format(*_delong_interval(raised, found))
+            if interval != "band":
+                area += " ({:.3f} to {:.3f})".format(*_delong_interval(raised, found))
             if len(counts) == 1 and not first:
                 rates, low, high = _roc_band(raised, found)
                 color = COLORS[i % len(COLORS)]

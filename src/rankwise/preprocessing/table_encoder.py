@@ -303,6 +303,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return tags
 
 
+def encoder_of(model: Any) -> TableEncoder | None:
+    """What turns the columns of a data frame into numbers for a model; None without one."""
+    model = getattr(model, "best_estimator_", model)
+    steps = getattr(model, "steps", None)
+    first = steps[0][1] if steps else getattr(model, "encoder_", None)
+    return first if isinstance(first, TableEncoder) else None
+
+
 _DTYPES: dict[str, Any] = {"text": object, "date": "datetime64[us]", "number": np.float64}
 
 

@@ -600,6 +600,8 @@ class Problem:
     loss : Loss
     space : Space
     qid : array of shape (n_rows,) or None
+    choice : AlphaChoice or None
+        The choice of alpha for this problem, if there was one when the scaling was chosen.
 
     Examples
     --------
@@ -616,6 +618,7 @@ class Problem:
     loss: Loss
     space: Space
     qid: Any = None
+    choice: Any = None
     _sums: dict[System, list[Any]] = field(default_factory=dict, init=False, repr=False)
     _features: list[Coordinates] = field(default_factory=list, init=False, repr=False)
 

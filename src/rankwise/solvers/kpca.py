@@ -238,7 +238,7 @@ def scatter(
             stored.append(F)
     assert shift is not None  # there are rows
     gap = total / n_rows
-    return on.mirror_upper(A) - n_rows * on.xp.outer(gap, gap), shift + gap, gap
+    return on.mirror_gram(A) - n_rows * on.xp.outer(gap, gap), shift + gap, gap
 
 
 def _leading(

@@ -116,7 +116,7 @@ class Moments:
         threads = _summing_threads(sizes, n_features) if on.is_host else 1
         if threads == 1:
             A, b = add(blocks)
-            return cls(on.mirror_upper(A), b)
+            return cls(on.mirror_gram(A), b)
         # Small sums are added quickly: with several for each thread, no thread waits for the last.
         parts = even_parts(sizes, threads * (4 if n_features <= SMALL else 1))
         sums = map_in_threads(lambda part: add(blocks.some(part)), parts, threads)
@@ -131,7 +131,7 @@ class Moments:
         for Z, t in blocks.between():
             A = on.add_gram(A, Z)
             b += on.matmul(Z.T, t.reshape(len(t), -1)).reshape(b.shape)
-        return cls(on.mirror_upper(A), b)
+        return cls(on.mirror_gram(A), b)
 
     @classmethod
     def of_roots(cls, Z: Array, t: Array) -> Moments:
@@ -143,7 +143,7 @@ class Moments:
 
         parts = map_rows(of_rows, Z) if n <= SMALL else [of_rows(slice(None))]
         A, b = (sum(values) for values in zip(*parts, strict=True))
-        return cls(on.mirror_upper(A), b)
+        return cls(on.mirror_gram(A), b)
 
     @np.errstate(over="ignore", invalid="ignore")  # solvers check for overflow
     def __add__(self, other: Moments) -> Moments:

@@ -621,7 +621,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
     except OSError as error:
         raise ParameterError(
             f"The page cannot be served at {host}, port {port}: {error.strerror}. Use another "
-            "--port, or --port 0 for any that is free."
+            "port, or port 0 for any that is free."
         ) from error
 
 
