@@ -33,6 +33,30 @@ def fitted(seed=0, **options):
     return Leaderboard(**options).fit(first, second, won, by=words, items=range(N))
 
 
+def test_intervals_of_a_category_take_no_sums_over_the_others(monkeypatch):
+    """Before, time grew with the square of the number of categories."""
+    original = categories._of_one_width
+
+    def without_solutions(*given):
+        with monkeypatch.context() as patched:
+            patched.setattr(categories.StarCurvature, "solve", None)
+            return original(*given)
+
+    monkeypatch.setattr(categories, "PERMUTATIONS", 20)
+    expected = fitted(n_draws=100)
+    monkeypatch.setattr(categories, "_of_one_width", without_solutions)
+    found = fitted(n_draws=100)
+    assert_allclose(found.category_covariances_, expected.category_covariances_, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("options", "way"), [({}, "each category"), ({"drift": 1.0}, "half_life")])
+def test_gold_beside_categories_or_drift_is_refused(options, way):
+    first, second, won, _, words, _ = drawn()
+    columns = {"time": range(len(won))} if options else {"by": words}
+    with pytest.raises(ParameterError, match=f"cannot be combined with gold: .*{way}"):
+        Leaderboard(**options).fit(first, second, won, gold=won, **columns)
+
+
 def test_words_are_in_ascending_order():
     first, second, won, _, words, _ = drawn(sizes=(60, 40, 20))
     backwards = slice(None, None, -1)

@@ -239,30 +239,36 @@ def _of_one_width(
     """
     params, n, common = mode.params, likelihood.n_items, likelihood.layout.common
     C = likelihood.plain.layout.items.stop // n
-    gram = scores.matrix.T @ scores.matrix * scores.correction
+    gram = (scores.matrix.T @ scores.matrix * scores.correction).tocsr()
+    # A column of the inverse is T y, and what is added to the deviations of its own category: so a
+    # category takes no sums over the others.
+    whole: Any = mode.curvature
+    T = np.concatenate((np.eye(common), *-whole.followed))
+    by_rating, kept = likelihood.ratings(T), mode.precision[:, None] * T
+    seen = gram @ by_rating
+    shared_part = by_rating.T @ seen + T.T @ kept
 
-    def covariance_of(X: Array) -> Array:
-        """X' (M + P) X, for columns X of the inverse."""
-        by_rating = likelihood.ratings(X)
-        return np.asarray(by_rating.T @ (gram @ by_rating) + X.T @ (mode.precision[:, None] * X))
+    def covariance_of(y: Array, added: Array, c: int) -> Array:
+        """X' (M + P) X, for X = T y, where `added` is added to the deviations of category c."""
+        rating = slice(c * n, (c + 1) * n)
+        deviation = slice(common + rating.start, common + rating.stop)
+        own = gram[rating, rating].toarray() + np.diag(mode.precision[deviation])
+        cross = y.T @ (seen[rating] + kept[deviation]).T @ added
+        return np.asarray(y.T @ shared_part @ y + cross + cross.T + added.T @ own @ added)
 
-    def unit(begin: int, count: int) -> Array:
-        given = np.zeros((len(params), count))
-        given[begin + np.arange(count), np.arange(count)] = 1.0
-        return mode.curvature.solve(given)
-
-    overall = unit(0, common)
+    overall = whole.common.solve(np.eye(common))
+    overall[:, :n] = _centred(overall[:, :n])
     covariances, stds = np.empty((C, n, n)), np.empty((C, n))
     for c in range(C):
-        own = _centred(unit(common + c * n, n))
-        stds[c] = np.sqrt(np.maximum(covariance_of(own).diagonal(), 0.0))
-        covariances[c] = covariance_of(_centred(overall[:, :n]) + own)
-    overall[:, :n] = _centred(overall[:, :n])
+        y = _centred(whole.common.solve(-whole.followed[c].T))
+        added = _centred(cho_solve(whole.factors[c], np.eye(n), check_finite=False))
+        stds[c] = np.sqrt(np.maximum(covariance_of(y, added, c).diagonal(), 0.0))
+        covariances[c] = covariance_of(overall[:, :n] + y, added, c)
     ratings = likelihood.ratings(params)[: C * n].reshape(C, n)
     shared = params[:common].copy()
     shared[:n] -= shared[:n].mean()
     ratings = ratings - ratings.mean(axis=1, keepdims=True)
-    return shared, covariance_of(overall), ratings, covariances, stds
+    return shared, overall.T @ shared_part @ overall, ratings, covariances, stds
 
 
 def _centred(X: Array) -> Array:

@@ -690,6 +690,10 @@ class Leaderboard(BaseEstimator):
         warn_about_graph(problem.links, battles.items, self.penalty)
         self.gold_power_, self.dependence_ = None, 1.0
         if battles.gold is not None and battles.judge is None:
+            if battles.category is not None:
+                raise ParameterError(
+                    "by cannot be combined with gold: fit the battles of each category alone."
+                )
             problem, self.gold_power_ = with_gold_votes(problem, used)
         with blas_threads_for(problem.layout.size):
             with late_progress_bar("Ratings", 0) as show:
@@ -756,6 +760,8 @@ class Leaderboard(BaseEstimator):
                 raise ParameterError("drift cannot be combined with judges: use half_life.")
             if battles.category is not None:
                 raise ParameterError("drift cannot be combined with by: use half_life.")
+            if battles.gold is not None:
+                raise ParameterError("drift cannot be combined with gold: use half_life.")
             if self.penalty == "held-out":
                 raise ParameterError('With drift, penalty is "evidence" or a number.')
             return battles
