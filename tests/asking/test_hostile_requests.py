@@ -124,6 +124,14 @@ def test_names_that_are_no_text(session, client, enter):
         assert "half of a letter" in found.text
 
 
+def test_forms_that_are_damaged(client, enter):
+    enter("organizer")
+    headers = {"Content-Type": "multipart/form-data; boundary=xx"}
+    found = client.post("/organizer/item", content="--x-\r\n", headers=headers)
+    assert found.status_code == 400
+    assert "Invalid multipart data" in found.text
+
+
 @pytest.mark.parametrize("page", ["²", "٣", "-1", "0", "1e3", "9" * 5000, ""])
 def test_pages_that_are_no_numbers(client, enter, page):
     enter("organizer")

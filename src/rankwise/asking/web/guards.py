@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from python_multipart.exceptions import FormParserError
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -185,11 +186,14 @@ class Doorkeeper:
     ) -> tuple[Visitor, dict[str, Any]]:
         """Who sent a form of ours, and its fields; "files" has names and bytes of files."""
         visitor = self.visitor(request, organizer=organizer)
-        async with request.form(max_files=MOST_FILES, max_fields=20) as form:
-            self.check_write(request, visitor, str(form.get("csrf", "")))
-            files = [f for f in form.getlist("file") if not isinstance(f, str)]
-            found = [(file.filename or "", await file.read()) for file in files]
-            values: dict[str, Any] = {k: v for k, v in form.items() if isinstance(v, str)}
+        try:
+            async with request.form(max_files=MOST_FILES, max_fields=20) as form:
+                self.check_write(request, visitor, str(form.get("csrf", "")))
+                files = [f for f in form.getlist("file") if not isinstance(f, str)]
+                found = [(file.filename or "", await file.read()) for file in files]
+                values: dict[str, Any] = {k: v for k, v in form.items() if isinstance(v, str)}
+        except FormParserError as error:  # older versions of starlette do not catch it
+            raise HTTPException(400, "Invalid multipart data.") from error
         # A form without a chosen file has one without a name.
         return visitor, values | {"files": [file for file in found if any(file)]}
 
