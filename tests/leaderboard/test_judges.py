@@ -384,6 +384,21 @@ def test_few_votes_that_count_correct_many_that_are_biased():
     assert_allclose(every.rating_std_, whole.rating_std_, rtol=1e-2)
 
 
+@pytest.mark.parametrize("link", ["logit", "probit"])
+def test_right_answers_without_ties_correct_votes_with_ties(link):
+    rng = np.random.default_rng(0)
+    ratings = np.linspace(1, -1, 5)
+    first = rng.integers(0, 5, 300)
+    second = (first + rng.integers(1, 5, 300)) % 5
+    right = rng.random(300) < 1 / (1 + np.exp(ratings[second] - ratings[first]))
+    words = np.where(rng.random(300) < 0.15, "tie", np.where(right, "first", "second"))
+    gold = np.where(rng.random(300) < 0.3, np.where(right, "first", "second"), "")
+    board = Leaderboard(link).fit(first, second, words, gold=gold, items=range(5))
+    assert board.tie_ == 0
+    assert board.gold_power_ > 0.5
+    assert board.ratings_.argsort().tolist() == [4, 3, 2, 1, 0]
+
+
 @pytest.mark.parametrize(
     ("gold", "message"),
     [
