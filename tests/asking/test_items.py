@@ -136,7 +136,7 @@ def test_embeddings(tmp_path, keep):
         ("id,x\na,1\n,2\n", {}, "line 3: column 'id' has an empty id"),
         ("id,x\na,1\n b,2\n", {}, "line 3: column 'id' has the id ' b', with spaces around it"),
         ("id,x\na,1\n\na,2\n", {}, "lines 2 and 4 have the same id, 'a'"),
-        ("apples\npears\nplums\n", {}, "one column, 'apples'. If that is its name, use --id"),
+        ("apples\npears\nplums\n", {}, "'apples'. If that is its name, use id='apples'"),
         ("id,x\na,1\nb,?\n", {"features": ["x"]}, "line 3: 'x' is '\\?', not a finite number"),
         ("id,x\na,1\nb,\n", {"features": ["x"]}, "not a finite number"),
         ("id,x\na,u\nb,v\n", {"features": ["all"]}, "no column of numbers"),

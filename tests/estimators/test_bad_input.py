@@ -190,6 +190,7 @@ DATES = np.array(["2020-01-01", "NaT", "2020-01-02", "2020-01-03"], dtype="M8[D]
 @pytest.mark.parametrize("ranker", [RankRLS(), PairwiseGP(), RankSVM(), SeenFeatures()])
 def test_columns_that_cannot_be_features_are_named(ranker):
     pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    arrow = pytest.importorskip("pyarrow")
     frame = pandas.DataFrame(X, columns=["a", "b"])
     for rows, message in [
         (DATES[:, None], r"^X must hold real numbers: got dates"),
@@ -211,11 +212,13 @@ def test_columns_that_cannot_be_features_are_named(ranker):
             r"'word' of X is text, such as 'x'",
         ),
         (frame.set_axis(["a", "a"], axis=1), r"X has two columns named 'a'"),
+        (frame.set_axis([0, 0], axis=1), r"X has two columns named 0"),
+        (arrow.table([X[:, 0], X[:, 1]], names=["a", "a"]), r"X has two columns named 'a'"),
         (frame[[]], r"X is a data frame without columns"),
     ]:
         with pytest.raises(DataError, match=message):
             ranker.fit(rows, Y)
-    ranker.fit(frame.assign(word=["1", "2", "3", "4"]), Y)
+    ranker.fit(frame.assign(word=["1", "2", "3", "4"], column_names=1.0), Y)
 
 
 def test_labels_that_are_sparse_or_have_two_columns_of_a_name():

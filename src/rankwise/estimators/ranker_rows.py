@@ -221,9 +221,14 @@ def _sorted_rows(X: Any) -> Any:
 
 
 def _check_cells(X: Any) -> None:
-    """Refuse lazy frames, and what conversions would lose: masks, dates, damaged sparse rows."""
+    """Refuse frames that are lazy or have two columns of a name, and what conversions would lose.
+
+    The latter are masks, dates and damaged sparse rows.
+    """
     if hasattr(X, "collect"):
         raise DataError("X is a lazy data frame: pass X.collect().")
+    if hasattr(X, "columns"):
+        check_column_names(X, "X")
     check_unmasked("X", X)
     check_real("X", X, allow_complex=True)  # scikit-learn refuses complex numbers
     if is_sparse(X) and X.format in ("csr", "csc", "coo"):

@@ -282,7 +282,9 @@ def _entry_types(values: Any) -> list[type]:
 
 def check_column_names(frame: Any, what: str) -> None:
     """Raise an error unless a data frame has columns with distinct names."""
-    counts = Counter(frame.columns)
+    # In pandas, `frame.column_names` may be a column: ask the class.
+    is_arrow = hasattr(type(frame), "column_names")
+    counts = Counter(frame.column_names if is_arrow else frame.columns)
     if not counts:
         raise DataError(f"{what} is a data frame without columns.")
     twice = [name for name, count in counts.items() if count > 1]
