@@ -189,6 +189,45 @@ def test_adversaries_and_careless_judges_are_named(battles):
     assert np.corrcoef(board.ratings_, battles[1])[0, 1] > 0.97
 
 
+def few_votes(n_judges, each, n_items=30, careless=0, seed=0):
+    """Votes of equal judges, but for the first ones, who toss coins."""
+    rng = np.random.default_rng(seed)
+    better = rng.normal(size=n_items)
+    first = rng.integers(0, n_items, n_judges * each)
+    second = (first + rng.integers(1, n_items, len(first))) % n_items
+    judge = np.repeat(np.arange(n_judges), each)
+    margin = np.where(judge < careless, 0.0, better[first] - better[second])
+    won = np.where(margin + rng.normal(size=len(first)) > 0, "first", "second")
+    return first, second, won, judge
+
+
+@pytest.mark.filterwarnings("ignore:.* all battles")
+def test_nobody_is_careless_by_chance():
+    """Few votes: some slopes are close to 0, with narrow intervals."""
+    names = {}
+    for careless in (0, 1):
+        *votes, judge = few_votes(6, 60, careless=careless)
+        board = Leaderboard(n_draws=100).fit(*votes, judge=judge, judges=["slope"])
+        table = board.judges()
+        names[careless] = [k for k, remark in enumerate(table["remark"]) if remark]
+    assert names == {0: [], 1: [0]}
+    *votes, judge = few_votes(4, 30)
+    table = Leaderboard(n_draws=100).fit(*votes, judge=judge).judges()
+    assert min(table["slope, high"]) < judge_model.CARELESS_SLOPE
+    assert not any(table["remark"])
+
+
+def test_judges_who_differ_in_nothing_may_slip():
+    rng = np.random.default_rng(0)
+    better, first = np.linspace(-6, 6, 10), rng.integers(0, 10, 3000)
+    second = (first + rng.integers(1, 10, 3000)) % 10
+    margin = better[first] - better[second] + rng.logistic(size=3000)
+    margin[rng.random(3000) < 0.1] *= -1
+    votes = first, second, np.where(margin > 0, "first", "second")
+    board = Leaderboard(n_draws=100).fit(*votes, judge=np.arange(3000) % 5)
+    assert board.judge_kinds_ == ["slips"]
+
+
 def test_probabilities_are_of_a_judge_or_of_all(battles):
     board = Leaderboard().fit(battles[0])
     a, b = [0, 1], [2, 3]

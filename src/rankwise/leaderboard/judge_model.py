@@ -37,6 +37,7 @@ from rankwise.leaderboard.battle_likelihood import (
     Mode,
     Secant,
     Terms,
+    by_evidence,
     gram_of,
     log_evidence,
     maximize,
@@ -51,7 +52,7 @@ SEEN = 0.5 * KEPT  # an effect with less alone is left out at first
 NOISE = 2.0  # squared ratings relative to squared errors, below which slopes cannot be judged
 PENALTIES = np.exp(np.linspace(*BOUNDS, 57))  # that the first look at an effect chooses from
 ROUGH, FINE = 0.3, 1e-3  # tolerances of log penalties, while effects are chosen and after
-CARELESS_SLOPE, CARELESS_SLIPS = 0.5, 0.25
+CARELESS_SLOPE, CARELESS_SLIPS, CARELESS_Z = 0.5, 0.25, 3.0
 LONGEST = 2.0  # change of a parameter in one step
 FEW_EFFECTS = 500  # of judges, whose variances include the uncertainty of ratings
 LEAST_SLOPE = 0.2  # a mean slope that may be the unit of ratings
@@ -694,6 +695,10 @@ def choose_effects(
     def with_effects(wanted: Sequence[str]) -> JudgedLikelihood:
         return JudgedLikelihood.of(plain, n_judges, n_features, wanted)
 
+    def evidence_without_effects() -> float:
+        alone, _ = plain.without_judges()
+        return log_evidence(alone, by_evidence(alone, fixed, start.into(alone.layout), show=show))
+
     tried = [kind for kind in kinds if kind != "slips"]
     gains, start = first_guess(plain, n_judges, n_features, tried, fixed, begin)
     wanted = [kind for kind in tried if gains[kind] >= SEEN]
@@ -718,11 +723,9 @@ def choose_effects(
     if "slips" not in kinds or plain.layout.size > DENSE:  # slips need the evidence, so a matrix
         return wanted, start
     if max(slip_scores(likelihood, n_judges, start.into(likelihood.layout))) > 1.0:
-        if not wanted:
-            likelihood, mode = _joint(likelihood, fixed, start, show, ROUGH)
-            start = Start.of(likelihood, mode)
+        known = log_evidence(likelihood, mode) if wanted else evidence_without_effects()
         trial, other = _joint(with_effects([*wanted, "slips"]), fixed, start, show, ROUGH)
-        if log_evidence(trial, other) > log_evidence(likelihood, mode) + KEPT:
+        if log_evidence(trial, other) > known + KEPT:
             return [*wanted, "slips"], Start.of(trial, other)
     return wanted, start
 
@@ -1009,11 +1012,32 @@ class Panel:
         return found
 
 
-def remarks(table: dict[str, tuple[str, Array, Array, Array]]) -> list[str]:
-    """Who is an adversary, and who is careless, by the intervals of slopes and slips."""
+def slope_scores(plain: Likelihood, n_judges: int) -> Array:
+    """The z value of the slope of each judge; below 0 if ratings matter less to that judge.
+
+    Ratings are by all battles, whoever judged them, so that z is rather too close to 0.
+    """
+    alone = plain.without_judges()[0]
+    rough = dict.fromkeys(alone.layout.groups, 1.0)
+    ratings = maximize(alone, rough, tolerance=1e-2).params
+    judged = JudgedLikelihood.of(plain, n_judges, 0, ["slope"])
+    params = moved(ratings, alone.layout, judged.layout)
+    _, g, h = judged.expansion(params)
+    q, f = judged.predictor_of["slope"], judged.factors(params)["slope"]
+    bend = np.bincount(judged.judge, h[q, q] * f * f, n_judges)
+    gradient = judged.gather(params, g)[judged.layout.effects["slope"]]
+    return np.asarray(gradient / np.sqrt(np.maximum(bend, 1e-300)))
+
+
+def remarks(table: dict[str, tuple[str, Array, Array, Array]], z: Array) -> list[str]:
+    """Who is an adversary, and who is careless, by the intervals of slopes and slips.
+
+    With few battles, a slope near 0 can fit well by chance, with a narrow interval. So the slope of
+    a careless judge is low by its z value as well.
+    """
     _, _, _, slope = table["slope"]
     _, _, slips, _ = table["slips"]
-    careless = (slope < CARELESS_SLOPE) | (slips > CARELESS_SLIPS)
+    careless = (slope < CARELESS_SLOPE) & (z < -CARELESS_Z) | (slips > CARELESS_SLIPS)
     return np.where(slope < 0, "adversary", np.where(careless, "careless", "")).tolist()
 
 

@@ -62,6 +62,7 @@ from rankwise.leaderboard.judge_model import (
     choose_effects,
     first_guess,
     remarks,
+    slope_scores,
 )
 from rankwise.leaderboard.over_time import (
     DRIFTS,
@@ -1584,7 +1585,8 @@ class Leaderboard(BaseEstimator):
         """The slope, tie parameter, place and slips of each judge, with intervals.
 
         Only effects that differ among judges are printed. A judge is an adversary if the interval
-        of the slope lies below 0, and careless if it lies below 0.5, or if the interval of slips
+        of the slope lies below 0. A judge is careless if it lies below 0.5 and chance does not
+        explain the votes (z below -3, with ratings by all battles), or if the interval of slips
         lies above 0.25.
         """
         judge = self._judge_of_battles()
@@ -1605,7 +1607,14 @@ class Leaderboard(BaseEstimator):
             columns |= {name: values, f"{name}, low": low, f"{name}, high": high}
             if kind in self.judge_kinds_:
                 shown |= {name: values, f"{name}, interval": intervals(low, high, 2)}
-        columns["remark"] = shown["remark"] = remarks(found)
+        z = np.zeros(len(self.judges_))
+        if "slope" in self.judge_kinds_:
+            votes = replace(self.battles_, gold=None)
+            problem = BattleProblem.of(
+                votes, link=self.link, ties=self.ties, position=self.position
+            )
+            z = slope_scores(problem.likelihood, len(z))
+        columns["remark"] = shown["remark"] = remarks(found, z)
         note = "" if self.judge_kinds_ else "Judges do not differ by more than chance."
         return BoardTable(columns, dict.fromkeys(shown, ".2f"), note, shown)
 
