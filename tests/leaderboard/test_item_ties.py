@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 
 from rankwise import Leaderboard, load_model, save_model
 from rankwise.data import Battles
-from rankwise.errors import DataError, ParameterError
+from rankwise.errors import DataError
 from rankwise.leaderboard import battle_likelihood, judge_model
 from rankwise.leaderboard.battle_likelihood import ITEM_TIES, Layout, Likelihood, maximize, tally
 from rankwise.leaderboard.judge_model import JudgedLikelihood
@@ -175,7 +175,5 @@ def test_updates_files_and_fragility(tmp_path):
 
 
 def test_what_is_refused():
-    with pytest.raises(ParameterError, match="rankings have no model of ties"):
-        Leaderboard(ties="by item").fit_rankings([[1, 2, 3], [2, 1, 3], [3, 1, 2]] * 8)
     with pytest.raises(DataError, match="by item"):
         Leaderboard(n_draws=100).fit(only(voted(0.6)[0])).item_ties()

@@ -189,6 +189,46 @@ def test_adversaries_and_careless_judges_are_named(battles):
     assert np.corrcoef(board.ratings_, battles[1])[0, 1] > 0.97
 
 
+def few_votes(n_judges, each, n_items=30, careless=0, seed=0):
+    """Votes of equal judges, but for the first ones, who toss coins."""
+    rng = np.random.default_rng(seed)
+    better = rng.normal(size=n_items)
+    first = rng.integers(0, n_items, n_judges * each)
+    second = (first + rng.integers(1, n_items, len(first))) % n_items
+    judge = np.repeat(np.arange(n_judges), each)
+    margin = np.where(judge < careless, 0.0, better[first] - better[second])
+    won = np.where(margin + rng.normal(size=len(first)) > 0, "first", "second")
+    return first, second, won, judge
+
+
+@pytest.mark.filterwarnings("ignore:.* all battles")
+def test_nobody_is_careless_by_chance():
+    """Few votes: some slopes are close to 0, with narrow intervals."""
+    names = {}
+    for careless in (0, 1):
+        *votes, judge = few_votes(6, 60, careless=careless)
+        board = Leaderboard(n_draws=100).fit(*votes, judge=judge, judges=["slope"])
+        table = board.judges()
+        names[careless] = [k for k, remark in enumerate(table["remark"]) if remark]
+    assert names == {0: [], 1: [0]}
+    *votes, judge = few_votes(4, 30)
+    assert Leaderboard(n_draws=100).fit(*votes, judge=judge).judge_kinds_ == []
+    table = Leaderboard(n_draws=100).fit(*votes, judge=judge, judges=["slope"]).judges()
+    assert min(table["slope, high"]) < judge_model.CARELESS_SLOPE
+    assert not any(table["remark"])
+
+
+def test_judges_who_differ_in_nothing_may_slip():
+    rng = np.random.default_rng(0)
+    better, first = np.linspace(-6, 6, 10), rng.integers(0, 10, 3000)
+    second = (first + rng.integers(1, 10, 3000)) % 10
+    margin = better[first] - better[second] + rng.logistic(size=3000)
+    margin[rng.random(3000) < 0.1] *= -1
+    votes = first, second, np.where(margin > 0, "first", "second")
+    board = Leaderboard(n_draws=100).fit(*votes, judge=np.arange(3000) % 5)
+    assert board.judge_kinds_ == ["slips"]
+
+
 def test_probabilities_are_of_a_judge_or_of_all(battles):
     board = Leaderboard().fit(battles[0])
     a, b = [0, 1], [2, 3]
@@ -290,9 +330,9 @@ def test_judges_do_not_make_predictions_worse(name):
 def test_judges_are_never_worse_than_none(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = losses(DESIGNS[name], 1)
+        found = [losses(DESIGNS[name], seed) for seed in (1, 2, 3)]
     for kind in ("judges", "judges, averaged"):
-        worse = found[kind] - found["no judges"]
+        worse = np.concatenate([each[kind] - each["no judges"] for each in found])
         assert worse.mean() <= worse.std() / np.sqrt(len(worse)) + 1e-9
 
 
@@ -382,6 +422,21 @@ def test_few_votes_that_count_correct_many_that_are_biased():
     whole = Leaderboard().fit(first, second, words[human], items=items)
     assert_allclose(every.ratings_, whole.ratings_, atol=1e-8)
     assert_allclose(every.rating_std_, whole.rating_std_, rtol=1e-2)
+
+
+@pytest.mark.parametrize("link", ["logit", "probit"])
+def test_right_answers_without_ties_correct_votes_with_ties(link):
+    rng = np.random.default_rng(0)
+    ratings = np.linspace(1, -1, 5)
+    first = rng.integers(0, 5, 300)
+    second = (first + rng.integers(1, 5, 300)) % 5
+    right = rng.random(300) < 1 / (1 + np.exp(ratings[second] - ratings[first]))
+    words = np.where(rng.random(300) < 0.15, "tie", np.where(right, "first", "second"))
+    gold = np.where(rng.random(300) < 0.3, np.where(right, "first", "second"), "")
+    board = Leaderboard(link).fit(first, second, words, gold=gold, items=range(5))
+    assert board.tie_ == 0
+    assert board.gold_power_ > 0.5
+    assert board.ratings_.argsort().tolist() == [4, 3, 2, 1, 0]
 
 
 @pytest.mark.parametrize(

@@ -283,8 +283,6 @@ def test_options_that_do_not_go_together():
         Leaderboard(drift=1.0).fit(*pairs.T, won, time=time, judge=[0, 1] * 120)
     with pytest.raises(DataError, match="without drift"):
         fitted(drift=0.5, period=1.0).fragility()
-    with pytest.raises(ParameterError, match="Rankings need half_life=None"):
-        Leaderboard(half_life=1.0).fit_rankings([[1, 2], [2, 1]])
 
 
 DAYS = [18262.0, 18263.5]

@@ -212,9 +212,15 @@ def test_bad_lists_are_refused(lists, message):
 
 def test_options_that_rankings_do_not_take():
     lists = [["a", "b"], ["b", "a"]] * 15
-    for options in ({"link": "probit"}, {"position": True}):
-        with pytest.raises(ParameterError, match="Rankings need"):
-            Leaderboard(**options).fit_rankings(lists)
+    options = {"link": "probit", "ties": "by item", "position": True, "half_life": 1, "drift": 1}
+    for name, value in options.items():
+        with pytest.raises(ParameterError, match=f"^{name}.* is for battles: .*(use|pass) "):
+            Leaderboard(**{name: value}).fit_rankings(lists)
+    for name in ("judge", "gold", "time", "by"):
+        with pytest.raises(ParameterError, match=f"^{name} is for battles: (pass|fit) "):
+            Leaderboard().fit_rankings(lists, **{name: ["x"] * 30})
+    with pytest.raises(TypeError, match="unexpected keyword argument 'season'"):
+        Leaderboard().fit_rankings(lists, season=1)
     with pytest.raises(ParameterError, match="weight belongs to the rankings"):
         Leaderboard().fit_rankings(Rankings.of(lists), weight=[1] * 30)
     with pytest.raises(DataError, match="'x0' is 0: its coefficient"):

@@ -109,16 +109,16 @@ class BattleColumns:
             path, ranking=ranking, item=item, place=place, style=style, groups=self.cluster
         )
 
-    def check(self, *, position: bool) -> None:
-        """Refuse options that do not go together."""
+    def check(self, **others: Any) -> None:
+        """Refuse options that do not go together, also with the `others` that are given."""
         first, second = self.first, self.second
         if self.ranking is not None:
             if len(split_names(self.ranking) or []) != 3:
                 refuse("ranking", "Name three columns: --ranking RANKING,ITEM,PLACE.")
-            given = {name for name, value in vars(self).items() if value is not None}
-            given |= {"position"} if position else set()
+            given = {name for name, value in (vars(self) | others).items() if value}
             for name in sorted(given - {"ranking", "style", "cluster"}):
-                refuse(name, "It is for battles. Leave it out, or leave out --ranking.")
+                option = name.replace("_", "-")
+                refuse(option, "It is for battles. Leave it out, or leave out --ranking.")
         if self.every is not None and (self.time is None or self.by is not None):
             refuse("every", "It needs --time COLUMN, and takes the place of --by.")
         periods = "by" if self.every is None else "every"
@@ -223,7 +223,10 @@ def leaderboard(
     check_page(report, battles, force=force)
     for path in (csv_out, spreadsheet, json_out):
         check_writable(path, battles, force=force)
-    columns.check(position=position)
+    columns.check(
+        position=position, link=link == "probit", ties=ties == "by-item", half_life=half_life,
+        drift=drift, where=where,
+    )  # fmt: skip
     from rankwise.leaderboard.leaderboard import Leaderboard
     from rankwise.parameters import check_parameters, parse_parameter
 
@@ -238,8 +241,6 @@ def leaderboard(
     board = Leaderboard(link, position=position, level=level, **moving)
     check_parameters(board, Leaderboard.parameters)
     rows_with = _equations("where", where)
-    if rows_with and columns.ranking is not None:
-        refuse("where", "It is for battles. Leave it out, or leave out --ranking.")
 
     with progress(f"Reading {battles} ({battles.stat().st_size / 1e6:,.1f} MB)"):
         file = columns.read(battles, rows_with)

@@ -509,7 +509,8 @@ class BattleProblem(RatedItems):
         if judge is not None and b.gold is not None:
             gold = 1 + np.where(turned & (b.gold >= 0) & (b.gold < 2), 1 - b.gold, b.gold)
         counts, row = tally(*sides, outcome, b.weight, sign[:, None] * (x / scales), judge, gold)
-        modelled = ties != "half" and bool((b.outcome == 2).any())
+        votes = b.outcome if judge is not None or b.gold is None else b.gold
+        modelled = ties != "half" and bool((votes == 2).any())  # by the votes that count
         layout = Layout.of(len(battles.items), len(names), ties=modelled)
         columns = (
             [None] if b.groups is None else list(b.groups.T if b.groups.ndim == 2 else [b.groups])

@@ -8,7 +8,8 @@ Science 2023; with the power of "PPI++", 2023) maximizes
 
 with the log-likelihoods l of n labelled and m unlabelled battles. The other votes cancel on
 average, whatever their bias: they only reduce the variance. The power minimizes the sum of the
-variances of the ratings, and is 0 where the other votes tell nothing.
+variances of the ratings, and is 0 where the other votes tell nothing. If no vote that counts is a
+tie, ties of the other votes count as half a win for both items.
 """
 
 from __future__ import annotations

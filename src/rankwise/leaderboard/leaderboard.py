@@ -61,7 +61,9 @@ from rankwise.leaderboard.judge_model import (
     check_kinds,
     choose_effects,
     first_guess,
+    plain_ratings,
     remarks,
+    slope_scores,
 )
 from rankwise.leaderboard.over_time import (
     DRIFTS,
@@ -256,6 +258,19 @@ BLOCK = 500  # items whose pairs with all others are looked at together
 NOISE = {"logit": 1.702, "probit": 1.0}  # of the probit that is closest to each link
 DEPENDENT = 1.02  # from which on the dependence of battles changes the penalty
 SEPARATED = 15.0  # a coefficient this large, per typical value of its column
+FOR_BATTLES = {"link": "probit", "ties": "by item", "position": True}
+FOR_RANKINGS = {
+    "link": 'use link="logit"',
+    "ties": 'use ties="model"',
+    "position": "pass starting places as a column of context",
+    "half_life": "pass weight, smaller for older rankings",
+    "drift": "pass weight, smaller for older rankings",
+    "time": "pass weight, smaller for older rankings",
+    "judge": "pass the judge of each ranking as groups",
+    "by": "fit the rankings of each category alone",
+    "gold": "fit the rankings that are known to be right alone",
+}
+"""What to do instead of options that are for battles."""
 
 
 class Leaderboard(BaseEstimator):
@@ -529,14 +544,15 @@ class Leaderboard(BaseEstimator):
         context: Any = None,
         items: Any = None,
         item_features: Any = None,
+        **of_battles: Any,
     ) -> Leaderboard:
         """Rate items by rankings of several of them, such as races, by Plackett and Luce.
 
         The next item of a ranking is item i with probability ``exp(theta_i + x_i @ coef)`` over the
         sum of the same of all items that are left. Rankings of two items are battles without ties.
         The order of tied items is unknown: a ranking with ties has the sum of the probabilities of
-        all orders that agree with it. `link` must be "logit", and `position` False; `ties` is for
-        battles.
+        all orders that agree with it. Options that are for battles, such as ``link="probit"``, are
+        refused.
 
         O(n_rankings k^2 + n_items^3) time for rankings of k items.
 
@@ -559,6 +575,9 @@ class Leaderboard(BaseEstimator):
             The ids of all items. None: the items that occur.
         item_features : pandas DataFrame or dict, optional
             Features of items: rows by id. Ratings are shrunk towards what the features predict.
+        of_battles
+            Arguments of `fit`, such as `judge`, that rankings do not take: the error says what to
+            do instead.
 
         Returns
         -------
@@ -577,6 +596,7 @@ class Leaderboard(BaseEstimator):
         [0.07, 0.67, -0.73]
         """
         check_parameters(self, self.parameters)
+        _check_for_rankings(self, of_battles)
         if isinstance(lists, RankingFile):
             lists = lists.rankings
         more = {"weight": weight, "groups": groups, "context": context, "items": items}
@@ -590,13 +610,6 @@ class Leaderboard(BaseEstimator):
             rankings = lists
         else:
             rankings = Rankings.of(lists, **more)
-        needed = (("link", "logit"), ("position", False), ("half_life", None), ("drift", None))
-        for name, value in needed:
-            given = getattr(self, name)
-            if given != value:
-                raise ParameterError(f"Rankings need {name}={value!r}: got {given!r}.")
-        if self.ties == "by item":
-            raise ParameterError('ties="by item" is for battles: rankings have no model of ties.')
         problem, rng = RankingLists.of(rankings, item_features), as_generator(self.random_state)
         warn_about_graph(problem.links, rankings.items, self.penalty, "rankings")
         with blas_threads_for(problem.layout.size):
@@ -1198,7 +1211,7 @@ class Leaderboard(BaseEstimator):
             self.tie_ = float(np.exp(params[layout.tie][0]))
             self.params_["tie"] = params[layout.tie]
         else:
-            self.tie_ = 0.0 if self.ties == "model" else float("nan")
+            self.tie_ = float("nan") if self.ties == "half" else 0.0
         bad = battles.outcome == 3
         self.both_bad_ = float((battles.weight * bad).sum() / battles.weight.sum())
         self.pair_counts_, self.pair_shares_ = _pair_shares(problem, params)
@@ -1573,7 +1586,8 @@ class Leaderboard(BaseEstimator):
         """The slope, tie parameter, place and slips of each judge, with intervals.
 
         Only effects that differ among judges are printed. A judge is an adversary if the interval
-        of the slope lies below 0, and careless if it lies below 0.5, or if the interval of slips
+        of the slope lies below 0. A judge is careless if it lies below 0.5 and chance does not
+        explain the votes (z below -3, with ratings by all battles), or if the interval of slips
         lies above 0.25.
         """
         judge = self._judge_of_battles()
@@ -1594,7 +1608,15 @@ class Leaderboard(BaseEstimator):
             columns |= {name: values, f"{name}, low": low, f"{name}, high": high}
             if kind in self.judge_kinds_:
                 shown |= {name: values, f"{name}, interval": intervals(low, high, 2)}
-        columns["remark"] = shown["remark"] = remarks(found)
+        z = np.zeros(len(self.judges_))
+        if "slope" in self.judge_kinds_:
+            votes = replace(self.battles_, gold=None)
+            problem = BattleProblem.of(
+                votes, link=self.link, ties=self.ties, position=self.position
+            )
+            plain = problem.likelihood
+            z = slope_scores(plain, len(z), plain_ratings(plain, {}))
+        columns["remark"] = shown["remark"] = remarks(found, z)
         note = "" if self.judge_kinds_ else "Judges do not differ by more than chance."
         return BoardTable(columns, dict.fromkeys(shown, ".2f"), note, shown)
 
@@ -1889,6 +1911,20 @@ class Leaderboard(BaseEstimator):
     def plot(self, *, top: int | None = None, ax: Any = None) -> Any:
         """Draw the standings."""
         return self.standings().plot(top=top, ax=ax)
+
+
+def _check_for_rankings(board: Leaderboard, of_battles: Mapping[str, Any]) -> None:
+    """Refuse what rankings do not take, and say what to do instead."""
+    unknown = next((name for name in of_battles if name not in FOR_RANKINGS), None)
+    if unknown is not None:
+        raise TypeError(f"fit_rankings() got an unexpected keyword argument {unknown!r}")
+    given = {name for name, value in of_battles.items() if value is not None}
+    given |= {name for name, value in FOR_BATTLES.items() if getattr(board, name) == value}
+    given |= {name for name in ("half_life", "drift") if getattr(board, name) is not None}
+    for name, instead in FOR_RANKINGS.items():
+        if name in given:
+            value = f"={FOR_BATTLES[name]!r}" if name in FOR_BATTLES else ""
+            raise ParameterError(f"{name}{value} is for battles: {instead}.")
 
 
 def _warn_about_maximum(problem: BattleProblem | RankingLists, mode: Mode) -> None:
