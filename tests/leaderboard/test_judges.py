@@ -287,7 +287,7 @@ def test_winners_may_be_listed_first():
 
 
 @pytest.mark.parametrize(
-    "options", [{"link": "probit"}, {"ties": "half"}, {"penalty": 1.0}], ids=str
+    "options", [{"link": "probit"}, {"ties": "half"}, {"penalty": 1.0}, {"penalty": 0}], ids=str
 )
 def test_other_models_have_judges(options):
     b = make_judged(Design(slope=0.8, place=0.6, n_judges=12), 6, 1500, 3).battles
