@@ -51,8 +51,9 @@ SLIPS_Z, JUDGE_Z = 2.0, 3.5  # how surprising verdicts must be for slips to be t
 SEEN = 0.5 * KEPT  # an effect with less alone is left out at first
 NOISE = 2.0  # squared ratings relative to squared errors, below which slopes cannot be judged
 PENALTIES = np.exp(np.linspace(*BOUNDS, 57))  # that the first look at an effect chooses from
+SLOPE_Z = 3.0  # how surprising the votes of some judge must be for slopes and remarks
 ROUGH, FINE = 0.3, 1e-3  # tolerances of log penalties, while effects are chosen and after
-CARELESS_SLOPE, CARELESS_SLIPS, CARELESS_Z = 0.5, 0.25, 3.0
+CARELESS_SLOPE, CARELESS_SLIPS = 0.5, 0.25
 LONGEST = 2.0  # change of a parameter in one step
 FEW_EFFECTS = 500  # of judges, whose variances include the uncertainty of ratings
 LEAST_SLOPE = 0.2  # a mean slope that may be the unit of ratings
@@ -393,6 +394,27 @@ class JudgedLikelihood(Likelihood):
         return ArrowCurvature.of(matrix, precision, self.layout.items, level)
 
 
+def plain_ratings(plain: Likelihood, fixed: dict[str, float], begin: Array | None = None) -> Array:
+    """Roughly the parameters without effects of judges."""
+    rough = dict.fromkeys(plain.layout.groups, 1.0) | fixed
+    return maximize(plain.without_judges()[0], rough, begin, tolerance=1e-2).params
+
+
+def slope_scores(plain: Likelihood, n_judges: int, params: Array) -> Array:
+    """The z value of the slope of each judge, below 0 if ratings matter less to that judge.
+
+    At parameters without effects of judges. All battles rate the items, those of the judge as well,
+    so that z is rather too close to 0.
+    """
+    judged = JudgedLikelihood.of(plain, n_judges, 0, ["slope"])
+    params = moved(params, plain.layout, judged.layout)
+    _, g, h = judged.expansion(params)
+    q, d = judged.predictor_of["slope"], judged.factors(params)["slope"]
+    bend = np.bincount(judged.judge, h[q, q] * d * d, n_judges)
+    gradient = judged.gather(params, g)[judged.layout.effects["slope"]]
+    return np.asarray(gradient / np.sqrt(np.maximum(bend, 1e-300)))
+
+
 def slip_scores(likelihood: Likelihood, n_judges: int, params: Array) -> tuple[float, float]:
     """Whether some verdicts are given at random: z values, of all and of the worst judge.
 
@@ -670,9 +692,8 @@ def first_guess(
         found = likelihood.anchored_start()
         start = Start(found, likelihood.layout, {}, likelihood.deviation)
         return dict.fromkeys(kinds, np.inf), start
-    if begin is None:  # ratings without judges are soon found, and a good start
-        rough = dict.fromkeys(plain.layout.groups, 1.0) | fixed
-        begin = maximize(plain.without_judges()[0], rough, tolerance=1e-2).params
+    if begin is None:  # soon found, and a good start
+        begin = plain_ratings(plain, fixed)
     return seen_effects(likelihood, Start(begin, plain.layout, {}, likelihood.deviation), kinds)
 
 
@@ -696,11 +717,16 @@ def choose_effects(
     def with_effects(wanted: Sequence[str]) -> JudgedLikelihood:
         return JudgedLikelihood.of(plain, n_judges, n_features, wanted)
 
-    def evidence_without_effects() -> float:
+    def evidence_of(some: Sequence[str]) -> float:
+        if some:
+            return log_evidence(*_joint(with_effects(some), fixed, start, show, ROUGH))
         alone, _ = plain.without_judges()
         return log_evidence(alone, by_evidence(alone, fixed, start.into(alone.layout), show=show))
 
-    tried = [kind for kind in kinds if kind != "slips"]
+    tried, in_doubt = [kind for kind in kinds if kind != "slips"], False
+    if plain.tally.gold is None:
+        begin = plain_ratings(plain, fixed, begin)
+        in_doubt = slope_scores(plain, n_judges, begin).min() >= -SLOPE_Z
     gains, start = first_guess(plain, n_judges, n_features, tried, fixed, begin)
     wanted = [kind for kind in tried if gains[kind] >= SEEN]
     likelihood, left_out = with_effects(wanted), [kind for kind in tried if kind not in wanted]
@@ -708,6 +734,10 @@ def choose_effects(
         likelihood, mode = _joint(with_effects(wanted), fixed, start, show, ROUGH)
         start = Start.of(likelihood, mode)
         gains = evidence_gains(likelihood, mode)
+        if in_doubt and "slope" in wanted:
+            # With few battles, ratings that follow some judges fit well by chance.
+            rest = [kind for kind in wanted if kind != "slope"]
+            gains["slope"] = log_evidence(likelihood, mode) - evidence_of(rest)
         worst = min(gains, key=gains.__getitem__)
         if gains[worst] < KEPT:
             wanted = [kind for kind in wanted if kind != worst]
@@ -724,7 +754,7 @@ def choose_effects(
     if "slips" not in kinds or plain.layout.size > DENSE:  # slips need the evidence, so a matrix
         return wanted, start
     if max(slip_scores(likelihood, n_judges, start.into(likelihood.layout))) > 1.0:
-        known = log_evidence(likelihood, mode) if wanted else evidence_without_effects()
+        known = log_evidence(likelihood, mode) if wanted else evidence_of([])
         trial, other = _joint(with_effects([*wanted, "slips"]), fixed, start, show, ROUGH)
         if log_evidence(trial, other) > known + KEPT:
             return [*wanted, "slips"], Start.of(trial, other)
@@ -1013,23 +1043,6 @@ class Panel:
         return found
 
 
-def slope_scores(plain: Likelihood, n_judges: int) -> Array:
-    """The z value of the slope of each judge; below 0 if ratings matter less to that judge.
-
-    Ratings are by all battles, whoever judged them, so that z is rather too close to 0.
-    """
-    alone = plain.without_judges()[0]
-    rough = dict.fromkeys(alone.layout.groups, 1.0)
-    ratings = maximize(alone, rough, tolerance=1e-2).params
-    judged = JudgedLikelihood.of(plain, n_judges, 0, ["slope"])
-    params = moved(ratings, alone.layout, judged.layout)
-    _, g, h = judged.expansion(params)
-    q, f = judged.predictor_of["slope"], judged.factors(params)["slope"]
-    bend = np.bincount(judged.judge, h[q, q] * f * f, n_judges)
-    gradient = judged.gather(params, g)[judged.layout.effects["slope"]]
-    return np.asarray(gradient / np.sqrt(np.maximum(bend, 1e-300)))
-
-
 def remarks(table: dict[str, tuple[str, Array, Array, Array]], z: Array) -> list[str]:
     """Who is an adversary, and who is careless, by the intervals of slopes and slips.
 
@@ -1038,7 +1051,7 @@ def remarks(table: dict[str, tuple[str, Array, Array, Array]], z: Array) -> list
     """
     _, _, _, slope = table["slope"]
     _, _, slips, _ = table["slips"]
-    careless = (slope < CARELESS_SLOPE) & (z < -CARELESS_Z) | (slips > CARELESS_SLIPS)
+    careless = (slope < CARELESS_SLOPE) & (z < -SLOPE_Z) | (slips > CARELESS_SLIPS)
     return np.where(slope < 0, "adversary", np.where(careless, "careless", "")).tolist()
 
 

@@ -61,6 +61,7 @@ from rankwise.leaderboard.judge_model import (
     check_kinds,
     choose_effects,
     first_guess,
+    plain_ratings,
     remarks,
     slope_scores,
 )
@@ -1613,7 +1614,8 @@ class Leaderboard(BaseEstimator):
             problem = BattleProblem.of(
                 votes, link=self.link, ties=self.ties, position=self.position
             )
-            z = slope_scores(problem.likelihood, len(z))
+            plain = problem.likelihood
+            z = slope_scores(plain, len(z), plain_ratings(plain, {}))
         columns["remark"] = shown["remark"] = remarks(found, z)
         note = "" if self.judge_kinds_ else "Judges do not differ by more than chance."
         return BoardTable(columns, dict.fromkeys(shown, ".2f"), note, shown)
