@@ -86,7 +86,7 @@ def test_boards_by_month(battles, run, tmp_path):
         assert "needs --time COLUMN" in run("leaderboard", dated, *wrong, ok=False)
     for periods in (["--time", "date", "--every", "month"], ["--by", "date"]):
         error = run("leaderboard", dated, *periods, "--judge", "judge", ok=False)
-        assert f"{periods[-2]}': Ratings of periods and categories have no judges" in error
+        assert f"{periods[-2]}': It cannot be combined with --judge. Leave out --judge" in error
 
 
 def test_some_rows_anchors_and_boards_by_a_column(battles, run):
@@ -125,6 +125,10 @@ def test_some_rows_anchors_and_boards_by_a_column(battles, run):
         (["--style", "colour"], "has no column 'colour'"),
         (["--cluster", "who"], "has no column 'who'"),
         (["--level", "2"], "level must be"),
+        (["--half-life", "9", "--drift", "1"], "with --half-life. They are two models of time"),
+        (["--drift", "1", "--gold", "right"], "with --gold. Give --half-life instead"),
+        (["--by", "who", "--penalty", "held-out"], "with --by. Give --penalty evidence"),
+        (["--elo", "--link", "probit"], "with --link. Elo points need --link logit"),
     ],
 )
 def test_bad_options_give_one_line(battles, run, arguments, message):

@@ -89,6 +89,11 @@ def test_no_small_number_of_battles_changes_a_clear_order():
     assert str(found).startswith("No removal of up to half of the 60 battles was found")
 
 
+def test_battles_without_a_winner_show_no_other_order():
+    board = Leaderboard(n_draws=100).fit(["a", "b"] * 20, ["b", "c"] * 20, ["tie"] * 39 + [1])
+    assert str(board.fragility()).startswith("No removal of up to half of the 40 battles")
+
+
 def test_rankings_judges_and_features_of_items():
     rng = np.random.default_rng(0)
     lists = [np.argsort(-(0.2 * np.arange(5) + rng.gumbel(size=5))).tolist() for _ in range(60)]

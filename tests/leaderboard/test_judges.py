@@ -288,7 +288,7 @@ def test_winners_may_be_listed_first():
 
 
 @pytest.mark.parametrize(
-    "options", [{"link": "probit"}, {"ties": "half"}, {"penalty": 1.0}], ids=str
+    "options", [{"link": "probit"}, {"ties": "half"}, {"penalty": 1.0}, {"penalty": 0}], ids=str
 )
 def test_other_models_have_judges(options):
     b = make_judged(Design(slope=0.8, place=0.6, n_judges=12), 6, 1500, 3).battles
@@ -437,6 +437,17 @@ def test_right_answers_without_ties_correct_votes_with_ties(link):
     assert board.tie_ == 0
     assert board.gold_power_ > 0.5
     assert board.ratings_.argsort().tolist() == [4, 3, 2, 1, 0]
+
+
+def test_weights_of_votes_may_cancel():
+    """In a pair whose battles all have a right answer, if other votes count in full."""
+    first, second = np.array([0] * 400 + [1] * 5), np.array([1] * 400 + [2] * 5)
+    right = np.where(np.arange(405) % 3, "first", "second")
+    words = np.where(right == "first", right, "tie")
+    gold = np.where((np.arange(405) < 30) | (first == 1), right, "")
+    board = Leaderboard(n_draws=100).fit(first, second, words, gold=gold)
+    assert board.gold_power_ == 1
+    assert np.isnan(board.pair_shares_).any(axis=1).tolist() == [False, True]
 
 
 @pytest.mark.parametrize(

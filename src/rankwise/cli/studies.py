@@ -45,6 +45,21 @@ if TYPE_CHECKING:
 
 MOST_JUDGES = 30  # in printed tables and on pages
 SHOWN, LISTED = 10, 20  # features in the table of columns, printed and on a page
+FOR_RANKINGS = {"ranking", "style", "cluster", "elo", "penalty"}
+NO_JUDGES = (
+    "Leave out --judge, and give --cluster with the same column for intervals that allow for them."
+)
+APART = (
+    ("drift", "half_life", "They are two models of time: give one of them."),
+    ("drift", "judge by every gold", "Give --half-life instead of --drift."),
+    ("by", "judge", NO_JUDGES),
+    ("every", "judge", NO_JUDGES),
+    ("by", "gold", "Rate each category alone, with --where COLUMN=VALUE."),
+    ("every", "gold", "Leave out one of them."),
+    ("penalty", "drift by every", "Give --penalty evidence, or a number."),
+    ("elo", "link", "Elo points need --link logit."),
+)
+"""Options that exclude others, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -112,22 +127,21 @@ class BattleColumns:
     def check(self, **others: Any) -> None:
         """Refuse options that do not go together, also with the `others` that are given."""
         first, second = self.first, self.second
+        given = vars(self) | others
         if self.ranking is not None:
             if len(split_names(self.ranking) or []) != 3:
                 refuse("ranking", "Name three columns: --ranking RANKING,ITEM,PLACE.")
-            given = {name for name, value in (vars(self) | others).items() if value}
-            for name in sorted(given - {"ranking", "style", "cluster"}):
+            names = {name for name, value in given.items() if value}
+            for name in sorted(names - FOR_RANKINGS):
                 option = name.replace("_", "-")
                 refuse(option, "It is for battles. Leave it out, or leave out --ranking.")
         if self.every is not None and (self.time is None or self.by is not None):
             refuse("every", "It needs --time COLUMN, and takes the place of --by.")
-        periods = "by" if self.every is None else "every"
-        if self.judge is not None and getattr(self, periods) is not None:
-            refuse(
-                periods,
-                "Ratings of periods and categories have no judges: leave out --judge, and give "
-                "--cluster with the same column for intervals that allow for them.",
-            )
+        for name, excluded, instead in APART:
+            for other in excluded.split():
+                if given[name] and given[other]:
+                    option = other.replace("_", "-")
+                    refuse(name, f"It cannot be combined with --{option}. {instead}")
         if (first is None) != (second is None) or (self.winner is not None and first is None):
             missing = "first" if first is None else "second"
             refuse(missing, "Name the columns of both items: --first and --second.")
@@ -225,7 +239,7 @@ def leaderboard(
         check_writable(path, battles, force=force)
     columns.check(
         position=position, link=link == "probit", ties=ties == "by-item", half_life=half_life,
-        drift=drift, where=where,
+        drift=drift, where=where, penalty=penalty == "held-out", elo=elo,
     )  # fmt: skip
     from rankwise.leaderboard.leaderboard import Leaderboard
     from rankwise.parameters import check_parameters, parse_parameter

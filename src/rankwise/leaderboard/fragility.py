@@ -207,7 +207,10 @@ def fewest(
 
     def does(n: int) -> bool:
         if n not in tried:
-            tried[n] = target.change_of(again(order[:n]))
+            try:
+                tried[n] = target.change_of(again(order[:n]))
+            except DataError:  # what is left rates no items: it shows no other order
+                tried[n] = None
         return tried[n] is not None
 
     most = len(order)

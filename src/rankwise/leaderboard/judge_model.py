@@ -623,7 +623,8 @@ class Start:
 
     @classmethod
     def of(cls, likelihood: JudgedLikelihood, mode: Mode) -> Start:
-        log = {name: float(np.log(penalty)) for name, penalty in mode.penalties.items()}
+        given = mode.penalties.items()
+        log = {name: float(np.log(penalty)) for name, penalty in given if penalty > 0}
         return cls(mode.params, likelihood.layout, log, likelihood.deviation)
 
     def into(self, layout: Layout) -> Array:

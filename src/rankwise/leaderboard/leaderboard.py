@@ -2022,5 +2022,6 @@ def _pair_shares(problem: BattleProblem, params: Array) -> tuple[Array, Array]:
         values[turned, :2] = values[turned, 1::-1]
     total = sp.csr_array((np.ones(len(t)), (pair, np.arange(len(t)))), shape=(len(code), len(t)))
     observed, predicted = (np.asarray(total @ values) for values in (counts, expected))
-    shares = predicted / predicted.sum(axis=1, keepdims=True)
+    sums = predicted.sum(axis=1, keepdims=True)  # 0 where weights of votes cancel
+    shares = np.divide(predicted, sums, out=np.full_like(predicted, np.nan), where=sums != 0)
     return np.column_stack((code // n, code % n, observed)), shares
