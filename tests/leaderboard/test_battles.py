@@ -1,14 +1,18 @@
 """Penalized likelihood of battles: derivatives, maxima, penalties, covariance."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from scipy import sparse as sp
 from scipy import stats
 
 from rankwise.leaderboard import battle_likelihood
 from rankwise.leaderboard.battle_likelihood import (
+    DenseCurvature,
     GroupScores,
     Layout,
     Likelihood,
@@ -190,3 +194,11 @@ def test_ratings_of_choix():
     found = maximize(Likelihood(counts, Layout.of(6, 0), "logit"), {"items": 0.0}).params
     want = choix.ilsr_pairwise(6, wins, max_iter=1000, tol=1e-12)
     assert_allclose(found - found.mean(), want - want.mean(), atol=1e-8)
+
+
+def test_two_kinds_of_groups_may_have_less_variance_than_what_they_share():
+    wide, shared = (sp.csr_array(np.array(rows)) for rows in ([[0.1, 1.0]] * 2, [[2.0, 0.0]] * 2))
+    one = GroupScores(wide, 2)
+    both = replace(one, other=one, shared=GroupScores(shared, 2))
+    found = both.gram(DenseCurvature.of(np.eye(2)))  # of -15.96 and 8, with 0.8 beside them
+    assert_allclose(found, [[0.02, 0.402], [0.402, 8.01]], atol=1e-3)

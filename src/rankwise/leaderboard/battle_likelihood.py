@@ -1240,9 +1240,10 @@ class GroupScores:
         M = np.asarray(dense * self.correction)
         if self.other is None or self.shared is None:
             return M
-        M = M + self.other.gram(curvature) - self.shared.gram(curvature)
-        # The difference may have negative eigenvalues.
-        scale = np.sqrt(np.maximum(M.diagonal(), 1e-300))
+        other, shared = self.other.gram(curvature), self.shared.gram(curvature)
+        # The difference may have negative eigenvalues, and a negative diagonal.
+        scale = np.sqrt(np.maximum((M + other + shared).diagonal(), 1e-300))
+        M = M + other - shared
         s, V = np.linalg.eigh(M / scale / scale[:, None])
         root = scale[:, None] * V * np.sqrt(np.maximum(s, 0.0))
         return np.asarray(root @ root.T)
