@@ -17,7 +17,7 @@ from rankwise.backends.parallel import even_parts, map_in_threads, threads_for
 from rankwise.errors import DataError
 from rankwise.graph.query_groups import QueryGroups
 
-BLOCK_BYTES = 2**18  # of rows at a time, which stay in cache for the second look at them
+BLOCK_BYTES = 2**21  # of rows at a time, which stay in cache for the second look at them
 LEAST_ROWS = 32  # at a time
 
 
