@@ -86,15 +86,17 @@ def test_all_problems_at_once_and_a_command_that_works(command, n_problems, tabl
     run(*pasted(evaluated))
 
 
-def test_info_ends_with_the_same_command(table, run):
+def test_info_ends_with_the_same_command(table, run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the command writes a model there
     shown = run("info", table)
     assert "look like the position in the list that was shown: shown_at" in shown.stderr
     error = run("auto", table, *QUICK, ok=False)
     problems = [line for line in error.split("\n") if line.startswith("  - ")]
     assert all(line in shown.stdout for line in problems)
     arguments = pasted(shown.stdout)
-    assert arguments == [*pasted(error)[:2], *pasted(error)[5:]]
-    assert arguments[-3:] == ["--ignore", "shown_at", "--dates"]
+    kept = ["--out", f"{table.stem}.rankwise"]
+    assert arguments == [*pasted(error)[:2], *pasted(error)[5:], *kept]
+    assert arguments[-5:-2] == ["--ignore", "shown_at", "--dates"]
     found = json.loads(run("info", table, "--json").stdout)
     assert shlex.split(found["command"])[1:] == arguments
     assert len(found["problems"]) == len(problems) == 3

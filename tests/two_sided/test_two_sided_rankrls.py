@@ -481,7 +481,7 @@ def test_a_precomputed_kernel_has_no_graph(drugs):
 
 
 def test_other_formats_name_onnx_as_the_way_out(drugs):
-    with pytest.raises(ExportError, match=r"two inputs, .* use --to onnx"):
+    with pytest.raises(ExportError, match=r"two inputs, .* use rankwise\.export\.to_onnx"):
         to_solr(TwoSidedRankRLS(1.0).fit(*drugs))
 
 
