@@ -1,6 +1,8 @@
 """What the check of an export finds, and what it refuses."""
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 from numpy.testing import assert_allclose
 from scipy.sparse import csr_array
@@ -8,7 +10,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from rankwise import AdditiveRankRLS, BoostedRanker, RankRLS, RankSVM
+from rankwise import AdditiveRankRLS, BoostedRanker, RankRLS, RankSVM, TableEncoder
 from rankwise.errors import DataError, ExportError
 from rankwise.export import (
     checks,
@@ -144,6 +146,14 @@ def test_categories_that_float32_does_not_have():
     with pytest.raises(ExportError, match="lose their order"):
         to_onnx(model, precision="float32")
     assert to_onnx(model).check.notes[0].startswith("Input and scores are float64.")
+
+
+def test_columns_with_the_names_of_methods_of_other_libraries():
+    frame = pd.DataFrame({"column_names": np.arange(20) % 7, "select": list("abcd") * 5})
+    model = make_pipeline(TableEncoder(), RankRLS(1.0)).fit(frame, np.arange(20) % 5)
+    pytest.importorskip("onnxruntime")
+    assert to_onnx(model, rows=frame).check.passed
+    assert to_onnx(model, rows=pa.Table.from_pandas(frame)).check.passed
 
 
 @pytest.mark.parametrize("qid", [np.arange(200), np.arange(200) // 2])

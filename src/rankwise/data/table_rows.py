@@ -32,7 +32,7 @@ from rankwise.data.table_files import (
     id_column,
 )
 from rankwise.errors import DataError, ParameterError, TableError
-from rankwise.graph.query_groups import entries_of, join_ids
+from rankwise.graph.query_groups import columns_of, entries_of, join_ids
 from rankwise.parameters import check_float_type
 from rankwise.tables import Column, Table, plural
 
@@ -423,12 +423,11 @@ def _with_index(frame: Any, named: Sequence[str | None]) -> Any:
 def _arrow_table(frame: Any) -> Any:
     if hasattr(frame, "collect"):
         raise DataError("The frame is lazy: call its collect method first.")
-    names = getattr(frame, "column_names", getattr(frame, "columns", None))  # the former of pyarrow
-    if names is None:
+    if not hasattr(frame, "columns") and not hasattr(type(frame), "column_names"):
         raise DataError(
             f"Expected a data frame of pandas, polars or pyarrow: got a {type(frame).__name__}."
         )
-    names = list(names)
+    names = columns_of(frame)
     check_names_differ("The frame", names)
     other = next((name for name in names if not isinstance(name, str)), None)
     if other is not None:

@@ -23,6 +23,7 @@ from rankwise.export._endings import ModelStages, TreeScores
 from rankwise.export._stages import OTHER, Calendar, Lookup, as_fitted, draw_rows
 from rankwise.files import replacing
 from rankwise.graph import QueryGroups
+from rankwise.graph.query_groups import chosen_columns, columns_of
 from rankwise.routing import predict_with_queries
 from rankwise.tables import plural
 
@@ -334,17 +335,17 @@ def check_rows(
 
 def _given_rows(rows: Any, model: ModelStages, names: tuple[str, ...]) -> Array:
     if model.takes_tables and hasattr(rows, "columns"):
-        given = set(getattr(rows, "column_names", rows.columns))
+        given = set(columns_of(rows))
         used = [name for name in model.names or () if name in given]
-        rows = feature_frame(rows.select(used) if hasattr(rows, "select") else rows[used])
+        rows = feature_frame(chosen_columns(rows, used))
     if hasattr(rows, "columns"):
-        found = [str(name) for name in rows.columns]
+        found = [str(name) for name in columns_of(rows)]
         if model.names is not None:  # of the model or, failing that, of the target
             lacking = [name for name in model.names if name not in found]
             known = model.names if not lacking or not set(names) <= set(found) else names
             if lacking and known is model.names:
                 raise DataError(f"The rows have no column {lacking[0]!r}, which is a feature.")
-            rows = rows[list(known)]
+            rows = chosen_columns(rows, list(known))
     if is_sparse(rows):
         rows = rows.toarray()
     if model.encoders and np.ndim(rows) == 2 and np.shape(rows)[1] == model.n_features:

@@ -280,11 +280,23 @@ def _entry_types(values: Any) -> list[type]:
     return list(dict.fromkeys(map(type, array.ravel().tolist())))
 
 
+# In pandas, `frame.column_names` and `frame.select` may be columns: ask the class.
+
+
+def columns_of(frame: Any) -> list[Any]:
+    """The names of the columns of a data frame of any library."""
+    is_arrow = hasattr(type(frame), "column_names")
+    return list(frame.column_names if is_arrow else frame.columns)
+
+
+def chosen_columns(frame: Any, names: list[Any]) -> Any:
+    """The columns of a data frame of any library that have these names."""
+    return frame.select(names) if hasattr(type(frame), "select") else frame[names]
+
+
 def check_column_names(frame: Any, what: str) -> None:
     """Raise an error unless a data frame has columns with distinct names."""
-    # In pandas, `frame.column_names` may be a column: ask the class.
-    is_arrow = hasattr(type(frame), "column_names")
-    counts = Counter(frame.column_names if is_arrow else frame.columns)
+    counts = Counter(columns_of(frame))
     if not counts:
         raise DataError(f"{what} is a data frame without columns.")
     twice = [name for name, count in counts.items() if count > 1]

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwise.data.table_rows import feature_frame
 from rankwise.errors import DataError
+from rankwise.graph.query_groups import chosen_columns, columns_of
 from rankwise.parameters import AnyOf, Choice, Flag, Number, Rule, check_parameters
 
 MOST_CATEGORIES = 1000  # of a column, for one-hot features
@@ -225,11 +226,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if not hasattr(X, "columns"):
             raise DataError(f"Expected a data frame, as in fit: got a {type(X).__name__}.")
         names = list(self.feature_names_in_)
-        given = getattr(X, "column_names", X.columns)
-        lacking = [name for name in names if name not in set(given)]
+        given = set(columns_of(X))
+        lacking = [name for name in names if name not in given]
         if lacking:
             raise DataError(f"X has no column {lacking[0]!r}, which the encoder was fitted to.")
-        frame = feature_frame(X.select(names) if hasattr(X, "select") else X[names])
+        frame = feature_frame(chosen_columns(X, names))
         return self.columns_.transform(self._as_fitted(frame))
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
