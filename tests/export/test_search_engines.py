@@ -341,6 +341,13 @@ def test_what_is_distilled_keeps_monotone_features(into):
     search = RankingSearchCV(RankRLS(monotone={0: 1}, scale=None), {"alpha": [1.0]})
     search.fit(rows, labels, qid=qid)
     assert distil(search, rows, qid=qid, into=into).ranker.monotone == {0: 1}
+    listed = RankRLS(monotone={1: 1}, scale=None).fit(rows.tolist(), labels, qid=qid)
+    assert distil(listed, rows.tolist(), qid=qid, into=into).ranker.monotone == {1: 1}
+    numbered = frame.set_axis([1, 0], axis=1)  # positions count, not these labels
+    assert distil(listed, numbered, qid=qid, into=into).ranker.monotone == {1: 1}
+    table = pytest.importorskip("pyarrow").Table.from_pandas(frame)
+    model = RankRLS(monotone={"stars": 1}, scale=None).fit(table, labels, qid=qid)
+    assert distil(model, table, qid=qid, into=into).ranker.monotone == {"stars": 1}
     if into == "trees":
         return
     pipeline = make_pipeline(StandardScaler(), RankRLS(monotone={0: 1}, scale=None))

@@ -16,6 +16,7 @@ from rankwise.estimators.rankrls import RankRLS
 from rankwise.export._endings import ModelStages, read_stages
 from rankwise.export._stages import WithinQuery, draw_rows, linear_of
 from rankwise.graph import QueryGroups
+from rankwise.graph.query_groups import columns_of
 from rankwise.metric_names import are_grades
 from rankwise.metrics import disagreement_error, ndcg
 from rankwise.model_selection.hold_outs import k_fold, leave_query_out
@@ -413,8 +414,11 @@ def _rules_for(model: Any, X: Any) -> dict[Any, int] | None:
         )
         return None
     names = getattr(model, "feature_names_in_", None)
-    signs = monotone_signs(monotone, names, X.shape[1]) or ()
-    columns = list(getattr(X, "columns", range(X.shape[1])))
+    width = np.shape(X)[1]
+    signs = monotone_signs(monotone, names, width) or ()
+    columns = columns_of(X) if hasattr(X, "columns") else []
+    if not columns or not all(isinstance(name, str) for name in columns):
+        columns = list(range(width))
     return {columns[j]: sign for j, sign in enumerate(signs) if sign} or None
 
 
