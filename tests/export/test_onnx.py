@@ -345,6 +345,23 @@ def test_dates_with_times_that_are_missing_and_what_needs_weights():
         to_solr(dated)
 
 
+def test_the_last_minutes_of_a_day_are_in_that_day():
+    dates = pd.Series(
+        np.array(["2024-05-04T23:59:30", "2024-05-05", "2024-05-01", "2024-05-09"] * 5, "M8[us]")
+    )
+    frame = pd.DataFrame({"day": dates})
+    model = make_pipeline(TableEncoder(), RankRLS(1.0)).fit(frame, np.arange(20) % 4)
+    for export in (to_onnx(model), to_onnx(model, rows=frame)):
+        session = runtime.InferenceSession(export.content)
+        assert session.get_inputs()[0].type == "tensor(double)"
+        assert "In float32, times in the last minutes" in str(export.check)
+        days = (dates.to_numpy() - np.datetime64(0, "D")) / np.timedelta64(1, "D")
+        (found,) = session.run(["score"], {"X": days[:, None]})
+        assert_allclose(found, model.predict(frame), atol=1e-8)
+    rough = to_onnx(model, precision="float32")  # on whole days
+    assert 'Give whole days, or use precision="float64"' in str(rough.check)
+
+
 def test_text_only_and_rows_of_text():
     words = SHOP[["open", "brand"]]
     model = make_pipeline(OneHotEncoder(), RankRLS(1.0)).fit(words, GRADES)

@@ -388,7 +388,11 @@ class Calendar(Stage):
         return Linear(linear.weights[:1], linear.constant - self.first * linear.weights[0])
 
     def emit(self, x: Value) -> Value:
-        """Whole numbers below 2^24, which float32 divides without errors in their floors."""
+        """Whole numbers below 2^24, which float32 divides without errors in their floors.
+
+        In a float32 input, times are rounded first: by up to 84 seconds from 2014 to 2059, so that
+        later ones than 23:58:35 become the next day. `to_onnx` chooses float64 for dates.
+        """
 
         def floor(value: Value) -> Value:
             return value.apply("Floor")

@@ -35,6 +35,7 @@ IR_VERSION = 8  # the oldest with this operator set
 LARGEST = 2**31 - 2**20  # bytes of a protobuf message
 DRAWN = 50  # rows, and as many columns, on which a table is checked
 WANTED = 1e-5  # the relative difference above which float32 is not good enough, where we choose
+LATE_TIMES = "In float32, times in the last minutes of a day may count as the next day."
 FORMS = [("float32", "float32"), ("float32", "float64"), ("float64", "float64")]
 """Precision of input and output, and of the arithmetic in between: the smallest first."""
 
@@ -77,8 +78,9 @@ def to_onnx(
         off by more than 1e-5 of the range of the scores, float64 otherwise; the type of the input
         in the file shows which. Without `rows`, float32 also needs features that are known to lie
         within -2**24 and 2**24, where it represents all whole numbers; "float32" is refused
-        otherwise. Where float32 arithmetic would lose digits, a graph with float32 input computes
-        in float64.
+        otherwise. With dates, "auto" is float64: in float32, times in the last minutes of a day
+        may count as the next day. Where float32 arithmetic would lose digits, a graph with float32
+        input computes in float64.
     features : sequence of str, optional
         Names of the features, for the metadata of the file. None: the names that the model knows.
     rows : array-like or data frame of shape (n_rows, n_features), optional
@@ -131,7 +133,7 @@ def to_onnx(
         deviations = given.deviations(model, stages.names)
     forms = [form for form in FORMS if precision in ("auto", form[0])]
     forms = [form for form in forms if ending.in_float32 or form[1] == "float64"]
-    if precision == "auto" and given.doubt is not None:
+    if precision == "auto" and (given.doubt is not None or stages.uses.dates):
         forms = forms[-1:]
     for form in forms:
         try:
@@ -166,12 +168,16 @@ def _notes(
     notes = []
     if wanted == "auto" and precision == "float64":
         why = rows.doubt or "In float32, rows could not be told apart."
+        if stages.uses.dates:
+            why = LATE_TIMES
         notes.append(f"Input and scores are float64. {why}")
     if arithmetic != precision:
         notes.append(f"The graph computes in {arithmetic}.")
     if stages.uses.dates:
         dates = ", ".join(names[k] for k in stages.uses.dates)
         notes.append(f"In X, dates are days since 1970-01-01, with times as fractions: {dates}.")
+        if precision == "float32":
+            notes.append(f'{LATE_TIMES} Give whole days, or use precision="float64".')
     if stages.within_queries:
         notes.append(
             "A call takes all rows of one query: a query that is split over two calls gets other "
