@@ -26,6 +26,11 @@ def told(raters):
     return found
 
 
+def test_ties_alone_tell_nothing_of_raters():
+    ties = [Comparison(i, j, "tie", name) for name in "abcd" for i, j in PAIRS[:3]]
+    assert ItemModel(7).fit(ties).judged == {}
+
+
 def test_the_answers_of_an_adversary_count_the_other_way_round():
     answers = told(["Ann", "Bob", "Cy"])
     with_eve, alone = ItemModel(7).fit([*answers, *told(["-Eve"])]), ItemModel(7).fit(answers)

@@ -218,6 +218,28 @@ def test_nobody_is_careless_by_chance():
     assert not any(table["remark"])
 
 
+def test_careless_judges_beside_adversaries_are_found_by_right_answers():
+    """Ratings by all votes are noise."""
+    first, second, won, judge = few_votes(9, 500, n_items=10, careless=1)
+    won = np.where(judge % 2 == 1, np.where(won == "first", "second", "first"), won)
+    better = np.random.default_rng(0).normal(size=10)
+    right = np.where(better[first] > better[second], "first", "second")
+    right = np.where(np.arange(len(won)) % 5 == 0, right, None)
+    board = Leaderboard(n_draws=100).fit(first, second, won, judge=judge, gold=right)
+    remarks = board.judges()["remark"]
+    assert remarks[0] == "careless"
+    assert set(remarks[1::2]) == {"adversary"}
+
+
+@pytest.mark.filterwarnings("ignore:.* all battles")
+def test_many_items_have_judges_without_a_matrix(monkeypatch):
+    *votes, judge = few_votes(4, 30)
+    for name, value in {"tolerance": 1e-7, "dense": 0, "steps": 100}.items():
+        monkeypatch.setitem(judge_model.maximize.__kwdefaults__, name, value)
+    monkeypatch.setattr(judge_model, "DENSE", 0)
+    assert np.isfinite(Leaderboard(n_draws=100).fit(*votes, judge=judge).ratings_).all()
+
+
 def test_judges_who_differ_in_nothing_may_slip():
     rng = np.random.default_rng(0)
     better, first = np.linspace(-6, 6, 10), rng.integers(0, 10, 3000)

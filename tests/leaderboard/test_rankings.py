@@ -219,8 +219,9 @@ def test_options_that_rankings_do_not_take():
     for name in ("judge", "gold", "time", "by"):
         with pytest.raises(ParameterError, match=f"^{name} is for battles: (pass|fit) "):
             Leaderboard().fit_rankings(lists, **{name: ["x"] * 30})
-    with pytest.raises(TypeError, match="unexpected keyword argument 'season'"):
-        Leaderboard().fit_rankings(lists, season=1)
+    for name in ("season", "link"):
+        with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
+            Leaderboard().fit_rankings(lists, **{name: 1})
     with pytest.raises(ParameterError, match="weight belongs to the rankings"):
         Leaderboard().fit_rankings(Rankings.of(lists), weight=[1] * 30)
     with pytest.raises(DataError, match="'x0' is 0: its coefficient"):

@@ -35,7 +35,7 @@ def judge_raters(
     """
     from rankwise.leaderboard.leaderboard import Leaderboard
 
-    if len(set(raters)) <= SIDES:
+    if len(set(raters)) <= SIDES or not set(outcomes) & set(_TURNED):  # or all answers are ties
         return {}
     # Pairs come with the smaller number first, which is no preference for the first place.
     turn = np.random.default_rng(0).random(len(pairs)) < 0.5

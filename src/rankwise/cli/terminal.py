@@ -64,7 +64,9 @@ OPTIONS = {
     "position=True": "--position",
     "every=": "--every ",
     "as positive, to compare": "with --positive to compare",
-    'missing="drop-rows", "drop-columns" or': "--missing drop-rows, drop-columns or",
+    'missing="drop-rows", "drop-columns" or "median"': (
+        "--missing drop-rows, drop-columns or median"
+    ),
     'missing="drop-rows"': "--missing drop-rows",
     'missing="drop-columns"': "--missing drop-columns",
     "out, in ignore": "out with --ignore",

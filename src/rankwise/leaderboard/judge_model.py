@@ -400,13 +400,13 @@ def plain_ratings(plain: Likelihood, fixed: dict[str, float], begin: Array | Non
     return maximize(plain.without_judges()[0], rough, begin, tolerance=1e-2).params
 
 
-def slope_scores(plain: Likelihood, n_judges: int, params: Array) -> Array:
+def slope_scores(plain: Likelihood, n_judges: int, n_features: int, params: Array) -> Array:
     """The z value of the slope of each judge, below 0 if ratings matter less to that judge.
 
     At parameters without effects of judges. All battles rate the items, those of the judge as well,
     so that z is rather too close to 0.
     """
-    judged = JudgedLikelihood.of(plain, n_judges, 0, ["slope"])
+    judged = JudgedLikelihood.of(plain, n_judges, n_features, ["slope"])
     params = moved(params, plain.layout, judged.layout)
     _, g, h = judged.expansion(params)
     q, d = judged.predictor_of["slope"], judged.factors(params)["slope"]
@@ -710,8 +710,9 @@ def choose_effects(
     """The kinds of effects that the evidence keeps, and a start.
 
     Kinds that add little alone are left out at first, and looked at again beside the others. Others
-    are left out if they add little to the rest. Slips are added if verdicts are more surprising
-    than chance allows, and the evidence of the normal approximation grows.
+    are left out if they add little to the rest. If no judge disagrees with the ratings by more than
+    chance, slopes must raise the evidence of the whole model. Slips are added if verdicts are more
+    surprising than chance allows, and the evidence of the normal approximation grows.
     """
 
     def with_effects(wanted: Sequence[str]) -> JudgedLikelihood:
@@ -724,9 +725,10 @@ def choose_effects(
         return log_evidence(alone, by_evidence(alone, fixed, start.into(alone.layout), show=show))
 
     tried, in_doubt = [kind for kind in kinds if kind != "slips"], False
-    if plain.tally.gold is None:
+    gold = plain.tally.gold is not None
+    if not gold and plain.layout.size <= DENSE:  # the evidence needs a matrix
         begin = plain_ratings(plain, fixed, begin)
-        in_doubt = slope_scores(plain, n_judges, begin).min() >= -SLOPE_Z
+        in_doubt = slope_scores(plain, n_judges, n_features, begin).min() >= -SLOPE_Z
     gains, start = first_guess(plain, n_judges, n_features, tried, fixed, begin)
     wanted = [kind for kind in tried if gains[kind] >= SEEN]
     likelihood, left_out = with_effects(wanted), [kind for kind in tried if kind not in wanted]
@@ -752,6 +754,8 @@ def choose_effects(
         left_out, start = [kind for kind in left_out if kind not in more], again
         wanted = [*wanted, *more]
     if "slips" not in kinds or plain.layout.size > DENSE:  # slips need the evidence, so a matrix
+        return wanted, start
+    if gold and not wanted:  # right answers would be part of one of the models only
         return wanted, start
     if max(slip_scores(likelihood, n_judges, start.into(likelihood.layout))) > 1.0:
         known = log_evidence(likelihood, mode) if wanted else evidence_of([])
@@ -1047,7 +1051,7 @@ def remarks(table: dict[str, tuple[str, Array, Array, Array]], z: Array) -> list
     """Who is an adversary, and who is careless, by the intervals of slopes and slips.
 
     With few battles, a slope near 0 can fit well by chance, with a narrow interval. So the slope of
-    a careless judge is low by its z value as well.
+    a careless judge must also be low by its z value.
     """
     _, _, _, slope = table["slope"]
     _, _, slips, _ = table["slips"]

@@ -259,6 +259,7 @@ NOISE = {"logit": 1.702, "probit": 1.0}  # of the probit that is closest to each
 DEPENDENT = 1.02  # from which on the dependence of battles changes the penalty
 SEPARATED = 15.0  # a coefficient this large, per typical value of its column
 FOR_BATTLES = {"link": "probit", "ties": "by item", "position": True}
+OF_BATTLES = ("time", "judge", "by", "gold")  # arguments of fit
 FOR_RANKINGS = {
     "link": 'use link="logit"',
     "ties": 'use ties="model"',
@@ -1608,17 +1609,19 @@ class Leaderboard(BaseEstimator):
             columns |= {name: values, f"{name}, low": low, f"{name}, high": high}
             if kind in self.judge_kinds_:
                 shown |= {name: values, f"{name}, interval": intervals(low, high, 2)}
-        z = np.zeros(len(self.judges_))
-        if "slope" in self.judge_kinds_:
-            votes = replace(self.battles_, gold=None)
-            problem = BattleProblem.of(
-                votes, link=self.link, ties=self.ties, position=self.position
-            )
-            plain = problem.likelihood
-            z = slope_scores(plain, len(z), plain_ratings(plain, {}))
+        z = np.full(len(self.judges_), -np.inf)  # where right answers tell who is careless
+        if "slope" in self.judge_kinds_ and self.battles_.gold is None:
+            z = self._slope_scores()
         columns["remark"] = shown["remark"] = remarks(found, z)
         note = "" if self.judge_kinds_ else "Judges do not differ by more than chance."
         return BoardTable(columns, dict.fromkeys(shown, ".2f"), note, shown)
+
+    def _slope_scores(self) -> Array:
+        half_life = getattr(self, "half_life_", None)  # older files have none
+        votes = self.battles_ if half_life is None else aged(self.battles_, half_life)
+        problem = BattleProblem.of(votes, link=self.link, ties=self.ties, position=self.position)
+        plain = problem.likelihood
+        return slope_scores(plain, len(problem.judges), 0, plain_ratings(plain, {}))
 
     def item_ties(self) -> BoardTable:
         """How often the battles of each item are tied, by item, with intervals.
@@ -1915,7 +1918,7 @@ class Leaderboard(BaseEstimator):
 
 def _check_for_rankings(board: Leaderboard, of_battles: Mapping[str, Any]) -> None:
     """Refuse what rankings do not take, and say what to do instead."""
-    unknown = next((name for name in of_battles if name not in FOR_RANKINGS), None)
+    unknown = next((name for name in of_battles if name not in OF_BATTLES), None)
     if unknown is not None:
         raise TypeError(f"fit_rankings() got an unexpected keyword argument {unknown!r}")
     given = {name for name, value in of_battles.items() if value is not None}
