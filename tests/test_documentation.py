@@ -35,7 +35,7 @@ PEERS = {
         "rlscore": ["rlscore"],
         "xgboost": ["xgboost"],
     }.items()
-} | {DOCS / "guide" / "trees.md": ["xgboost", "catboost", "lightgbm"]}
+} | {DOCS / "guide" / "trees.md": ["xgboost", "catboost"]}
 BLOCK = re.compile(r"```(python|py|bash|pycon|text)\n(.*?)```", flags=re.DOTALL)
 NUMBER = re.compile(r"[-+]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
 

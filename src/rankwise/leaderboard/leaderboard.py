@@ -576,7 +576,7 @@ class Leaderboard(BaseEstimator):
             The ids of all items. None: the items that occur.
         item_features : pandas DataFrame or dict, optional
             Features of items: rows by id. Ratings are shrunk towards what the features predict.
-        of_battles
+        **of_battles
             Arguments of `fit`, such as `judge`, that rankings do not take: the error says what to
             do instead.
 
