@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -377,6 +377,8 @@ STREAM_PARAMETERS = (
 """Parameters that cannot change during a stream."""
 
 
+@explain_calls
+@dataclass(eq=False, repr=False)
 class SparseBilinearRanker(OptionsMixin, BilinearScorer):
     """Ranker that scores a document for a query by sparse weights of pairs of their features.
 
@@ -506,39 +508,21 @@ class SparseBilinearRanker(OptionsMixin, BilinearScorer):
     option_classes: ClassVar[dict[str, Any]] = {"shrinkage": Shrinkage}
     former_names: ClassVar[dict[str, str]] = {"shrink_to": "to", "shrink_every": "every"}
 
-    @explain_calls
-    def __init__(
-        self,
-        alpha: float | str | None = "auto",
-        *,
-        target_density: float | None = None,
-        n_iter: int | None = 100_000,
-        eta0: float | str = "auto",
-        schedule: str = "adagrad",
-        refit: bool = True,
-        structure: str = "sparse",
-        init: Any = "identity",
-        shrinkage: Shrinkage | None = None,
-        early_stopping: bool | int = False,
-        dtype: str = "float64",
-        record_every: int | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.alpha = alpha
-        self.target_density = target_density
-        self.n_iter = n_iter
-        self.eta0 = eta0
-        self.schedule = schedule
-        self.refit = refit
-        self.structure = structure
-        self.init = init
-        self.shrinkage = shrinkage
-        self.early_stopping = early_stopping
-        self.dtype = dtype
-        self.record_every = record_every
-        self.random_state = random_state
-        self.verbose = verbose
+    alpha: float | str | None = "auto"
+    _: KW_ONLY
+    target_density: float | None = None
+    n_iter: int | None = 100_000
+    eta0: float | str = "auto"
+    schedule: str = "adagrad"
+    refit: bool = True
+    structure: str = "sparse"
+    init: Any = "identity"
+    shrinkage: Shrinkage | None = None
+    early_stopping: bool | int = False
+    dtype: str = "float64"
+    record_every: int | None = None
+    random_state: Any = None
+    verbose: bool = False
 
     @explain_calls
     def fit(

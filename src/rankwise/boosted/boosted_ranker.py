@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -362,6 +362,8 @@ class BoostedOptions:
     random_splits: bool = False
 
 
+@explain_calls
+@dataclass(eq=False, repr=False)
 class BoostedRanker(OptionsMixin, RankerMixin, BaseEstimator):
     """Gradient boosted trees that minimize the squared pairwise loss of RankRLS.
 
@@ -471,39 +473,21 @@ class BoostedRanker(OptionsMixin, RankerMixin, BaseEstimator):
     option_classes: ClassVar[dict[str, Any]] = {"options": BoostedOptions}
     takes_monotone: ClassVar[bool] = True
 
-    @explain_calls
-    def __init__(
-        self,
-        n_estimators: int | str = "auto",
-        *,
-        learning_rate: float = 0.05,
-        max_leaf_nodes: int = 15,
-        min_samples_leaf: int | None = None,
-        l2_regularization: float = 1.0,
-        max_features: float = 1.0,
-        loss: str = "rankrls",
-        ties: str = "include",
-        weighting: str = "rows",
-        metric: str = "auto",
-        monotone: Any = None,
-        options: BoostedOptions | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_leaf_nodes = max_leaf_nodes
-        self.min_samples_leaf = min_samples_leaf
-        self.l2_regularization = l2_regularization
-        self.max_features = max_features
-        self.loss = loss
-        self.ties = ties
-        self.weighting = weighting
-        self.metric = metric
-        self.monotone = monotone
-        self.options = options
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    n_estimators: int | str = "auto"
+    _: KW_ONLY
+    learning_rate: float = 0.05
+    max_leaf_nodes: int = 15
+    min_samples_leaf: int | None = None
+    l2_regularization: float = 1.0
+    max_features: float = 1.0
+    loss: str = "rankrls"
+    ties: str = "include"
+    weighting: str = "rows"
+    metric: str = "auto"
+    monotone: Any = None
+    options: BoostedOptions | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
 
     @explain_calls
     def fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:

@@ -71,10 +71,13 @@ METRIC = ("metric", "scoring")
 
 
 def explain_calls(function: Function) -> Function:
-    """A function or method that explains what to do if it is called with unknown arguments.
+    """A function, method or class that explains what to do if it is called with unknown arguments.
 
     Queries are often passed by position, as group sizes, or under another name.
     """
+    if isinstance(function, type):
+        function.__init__ = explain_calls(function.__init__)  # type: ignore[misc]
+        return function
     accepted = signature(function)
 
     @wraps(function)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
@@ -675,6 +675,7 @@ class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSqu
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class KPCRank(FitPairsMixin, ComponentMixin):
     """Pairwise least squares on the leading principal components of a kernel.
 
@@ -784,44 +785,28 @@ max_query_rows_, basis_, solution_, n_queries_
         **LOSS_PARAMETERS,
     }
 
-    def __init__(
-        self,
-        n_components: Any = "cv",
-        *,
-        alpha: float | str = 0.0,
-        kernel: Any = "rbf",
-        gamma: float | str | None = None,
-        degree: float = 3,
-        coef0: float = 1.0,
-        scale: str | None = "auto",
-        ties: str = "include",
-        weighting: str = "rows",
-        options: ComponentOptions | None = None,
-        n_landmarks: int | None = None,
-        landmarks: Any = None,
-        random_state: Any = None,
-        device: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.alpha = alpha
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.scale = scale
-        self.ties = ties
-        self.weighting = weighting
-        self.options = options
-        self.n_landmarks = n_landmarks
-        self.landmarks = landmarks
-        self.random_state = random_state
-        self.device = device
+    n_components: Any = "cv"
+    _: KW_ONLY
+    alpha: float | str = 0.0
+    kernel: Any = "rbf"
+    gamma: float | str | None = None
+    degree: float = 3
+    coef0: float = 1.0
+    scale: str | None = "auto"
+    ties: str = "include"
+    weighting: str = "rows"
+    options: ComponentOptions | None = None
+    n_landmarks: int | None = None
+    landmarks: Any = None
+    random_state: Any = None
+    device: Any = None
 
     def make_space(self, n_features: int) -> ComponentSpace | ChosenComponentSpace:
         """Functions of kernel components."""
         return _make_space(self, n_features)
 
 
+@dataclass(eq=False, repr=False)
 class KPCR(ComponentMixin):
     """Least-squares regression on the leading principal components of a kernel.
 
@@ -863,34 +848,19 @@ max_query_rows_, n_queries_, n_features_in_, feature_names_in_
 
     parameters: ClassVar[Mapping[str, Rule]] = COMPONENT_PARAMETERS
 
-    def __init__(
-        self,
-        n_components: Any = "cv",
-        *,
-        alpha: float | str = 0.0,
-        kernel: Any = "rbf",
-        gamma: float | str | None = None,
-        degree: float = 3,
-        coef0: float = 1.0,
-        scale: str | None = "auto",
-        options: ComponentOptions | None = None,
-        n_landmarks: int | None = None,
-        landmarks: Any = None,
-        random_state: Any = None,
-        device: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.alpha = alpha
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.scale = scale
-        self.options = options
-        self.n_landmarks = n_landmarks
-        self.landmarks = landmarks
-        self.random_state = random_state
-        self.device = device
+    n_components: Any = "cv"
+    _: KW_ONLY
+    alpha: float | str = 0.0
+    kernel: Any = "rbf"
+    gamma: float | str | None = None
+    degree: float = 3
+    coef0: float = 1.0
+    scale: str | None = "auto"
+    options: ComponentOptions | None = None
+    n_landmarks: int | None = None
+    landmarks: Any = None
+    random_state: Any = None
+    device: Any = None
 
     def make_loss(self) -> RowLoss:
         """Squared errors of single rows."""

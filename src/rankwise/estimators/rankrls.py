@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,6 +29,7 @@ from rankwise.problem.landmarks import LandmarkChoice, check_for_landmarks
 from rankwise.scaling import SCALINGS
 
 
+@dataclass(eq=False, repr=False)
 class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin):
     """Pairwise regularized least squares.
 
@@ -205,36 +207,20 @@ class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin):
         **MONOTONE_PARAMETERS,
     }
 
-    def __init__(
-        self,
-        alpha: float | str = "auto",
-        *,
-        kernel: Any = "linear",
-        gamma: float | str | None = None,
-        degree: float = 3,
-        coef0: float = 1.0,
-        scale: str | None = "auto",
-        ties: str = "include",
-        weighting: str = "rows",
-        solver: str = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        device: Any = None,
-        monotone: Any = None,
-    ) -> None:
-        self.alpha = alpha
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.scale = scale
-        self.ties = ties
-        self.weighting = weighting
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.device = device
-        self.monotone = monotone
+    alpha: float | str = "auto"
+    _: KW_ONLY
+    kernel: Any = "linear"
+    gamma: float | str | None = None
+    degree: float = 3
+    coef0: float = 1.0
+    scale: str | None = "auto"
+    ties: str = "include"
+    weighting: str = "rows"
+    solver: str = "auto"
+    tol: float = 1e-6
+    max_iter: int = 1000
+    device: Any = None
+    monotone: Any = None
 
     @property
     def takes_monotone(self) -> bool:
@@ -250,6 +236,7 @@ class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin):
         return FeatureSpace("primal" if self.solver == "primal" else "auto", signs=signs)
 
 
+@dataclass(eq=False, repr=False)
 class RLS(RowWeightsMixin):
     """Regularized least-squares regression: the pointwise baseline.
 
@@ -290,30 +277,17 @@ feature_names_in_
         **SOLVER_PARAMETERS,
     }
 
-    def __init__(
-        self,
-        alpha: float | str = "auto",
-        *,
-        kernel: Any = "linear",
-        gamma: float | str | None = None,
-        degree: float = 3,
-        coef0: float = 1.0,
-        scale: str | None = "auto",
-        solver: str = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        device: Any = None,
-    ) -> None:
-        self.alpha = alpha
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.scale = scale
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.device = device
+    alpha: float | str = "auto"
+    _: KW_ONLY
+    kernel: Any = "linear"
+    gamma: float | str | None = None
+    degree: float = 3
+    coef0: float = 1.0
+    scale: str | None = "auto"
+    solver: str = "auto"
+    tol: float = 1e-6
+    max_iter: int = 1000
+    device: Any = None
 
     def make_loss(self) -> RowLoss:
         """Squared errors of single rows."""
@@ -349,6 +323,7 @@ def _make_space(ranker: RankRLS | RLS, n_features: int) -> FeatureSpace | Kernel
     return KernelSpace(make_kernel(ranker, n_features))
 
 
+@dataclass(eq=False, repr=False)
 class SparseRankRLS(FitPairsMixin, FitBlocksMixin, RowWeightsMixin):
     """Pairwise regularized least squares with a kernel, for a very large number of rows.
 
@@ -459,42 +434,27 @@ class SparseRankRLS(FitPairsMixin, FitBlocksMixin, RowWeightsMixin):
         "precision": Choice("float64", "tf32"),
     }
 
-    def __init__(
-        self,
-        alpha: float | str = "auto",
-        *,
-        n_landmarks: int | None = None,
-        landmarks: Any = "random",
-        kernel: Any = "rbf",
-        gamma: float | str | None = None,
-        degree: float = 3,
-        coef0: float = 1.0,
-        scale: str | None = "auto",
-        ties: str = "include",
-        weighting: str = "rows",
-        random_state: Any = None,
-        device: Any = None,
-        precision: str = "float64",
-    ) -> None:
-        self.alpha = alpha
-        self.n_landmarks = n_landmarks
-        self.landmarks = landmarks
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.scale = scale
-        self.ties = ties
-        self.weighting = weighting
-        self.random_state = random_state
-        self.device = device
-        self.precision = precision
+    alpha: float | str = "auto"
+    _: KW_ONLY
+    n_landmarks: int | None = None
+    landmarks: Any = "random"
+    kernel: Any = "rbf"
+    gamma: float | str | None = None
+    degree: float = 3
+    coef0: float = 1.0
+    scale: str | None = "auto"
+    ties: str = "include"
+    weighting: str = "rows"
+    random_state: Any = None
+    device: Any = None
+    precision: str = "float64"
 
     def make_space(self, n_features: int) -> LandmarkSpace:
         """Kernel expansions on landmarks."""
         return _make_landmark_space(self, n_features)
 
 
+@dataclass(eq=False, repr=False)
 class SparseRLS(FitBlocksMixin, RowWeightsMixin):
     """Regularized least-squares regression with a kernel, for a very large number of rows.
 
@@ -537,32 +497,18 @@ scaling_, gamma_, feature_range_, max_query_rows_, block_sums_, basis_, solution
         "precision": Choice("float64", "tf32"),
     }
 
-    def __init__(
-        self,
-        alpha: float | str = "auto",
-        *,
-        n_landmarks: int | None = None,
-        landmarks: Any = "random",
-        kernel: Any = "rbf",
-        gamma: float | str | None = None,
-        degree: float = 3,
-        coef0: float = 1.0,
-        scale: str | None = "auto",
-        random_state: Any = None,
-        device: Any = None,
-        precision: str = "float64",
-    ) -> None:
-        self.alpha = alpha
-        self.n_landmarks = n_landmarks
-        self.landmarks = landmarks
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.scale = scale
-        self.random_state = random_state
-        self.device = device
-        self.precision = precision
+    alpha: float | str = "auto"
+    _: KW_ONLY
+    n_landmarks: int | None = None
+    landmarks: Any = "random"
+    kernel: Any = "rbf"
+    gamma: float | str | None = None
+    degree: float = 3
+    coef0: float = 1.0
+    scale: str | None = "auto"
+    random_state: Any = None
+    device: Any = None
+    precision: str = "float64"
 
     def make_loss(self) -> RowLoss:
         """Squared errors of single rows."""
@@ -581,6 +527,7 @@ def _make_landmark_space(ranker: SparseRankRLS | SparseRLS, n_features: int) -> 
     return LandmarkSpace(kernel, choice, ranker.random_state, ranker.precision)
 
 
+@dataclass(eq=False, repr=False)
 class AdditiveRankRLS(LeastSquaresRanker):
     """Pairwise regularized least squares with a piecewise linear function of each feature.
 
@@ -645,22 +592,13 @@ class AdditiveRankRLS(LeastSquaresRanker):
         **MONOTONE_PARAMETERS,
     }
 
-    def __init__(
-        self,
-        alpha: float | str = "auto",
-        *,
-        n_ramps: int = 4,
-        scale: str | None = None,
-        ties: str = "include",
-        weighting: str = "rows",
-        monotone: Any = None,
-    ) -> None:
-        self.alpha = alpha
-        self.n_ramps = n_ramps
-        self.scale = scale
-        self.ties = ties
-        self.weighting = weighting
-        self.monotone = monotone
+    alpha: float | str = "auto"
+    _: KW_ONLY
+    n_ramps: int = 4
+    scale: str | None = None
+    ties: str = "include"
+    weighting: str = "rows"
+    monotone: Any = None
 
     @property
     def takes_monotone(self) -> bool:

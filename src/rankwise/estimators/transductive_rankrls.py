@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,6 +31,7 @@ from rankwise.problem import FeatureSpace, LandmarkSpace, Problem, SmoothSpace
 from rankwise.problem.landmarks import LandmarkChoice, check_for_landmarks
 
 
+@dataclass(eq=False, repr=False)
 class TransductiveRankRLS(LeastSquaresRanker):
     """Pairwise regularized least squares on labelled and unlabelled rows.
 
@@ -136,38 +138,21 @@ max_query_rows_, basis_, solution_
     }
     takes_unlabelled: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        alpha: float | str = "auto",
-        *,
-        smoothness: float = 10.0,
-        n_neighbors: int = 10,
-        neighbors: str = "query",
-        kernel: Any = "linear",
-        gamma: float | str | None = None,
-        degree: float = 3,
-        coef0: float = 1.0,
-        n_landmarks: int | None = None,
-        landmarks: Any = "random",
-        scale: str | None = "auto",
-        ties: str = "include",
-        weighting: str = "rows",
-        random_state: Any = None,
-    ) -> None:
-        self.alpha = alpha
-        self.smoothness = smoothness
-        self.n_neighbors = n_neighbors
-        self.neighbors = neighbors
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.n_landmarks = n_landmarks
-        self.landmarks = landmarks
-        self.scale = scale
-        self.ties = ties
-        self.weighting = weighting
-        self.random_state = random_state
+    alpha: float | str = "auto"
+    _: KW_ONLY
+    smoothness: float = 10.0
+    n_neighbors: int = 10
+    neighbors: str = "query"
+    kernel: Any = "linear"
+    gamma: float | str | None = None
+    degree: float = 3
+    coef0: float = 1.0
+    n_landmarks: int | None = None
+    landmarks: Any = "random"
+    scale: str | None = "auto"
+    ties: str = "include"
+    weighting: str = "rows"
+    random_state: Any = None
 
     def make_space(self, n_features: int) -> SmoothSpace:
         """Linear functions, or kernel expansions on landmarks, that are smooth on a graph."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 ROUNDING = 1e-12  # relative to the largest score
 
 
+@dataclass(eq=False, repr=False)
 class MeanRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
     """The mean of the scores of several rankers, which often ranks better than each of them.
 
@@ -88,9 +89,9 @@ class MeanRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
 
     __metadata_request__predict = {"qid": True}  # noqa: RUF012
 
-    def __init__(self, rankers: Any, *, weights: Any = None) -> None:
-        self.rankers = rankers
-        self.weights = weights
+    rankers: Any
+    _: KW_ONLY
+    weights: Any = None
 
     @explain_calls
     def fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
@@ -266,6 +267,7 @@ def _scores(ranker: Any, X: Any, qid: Any) -> Array:
 ALPHAS = np.geomspace(1e-3, 1e5, 17)
 
 
+@dataclass(eq=False, repr=False)
 class GroupedRanker(MetaEstimatorMixin, BaseEstimator):
     """A ranker that is called like LightGBM's rankers: ``fit(X, y, group=counts)``.
 
@@ -304,10 +306,10 @@ class GroupedRanker(MetaEstimatorMixin, BaseEstimator):
     array([0, 1])
     """
 
-    def __init__(self, ranker: Any, *, metric: str = "ndcg@10", alphas: Any = None) -> None:
-        self.ranker = ranker
-        self.metric = metric
-        self.alphas = alphas
+    ranker: Any
+    _: KW_ONLY
+    metric: str = "ndcg@10"
+    alphas: Any = None
 
     def fit(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
+from dataclasses import KW_ONLY, dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self
 
@@ -126,6 +127,8 @@ def _has_preferences(search: RankingSearchCV) -> bool:
     return _has_best_estimator(search) and hasattr(ranker, "predict_preference")
 
 
+@explain_calls
+@dataclass(eq=False, repr=False)
 class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
     """Choose parameters by cross-validation in which whole queries, or pairs, are held out.
 
@@ -244,31 +247,16 @@ class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
 
     __metadata_request__predict = {"qid": True}  # noqa: RUF012
 
-    scorer_: RankingScorer | ComparisonScorer
-
-    @explain_calls
-    def __init__(
-        self,
-        estimator: Any,
-        param_grid: Any,
-        *,
-        scoring: str | Metric | Callable[..., Any] = "disagreement",
-        cv: Any = "leave_query_out",
-        n_jobs: int | None = None,
-        refit: bool | str = True,
-        n_best: int = 10,
-        verbose: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.param_grid = param_grid
-        self.scoring = scoring
-        self.cv = cv
-        self.n_jobs = n_jobs
-        self.refit = refit
-        self.n_best = n_best
-        self.verbose = verbose
-        self.random_state = random_state
+    estimator: Any
+    param_grid: Any
+    _: KW_ONLY
+    scoring: str | Metric | Callable[..., Any] = "disagreement"
+    cv: Any = "leave_query_out"
+    n_jobs: int | None = None
+    refit: bool | str = True
+    n_best: int = 10
+    verbose: bool = False
+    random_state: Any = None
 
     @explain_calls
     def fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
@@ -293,7 +281,7 @@ class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         data = LabelledRows.of(X, y, qid, unlabelled=unlabelled)
         self._check_mean(scorer, data)
         validate_data(self, X, skip_check_array=True)
-        self.scorer_, self.n_queries_ = scorer, data.with_labels.groups.n_groups
+        self.n_queries_ = data.with_labels.groups.n_groups
         if isinstance(self.cv, str) and self.cv == "leave_pair_out":
             sizes = data.with_labels.groups.sizes
             self.n_splits_ = int((sizes * (sizes - 1) // 2).sum())
@@ -373,7 +361,7 @@ class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         splits = comparison_splits(self.cv, given, self.random_state)
         self.n_splits_ = len(given) if splits is None else len(splits)
         trials = ComparisonTrials(X, given, splits, scorer)
-        self.scorer_, self.n_queries_ = scorer, 1
+        self.n_queries_ = 1
         self._search(trials, by_split=not isinstance(self.cv, str))
         self.baseline_scores_ = trials.baselines()
         return self._fit_best(lambda best: best.fit_pairs(X, given))
@@ -435,7 +423,6 @@ class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
             )
         self._start()
         folds = None if isinstance(self.cv, str) else self.cv
-        self.scorer_ = scorer
         self._search(TableTrials(R, C, Y, cells, folds, within, scorer))
         self.n_splits_ = self.n_queries_ = self.split_scores_.shape[1]
         return self._fit_best(lambda best: best.fit(R, C, Y, cells=cells))
@@ -451,6 +438,7 @@ class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         self, trials: Trials, *, by_split: bool = False
     ) -> tuple[list[Batch], list[Outcome]]:
         """Score all candidates, and keep the results; `by_split`: with a column for each split."""
+        self.scorer_: RankingScorer | ComparisonScorer = trials.scorer
         candidates = list_candidates(self.param_grid)
         batches = make_batches(self.estimator, candidates)
         outcomes: list[Outcome] = run_trials(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -141,6 +142,7 @@ class GraphCounts(TransformerMixin, BaseEstimator):
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class GraphWalks(GraphCounts):
     """Count the walks of labelled graphs, by their labels.
 
@@ -195,18 +197,11 @@ class GraphWalks(GraphCounts):
         "directed": Flag(),
     }
 
-    def __init__(
-        self,
-        max_length: int = 2,
-        *,
-        labels: str = "all",
-        decay: float = 1.0,
-        directed: bool = False,
-    ) -> None:
-        self.max_length = max_length
-        self.labels = labels
-        self.decay = decay
-        self.directed = directed
+    max_length: int = 2
+    _: KW_ONLY
+    labels: str = "all"
+    decay: float = 1.0
+    directed: bool = False
 
     def _count(
         self, graphs: LabelledGraphs, labels: Names, names: Names | None
@@ -240,6 +235,7 @@ class GraphWalks(GraphCounts):
         return found
 
 
+@dataclass(eq=False, repr=False)
 class WeisfeilerLehman(GraphCounts):
     """Count the neighbourhoods of the nodes of labelled graphs (Weisfeiler and Lehman).
 
@@ -279,9 +275,9 @@ class WeisfeilerLehman(GraphCounts):
 
     parameters: ClassVar[dict[str, Rule]] = {"n_rounds": Whole(0), "directed": Flag()}
 
-    def __init__(self, n_rounds: int = 3, *, directed: bool = False) -> None:
-        self.n_rounds = n_rounds
-        self.directed = directed
+    n_rounds: int = 3
+    _: KW_ONLY
+    directed: bool = False
 
     def _count(
         self, graphs: LabelledGraphs, labels: Names, names: Names | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -117,6 +118,7 @@ def _times(X: Any) -> Any:
     return np.column_stack([np.asarray(X[name], dtype="datetime64[us]") for name in X.columns])
 
 
+@dataclass(eq=False, repr=False)
 class TableEncoder(TransformerMixin, BaseEstimator):
     """Turn the columns of a data frame into numbers: text, categories, dates and missing values.
 
@@ -167,12 +169,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         "dates": Flag(),
     }
 
-    def __init__(
-        self, *, text: str = "auto", missing: str | float | None = "median", dates: bool = True
-    ) -> None:
-        self.text = text
-        self.missing = missing
-        self.dates = dates
+    _: KW_ONLY
+    text: str = "auto"
+    missing: str | float | None = "median"
+    dates: bool = True
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find categories, the values in place of missing ones, and the first dates.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import product
 from typing import Any, ClassVar, Self
 
@@ -40,6 +40,7 @@ ALMOST = 10.0  # times the tolerance, for refits that only choose alpha
 STEPS = 4  # of the weight of a kernel from 0 to 1, if weights are chosen
 
 
+@dataclass(eq=False, repr=False)
 class TwoSidedRankRLS(BaseEstimator):
     """Pairwise regularized least squares on the cells of a table.
 
@@ -145,38 +146,21 @@ class TwoSidedRankRLS(BaseEstimator):
         "max_iter": Whole(1, 2**31 - 1),
     }
 
-    def __init__(
-        self,
-        alpha: Any = "auto",
-        *,
-        row_kernel: Any = "linear",
-        column_kernel: Any = "linear",
-        gamma: Any = None,
-        row_weights: Any = None,
-        column_weights: Any = None,
-        compare: str = "columns",
-        for_new: str = "rows",
-        ties: str = "include",
-        scale: bool = True,
-        n_landmarks: Any = None,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        random_state: Any = 0,
-    ) -> None:
-        self.alpha = alpha
-        self.row_kernel = row_kernel
-        self.column_kernel = column_kernel
-        self.gamma = gamma
-        self.row_weights = row_weights
-        self.column_weights = column_weights
-        self.compare = compare
-        self.for_new = for_new
-        self.ties = ties
-        self.scale = scale
-        self.n_landmarks = n_landmarks
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
+    alpha: Any = "auto"
+    _: KW_ONLY
+    row_kernel: Any = "linear"
+    column_kernel: Any = "linear"
+    gamma: Any = None
+    row_weights: Any = None
+    column_weights: Any = None
+    compare: str = "columns"
+    for_new: str = "rows"
+    ties: str = "include"
+    scale: bool = True
+    n_landmarks: Any = None
+    tol: float = 1e-6
+    max_iter: int = 1000
+    random_state: Any = 0
 
     def fit(self, R: Any, C: Any, Y: Any, *, cells: Any = None, query_weight: Any = None) -> Self:
         """Fit to a table, or to some of its cells.
