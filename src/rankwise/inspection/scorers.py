@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from rankwise.auto.auto_ranker import AutoRanker
 from rankwise.backends.arrays import Array, Index, is_sparse, to_host
 from rankwise.boosted.boosted_ranker import BoostedRanker
 from rankwise.errors import DataError, ParameterError
@@ -36,6 +35,7 @@ from rankwise.model_selection.meta_rankers import (
     inner_model,
     is_within_queries,
 )
+from rankwise.problem import Basis, FeatureBasis
 from rankwise.routing import last_step
 from rankwise.svm.rank_svm import RankSVM
 
@@ -134,40 +134,35 @@ class Scorer(ABC):
 
 @dataclass(frozen=True, eq=False)
 class ModelScorer(Scorer):
-    """A model of which only `predict` is known, on rows before it; `output` is its column."""
+    """A function of rows that returns one score for each, of which nothing else is known."""
 
     rows: UserRows
-    predict: Callable[[Any], Any]
-    output: int
+    predict: Callable[[Any], Array]
 
     @property
     def n_players(self) -> int:  # type: ignore[override]
         return self.rows.n_players
 
     def moving(self, one: int, others: Index) -> Index:
-        return moving(self.rows, one, others)
+        players = self.rows.players[differing(self.rows.X, one, others)]
+        return np.unique(players[players != NOBODY])
 
     def composites(
         self, base: Index, donor: Index, active: Index, taken: NDArray[np.bool_]
     ) -> Array:
-        step = max(1, BLOCK // self.rows.X.shape[1])
+        step = max(1, BLOCK // max(self.rows.X.shape[1], 1))
         found = []
         for start in range(0, len(base), step):
             part = slice(start, start + step)
-            Z = self.rows.compose(base[part], donor[part], active, taken[part])
-            found.append(_column(self.predict(Z), self.output))
+            found.append(
+                self.predict(self.rows.compose(base[part], donor[part], active, taken[part]))
+            )
         return np.concatenate(found) if found else np.zeros(0)
 
 
 def sums(players: Index, values: Array, n_players: int) -> Array:
     """The sum of the values of each player."""
     return np.bincount(players, values, n_players).astype(np.float64)
-
-
-def moving(rows: UserRows, one: int, others: Index) -> Index:
-    """The players that differ between a row and some others."""
-    players = rows.players[differing(rows.X, one, others)]
-    return np.unique(players[players != NOBODY])
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,39 +278,7 @@ def _product(
 
 
 @dataclass(frozen=True, eq=False)
-class NumberScorer(Scorer):
-    """A function of rows of numbers Z, of which nothing else is known."""
-
-    Z: Array
-    rows: UserRows  # their players
-    function: Callable[[Array], Array]
-
-    @property
-    def n_players(self) -> int:  # type: ignore[override]
-        return self.rows.n_players
-
-    def moving(self, one: int, others: Index) -> Index:
-        unlike = ~np.isclose(self.Z[others], self.Z[one], rtol=0, atol=0, equal_nan=True)
-        players = self.rows.players[unlike.any(axis=0)]
-        return np.unique(players[players != NOBODY])
-
-    def composites(
-        self, base: Index, donor: Index, active: Index, taken: NDArray[np.bool_]
-    ) -> Array:
-        columns, place = self.rows.places(active)
-        step = max(1, BLOCK // max(self.Z.shape[1], 1))
-        found = []
-        for start in range(0, len(base), step):
-            part = slice(start, start + step)
-            Z = self.Z[base[part]]
-            own = taken[part][:, place]
-            Z[:, columns] = np.where(own, self.Z[donor[part]][:, columns], Z[:, columns])
-            found.append(self.function(Z))
-        return np.concatenate(found) if found else np.zeros(0)
-
-
-@dataclass(frozen=True, eq=False)
-class KernelScorer(NumberScorer):
+class KernelScorer(ModelScorer):
     """Sums of product kernels and linear kernels at points."""
 
     kernel: Any
@@ -333,7 +296,7 @@ class KernelScorer(NumberScorer):
     def _against(self, row: int, base: int) -> Array:
         """f(row) - f(base), divided among the players."""
         found = np.zeros(self.n_players)
-        x, z, players = self.Z[row], self.Z[base], self.rows.players
+        x, z, players = self.rows.X[row], self.rows.X[base], self.rows.players
         moves = (x != z) & (players != NOBODY)
         columns = np.flatnonzero(moves)
         if not len(columns):
@@ -374,7 +337,7 @@ def _distances(term: ProductTerm, row: Array, points: Array, columns: Index) -> 
 
 
 @dataclass(frozen=True, eq=False)
-class TreeScorer(NumberScorer):
+class TreeScorer(ModelScorer):
     """Sums of trees, by LightGBM's contributions, or in closed form against other rows."""
 
     ranker: BoostedRanker
@@ -387,7 +350,7 @@ class TreeScorer(NumberScorer):
         players = self.rows.players
         if settings.reference is None and (players != NOBODY).all():
             found = self.ranker.booster_.predict(
-                self.Z[[one, other]], pred_contrib=True, num_threads=1
+                self.rows.X[[one, other]], pred_contrib=True, num_threads=1
             )
             gaps = np.asarray(found)[0, :-1] - np.asarray(found)[1, :-1]
             return Shares.exact(sums(players, gaps, self.n_players), TREES)
@@ -421,7 +384,7 @@ class TreeScorer(NumberScorer):
 
     def _goes_first(self, row: int) -> NDArray[np.bool_]:
         nodes = self._nodes
-        x = self.Z[row][nodes.feature]
+        x = self.rows.X[row][nodes.feature]
         first = np.where(np.isnan(x), nodes.missing_first.astype(bool), x <= nodes.threshold)
         return np.asarray(first, dtype=bool)
 
@@ -508,7 +471,7 @@ def read_scorer(model: Any, rows: UserRows, output: int = 0) -> Scorer:
     model = inner_model(model)
     steps = model.steps[:-1] if isinstance(model, Pipeline) else []
     last = model.steps[-1][1] if steps or isinstance(model, Pipeline) else model
-    encoder = getattr(last, "encoder_", None) if isinstance(last, AutoRanker) else None
+    encoder = getattr(last, "encoder_", None)
     if encoder is not None:
         steps, last = [*steps, ("encoder", encoder)], last.mean_ranker_
     reached = rows
@@ -526,28 +489,34 @@ def _mixed(model: Any, rows: UserRows, step: Any, output: int) -> Scorer:
             f"{type(step).__name__} mixes features, and a scaling within queries follows: what a "
             "feature adds is not defined. Scale within queries first, or use another scaling."
         )
-    return ModelScorer(rows, model.predict, output)
+    return _of_model(model, rows, output)
+
+
+def _of_model(model: Any, rows: UserRows, output: int) -> ModelScorer:
+    """A scorer that knows only what a model predicts."""
+    return ModelScorer(rows, lambda X: _column(model.predict(X), output))
 
 
 def _scorer(ranker: Any, rows: UserRows, output: int) -> Scorer:
     """The scorer of a ranker, on the rows that it gets."""
+    ranker = getattr(ranker, "mean_ranker_", ranker)
     if isinstance(ranker, Pipeline):
         return read_scorer(ranker, rows, output)
-    if isinstance(ranker, AutoRanker):
-        return _mean(ranker.mean_ranker_, rows, output)
     if isinstance(ranker, MeanRanker):
         return _mean(ranker, rows, output)
     if isinstance(ranker, LeastSquaresRanker):
         return _least_squares(ranker, rows, output)
     if isinstance(ranker, RankSVM):
-        return _svm(ranker, rows)
+        basis = getattr(ranker, "basis_", FeatureBasis("primal"))
+        weights = ranker.coef_ if basis.linear else ranker.dual_coef_
+        return _in_basis(basis, _column(weights, output), 0.0, _checked(ranker, rows))
     if isinstance(ranker, BoostedRanker):
-        Z = _checked(ranker, rows.X, ensure_all_finite="allow-nan")
+        numbers = _checked(ranker, rows, ensure_all_finite="allow-nan")
         threads = {"num_threads": 1}
-        return TreeScorer(Z, rows, lambda Z: ranker.booster_.predict(Z, **threads), ranker)
+        return TreeScorer(numbers, lambda Z: ranker.booster_.predict(Z, **threads), ranker)
     if isinstance(ranker, PairwiseGP):
-        return _gp(ranker, rows)
-    return ModelScorer(rows, ranker.predict, output)
+        return _gp(ranker, _checked(ranker, rows))
+    return _of_model(ranker, rows, output)
 
 
 def _least_squares(ranker: LeastSquaresRanker, rows: UserRows, output: int) -> Scorer:
@@ -558,71 +527,59 @@ def _least_squares(ranker: LeastSquaresRanker, rows: UserRows, output: int) -> S
         )
     with speaking_for_parts():
         prepared = prepare_rows(ranker, rows.X, rows.groups.codes, "explain")
-    Z = np.asarray(as_dense(to_host(prepared)), dtype=np.float64)
-    basis, solution = ranker.basis_, ranker.solution_
-    weights = _column(to_host(solution.weights), output)
-    constant = _entry(to_host(solution.intercept), output)
-    effects = basis.effects(Z, weights)
+    numbers = replace(rows, X=np.asarray(as_dense(to_host(prepared)), dtype=np.float64))
+    weights = _column(ranker.solution_.weights, output)
+    constant = _entry(to_host(ranker.solution_.intercept), output)
+    return _in_basis(ranker.basis_, weights, constant, numbers)
+
+
+def _in_basis(basis: Basis, weights: Array, constant: float, rows: UserRows) -> Scorer:
+    """The scorer of weights in a basis, on rows of numbers."""
+    effects = basis.effects(rows.X, weights)
     if effects is not None:
         return AdditiveScorer(effects, rows.players, rows.n_players, constant)
 
-    def function(Z: Array) -> Array:
+    def predict(Z: Array) -> Array:
         return np.asarray(to_host(basis.products(Z, weights)), dtype=np.float64) + constant
 
-    found = basis.expansion(weights)
-    if found is None:
-        return NumberScorer(Z, rows, function)
-    return _expansion(found.kernel, found.points, found.weights, Z, rows, function)
+    found, made = basis.expansion(weights), None
+    if found is not None:
+        made = _of_kernel(found.kernel, found.points, found.weights, rows, predict)
+    return made or ModelScorer(rows, predict)
 
 
-def _expansion(
-    kernel: Any, points: Any, weights: Array, Z: Array, rows: UserRows, function: Any
-) -> Scorer:
-    terms = None if points is None else kernel_terms(kernel, Z.shape[1])
+def _of_kernel(
+    kernel: Any, points: Any, weights: Array, rows: UserRows, predict: Callable[[Any], Array]
+) -> KernelScorer | None:
+    """The scorer of a sum of kernel values; None if the kernel has no terms."""
+    terms = kernel_terms(kernel, rows.X.shape[1])
     if terms is None:
-        return NumberScorer(Z, rows, function)
+        return None
     points = points if is_sparse(points) else np.asarray(points, dtype=np.float64)
     weights = np.asarray(weights, dtype=np.float64).ravel()
-    return KernelScorer(Z, rows, function, kernel, terms, points, weights)
-
-
-def _svm(ranker: RankSVM, rows: UserRows) -> Scorer:
-    Z = _checked(ranker, rows.X)
-    basis = getattr(ranker, "basis_", None)
-    if basis is None:
-        weights = np.asarray(to_host(ranker.coef_), dtype=np.float64)
-        return AdditiveScorer(Z * weights, rows.players, rows.n_players, 0.0)
-    weights = np.asarray(to_host(ranker.dual_coef_), dtype=np.float64)
-
-    def function(Z: Array) -> Array:
-        return np.asarray(to_host(basis.products(Z, weights)), dtype=np.float64)
-
-    found = basis.expansion(weights)
-    return _expansion(found.kernel, found.points, found.weights, Z, rows, function)
+    return KernelScorer(rows, predict, kernel, terms, points, weights)
 
 
 def _gp(ranker: PairwiseGP, rows: UserRows) -> Scorer:
     """The posterior mean: a mixture of expansions, or a linear function."""
-    Z = _checked(ranker, rows.X)
-    ending = score_stages(ranker)[-1]
-    weights = np.tile(np.asarray(ending.weights, dtype=np.float64)[:, None], len(Z))
+    ending, n = score_stages(ranker)[-1], len(rows.X)
+    weights = np.tile(np.asarray(ending.weights, dtype=np.float64)[:, None], n)
     parts: list[Scorer] = []
     for process in ending.processes:
         mean = np.asarray(process.mean).ravel()
         if process.is_linear:
             constant = float(process.constant)
-            parts.append(AdditiveScorer(Z * mean, rows.players, rows.n_players, constant))
+            parts.append(AdditiveScorer(rows.X * mean, rows.players, rows.n_players, constant))
             continue
-        terms = kernel_terms(process.kernel, Z.shape[1])
-        if terms is None:
-            return NumberScorer(Z, rows, ranker.predict)
 
-        def function(Z: Array, process: Any = process, mean: Array = mean) -> Array:
+        def predict(Z: Array, process: Any = process, mean: Array = mean) -> Array:
             return np.asarray(process.kernel(Z, process.points) @ mean + process.constant)
 
-        points = np.asarray(process.points, dtype=np.float64)
-        parts.append(KernelScorer(Z, rows, function, process.kernel, terms, points, mean))
-    return WeightedScorer(parts, weights, rows.n_players, np.zeros(len(Z)))
+        made = _of_kernel(process.kernel, process.points, mean, rows, predict)
+        if made is None:
+            return ModelScorer(rows, ranker.predict)
+        parts.append(made)
+    return WeightedScorer(parts, weights, rows.n_players, np.zeros(n))
 
 
 def _mean(ranker: MeanRanker, rows: UserRows, output: int) -> Scorer:
@@ -647,10 +604,10 @@ def _mean(ranker: MeanRanker, rows: UserRows, output: int) -> Scorer:
     return WeightedScorer(parts, weights, rows.n_players, constants)
 
 
-def _checked(ranker: Any, X: Any, **options: Any) -> Array:
+def _checked(ranker: Any, rows: UserRows, **options: Any) -> UserRows:
     """The rows as dense numbers, with the errors of the ranker."""
-    X = validated(ranker, X, accept_sparse="csr", dtype=DTYPES, reset=False, **options)
-    return np.asarray(as_dense(X), dtype=np.float64)
+    X = validated(ranker, rows.X, accept_sparse="csr", dtype=DTYPES, reset=False, **options)
+    return replace(rows, X=np.asarray(as_dense(X), dtype=np.float64))
 
 
 def _column(values: Any, output: int) -> Array:
