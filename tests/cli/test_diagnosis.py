@@ -215,3 +215,59 @@ def test_words_that_lack_a_grade(table, run):
     error = run("auto", table, *options, *QUICK, ok=False)
     assert "words without a grade: 'booked'" in error
     assert "none=-1,clicked=5,booked=2" in error
+
+
+def job_offers(n_visits=12, seed=2):
+    """Job offers shown to visitors: salaries with marks, dates, ids of 19 digits."""
+    rng, n = np.random.default_rng(seed), 8 * n_visits
+    days = pd.Timestamp("2026-03-01") + pd.to_timedelta(rng.integers(0, 90, n), "D")
+    frame = pd.DataFrame(
+        {
+            "visitor_id": np.repeat(rng.integers(10**18, 9 * 10**18, n_visits), 8),
+            "search_id": np.repeat(np.arange(n_visits), 8),
+            "job_id": rng.permutation(10**9 + np.arange(n)),
+            "posted": days.strftime("%d.%m.%Y"),
+            "salary": rng.integers(300, 1_200, n) * 100.0,
+            "km": rng.gamma(2, 10, n).round(1),
+        }
+    )
+    rank = (frame["salary"] / 5e4 - frame["km"] / 10).groupby(frame["search_id"]).rank()
+    frame["outcome"] = np.where(rank > 7, "applied", np.where(rank > 5, "viewed", "none"))
+    frame["salary"] = [f"{int(s):,}" for s in frame["salary"]]
+    frame.loc[::7, ["salary", "posted"]] = ""
+    return frame
+
+
+def in_german(frame):
+    """The same table as European spreadsheets write it."""
+    marks = str.maketrans(",.", ".,")
+    changed = {"salary": [s.translate(marks) for s in frame["salary"]]}
+    return frame.assign(km=[str(km).replace(".", ",") for km in frame["km"]], **changed)
+
+
+@pytest.mark.parametrize("german", [False, True])
+def test_numbers_with_marks_are_read_by_the_command_that_works(german, run, tmp_path):
+    frame = job_offers()
+    table, model = tmp_path / "jobs.csv", tmp_path / "model"
+    (in_german(frame) if german else frame).to_csv(table, index=False, sep=";" if german else ",")
+    error = run("auto", table, *QUICK, "-o", model, ok=False)
+    assert ("separated by semicolons" in error) == german
+    assert ("',' seems to be the decimal mark" in error) == german
+    mark = "." if german else ","
+    assert f"{mark!r} seems to stand between thousands" in error
+    arguments = pasted(error)
+    assert arguments[arguments.index("--thousands") + 1] == mark
+    assert arguments[arguments.index("--id") + 1] == "job_id"  # visitor_id is the same in a search
+    assert arguments[arguments.index("--ignore") + 1] == "visitor_id"
+    said = run(*arguments).stderr
+    assert "Dates, as days since the first, day of the week and month: posted." in said
+    assert run("info", table).stdout.rstrip().endswith("--dates --out jobs.rankwise")
+    assert load_model(model).feature_names_in_.tolist() == ["posted", "salary", "km"]
+    python = read_table(
+        table, qid="search_id", label="outcome", ignore=["visitor_id"], keep_missing=True,
+        grades={"none": 0, "viewed": 1, "applied": 2}, thousands=mark,
+        separator=";" if german else None, decimal="," if german else None,
+    )  # fmt: skip
+    salaries = pd.to_numeric(frame["salary"].str.replace(",", ""))
+    assert_allclose(python.X["salary"], salaries)
+    assert_allclose(python.X["km"], frame["km"])

@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 from numpy.testing import assert_allclose
 
-from rankwise.data import TableBlocks, read_table
+from rankwise.data import TableBlocks, from_frame, read_table
 from rankwise.data.table_columns import Roles, matrix
 from rankwise.errors import DataError, MissingExtraError, ParameterError, TableError
 
@@ -192,6 +192,74 @@ def test_semicolons_and_decimal_commas(tmp_path):
         read_table(path, separator=";")
 
 
+MARKED = [
+    (["58,300", "1,250,000", ""], {"thousands": ","}, [58300, 1250000, np.nan]),
+    (["58.300,5", "950", "NA"], {"decimal": ",", "thousands": "."}, [58300.5, 950, np.nan]),
+    (["58\u00a0300", "7", "8"], {"thousands": "\u00a0"}, [58300, 7, 8]),
+    (["13,1", "-0,5", "2e3"], {"decimal": ","}, [13.1, -0.5, 2000]),
+]
+
+
+@pytest.mark.parametrize(("texts", "marks", "numbers"), MARKED)
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
+def test_numbers_with_marks(texts, marks, numbers, suffix, tmp_path):
+    frame = pd.DataFrame({"label": [1, 0, 1], "city": ["Oslo", "1,5", "Rome"], "a": texts})
+    path = write(frame, tmp_path / f"t{suffix}")
+    with pytest.raises(TableError) as error:
+        read_table(path, keep_text=True, keep_missing=True)
+    assert error.value.settings == marks
+    data = read_table(path, keep_text=True, keep_missing=True, **marks)
+    assert_allclose(data.X["a"], numbers)
+    assert data.X["city"].tolist() == ["Oslo", "1,5", "Rome"]  # other text occurs: as it is
+    framed = from_frame(frame, keep_text=True, keep_missing=True, verbose=False, **marks)
+    assert_allclose(framed.X["a"], numbers)
+
+
+def test_marks_are_chosen_for_the_whole_table(tmp_path):
+    path = tmp_path / "t.csv"  # 58,300 alone would have thousands
+    path.write_text('label,a,b\n1,"58,300","13,1"\n0,"7,250","2,5"\n')
+    with pytest.raises(TableError, match="decimal=','") as error:
+        read_table(path)
+    assert error.value.settings == {"decimal": ","}
+    data = read_table(path, decimal=",")
+    assert data.X.to_numpy().tolist() == [[58.3, 13.1], [7.25, 2.5]]
+
+
+def test_text_that_only_looks_like_numbers_stays_text():
+    for texts in (
+        ["1.2.3", "1.10.0"],
+        ["040 123 456", "050 1 2"],
+        ["10.1.2.3", "::1"],
+    ):
+        frame = pd.DataFrame({"label": [1, 0], "a": texts})
+        assert from_frame(frame, keep_text=True, verbose=False).X["a"].tolist() == texts
+
+
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        (["$1,200", "$900"], "numbers with a unit, '\\$1,200'"),
+        (["12 %", "7 %"], "numbers with a unit, '12 %'"),
+        (["03/08/2026", "13/08/2026"], "the day or the month may come first"),
+    ],
+)
+def test_columns_that_cannot_be_read_are_left_out(texts, words):
+    frame = pd.DataFrame({"label": [1, 0], "a": texts, "b": [1.0, 2.0]})
+    with pytest.raises(TableError, match=words) as error:
+        from_frame(frame, keep_text=True)
+    assert error.value.settings == {"ignore": ["a"]}
+
+
+def test_dates_with_the_day_first():
+    frame = pd.DataFrame({"label": [1, 0, 1], "a": ["3.8.2026", "13.08.2026 9:05", "NA"], "b": 1})
+    data = from_frame(frame, dates=True, verbose=False)
+    expected = ["2026-08-03T00:00", "2026-08-13T09:05", "NaT"]
+    assert data.X["a"].to_numpy().astype("datetime64[m]").astype(str).tolist() == expected
+    frame["a"] = ["31.2.2026", "1.2.2026", "NA"]
+    with pytest.raises(DataError, match="dates that cannot be read"):
+        from_frame(frame, dates=True, verbose=False)
+
+
 def test_types_of_arrow(tmp_path):
     table = pa.table(
         {
@@ -231,9 +299,9 @@ MALFORMED = [
     ("head.csv", b"label,\xe9\n1,1\n", "line 1: not UTF-8"),
     ("wide.csv", "label,a\n1,1\n".encode("utf-16"), "UTF-16"),
     ("wider.csv", "label,a\n1,1\n".encode("utf-32"), "'iconv -f UTF-32 -t UTF-8'"),
-    ("semi.csv", b"qid;label;a\n1;1;1\n", "separated by semicolons: .*give separator=';'"),
+    ("semi.csv", b"qid;label;a\n1;1;1\n", "separated by semicolons"),
     ("tabs.csv", b"qid\tlabel\ta\n1\t1\t1\n", "separated by tabs"),
-    ("commas.tsv", b"qid,label,a\n1,1,1\n", "separated by commas: .*give separator=','"),
+    ("commas.tsv", b"qid,label,a\n1,1,1\n", "separated by commas"),
     ("quote.csv", b'label,a\n1,"2\n0,3\n1,4\n', "line 2: cannot be read as CSV: unexpected end"),
     ("noquery.csv", HEAD + b"1,1,1\n,0,2\n", "line 3: the column 'qid' has no value"),
     (
@@ -341,7 +409,8 @@ def test_parameters_are_checked(tmp_path):
     for wrong, words in (
         ({"format": "xls"}, "format must be one of csv"),
         ({"separator": "::"}, "single character"),
-        ({"decimal": ","}, "must differ"),
+        ({"decimal": ",", "thousands": ","}, "must differ"),
+        ({"thousands": "1"}, "no letter or digit"),
         ({"dtype": int}, "float64 or float32"),
     ):
         with pytest.raises(ParameterError, match=words):

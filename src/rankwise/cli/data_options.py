@@ -63,7 +63,9 @@ class ColumnOptions:
     separator : CHARACTER, default=,
         Separator of the columns of a CSV file.
     decimal : CHARACTER, default=.
-        Decimal mark of the numbers in a CSV file.
+        Decimal mark of numbers that are text, as in a CSV file.
+    thousands : CHARACTER, default=none
+        Mark between the thousands of numbers, as in 58,300.
     fill : NUMBER, default=an error
         Read NULL, a missing value in a LETOR file, as this number. Boosted trees take nan.
     """
@@ -76,6 +78,7 @@ class ColumnOptions:
     grades: str | None = None
     separator: str | None = None
     decimal: str | None = None
+    thousands: str | None = None
     fill: float | None = None
 
     def is_table(self, path: Path) -> bool:
@@ -101,7 +104,8 @@ class ColumnOptions:
         from rankwise.data.table_files import TableFile
 
         separator = "\t" if self.separator == "\\t" else self.separator
-        return TableFile.of(path, getattr(self, "format", None), separator, self.decimal)
+        format = getattr(self, "format", None)
+        return TableFile.of(path, format, separator, self.decimal, self.thousands)
 
     def read_table(
         self,
@@ -118,18 +122,16 @@ class ColumnOptions:
 
         `tolerant` readers take columns that contain anything. `steps` are the steps of a model.
         """
-        from rankwise.data.table_columns import Roles
-        from rankwise.data.table_rows import read_roles
+        from rankwise.data.table_rows import read_columns
 
         wants = replace(wants, grades=self.parsed_grades(), like_model=like is not None)
         with progress(f"Reading {path} ({path.stat().st_size / 1e6:,.1f} MB)"):
-            file = self.table_file(path)
-            roles = Roles.of(
-                path, file.names, query=self.query, label=self.label, id=self.id,
-                features=features, ignore=split_names(self.ignore) or [], like=like,
-                needs_features=needs_features,
-            )  # fmt: skip
-            data = read_roles(file, roles, wants, tolerant=True)
+            named = {
+                "query": self.query, "label": self.label, "id": self.id, "features": features,
+                "ignore": split_names(self.ignore) or [], "like": like,
+                "needs_features": needs_features,
+            }  # fmt: skip
+            data = read_columns(self.table_file(path), named, wants, tolerant=True)
         said = doubts(data.roles) if like is None else []
         if data.problems is not None and not tolerant:
             settings = data.problems.settings if like is not None else settings_for(data)
@@ -570,9 +572,9 @@ def settings_for(data: TableData) -> dict[str, Any]:
     """
     found = {} if data.problems is None else dict(data.problems.settings)
     roles = data.roles
-    ids = roles.looking_like_ids
-    if ids and roles.id is None:
-        found["id"], *ids = ids
+    if roles.row_ids and roles.id is None:
+        found["id"] = roles.row_ids[0]
+    ids = [name for name in roles.looking_like_ids if name != found.get("id")]
     doubtful = [*ids, *roles.looking_like_labels, *roles.positions]
     if doubtful:
         found["ignore"] = list(dict.fromkeys([*found.get("ignore", ()), *doubtful]))

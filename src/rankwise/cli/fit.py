@@ -636,6 +636,7 @@ class Streamed:
                 format=file.format,
                 separator=None if options.separator is None else file.separator,
                 decimal=options.decimal,
+                thousands=options.thousands,
                 grades=options.parsed_grades(),
                 **shown,
             )

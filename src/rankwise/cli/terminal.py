@@ -43,8 +43,6 @@ OPTIONS = {
     'with scale="standard"': "with --scale standard",
     ": give rows, to check": ": give --rows, to check",
     "fill=0.0 in read_letor": "--fill 0",
-    "give separator=": "give --separator ",
-    "and decimal=": "and --decimal ",
     "name one of them, as in query=": "name one of them, as in --query ",
     "better must be a position": "--above must be a position",
     "worse must be a position": "--below must be a position",

@@ -28,12 +28,8 @@ class TableRankerOptions(RankerOptions):
 
 def refuse_unused(data: ColumnOptions) -> None:
     """Refuse options of columns that tables with features on both sides do not have."""
-    for name in {field.name for field in fields(data)} - {
-        "ignore",
-        "separator",
-        "decimal",
-        "format",
-    }:
+    known = {"ignore", "separator", "decimal", "thousands", "format"}
+    for name in {field.name for field in fields(data)} - known:
         if getattr(data, name) not in (None, False):
             refuse(name, "Tables with features on both sides have numbers only: leave this out.")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -16,22 +17,28 @@ from numpy.typing import NDArray
 
 from rankwise.backends.parallel import map_in_threads, threads_for
 from rankwise.data.table_files import (
-    OptionalModule,
+    MISSING_WORDS,
+    ColumnFault,
     Source,
     arrow,
+    compute,
     listed,
+    number_pattern,
     refuse_floats,
 )
 from rankwise.errors import DataError, TableError
 from rankwise.graph.query_groups import EXACT, QueryGroups, id_array, text_fault
 from rankwise.tables import plural
 
-compute = OptionalModule("pyarrow.compute")
-NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
+NUMBER = number_pattern()
 WHOLE = re.compile(r"0|-?[1-9][0-9]{0,75}")  # as Python writes it; longer ones stay text
 WHOLE_FLOAT = re.compile(r"(0|-?[1-9][0-9]{0,14})(\.0)?")  # as pandas writes a column with gaps
 WITH_EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
-DECIMAL_COMMA = r"^\s*[-+]?\d+,\d+\s*$"
+UNIT = r"[$€£¥%]"
+SPACED = " '\u2019\u00a0\u202f"  # marks between thousands, whatever the decimal mark
+DIGITS_AND_MARKS = rf"^\s*[-+]?[$€£¥]?\s?[\d.,][\d.,{SPACED}]*([eE][-+]?\d+)?\s?[$€£¥%]?\s*$"
+MARKS = (*((".", mark) for mark in f",{SPACED}"), (",", None), *((",", m) for m in f".{SPACED}"))
+"""Decimal marks and marks between thousands that numbers may have."""
 FEW_TEXTS = 20  # that are looked at before all of a column
 ROWS = 4096  # that are copied at a time: fewer would often wait for the interpreter lock
 UNUSABLE = {
@@ -40,7 +47,11 @@ UNUSABLE = {
     "list or object": "a list or object",
 }
 """Kinds of columns that are left out, unless dates are wanted, and how to call them."""
-ISO_DATE = r"^\s*\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?\s*$"
+ISO_DATE = r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?"
+DAY_FIRST = r"\d{1,2}\.\d{1,2}\.\d{4}([T ]\d{1,2}:\d{2}(:\d{2})?)?"
+DATE_FORMS = {r"\b(\d)([.:])": r"0\1\2", r"^(\d\d)\.(\d\d)\.(\d{4})": r"\3-\2-\1"}
+"""What to replace in dates with the day first, so that they are as in ISO 8601."""
+SLASHED = r"^\s*\d{1,2}/\d{1,2}/\d{2,4}([ T].*)?\s*$"
 MOST_GRADES = 20  # different words that may be grades
 SHORT = 64  # letters of an id, up to which arrays of NumPy's texts are small
 
@@ -97,14 +108,6 @@ def _numbers(column: Any) -> NDArray[Any]:
     return values
 
 
-class ColumnFault(DataError):
-    """What is wrong with a column, and the settings that would help."""
-
-    def __init__(self, message: str, **settings: Any) -> None:
-        super().__init__(message)
-        self.settings = settings
-
-
 @dataclass(frozen=True)
 class TableRows:
     """Rows of a table, whose columns become checked arrays.
@@ -135,23 +138,64 @@ class TableRows:
         return self.kinds[name]
 
     def _dated(self, name: str) -> bool:
-        """Whether a column of text has dates as in ISO 8601, and nothing else."""
-        column = self.table.column(name)
-        if arrow.types.is_dictionary(column.type) and column.num_chunks:
-            column = column.unify_dictionaries().chunk(0).dictionary
-        begin = [value for value in column.slice(0, FEW_TEXTS).to_pylist() if value]
-        if not begin or not all(re.match(ISO_DATE, value) for value in begin):
+        """Whether a column of text has dates like 2024-05-31 or 31.5.2024, and nothing else."""
+        return any(self._all_match(name, rf"^\s*{form}\s*$") for form in (ISO_DATE, DAY_FIRST))
+
+    def _all_match(self, name: str, pattern: str) -> bool:
+        """Whether all texts of a column match, apart from missing ones, and there is one."""
+        begin = self.table.column(name).slice(0, FEW_TEXTS).to_pylist()
+        begin = [text for text in begin if text and text.strip() not in MISSING_WORDS]
+        if not all(re.match(pattern, text) for text in begin) or not len(self._different(name)):
             return False
-        is_date = compute.match_substring_regex(column.cast(arrow.string()), ISO_DATE)
-        empty = compute.equal(column.cast(arrow.string()), "")
-        return bool(compute.all(compute.or_(is_date, empty)).as_py())
+        return bool(compute.all(self._match(name, pattern)).as_py())
+
+    def _match(self, name: str, pattern: str) -> Any:
+        """Which of the different texts of a column match."""
+        return compute.match_substring_regex(self._different(name), pattern)
+
+    def _different(self, name: str) -> Any:
+        """The different texts of a column, without words for missing values."""
+        found = self._texts.get(name)
+        if found is None:
+            column = self.table.column(name)
+            if arrow.types.is_dictionary(column.type) and column.num_chunks:
+                column = column.unify_dictionaries().chunk(0).dictionary
+            found = compute.unique(column.cast(arrow.string()))
+            trimmed = compute.utf8_trim_whitespace(found)
+            found = found.filter(compute.invert(compute.is_in(trimmed, _missing_words())))
+            self._texts[name] = found
+        return found
+
+    @cached_property
+    def _texts(self) -> dict[str, Any]:
+        return {}
+
+    @cached_property
+    def marks(self) -> tuple[str, str | None] | None:
+        """The marks that most columns with numbers as text seem to have, beside the usual ones."""
+        source = self.source
+        known = source.decimal != ".", source.thousands is not None
+        european = getattr(source, "separator", ",") == ";"
+        counts: Counter[tuple[str, str | None]] = Counter()
+        for name in [n for n, kind in self.kinds.items() if kind == "text"]:
+            if self._all_match(name, DIGITS_AND_MARKS):
+                counts.update(m for m in MARKS if self._all_match(name, number_pattern(*m)))
+        fitting = [
+            marks
+            for marks in sorted(MARKS, key=lambda marks: (marks[0] == ",") != european)
+            if not (known[0] and marks[0] != source.decimal)
+            and not (known[1] and marks[1] != source.thousands)
+        ]
+        return max(fitting, key=lambda marks: counts[marks]) if counts else None
 
     def dates(self, name: str) -> Any:
         """A column of dates as times in microseconds, NaT where it is missing."""
         column = self.table.column(name)
         if kind_of(column.type) == "text":
             texts = compute.utf8_trim_whitespace(column.cast(arrow.string()))
-            column = compute.if_else(compute.equal(texts, ""), None, texts)
+            for given, iso in DATE_FORMS.items():
+                texts = compute.replace_substring_regex(texts, given, iso)
+            column = compute.if_else(compute.is_in(texts, _missing_words()), None, texts)
         zone = "UTC" if getattr(column.type, "tz", None) or self._zoned(column) else None
         try:
             times: NDArray[Any] = column.cast(arrow.timestamp("us", zone), safe=False).to_numpy()
@@ -225,21 +269,63 @@ class TableRows:
         return values[codes]
 
     def _refuse_mixed(self, name: str) -> None:
-        """Raise an error about a column of texts most of which are numbers."""
-        texts = self.table.column(name).cast(arrow.string())
-        is_number, comma, filled = (
-            compute.fill_null(compute.match_substring_regex(texts, pattern), False).to_numpy()
-            for pattern in (NUMBER, DECIMAL_COMMA, r"\S")
+        """Raise an error about a column of texts that seem to be numbers, most or all of them."""
+        if self._all_match(name, SLASHED):
+            what = "has dates of which the day or the month may come first"
+            remedy = "Write them as 2024-05-31, or leave the column out."
+            raise self.fault(name, self._unlike(name, "-"), what, remedy, ignore=[name])
+        usual = number_pattern(self.source.decimal, self.source.thousands)
+        if self._all_match(name, DIGITS_AND_MARKS) and not self._all_match(name, usual):
+            marks = self.marks
+            odd = self._unlike(name, usual)
+            if marks is not None and self._all_match(name, number_pattern(*marks)):
+                raise self._with_marks(name, odd, *marks)
+            if compute.any(self._match(name, UNIT)).as_py():
+                what = f"has numbers with a unit, {self._text(name, odd)!r}"
+                remedy = "Write numbers only, or leave the column out."
+                raise self.fault(name, odd, what, remedy, ignore=[name])
+        is_number = compute.match_substring_regex(self._rows(name), usual).fill_null(False)
+        n_numbers, n_filled = (
+            compute.sum(found).as_py() or 0 for found in (is_number, self._is_filled(name))
         )
-        if 2 * (is_number | comma).sum() < filled.sum() or is_number.sum() == filled.sum():
+        if 2 * n_numbers < n_filled or n_numbers == n_filled:
             return
-        row = int(np.argmax(filled & ~is_number))
-        what = f"has numbers in other rows, but {texts[row].as_py()[:40]!r} here"
-        if comma.any():
-            remedy = "These may be decimal commas."
-            raise self.fault(name, row, what, remedy, separator=";", decimal=",")
+        row = self._unlike(name, usual)
+        what = f"has numbers in other rows, but {self._text(name, row)!r} here"
         remedy = "Correct it, or leave the column out."
         raise self.fault(name, row, what, remedy, ignore=[name])
+
+    def _with_marks(self, name: str, row: int, decimal: str, thousands: str | None) -> ColumnFault:
+        """A fault about numbers with marks that the source does not name."""
+        settings: dict[str, Any] = {}
+        words = []
+        if decimal != self.source.decimal:
+            settings["decimal"] = decimal
+            words.append(f"{decimal!r} seems to be the decimal mark")
+        if thousands != self.source.thousands:
+            settings["thousands"] = thousands
+            words.append(f"{thousands!r} seems to stand between thousands")
+        other = {(".", ","): (",", None), (",", None): (".", ",")}.get((decimal, thousands))
+        remedy = "Check this, and give it as below."
+        if other is not None and self._all_match(name, number_pattern(*other)):
+            instead = "stands between thousands" if other[1] else "is the decimal mark"
+            remedy = f"If it {instead}, say so."
+        what = f"has numbers such as {self._text(name, row)!r}, in which {' and '.join(words)}"
+        return self.fault(name, row, what, remedy, **settings)
+
+    def _unlike(self, name: str, pattern: str) -> int:
+        """The first row with a text that does not match."""
+        matches = compute.match_substring_regex(self._rows(name), pattern).fill_null(True)
+        return int(np.argmax(compute.and_not(self._is_filled(name), matches)))
+
+    def _rows(self, name: str) -> Any:
+        return self.table.column(name).cast(arrow.string())
+
+    def _is_filled(self, name: str) -> Any:
+        return compute.match_substring_regex(self._rows(name), r"\S").fill_null(False)
+
+    def _text(self, name: str, row: int) -> str:
+        return str(self.table.column(name)[row].as_py())[:40]
 
     def features(
         self, names: Sequence[str], dtype: Any, *, keep_text: bool, keep_missing: bool
@@ -355,6 +441,10 @@ class TableRows:
             raise self.fault(name, holes, "has no value here", remedy)
 
 
+def _missing_words() -> Any:
+    return arrow.array([None, *MISSING_WORDS])
+
+
 def _encoded(column: Any) -> tuple[NDArray[np.intp], list[str]]:
     """The different texts of a column, and which of them each row has; -1 for a missing one."""
     if arrow.types.is_dictionary(column.type):
@@ -416,6 +506,8 @@ class Roles:
         Features with the same value in all rows.
     long_numbers : tuple of str
         Features that are whole numbers above 2^53, of which floats lose digits.
+    row_ids : tuple of str
+        Features named like identifiers that differ between the rows of each query.
     """
 
     query: str | None
@@ -427,6 +519,7 @@ class Roles:
     positions: tuple[str, ...] = ()
     constants: tuple[str, ...] = ()
     long_numbers: tuple[str, ...] = ()
+    row_ids: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -723,6 +816,8 @@ class Look:
             roles = replace(
                 roles, constants=constants, positions=positions, long_numbers=long_numbers
             )
+            row_ids = (n for n in roles.looking_like_ids if _tells_rows_apart(rows, n, qid))
+            roles = replace(roles, row_ids=tuple(row_ids))
         return cls(roles, qid, y, ids, X, [*faults, *wrong])
 
     @property
@@ -817,6 +912,13 @@ def _is_in_runs(rows: TableRows, name: str, n_different: int) -> bool:
     """Whether equal values of a column follow one another."""
     codes, _ = _encoded(rows.table.column(name))
     return int((np.diff(codes) != 0).sum()) + 1 == n_different
+
+
+def _tells_rows_apart(rows: TableRows, name: str, qid: Any) -> bool:
+    """Whether no query has a value of a column twice, or a missing one."""
+    codes, _ = _encoded(rows.table.column(name))
+    queries = QueryGroups.of(qid, len(codes)).codes
+    return bool((codes >= 0).all()) and len(set(zip(queries, codes, strict=True))) == len(codes)
 
 
 def _long_numbers(table: Any, X: NDArray[Any], names: Sequence[str]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ import zlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from importlib import import_module
 from itertools import count, islice
@@ -80,6 +80,14 @@ FEW = 8  # names in a sentence
 SHORT = 60  # characters of a name in a sentence
 
 
+class ColumnFault(DataError):
+    """What is wrong with a column, and the settings that would help."""
+
+    def __init__(self, message: str, **settings: Any) -> None:
+        super().__init__(message)
+        self.settings = settings
+
+
 def listed(names: Sequence[str]) -> str:
     """The first names; long ones are cut."""
     more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
@@ -118,6 +126,7 @@ class OptionalModule:
 
 
 arrow, parquet = OptionalModule("pyarrow"), OptionalModule("pyarrow.parquet")
+compute = OptionalModule("pyarrow.compute")
 
 
 def opened_bytes(path: Path) -> Any:
@@ -170,11 +179,12 @@ def csv_names(path: Path, separator: str) -> list[str]:
         raise DataError(f"{path} is empty: it needs a line with the names of columns.")
     for mark, words in SEPARATORS.items() if len(names) == 1 else ():
         if mark in names[0] and mark != separator:
-            raise DataError(
+            fault = (
                 f"{path}, line {line}: one column, {names[0][:40]!r}. Its values seem to be "
-                f"separated by {words}: write commas or, for tables of rows to rank, give "
-                f"separator={mark!r}, and decimal=',' if numbers have decimal commas."
+                f"separated by {words}: write commas or, for tables of rows to rank, name this "
+                "separator."
             )
+            raise ColumnFault(fault, separator=mark)
     if all(is_number(name) for name in names):
         raise DataError(
             f"{path}, line {line}: the first line has numbers only, such as {names[0]!r}, "
@@ -395,15 +405,70 @@ JSON_BLOCK = 1 << 23
 KINDS = {bool: "truth value", int: "number", float: "number", str: "text", list: "list"}
 
 
+NO_MARK = re.compile(r"[\w+-]")
+
+
+def number_pattern(decimal: str = ".", thousands: str | None = None) -> str:
+    """A regular expression of numbers with some marks."""
+    point = re.escape(decimal)
+    grouped = "" if thousands is None else rf"[1-9]\d{{0,2}}(?:{re.escape(thousands)}\d{{3}})+|"
+    return rf"^\s*[-+]?(?:(?:{grouped}\d+)(?:{point}\d*)?|{point}\d+)(?:[eE][-+]?\d+)?\s*$"
+
+
 @dataclass(frozen=True)
 class Source:
-    """Where rows come from, for messages."""
+    """Where rows come from, for messages, and how their numbers are written.
+
+    Attributes
+    ----------
+    path : object
+        What to call the table.
+    decimal, thousands : str
+        The marks within numbers that are text.
+    """
 
     path: Any
+    decimal: str = field(default=".", kw_only=True)
+    thousands: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        for mark in filter(None, (self.decimal, self.thousands)):
+            if len(mark) != 1 or NO_MARK.match(mark) or self.decimal == self.thousands:
+                raise ParameterError(
+                    "The decimal mark and the mark between thousands must be a single character "
+                    f"each, no letter or digit, and must differ: got {mark!r}."
+                )
+
+    def with_numbers(self, table: Any, texts: Sequence[str]) -> Any:
+        """A table whose columns of numbers with marks are numbers, all but `texts`."""
+        if (self.decimal, self.thousands) == (".", None):
+            return table
+        for place, name in enumerate(table.column_names):
+            column = table.column(name)
+            if name in texts or not _has_text(column.type):
+                continue
+            column = compute.utf8_trim_whitespace(column.cast(arrow.string()))
+            missing = compute.is_in(column, arrow.array([None, *MISSING_WORDS]))
+            pattern = number_pattern(self.decimal, self.thousands)
+            is_number = compute.match_substring_regex(column, pattern).fill_null(False)
+            if not compute.all(compute.or_(is_number, missing)).as_py():
+                continue
+            plain = compute.replace_substring(column, self.thousands or " ", "")
+            plain = compute.replace_substring(plain, self.decimal, ".")
+            plain = compute.if_else(missing, None, plain).cast(arrow.float64())
+            table = table.set_column(place, name, plain)
+        return table
 
     def place(self, row: int) -> str:
         """The place of a row, which counts from 0."""
         return f"{self.path}, row {row}"
+
+
+def _has_text(kind: Any) -> bool:
+    """Whether an Arrow type is text, and no ordered categories."""
+    if arrow.types.is_dictionary(kind):
+        return not kind.ordered and _has_text(kind.value_type)
+    return any(test(kind) for test in (arrow.types.is_string, arrow.types.is_large_string))
 
 
 @dataclass(frozen=True)
@@ -415,14 +480,13 @@ class TableFile(Source):
     path : Path
     format : str
         One of `FORMATS`.
-    separator, decimal : str
-        Between the values of a CSV file, and within its numbers.
+    separator : str
+        Between the values of a CSV file.
     """
 
     path: Path
     format: str
     separator: str = ","
-    decimal: str = "."
 
     @classmethod
     def of(
@@ -431,6 +495,7 @@ class TableFile(Source):
         format: str | None = None,
         separator: str | None = None,
         decimal: str | None = None,
+        thousands: str | None = None,
     ) -> TableFile:
         """A file of a given format, or of the format that its suffix names."""
         found = format or format_of(path)
@@ -438,15 +503,12 @@ class TableFile(Source):
             known = ", ".join(FORMATS)
             raise DataError(f"{path}: the suffix names no format of tables. Give one: {known}.")
         check_value("format", found, Choice(*FORMATS))
-        if found not in ("csv", "tsv") and (separator or decimal):
-            raise ParameterError(f"{path}: only CSV files have a separator and a decimal mark.")
-        between, point = separator or ("\t" if found == "tsv" else ","), decimal or "."
-        if len(between) != 1 or len(point) != 1 or between == point:
-            raise ParameterError(
-                "The separator and the decimal mark must be a single character each, and must "
-                f"differ: got {between!r} and {point!r}."
-            )
-        return cls(path, found, between, point)
+        if found not in ("csv", "tsv") and separator:
+            raise ParameterError(f"{path}: only CSV files have a separator.")
+        between = separator or ("\t" if found == "tsv" else ",")
+        if len(between) != 1:
+            raise ParameterError(f"The separator must be a single character: got {between!r}.")
+        return cls(path, found, between, decimal=decimal or ".", thousands=thousands)
 
     @cached_property
     def names(self) -> list[str]:
@@ -468,17 +530,20 @@ class TableFile(Source):
         """A `pyarrow.Table` of some columns; `texts` are not parsed as numbers."""
         with self._explained():
             if self.format in ("csv", "tsv"):
-                return _read_csv(self, columns, texts)
-            if self.format == "parquet":
-                return _parquet(self).read(columns=list(columns))
-            parts = list(_BATCHES[self.format](self, columns, texts))
-            empty = arrow.table({name: [] for name in columns})
-            return arrow.concat_tables(parts or [empty], promote_options="permissive")
+                table = _read_csv(self, columns, texts)
+            elif self.format == "parquet":
+                table = _parquet(self).read(columns=list(columns))
+            else:
+                parts = list(_BATCHES[self.format](self, columns, texts))
+                empty = arrow.table({name: [] for name in columns})
+                table = arrow.concat_tables(parts or [empty], promote_options="permissive")
+            return self.with_numbers(table, texts)
 
     def batches(self, columns: Sequence[str], texts: Sequence[str] = ()) -> Iterator[Any]:
         """The rows of some columns in tables of moderate size."""
         with self._explained():
-            yield from _BATCHES[self.format](self, columns, texts)
+            for table in _BATCHES[self.format](self, columns, texts):
+                yield self.with_numbers(table, texts)
 
     def place(self, row: int) -> str:
         """The file and line, or row, of a row, for messages."""
@@ -530,7 +595,7 @@ def _csv_arguments(
             include_columns=list(columns),
             column_types=types,
             null_values=MISSING_WORDS,
-            decimal_point=file.decimal,
+            decimal_point="." if file.decimal == file.separator else file.decimal,
             timestamp_parsers=[arrow_csv.ISO8601],
         ),
     }
@@ -582,9 +647,9 @@ def _csv_batches(file: TableFile, columns: Sequence[str], texts: Sequence[str]) 
     """Numbers in the first block of text are numbers in all of them."""
     types = _as_text(texts)
     first = arrow_csv.open_csv(**_csv_arguments(file, columns, types, newlines=True)).schema
-    for field in first:
-        if arrow.types.is_integer(field.type) or arrow.types.is_null(field.type):
-            types[field.name] = arrow.float64()
+    for column in first:
+        if arrow.types.is_integer(column.type) or arrow.types.is_null(column.type):
+            types[column.name] = arrow.float64()
     with arrow_csv.open_csv(**_csv_arguments(file, columns, types, newlines=True)) as reader:
         _check_utf8(file, reader.schema)
         is_checked = False

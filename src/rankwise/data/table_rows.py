@@ -23,6 +23,7 @@ from rankwise.data.query_rows import (
 )
 from rankwise.data.table_columns import KNOWN, Look, Roles, TableRows, Wants, plain_name
 from rankwise.data.table_files import (
+    ColumnFault,
     OptionalModule,
     Source,
     TableFile,
@@ -32,11 +33,12 @@ from rankwise.data.table_files import (
     id_column,
 )
 from rankwise.errors import DataError, ParameterError, TableError
-from rankwise.graph.query_groups import columns_of, entries_of, join_ids
+from rankwise.graph.query_groups import EXACT, columns_of, entries_of, join_ids
 from rankwise.parameters import check_float_type
 from rankwise.tables import Column, Table, plural
 
 pandas = OptionalModule("pandas")
+MARK_NAMES = {"separator", "decimal", "thousands"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -116,6 +118,7 @@ def read_table(
     keep_missing: bool = False,
     separator: str | None = None,
     decimal: str | None = None,
+    thousands: str | None = None,
     dtype: DTypeLike = np.float64,
 ) -> TableData:
     """Read labelled rows from a table: CSV, TSV, Parquet, Arrow, Feather or JSON lines.
@@ -151,8 +154,11 @@ def read_table(
     keep_missing : bool, default=False
         Whether features may be missing, for an `AutoRanker` or an imputer. False: an error with
         their number in each column. Labels and query ids are never missing.
-    separator, decimal : str, optional
-        Of CSV files, "," and "." if not given.
+    separator : str, optional
+        Between the values of a CSV file. None: a comma, or a tab in TSV files.
+    decimal, thousands : str, optional
+        The marks in numbers that are text, as in "58.300,50": by default, a decimal point, and
+        none between thousands. Columns in which other text occurs stay as they are.
     dtype : {float64, float32}, default=float64
         Type of the numbers in X.
 
@@ -184,19 +190,18 @@ def read_table(
     >>> RankRLS().fit(data.X, data.y, qid=data.qid).feature_names_in_
     array(['price', 'stars'], dtype=object)
     """
-    file = TableFile.of(Path(path), format, separator, decimal)
+    file = TableFile.of(Path(path), format, separator, decimal, thousands)
     float_type = check_float_type(dtype)
-    roles = Roles.of(
-        file.path, file.names, query=qid, label=label, id=id, features=features, ignore=ignore,
-    )  # fmt: skip
+    named = {"query": qid, "label": label, "id": id, "features": features, "ignore": ignore}
     wants = Wants(keep_text, keep_missing, dates, grades)
     try:
-        return read_roles(file, roles, wants, dtype=float_type)
+        return read_columns(file, named, wants, dtype=float_type)
     except TableError as error:
         given = {
             "qid": qid, "label": label, "features": features, "ignore": ignore, "id": id,
             "format": format, "grades": grades, "dates": dates, "keep_text": keep_text,
             "keep_missing": keep_missing, "separator": separator, "decimal": decimal,
+            "thousands": thousands,
         }  # fmt: skip
         raise _explained(error, f"read_table({str(path)!r}", given) from None
 
@@ -217,42 +222,58 @@ def _explained(error: TableError, call: str, given: dict[str, Any]) -> TableErro
     return TableError(error.where, error.problems, error.settings, f"This works: {options})")
 
 
-def read_roles(
+def read_columns(
     file: TableFile,
-    roles: Roles,
+    named: Mapping[str, Any],
     wants: Wants,
     *,
     tolerant: bool = False,
     dtype: Any = np.float64,
 ) -> TableData:
-    """The rows of a file whose columns are known.
+    """The rows of a file whose columns have roles by `Roles.of`, with the arguments `named`.
 
-    With `tolerant`, what is wrong is in `problems`, and is no error.
+    A file that seems to have another separator or other marks in numbers is read again with these,
+    so that all that is wrong is found at once. With `tolerant`, what is wrong is in `problems`, and
+    is no error.
     """
+    before: list[ColumnFault] = []
+    tried: set[str] = set()
+    while True:
+        look = None
+        try:
+            roles = Roles.of(file.path, file.names, **named)
+            rows = _rows_of(file, roles, wants)
+            look = Look.at(rows, roles, wants, dtype, whole=True)
+            faults = [fault for fault in look.faults if isinstance(fault, ColumnFault)]
+        except ColumnFault as fault:  # names that another separator would divide
+            faults = [fault]
+        faults = [fault for fault in faults if MARK_NAMES & fault.settings.keys() - tried]
+        marks = {k: v for fault in faults for k, v in fault.settings.items() if k not in tried}
+        if look is not None and not marks:
+            return _as_data(rows, replace(look, faults=[*before, *look.faults]), tolerant=tolerant)
+        if look is None and not marks:
+            raise faults[0]
+        file, tried, before = replace(file, **marks), tried | marks.keys(), [*before, *faults]
+
+
+def _rows_of(file: TableFile, roles: Roles, wants: Wants) -> TableRows:
+    """The columns of a file that are used, or all if some must be found by their values."""
     lacks = (wants.needs_label and roles.label is None) or (wants.needs_query and not roles.query)
     columns = list(dict.fromkeys([*roles.used, *(file.names if lacks else ())]))
-    rows = TableRows(file, file.read(columns, roles.used_ids))
-    return _as_data(rows, roles, wants, dtype, tolerant=tolerant)
+    return _filled(TableRows(file, file.read(columns, roles.used_ids)))
 
 
-def _as_data(
-    rows: TableRows,
-    roles: Roles,
-    wants: Wants,
-    dtype: Any,
-    *,
-    tolerant: bool = False,
-    as_array: bool = False,
-) -> TableData:
-    """Rows whose features are a data frame, with texts and dates, or an array of numbers."""
+def _filled(rows: TableRows) -> TableRows:
     if not rows.table.num_rows:
         raise DataError(f"{rows.source.path} has no rows: only the names of its columns.")
-    look = Look.at(rows, roles, wants, dtype, whole=not as_array)
+    return rows
+
+
+def _as_data(rows: TableRows, look: Look, *, tolerant: bool = False) -> TableData:
+    """Rows whose features are a data frame, with texts and dates."""
     problems, roles = look.error(rows.source.path), look.roles
     if problems is not None and not tolerant:
         raise problems
-    if as_array:
-        return TableData(look.X, look.y, look.qid, look.ids, roles)
     numbers = [name for name in roles.features if rows.kind(name) in ("number", "empty")]
     frame = _frame(look.X, numbers)
     for k, name in enumerate(roles.features):
@@ -270,7 +291,8 @@ def feature_frame(X: Any) -> Any:
     source, table = Source("X"), _arrow_table(X)
     roles = Roles(None, None, None, list(table.column_names), {}, frozenset())
     wants = Wants(keep_text=True, keep_missing=True, dates=True, like_model=True)
-    return _as_data(TableRows(source, table), roles, wants, np.float64).X
+    rows = _filled(TableRows(source, table))
+    return _as_data(rows, Look.at(rows, roles, wants, np.float64, whole=True)).X
 
 
 def _frame(X: Any, names: Sequence[str]) -> Any:
@@ -291,14 +313,10 @@ def _row(name: str, role: str, values: Any) -> tuple[Any, ...]:
         missing = int(np.isnan(column).sum()) if column.dtype.kind == "f" else 0
         if missing == len(column):
             return name, "empty", role, missing, ""
-        how = "g" if column.dtype.kind == "f" else ""  # ids keep all their digits
-        return (
-            name,
-            "number",
-            role,
-            missing,
-            f"{np.nanmin(column):{how}} to {np.nanmax(column):{how}}",
-        )
+        both = [end.item() for end in (np.nanmin(column), np.nanmax(column))]
+        whole = all(isinstance(end, int) or (end.is_integer() and end < EXACT) for end in both)
+        shown = [f"{int(end)}" if whole else f"{end:g}" for end in both]  # ids keep their digits
+        return name, "number", role, missing, " to ".join(shown)
     words = column.tolist()
     example = next((word for word in words if word), "")
     found = f"{len(set(words)):,} different, such as {str(example)[:20]!r}"
@@ -319,6 +337,8 @@ def from_frame(
     dates: bool = False,
     keep_text: bool = False,
     keep_missing: bool = False,
+    decimal: str | None = None,
+    thousands: str | None = None,
     verbose: bool = True,
 ) -> TableData:
     """Features, labels and queries of a data frame, by the names of its columns.
@@ -346,6 +366,8 @@ def from_frame(
         Whether columns of dates are features; otherwise they are left out.
     keep_text, keep_missing : bool, default=False
         Whether features may be text, and may be missing; otherwise these are errors.
+    decimal, thousands : str, optional
+        The marks in numbers that are text, as in `read_table`.
     verbose : bool, default=True
         Whether to print which column is what.
 
@@ -370,7 +392,7 @@ def from_frame(
     array([0, 0, 0, 1])
     """
     table = _arrow_table(_with_index(frame, (qid, label, id)))
-    source = Source("The frame")
+    source = Source("The frame", decimal=decimal or ".", thousands=thousands)
     names = table.column_names
     if group is not None and qid is not None:
         raise ParameterError("Give qid or group, not both: each defines the queries.")
@@ -384,12 +406,13 @@ def from_frame(
         )
     wants = Wants(keep_text, keep_missing, dates, grades)
     try:
-        data = _as_data(TableRows(source, table), roles, wants, np.float64)
+        rows = _filled(TableRows(source, source.with_numbers(table, roles.used_ids)))
+        data = _as_data(rows, Look.at(rows, roles, wants, np.float64, whole=True))
     except TableError as error:
         given = {
             "label": label, "qid": qid, "group": group, "features": features, "ignore": ignore,
             "id": id, "grades": grades, "dates": dates, "keep_text": keep_text,
-            "keep_missing": keep_missing,
+            "keep_missing": keep_missing, "decimal": decimal, "thousands": thousands,
         }  # fmt: skip
         raise _explained(error, "from_frame(frame", given) from None
     words = data.roles.words()
@@ -489,7 +512,7 @@ class TableBlocks(QueryBlocks[TableData]):
     Parameters
     ----------
     path : str or path-like
-    qid, label, features, ignore, format, separator, decimal, grades, dtype
+    qid, label, features, ignore, format, separator, decimal, thousands, grades, dtype
         As for `read_table`.
     block_bytes : int, optional
         Approximate size of the features in a block. None: 32 MiB.
@@ -522,13 +545,14 @@ class TableBlocks(QueryBlocks[TableData]):
         format: str | None = None,
         separator: str | None = None,
         decimal: str | None = None,
+        thousands: str | None = None,
         grades: Mapping[str, float] | None = None,
         dtype: DTypeLike = np.float64,
         block_bytes: int | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
         super().__init__(path, block_bytes, progress)
-        self.file = TableFile.of(Path(path), format, separator, decimal)
+        self.file = TableFile.of(Path(path), format, separator, decimal, thousands)
         self.roles = Roles.of(
             self.file.path, self.file.names, query=qid, label=label, features=features,
             ignore=ignore,
@@ -537,7 +561,7 @@ class TableBlocks(QueryBlocks[TableData]):
         self._dtype, self.wants = check_float_type(dtype), Wants(grades=grades, needs_label=True)
         self._given = {
             "qid": qid, "label": label, "features": features, "ignore": ignore, "format": format,
-            "grades": grades, "separator": separator, "decimal": decimal,
+            "grades": grades, "separator": separator, "decimal": decimal, "thousands": thousands,
         }  # fmt: skip
 
     @cached_property
@@ -579,14 +603,12 @@ class TableBlocks(QueryBlocks[TableData]):
             if table.num_rows:
                 rows = TableRows(self.file, table, done)
                 done += table.num_rows
-                try:
-                    piece = _as_data(rows, self.roles, wants, self._dtype, as_array=True)
-                except TableError as error:
-                    raise _explained(
-                        error, f"read_table({str(self.file.path)!r}", self._given
-                    ) from None
-                self.roles, wants = piece.roles, replace(wants, like_model=True)
-                yield piece
+                look = Look.at(rows, self.roles, wants, self._dtype, whole=False)
+                error = look.error(self.file.path)
+                if error is not None:
+                    raise _explained(error, f"read_table({str(self.file.path)!r}", self._given)
+                self.roles, wants = look.roles, replace(wants, like_model=True)
+                yield TableData(look.X, look.y, look.qid, look.ids, look.roles)
                 self._progress(done, n_rows)
 
 
