@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from rankwise.kernels import NamedKernel
 from rankwise.problem import (
@@ -16,6 +16,7 @@ from rankwise.problem import (
     LandmarkSystem,
     PairLoss,
     Problem,
+    RampSpace,
     RowLoss,
 )
 from rankwise.problem.landmarks import LandmarkChoice
@@ -98,3 +99,34 @@ def test_value_objects_with_arrays_compare_by_identity():
     for value in (problem, problem.tasks[0], fit, fit.solutions[0]):
         assert value == value
         assert len({value}) == 1
+
+
+@pytest.mark.parametrize("loss", [PairLoss(), PairLoss("exclude"), RowLoss()])
+@pytest.mark.parametrize(
+    "space",
+    [
+        FeatureSpace(),
+        RampSpace(3),
+        LandmarkSpace(NamedKernel("rbf", gamma=0.3), LandmarkChoice.of([0, 5, 9, 20], None)),
+        LandmarkSpace(NamedKernel("rbf", gamma=1e-5), LandmarkChoice.of([0, 5, 9, 20], None)),
+    ],
+    ids=["features", "ramps", "landmarks", "similar landmarks"],
+)
+def test_moments_of_the_coordinates_give_the_same_solutions(space, loss):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 3)), rng.integers(0, 3, (60, 2)).astype(float)
+    tasks = loss.tasks(y, np.arange(60) // 6)
+    new, seen = (Problem(X, tasks, loss, space).settled() for _ in range(2))
+    assert seen.coordinate_moments() is seen.coordinate_moments()  # summed once
+    want, found = new.solve(ALPHAS), seen.solve(ALPHAS)
+    assert type(found.basis) is type(want.basis)
+    assert_allclose(scores(seen, X), scores(new, X), rtol=1e-8, atol=1e-8)
+    again = seen.solve(ALPHAS)  # the moments are not overwritten
+    for one, other in zip(found.solutions, again.solutions, strict=True):
+        assert_array_equal(one.weights, other.weights)
+
+
+def test_kernels_and_signed_weights_have_no_moments_of_coordinates():
+    X, y, loss = np.arange(12.0).reshape(6, 2), np.arange(6.0), PairLoss()
+    for space in (KernelSpace(NamedKernel("rbf", gamma=1.0)), FeatureSpace(signs=(1, 0))):
+        assert Problem(X, loss.tasks(y, None), loss, space).coordinate_moments() is None

@@ -238,17 +238,19 @@ class Backend:
             threads = threads_for(X.size)
             map_in_threads(run, _parts_of_groups(nest, X.shape[1], threads), threads)
             return
-        x, sizes = X[rows], np.diff(level_ptr)
+        x, sizes = X[as_slice(rows)], np.diff(level_ptr)
         with np.errstate(over="ignore", invalid="ignore"):  # solvers check for overflow
             sums = np.add.reduceat(x, level_ptr[:-1], axis=0)
             means = sums / sizes[:, None]
-            z = np.repeat(a, sizes)[:, None] * (x - np.repeat(means, sizes, axis=0))
+            z = np.repeat(means, sizes, axis=0)  # in place from here: new memory takes longer
+            np.subtract(x, z, out=z)
+            z *= np.repeat(a, sizes)[:, None]
             if len(group_ptr) < len(level_ptr):
                 totals, n_levels = np.diff(level_ptr[group_ptr]), np.diff(group_ptr)
                 group_means = np.add.reduceat(sums, group_ptr[:-1], axis=0) / totals[:, None]
                 gaps = means - np.repeat(group_means, n_levels, axis=0)
                 z += np.repeat(np.repeat(b, n_levels)[:, None] * gaps, sizes, axis=0)
-        out[target] = z
+        out[as_slice(target)] = z
 
     def combine_columns(self, X: Array, nest: NestedLevels) -> None:
         """The same along axis 1, in place."""

@@ -39,7 +39,7 @@ from rankwise.errors import ParameterError
 Array = NDArray[np.float64]
 
 VARIABLE = "RANKWISE_NUM_THREADS"
-LEAST = 50_000  # numbers to work on for which one more thread is worth its start
+LEAST = 200_000  # numbers to work on for which one more thread is worth its start
 SMALL = 1000  # rows of a square matrix up to which BLAS has one thread
 
 Part = TypeVar("Part")

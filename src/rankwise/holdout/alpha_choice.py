@@ -480,6 +480,9 @@ def data_squares(problem: Problem) -> Array:
             found = [pair_squares(problem.X, task.graph) for task in problem.tasks]
             return np.asarray(np.mean(found, axis=0))
         return coordinate_squares(problem.tasks, Coordinates(features=problem.X))
+    moments = problem.coordinate_moments()
+    if moments is not None:
+        return mean_diagonal(moments)
     return coordinate_squares(problem.tasks, problem.coordinates(), overwrite=True)
 
 
@@ -493,8 +496,12 @@ def coordinate_squares(
 
 def moment_squares(system: System, moments: Sequence[Moments | CentredMoments]) -> Array:
     """`data_squares` from the moments of each task."""
-    diagonals = [system.coordinate_moments(one).A.diagonal() for one in moments]
-    return np.asarray(np.mean([to_host(diagonal) for diagonal in diagonals], axis=0))
+    return mean_diagonal([system.coordinate_moments(one) for one in moments])
+
+
+def mean_diagonal(moments: Sequence[Moments | CentredMoments]) -> Array:
+    """The diagonal of A, averaged over tasks."""
+    return np.asarray(np.mean([to_host(one.A.diagonal()) for one in moments], axis=0))
 
 
 def _squares(task: Task, rows: Coordinates, *, keep: bool) -> Array:

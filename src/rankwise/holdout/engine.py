@@ -482,14 +482,15 @@ def check_folds(problem: HoldOutProblem, folds: Sequence[Index]) -> None:
     groups = problem.groups
     for task in problem.problem.tasks:
         has_pairs = task.graph.degrees > 0
-        total = np.count_nonzero(has_pairs)
-        for fold in folds:
-            if np.count_nonzero(has_pairs[fold]) == total:
-                name = groups.names[groups.codes[fold[np.argmax(has_pairs[fold])]]]
-                raise DataError(
-                    f"Without query {name} there is no pair to learn from. Add queries with "
-                    "different labels, or use another kind of hold-out."
-                )
+        fold_of = np.repeat(np.arange(len(folds)), [len(fold) for fold in folds])
+        held = np.bincount(fold_of, has_pairs[np.concatenate(folds)])
+        if held.max() == np.count_nonzero(has_pairs):
+            fold = folds[int(held.argmax())]
+            name = groups.names[groups.codes[fold[np.argmax(has_pairs[fold])]]]
+            raise DataError(
+                f"Without query {name} there is no pair to learn from. Add queries with "
+                "different labels, or use another kind of hold-out."
+            )
 
 
 def _pairwise_folds(
@@ -499,7 +500,9 @@ def _pairwise_folds(
     if rows.kernel is not None:
         K = backend_of(y).copy(rows.kernel)
         return dual_folds(K, graph, y, folds, problem.lams, rows.shift)
-    return primal_folds(rows.features, graph, y, folds, problem.lams, rescaling)
+    moments = problem.problem.coordinate_moments()
+    known = None if moments is None else moments[task]
+    return primal_folds(rows.features, graph, y, folds, problem.lams, rescaling, known)
 
 
 def _rescaling(problem: HoldOutProblem, folds: Sequence[Index]) -> Rescaling | None:
@@ -754,7 +757,7 @@ def folds_by_sums(problem: HoldOutProblem, folds: Sequence[Index], *, one_rankin
         found: Array = on.xp.concatenate(by_task, axis=2)
         return found
 
-    n_numbers = len(problem.alphas) * len(folds) * system.n_coordinates**2
+    n_numbers = len(problem.alphas) * len(folds) * system.n_coordinates**3
     in_threads = on.is_host and system.n_coordinates <= SMALL
     threads = threads_for(n_numbers) if in_threads else 1
     by_fold: Array = on.xp.concatenate(map_in_threads(held_out, folds, threads), axis=1)

@@ -201,8 +201,9 @@ def primal_folds(
     folds: Sequence[Index],
     lams: Sequence[float],
     rescaling: Rescaling | None = None,
+    moments: Moments | None = None,
 ) -> Array:
-    """Like `dual_folds`, from features.
+    """Like `dual_folds`, from features, whose moments may be known.
 
     Folds with fewer rows than there are features are solved by `predict_without`. Otherwise, or
     with a `rescaling`, each fold solves (A - A_U + lam I) w = b - b_U; see `solve_without`.
@@ -214,7 +215,7 @@ def primal_folds(
     t = graph.root_target(y)
     out = on.empty(len(lams), *y.shape)
     if rescaling is None and max(len(fold) for fold in folds) < F.shape[1]:
-        moments = Moments.of_roots(Z, t)
+        moments = Moments.of_roots(Z, t) if moments is None else moments
         predict_without(F, Z, t, folds, lams, MomentSpectrum.of(moments.A, moments.b), out)
         return out
     offset = 0.0 if rescaling is None else on.array(rescaling.offset)
@@ -237,11 +238,11 @@ class MomentSpectrum:
 
     @classmethod
     def of(cls, A: Array, b: Array) -> MomentSpectrum:
-        """From moments A and b; A is overwritten."""
+        """From moments A and b."""
         on = backend_of(A)
-        s, V = on.eigh(A)
+        s, V = on.eigh(on.copy(A))
         V = on.contiguous(V)
-        return cls(s.clip(min=0.0), V, on.matmul(V.T, b))
+        return cls(s.clip(min=0.0), V, on.matmul(V.T, b.reshape(len(b), -1)))
 
 
 def predict_without(
@@ -274,20 +275,23 @@ def predict_without(
 
         # Rows of zeros do not change e. Y is in the basis V, in which A is diagonal.
         Y, t_U = stacked(on.matmul(on.rows(Z, held), V)), stacked(t[held])
-        eye = on.array(np.eye(n))
-        numbers = close if many else range(len(lams))
-        weights = []
-        for k in numbers:
-            divisors = spectrum.s + lams[k]
-            turned, w = (Y / divisors).mT, spectrum.rotated / divisors[:, None]
-            rest = eye - Y @ turned
+        numbers = close if many else list(range(len(lams)))
+        shape = len(some), -1, len(numbers), t.shape[1]  # n or the size of V, lams, outputs
+        shares = 1.0 / (spectrum.s + on.array(np.array(lams)[numbers])[:, None])
+        w = spectrum.rotated[:, None] * shares.T[:, :, None]
+        t_left = t_U[:, :, None] - (Y @ w.reshape(len(V), -1)).reshape(shape)
+        eye, rests = on.array(np.eye(n)), on.empty(len(some), len(numbers), n, n)
+        for j, k in enumerate(numbers):
+            rests[:, j] = eye - Y @ (Y * shares[j]).mT
             if k in close:  # H_UU may have an eigenvalue of 1
-                check_digits(OF_FOLD, float(on.xp.linalg.eigvalsh(rest).min()))
-            weights.append(w - turned @ on.solve(rest, t_U - Y @ w))
-        W = on.xp.concatenate(weights, axis=2)  # for all lams, in the basis V
+                check_digits(OF_FOLD, float(on.xp.linalg.eigvalsh(rests[:, j]).min()))
+        e = on.solve(rests, t_left.swapaxes(1, 2)).swapaxes(1, 2)
+        explained = (Y.mT @ e.reshape(len(some), n, -1)).reshape(shape)
+        W = (spectrum.rotated[:, None] - explained) * shares.T[:, :, None]
+        W = W.reshape(len(some), len(V), -1)  # for all lams, in the basis V
         own, fewer = on.rows(F, held), W.shape[2] > n
         found = stacked(on.matmul(own, V)) @ W if fewer else stacked(own) @ (V @ W)
-        found = found.reshape(len(some) * n, len(weights), -1)[place]
+        found = found.reshape(len(some) * n, len(numbers), -1)[place]
         for k, scores in zip(numbers, found.swapaxes(0, 1), strict=True):
             out[k, on.index(held)] = scores
 
@@ -354,7 +358,7 @@ def solve_without(
         return pivot
 
     many = on.is_host and lams.size * n**2 > FEW_ENTRIES
-    threads = threads_for(lams.size * n**2) if on.is_host else 1  # a device is parallel by itself
+    threads = threads_for(lams.size * n**3) if on.is_host else 1  # a device is parallel by itself
     in_memory = on.block_bytes(SOLVE_BYTES) // (8 * lams.shape[1] * n**2) // threads
     for first, A, b in sums_without(Z, t, folds):
         some = np.arange(first, first + len(A))

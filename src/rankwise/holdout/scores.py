@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 ROUNDING = 1e-12  # relative difference of equal scores
 CALL_ROWS = 2**17  # of several alphas that are evaluated in one call
+COST = 50  # of ranking a row, in numbers of a sum
 FLAT = 0.05  # of the range of all scores: smaller differences do not matter
 
 
@@ -151,7 +152,7 @@ def score_predictions(
     step = max(1, (few if len(labels) <= few else CALL_ROWS) // len(labels))
     starts = [0, *range(1, len(predictions), step)]  # an error for the first alpha counts queries
     parts = [predictions[a:b] for a, b in pairwise([*starts, len(predictions)])]
-    found = map_in_threads(evaluate, parts, threads_for(predictions.size))
+    found = map_in_threads(evaluate, parts, threads_for(predictions.size * COST))
     score, error = np.transpose([one for part in found for one in part])
     return HeldOutScores(alphas, score, error, metric, greater_is_better)
 

@@ -765,11 +765,17 @@ class HeldOutPool:
     def outer_values(self, n_best: int) -> Array:
         """The metric on each query of the mean that is chosen by the other queries."""
         n = self.values.shape[1]
+        choices = [choice[:n_best] for choice in self._outer_choices]
+        return np.asarray(self.mean_values(choices)[np.arange(n) % FOLDS, np.arange(n)])
+
+    @cached_property
+    def _outer_choices(self) -> list[Index]:
+        """All candidates that a mean may have, best first, by the queries outside each fold."""
+        n_candidates, n = self.values.shape
         if n == 1:
-            return np.asarray(self.mean_values([self.choose(n_best)])[0])
+            return [self.choose(n_candidates)]
         fold = np.arange(n) % FOLDS
-        choices = [self.choose(n_best, fold != k) for k in range(min(n, FOLDS))]
-        return np.asarray(self.mean_values(choices)[fold, np.arange(n)])
+        return [self.choose(n_candidates, fold != k) for k in range(min(n, FOLDS))]
 
     def estimate(self, chosen: Index, outer: Array) -> ScoreEstimate:
         """What to expect of a choice on new queries, from `outer_values`."""

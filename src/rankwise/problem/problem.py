@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
@@ -18,7 +18,7 @@ from rankwise.errors import DataError, KernelSizeError
 from rankwise.graph import PreferenceGraph
 from rankwise.graph.preference_graph import ComparisonGraph, QueryGraph, pair_weight
 from rankwise.graph.query_groups import QueryGroups, labels_differ, nothing_to_rank
-from rankwise.solvers.ridge_path import CentredMoments, Moments, row_mean
+from rankwise.solvers.ridge_path import CentredMoments, Moments, row_mean, solve_ridge_path
 from rankwise.solvers.shifted_cg import PairProducts
 
 COLUMN_VECTORS = 12  # in a linear fit
@@ -292,7 +292,8 @@ class Coordinates:
 
     The linear kernel takes centred rows. For the scores of rows as they are, `shift` is added
     to each row of the kernel matrix: what it has in the other direction is the same for all rows,
-    and dual weights sum to zero. `signs` are as in `Space`.
+    and dual weights sum to zero. `signs` are as in `Space`. `weights` maps weights of the features
+    to weights in `basis`, as in `RowMatrix`; without a basis, only the space itself can solve.
 
     Examples
     --------
@@ -308,6 +309,8 @@ class Coordinates:
     kernel: Array | None = None
     shift: Array | None = None
     signs: tuple[int, ...] | None = None
+    basis: Basis | None = None
+    weights: Callable[[Array], Array] = lambda w: w
 
 
 @dataclass(frozen=True, eq=False)
@@ -621,6 +624,7 @@ class Problem:
     choice: Any = None
     _sums: dict[System, list[Any]] = field(default_factory=dict, init=False, repr=False)
     _features: list[Coordinates] = field(default_factory=list, init=False, repr=False)
+    _moments: list[Any] = field(default_factory=list, init=False, repr=False)
 
     @property
     def n_rows(self) -> int:
@@ -664,7 +668,18 @@ class Problem:
     def solve(self, alphas: Sequence[float]) -> Fit:
         """Solve for every alpha."""
         with self._explained_memory(), self.blas_threads():
+            if self._moments and self._features[0].basis is not None:
+                return self._solve_features(self._features[0], alphas)
             return self.space.solve(self, alphas)
+
+    def _solve_features(self, rows: Coordinates, alphas: Sequence[float]) -> Fit:
+        """Solve from the moments of the coordinates, which hold-outs have summed."""
+        by_task = []
+        for of_task in self._moments:
+            A = backend_of(of_task.A).copy(of_task.A)
+            found = solve_ridge_path(A, of_task.b, alphas, gram=True)
+            by_task.append([Solution(rows.weights(w), of_task.intercept(w)) for w in found])
+        return Fit(rows.basis, join_tasks(by_task))
 
     def moments(self, system: System) -> list[Any]:
         """The moments of all rows for each task, which are not to be overwritten.
@@ -690,6 +705,21 @@ class Problem:
         if found.kernel is None and found.features.shape[0] * found.features.shape[1] <= KEPT:
             self._features.append(found)
         return found
+
+    def coordinate_moments(self) -> list[Any] | None:
+        """The moments of the coordinates for each task, which are not to be overwritten.
+
+        None if the coordinates are not a few features. They are summed once: the grid of alphas,
+        hold-outs and the solution share them.
+        """
+        rows = self.coordinates()
+        if not self._features or rows.signs is not None:
+            return None
+        if not self._moments:
+            on, n = backend_of(rows.features), rows.features.shape[1]
+            load = partial(on.rows, rows.features)
+            self._moments.extend(self.loss.moments(load, n, task, on) for task in self.tasks)
+        return self._moments
 
     @contextmanager
     def _explained_memory(self) -> Iterator[None]:

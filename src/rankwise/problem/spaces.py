@@ -272,7 +272,8 @@ class FeatureSpace(Space):
         )
         if self.direct_form(X) == "primal":
             check_fits(_moments_of(X), X.shape[1] ** 2, advice, on)
-            return Coordinates(features=X, signs=self.signs)
+            basis = FeatureBasis("primal") if self.form(X) == "primal" else None
+            return Coordinates(features=X, signs=self.signs, basis=basis)
         copies = 1 if on.is_host else 3
         check_kernel_fits(problem.n_rows, on, advice, n_matrices=copies)
         return _linear_coordinates(problem)
@@ -498,7 +499,8 @@ class RampSpace(Space):
 
     def coordinates(self, problem: Problem) -> Coordinates:
         """The ramps, or their products."""
-        return self._on_ramps(problem, RampBasis.of(problem.X, self.n_ramps)).coordinates()
+        basis = RampBasis.of(problem.X, self.n_ramps)
+        return replace(self._on_ramps(problem, basis).coordinates(), basis=basis)
 
     def simplified(self, problem: Problem) -> Problem | None:
         """With signs, the problem on ramps; otherwise, `coordinates` are sufficient."""
@@ -858,7 +860,8 @@ class LandmarkSpace(Space):
 
     def coordinates(self, problem: Problem) -> Coordinates:
         """Coordinates on landmarks, which are chosen among all rows."""
-        return Coordinates(features=self.row_matrix(problem.X, problem.qid).matrix)
+        rows = self.row_matrix(problem.X, problem.qid)
+        return Coordinates(features=rows.matrix, basis=rows.basis, weights=rows.weights)
 
     def row_matrix(self, X: Any, qid: Any) -> RowMatrix:
         """Coordinates on landmarks."""

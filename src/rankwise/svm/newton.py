@@ -41,7 +41,7 @@ from rankwise.graph import QueryGroups
 Result = TypeVar("Result")
 
 PART_ROWS = 6000  # about how many rows a thread processes at a time
-COST = 20  # of sorting and sums over pairs for a row, in numbers of a product
+COST = 100  # of sorting and sums over pairs for a row, in numbers of a product
 
 _SHRINK, _ARMIJO, _MAX_HALVINGS = 0.5, 1e-4, 60
 _FLATTER, _ROUNDING = 0.9, 1e-13
