@@ -26,7 +26,7 @@ from rankwise.graph import PreferenceGraph
 from rankwise.graph.preference_graph import Blocks, QueryGraph, row_scale
 from rankwise.solvers.band import BandForm
 
-BLOCK_BYTES = 2 * 2**20  # of features that a thread processes at a time, in its cache
+BLOCK_BYTES = 8 * 2**20  # of features that a thread processes at a time, in its cache
 WIDE = 512  # features, from which blocks of this many rows are large enough
 THREAD_BYTES = 512 * 2**20  # of the sums and the blocks of all threads
 STORED_BYTES = 256 * 2**20  # largest features that are stored to avoid recomputing them
