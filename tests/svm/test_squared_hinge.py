@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from rankwise.graph import QueryGroups
-from rankwise.svm.newton import LabelledPairs
+from rankwise.svm import newton
+from rankwise.svm.newton import LabelledPairs, PairParts
 from tests.oracles.ranksvm import hinge_gradient, hinge_hessian, hinge_loss, pairs_of
 from tests.strategies import problems, seeds, weightings
 
@@ -63,3 +64,26 @@ def test_scores_far_from_zero_do_not_lose_digits(offset):
     f, y = rng.standard_normal(50), rng.integers(0, 3, 50).astype(float)
     pairs = LabelledPairs.of(y, np.zeros(50, dtype=np.intp), "pairs")
     assert_allclose(pairs.at(f + offset).loss, pairs.at(f).loss, rtol=1e-8)
+
+
+@pytest.mark.parametrize("sorted_queries", [True, False])
+def test_parts_of_long_and_short_queries_have_the_same_sums(sorted_queries, monkeypatch):
+    monkeypatch.setattr(newton, "PART_ROWS", 60)
+    rng = np.random.default_rng(0)
+    qid = np.repeat(np.arange(6), [150, 3, 70, 20, 64, 65])
+    qid = qid if sorted_queries else rng.permutation(qid)
+    X, v = rng.standard_normal((len(qid), 2)), rng.standard_normal(len(qid))
+    f, y = (
+        np.round(8 * rng.standard_normal(len(qid))) / 8,
+        rng.integers(0, 3, len(qid)).astype(float),
+    )
+    parts = PairParts.of(y, QueryGroups.of(qid), "rows")
+    assert len(parts.pairs) > 3
+    assert parts.n_pairs == len(pairs_of(y, qid))
+    truth = (f, y, qid, "rows")
+    for pairs in (parts, parts.on(X)):  # threads multiply by X only if queries are adjacent
+        state = pairs.at(f)
+        assert_allclose(state.loss, hinge_loss(*truth), rtol=1e-12)
+        assert_allclose(state.gradient, hinge_gradient(*truth), rtol=1e-10, atol=1e-12)
+        assert_allclose(state.slope(X), X.T @ hinge_gradient(*truth), rtol=1e-10, atol=1e-12)
+        assert_allclose(state.hessian_product(v), hinge_hessian(*truth) @ v, rtol=1e-10, atol=1e-12)

@@ -41,6 +41,7 @@ from rankwise.graph import QueryGroups
 Result = TypeVar("Result")
 
 PART_ROWS = 6000  # about how many rows a thread processes at a time
+FEW_VALUES = 64  # up to which sorting by insertion is faster
 COST = 100  # of sorting and sums over pairs for a row, in numbers of a product
 
 _SHRINK, _ARMIJO, _MAX_HALVINGS = 0.5, 1e-4, 60
@@ -68,6 +69,8 @@ class LabelledPairs:
     n_pairs : int
     row_weights : ndarray of shape (n_rows,) or None
         The weight of each row, above 0. None: 1.
+    rows : ndarray of shape (n_rows,)
+        Row numbers, query by query.
     """
 
     codes: Index
@@ -75,7 +78,8 @@ class LabelledPairs:
     level: Index
     weight: Array
     n_pairs: int
-    row_weights: Array | None = None
+    row_weights: Array | None
+    rows: Index
 
     @classmethod
     def of(
@@ -89,7 +93,7 @@ class LabelledPairs:
         """Pairs of labelled rows, with the weightings of preference graphs."""
         sizes = np.bincount(codes)
         indptr = np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
-        order = np.lexsort((y, codes))
+        order = np.lexsort((y, codes)).astype(np.intp, copy=False)
         rises = np.ones(len(y), dtype=np.intp)
         rises[1:] = y[order[1:]] != y[order[:-1]]
         rises[indptr[:-1]] = 1
@@ -111,7 +115,7 @@ class LabelledPairs:
         if query_weights is not None:
             by_query = by_query * query_weights
         weight = by_query[codes] * of_rows
-        return cls(codes, indptr, level, weight, int(n_pairs.sum()), row_weights)
+        return cls(codes, indptr, level, weight, int(n_pairs.sum()), row_weights, order)
 
     def listed(self) -> ListedPairs:
         """All pairs, one by one: fewer operations if there are few, and nothing to compile."""
@@ -132,9 +136,7 @@ class LabelledPairs:
 
     def at(self, f: Array, less: float = 0.0) -> ActivePairs:
         """The pairs that are active at these scores, with a margin that is smaller by `less`."""
-        f = f / (1.0 - less)
-        by_score = np.lexsort((f, self.codes)).astype(np.intp, copy=False)
-        return ActivePairs(self, f, by_score, 1.0 - less)
+        return ActivePairs(self, f, 1.0 - less)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,23 +158,29 @@ class PairParts:
     X: Any = None
 
     @classmethod
-    def of(cls, whole: LabelledPairs, groups: QueryGroups) -> PairParts:
-        """The same pairs, of rows in these groups."""
+    def of(cls, y: Array, groups: QueryGroups, weighting: str) -> PairParts:
+        """Pairs of labelled rows, as `LabelledPairs.of`, for each part."""
         parts = even_parts(groups.sizes.tolist(), max(1, groups.n_rows // PART_ROWS))
-        ends = groups.indptr
-        rows = [as_slice(groups.order[ends[part.start] : ends[part.stop]]) for part in parts]
-        pairs = [
-            LabelledPairs(
-                whole.codes[some] - part.start,
-                ends[part.start : part.stop + 1] - ends[part.start],
-                whole.level[some],
-                whole.weight[some],
-                0,  # not needed
-                None if whole.row_weights is None else whole.row_weights[some],
+        ends, weights, of_rows = groups.indptr, groups.weights, groups.row_weights
+
+        def of_part(part: slice) -> tuple[Rows, LabelledPairs]:
+            rows = as_slice(groups.order[ends[part.start] : ends[part.stop]])
+            pairs = LabelledPairs.of(
+                y[rows],
+                np.repeat(np.arange(part.stop - part.start), groups.sizes[part]),
+                weighting,
+                None if weights is None else weights[part],
+                None if of_rows is None else of_rows[rows],
             )
-            for part, some in zip(parts, rows, strict=True)
-        ]
-        return cls(rows, pairs)
+            return rows, pairs
+
+        found = map_in_threads(of_part, parts, threads_for(groups.n_rows * COST))
+        return cls(*map(list, zip(*found, strict=True)))
+
+    @property
+    def n_pairs(self) -> int:
+        """The number of pairs."""
+        return sum(pairs.n_pairs for pairs in self.pairs)
 
     def on(self, X: Any) -> PairParts:
         """The same pairs, of rows with these features."""
@@ -271,13 +279,16 @@ class ActivePairs(ActiveLoss):
         Its derivative with respect to the scores.
     """
 
-    def __init__(self, pairs: LabelledPairs, f: Array, by_score: Index, margin: float) -> None:
+    def __init__(self, pairs: LabelledPairs, f: Array, margin: float, X: Any = None) -> None:
         # Scores, which are overwritten, and losses are in units of the margin.
-        self._order = f, by_score, pairs.indptr, pairs.level, pairs.weight
+        self._order = f / margin, pairs.rows.copy(), pairs.indptr, pairs.level, pairs.weight
         self._of_rows = np.ones(0) if pairs.row_weights is None else pairs.row_weights
         self._degree, self.gradient = np.empty(len(f)), np.empty(len(f))
-        loss = _loss_and_gradient(*self._order, self._of_rows, margin, self._degree, self.gradient)
-        self.loss = float(loss)
+        state = (*self._order, self._of_rows, margin, self._degree, self.gradient)
+        if X is None:
+            self.loss, self.slope_of_weights = _loss_and_gradient(*state), np.empty(0)
+        else:  # C-ordered
+            self.loss, self.slope_of_weights = _loss_and_slope(*state, X)
 
     def hessian_product(self, v: Array) -> Array:
         """The Hessian with respect to f times v, by the Laplacian of the active pairs."""
@@ -297,15 +308,14 @@ class ActiveParts(ActiveLoss):
         self._parts = parts
         self.gradient: Array = np.empty(len(f))
 
-        def of_part(k: int) -> tuple[ActivePairs, Array]:
+        def of_part(k: int) -> ActivePairs:
             rows = parts.rows[k]
-            state = parts.pairs[k].at(f[rows], less)
+            features = None if parts.X is None else parts.X[rows]
+            state = ActivePairs(parts.pairs[k], f[rows], 1.0 - less, features)
             self.gradient[rows] = state.gradient
-            if parts.X is None:
-                return state, np.empty(0)
-            return state, column_products(parts.X[rows], state.gradient)
+            return state
 
-        self._states, self._slopes = zip(*parts.map(of_part, len(f)), strict=True)
+        self._states = parts.map(of_part, len(f))
         self.loss = sum(state.loss for state in self._states)
 
     def hessian_product(self, v: Array) -> Array:
@@ -322,7 +332,7 @@ class ActiveParts(ActiveLoss):
         """The gradient with respect to w."""
         if self._parts.X is None:
             return super().slope(X)
-        return sum_of(self._slopes)
+        return sum_of([state.slope_of_weights for state in self._states])
 
     def curvature(self, X: Any, p: Array) -> tuple[Array, Array]:
         """The Hessian with respect to w times p, and X p."""
@@ -563,11 +573,22 @@ def _loss_and_gradient(
 ) -> float:  # fmt: skip
     """The loss of active pairs; their weight for each row, and the gradient, are written.
 
-    Sums of scores far from zero would lose digits. Only differences count, so the median score of
-    each query is subtracted. `of_rows` is empty if rows have no weights.
+    The rows of each query, in any order in `by_score`, are sorted. Sums of scores far from zero
+    would lose digits. Only differences count, so the median score of each query is subtracted.
+    `of_rows` is empty if rows have no weights.
     """
     for g in range(len(indptr) - 1):
         lo, hi = indptr[g], indptr[g + 1]
+        if hi - lo > FEW_VALUES:
+            rows = by_score[lo:hi].copy()
+            by_score[lo:hi] = rows[np.argsort(f[rows])]
+        else:
+            for k in range(lo + 1, hi):
+                row, place = by_score[k], k
+                while place > lo and f[by_score[place - 1]] > f[row]:
+                    by_score[place] = by_score[place - 1]
+                    place -= 1
+                by_score[place] = row
         middle = f[by_score[lo + (hi - lo) // 2]]
         for k in range(lo, hi):
             f[by_score[k]] -= middle
@@ -584,6 +605,17 @@ def _loss_and_gradient(
         gradient[i] = 2.0 * margin * weight[i] * excess
         loss += weight[i] * (slack_better + f[i] * excess)
     return margin**2 * loss
+
+
+@compiled
+def _loss_and_slope(
+    f: Array, by_score: Index, indptr: Index, level: Index, weight: Array, of_rows: Array,
+    margin: float, degree: Array, gradient: Array, X: Array,
+) -> tuple[float, Array]:  # fmt: skip
+    """The same with the gradient X'g, in one call without the interpreter lock."""
+    state = f, by_score, indptr, level, weight, of_rows
+    loss = _loss_and_gradient(*state, margin, degree, gradient)
+    return loss, np.dot(gradient, X)
 
 
 @compiled

@@ -146,12 +146,14 @@ def training_rows(
     check_labels_differ(y, groups)
     ranker.n_queries_ = groups.n_groups
     labels = np.asarray(y, np.float64)
-    weights = groups.weights, groups.row_weights
-    pairs = LabelledPairs.of(labels, groups.codes, ranker.weighting, *weights)
+    pairs = PairParts.of(labels, groups, ranker.weighting)
     check_not_tiny(note_range(ranker, X))
     few = pairs.n_pairs <= FEW_PAIRS + 4 * min(len(labels), FEW_ROWS)
     rows = TrainingRows.of(ranker, X, qid, kept)
-    return rows, pairs.listed() if few else PairParts.of(pairs, groups)
+    if not few:
+        return rows, pairs
+    weights = groups.weights, groups.row_weights
+    return rows, LabelledPairs.of(labels, groups.codes, ranker.weighting, *weights).listed()
 
 
 def note_range(ranker: Any, X: Any) -> ColumnStatistics:
