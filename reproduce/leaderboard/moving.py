@@ -62,8 +62,8 @@ def result(board: Leaderboard, truth: np.ndarray) -> list[float]:
     ]  # fmt: skip
 
 
-def table(first: str, rows: dict[str, list], runs: int) -> Table:
-    names = ("ratings", "width", "root mean square error", "a settled pair is wrong")
+def table(first: str, rows: dict[str, list], runs: int, *more: str) -> Table:
+    names = ("ratings", "width", "root mean square error", "a settled pair is wrong", *more)
     columns = (Column(first, ""), *(Column(name, ".3f") for name in names))
     means = tuple((name, *np.mean(found, axis=0).tolist()) for name, found in rows.items())
     return Table(columns, means, f"Share of 95% intervals that hold the truth, {runs} simulations")
@@ -90,11 +90,13 @@ def run_drift(quick: bool) -> list[Table]:
     runs = QUICK if quick else RUNS // 5
     ways = {
         "all battles": {},
+        "half-life of 3 periods": {"half_life": 3.0},
+        "half-life of 12 periods": {"half_life": 12.0},
         "half-life chosen on later battles": {"half_life": "auto"},
         "drift chosen by the evidence": {"drift": "evidence", "period": 1.0},
     }
     found = []
-    for step in (0.0, 0.1, 0.3):
+    for step in (0.0, 0.05, 0.1, 0.2, 0.3):
         rows: dict[str, list] = {name: [] for name in ways}
         for seed in range(runs):
             rng = np.random.default_rng(seed)
@@ -109,10 +111,13 @@ def run_drift(quick: bool) -> list[Table]:
             won = (rng.random(n) < p).astype(int)
             for name, options in ways.items():
                 board = Leaderboard(n_draws=200, **options)
-                board.fit(first, second, won, time=period + 0.5, items=range(ITEMS))
-                rows[name].append(result(board, truth[-1]))
+                with warnings.catch_warnings(record=True) as told:
+                    warnings.simplefilter("always")
+                    board.fit(first, second, won, time=period + 0.5, items=range(ITEMS))
+                warned = any(str(each.message).startswith("Ratings change") for each in told)
+                rows[name].append([*result(board, truth[-1]), warned])
         print("drift", step, file=sys.stderr, flush=True)
-        found.append(table(f"step of a period: {step}", rows, runs))
+        found.append(table(f"step of a period: {step}", rows, runs, "warns"))
     rows = {name: [] for name in OTHER}
     for name, design in OTHER.items():
         for seed in range(runs):

@@ -1,6 +1,7 @@
 """Time: half-lives, drift, ratings as of a date, history, and dates."""
 
 import csv
+import warnings
 from datetime import date, datetime
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.testing import assert_allclose
 from rankwise import Leaderboard, load_model, save_model
 from rankwise.data import Battles, make_battles, read_battles
 from rankwise.data.times import check_times
-from rankwise.errors import DataError, ParameterError
+from rankwise.errors import DataError, ParameterError, RankwiseWarning
 from rankwise.leaderboard import over_time
 from rankwise.leaderboard.battle_likelihood import Layout, Likelihood, mixed, tally
 from tests.oracles import drift as oracle
@@ -153,7 +154,8 @@ def test_the_evidence_finds_the_drift():
     given = {"time": period + rng.random(4000), "items": range(n)}
     moving = Leaderboard(drift="evidence", period=1.0).fit(first, second, outcome, **given)
     assert 0.2 < moving.drift_ < 0.4
-    still = Leaderboard().fit(first, second, outcome, **given)
+    with pytest.warns(RankwiseWarning, match="Ratings change by"):
+        still = Leaderboard().fit(first, second, outcome, **given)
     truth = theta[-1] - theta[-1].mean()
     assert abs(moving.ratings_ - truth).mean() < 0.7 * abs(still.ratings_ - truth).mean()
     time = rng.permutation(given["time"])
@@ -172,22 +174,88 @@ def test_probes_estimate_traces(monkeypatch):
 
 
 def test_a_half_life_weights_battles():
-    pairs, won, time, _ = drawn()
-    board = Leaderboard(half_life=2.0).fit(*pairs.T, won, time=time)
+    pairs, won, time, period = drawn()
+    time = period.astype(float)
+    board = Leaderboard(half_life=2.0).fit(*pairs.T, won, time=time, items=range(N))
     weight = 0.5 ** ((time.max() - time) / 2.0)
-    same = Leaderboard().fit(*pairs.T, won, weight=weight)
+    same = Leaderboard().fit(*pairs.T, won, weight=weight, items=range(N))
     assert_allclose(board.ratings_, same.ratings_)
-    # Errors by scores with the square roots of the weights.
-    battles = [(a, b, 1 - y, np.zeros(0)) for (a, b), y in zip(pairs, won, strict=True)]
-    _, H, scores = dense_newton(battles, weight, N, board.penalty_)
-    scores = scores / np.sqrt(weight)[:, None]
-    meat = scores.T @ scores * len(won) / (len(won) - 1) + board.penalty_ * np.eye(N)
-    center = np.eye(N) - 1 / N
-    root = center @ np.linalg.inv(H)
-    expected = (root @ meat @ root.T)[np.ix_(board.items_, board.items_)]
-    assert_allclose(board.covariance_, expected, rtol=1e-6)
     assert board.half_life_ == 2.0
     assert "leads" in str(board.fragility())
+    # Errors by scores with these weights, and by changes of ratings.
+    battles = [(a, b, 1 - y, np.zeros(0)) for (a, b), y in zip(pairs, won, strict=True)]
+    _, H, scores = dense_newton(battles, weight, N, board.penalty_)
+    widths, scale = np.append(0.0, over_time.CHANGES), over_time.CHANGE_SCALE
+    prior = widths**2 * np.exp(-widths / scale)
+    prior *= (1 - over_time.NO_CHANGE) / prior.sum()
+    prior[0] = over_time.NO_CHANGE
+    winners = np.where(won[:, None] == 1, pairs, pairs[:, ::-1])
+    given = winners, period, weight, board.ratings_, np.arange(4.0), 3.0, widths, prior
+    variance, moved = oracle.seen_drift(*given)
+    assert variance > 0.05  # the truth is 0.25
+    meat = scores.T @ scores * len(won) / (len(won) - 1) + board.penalty_ * np.eye(N) + moved
+    root = (np.eye(N) - 1 / N) @ np.linalg.inv(H)
+    assert_allclose(board.covariance_, root @ meat @ root.T, rtol=1e-6)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_the_evidence_of_walks_is_that_of_dense_matrices(seed):
+    rng = np.random.default_rng(seed)
+    score, information = rng.normal(size=(6, 2)), rng.random((6, 2)) * rng.integers(0, 2, (6, 2))
+    information[0] = information[-1] = 1.0
+    gap, variances = rng.random(5) + 0.1, rng.random((3, 2)) * [[0.0], [1.0], [9.0]]
+    found = over_time.walk_evidence(score, information, gap, variances)
+    times = np.cumsum([0.0, *gap])
+    expected = [
+        [
+            oracle.log_likelihood_of_a_walk(score[:, i], information[:, i], times, row[i])
+            for i in range(2)
+        ]
+        for row in variances
+    ]
+    assert_allclose(found, expected, atol=1e-8)
+
+
+def test_random_steps_stand_for_the_steps_of_many_ratings(monkeypatch):
+    exact = fitted(half_life=2.0)
+    monkeypatch.setattr(over_time, "ROWS", 75)  # less than 24 periods of 4 items
+    rough = fitted(half_life=2.0)
+    assert abs(rough.rating_std_ / exact.rating_std_ - 1).max() < 0.2
+    assert (rough.rating_std_ != exact.rating_std_).all()
+
+
+@pytest.mark.parametrize("column", ["judge", "by", "gold", "groups", "context"])
+def test_changes_widen_intervals_of_all_models_with_a_half_life(column, monkeypatch):
+    pairs, won, time, _ = drawn(0, 400, 8, 0.5)
+    rng = np.random.default_rng(0)
+    values = {
+        "by": np.array(["x", "y"])[rng.integers(0, 2, 400)], "judge": rng.integers(0, 5, 400),
+        "groups": np.arange(400) // 2, "context": rng.normal(size=(400, 1)),
+        "gold": np.where(np.arange(400) % 2, won.astype(object), None),
+    }  # fmt: skip
+    options = {"judges": ["slope"]} if column == "judge" else {}
+    given = {"time": time, "items": range(N), column: values[column]} | options
+    wide = Leaderboard(half_life=0.7, n_draws=100).fit(*pairs.T, won, **given)
+    monkeypatch.setattr(over_time.SeenDrift, "added_to", lambda self, scores: scores)
+    narrow = Leaderboard(half_life=0.7, n_draws=100).fit(*pairs.T, won, **given)
+    assert (wide.rating_std_ > 1.05 * narrow.rating_std_).all()
+    assert_allclose(wide.ratings_, narrow.ratings_)
+    if column == "by":
+        wide, narrow = wide.within("x"), narrow.within("x")
+        assert (wide.rating_std_ > 1.05 * narrow.rating_std_).all()
+
+
+def test_changes_that_are_not_modelled_warn():
+    pairs, won, time, _ = drawn(3, 1600, 8, 0.3)
+    with pytest.warns(RankwiseWarning, match='Ratings change by .* use drift="evidence".* groups'):
+        Leaderboard(n_draws=100).fit(*pairs.T, won, time=time)
+    with pytest.warns(RankwiseWarning, match="half_life=50 can follow.* Use about"):
+        Leaderboard(half_life=50.0, n_draws=100).fit(*pairs.T, won, time=time)
+    Leaderboard(half_life=0.5, n_draws=100).fit(*pairs.T, won, time=time)  # warnings are errors
+    pairs, won, time, _ = drawn(3, 1600, 8, 0.0)
+    Leaderboard(n_draws=100).fit(*pairs.T, won, time=time)
+    Leaderboard(half_life=0.5, n_draws=100).fit(*pairs.T, won, time=time)
+    Leaderboard(half_life=50.0, n_draws=100).fit(*pairs.T, won, time=time)
 
 
 @pytest.mark.parametrize("options", [{"half_life": "auto"}, {"drift": "evidence", "period": 1.0}])
@@ -201,8 +269,11 @@ def test_no_look_into_the_future(options, monkeypatch):
     mixed[future] = pairs[rng.permutation(future)]
     other[future] = 1 - won[future]
     given = {"time": time, "items": range(N)}
-    one = Leaderboard(n_draws=100).fit(*pairs.T, won, **given).set_params(**options).as_of(2.5)
-    two = Leaderboard(n_draws=100).fit(*mixed.T, other, **given).set_params(**options).as_of(2.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the change
+        one = Leaderboard(n_draws=100).fit(*pairs.T, won, **given)
+        two = Leaderboard(n_draws=100).fit(*mixed.T, other, **given)
+    one, two = (board.set_params(**options).as_of(2.5) for board in (one, two))
     assert_allclose(one.ratings_, two.ratings_)
     assert one.half_life_ == two.half_life_
     assert_allclose(one.covariance_, two.covariance_)

@@ -150,6 +150,11 @@ class Tally:
     def __len__(self) -> int:
         return len(self.first)
 
+    def take(self, rows: Index) -> Tally:
+        """Some rows."""
+        more = (None if key is None else key[rows] for key in (self.judge, self.gold))
+        return Tally(self.first[rows], self.second[rows], self.counts[rows], self.x[rows], *more)
+
 
 def tally(
     first: Index,
@@ -462,10 +467,10 @@ class RatedItems:
 class BattleProblem(RatedItems):
     """The likelihood of battles, and where each battle is in it.
 
-    `row`, `outcome`, `weight` and `group` are of the battles that count: battles in which both
-    items are bad, or without weight, do not. `sign` is -1 where the likelihood has the two items in
-    the other order. `crossed` are groups of a second kind. Columns are divided by their `scales`.
-    `error_weight` is what counts in standard errors; see `aged`.
+    `row`, `outcome`, `weight`, `time` and `group` are of the battles that count: battles in which
+    both items are bad, or without weight, do not. `sign` is -1 where the likelihood has the two
+    items in the other order. `crossed` are groups of a second kind. Columns are divided by their
+    `scales`.
     `features` are the centred features of items.
     """
 
@@ -473,7 +478,7 @@ class BattleProblem(RatedItems):
     row: Index
     outcome: Index
     weight: Array
-    error_weight: Array
+    time: Array | None
     sign: Array
     group: Index | None
     crossed: Index | None
@@ -517,13 +522,13 @@ class BattleProblem(RatedItems):
         )
         group, crossed = [*map(_numbered, columns), None][:2]
         return cls(
-            Likelihood(counts, layout, link), row, outcome, b.weight, b.weight, sign, group,
+            Likelihood(counts, layout, link), row, outcome, b.weight, b.time, sign, group,
             crossed, judges, names, scales, features,
         )  # fmt: skip
 
     def scores(self, params: Array) -> GroupScores:
         """Gradients of the log-likelihood, summed within groups."""
-        battles = self.row, self.outcome, self.error_weight
+        battles = self.row, self.outcome, self.weight
         found = GroupScores.of(self.likelihood, params, *battles, self.group)
         if self.crossed is None or self.group is None:
             return found

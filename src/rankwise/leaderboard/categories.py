@@ -38,6 +38,7 @@ from rankwise.leaderboard.over_time import (
     LARGEST,
     PROBES,
     CellMatrix,
+    SeenDrift,
     by_cell,
 )
 from rankwise.progress import Show
@@ -185,11 +186,18 @@ class Boards:
 
 
 def fit_boards(
-    problem: BattleProblem, category: Index, n_categories: int, fixed: dict[str, float], show: Show
+    problem: BattleProblem,
+    category: Index,
+    n_categories: int,
+    fixed: dict[str, float],
+    show: Show,
+    *,
+    aged: bool,
 ) -> Boards:
     """Fit overall ratings and deviations to the battles of a problem.
 
-    `fixed` are penalties that the evidence does not choose.
+    `fixed` are penalties that the evidence does not choose. If battles are `aged`, errors
+    are of ratings that change.
     """
     n, C = problem.layout.items.stop, n_categories
     if 8 * C * n * n > LARGEST:
@@ -205,11 +213,13 @@ def fit_boards(
     if "deviations" not in fixed and C * n**3 <= INTEGRATED:
         parts = over_widths(likelihood, mode, "deviations", WIDTH_SCALE)
     n_groups, found = 0, []
+    drift = None
+    if aged and problem.time is not None and np.ptp(problem.time):
+        drift = SeenDrift.of(plain, likelihood.ratings(mode.params), problem, row)
     for _, part in parts:
         ratings = likelihood.ratings(part.params)
-        scores = GroupScores.of(
-            plain, ratings, row, problem.outcome, problem.error_weight, problem.group
-        )
+        scores = GroupScores.of(plain, ratings, row, problem.outcome, problem.weight, problem.group)
+        scores = scores if drift is None else drift.added_to(scores)
         found.append(_of_one_width(likelihood, part, scores))
         n_groups = scores.n_groups
     weights = np.array([weight for weight, _ in parts])
@@ -239,20 +249,21 @@ def _of_one_width(
     """
     params, n, common = mode.params, likelihood.n_items, likelihood.layout.common
     C = likelihood.plain.layout.items.stop // n
-    gram = (scores.matrix.T @ scores.matrix * scores.correction).tocsr()
+    G = (scores.matrix * np.sqrt(scores.correction)).tocsc()
     # A column of the inverse is T y, and what is added to the deviations of its own category: so a
     # category takes no sums over the others.
     whole: Any = mode.curvature
     T = np.concatenate((np.eye(common), *-whole.followed))
     by_rating, kept = likelihood.ratings(T), mode.precision[:, None] * T
-    seen = gram @ by_rating
+    seen = G.T @ (G @ by_rating)
     shared_part = by_rating.T @ seen + T.T @ kept
 
     def covariance_of(y: Array, added: Array, c: int) -> Array:
         """X' (M + P) X, for X = T y, where `added` is added to the deviations of category c."""
         rating = slice(c * n, (c + 1) * n)
         deviation = slice(common + rating.start, common + rating.stop)
-        own = gram[rating, rating].toarray() + np.diag(mode.precision[deviation])
+        here = G[:, rating]
+        own = (here.T @ here).toarray() + np.diag(mode.precision[deviation])
         cross = y.T @ (seen[rating] + kept[deviation]).T @ added
         return np.asarray(y.T @ shared_part @ y + cross + cross.T + added.T @ own @ added)
 

@@ -57,7 +57,7 @@ def with_gold_votes(problem: BattleProblem, battles: Battles) -> tuple[BattlePro
         both, alone = float((move[0] * move[1]).sum()), float(np.square(move[1]).sum())
         power = float(np.clip(both / ((1.0 + n / m) * max(alone, 1e-300)), 0.0, 1.0))
     factor = np.where(labelled, -power, power * n / max(m, 1e-300))
-    errors = problem.error_weight
+    time = problem.time
     return (
         replace(
             _counted(
@@ -66,7 +66,7 @@ def with_gold_votes(problem: BattleProblem, battles: Battles) -> tuple[BattlePro
                 np.concatenate((gold[labelled], outcome)),
                 np.concatenate((weight[labelled], factor * weight)),
             ),
-            error_weight=np.concatenate((errors[labelled], factor * errors)),
+            time=None if time is None else np.concatenate((time[labelled], time)),
             group=np.concatenate((group[labelled], group)),
             crossed=None if crossed is None else np.concatenate((crossed[labelled], crossed)),
             sign=np.concatenate((problem.sign[labelled], problem.sign)),

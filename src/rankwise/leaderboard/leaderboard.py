@@ -72,11 +72,13 @@ from rankwise.leaderboard.over_time import (
     PERIODS,
     YEAR,
     Periods,
+    SeenDrift,
     Walk,
-    age_weights,
     aged,
     best_on_later_battles,
     fit_walk,
+    warn_about_drift,
+    warn_about_half_life,
 )
 from rankwise.leaderboard.ranking_likelihood import RankingLists, warn_about_all_pairs
 from rankwise.parameters import (
@@ -310,6 +312,8 @@ class Leaderboard(BaseEstimator):
     half_life : float, "auto" or None, default=None
         With the times of battles: after how much time a battle counts half as much, in days for
         dates. "auto": the half-life, or none, with which earlier battles best predict later ones.
+        Standard errors are of the latest ratings: they add changes of ratings, by as much as the
+        residuals show.
     drift : float, "evidence", "auto" or None, default=None
         With the times of battles: ratings drift as a random walk, and `ratings_` are the latest. A
         number is the standard deviation of the change of a rating in a year (for times that are not
@@ -843,7 +847,9 @@ class Leaderboard(BaseEstimator):
         if len(self.categories_) < 2:
             raise DataError(f"by needs two or more categories: got {len(self.categories_)}.")
         fixed = {} if self.penalty == "evidence" else {"items": float(self.penalty)}
-        found = fit_boards(problem, code, len(self.categories_), fixed, show)
+        found = fit_boards(
+            problem, code, len(self.categories_), fixed, show, aged=self.half_life is not None
+        )
         self.category_ratings_, self.category_covariances_ = found.ratings, found.covariances
         self.deviation_std_ = found.deviation_std
         self.width_ = float(found.penalties["deviations"] ** -0.5)
@@ -1070,16 +1076,10 @@ class Leaderboard(BaseEstimator):
     def _problem(
         self, battles: Battles, item_features: Any, kinds: Sequence[str] = ()
     ) -> BattleProblem:
-        problem = BattleProblem.of(
+        return BattleProblem.of(
             battles, item_features=item_features, link=self.link, ties=self.ties,
             position=self.position or "place" in kinds,
         )  # fmt: skip
-        half_life = getattr(self, "half_life_", None)  # older files have none
-        if half_life is None:
-            return problem
-        counted = (battles.outcome != 3) & (battles.weight > 0)
-        root = np.sqrt(age_weights(battles, half_life)[counted])
-        return replace(problem, error_weight=problem.weight / root)
 
     def _maximum(
         self,
@@ -1177,6 +1177,13 @@ class Leaderboard(BaseEstimator):
     ) -> None:
         layout, params = problem.layout, mode.params
         scores = problem.scores(params)
+        if problem.time is not None and np.ptp(problem.time):
+            drift = SeenDrift.of(problem.likelihood, params, problem, problem.row)
+            if self.half_life is None:
+                warn_about_drift(drift, dated=battles.dated, grouped=problem.group is not None)
+            else:
+                warn_about_half_life(drift, scores, self.half_life)
+                scores = drift.added_to(scores)
         if POSITION not in problem.names:
             warn_about_position(problem, params)
         with late_progress_bar("Intervals", self.n_draws) as show:

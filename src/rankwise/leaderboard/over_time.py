@@ -1,5 +1,19 @@
 """Ratings that change: battles that count less as they age, and ratings that drift.
 
+With a half-life, a battle of age a has the weight 2^(-a / half-life). Ratings err by chance, and
+because old battles are about old ratings. To first order, with the curvature K, the weighted
+gradients s_b of battles, the information B_p of the battles of period p, and the true ratings
+theta_p of that period and theta_T now, the estimate theta is
+
+    K (theta - theta_T) = sum_b s_b - sum_p B_p (theta_T - theta_p).
+
+If ratings take independent steps, of variance q in a unit of time, theta_T - theta_p is the sum of
+the steps after p. So with the gram M of gradients and the penalties P, the covariance is
+
+    K^-1 (M + P + q sum_p gap_p C_p C_p') K^-1,    C_p = sum_{r <= p} B_r.
+
+`SeenDrift` estimates q from residuals.
+
 With drift, ratings of item i in periods p are a random walk,
 
     theta_i0 ~ N(0, 1 / penalty),    theta_ip - theta_i(p-1) ~ N(0, drift^2 gap_p),
@@ -19,12 +33,13 @@ from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.linalg.lapack import dpotri
 
 from rankwise.backends.arrays import Array, Index
 from rankwise.data.battles import Battles
-from rankwise.errors import DataError
+from rankwise.errors import DataError, warn
 from rankwise.leaderboard.battle_likelihood import (
     BattleProblem,
     GroupScores,
@@ -50,6 +65,13 @@ INTEGRATED = 10**9  # n_periods n_items^3 up to which the drift is averaged over
 STEP_SCALE = 0.3  # of the prior of the standard deviation of a step
 PROBES = 24  # vectors that estimate a trace beyond
 LARGEST = 2**31  # bytes of the blocks of all periods
+CHANGES = np.geomspace(0.02, 8.0, 40)  # standard deviations of a change over all time
+CHANGE_SCALE = 0.5  # of their prior
+NO_CHANGE = 0.1  # prior probability
+SURE = 0.01  # of p_none, below which changes are reported
+LATE = 6.0  # times the variance by chance: a half-life is too long
+ROWS = 500  # random steps, where ratings are many
+BLOCK = 25
 HALF_LIVES = tuple(2.0**k for k in range(-6, 2))  # tried by "auto", in terms of all time
 DRIFTS = (0.1, 0.2, 0.4, 0.8, 1.6)  # tried by "auto", in terms of a year or of all time
 CUTS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # shares of battles between which later ones are predicted
@@ -62,15 +84,174 @@ def age_weights(battles: Battles, half_life: float) -> Array:
 
 
 def aged(battles: Battles, half_life: float) -> Battles:
-    """The same battles with weights by their age.
-
-    Such weights fit ratings that drift so fast that a battle tells half as much after a
-    half-life, if the drift is not followed battle by battle (West and Harrison, "Bayesian
-    forecasting and dynamic models", 1989, on discount factors). The information of a battle is then
-    reduced by its weight, so that the square root of it counts in standard errors: without drift,
-    the weight itself would.
-    """
+    """The same battles with weights by their age."""
     return replace(battles, weight=battles.weight * age_weights(battles, half_life))
+
+
+@dataclass(frozen=True, eq=False)
+class SeenDrift:
+    """What residuals say about changes of ratings that a likelihood takes as constant.
+
+    `variance` is the mean of the variance of a change in a unit of time, given the residuals, and
+    `p_none` the probability that there is none. `response` are minus the derivatives of the
+    gradient by the ratings of all periods: a row for each parameter, and a column for each period
+    and item. `gap` is the time from one period to the next, and from the last to the latest battle.
+    """
+
+    variance: float
+    p_none: float
+    response: Any
+    gap: Array
+
+    @classmethod
+    def of(
+        cls, likelihood: Likelihood, params: Array, problem: BattleProblem, row: Index
+    ) -> SeenDrift:
+        """From the battles of a problem, whose rows in the likelihood are given.
+
+        Periods have battles of equal weight. If the likelihood is by category, an item is another
+        item in each. The variance of a score is its information times the mean weight of the
+        period, times a number that fits the squares of all scores of groups.
+        """
+        assert problem.time is not None  # checked before
+        n, items = problem.layout.items.stop, likelihood.layout.items.stop
+        period, gap = _of_equal_weight(problem.time, abs(problem.weight))
+        P = len(gap)
+        code, cell = np.unique(row * P + period, return_inverse=True)
+        old, at = likelihood.tally.take(code // P), code % P
+        sums = np.bincount(3 * cell + problem.outcome, problem.weight, 3 * len(code))
+        counts = np.asarray(sums, dtype=np.float64).reshape(-1, 3)
+        cells = replace(likelihood, tally=replace(old, counts=counts))
+        _, g, h = cells.expansion(params)
+        entries = cells.entries_at(params)
+        rated = [(q, at * n + i % n, x) for q, i, x in entries if i[0] < items]
+        score, information = np.zeros((2, P * n))
+        response: Any = sp.csr_array((cells.layout.size, P * n))
+        for r, j, z in rated:
+            score += np.bincount(j, z * g[r], P * n)
+            information += np.bincount(j, z * z * h[r, r], P * n)
+            for q, i, x in entries:
+                part = sp.coo_array((h[q, r] * x * z, (i, j)), shape=response.shape)
+                response = response + part.tocsr()
+        unit = np.arange(len(row)) if problem.group is None else problem.group
+        _, unit = np.unique(unit * P + period, return_inverse=True)
+        own = GroupScores.of(cells, params, cell, problem.outcome, problem.weight, unit).matrix
+        squares = float(np.square(own[:, :items].data).sum())
+        information = np.maximum(information.reshape(P, n), 0.0)
+        noise = np.bincount(period, problem.weight**2) / np.bincount(period, abs(problem.weight))
+        noise *= squares / (noise @ information.sum(axis=1))
+        # An item changes relative to its opponents, which change as well.
+        r, _, z = rated[0]
+        pair = np.sort((old.first % n, old.second % n), axis=0)
+        pairs, number = np.unique(pair[0] * n + pair[1], return_inverse=True)
+        met = np.square(np.bincount(number, z * z * h[r, r]))
+        shared = np.bincount(pairs // n, met, n) + np.bincount(pairs % n, met, n)
+        relative = 1.0 + shared / np.maximum(information.sum(axis=0), 1e-300) ** 2
+        widths = np.append(0.0, CHANGES)
+        variances = widths**2 / gap.sum()
+        found = walk_evidence(
+            score.reshape(P, n) / noise[:, None], information / noise[:, None], gap[:-1],
+            variances[:, None] * relative,
+        )  # fmt: skip
+        log_p = found @ (1.0 / relative)  # two opponents tell the same twice
+        prior = CHANGES**2 * np.exp(-CHANGES / CHANGE_SCALE)
+        log_p[0] += np.log(NO_CHANGE)
+        log_p[1:] += np.log((1.0 - NO_CHANGE) * prior / prior.sum())
+        p = np.exp(log_p - log_p.max())
+        p /= p.sum()
+        return cls(float(p @ variances), float(p[0]), response, gap)
+
+    @cached_property
+    def rows(self) -> Array:
+        """Rows whose gram is the variance of the gradient through changes of ratings.
+
+        With many ratings, random steps stand for the steps of all of them.
+        """
+        P = len(self.gap)
+        width = self.response.shape[1]
+        rng, found = np.random.default_rng(0), []
+        exact = width <= ROWS
+        for begin in range(0, width if exact else ROWS, BLOCK):
+            if exact:
+                steps = np.eye(width)[begin : begin + BLOCK]
+            else:
+                steps = rng.choice([-1.0, 1.0], (BLOCK, width)) / np.sqrt(ROWS)
+            steps = steps.reshape(len(steps), P, -1) * np.sqrt(self.variance * self.gap)[:, None]
+            later = np.cumsum(steps[:, ::-1], axis=1)[:, ::-1]
+            found.append(self.response @ later.reshape(len(steps), -1).T)
+        return np.concatenate(found, axis=1).T
+
+    def added_to(self, scores: GroupScores) -> GroupScores:
+        """Scores that vary by chance and through changes of ratings."""
+        rows = sp.csr_array(self.rows / np.sqrt(scores.correction))
+        return replace(scores, matrix=sp.vstack((scores.matrix, rows)).tocsr())
+
+
+def warn_about_drift(drift: SeenDrift, *, dated: bool, grouped: bool) -> None:
+    """Warn if ratings that are taken as constant change by more than chance."""
+    if drift.p_none > SURE:
+        return
+    span, unit = (YEAR, "a year") if dated else (float(drift.gap.sum()), "over all time")
+    warn(
+        f"Ratings change by {np.sqrt(drift.variance * span):.2g} {unit}, more than by chance, but "
+        "all battles count the same. So intervals are too narrow for the latest ratings: use "
+        'drift="evidence" or half_life="auto".'
+        + ("" if grouped else " If battles of a session depend on each other, pass groups.")
+    )
+
+
+def warn_about_half_life(drift: SeenDrift, scores: GroupScores, half_life: float | str) -> None:
+    """Warn if a given half-life is so long that ratings are wrong mainly because they change.
+
+    In a steady state, the variance by chance is proportional to 1 / half-life, and the variance by
+    changes to the half-life. Their sum is the smallest where the two are equal.
+    """
+    if isinstance(half_life, str) or drift.p_none > SURE:
+        return
+    items = slice(0, drift.response.shape[1] // len(drift.gap))
+    squares = scores.matrix[:, items].multiply(scores.matrix[:, items]).sum(axis=0)
+    moved = np.square(drift.rows[:, items]).sum(axis=0)
+    seen = squares > 0
+    ratio = float(np.median(moved[seen] / squares[seen]))
+    if ratio > LATE:
+        warn(
+            f"Ratings change faster than half_life={half_life:g} can follow: old battles mislead "
+            f"more than chance does. Use about {half_life / np.sqrt(ratio):.2g}, "
+            'half_life="auto" or drift="evidence".'
+        )
+
+
+def _of_equal_weight(time: Array, weight: Array) -> tuple[Index, Array]:
+    """The period of each battle; times between periods, and from the last to the latest battle."""
+    order = np.argsort(time, kind="stable")
+    sums = np.cumsum(weight[order])
+    ends = np.searchsorted(sums, sums[-1] * np.arange(1, PERIODS) / PERIODS)
+    _, period = np.unique(np.searchsorted(time[order[ends]], time), return_inverse=True)
+    mean = np.bincount(period, weight * time) / np.bincount(period, weight)
+    return period, np.diff(mean, append=time.max())
+
+
+def walk_evidence(score: Array, information: Array, gap: Array, variances: Array) -> Array:
+    """The log-likelihood of scores of items by period, if ratings are random walks.
+
+    score / information is a rating with variance 1 / information. Items are apart, and nothing is
+    known about the first ratings. `variances` of the steps in a unit of time have a row for each
+    that is tried. The result has the same shape.
+    """
+    mean, precision, found = np.zeros((3, *variances.shape))
+    for p, (s, J) in enumerate(zip(score, information, strict=True)):
+        if p:
+            precision = precision / (1.0 + precision * variances * gap[p - 1])
+        seen = J > 0
+        about = np.divide(s, J, out=np.zeros_like(s), where=seen) - mean
+        with np.errstate(divide="ignore"):
+            variance = 1.0 / precision + 1.0 / J
+        known = seen & (precision > 0)
+        found += np.where(known, -0.5 * (np.log(variance) + about**2 / variance), 0.0)
+        gain = np.divide(J, precision + J, out=np.zeros_like(precision), where=precision + J > 0)
+        mean = mean + gain * about
+        precision = precision + J
+    return found
 
 
 def best_on_later_battles(
