@@ -251,7 +251,6 @@ def test_numbers_with_marks_are_read_by_the_command_that_works(german, run, tmp_
     table, model = tmp_path / "jobs.csv", tmp_path / "model"
     (in_german(frame) if german else frame).to_csv(table, index=False, sep=";" if german else ",")
     error = run("auto", table, *QUICK, "-o", model, ok=False)
-    assert ("separated by semicolons" in error) == german
     assert ("',' seems to be the decimal mark" in error) == german
     mark = "." if german else ","
     assert f"{mark!r} seems to stand between thousands" in error
@@ -266,7 +265,7 @@ def test_numbers_with_marks_are_read_by_the_command_that_works(german, run, tmp_
     python = read_table(
         table, qid="search_id", label="outcome", ignore=["visitor_id"], keep_missing=True,
         grades={"none": 0, "viewed": 1, "applied": 2}, thousands=mark,
-        separator=";" if german else None, decimal="," if german else None,
+        decimal="," if german else None,
     )  # fmt: skip
     salaries = pd.to_numeric(frame["salary"].str.replace(",", ""))
     assert_allclose(python.X["salary"], salaries)

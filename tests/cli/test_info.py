@@ -109,3 +109,16 @@ def test_a_zip_file_that_is_not_a_model(run, tmp_path):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("beach.txt", "sun")
     assert "cannot be read as a model file of rankwise" in run("info", path, ok=False)
+
+
+def test_many_columns_are_summarized(run, tmp_path):
+    path = tmp_path / "wide.csv"
+    names = [f"f{j}" for j in range(300)]
+    rows = [",".join(["1", "2", *"0" * 300, "x", "2026-01-02"])] * 2
+    path.write_text("\n".join([",".join(["qid", "label", *names, "city", "day"]), *rows]) + "\n")
+    out = run("info", path).stdout
+    shown = [line.split()[0] for line in out.split("\n\n")[1].split("\n")[2:]]
+    assert shown == ["qid", "label", *names[:26], "city", "day"]
+    assert "And 274 more features, which are complete numbers. To see them, give --all-col" in out
+    assert all(f"\n{name} " in run("info", path, "--all-columns").stdout for name in names)
+    assert len(json.loads(run("info", path, "--json").stdout)["columns"]) == 304

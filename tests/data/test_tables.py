@@ -186,10 +186,21 @@ def test_blocks_leave_dates_out(tmp_path):
 def test_semicolons_and_decimal_commas(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("label;a\n1;2,5\n0;1,25\n")
-    data = read_table(path, separator=";", decimal=",")
-    assert data.X["a"].tolist() == [2.5, 1.25]
-    with pytest.raises(DataError, match="decimal=','"):
-        read_table(path, separator=";")
+    for separator in (";", None):  # in the first line
+        data = read_table(path, separator=separator, decimal=",")
+        assert data.X["a"].tolist() == [2.5, 1.25]
+        with pytest.raises(DataError, match="decimal=','"):
+            read_table(path, separator=separator)
+    with pytest.raises(DataError, match="separated by semicolons: leave the separator out"):
+        read_table(path, separator=",")
+
+
+@pytest.mark.parametrize(("name", "mark"), [("t.csv", "\t"), ("t.csv", "|"), ("t.tsv", ",")])
+def test_the_separator_is_in_the_first_line(name, mark, tmp_path):
+    path = tmp_path / name
+    path.write_text(f"label{mark}a\n1{mark}2.5\n\n0{mark}x\n")
+    with pytest.raises(DataError, match="line 4: the column 'a'"):
+        read_table(path)
 
 
 MARKED = [
@@ -299,9 +310,6 @@ MALFORMED = [
     ("head.csv", b"label,\xe9\n1,1\n", "line 1: not UTF-8"),
     ("wide.csv", "label,a\n1,1\n".encode("utf-16"), "UTF-16"),
     ("wider.csv", "label,a\n1,1\n".encode("utf-32"), "'iconv -f UTF-32 -t UTF-8'"),
-    ("semi.csv", b"qid;label;a\n1;1;1\n", "separated by semicolons"),
-    ("tabs.csv", b"qid\tlabel\ta\n1\t1\t1\n", "separated by tabs"),
-    ("commas.tsv", b"qid,label,a\n1,1,1\n", "separated by commas"),
     ("quote.csv", b'label,a\n1,"2\n0,3\n1,4\n', "line 2: cannot be read as CSV: unexpected end"),
     ("noquery.csv", HEAD + b"1,1,1\n,0,2\n", "line 3: the column 'qid' has no value"),
     (

@@ -38,7 +38,7 @@ from rankwise import (
     TableEncoder,
 )
 from rankwise.errors import DataError, ExportError, MissingExtraError, RankwiseWarning
-from rankwise.export import distil, onnx_export, to_onnx, to_solr
+from rankwise.export import distil, onnx_export, to_elasticsearch_trained_model, to_onnx, to_solr
 from rankwise.export._graph import KINDS, Graph
 from rankwise.export._stages import emit_all, transformer_stages
 from rankwise.export.onnx_export import _file
@@ -341,7 +341,7 @@ def test_dates_with_times_that_are_missing_and_what_needs_weights():
     ]
     assert to_onnx(model).check.passed  # on rows that are drawn
     dated = make_pipeline(TableEncoder(), RankRLS(1.0)).fit(frame[["day"]], np.arange(20) % 7)
-    with pytest.raises(ExportError, match="a date becomes a day of the week and a month"):
+    with pytest.raises(ExportError, match="makes features of text or dates: day"):
         to_solr(dated)
 
 
@@ -371,10 +371,15 @@ def test_text_only_and_rows_of_text():
     assert (only.name, only.shape) == ("text", ["rows", 2])
     with pytest.raises(DataError, match="'brand' of the rows has 'new', which the model has not"):
         to_onnx(model, rows=words.assign(brand="new"))
-    with pytest.raises(DataError, match="make a feature for each category"):
+    with pytest.raises(DataError, match="are distilled from numbers"):
         distil(model, words)
     with pytest.raises(ExportError, match="a column of categories becomes several features"):
         to_solr(model)
+    model = make_pipeline(TableEncoder(), RankRLS(1.0)).fit(SHOP, GRADES)
+    for to_engine in (to_solr, to_elasticsearch_trained_model):
+        with pytest.raises(ExportError, match="makes features of text or dates: brand, open") as e:
+            to_engine(model)
+        assert "distil" not in str(e.value)  # which takes numbers, too
     missing = words.assign(brand=words["brand"].where(words["brand"] != "d", None))
     model = make_pipeline(OneHotEncoder(), RankRLS(1.0)).fit(missing, GRADES)
     with pytest.raises(ExportError, match="fill in missing values first"):

@@ -582,3 +582,10 @@ def test_models_that_only_predict():
     X = np.random.default_rng(0).random((20, 3))
     found = explain(SimpleNamespace(predict=lambda Z: Z @ [1.0, 2.0, 0.0]), X[0], X[1])
     assert_allclose(found.contributions, (X[0] - X[1]) * [1.0, 2.0, 0.0], atol=1e-12)
+
+
+def test_a_missing_date_is_called_missing():
+    from rankwise.inspection.explanations import shown
+
+    assert shown(np.datetime64("NaT", "us"), 5) == shown(pd.NaT, 5) == "missing"
+    assert shown(pd.Timestamp("2026-03-01"), 5) == "2026-03-01"

@@ -971,7 +971,7 @@ def _usual_metric(data: LabelledRows) -> tuple[str, str]:
     """The metric to choose by if none is given, and why."""
     metric = default_metric(data.y, data.groups.n_groups)
     if metric != "disagreement":
-        return metric, "as labels are grades, whole numbers from 0 to 30"
+        return metric, "as labels are grades: whole numbers, none below 0 or above 30"
     if data.groups.n_groups == 1:
         return metric, "as there is one ranking"
     if are_fractions(data.y):

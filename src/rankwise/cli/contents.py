@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from rankwise import persistence
 
 FEW_LABELS = 12  # up to this many are listed one by one
+MOST_COLUMNS = 30  # shown of a table
 BAR = 30  # characters of the longest bar
 CARDS = (".md", ".html")
 SUFFIXES = {
@@ -53,7 +54,13 @@ SUFFIXES = {
 
 
 @grouped
-def info(*, file: InputArgument, as_json: Json = False, table: TableOptions) -> None:
+def info(
+    *,
+    file: InputArgument,
+    as_json: Json = False,
+    all_columns: bool = False,
+    table: TableOptions,
+) -> None:
     """Describe a LETOR file, a table or a model file.
 
     For data: rows, features and the share of values that are not zero, queries and their sizes,
@@ -74,6 +81,8 @@ def info(*, file: InputArgument, as_json: Json = False, table: TableOptions) -> 
     ----------
     file : FILE
         A LETOR file, a table or a model file.
+    all_columns : FLAG
+        Show every column of a table with many.
     """
     from zipfile import is_zipfile
 
@@ -108,6 +117,8 @@ def info(*, file: InputArgument, as_json: Json = False, table: TableOptions) -> 
         show_json({"file": str(file), **facts, **more})
         return
     print(f"{file}: {kind}\n")
+    if columns is not None and not all_columns:
+        columns = _fewer(columns)
     show(columns, *_tables(facts))
     if problems is not None:
         print("\nBefore a ranker can learn from it:")
@@ -116,6 +127,19 @@ def info(*, file: InputArgument, as_json: Json = False, table: TableOptions) -> 
         print(f"\n{purpose}{', if this is what you mean' if problems else ''}:\n  {command}")
     if beside is not None:
         print(f"\nTo separate two classes of samples, with the AUC of held-out pairs:\n  {beside}")
+
+
+def _fewer(columns: Table) -> Table:
+    """At most `MOST_COLUMNS` columns, of a few more; the first of complete numbers go last."""
+    if len(columns.rows) <= MOST_COLUMNS + 2:
+        return columns
+    plain = [row[1:4] == ("number", "feature", 0) for row in columns.rows]
+    order = sorted(range(len(plain)), key=lambda k: plain[k])
+    rows = tuple(columns.rows[k] for k in sorted(order[:MOST_COLUMNS]))
+    n_left, n_plain = len(plain) - MOST_COLUMNS, sum(plain[k] for k in order[MOST_COLUMNS:])
+    what = "features, which are complete numbers" if n_plain == n_left else "columns"
+    note = f"And {n_left:,} more {what}. To see them, give --all-columns."
+    return replace(columns, rows=rows, note=note)
 
 
 def _without_roles(columns: Table) -> Table:

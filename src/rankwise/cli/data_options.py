@@ -60,7 +60,7 @@ class ColumnOptions:
         Columns to leave out: names or patterns, separated by commas.
     grades : WORD=NUMBER,..., default=none
         Grades of labels that are words, as in none=0,clicked=1,booked=2.
-    separator : CHARACTER, default=,
+    separator : CHARACTER, default=found in the first line
         Separator of the columns of a CSV file.
     decimal : CHARACTER, default=.
         Decimal mark of numbers that are text, as in a CSV file.

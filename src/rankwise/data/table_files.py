@@ -179,12 +179,10 @@ def csv_names(path: Path, separator: str) -> list[str]:
         raise DataError(f"{path} is empty: it needs a line with the names of columns.")
     for mark, words in SEPARATORS.items() if len(names) == 1 else ():
         if mark in names[0] and mark != separator:
-            fault = (
+            raise DataError(
                 f"{path}, line {line}: one column, {names[0][:40]!r}. Its values seem to be "
-                f"separated by {words}: write commas or, for tables of rows to rank, name this "
-                "separator."
+                f"separated by {words}: leave the separator out, or give {mark!r}."
             )
-            raise ColumnFault(fault, separator=mark)
     if all(is_number(name) for name in names):
         raise DataError(
             f"{path}, line {line}: the first line has numbers only, such as {names[0]!r}, "
@@ -197,9 +195,15 @@ def csv_names(path: Path, separator: str) -> list[str]:
     return names
 
 
-def separator_of(path: Path) -> str:
-    """What is between the values of a text file, by its suffix."""
-    return "\t" if format_of(path) == "tsv" else ","
+def separator_of(path: Path, format: str | None = None) -> str:
+    """What is between the values of a text file, by its suffix, or by its first line if not."""
+    usual = "\t" if (format or format_of(path)) == "tsv" else ","
+    try:
+        with opened_text(path) as file:
+            line = file.readline()
+    except (*BROKEN, UnicodeDecodeError, DataError):  # the reader explains it
+        return usual
+    return usual if usual in line else next((mark for mark in SEPARATORS if mark in line), usual)
 
 
 def place_of_row(
@@ -230,7 +234,7 @@ def _numbers(path: Path, format: str | None, separator: str | None) -> Iterator[
         with opened_text(path) as file:
             yield from (line for line, text in enumerate(file, 1) if text.strip())
     else:
-        rows = csv_rows(path, separator or separator_of(path))
+        rows = csv_rows(path, separator or separator_of(path, format))
         yield from (line for line, _ in islice(rows, 1, None))
 
 
@@ -505,7 +509,7 @@ class TableFile(Source):
         check_value("format", found, Choice(*FORMATS))
         if found not in ("csv", "tsv") and separator:
             raise ParameterError(f"{path}: only CSV files have a separator.")
-        between = separator or ("\t" if found == "tsv" else ",")
+        between = separator or separator_of(path, found)
         if len(between) != 1:
             raise ParameterError(f"The separator must be a single character: got {between!r}.")
         return cls(path, found, between, decimal=decimal or ".", thousands=thousands)
@@ -861,14 +865,36 @@ def read_records(path: Path) -> Columns:
             keys = dict.fromkeys(name for record in records for name in record)
             columns = {name: [record.get(name) for record in records] for name in keys}
         else:
-            names = [name.strip() for name in csv_names(path, separator_of(path))]
-            rows = [row for _, row in csv_rows(path, separator_of(path))][1:]
+            separator = separator_of(path)
+            names = [name.strip() for name in csv_names(path, separator)]
+            rows = [row for _, row in csv_rows(path, separator)][1:]
             columns = {name: [row[k] for row in rows] for k, name in enumerate(names)}
+            if separator == ";":
+                columns = _with_points(columns)
     except BROKEN as error:
         raise broken_file(path, error) from error
     if not any(map(len, columns.values())):
         raise DataError(f"{path} has no rows: it needs names of columns, and rows of values.")
     return columns
+
+
+def _with_points(columns: Columns) -> Columns:
+    """Columns of text with decimal points, if some column has numbers with decimal commas only."""
+    numbers = {}
+    for marks in ((".", None), (",", None), (",", ".")):
+        pattern = re.compile(number_pattern(*marks))
+        numbers[marks] = {
+            name
+            for name, values in columns.items()
+            if all(pattern.match(value) or value.strip() in MISSING_WORDS for value in values)
+        }
+    if not numbers[",", None] - numbers[".", None]:
+        return columns
+    written = {name: columns[name] for name in numbers[",", "."]}
+    return columns | {
+        name: [value.replace(".", "").replace(",", ".") for value in values]
+        for name, values in written.items()
+    }
 
 
 @dataclass(frozen=True, eq=False)

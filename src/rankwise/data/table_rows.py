@@ -38,7 +38,7 @@ from rankwise.parameters import check_float_type
 from rankwise.tables import Column, Table, plural
 
 pandas = OptionalModule("pandas")
-MARK_NAMES = {"separator", "decimal", "thousands"}
+MARK_NAMES = {"decimal", "thousands"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -155,7 +155,8 @@ def read_table(
         Whether features may be missing, for an `AutoRanker` or an imputer. False: an error with
         their number in each column. Labels and query ids are never missing.
     separator : str, optional
-        Between the values of a CSV file. None: a comma, or a tab in TSV files.
+        Between the values of a CSV file. None: a comma, a tab in TSV files, or the mark that is in
+        the first line instead.
     decimal, thousands : str, optional
         The marks in numbers that are text, as in "58.300,50": by default, a decimal point, and
         none between thousands. Columns in which other text occurs stay as they are.
@@ -232,27 +233,21 @@ def read_columns(
 ) -> TableData:
     """The rows of a file whose columns have roles by `Roles.of`, with the arguments `named`.
 
-    A file that seems to have another separator or other marks in numbers is read again with these,
-    so that all that is wrong is found at once. With `tolerant`, what is wrong is in `problems`, and
+    A file whose numbers seem to have other marks is read again with these, so that all that is
+    wrong is found at once. With `tolerant`, what is wrong is in `problems`, and
     is no error.
     """
     before: list[ColumnFault] = []
     tried: set[str] = set()
     while True:
-        look = None
-        try:
-            roles = Roles.of(file.path, file.names, **named)
-            rows = _rows_of(file, roles, wants)
-            look = Look.at(rows, roles, wants, dtype, whole=True)
-            faults = [fault for fault in look.faults if isinstance(fault, ColumnFault)]
-        except ColumnFault as fault:  # names that another separator would divide
-            faults = [fault]
+        roles = Roles.of(file.path, file.names, **named)
+        rows = _rows_of(file, roles, wants)
+        look = Look.at(rows, roles, wants, dtype, whole=True)
+        faults = [fault for fault in look.faults if isinstance(fault, ColumnFault)]
         faults = [fault for fault in faults if MARK_NAMES & fault.settings.keys() - tried]
         marks = {k: v for fault in faults for k, v in fault.settings.items() if k not in tried}
-        if look is not None and not marks:
+        if not marks:
             return _as_data(rows, replace(look, faults=[*before, *look.faults]), tolerant=tolerant)
-        if look is None and not marks:
-            raise faults[0]
         file, tried, before = replace(file, **marks), tried | marks.keys(), [*before, *faults]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from rankwise.backends.arrays import Array, is_sparse, to_host
 from rankwise.boosted.boosted_ranker import BoostedOptions, BoostedRanker
+from rankwise.data.table_files import listed
 from rankwise.errors import DataError, ExportError, warn
 from rankwise.estimators.rankrls import RankRLS
 from rankwise.export._endings import ModelStages, read_stages
@@ -26,6 +27,7 @@ from rankwise.model_selection.meta_rankers import (
     is_within_queries,
 )
 from rankwise.parameters import Choice, check_value, monotone_signs
+from rankwise.preprocessing.table_encoder import encoder_of
 from rankwise.routing import last_step, predict_with_queries
 from rankwise.tables import plural
 
@@ -175,6 +177,7 @@ def fold(
     takes_trees: bool = False,
 ) -> LinearModel:
     """The linear model of stages; `whose` is the target, for errors about other models."""
+    refuse_encoded(whose, model)
     try:
         linear = linear_of(stages.stages)
     except ExportError as error:
@@ -197,6 +200,19 @@ def fold(
     if not np.isfinite(weights).all():
         raise ExportError("The model has weights that are not finite numbers.")
     return LinearModel(names, weights, float(linear.constant[0]), missing)
+
+
+def refuse_encoded(whose: str, model: Any) -> None:
+    """Refuse a model that makes features of text or dates: distilling it would not help."""
+    encoder = encoder_of(model)
+    kinds = {} if encoder is None else encoder.kinds_
+    others = [name for name, kind in kinds.items() if kind != "number"]
+    if others:
+        raise ExportError(
+            f"{whose} takes features that are numbers, and this {type(last_step(model)).__name__} "
+            f"makes features of text or dates: {listed(others)}. Export it to ONNX, which takes "
+            "both, or fit a ranker without these columns."
+        )
 
 
 def behind_steps(whose: str, name: str) -> str:
@@ -447,8 +463,8 @@ def _check_numbers(X: Any, into: str) -> None:
         values = np.asarray(to_host(X), dtype=np.float64)
     except (TypeError, ValueError):
         raise DataError(
-            f"The rows have text, but {into} models need numbers: make a feature for each "
-            "category, and fit to these, or export the model to ONNX."
+            f"The rows have text or dates, and {into} models are distilled from numbers. Export "
+            "the model to ONNX, or fit a ranker without these columns."
         ) from None
     if into == "linear" and np.isnan(values).any():
         column = int(np.argmax(np.isnan(values).any(axis=0)))

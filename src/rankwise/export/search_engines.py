@@ -34,6 +34,7 @@ from rankwise.export.linear_models import (
     feature_names,
     fold,
     known_span,
+    refuse_encoded,
 )
 from rankwise.export.trees import (
     MARGIN,
@@ -403,6 +404,7 @@ def to_elasticsearch_trained_model(
     """
     title, found = "A trained model of Elasticsearch", trees_of(model)
     if found is None:
+        refuse_encoded(title, model)
         last = read_stages(model).stages[-1]
         raise ExportError(
             behind_steps(title, type(last_step(model)).__name__)

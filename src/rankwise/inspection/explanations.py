@@ -223,7 +223,7 @@ def shown(value: Any, digits: int) -> str:
     try:
         number = float(value)
     except (TypeError, ValueError):
-        return str(value).removesuffix(" 00:00:00")  # of dates
+        return MISSING if value != value else str(value).removesuffix(" 00:00:00")  # of dates
     if number != number:
         return MISSING
     is_short = number.is_integer() and abs(number) < 1e7
