@@ -34,42 +34,6 @@ def _block_end(tied: Bools, p: int, hi: int, average: bool) -> int:
 
 
 @compiled
-def first_relevant_curves(
-    labels: Array,
-    tied: Bools,
-    indptr: Ints,
-    stops: Ints,
-    average: bool,
-    relevant: float,
-    reciprocal: bool,
-    ks: Ints,
-    values: Array,
-) -> None:
-    """The probability that a relevant row is among the first k, for each k of `ks`.
-
-    With `reciprocal`, the first relevant row counts 1 / rank instead of 1.
-    """
-    for g in range(len(indptr) - 1):
-        lo, stop = indptr[g], stops[g]
-        p, end, r = lo, lo, 0
-        while end < stop and r == 0:
-            p = end
-            end = _block_end(tied, p, stop, average)
-            for q in range(p, end):
-                r += labels[q] >= relevant
-        none_yet = 1.0
-        for i in range(end - p - r + 1 if r > 0 else 0):
-            rank = p - lo + i + 1
-            now = r / (end - p - i)  # the probability that row i is the first relevant one
-            for j in range(len(ks)):
-                if rank <= ks[j] and reciprocal:
-                    values[g, j] += none_yet * now / rank
-                elif rank <= ks[j]:
-                    values[g, j] = 1.0 - none_yet * (1.0 - now)
-            none_yet *= 1.0 - now
-
-
-@compiled
 def cascade_curves(
     stopping: Array,
     tied: Bools,

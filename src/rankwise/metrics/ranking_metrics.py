@@ -26,7 +26,6 @@ from rankwise.metrics._compiled_loops import (
     Bools,
     Ints,
     cascade_curves,
-    first_relevant_curves,
 )
 from rankwise.metrics.ranked_queries import (
     GRADES,
@@ -38,7 +37,6 @@ from rankwise.metrics.ranked_queries import (
 from rankwise.parameters import AnyOf, Choice, Flag, Number, Rule, check_value
 from rankwise.tables import plural, require_pandas
 
-_FEW = 2**18  # rows times queries up to which array expressions are fast enough
 UNDEFINED = AnyOf(Choice("skip", "raise"), Number())
 
 _DATA = """\
@@ -581,7 +579,14 @@ def expected_reciprocal_rank(
     stopping = np.exp2(labels - highest) - np.exp2(-highest)
     small = labels < 1.0
     stopping[small] = np.expm1(labels[small] * np.log(2.0)) * np.exp2(-highest)  # no digits lost
-    values = _looped(cascade_curves, stopping, ranked, k, score_ties == "average")
+
+    def curves(part: RankedRows, cutoffs: NDArray[np.int64]) -> Array:
+        values = np.zeros((len(part.stops), len(cutoffs)))
+        rows = stopping[part.rows], part.tied, part.indptr, part.stops
+        cascade_curves(*rows, score_ties == "average", cutoffs, values)
+        return values
+
+    values = at_cutoffs(curves, ranked, k)
     return divided(values, np.maximum.reduceat(stopping, ranked.groups.indptr[:-1]) > 0)
 
 
@@ -657,66 +662,41 @@ def _first_relevant(
     ranked: RankedQueries, k: Any, relevant: float, score_ties: str, *, reciprocal: bool
 ) -> Array:
     """The probability of a relevant row among the first k, or its expected reciprocal rank."""
-    is_small = len(ranked.labels) * ranked.groups.n_groups <= _FEW
-    loop = few_first_relevant if is_small else first_relevant_curves
-    settings = score_ties == "average", float(relevant), reciprocal
-    values = _looped(loop, ranked.labels, ranked, k, *settings)
-    return divided(values, _n_relevant(ranked, relevant) > 0)
-
-
-def _looped(
-    loop: Callable[..., None], row_values: Array, ranked: RankedQueries, k: Any, *settings: Any
-) -> Array:
-    """The values of a loop for each cut-off of k; it takes a value of each ranked row."""
 
     def curves(part: RankedRows, cutoffs: NDArray[np.int64]) -> Array:
-        values = np.zeros((len(part.stops), len(cutoffs)))
-        rows = row_values[part.rows], part.tied, part.indptr, part.stops
-        loop(*rows, *settings, cutoffs, values)
-        return values
+        tied = part.tied if score_ties == "average" else np.zeros_like(part.tied)
+        return first_relevant(part._replace(tied=tied), relevant, reciprocal, cutoffs)
 
-    return at_cutoffs(curves, ranked, k)
+    return divided(at_cutoffs(curves, ranked, k), _n_relevant(ranked, relevant) > 0)
 
 
-def few_first_relevant(
-    labels: Array,
-    tied: Bools,
-    indptr: Ints,
-    stops: Ints,
-    average: bool,
-    relevant: float,
-    reciprocal: bool,
-    ks: Ints,
-    values: Array,
-) -> None:
-    """As the compiled `first_relevant_curves`, by array expressions."""
-    starts = indptr[:-1]
-    hits = np.append(np.flatnonzero(labels >= relevant), len(labels))
-    first = hits[hits.searchsorted(starts)]
-    has_one = first < stops
-    if not average or not tied.any():
-        rank = (first - starts + 1)[:, None]
-        found = has_one[:, None] & (rank <= ks)
-        values[:] = found / rank if reciprocal else found
-        return
-    first, starts = first[has_one], starts[has_one]
-    # The first hit is one of n_hits among n_tied rows, at one of n_tied - n_hits + 1 places.
-    blocks = np.append(np.flatnonzero(~tied), len(labels))
+def first_relevant(part: RankedRows, relevant: float, reciprocal: bool, ks: Ints) -> Array:
+    """The probability that a relevant row is among the first k, for each k of `ks`.
+
+    With `reciprocal`, the first relevant row counts 1 / rank instead of 1. Of n tied rows with r
+    relevant ones, the first relevant row has one of n - r + 1 places.
+    """
+    values = np.zeros((len(part.stops), len(ks)))
+    hits = np.append(np.flatnonzero(part.labels >= relevant), len(part.labels))
+    first = hits[hits.searchsorted(part.indptr[:-1])]
+    some = np.flatnonzero(first < part.stops)
+    first, blocks = first[some], np.append(np.flatnonzero(~part.tied), len(part.labels))
     block = blocks.searchsorted(first, side="right")
-    begin, end = blocks[block - 1], np.minimum(blocks[block], stops[has_one])
+    begin, end = blocks[block - 1], np.minimum(blocks[block], part.stops[some])
     n_hits = hits.searchsorted(end) - hits.searchsorted(first)
-    above, n_tied = begin - starts, end - begin
-    place, r = np.arange((n_tied - n_hits).max(initial=0) + 1), n_hits[:, None]
-    chance = r / np.maximum(n_tied[:, None] - place, r)  # if no hit is further up
-    missed = np.cumprod(1.0 - chance, axis=1)
-    curve = np.zeros((len(first), len(place) + 1))
+    above, places = begin - part.indptr[some], end - begin - n_hits + 1
+    starts = np.concatenate(([0], np.cumsum(places)))
+    query = np.repeat(np.arange(len(some)), places)
+    place = np.arange(len(query)) - starts[query]
+    chance = n_hits[query] / ((end - begin)[query] - place)  # if no hit is further up
+    log_missed = np.log1p(-np.where(chance < 1.0, chance, 0.0))
+    log_missed = np.cumsum(log_missed) - log_missed
+    terms = chance * np.exp(log_missed - log_missed[starts[query]])
     if reciprocal:
-        chance[:, 1:] *= missed[:, :-1]
-        np.cumsum(chance / (above[:, None] + place + 1), axis=1, out=curve[:, 1:])
-    else:
-        curve[:, 1:] = 1.0 - missed
-    at = np.clip(ks - above[:, None], 0, len(place))
-    values[has_one] = curve[np.arange(len(at))[:, None], at]
+        terms /= above[query] + place + 1
+    ends = starts[:-1, None] + np.clip(ks - above[:, None], 0, places[:, None])
+    values[some] = _sums(terms, starts, ends)
+    return values
 
 
 def _relevant_among(
