@@ -99,7 +99,7 @@ def test_gzip_is_deterministic(tmp_path):
         (([1.0, 2.0], [1, 2]), "numbers in two dimensions"),
         (([["a"]], [1]), "X must contain numbers"),
         (([[1.0]], [1, 2]), r"y needs one entry per row of X: got shape \(2,\) for 1 rows"),
-        (([[1.0], [2.0]], [1, np.inf]), "y must be finite: got inf in row 1"),
+        (([[1.0], [2.0]], [1, np.inf]), "y must be finite: entry 1 is inf"),
         (([[1.0]], [1], [1, 2]), "qid needs one entry per row of X: got 2 for 1 rows"),
         (([[1.0]], [1], ["a b"]), "The query id 'a b' cannot be written: an id must not"),
         (([[1.0]], [1], ["a#b"]), "The query id 'a#b' cannot be written"),

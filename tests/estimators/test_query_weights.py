@@ -126,7 +126,7 @@ def test_weights_are_routed():
     ("qid", "weight", "message"),
     [
         (QID, np.where(np.arange(40) == 7, -1.0, WEIGHT), "above 0: got -1.0 in row 7"),
-        (QID, np.where(QID[0] == QID, np.nan, WEIGHT), "must be finite: got nan in row 0"),
+        (QID, np.where(QID[0] == QID, np.nan, WEIGHT), "must be finite: entry 0 is nan"),
         (QID, np.arange(1.0, 41.0), "the same for all rows of a query: query"),
         (QID, [1.0, 2.0], r"one entry per row of X: got shape \(2,\) for 40 rows"),
         (None, np.ones(40), "needs at least two queries: got one"),

@@ -298,13 +298,12 @@ def test_scikit_learn_checks_of_weights(ranker):
     ("weight", "message"),
     [
         (np.where(np.arange(40) == 7, -1.0, WEIGHT), "from 1e-100 .* got -1 in row 7"),
-        (np.where(np.arange(40) == 3, np.nan, WEIGHT), "must be finite.*: got nan in row 3"),
-        (np.where(np.arange(40) == 3, np.inf, WEIGHT), "must be finite.*: got inf in row 3"),
+        (np.where(np.arange(40) == 3, np.nan, WEIGHT), "must be finite: entry 3 is nan"),
         (np.full(40, 1e200), r"0, .* or from 1e-100 to 1e\+100: got 1e\+200 in row 0"),
         (np.where(np.arange(40) == 3, 5e-324, WEIGHT), "got .*e-324 in row 3"),
         ([1.0, 2.0], r"one entry per row of X: got shape \(2,\) for 40 rows"),
         (1.0, r"one entry per row of X: got shape \(\) for 40 rows"),
-        (["a"] * 40, "sample_weight must hold numbers"),
+        (["a"] * 40, "sample_weight must hold finite numbers"),
         (np.arange(40) == 3, "zero for 39 of 40 rows: at least two rows must have"),
     ],
 )

@@ -50,7 +50,7 @@ from rankwise.data.query_rows import (
 from rankwise.data.table_files import SPREADSHEETS, encoding_of
 from rankwise.errors import DataError, LetorFormatError
 from rankwise.files import check_regular, replacing
-from rankwise.graph.query_groups import QueryGroups, numbers_per_row
+from rankwise.graph.query_groups import QueryGroups, finite_numbers
 from rankwise.parameters import AnyOf, Choice, Number, Whole, check_float_type, check_value
 
 BLOCK_BYTES = 1 << 20
@@ -868,7 +868,7 @@ def write_letor(
     """
     features = finite_matrix(X)
     n_rows = features.shape[0]
-    heads = _row_heads(numbers_per_row("y", y, n_rows), qid)
+    heads = _row_heads(finite_numbers("y", y, n_rows), qid)
     tails = _row_tails(comments, n_rows)
     with ExitStack() as stack:
         file: Any = stack.enter_context(open(stack.enter_context(replacing(path)), "wb"))

@@ -17,6 +17,7 @@ from rankwise.errors import DataError, ParameterError, warn
 from rankwise.graph.query_groups import (
     as_ids,
     check_lossless,
+    finite_numbers,
     is_number,
     lossless_array,
     missing_entries,
@@ -267,8 +268,9 @@ def check_margin(margin: Any, n_pairs: int) -> Array:
         if not all(named):
             raise DataError("margin has words or booleans beside numbers: use one of them.")
         codes = outcome_codes(entries, len(entries), unit="pair")
-        return check_per_pair("margin", MARGIN_OF_CODE[codes].reshape(given.shape), n_pairs, 2)
-    margins = check_per_pair("margin", given, n_pairs, max_ndim=2)
+        given = MARGIN_OF_CODE[codes].reshape(given.shape)
+        return finite_numbers("margin", given, n_pairs, "pair", 2)
+    margins = finite_numbers("margin", given, n_pairs, "pair", 2)
     if set(margins.ravel().tolist()) == {0.0, 1.0}:
         advice = (
             "margin has only 1 and 0, and 0 stands for a tie. If the second row won where it is 0, "
@@ -284,30 +286,11 @@ def check_margin(margin: Any, n_pairs: int) -> Array:
 # Weights, groups, context.
 
 
-def check_per_pair(name: str, values: Any, n_pairs: int, max_ndim: int) -> Array:
-    """One finite number (or row of numbers) per pair; ones by default."""
-    if values is None:
-        return np.ones(n_pairs)
-    check_lossless(name, values)
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (OverflowError, TypeError, ValueError):
-        raise DataError(
-            f"{name} must hold finite numbers of float64, one entry per pair. Turn words into "
-            "numbers first, for example with pandas.get_dummies."
-        ) from None
-    if array.ndim == 0 or array.ndim > max_ndim or len(array) != n_pairs:
-        raise DataError(
-            f"{name} needs one entry per pair: got shape {array.shape} for {n_pairs} pairs."
-        )
-    wrong = ~np.isfinite(array).all(axis=tuple(range(1, array.ndim)))
-    refuse_where(wrong, lambda k: f"{name} must be finite: entry {k} is {array[k]}.")
-    return array
-
-
 def check_weight(weight: Any, n_pairs: int, unit: str = "pair") -> Array:
     """One weight per pair, at least 0; 1 by default."""
-    weights = check_per_pair("weight", weight, n_pairs, max_ndim=1)
+    if weight is None:
+        return np.ones(n_pairs)
+    weights = finite_numbers("weight", weight, n_pairs, "pair")
     refuse_where(
         weights < 0,
         lambda k: (
@@ -351,9 +334,8 @@ def check_context(context: Any, n_pairs: int) -> tuple[Array | None, list[str] |
     """Context columns as numbers, and their names if they have any."""
     if context is None:
         return None, None
-    check_lossless("context", context)
     named: Sequence[Any] | None = getattr(context, "columns", None)
-    numbers = check_per_pair("context", to_host(context), n_pairs, max_ndim=2)
+    numbers = finite_numbers("context", context, n_pairs, "pair", 2)
     numbers = numbers[:, None] if numbers.ndim == 1 else numbers
     if not numbers.shape[1]:
         raise DataError("context has no columns: leave it out, or give it one column or more.")

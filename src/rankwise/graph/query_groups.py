@@ -196,20 +196,25 @@ def refuse_where(wrong: Any, message: Callable[[int], str]) -> None:
         raise DataError(message(int(np.argmax(wrong))))
 
 
-def numbers_per_row(name: str, values: Any, n_rows: int) -> Array:
-    """One finite number per row, as a NumPy array."""
+def finite_numbers(
+    name: str, values: Any, n: int, unit: str = "row of X", max_ndim: int = 1
+) -> Array:
+    """One finite number, or row of numbers, for each of n units, as a NumPy array."""
     check_lossless(name, values)
     try:
         found = np.asarray(to_host(values), dtype=np.float64)
     except (OverflowError, TypeError, ValueError):
-        raise DataError(f"{name} must hold numbers, one per row of X.") from None
-    if found.shape != (n_rows,):
         raise DataError(
-            f"{name} needs one entry per row of X: got shape {found.shape} for {n_rows} rows."
+            f"{name} must hold finite numbers of float64, one entry per {unit}. Turn words into "
+            "numbers first, for example with pandas.get_dummies."
+        ) from None
+    if not 0 < found.ndim <= max_ndim or len(found) != n:
+        raise DataError(
+            f"{name} needs one entry per {unit}: got shape {found.shape} for {n} "
+            f"{unit.partition(' ')[0]}s."
         )
-    refuse_where(
-        ~np.isfinite(found), lambda row: f"{name} must be finite: got {found[row]} in row {row}."
-    )
+    wrong = ~np.isfinite(found).all(axis=tuple(range(1, found.ndim)))
+    refuse_where(wrong, lambda k: f"{name} must be finite: entry {k} is {found[k]}.")
     return found
 
 
@@ -443,7 +448,7 @@ class QueryGroups:
         >>> QueryGroups.of(["b", "a", "b"]).weighted([2.0, 1.0, 2.0]).weights
         array([2., 1.])
         """
-        by_row = numbers_per_row("query_weight", weight, self.n_rows)
+        by_row = finite_numbers("query_weight", weight, self.n_rows)
         refuse_where(
             by_row <= 0,
             lambda row: (
@@ -629,7 +634,7 @@ SMALLEST, LARGEST = 1e-100, 1e100  # so that products neither vanish nor overflo
 
 def check_row_weights(sample_weight: Any, n_rows: int) -> Array:
     """One finite weight per row, at least 0, as a NumPy array."""
-    weights = numbers_per_row("sample_weight", sample_weight, n_rows)
+    weights = finite_numbers("sample_weight", sample_weight, n_rows)
     refuse_where(
         (weights != 0) & ((weights < SMALLEST) | (weights > LARGEST)),
         lambda row: (
