@@ -411,7 +411,6 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         qid: Any = None,
         query_weight: Any = None,
         sample_weight: Any = None,
-        try_scalings: bool = False,
     ) -> Problem:
         """Validate parameters and data, and make a problem from them.
 
@@ -424,13 +423,28 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
             As for `fit`.
         sample_weight : array-like of shape (n_rows,), optional
             As for `fit` of rankers that take weights of rows, such as `RankRLS`.
-        try_scalings : bool, default=False
-            Whether ``scale="auto"`` may choose a scaling of linear features by held-out queries, as
-            in `fit`. In hold-outs it does not: their scores would depend on the choice.
 
         Returns
         -------
         rankwise.problem.Problem
+        """
+        weights = {"query_weight": query_weight, "sample_weight": sample_weight}
+        return self.prepare(X, y, qid, try_scalings=False, **weights)[0]
+
+    def prepare(
+        self,
+        X: Any,
+        y: Any,
+        qid: Any,
+        *,
+        query_weight: Any = None,
+        sample_weight: Any = None,
+        try_scalings: bool = True,
+    ) -> tuple[Problem, AlphaChoice | None]:
+        """The problem of `make_problem`, and its choice of alpha if scalings were tried.
+
+        With `try_scalings`, ``scale="auto"`` may choose a scaling of linear features by held-out
+        queries. In hold-outs it does not: their scores would depend on the choice.
         """
         check_parameters(self, self.parameters)
         self.check_takes(sample_weight)
@@ -463,7 +477,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         space = self.space_of(X)
         if kept is not None:
             space = space.for_rows(kept.rows, kept.n_rows)
-        return Problem(X, tasks, loss, space, qid, choice)
+        return Problem(X, tasks, loss, space, qid), choice
 
     def check_takes(self, sample_weight: Any) -> None:
         """Refuse weights of rows if the ranker does not support them."""
@@ -495,10 +509,9 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         -------
         self
         """
-        weights = {"query_weight": query_weight}
-        return self.fit_problem(self.make_problem(X, y, qid=qid, **weights, try_scalings=True))
+        return self.fit_problem(*self.prepare(X, y, qid, query_weight=query_weight))
 
-    def fit_problem(self, problem: Problem) -> Self:
+    def fit_problem(self, problem: Problem, choice: AlphaChoice | None = None) -> Self:
         """Choose alpha if it is "auto", solve a problem, and store the solution.
 
         This is the second half of `fit`.
@@ -506,17 +519,18 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         Parameters
         ----------
         problem : rankwise.problem.Problem
+        choice : AlphaChoice, optional
+            The choice of alpha that `prepare` returned.
 
         Returns
         -------
         self
         """
-        choice = None
         if self.alpha == "auto":
             from rankwise.holdout.alpha_choice import choose_alpha  # compiles loops
 
             problem = problem.settled()
-            choice = problem.choice or choose_alpha(problem)
+            choice = choice or choose_alpha(problem)
         alpha = float(self.alpha) if choice is None else choice.alpha
         fit = problem.solve([alpha])
         self.set_fitted(*only_solution(fit, problem.X))
@@ -754,7 +768,7 @@ class RowWeightsMixin(LeastSquaresRanker):
         other. Held-out rows are scored without weights.
         """
         weights = {"query_weight": query_weight, "sample_weight": sample_weight}
-        return self.fit_problem(self.make_problem(X, y, qid=qid, **weights, try_scalings=True))
+        return self.fit_problem(*self.prepare(X, y, qid, **weights))
 
 
 @dataclass(frozen=True, repr=False, eq=False)

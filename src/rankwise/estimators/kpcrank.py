@@ -24,11 +24,11 @@ from rankwise.estimators.fit_pairs import FitPairsMixin
 from rankwise.estimators.ranker_rows import prepare_rows, warn_of_scales
 from rankwise.graph import PreferenceGraph, QueryGroups
 from rankwise.graph.preference_graph import pair_weight
-from rankwise.holdout.alpha_choice import alpha_grid, coordinate_squares
+from rankwise.holdout.alpha_choice import AlphaChoice, alpha_grid, coordinate_squares
 from rankwise.holdout.leave_pair_out import component_pair_losses, pair_errors
 from rankwise.holdout.scores import standard_errors
 from rankwise.kernels import Precomputed
-from rankwise.parameters import AnyOf, Choice, Number, Rule, Whole, check_parameters
+from rankwise.parameters import AnyOf, Choice, Number, OptionsMixin, Rule, Whole, check_parameters
 from rankwise.problem import Coordinates, Fit, Problem, RowLoss, Space, Task
 from rankwise.problem.component_space import ComponentSpace
 from rankwise.problem.landmarks import LandmarkChoice, check_for_landmarks
@@ -86,10 +86,6 @@ class ComponentOptions:
     cv: Any = 5
     rule: str = "best"
     max_components: int | None = 200
-
-    def check(self) -> None:
-        """Raise an error if a value is not valid."""
-        check_parameters(self, OPTIONS)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -564,10 +560,13 @@ COMPONENT_PARAMETERS: dict[str, Rule] = {
 }
 
 
-class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSquaresRanker):
+class ComponentMixin(
+    OptionsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSquaresRanker
+):
     """Adds `transform` and `predict_path` to a ranker on components."""
 
     n_components_: int
+    option_classes: ClassVar[dict[str, Any]] = {"options": ComponentOptions}
 
     #: A search refits, because exact hold-outs would keep components that use held-out rows.
     exact_search: ClassVar[bool] = False
@@ -629,12 +628,14 @@ class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSqu
         """
         return self.fit(X, y, qid=qid).transform(X, qid=qid)
 
-    def fit_problem(self, problem: Problem) -> Self:
+    def fit_problem(self, problem: Problem, choice: AlphaChoice | None = None) -> Self:
         """Choose alpha together with the number of components if it is "auto", and fit.
 
         Parameters
         ----------
         problem : rankwise.problem.Problem
+        choice : None
+            Scalings are not tried for components, so there is no choice of alpha to take over.
 
         Returns
         -------
@@ -652,18 +653,6 @@ class ComponentMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSqu
         """Store a solution and the components that it uses as the fitted model."""
         p = solution.n_components
         return super().set_fitted(basis.leading(p), solution.leading(p))
-
-    @classmethod
-    def upgraded_parameters(cls, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Parameters from a model file, possibly of an earlier version, in the present form."""
-        now = dict(parameters)
-        moved = {name: now.pop(name) for name in OPTIONS if name in now}
-        if moved and ComponentOptions(**moved) != ComponentOptions():
-            now["options"] = ComponentOptions(**moved)
-        return now
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(self.upgraded_parameters(state))
 
     @property
     def _n_features_out(self) -> int:
@@ -872,10 +861,8 @@ max_query_rows_, n_queries_, n_features_in_, feature_names_in_
 
 
 def _make_space(ranker: KPCRank | KPCR, n_features: int) -> ComponentSpace | ChosenComponentSpace:
-    options = ComponentOptions() if ranker.options is None else ranker.options
-    if not isinstance(options, ComponentOptions):
-        raise ParameterError(f"options must be ComponentOptions(...) or None: got {options!r}.")
-    options.check()
+    options = ranker.options_in("options")
+    check_parameters(options, OPTIONS)
     if options.selection != "leading" and ranker.make_loss().has_intercept:
         raise ParameterError(
             f'{type(ranker).__name__} has selection="leading" only: got {options.selection!r}. Use '

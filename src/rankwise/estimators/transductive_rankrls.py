@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,9 @@ from rankwise.graph.query_groups import numeric_labels
 from rankwise.parameters import Choice, Number, Rule, Whole, check_parameters
 from rankwise.problem import FeatureSpace, LandmarkSpace, Problem, SmoothSpace
 from rankwise.problem.landmarks import LandmarkChoice, check_for_landmarks
+
+if TYPE_CHECKING:
+    from rankwise.holdout.alpha_choice import AlphaChoice
 
 
 @dataclass(eq=False, repr=False)
@@ -166,32 +169,17 @@ max_query_rows_, basis_, solution_
         within_queries = self.neighbors == "query"
         return SmoothSpace(space, float(self.smoothness), self.n_neighbors, within_queries)
 
-    def make_problem(
+    def prepare(
         self,
         X: Any,
         y: Any,
+        qid: Any,
         *,
-        qid: Any = None,
         query_weight: Any = None,
         sample_weight: Any = None,
-        try_scalings: bool = False,
-    ) -> Problem:
-        """Validate parameters and data, and make a problem of the labelled rows.
-
-        This is the first half of `fit`, and the first step of exact hold-outs. Like `fit`, it
-        resets the ranker.
-
-        Parameters
-        ----------
-        X, y, qid, query_weight
-            As for `fit`; unlabelled rows have NaN in y.
-        sample_weight : None
-            Not supported.
-
-        Returns
-        -------
-        rankwise.problem.Problem
-        """
+        try_scalings: bool = True,
+    ) -> tuple[Problem, AlphaChoice | None]:
+        """The problem of the labelled rows; unlabelled rows have NaN in y."""
         check_parameters(self, self.parameters)
         self.check_takes(sample_weight)
         if not has_features(self):
@@ -221,7 +209,7 @@ max_query_rows_, basis_, solution_
         )  # fmt: skip
         space = self.make_space(X.shape[1]).on_rows(X, qid, groups, rows)
         X = X if all_labelled else X[rows]
-        return Problem(X, tasks, loss, space, None if qid is None else _ids(of_labelled))
+        return Problem(X, tasks, loss, space, None if qid is None else _ids(of_labelled)), None
 
 
 def _split_labels(y: Any) -> tuple[Any, NDArray[np.bool_] | None]:

@@ -154,9 +154,6 @@ class Loss(Protocol):
 
     has_intercept: ClassVar[bool]
 
-    def columns(self, y: Array) -> list[tuple[Array | None, Array]]:
-        """For each system to solve: the labels that define ties (or None), and the targets."""
-
     def tasks(self, y: Array, qid: Any) -> list[Task]:
         """The systems to solve: one for all outputs together, or one for each output."""
 
@@ -170,10 +167,11 @@ class Loss(Protocol):
 
     def weight(self, n_rows: int, n_pairs: int) -> float:
         """The weight of a pair in a query with this many rows and pairs that count."""
+        return float(pair_weight(self.weighting, n_rows, n_pairs))
 
 
 @dataclass(frozen=True)
-class PairLoss:
+class PairLoss(Loss):
     """Squared errors of differences, over pairs of rows of the same query.
 
     1/2 sum_ij W_ij ((y_i - y_j) - (f(x_i) - f(x_j)))^2: equation (7) of the RankRLS paper.
@@ -190,19 +188,12 @@ class PairLoss:
     weighting: str = "rows"
     has_intercept: ClassVar[bool] = False
 
-    def columns(self, y: Array) -> list[tuple[Array | None, Array]]:
-        """If tied pairs are excluded, each output has its own graph."""
-        if self.ties == "include":
-            return [(None, y)]
-        if y.ndim == 1:
-            return [(y, y)]
-        return [(y[:, k], y[:, k : k + 1]) for k in range(y.shape[1])]
-
     def tasks(self, y: Array, qid: Any) -> list[Task]:
         """One task for all outputs or, if tied pairs are excluded, one for each output."""
-        return [
-            Task(self.graph(labels, qid, len(y)), targets) for labels, targets in self.columns(y)
-        ]
+        columns: list[tuple[Array | None, Array]] = [(None, y)]
+        if self.ties == "exclude":
+            columns = [(y, y)] if y.ndim == 1 else [(c, c[:, None]) for c in y.T]
+        return [Task(self.graph(labels, qid, len(y)), targets) for labels, targets in columns]
 
     def graph(self, labels: Array | None, qid: Any, n_rows: int) -> PreferenceGraph:
         """The graph of the pairs that count."""
@@ -219,13 +210,9 @@ class PairLoss:
         """A = F'LF and b = F'Ly."""
         return Moments.of_blocks(load, n_features, task.graph, task.y, on)
 
-    def weight(self, n_rows: int, n_pairs: int) -> float:
-        """The weight of a pair in a query with this many rows and pairs that count."""
-        return float(pair_weight(self.weighting, n_rows, n_pairs))
-
 
 @dataclass(frozen=True)
-class RowLoss:
+class RowLoss(Loss):
     """Squared errors of single rows, with an intercept that is not penalized.
 
     At the optimal intercept, this is the pairwise loss of one ranking of all rows, with pairs
@@ -240,10 +227,6 @@ class RowLoss:
     ties: ClassVar[str] = "include"
     weighting: ClassVar[str] = "rows"
     has_intercept: ClassVar[bool] = True
-
-    def columns(self, y: Array) -> list[tuple[Array | None, Array]]:
-        """All outputs share one system."""
-        return [(None, y)]
 
     def tasks(self, y: Array, qid: Any) -> list[Task]:
         """One task; L = I - 11'/m centres all rows together, regardless of queries."""
@@ -264,10 +247,6 @@ class RowLoss:
         assert task.y is not None  # comparisons have a PairLoss
         graph = cast(QueryGraph, task.graph)
         return CentredMoments.of_blocks(load, n_features, graph, task.y, on)
-
-    def weight(self, n_rows: int, n_pairs: int) -> float:
-        """The weight of a pair in one ranking of this many rows."""
-        return float(pair_weight(self.weighting, n_rows, n_pairs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -603,8 +582,6 @@ class Problem:
     loss : Loss
     space : Space
     qid : array of shape (n_rows,) or None
-    choice : AlphaChoice or None
-        The choice of alpha for this problem, if there was one when the scaling was chosen.
 
     Examples
     --------
@@ -621,7 +598,6 @@ class Problem:
     loss: Loss
     space: Space
     qid: Any = None
-    choice: Any = None
     _sums: dict[System, list[Any]] = field(default_factory=dict, init=False, repr=False)
     _features: list[Coordinates] = field(default_factory=list, init=False, repr=False)
     _moments: list[Any] = field(default_factory=list, init=False, repr=False)
