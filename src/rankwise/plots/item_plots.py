@@ -207,18 +207,9 @@ def plot_win_matrix(
     n = len(cells)
     side = min(SIZE[0], max(3.2, 1.6 + 0.38 * n))
     ax = axes_or_new(ax, size=(side, side - 0.3))
-    from matplotlib.colors import to_rgba
-
-    # Two colours, more or less opaque: they fit a light and a dark page.
-    colors = np.zeros((n, n, 4))
-    met = np.isfinite(cells)
-    for color, sign in ((COLORS[0], 1), (COLORS[1], -1)):
-        chosen = met & (np.sign(cells - 0.5) == sign)
-        colors[chosen] = to_rgba(color)
-    lead = np.minimum(2 * abs(np.nan_to_num(cells, nan=0.5) - 0.5), 1)
-    colors[..., 3] = np.where(met, STRONGEST * lead, 0)
-    percent = np.where(met, 100 * cells, np.nan) if n <= MOST_NUMBERS else None
-    heat_map(ax, colors, percent)
+    lead = 2 * (np.nan_to_num(cells, nan=0.5) - 0.5)
+    percent = 100 * cells if n <= MOST_NUMBERS else None
+    heat_map(ax, STRONGEST * lead.clip(-1, 1), percent)
     labels = axis_names(names[:n])
     if max(map(len, labels), default=0) > MOST_LETTERS:
         labels = [f"{label}  {k}" for k, label in enumerate(labels, 1)]
@@ -285,12 +276,7 @@ def plot_table(
     whole = np.full((n, 2 * m + gap), np.nan)
     whole[:, :m], whole[:, m + gap :] = (part[by_row][:, by_column] for part in shares)
     ax = axes_or_new(ax, size=(7.2, min(7.0, max(2.6, 1.2 + 0.16 * n))))
-    from matplotlib.colors import to_rgba
-
-    colors = np.zeros((*whole.shape, 4))
-    colors[:] = to_rgba(COLORS[0])
-    colors[..., 3] = np.nan_to_num(whole)
-    heat_map(ax, colors, None)
+    heat_map(ax, np.nan_to_num(whole), None)
     ax.set_xticks([(m - 1) / 2, m + gap + (m - 1) / 2], ["given", "held out"])
     labels = [] if row_names is None else axis_names(row_names[k] for k in by_row)
     ax.set_yticks(np.arange(len(labels)), labels)
@@ -309,13 +295,17 @@ def _rank_shares(table: NDArray[Any], compare: str) -> NDArray[Any]:
     return (out.T if compare == "rows" else out).reshape(table.shape)
 
 
-def heat_map(ax: Axes, colors: NDArray[Any], percent: NDArray[Any] | None) -> None:
+def heat_map(ax: Axes, shades: NDArray[Any], percent: NDArray[Any] | None) -> None:
     """Draw cells at (column, row) = (0, 0), (1, 0), ... from the top left.
 
-    Cells have `colors` of shape (n_rows, n_columns, 4), and whole numbers where `percent` is given
-    and not NaN.
+    Shades are from -1 (red) to 1 (blue): more or less opaque, they fit a light and a dark page.
+    Cells have whole numbers where `percent` is given and not NaN.
     """
-    n_rows, n_columns, _ = colors.shape
+    from matplotlib.colors import to_rgba
+
+    n_rows, n_columns = shades.shape
+    colors = np.where(shades[..., None] < 0, to_rgba(COLORS[1]), to_rgba(COLORS[0]))
+    colors[..., 3] = abs(shades)
     ax.pcolormesh(
         np.arange(n_columns + 1) - 0.5, np.arange(n_rows + 1) - 0.5, colors, linewidth=0, zorder=1
     )
@@ -614,15 +604,10 @@ def plot_rank_probabilities(
     n_rows, n_ranks = cells.shape
     size = (min(SIZE[0], max(3.6, 1.6 + 0.46 * n_ranks)), max(2.2, 0.27 * n_rows + 1.0))
     ax = axes_or_new(ax, size=size)
-    from matplotlib.colors import to_rgba
-
-    # One colour, more or less opaque: it fits a light and a dark page.
-    colors = np.tile(to_rgba(COLORS[0]), (n_rows, n_ranks, 1))
-    colors[..., 3] = STRONGEST * cells / (cells.max() or 1.0)
     percent = None
     if n_ranks <= MOST_NUMBERS:
         percent = np.where(cells >= 0.01, 100 * cells, np.nan)
-    heat_map(ax, colors, percent)
+    heat_map(ax, STRONGEST * cells / (cells.max() or 1.0), percent)
     ax.set_yticks(np.arange(n_rows), [labels[k] for k in order])
     from matplotlib.ticker import MaxNLocator
 
