@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from importlib.util import find_spec
 from time import perf_counter
 from typing import Any, ClassVar, Self
@@ -566,6 +566,8 @@ class Explanation(TableMixin):
         return f"<Explanation of {len(self.names)} parts>"
 
 
+@explain_calls
+@dataclass(eq=False, repr=False)
 class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
     """The mean of the best of several rankers, all chosen by hold-outs.
 
@@ -689,33 +691,18 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         **MONOTONE_PARAMETERS,
     }
 
-    @explain_calls
-    def __init__(
-        self,
-        *,
-        metric: str = "auto",
-        undefined: Any = None,
-        n_best: int = 10,
-        candidates: Any = "auto",
-        boosted: bool | str = "auto",
-        time_budget: float | None = None,
-        memory_budget: float | None = None,
-        encoder: Any = "auto",
-        monotone: Any = None,
-        verbose: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.metric = metric
-        self.undefined = undefined
-        self.n_best = n_best
-        self.candidates = candidates
-        self.boosted = boosted
-        self.time_budget = time_budget
-        self.memory_budget = memory_budget
-        self.encoder = encoder
-        self.monotone = monotone
-        self.verbose = verbose
-        self.random_state = random_state
+    _: KW_ONLY
+    metric: str = "auto"
+    undefined: Any = None
+    n_best: int = 10
+    candidates: Any = "auto"
+    boosted: bool | str = "auto"
+    time_budget: float | None = None
+    memory_budget: float | None = None
+    encoder: Any = "auto"
+    monotone: Any = None
+    verbose: bool = False
+    random_state: Any = None
 
     @explain_calls
     def fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:

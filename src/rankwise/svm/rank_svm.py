@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -202,6 +202,7 @@ def _warn_of_stop(ranker: Any, found: NewtonFit) -> None:
     )
 
 
+@dataclass(eq=False, repr=False)
 class RankSVM(RankerMixin, BaseEstimator):
     """Ranking support vector machine, linear or with a kernel on landmarks.
 
@@ -289,34 +290,19 @@ class RankSVM(RankerMixin, BaseEstimator):
     __metadata_request__predict = {"qid": True}  # noqa: RUF012
     __metadata_request__score = {"sample_weight": True}  # noqa: RUF012
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        loss: str = "squared_hinge",
-        kernel: Any = "linear",
-        gamma: float | str | None = None,
-        degree: float = 3,
-        coef0: float = 1.0,
-        n_landmarks: int | None = None,
-        landmarks: Any = None,
-        random_state: Any = None,
-        weighting: str = "rows",
-        tol: float = 1e-6,
-        max_iter: int = 200,
-    ) -> None:
-        self.alpha = alpha
-        self.loss = loss
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.n_landmarks = n_landmarks
-        self.landmarks = landmarks
-        self.random_state = random_state
-        self.weighting = weighting
-        self.tol = tol
-        self.max_iter = max_iter
+    alpha: float = 1.0
+    _: KW_ONLY
+    loss: str = "squared_hinge"
+    kernel: Any = "linear"
+    gamma: float | str | None = None
+    degree: float = 3
+    coef0: float = 1.0
+    n_landmarks: int | None = None
+    landmarks: Any = None
+    random_state: Any = None
+    weighting: str = "rows"
+    tol: float = 1e-6
+    max_iter: int = 200
 
     @explain_calls
     def fit(
