@@ -275,10 +275,7 @@ def are_grades(y: Any) -> bool:
     >>> are_grades([0, 2, 1]), are_grades([0.5, 1])
     (True, False)
     """
-    import numpy as np  # imported late: the command line lists metrics without it
-
-    labels = np.asarray(y)
-    return bool(((labels == np.floor(labels)) & (labels >= 0) & (labels <= LARGEST_GRADE)).all())
+    return _kind_of(y) == "grades"
 
 
 def are_fractions(y: Any) -> bool:
@@ -297,11 +294,17 @@ def are_fractions(y: Any) -> bool:
     >>> are_fractions([0.5, 1]), are_fractions([0, 1]), are_fractions([-0.5, 1])
     (True, False, False)
     """
-    import numpy as np
+    return _kind_of(y) == "fractions"
+
+
+def _kind_of(y: Any) -> str:
+    """The kind of labels: grades, fractions, or an empty string for others."""
+    import numpy as np  # imported late: the command line lists metrics without it
 
     labels = np.asarray(y)
-    is_within = bool(((labels >= 0) & (labels <= LARGEST_GRADE)).all())
-    return is_within and not are_grades(labels)
+    if not ((labels >= 0) & (labels <= LARGEST_GRADE)).all():
+        return ""
+    return "grades" if (labels == np.floor(labels)).all() else "fractions"
 
 
 def default_metric(y: Any, n_queries: int) -> str:

@@ -327,7 +327,7 @@ def test_what_new_rows_must_be(drugs):
         (lambda R, C, Y: (R, C, np.where(np.arange(20)[:, None] == 4, np.nan, Y)), "Row 4 has no"),
         (lambda R, C, Y: (R, C, np.full(Y.shape, "missing")), "numbers, with NaN for missing"),
         (lambda R, C, Y: (R, C, Y + 1j), "complex"),
-        (lambda R, C, Y: (1e200 * R, C, Y), "too large to be standardized"),
+        (lambda R, C, Y: (1e200 * R, C, Y), "standard deviation of feature 0 overflows"),
     ],
 )
 def test_bad_input_is_refused_in_words(drugs, change, words):

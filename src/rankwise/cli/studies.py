@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 MOST_JUDGES = 30  # in printed tables and on pages
 SHOWN, LISTED = 10, 20  # features in the table of columns, printed and on a page
-FOR_RANKINGS = {"ranking", "style", "cluster", "elo", "penalty"}
+OPTIONS_OF_RANKINGS = {"ranking", "style", "cluster", "elo", "penalty"}
 NO_JUDGES = (
     "Leave out --judge, and give --cluster with the same column for intervals that allow for them."
 )
@@ -132,7 +132,7 @@ class BattleColumns:
             if len(split_names(self.ranking) or []) != 3:
                 refuse("ranking", "Name three columns: --ranking RANKING,ITEM,PLACE.")
             names = {name for name, value in given.items() if value}
-            for name in sorted(names - FOR_RANKINGS):
+            for name in sorted(names - OPTIONS_OF_RANKINGS):
                 option = name.replace("_", "-")
                 refuse(option, "It is for battles. Leave it out, or leave out --ranking.")
         if self.every is not None and (self.time is None or self.by is not None):

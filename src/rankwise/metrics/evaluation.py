@@ -559,8 +559,8 @@ def _aligned(a: QueryValues, b: QueryValues) -> tuple[Array, Array]:
     return a.values, np.take(b.values, [position[query] for query in ids_a])
 
 
-@dataclass(frozen=True, eq=False)
-class RankingEvaluation:
+@dataclass(frozen=True, eq=False, repr=False)
+class RankingEvaluation(TableMixin):
     """All metrics of one ranking, with the values of each query.
 
     Print it, show it in a notebook, or call `plot`, `to_table`, `to_frame`, `per_query_frame` or
@@ -620,26 +620,19 @@ class RankingEvaluation:
         """A table with a row per metric: mean, standard error, queries in it and undefined."""
         names = ("mean", "s.e.", "queries", "undefined")
         columns = (Column("metric", ""), *map(Column, names))
-        rows = tuple((described(name), *row) for name, *row in self._rows())
+        listed = zip(*self._frame_columns().values(), strict=True)
+        rows = tuple((described(name), *row) for name, *row in listed)
         return Table(columns, rows, title, note)
 
-    def to_frame(self) -> Any:
-        """A pandas frame with a row per metric: mean, standard_error, queries and undefined."""
-        columns = ["metric", "mean", "standard_error", "queries", "undefined"]
-        frame = require_pandas("to_dict()").DataFrame(self._rows(), columns=columns)
-        return frame.set_index("metric")
-
-    def _rows(self) -> list[tuple[Any, ...]]:
-        return [
-            (
-                name,
-                mean,
-                float(self.per_query[name].standard_error()),
-                len(self.per_query[name]),
-                self.n_undefined[name],
-            )
-            for name, mean in self.means.items()
-        ]
+    def _frame_columns(self) -> dict[str, Any]:
+        by_metric = [self.per_query[name] for name in self.means]
+        return {
+            "metric": list(self.means),
+            "mean": list(self.means.values()),
+            "standard_error": [float(values.standard_error()) for values in by_metric],
+            "queries": list(map(len, by_metric)),
+            "undefined": [self.n_undefined[name] for name in self.means],
+        }
 
     def per_query_frame(self) -> Any:
         """A pandas frame with a row per query and a column per metric; NaN where left out."""
@@ -654,17 +647,15 @@ class RankingEvaluation:
 
     def to_dict(self, *, per_query: bool = False) -> dict[str, Any]:
         """Plain numbers, strings, lists and dictionaries, ready for JSON."""
-        metrics: dict[str, dict[str, Any]] = {}
-        for name, mean, error, queries, undefined in self._rows():
-            metrics[name] = {
-                "mean": mean,
-                "standard_error": error if np.isfinite(error) else None,
-                "queries": queries,
-                "undefined": undefined,
-            }
+        columns, metrics = self._frame_columns(), dict[str, dict[str, Any]]()
+        for name, *row in zip(*columns.values(), strict=True):
+            found = dict(zip(list(columns)[1:], row, strict=True))
+            if not np.isfinite(found["standard_error"]):
+                found["standard_error"] = None
             if per_query:
                 values = self.per_query[name]
-                metrics[name] |= {"qid": values.qid.tolist(), "values": values.values.tolist()}
+                found |= {"qid": values.qid.tolist(), "values": values.values.tolist()}
+            metrics[name] = found
         return {
             "n_rows": self.n_rows,
             "n_queries": self.n_queries,

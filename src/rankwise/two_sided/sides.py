@@ -26,6 +26,7 @@ from rankwise.kernels import (
     training_kernel,
 )
 from rankwise.parameters import Number, check_value
+from rankwise.scaling import ColumnStandard, ColumnStatistics
 from rankwise.solvers.ridge_path import LandmarkFactor
 from rankwise.two_sided.table_system import Side
 from rankwise.walks import are_graphs
@@ -360,18 +361,9 @@ def _view(X: Any, kernel: Any, gamma: Any, scale: bool) -> View:
         return View(Precomputed(), None, X.shape[1], None, None)
     mean = deviation = None
     if scale:
-        if is_sparse(X):
-            mean = np.zeros(X.shape[1])
-            square = np.asarray(X.multiply(X).mean(axis=0)).ravel()
-            middle = np.asarray(X.mean(axis=0)).ravel()
-            deviation = np.sqrt((square - middle**2).clip(min=0.0))
-        else:
-            mean = X.mean(axis=0)
-            with np.errstate(over="ignore"):
-                deviation = ((X - mean) ** 2).mean(axis=0) ** 0.5
-        if not backend_of(X).is_finite(deviation):
-            raise DataError("The features are too large to be standardized: divide them first.")
-        deviation = deviation + (deviation == 0.0)  # a constant feature is not divided
+        found = ColumnStandard.of(ColumnStatistics.of(X), centre=not is_sparse(X))
+        on = backend_of(X)
+        mean, deviation = on.array(found.mean), on.array(found.deviation)
     if callable(kernel):
         takes_arrays = hasattr(kernel, "diag") and hasattr(kernel, "is_stationary")
         made: Any = clone(kernel) if takes_arrays else PairFunction(kernel)
