@@ -1,5 +1,6 @@
 """The rules of the parameter tables and their error messages."""
 
+from inspect import signature
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from rankwise import GPOptions, PairwiseGP, Shrinkage, SparseBilinearRanker
 from rankwise.errors import ParameterError
 from rankwise.parameters import AnyOf, Choice, Flag, Number, Rule, Whole, check_parameters
+from rankwise.rankers import RANKERS, TRANSFORMERS, ranker_class
 
 INVALID = [
     (Number(0), -1, "x must be a finite number, 0 or more: got -1."),
@@ -50,6 +52,14 @@ def test_errors_name_the_invalid_value_and_the_valid_ones(rule: Rule, value: obj
 def test_valid_values_pass(rule: Rule, value: object):
     check_parameters(SimpleNamespace(x=value), {"x": rule})
     assert rule.allows(value)
+
+
+@pytest.mark.parametrize("name", RANKERS | TRANSFORMERS)
+def test_parameters_are_few_and_none_is_a_fitted_attribute(name):
+    """An annotation in the body of a dataclass is a parameter, also by accident."""
+    parameters = list(signature(ranker_class(name)).parameters)
+    assert len(parameters) <= 14
+    assert not [each for each in parameters if each.startswith("_") or each.endswith("_")]
 
 
 def test_options_are_nested_parameters():
