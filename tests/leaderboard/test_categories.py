@@ -10,7 +10,7 @@ from rankwise import Leaderboard, load_model, save_model
 from rankwise.data import Battles
 from rankwise.errors import DataError, ParameterError
 from rankwise.leaderboard import categories
-from rankwise.leaderboard.battle_likelihood import Layout, Likelihood, tally
+from rankwise.leaderboard.battle_likelihood import BattleProblem
 from tests.oracles import categories as oracle
 
 N = 4
@@ -39,7 +39,7 @@ def test_intervals_of_a_category_take_no_sums_over_the_others(monkeypatch):
 
     def without_solutions(*given):
         with monkeypatch.context() as patched:
-            patched.setattr(categories.StarCurvature, "solve", None)
+            patched.setattr(categories.ArrowCurvature, "solve", None)
             return original(*given)
 
     monkeypatch.setattr(categories, "PERMUTATIONS", 20)
@@ -126,14 +126,21 @@ def test_periods_of_dates_and_numbers():
 def test_the_curvature_is_that_of_dense_matrices(seed, ties, by_item):
     rng = np.random.default_rng(seed)
     C, rows = 3, 25
-    cell = rng.integers(0, C, rows)
-    first = rng.integers(0, N, rows)
-    second = (first + rng.integers(1, N, rows)) % N
-    outcome = rng.integers(0, 3 if ties else 2, rows)
-    x = rng.normal(size=(rows, 2))
-    counts, _ = tally(first + N * cell, second + N * cell, outcome, rng.random(rows), x)
-    layout = Layout.of(N * C, 2, 0, ties, item_ties=N if ties and by_item else 0)
-    star = categories.StarLikelihood(Likelihood(counts, layout, "logit"), N)
+    cell = np.append(rng.integers(0, C, rows), np.arange(C))
+    first = np.append(rng.integers(0, N, rows), [0] * C)
+    second = (first + rng.integers(1, N, len(first))) % N
+    outcome = rng.integers(0, 3 if ties else 2, len(first))
+    outcome[0] = 0
+    x = rng.normal(size=(len(first), 2))
+    battles = Battles(
+        np.arange(N), np.column_stack((first, second)), outcome, rng.random(len(first)), context=x
+    )
+    problem = BattleProblem.of(battles, link="logit", ties="model", position=False)
+    problem = problem.with_item_ties() if by_item else problem
+    plain, row = categories.CellLikelihood.of(problem, cell)
+    assert (plain.category[plain.tally.first[row]] == cell).all()
+    assert_allclose(plain.item[plain.tally.first[row]], problem.likelihood.tally.first[problem.row])
+    star = categories.StarLikelihood(plain, N)
     size = star.layout.size
     params = rng.normal(size=size)
     value, gradient, matrix = star.expand(params, dense=True)
@@ -147,9 +154,10 @@ def test_the_curvature_is_that_of_dense_matrices(seed, ties, by_item):
     ]
     precision = np.full(size, 0.1)
     precision[star.layout.items] = 0.7
-    precision[star.layout.deviations] = rng.random(N * C) + 0.5
+    precision[star.layout.deviations] = rng.random(len(plain.item)) + 0.5
     K = -np.array(bends) + np.diag(precision)
     assert_allclose(matrix.diagonal(), K.diagonal() - precision, atol=1e-5)
+    assert_allclose(matrix.toarray(), K - np.diag(precision), atol=1e-5)
     curvature = star.curvature(matrix, precision, 0.0)
     R = rng.normal(size=(size, 2))
     assert_allclose(K @ curvature.solve(R), R, atol=1e-4)

@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 from rankwise import Leaderboard
 from rankwise.data import Battles
 from rankwise.errors import DataError, ParameterError
+from rankwise.leaderboard import curvature as curvatures
 from rankwise.leaderboard import judge_model
 from rankwise.leaderboard.battle_likelihood import Layout, Likelihood, davidson, maximize, tally
 from rankwise.leaderboard.judge_model import KINDS, JudgedLikelihood, with_slips
@@ -84,7 +85,7 @@ def test_roots_of_many_small_matrices(k):
     A = np.random.default_rng(0).standard_normal((50, k, k))
     B = A @ A.swapaxes(1, 2) + 0.1 * np.eye(k)
     expected = np.linalg.inv(np.linalg.cholesky(B))
-    assert_allclose(judge_model.inverse_roots(B), expected, rtol=1e-10, atol=1e-10)
+    assert_allclose(curvatures.inverse_roots(B), expected, rtol=1e-10, atol=1e-10)
 
 
 def test_the_maximum_is_that_of_scipy(monkeypatch):
@@ -113,7 +114,7 @@ def test_the_maximum_is_that_of_scipy(monkeypatch):
             assert_allclose(trace, inverse.diagonal()[groups[name]].sum(), atol=1e-9)
         nc = likelihood.layout.common
         V = inverse[:nc, :nc]
-        own = curvature.judge_covariance(V)
+        own = judge_model._judge_covariance(curvature, V)
         for k in range(3):
             rows = nc + k + 3 * np.arange(3)
             assert_allclose(own[k], inverse[np.ix_(rows, rows)], atol=1e-9)
@@ -373,7 +374,7 @@ def test_averages_over_judges_are_those_of_the_normal_distribution(kinds):
     likelihood, _ = judged(kinds)
     names = likelihood.layout.groups
     mode = maximize(likelihood, dict.fromkeys(names, 4.0))
-    root = np.swapaxes(mode.curvature.half, 1, 2)
+    root = judge_model._roots(likelihood.layout, mode.curvature)
     rng, effects = np.random.default_rng(0), likelihood.layout.effects
     total, n_draws = np.zeros(likelihood.layout.size), 500
     for draw in rng.standard_normal((n_draws, 3, len(effects))):

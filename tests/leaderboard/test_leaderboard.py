@@ -358,14 +358,14 @@ def test_parameters_are_checked():
 
 
 def test_many_items_need_no_matrix(monkeypatch, board):
-    from rankwise.leaderboard import battle_likelihood
+    from rankwise.leaderboard import battle_likelihood, curvature
 
     monkeypatch.setattr(
         battle_likelihood.maximize,
         "__kwdefaults__",
         {**battle_likelihood.maximize.__kwdefaults__, "dense": 0},
     )
-    monkeypatch.setattr(battle_likelihood, "PROBES", 400)
+    monkeypatch.setattr(curvature, "PROBES", 400)
     large = Leaderboard(penalty=board.penalty_).fit(BATTLES)
     assert large.covariance_ is None
     assert_allclose(large.ratings_, board.ratings_, atol=1e-7)

@@ -10,21 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky
-from scipy.linalg.lapack import dpotri
+from scipy.linalg import LinAlgError, cholesky
 from scipy.sparse.csgraph import connected_components
 from scipy.special import log_ndtr, ndtr
 
 from rankwise.backends.arrays import Array, Index, Sparse, is_sparse
 from rankwise.data.battles import Battles, number_in_order, number_labels
 from rankwise.errors import DataError, warn
+from rankwise.leaderboard.curvature import Curvature, DenseCurvature, IterativeCurvature
 from rankwise.progress import Show, unseen
-from rankwise.solvers.shifted_cg import shifted_cg
 from rankwise.tables import plural
 
 CHUNK = 1 << 15  # rows whose derivatives are computed at a time
@@ -312,10 +311,15 @@ class Likelihood(PlainCurvature):
         found += [(0, np.full(n, k), x) for k, x in zip(columns, t.x.T, strict=True)]
         if layout.ties:
             found.append((1, np.full(n, layout.tie.start), one))
-        if layout.n_item_ties:  # items of cells are other items, but tie as often
-            begin, many = layout.item_ties.start, layout.n_item_ties
-            found += [(1, begin + t.first % many, one), (1, begin + t.second % many, one)]
+        if layout.n_item_ties:
+            begin = layout.item_ties.start
+            many = layout.n_item_ties
+            found += [(1, begin + self.item_of(side, many), one) for side in (t.first, t.second)]
         return found
+
+    def item_of(self, rated: Index, n_items: int) -> Index:
+        """The item that is rated: in another period, it counts as another one."""
+        return rated % n_items
 
     def entries_at(self, params: Array) -> list[tuple[int, Index, Array]]:
         """The derivatives of the predictors by the parameters, in the form of `entries`."""
@@ -750,9 +754,6 @@ DENSE = 3000  # parameters up to which matrices are formed
 MAX_STEPS = 100
 STEP_TOLERANCE = 1e-7  # a Newton step this small leaves an error of its square
 LOST = 1e-15  # a penalty, relative to the sum of curvatures, that rounding errors hide
-PCG_TOLERANCE = 1e-12
-TRACE_TOLERANCE = 1e-7  # of the vectors: traces have its square
-PROBES = 24  # vectors that estimate a trace where there is no matrix
 SLIP_MEAN = -3.0  # of the common logit of slips, before any battle
 GOLD_MEAN, GOLD_PRECISION = 1.0, 25.0  # of the difference that a right answer stands for
 BOUNDS = (np.log(1e-6), np.log(1e6))  # of log penalties
@@ -767,107 +768,6 @@ GRID = np.geomspace(1e-3, 1e2, 16)  # penalties that held-out groups choose from
 FOLDS = 5
 BLOCK = 20  # draws that are made at a time where there is no dense matrix
 DRAW_TOLERANCE = 1e-3  # of such draws: far below the noise of 2,000 of them
-
-
-@dataclass(frozen=True, eq=False)
-class DenseCurvature:
-    """By a Cholesky factorization of the matrix, scaled to a unit diagonal."""
-
-    factor: tuple[Array, bool]
-    scale: Array
-
-    @classmethod
-    def of(cls, K: Array) -> DenseCurvature:
-        diagonal = K.diagonal()
-        if not (np.isfinite(diagonal).all() and (diagonal > 0).all()):
-            raise LinAlgError("not positive definite")
-        scale = 1.0 / np.sqrt(diagonal)
-        return cls(cho_factor(K * scale * scale[:, None], lower=True, check_finite=False), scale)
-
-    def solve(self, R: Array) -> Array:
-        """The inverse times R."""
-        scale = self.scale.reshape(-1, *[1] * (R.ndim - 1))
-        return np.asarray(scale * cho_solve(self.factor, scale * R, check_finite=False))
-
-    def traces(self, groups: dict[str, slice]) -> dict[str, float]:
-        """The sums of the diagonal of the inverse, over groups of parameters."""
-        diagonal = self.inverse().diagonal()
-        return {name: float(diagonal[part].sum()) for name, part in groups.items()}
-
-    def inverse(self) -> Array:
-        """The inverse."""
-        lower = np.tril(dpotri(self.factor[0], lower=1)[0])
-        whole = lower + np.tril(lower, -1).T
-        return np.asarray(whole * self.scale * self.scale[:, None])
-
-    def log_det(self) -> float:
-        """The logarithm of the determinant."""
-        return 2.0 * float(np.log(self.factor[0].diagonal()).sum() - np.log(self.scale).sum())
-
-    @property
-    def common(self) -> DenseCurvature:
-        """The curvature of the parameters that are common to all battles."""
-        return self
-
-    def eliminate(self, scores: Sparse) -> Array | Sparse:
-        """Scores of the common parameters, once all others have followed them."""
-        return scores
-
-    def bias(self, precision: Array) -> Array:
-        """The penalties P, likewise."""
-        return np.diag(precision)
-
-
-@dataclass(frozen=True, eq=False)
-class IterativeCurvature:
-    """By conjugate gradients, preconditioned with the diagonal, for a sparse matrix.
-
-    To the matrix, `precision` is added on the diagonal, and `level` to all entries of `items`.
-    """
-
-    matrix: Sparse
-    precision: Array
-    items: slice
-    level: float
-    common: ClassVar[None] = None  # there is no matrix
-
-    def solve(self, R: Array, tolerance: float = PCG_TOLERANCE) -> Array:
-        diagonal = self.matrix.diagonal() + self.precision
-        diagonal[self.items] += self.level
-        scale = 1.0 / np.sqrt(np.maximum(diagonal, 1e-300))[:, None]
-
-        def apply(P: Array) -> Array:
-            V = scale * P
-            out = self.matrix @ V + self.precision[:, None] * V
-            if self.level:
-                out[self.items] += self.level * V[self.items].sum(axis=0)
-            return np.asarray(scale * out)
-
-        B = R.reshape(len(R), -1)
-        found = shifted_cg(apply, scale * B, [0.0], tol=tolerance, max_iter=10 * len(B))
-        X = scale * found.solutions[0]
-        if ((B * X).sum(axis=0) < 0).any():
-            raise LinAlgError("not positive definite")
-        return np.asarray(X.reshape(R.shape))
-
-    def traces(self, groups: dict[str, slice]) -> dict[str, float]:
-        rng = np.random.default_rng(0)
-        found = {}
-        for name, part in groups.items():
-            probes = np.zeros((len(self.precision), PROBES))
-            probes[part] = rng.choice([-1.0, 1.0], size=(part.stop - part.start, PROBES))
-            found[name] = float((probes * self.solve(probes, TRACE_TOLERANCE)).sum() / PROBES)
-        return found
-
-
-class Curvature(Protocol):
-    """Minus second derivatives, with penalties."""
-
-    def solve(self, R: Array, /) -> Array:
-        """The inverse times R."""
-
-    def traces(self, groups: dict[str, slice], /) -> dict[str, float]:
-        """The sums of the diagonal of the inverse, over groups of parameters."""
 
 
 class Modelled(Protocol):
@@ -984,6 +884,13 @@ def newton_step(
                 raise
 
 
+def evidence_excess(params: Array, penalty: float, trace: float, name: str) -> float:
+    """By how much the logarithm of a penalty is too small, to first order; see `by_evidence`."""
+    variance, worth = PRIORS.get(name, EFFECT_PRIOR)
+    known = max(len(params) - penalty * trace, 0.0) + worth
+    return float(np.log(known) - np.log(penalty * (params @ params + worth * variance)))
+
+
 @dataclass
 class Secant:
     """Finds the logarithms of penalties that maximize the evidence; see `by_evidence`."""
@@ -1001,12 +908,8 @@ class Secant:
         """The next logarithms, and by how much the one that moved most has moved."""
         found = {}
         for name in log:
-            part, penalty = params[groups[name]], float(np.exp(log[name]))
-            variance, worth = PRIORS.get(name, EFFECT_PRIOR)
-            known = max(len(part) - penalty * traces[name], 0.0) + worth
-            size = float(part @ part) + worth * variance
-            excess = float(np.log(known) - np.log(penalty * size))
-            step = excess
+            penalty = float(np.exp(log[name]))
+            step = excess = evidence_excess(params[groups[name]], penalty, traces[name], name)
             if name in self.before:
                 gone, change = log[name] - self.before[name][0], excess - self.before[name][1]
                 if gone and change / gone < 0:

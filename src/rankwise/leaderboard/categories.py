@@ -3,8 +3,9 @@
 The rating of item i in category c is theta_i + delta_ic, with theta_i ~ N(0, 1 / penalty) and
 delta_ic ~ N(0, width^2). Penalty and width maximize the evidence. So the ratings of a category with
 few battles are nearly the overall ones, and those of a category with many battles are separate.
-Given the overall ratings, categories are independent of each other, and are eliminated one after
-the other: O(n_categories n_items^3) time.
+Given the overall ratings, categories are independent of each other, and are eliminated as blocks of
+the deviations of items that have battles: O(n_categories n_items^3) time, and less where categories
+have few items.
 """
 
 from __future__ import annotations
@@ -14,14 +15,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.linalg import cho_factor, cho_solve
 
-from rankwise.backends.arrays import Array, Index
+from rankwise.backends.arrays import Array, Index, Sparse
 from rankwise.errors import DataError
 from rankwise.leaderboard.battle_likelihood import (
     BattleProblem,
-    DenseCurvature,
     GroupScores,
     Layout,
     Likelihood,
@@ -30,17 +28,10 @@ from rankwise.leaderboard.battle_likelihood import (
     maximize,
     mixed,
     over_widths,
+    tally,
 )
-from rankwise.leaderboard.over_time import (
-    EXACT,
-    FINE,
-    INTEGRATED,
-    LARGEST,
-    PROBES,
-    CellMatrix,
-    SeenDrift,
-    by_cell,
-)
+from rankwise.leaderboard.curvature import Arrow, ArrowCurvature, Blocks
+from rankwise.leaderboard.over_time import FINE, INTEGRATED, LARGEST, SeenDrift, rest_of
 from rankwise.progress import Show
 
 WIDTH_SCALE = 0.5  # of the prior of the standard deviation of deviations
@@ -48,24 +39,73 @@ PERMUTATIONS, MANY = 499, 100_000  # of categories among battles; a fifth of the
 
 
 @dataclass(frozen=True, eq=False)
-class StarMatrix(CellMatrix):
-    """The cells are categories."""
+class CellLikelihood(Likelihood):
+    """The likelihood as if an item were another item in each category.
 
-    def diagonal(self) -> Array:
-        """By overall ratings, other parameters and deviations."""
-        own = np.einsum("cii->ci", self.blocks)
-        return np.concatenate((own.sum(axis=0), self.corner.diagonal(), own.ravel()))
+    A cell is an item in a category with battles of the item, in the order of categories.
+    """
+
+    item: Index
+    category: Index
+
+    @classmethod
+    def of(cls, problem: BattleProblem, category: Index) -> tuple[CellLikelihood, Index]:
+        """Also the row of every battle."""
+        t, n, old = problem.likelihood.tally, problem.layout.items.stop, problem.layout
+        sides = [n * category + side[problem.row] for side in (t.first, t.second)]
+        code, cell = np.unique(np.concatenate(sides), return_inverse=True)
+        first, second = cell.reshape(2, -1)
+        counts, row = tally(first, second, problem.outcome, problem.weight, t.x[problem.row])
+        layout = Layout.of(len(code), old.n_columns, ties=old.ties, item_ties=old.n_item_ties)
+        return cls(counts, layout, problem.likelihood.link, code % n, code // n), row
+
+    def item_of(self, rated: Index, n_items: int) -> Index:
+        """The item of a cell."""
+        return np.asarray(self.item[rated])
+
+    @cached_property
+    def blocks(self) -> CellBlocks:
+        return CellBlocks.of(self.category)
+
+
+@dataclass(frozen=True, eq=False)
+class CellBlocks:
+    """Where derivatives by two cells of a category are, if those of each category are a block.
+
+    `begin` is where the row of a cell begins among all numbers, and `place` the number of the cell
+    in its category. `parts` has, for each size of categories, where their blocks are, and
+    their cells in an array of shape (n_categories, size).
+    """
+
+    begin: Index
+    place: Index
+    parts: list[tuple[slice, Index]]
+
+    @classmethod
+    def of(cls, category: Index) -> CellBlocks:
+        size = np.bincount(category)
+        first = np.cumsum(size) - size
+        offset, parts, end = np.zeros(len(size), dtype=np.intp), [], 0
+        for k in np.unique(size[size > 0]).tolist():
+            some = np.flatnonzero(size == k)
+            offset[some] = end + k * k * np.arange(len(some))
+            parts.append((slice(end, end + k * k * len(some)), first[some][:, None] + np.arange(k)))
+            end = parts[-1][0].stop
+        place = np.arange(len(category)) - first[category]
+        return cls(offset[category] + size[category] * place, place, parts)
+
+    def of_values(self, one: Index, other: Index, values: Array) -> list[Array]:
+        """The sums of the values of two cells: (n_categories, size, size), for each size."""
+        total = self.parts[-1][0].stop
+        sums: Any = np.bincount(self.begin[one] + self.place[other], values, total)
+        return [sums[where].reshape(*at.shape, -1) for where, at in self.parts]
 
 
 @dataclass(frozen=True, eq=False)
 class StarLikelihood:
-    """The likelihood of battles as a function of overall ratings and deviations.
+    """The likelihood of battles as a function of overall ratings and deviations of cells."""
 
-    `plain` is the same as a function of the ratings of all categories, as if an item in another
-    category were another item.
-    """
-
-    plain: Likelihood
+    plain: CellLikelihood
     n_items: int
 
     @cached_property
@@ -77,94 +117,47 @@ class StarLikelihood:
         )  # fmt: skip
 
     def ratings(self, params: Array) -> Array:
-        """The parameters of `plain`: ratings of all categories, columns, ties; also of columns."""
+        """The parameters of `plain`: ratings of all cells, columns, ties; also of columns."""
         n, common = self.n_items, self.layout.common
-        both = params[common:].reshape(-1, n, *params.shape[1:]) + params[:n]
-        return np.concatenate((both.reshape(-1, *params.shape[1:]), params[n:common]))
+        return np.concatenate((params[common:] + params[:n][self.plain.item], params[n:common]))
 
     def value(self, params: Array) -> float:
         """The log-likelihood."""
         return self.plain.value(self.ratings(params))
 
-    def expand(self, params: Array, *, dense: bool) -> tuple[float, Array, StarMatrix]:
-        """The log-likelihood, its gradient, and minus its second derivatives by ratings."""
+    def expand(self, params: Array, *, dense: bool) -> tuple[float, Array, Arrow]:
+        """The log-likelihood, its gradient, and minus its second derivatives."""
         at = self.ratings(params)
         value, g, h = self.plain.expansion(at)
         by_rating, total = self.plain.gather(at, g), self.plain.layout.items.stop
-        overall = by_rating[:total].reshape(-1, self.n_items).sum(axis=0)
-        gradient = np.concatenate((overall, by_rating[total:], by_rating[:total]))
-        return value, gradient, StarMatrix.of(self.plain, self.n_items, h)
+        overall = np.bincount(self.plain.item, by_rating[:total], self.n_items)
+        gradient: Array = np.concatenate((overall, by_rating[total:], by_rating[:total]))
+        return value, gradient, self._arrow(h)
 
-    def curvature(self, matrix: StarMatrix, precision: Array, level: float) -> StarCurvature:
+    def _arrow(self, h: Array) -> Arrow:
+        plain, n, nc = self.plain, self.n_items, self.layout.common
+        t, item, w = plain.tally, plain.item, h[0, 0]
+        border, corner = rest_of(plain, h)
+        one = np.concatenate((t.first, t.second, t.first, t.second))
+        other = np.concatenate((t.first, t.second, t.second, t.first))
+        values = np.concatenate((w, w, -w, -w))
+        C = np.zeros((nc, nc))
+        C[:n, :n] = np.bincount(n * item[one] + item[other], values, n * n).reshape(n, n)
+        for c, column in enumerate(border.T, n):
+            C[:n, c] = C[c, :n] = np.bincount(item, column, n)
+        C[n:, n:] = corner
+        blocks = []
+        found = plain.blocks.of_values(one, other, values)
+        for B, (_, at) in zip(found, plain.blocks.parts, strict=True):
+            X = np.zeros((*at.shape, nc))
+            np.put_along_axis(X, np.broadcast_to(item[at][:, None], B.shape), B, axis=2)
+            X[:, :, n:] = border[at]
+            blocks.append(Blocks(nc + at, B, X))
+        return Arrow(C, blocks)
+
+    def curvature(self, matrix: Arrow, precision: Array, level: float) -> ArrowCurvature:
         """With `precision` of all parameters, and `level` on all overall ratings."""
-        return StarCurvature.of(matrix, precision, level)
-
-
-@dataclass(frozen=True, eq=False)
-class StarCurvature:
-    """Minus second derivatives with penalties, one category eliminated after the other.
-
-    `factors` are of the blocks of deviations, `followed` is by how much the deviations of each
-    category follow the common parameters, and `common` the curvature of these.
-    """
-
-    factors: list[tuple[Array, bool]]
-    followed: Array
-    common: DenseCurvature
-
-    @classmethod
-    def of(cls, matrix: StarMatrix, precision: Array, level: float) -> StarCurvature:
-        C, n, _ = matrix.blocks.shape
-        size = n + matrix.border.shape[1]
-        K = np.zeros((size, size))
-        K[n:, n:] = matrix.corner
-        K[np.diag_indices(size)] += precision[:size]
-        K[:n, :n] += level
-        factors, followed = [], np.empty((C, n, size))
-        deviations = precision[size:].reshape(C, n)
-        for c in range(C):
-            upper, B = matrix.blocks[c], matrix.border[c * n : (c + 1) * n]
-            H = upper + np.triu(upper, 1).T
-            G = np.hstack((H, B))
-            K[:n, :n] += H
-            K[:n, n:] += B
-            K[n:, :n] += B.T
-            own = H.copy()
-            own[np.diag_indices(n)] += deviations[c]
-            factors.append(cho_factor(own, lower=True, check_finite=False))
-            followed[c] = cho_solve(factors[c], G, check_finite=False)
-            K -= G.T @ followed[c]
-        return cls(factors, followed, DenseCurvature.of(K))
-
-    def solve(self, R: Array) -> Array:
-        """The inverse times R."""
-        C, n, size = self.followed.shape
-        columns = R.reshape(len(R), -1)
-        own = columns[size:].reshape(C, n, -1)
-        common = self.common.solve(
-            columns[:size] - np.einsum("cni,cnk->ik", self.followed, own, optimize=True)
-        )
-        parts = [
-            cho_solve(factor, r, check_finite=False) - F @ common
-            for factor, r, F in zip(self.factors, own, self.followed, strict=True)
-        ]
-        return np.concatenate((common, *parts)).reshape(R.shape)
-
-    def log_det(self) -> float:
-        """The logarithm of the determinant."""
-        own = sum(float(np.log(factor.diagonal()).sum()) for factor, _ in self.factors)
-        return 2.0 * own + self.common.log_det()
-
-    def traces(self, groups: dict[str, slice]) -> dict[str, float]:
-        """The sums of the diagonal of the inverse, over groups of parameters."""
-        C, n, common = self.followed.shape
-        size = common + C * n
-        if size <= EXACT:
-            diagonal = self.solve(np.eye(size)).diagonal()
-        else:
-            probes = np.random.default_rng(0).choice([-1.0, 1.0], size=(size, PROBES))
-            diagonal = (probes * self.solve(probes)).mean(axis=1)
-        return {name: float(diagonal[part].sum()) for name, part in groups.items()}
+        return ArrowCurvature.of(matrix, precision, self.layout.items, level)
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,86 +198,116 @@ def fit_boards(
             f"Ratings of {n:,} items in {C} categories need {8 * C * n * n / 2**30:.0f} GiB for "
             "each matrix: join categories."
         )
-    plain, row = by_cell(problem, category, C)
+    plain, row = CellLikelihood.of(problem, category)
     likelihood = StarLikelihood(plain, n)
     start = {"deviations": 2.0}
     mode = by_evidence(likelihood, fixed, None, start, show, tolerance=FINE)
     parts = [(1.0, mode)]
     if "deviations" not in fixed and C * n**3 <= INTEGRATED:
         parts = over_widths(likelihood, mode, "deviations", WIDTH_SCALE)
-    n_groups, found = 0, []
+    n_groups, found, within = 0, [], np.zeros((C, n, n))
     drift = None
     if aged and problem.time is not None and np.ptp(problem.time):
-        drift = SeenDrift.of(plain, likelihood.ratings(mode.params), problem, row)
-    for _, part in parts:
+        drift = SeenDrift.of(plain, likelihood.ratings(mode.params), problem, row).rows
+    for weight, part in parts:
         ratings = likelihood.ratings(part.params)
         scores = GroupScores.of(plain, ratings, row, problem.outcome, problem.weight, problem.group)
-        scores = scores if drift is None else drift.added_to(scores)
-        found.append(_of_one_width(likelihood, part, scores))
+        *numbers, covariances = _of_one_width(likelihood, part, scores, drift, C)
+        within += weight * covariances
+        found.append(numbers)
         n_groups = scores.n_groups
     weights = np.array([weight for weight, _ in parts])
-    params, covariances, ratings, category_covariances, stds = (
-        np.array(values) for values in zip(*found, strict=True)
-    )
+    params, covariances, ratings, stds = map(np.array, zip(*found, strict=True))
     overall = mixed(weights, params, covariances)
-    each = [mixed(weights, ratings[:, c], category_covariances[:, c]) for c in range(C)]
+    middle = np.einsum("k,kci->ci", weights, ratings)
+    about = np.sqrt(weights)[:, None, None] * (ratings - middle)
+    within += np.einsum("kci,kcj->cij", about, about)
     # Of the deviations, within and between widths.
     apart = ratings - params[:, None, :n]
-    middle = np.einsum("k,kci->ci", weights, apart)
-    squares = np.einsum("k,kci->ci", weights, stds**2 + np.square(apart - middle))
+    about = apart - np.einsum("k,kci->ci", weights, apart)
+    squares = np.einsum("k,kci->ci", weights, stds**2 + np.square(about))
     widths = np.array([part.penalties["deviations"] ** -0.5 for _, part in parts])
     penalties = mode.penalties | {"deviations": float(weights @ widths) ** -2}
-    return Boards(
-        *overall, penalties, mode.converged, n_groups, np.array([mean for mean, _ in each]),
-        np.array([covariance for _, covariance in each]), np.sqrt(squares),
-    )  # fmt: skip
+    return Boards(*overall, penalties, mode.converged, n_groups, middle, within, np.sqrt(squares))
 
 
 def _of_one_width(
-    likelihood: StarLikelihood, mode: Mode, scores: GroupScores
+    likelihood: StarLikelihood,
+    mode: Mode,
+    scores: GroupScores,
+    drift: Array | None,
+    n_categories: int,
 ) -> tuple[Array, Array, Array, Array, Array]:
-    """Common parameters and their covariance, ratings of categories and theirs, and errors.
+    """Common parameters and their covariance, ratings of categories, errors, and covariances.
 
-    The errors are of deviations.
+    The errors are of deviations. With the curvature K, the gram M of scores (and of the rows of
+    a `drift`, by which ratings change) and the penalties P,
+    covariances are X' (M + P) X, where a column of X = K^-1 E is T y, and what is added to the
+    deviations of its own category: so a category takes no sums over the others.
     """
-    params, n, common = mode.params, likelihood.n_items, likelihood.layout.common
-    C = likelihood.plain.layout.items.stop // n
-    G = (scores.matrix * np.sqrt(scores.correction)).tocsc()
-    # A column of the inverse is T y, and what is added to the deviations of its own category: so a
-    # category takes no sums over the others.
+    params, n, plain = mode.params, likelihood.n_items, likelihood.plain
+    common = likelihood.layout.common
+    gram = (scores.matrix.T @ scores.matrix * scores.correction).tocoo()
     whole: Any = mode.curvature
-    T = np.concatenate((np.eye(common), *-whole.followed))
+    T, V = whole.follow, whole.common.inverse()
     by_rating, kept = likelihood.ratings(T), mode.precision[:, None] * T
-    seen = G.T @ (G @ by_rating)
-    shared_part = by_rating.T @ seen + T.T @ kept
+    seen = gram @ by_rating
+    if drift is not None:
+        seen += drift.T @ (drift @ by_rating)
+    S = by_rating.T @ seen + T.T @ kept
+    overall = V @ S @ V
+    # A deviation without battles has the variance of the prior.
+    prior = 1.0 / mode.penalties["deviations"]
+    apart = np.zeros((n_categories, n))
+    apart[plain.category, plain.item] = params[common:]
+    stds, covariances = np.empty((n_categories, n)), np.empty((n_categories, n, n))
+    A, W = T[common:] @ V, seen[: plain.layout.items.stop] + kept[common:]
+    shared, across = A @ S, (A @ S) @ V[:, :n]
+    own = _own_blocks(plain, gram)
+    for M, (_, at), inverse in zip(own, plain.blocks.parts, whole.inverses, strict=True):
+        k, some, item = at.shape[1], plain.category[at[:, 0]], plain.item[at]
+        M[:, np.arange(k), np.arange(k)] += mode.precision[common + at]
+        if drift is not None:
+            moved = np.moveaxis(drift[:, at], 0, 2)
+            M += moved @ np.swapaxes(moved, 1, 2)
+        cross = A[at] @ np.swapaxes(W[at], 1, 2) @ inverse
+        D = shared[at] @ np.swapaxes(A[at], 1, 2) + inverse @ M @ inverse
+        D += cross + np.swapaxes(cross, 1, 2)
+        variance, sums = np.full((2, len(some), n), prior)
+        np.put_along_axis(variance, item, np.einsum("jaa->ja", D), axis=1)
+        np.put_along_axis(sums, item, D.sum(axis=2), axis=1)
+        center = sums.sum(axis=1, keepdims=True) / n**2
+        stds[some] = np.sqrt(np.maximum(variance - 2.0 * sums / n + center, 0.0))
+        R = across[at] + inverse @ (W[at] @ V[:, :n])
+        found = np.repeat(overall[None, :n, :n], len(some), axis=0)
+        free = np.full((len(some), n), prior)
+        np.put_along_axis(free, item, 0.0, axis=1)
+        found[:, np.arange(n), np.arange(n)] += free
+        rows = np.arange(len(some))[:, None]
+        found[rows, item] += R
+        found[rows, :, item] += R
+        found[rows[:, None], item[:, :, None], item[:, None]] += D
+        covariances[some] = _centred(_centred(found, 1), 2)
+    overall[:, :n] = _centred(overall[:, :n], 1)
+    overall[:n] = _centred(overall[:n], 0)
+    start = params[:common].copy()
+    start[:n] -= start[:n].mean()
+    return start, overall, _centred(params[:n] + apart, 1), stds, covariances
 
-    def covariance_of(y: Array, added: Array, c: int) -> Array:
-        """X' (M + P) X, for X = T y, where `added` is added to the deviations of category c."""
-        rating = slice(c * n, (c + 1) * n)
-        deviation = slice(common + rating.start, common + rating.stop)
-        here = G[:, rating]
-        own = (here.T @ here).toarray() + np.diag(mode.precision[deviation])
-        cross = y.T @ (seen[rating] + kept[deviation]).T @ added
-        return np.asarray(y.T @ shared_part @ y + cross + cross.T + added.T @ own @ added)
 
-    overall = whole.common.solve(np.eye(common))
-    overall[:, :n] = _centred(overall[:, :n])
-    covariances, stds = np.empty((C, n, n)), np.empty((C, n))
-    for c in range(C):
-        y = _centred(whole.common.solve(-whole.followed[c].T))
-        added = _centred(cho_solve(whole.factors[c], np.eye(n), check_finite=False))
-        stds[c] = np.sqrt(np.maximum(covariance_of(y, added, c).diagonal(), 0.0))
-        covariances[c] = covariance_of(overall[:, :n] + y, added, c)
-    ratings = likelihood.ratings(params)[: C * n].reshape(C, n)
-    shared = params[:common].copy()
-    shared[:n] -= shared[:n].mean()
-    ratings = ratings - ratings.mean(axis=1, keepdims=True)
-    return shared, overall.T @ shared_part @ overall, ratings, covariances, stds
+def _own_blocks(plain: CellLikelihood, gram: Sparse) -> list[Array]:
+    """The parts of a matrix by cells in which both are of the same category."""
+    i, j = gram.coords
+    total = plain.layout.items.stop
+    kept = (i < total) & (j < total)
+    i, j, values = i[kept], j[kept], gram.data[kept]
+    kept = plain.category[i] == plain.category[j]
+    return plain.blocks.of_values(i[kept], j[kept], values[kept])
 
 
-def _centred(X: Array) -> Array:
-    """Columns of items, relative to their mean."""
-    return np.asarray(X - X.mean(axis=1, keepdims=True))
+def _centred(X: Array, axis: int) -> Array:
+    """Relative to the mean over items, along an axis."""
+    return np.asarray(X - X.mean(axis=axis, keepdims=True))
 
 
 def more_than_chance(
@@ -303,15 +326,18 @@ def more_than_chance(
         unit = np.unique(code, return_inverse=True)[1]
     label = np.zeros(int(unit.max()) + 1, dtype=np.intp)
     label[unit] = category
+    n, C = problem.layout.items.stop, int(category.max()) + 1
     matrix: Any = GroupScores.of(
         problem.likelihood, params, problem.row, problem.outcome, problem.weight, unit
-    ).matrix[:, : problem.layout.items.stop]
-    squares = matrix.multiply(matrix).tocsr()
+    ).matrix[:, :n]
+    of_unit, item = matrix.tocoo().coords
+    data, squares = matrix.data, matrix.data**2
 
     def statistics(labels: Index) -> Array:
-        here = sp.csr_array((np.ones(len(labels)), (labels, np.arange(len(labels)))))
-        sums, spread = (here @ matrix).toarray(), (here @ squares).toarray()
-        return np.divide(sums**2, spread, out=np.zeros_like(sums), where=spread > 0).sum(axis=1)
+        code = n * labels[of_unit] + item
+        sums, spread = (np.bincount(code, values, n * C) for values in (data, squares))
+        ratios = np.divide(sums**2, spread, out=np.zeros_like(sums), where=spread > 0)
+        return np.asarray(ratios.reshape(C, n).sum(axis=1))
 
     count = PERMUTATIONS if len(label) <= MANY else PERMUTATIONS // 5
     found = np.array(

@@ -13,13 +13,12 @@ the shape of an arrow, and the judges can be eliminated, one small block after t
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import LinAlgError
 from scipy.special import expit
 
 from rankwise.backends.arrays import Array, Index, Sparse, is_sparse
@@ -30,22 +29,23 @@ from rankwise.leaderboard.battle_likelihood import (
     KEPT,
     MAX_STEPS,
     MODELS,
-    DenseCurvature,
     Expansion,
     Layout,
     Likelihood,
     Mode,
-    Secant,
     Terms,
     by_evidence,
+    evidence_excess,
     gram_of,
     log_evidence,
     maximize,
     newton_step,
 )
+from rankwise.leaderboard.curvature import Arrow, ArrowCurvature, Blocks
 from rankwise.progress import Show, unseen
 
 KINDS = ("slope", "ties", "place", "slips")
+STEP = 2**12  # rows whose derivatives are computed at a time: they stay in the cache
 CELLS = 2**23  # numbers of a matrix of judges by items that is kept dense
 SLIPS_Z, JUDGE_Z = 2.0, 3.5  # how surprising verdicts must be for slips to be tried
 SEEN = 0.5 * KEPT  # an effect with less alone is left out at first
@@ -54,6 +54,10 @@ PENALTIES = np.exp(np.linspace(*BOUNDS, 57))  # that the first look at an effect
 SLOPE_Z = 3.0  # how surprising the votes of some judge must be for slopes and remarks
 ROUGH, FINE = 0.3, 1e-3  # tolerances of log penalties, while effects are chosen and after
 CARELESS_SLOPE, CARELESS_SLIPS = 0.5, 0.25
+MIXED, FARTHEST = 4, 10.0  # iterations that are combined, and how far, in terms of the last
+NEAR = 0.3  # change of a number from which on they are nearly linear
+CLOSE = 1e-5  # a last step this small changes no curvature
+LEAST = 1e-8  # standard deviation of a slope
 LONGEST = 2.0  # change of a parameter in one step
 FEW_EFFECTS = 500  # of judges, whose variances include the uncertainty of ratings
 LEAST_SLOPE = 0.2  # a mean slope that may be the unit of ratings
@@ -106,12 +110,6 @@ class JudgedLikelihood(Likelihood):
             item_ties=old.n_item_ties,
         )  # fmt: skip
         return cls(plain.tally, layout, plain.link, n_judges, n_features, np.zeros(n_judges))
-
-    def around(self, curvature: Any) -> JudgedLikelihood:
-        """The same with the standard deviations of slopes that a curvature implies."""
-        if "slope" not in self.layout.effects:
-            return self
-        return self.with_deviation(np.sqrt(own_variances(self.layout, curvature)["slope"]))
 
     def with_deviation(self, deviation: Array) -> JudgedLikelihood:
         """The same with these standard deviations of slopes, 0 without slopes."""
@@ -240,36 +238,62 @@ class JudgedLikelihood(Likelihood):
         """As of `Likelihood`; sums over outcomes are written out for Davidson's model."""
         if self.link != "logit" or not self.layout.ties or "slips" in self.layout.effects:
             return super().expansion(params)
-        d, c, tau, slope, deviation = self.predictors(params)
-        won, lost, tied = self.counts
-        n, signs = self.totals, self._signs()
-        value, ahead = float(tied @ tau), 0.5 * (won - lost)
-        g, h = np.zeros((3, len(n))), np.zeros((3, 3, len(n)))
-        g[2] = tied
+        predictors, counts, totals = self.predictors(params), self.counts, self.totals
+        n, value = len(totals), 0.0
+        g, h = np.empty((3, n)), np.empty((3, 3, n))
+        for begin in range(0, n, STEP):
+            rows = slice(begin, begin + STEP)
+            given = predictors[:, rows], counts[:, rows], totals[rows]
+            value += self._expand_davidson(*given, g[:, rows], h[..., rows])
+        return value, g, h
+
+    def _expand_davidson(
+        self, predictors: Array, counts: Array, n: Array, g: Array, h: Array
+    ) -> float:
+        """The log-likelihood of some rows with n battles; writes their gradient and bends.
+
+        With z = |eta| / 2, outcomes have probabilities in proportion to 1, exp(-2 z) and
+        exp(tau - z).
+        """
+        d, c, tau, slope, deviation = predictors
+        won, lost, tied = counts
+        signs, half_d, half_c, tie = self._signs(), 0.5 * d, 0.5 * c, np.exp(tau)
+        share, ahead = n / len(signs), 0.5 * (won - lost)
+        gap, ties, log_total = np.zeros((3, len(n)))
+        g[0], h[:] = 0.0, 0.0
         for sign in signs:
             s = slope + sign * deviation
-            half = 0.5 * (s * d + c)
-            top = np.maximum(abs(half), tau)
-            a, b, t = np.exp(half - top), np.exp(-half - top), np.exp(tau - top)
-            total = a + b + t
-            share = n / len(signs)
-            value += float((won - lost) @ half) / len(signs)
-            value -= float(share @ (top + np.log(total)))
-            mean, t = 0.5 * (a - b) / total, t / total
-            g0 = ahead / len(signs) - share * mean
-            bend, cross = share * (0.25 * (1.0 - t) - mean * mean), -share * mean * t
+            half = s * half_d + half_c
+            z = abs(half)
+            near = np.exp(-z)
+            far, t = near * near, tie * near
+            total = 1.0 + far + t
+            z += np.log(total)
+            log_total += z
+            t /= total
+            mean = np.copysign(1.0 - far, half) / total
+            rest = 1.0 - t
+            bend, cross = rest - mean * mean, mean * t
             sb = s * bend
-            g[0] += s * g0
-            g[1] += g0
-            g[2] -= share * t
+            gap += mean
+            g[0] += s * mean
+            ties += t
             h[0, 0] += s * sb
             h[0, 1] += sb
             h[1, 1] += bend
             h[0, 2] += s * cross
             h[1, 2] += cross
-            h[2, 2] += share * t * (1.0 - t)
+            h[2, 2] += t * rest
+        h[:2, :2] *= 0.25 * share
+        h[:2, 2] *= -0.5 * share
+        h[2, 2] *= share
         h[1, 0], h[2, 0], h[2, 1] = h[0, 1], h[0, 2], h[1, 2]
-        return value, g, h
+        share *= 0.5
+        g[0] = ahead * slope - share * g[0]
+        g[1] = ahead - share * gap
+        g[2] = tied - 2.0 * share * ties
+        value = tied @ tau + ahead @ (slope * d + c) - 2.0 * share @ log_total
+        return float(value)
 
     @cached_property
     def totals(self) -> Array:
@@ -278,9 +302,11 @@ class JudgedLikelihood(Likelihood):
 
     def probabilities(self, params: Array) -> Array:
         """Of the outcomes of each row, before judges with the most probable effects."""
-        return super(JudgedLikelihood, replace(self, deviation=0.0 * self.deviation)).probabilities(
-            params
-        )
+        d, c, *rest, slope, _ = self.predictors(params)
+        terms = super().row_terms(np.stack((slope * d + c, *rest[: int(self.layout.ties)])))
+        if "slips" in self.layout.effects:
+            terms = with_slips(terms, rest[-1])
+        return np.exp(terms.log_p).T
 
     def factors(self, params: Array) -> dict[str, Array]:
         """The derivatives of predictors by the effects of judges."""
@@ -365,14 +391,13 @@ class JudgedLikelihood(Likelihood):
             X = X.reshape(n_judges, n_kinds, nc)
             X[:, :, columns] = totals
         else:
-            judge, at = np.divmod(self.cells, n_kinds * nc)
-            of, column = np.divmod(at, nc)
-            shape = n_kinds * n_judges, nc
-            X = sp.coo_array((values, (of * n_judges + judge, column)), shape=shape).tocsr()
-            flat = np.swapaxes(totals, 0, 1).ravel(), np.tile(columns, shape[0])
+            shape = n_judges * n_kinds, nc
+            X = sp.coo_array((values, np.divmod(self.cells, nc)), shape=shape).tocsr()
+            flat = totals.ravel(), np.tile(columns, shape[0])
             ends = len(columns) * np.arange(shape[0] + 1)
             X = X + sp.csr_array((*flat, ends), shape=shape)
-        return Arrow(C, X, B)
+        at = nc + np.arange(n_judges)[:, None] + n_judges * np.arange(n_kinds)
+        return Arrow(C, [Blocks(at, B, X)], exact=n_judges * n_kinds <= FEW_EFFECTS)
 
     def _sparse_gram(self, params: Array, g: Array, h: Array) -> Sparse:
         layout, t = self.layout, self.tally
@@ -397,7 +422,7 @@ class JudgedLikelihood(Likelihood):
 def plain_ratings(plain: Likelihood, fixed: dict[str, float], begin: Array | None = None) -> Array:
     """Roughly the parameters without effects of judges."""
     rough = dict.fromkeys(plain.layout.groups, 1.0) | fixed
-    return maximize(plain.without_judges()[0], rough, begin, tolerance=1e-2).params
+    return maximize(plain.without_judges()[0], rough, begin, tolerance=5e-2).params
 
 
 def slope_scores(plain: Likelihood, n_judges: int, n_features: int, params: Array) -> Array:
@@ -431,201 +456,18 @@ def slip_scores(likelihood: Likelihood, n_judges: int, params: Array) -> tuple[f
 
 
 @dataclass(frozen=True, eq=False)
-class Arrow:
-    """Second derivatives: C of common parameters, B of each judge, and X of judges by common ones.
-
-    X has shape (n_judges, n_kinds, n_common). If that is large, it is a sparse matrix whose rows
-    are judges for the first kind of effect, then for the second, ...
-    """
-
-    C: Array
-    X: Any
-    B: Array
-
-    def diagonal(self) -> Array:
-        """The diagonal, in the order of the parameters."""
-        return np.concatenate((self.C.diagonal(), np.einsum("jaa->aj", self.B).ravel()))
-
-    def toarray(self) -> Array:
-        """The whole matrix."""
-        X = self.X.toarray() if is_sparse(self.X) else _by_kind(self.X)
-        return np.block([[self.C, X.T], [X, _block_diagonal(self.B).toarray()]])
-
-
-def _by_kind(values: Array) -> Array:
-    """From (n_judges, n_kinds, ...) to the order of parameters."""
-    return np.swapaxes(values, 0, 1).reshape(-1, *values.shape[2:])
-
-
-def _block_diagonal(B: Array) -> Sparse:
-    """The blocks as a matrix, whose rows are judges for the first kind, for the second, ..."""
-    n, k, _ = B.shape
-    indices = np.broadcast_to(np.arange(n)[:, None] + n * np.arange(k), (k, n, k)).ravel()
-    indptr = np.arange(0, n * k * k + 1, k)
-    return sp.csr_array((_by_kind(B).ravel(), indices, indptr), shape=(n * k, n * k))
-
-
-def inverse_roots(B: Array) -> Array:
-    """L^-1 of each small matrix, with B = LL'."""
-    L: Any = np.linalg.cholesky(B)
-    found = np.zeros_like(B)
-    for a in range(L.shape[1]):
-        found[:, a, a] = 1.0 / L[:, a, a]
-        for b in range(a):
-            inner = np.einsum("jc,jc->j", L[:, a, b:a], found[:, b:a, b])
-            found[:, a, b] = -found[:, a, a] * inner
-    return found
-
-
-@dataclass(frozen=True, eq=False)
-class ArrowCurvature:
-    """Judges are eliminated: the curvature of common parameters is S = C - Z'Z.
-
-    With B = LL' for each judge, `half` is L^-1, and Z = L^-1 X.
-    """
-
-    common: DenseCurvature
-    half: Array
-    Z: Any
-
-    @classmethod
-    def of(cls, arrow: Arrow, precision: Array, items: slice, level: float) -> ArrowCurvature:
-        nc, (n, k, _) = len(arrow.C), arrow.B.shape
-        B = arrow.B.copy()
-        B[:, np.arange(k), np.arange(k)] += precision[nc:].reshape(k, n).T
-        if not np.isfinite(B).all():
-            raise LinAlgError("not finite")
-        # Blocks of at most 4 x 4, whose inverses are used in every product below.
-        half = inverse_roots(B)
-        if is_sparse(arrow.X):
-            Z = _block_diagonal(half) @ arrow.X
-            S = arrow.C - (Z.T @ Z).toarray()
-        else:
-            Z = (half @ arrow.X).reshape(n * k, nc)
-            S = arrow.C - Z.T @ Z
-        S[np.diag_indices_from(S)] += precision[:nc]
-        S[items, items] += level
-        return cls(DenseCurvature.of(S), half, Z)
-
-    @property
-    def n_common(self) -> int:
-        return len(self.common.scale)
-
-    def _halved(self, R: Any) -> Any:
-        """L^-1 R, for rows in the order of parameters; in the order of Z."""
-        n, k, _ = self.half.shape
-        if is_sparse(R) or is_sparse(self.Z):
-            found = _block_diagonal(self.half) @ R
-            if is_sparse(self.Z):
-                return found
-            return found.tocsr()[np.arange(n * k).reshape(k, n).T.ravel()]
-        by_judge = np.swapaxes(R.reshape(k, n, -1), 0, 1)
-        return (self.half @ by_judge).reshape(n * k, *R.shape[1:])
-
-    def _back(self, R: Array) -> Array:
-        """L'^-1 R, for rows in the order of Z; in the order of parameters."""
-        n, k, _ = self.half.shape
-        turned = np.swapaxes(self.half, 1, 2)
-        if is_sparse(self.Z):
-            return np.asarray(_block_diagonal(turned) @ R)
-        return _by_kind(turned @ R.reshape(n, k, -1)).reshape(R.shape)
-
-    def solve(self, R: Array) -> Array:
-        """The inverse times R."""
-        top, rest = R[: self.n_common], self._halved(R[self.n_common :])
-        first = self.common.solve(top - self.Z.T @ rest)
-        return np.concatenate((first, self._back(rest - self.Z @ first)))
-
-    def log_det(self) -> float:
-        """The logarithm of the determinant."""
-        return self.common.log_det() - 2.0 * float(np.log(np.einsum("jaa->ja", self.half)).sum())
-
-    def traces(self, groups: dict[str, slice]) -> dict[str, float]:
-        """The sums of the diagonal of the inverse, over groups of parameters.
-
-        With many judges, judges are taken as if the common parameters were known.
-        """
-        V = self.common.inverse()
-        own = self.judge_variance()
-        if self.Z.shape[0] <= FEW_EFFECTS:
-            own = np.einsum("jaa->ja", self.judge_covariance(V))
-        diagonal = np.concatenate((V.diagonal(), own.T.ravel()))
-        return {name: float(diagonal[part].sum()) for name, part in groups.items()}
-
-    def eliminate(self, scores: Sparse) -> Any:
-        """Scores of the common parameters, once the judges have followed them."""
-        nc = self.n_common
-        own, rest = scores[:, :nc], self._halved(scores[:, nc:].T.tocsr()).T
-        found = own - rest @ self.Z
-        return found if is_sparse(found) else np.asarray(found)
-
-    def bias(self, precision: Array) -> Array:
-        """The penalties P, likewise."""
-        nc, (n, k, _) = self.n_common, self.half.shape
-        P = precision[nc:].reshape(k, n).T
-        root = self.half * np.sqrt(P)[:, None]  # L^-1 P^(1/2)
-        if is_sparse(self.Z):
-            W = _block_diagonal(np.swapaxes(root, 1, 2)) @ self.Z
-            return np.asarray(np.diag(precision[:nc]) + (W.T @ W).toarray())
-        W = (np.swapaxes(root, 1, 2) @ self.Z.reshape(n, k, nc)).reshape(n * k, nc)
-        return np.asarray(np.diag(precision[:nc]) + W.T @ W)
-
-    def judge_variance(self) -> Array:
-        """Of the effects of each judge, given all common parameters."""
-        return np.asarray(np.square(self.half).sum(axis=1))
-
-    def mean_effect(self, which: int) -> tuple[Array, float]:
-        """How the mean of an effect over judges follows the common parameters, and its variance."""
-        n = len(self.half)
-        weights = self.half[:, :, which] / n  # the rows of L'^-1 that belong to the effect
-        rows = weights.T.ravel() if is_sparse(self.Z) else weights.ravel()
-        return -np.asarray(rows @ self.Z).ravel(), float(
-            self.judge_variance()[:, which].sum()
-        ) / n**2
-
-    def judge_covariance(self, V: Array) -> Array:
-        """Of the effects of each judge, with the covariance V of common parameters.
-
-        Of shape (n_judges, n_kinds, n_kinds): L'^-1 (I + Z V Z') L^-1.
-        """
-        n, k, _ = self.half.shape
-        inner = np.empty_like(self.half)
-        step = max(CELLS // (k * self.n_common), 1)
-        for begin in range(0, n, step):
-            end = min(begin + step, n)
-            Z = self._rows_of(begin, end)
-            inner[begin:end] = (Z.reshape(-1, Z.shape[-1]) @ V).reshape(Z.shape) @ np.swapaxes(
-                Z, 1, 2
-            )
-        inner[:, np.arange(k), np.arange(k)] += 1.0
-        return np.asarray(np.swapaxes(self.half, 1, 2) @ inner @ self.half)
-
-    def _rows_of(self, begin: int, end: int) -> Array:
-        """Z of some judges, of shape (n, n_kinds, n_common)."""
-        n, k, _ = self.half.shape
-        if not is_sparse(self.Z):
-            return self.Z[begin * k : end * k].reshape(-1, k, self.n_common)
-        rows = (np.arange(begin, end)[:, None] + n * np.arange(k)).ravel()
-        return self.Z[rows].toarray().reshape(-1, k, self.n_common)
-
-
-@dataclass(frozen=True, eq=False)
 class Start:
     """Where the maximum is searched from: parameters of a layout, and logarithms of penalties.
 
-    `deviation` has the standard deviations of slopes.
+    `deviation` has the standard deviations of slopes, and `mixing` the iterations so far with this
+    layout.
     """
 
     params: Array
     layout: Layout
     log_penalties: dict[str, float]
     deviation: Array
-
-    @classmethod
-    def of(cls, likelihood: JudgedLikelihood, mode: Mode) -> Start:
-        given = mode.penalties.items()
-        log = {name: float(np.log(penalty)) for name, penalty in given if penalty > 0}
-        return cls(mode.params, likelihood.layout, log, likelihood.deviation)
+    mixing: Mixing | None = None
 
     def into(self, layout: Layout) -> Array:
         """The parameters in another layout."""
@@ -720,7 +562,7 @@ def choose_effects(
 
     def evidence_of(some: Sequence[str]) -> float:
         if some:
-            return log_evidence(*_joint(with_effects(some), fixed, start, show, ROUGH))
+            return log_evidence(*_joint(with_effects(some), fixed, start, show, ROUGH)[:2])
         alone, _ = plain.without_judges()
         return log_evidence(alone, by_evidence(alone, fixed, start.into(alone.layout), show=show))
 
@@ -733,8 +575,7 @@ def choose_effects(
     wanted = [kind for kind in tried if gains[kind] >= SEEN]
     likelihood, left_out = with_effects(wanted), [kind for kind in tried if kind not in wanted]
     while wanted:
-        likelihood, mode = _joint(with_effects(wanted), fixed, start, show, ROUGH)
-        start = Start.of(likelihood, mode)
+        likelihood, mode, start = _joint(with_effects(wanted), fixed, start, show, ROUGH)
         gains = evidence_gains(likelihood, mode)
         if in_doubt and "slope" in wanted:
             # With few battles, ratings that follow some judges fit well by chance.
@@ -759,9 +600,9 @@ def choose_effects(
         return wanted, start
     if max(slip_scores(likelihood, n_judges, start.into(likelihood.layout))) > 1.0:
         known = log_evidence(likelihood, mode) if wanted else evidence_of([])
-        trial, other = _joint(with_effects([*wanted, "slips"]), fixed, start, show, ROUGH)
+        trial, other, found = _joint(with_effects([*wanted, "slips"]), fixed, start, show, ROUGH)
         if log_evidence(trial, other) > known + KEPT:
-            return [*wanted, "slips"], Start.of(trial, other)
+            return [*wanted, "slips"], found
     return wanted, start
 
 
@@ -776,7 +617,17 @@ def by_evidence_of_judges(
 ) -> tuple[Likelihood, Mode]:
     """The maximum with effects of these kinds, and with the penalties of the evidence."""
     likelihood = JudgedLikelihood.of(plain, n_judges, n_features, kinds)
-    return _joint(likelihood, fixed, start, show, FINE)
+    likelihood, _, end = _joint(likelihood, fixed, start, show, FINE)
+    penalties = fixed | {name: float(np.exp(value)) for name, value in end.log_penalties.items()}
+    likelihood = likelihood.with_deviation(end.deviation)
+    at = Expansion.of(likelihood, end.params, DENSE)
+    mean, precision = likelihood.layout.priors(penalties)
+    gradient = at.gradient - precision * (at.params - mean)
+    curvature, step, damped = newton_step(likelihood, at, precision, gradient)
+    if damped or abs(step).max() > CLOSE:
+        return likelihood, maximize(likelihood, penalties, at)
+    at = replace(at, params=at.params + step)
+    return likelihood, Mode(at, penalties, precision, curvature, True)
 
 
 def _joint(
@@ -785,37 +636,93 @@ def _joint(
     start: Start,
     show: Show,
     tolerance: float,
-) -> tuple[JudgedLikelihood, Mode]:
-    """The maximum with the penalties of the evidence, and with deviations of slopes.
+) -> tuple[JudgedLikelihood, Mode, Start]:
+    """The maximum with the penalties of the evidence, and with deviations of slopes; and its end.
 
-    A Newton step, a step of the penalties and new deviations take turns, until the logarithms of
-    penalties move by less than the tolerance.
+    A Newton step, a step of the penalties and new deviations are one iteration, which is
+    accelerated, until no number moves by more than the tolerance.
     """
-    groups, params = likelihood.layout.groups, start.into(likelihood.layout)
-    log = {name: start.log_penalties.get(name, 0.0) for name in groups if name not in fixed}
-    secant, likelihood = Secant(longest=3.0), likelihood.with_deviation(start.deviation)
-    last, step = -np.inf, np.zeros(1)
+    layout, slopes = likelihood.layout, likelihood.layout.effects.get("slope", slice(0, 0))
+    groups, names = layout.groups, [name for name in layout.groups if name not in fixed]
+    log = np.array([start.log_penalties.get(name, 0.0) for name in names])
+    deviation = start.deviation[: slopes.stop - slopes.start]
+    state = np.concatenate((start.into(layout), log, np.log(np.maximum(deviation, LEAST))))
+    ends, last, before = np.cumsum([layout.size, len(names)]), -np.inf, state
+    mixing = start.mixing if start.layout == layout else None
+    mixing = mixing or Mixing.of(np.split(state, ends))
+    length, direction = 1.0, np.zeros(layout.size)
     for tried in range(MAX_STEPS):
         show(tried)
+        params, log, deviation = np.split(state, ends)
+        likelihood = likelihood.with_deviation(np.exp(deviation))
         at = Expansion.of(likelihood, params, DENSE)
         if not at.value > last - 0.1 * abs(last) - 10.0:  # also where it is not a number
-            step = 0.5 * step
-            params = params - step
+            state, mixing = 0.5 * (state + before), Mixing(mixing.weight)
             continue
-        last, penalties = at.value, {**fixed, **{n: float(np.exp(v)) for n, v in log.items()}}
-        mean, precision = likelihood.layout.priors(penalties)
+        last, before = at.value, state
+        penalties = fixed | dict(zip(names, np.exp(log).tolist(), strict=True))
+        mean, precision = layout.priors(penalties)
         gradient = at.gradient - precision * (params - mean)
         curvature, step, damped = newton_step(likelihood, at, precision, gradient)
-        traces = _traces(likelihood.layout, curvature, log)
-        step = step * min(1.0, LONGEST / float(abs(step).max()))
-        params = params + step
-        log, change = secant.step(log, params, groups, traces)
-        likelihood = likelihood.around(curvature)
-        if tried > 1 and change < tolerance and abs(step).max() < tolerance and not damped:
+        size, turned = float(abs(step).max()), float(step @ direction) < 0
+        length = max(0.5 * length, 0.05) if turned and size > NEAR else min(1.2 * length, 1.0)
+        params, direction = params + step * min(length, LONGEST / max(size, LONGEST)), step
+        mode = Mode(replace(at, params=params), penalties, precision, curvature, False)
+        traces = _traces(layout, curvature, names)
+        excess = [
+            evidence_excess(params[groups[name]], penalties[name], traces[name], name)
+            for name in names
+        ]
+        log = np.clip(log + np.clip(excess, -2.0, 2.0), *BOUNDS)
+        more = np.zeros(layout.size)
+        if max(map(abs, excess), default=0.0) < NEAR:
+            # Parameters and deviations of slopes follow the change of the penalties.
+            for name, value in zip(names, log.tolist(), strict=True):
+                more[groups[name]] = np.exp(value) - penalties[name]
+        params = params - curvature.solve(more * (params - mean))
+        if len(deviation):
+            variance = own_variances(layout, curvature)["slope"]
+            deviation = -0.5 * np.log(1.0 / variance + more[slopes])
+        reached = np.concatenate((params, log, deviation))
+        change = float(abs(reached - state).max())
+        state = mixing.next(state, reached)
+        if tried > 1 and change < tolerance and not damped:
             break
-    if tolerance < ROUGH:
-        return likelihood, maximize(likelihood, penalties, params)
-    return likelihood, Mode(replace(at, params=params), penalties, precision, curvature, False)
+    params, log, deviation = np.split(state, ends)
+    deviation = np.exp(deviation) if len(deviation) else 0.0 * start.deviation
+    found = dict(zip(names, log.tolist(), strict=True))
+    return likelihood, mode, Start(params, layout, found, deviation, mixing)
+
+
+@dataclass
+class Mixing:
+    """Anderson's acceleration of a fixed-point iteration, with weights of the squared errors."""
+
+    weight: Array
+    inputs: list[Array] = field(default_factory=list)
+    outputs: list[Array] = field(default_factory=list)
+    change: float = np.inf
+
+    @classmethod
+    def of(cls, parts: list[Array]) -> Mixing:
+        """Of a state in parts that count the same."""
+        return cls(np.concatenate([np.full(len(part), 1.0 / max(len(part), 1)) for part in parts]))
+
+    def next(self, given: Array, found: Array) -> Array:
+        """Where to go on, once the iteration has found a state from a given one."""
+        change = float(abs(found - given).max())
+        if change > NEAR or change > 2.0 * self.change:
+            self.inputs, self.outputs = [], []
+        self.change = change
+        self.inputs, self.outputs = [*self.inputs, given][-MIXED:], [*self.outputs, found][-MIXED:]
+        errors = np.array(self.outputs) - np.array(self.inputs)
+        if len(errors) == 1:
+            return found
+        root = np.sqrt(self.weight)
+        share = np.linalg.lstsq((np.diff(errors, axis=0) * root).T, errors[-1] * root)[0]
+        beyond = -share @ np.diff(self.outputs, axis=0)
+        most = min(FARTHEST * change, NEAR)
+        return found + beyond * min(1.0, most / max(float(abs(beyond).max()), 1e-300))
 
 
 def own_variances(layout: Layout, curvature: Any) -> dict[str, Array]:
@@ -825,8 +732,9 @@ def own_variances(layout: Layout, curvature: Any) -> dict[str, Array]:
     """
     if curvature.common is None:
         variance = 1.0 / (curvature.matrix.diagonal() + curvature.precision)
-        return {kind: variance[part] for kind, part in layout.effects.items()}
-    return dict(zip(layout.effects, curvature.judge_variance().T, strict=True))
+    else:
+        variance = curvature.own_variances()
+    return {kind: variance[part] for kind, part in layout.effects.items()}
 
 
 def _traces(layout: Layout, curvature: Any, names: Iterable[str]) -> dict[str, float]:
@@ -866,7 +774,8 @@ def _roots(layout: Layout, curvature: Any) -> Array:
     Without a matrix, given all other parameters.
     """
     if curvature.common is not None:
-        return np.swapaxes(curvature.half, 1, 2)
+        (inverse,) = curvature.inverses
+        return np.asarray(np.linalg.cholesky(inverse[:, ::-1, ::-1])[:, ::-1, ::-1])
     deviations = np.sqrt(np.stack(list(own_variances(layout, curvature).values()), axis=1))
     return np.asarray(deviations[:, :, None] * np.eye(deviations.shape[1]))
 
@@ -897,6 +806,21 @@ def moved(params: Array, old: Layout, new: Layout) -> Array:
     return found
 
 
+def _judge_covariance(curvature: ArrowCurvature, V: Array) -> Array:
+    """Of the effects of each judge, with the covariance V of common parameters.
+
+    Of shape (n_judges, n_kinds, n_kinds).
+    """
+    (at,), (inverse,) = curvature.at, curvature.inverses
+    found, step = inverse.copy(), max(CELLS // (at.shape[1] * len(V)), 1)
+    for begin in range(0, len(at), step):
+        some = at[begin : begin + step]
+        T = curvature.follow[some.ravel()]
+        T = (T.toarray() if is_sparse(T) else T).reshape(*some.shape, -1)
+        found[begin : begin + step] += (T @ V) @ np.swapaxes(T, 1, 2)
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class Panel:
     """The fitted judges: normal distributions of the effects of each, in the order of `KINDS`.
@@ -924,7 +848,7 @@ class Panel:
         if effects:
             mean[:, where] = np.stack([mode.params[part] for part in effects.values()], axis=1)
             if V is not None:
-                found = curvature.judge_covariance(V)
+                found = _judge_covariance(curvature, V)
             else:
                 drawn = np.stack([draws[:, part] for part in effects.values()])
                 found = np.einsum("adj,bdj->jab", drawn, drawn, dtype=float) / len(draws)
@@ -977,7 +901,9 @@ class Panel:
             draws[:, : len(rated)] += (change * at).astype(draws.dtype)
         else:
             curvature: Any = mode.curvature
-            follow, own = curvature.mean_effect(list(likelihood.layout.effects).index("slope"))
+            n = part.stop - part.start
+            follow = np.asarray(curvature.follow[part].sum(axis=0)).ravel() / n
+            own = float(curvature.own_variances()[part].sum()) / n**2
             J = np.diag(np.where(rated, self.slope, 1.0)) + at[:, None] * follow
             V = J @ V @ J.T + own * at[:, None] * at
             noise = np.sqrt(own) * rng.standard_normal((len(draws), 1))

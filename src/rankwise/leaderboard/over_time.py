@@ -124,7 +124,7 @@ class SeenDrift:
         cells = replace(likelihood, tally=replace(old, counts=counts))
         _, g, h = cells.expansion(params)
         entries = cells.entries_at(params)
-        rated = [(q, at * n + i % n, x) for q, i, x in entries if i[0] < items]
+        rated = [(q, at * n + cells.item_of(i, n), x) for q, i, x in entries if i[0] < items]
         score, information = np.zeros((2, P * n))
         response: Any = sp.csr_array((cells.layout.size, P * n))
         for r, j, z in rated:
@@ -142,7 +142,7 @@ class SeenDrift:
         noise *= squares / (noise @ information.sum(axis=1))
         # An item changes relative to its opponents, which change as well.
         r, _, z = rated[0]
-        pair = np.sort((old.first % n, old.second % n), axis=0)
+        pair = np.sort([cells.item_of(side, n) for side in (old.first, old.second)], axis=0)
         pairs, number = np.unique(pair[0] * n + pair[1], return_inverse=True)
         met = np.square(np.bincount(number, z * z * h[r, r]))
         shared = np.bincount(pairs // n, met, n) + np.bincount(pairs % n, met, n)
@@ -312,6 +312,20 @@ class Periods:
         return len(self.gap) + 1
 
 
+def rest_of(plain: Likelihood, h: Array) -> tuple[Array, Array]:
+    """Minus second derivatives by a rating and another parameter, and by two others."""
+    t, total = plain.tally, plain.layout.items.stop
+    size = plain.layout.size - total
+    border, entries = np.zeros((total, size)), []
+    for q, i, x in plain.entries[2:]:
+        w, a = h[0, q] * x, i - total
+        for sign, item in ((1.0, t.first), (-1.0, t.second)):
+            added = np.bincount(item * size + a, sign * w, total * size)
+            border += added.reshape(total, size)
+        entries.append((q, a, x))
+    return border, gram_of(entries, h, size, dense=True) if size else np.zeros((0, 0))
+
+
 @dataclass(frozen=True, eq=False)
 class CellMatrix:
     """Minus second derivatives by the ratings of all cells, and by the other parameters.
@@ -328,22 +342,13 @@ class CellMatrix:
     def of(cls, plain: Likelihood, n: int, h: Array) -> Self:
         """From second derivatives by the predictors, where items of cells are separate items."""
         t, total = plain.tally, plain.layout.items.stop
-        rest, size = plain.entries[2:], plain.layout.size - total
         # The cell is part of the number of an item.
         code = np.minimum(t.first, t.second) * n + np.maximum(t.first, t.second) % n
         sums = np.bincount(code, -h[0, 0], total * n)
         blocks = np.asarray(sums, dtype=np.float64).reshape(-1, n, n)
         own = np.bincount(t.first, h[0, 0], total) + np.bincount(t.second, h[0, 0], total)
         blocks[:, np.arange(n), np.arange(n)] += own.reshape(-1, n)
-        border = np.zeros((total, size))
-        for q, i, x in rest:
-            w, a = h[0, q] * x, i - total
-            for sign, item in ((1.0, t.first), (-1.0, t.second)):
-                added = np.bincount(item * size + a, sign * w, total * size)
-                border += added.reshape(total, size)
-        entries = [(q, i - total, x) for q, i, x in rest]
-        corner = gram_of(entries, h, size, dense=True) if size else np.zeros((0, 0))
-        return cls(blocks, border, corner)
+        return cls(blocks, *rest_of(plain, h))
 
 
 @dataclass(frozen=True, eq=False)
