@@ -365,8 +365,9 @@ def csv_text(
 ) -> str:
     """Rows as CSV, which programs read back as they are.
 
-    Spreadsheets take text that begins with = for a formula, and run it. In a CSV file for them,
-    such text begins with a quote; so does text that began with one, to keep names apart.
+    Spreadsheets take text that begins with = for a formula, and run it. They keep 15 digits of a
+    number, and drop zeros before it. In a CSV file for them, such text and such ids begin with a
+    quote; so does text that began with one, to keep names apart.
 
     Examples
     --------
@@ -374,6 +375,8 @@ def csv_text(
     ['item,score', '=1+1,-2']
     >>> csv_text(["item", "score"], [["=1+1", -2]], for_spreadsheets=True).splitlines()
     ['item,score', "'=1+1,-2"]
+    >>> csv_text(["item", "score"], [[5533128019969622333, 2]], for_spreadsheets=True).splitlines()
+    ['item,score', "'5533128019969622333,2"]
     """
     out = io.StringIO(newline="")
     write = csv.writer(out)  # ends lines with CR and LF, and so puts text with either into quotes
@@ -385,9 +388,11 @@ def csv_text(
 
 
 def _spreadsheet_cell(cell: Any) -> Any:
-    """Text that a spreadsheet would take for a formula, as text; everything else as it is."""
-    formula = isinstance(cell, str) and cell.lstrip().startswith(("=", "+", "-", "@", "|", "'"))
-    return f"'{cell}" if formula else cell
+    """What a spreadsheet would run or change, as text; everything else as it is."""
+    text = str(cell).lstrip() if isinstance(cell, str | Integral) else ""
+    formula = isinstance(cell, str) and text.startswith(("=", "+", "-", "@", "|", "'"))
+    changed = re.fullmatch(r"-?(\d{16,}|0\d+)\s*", text)
+    return f"'{cell}" if formula or changed else cell
 
 
 def plural(count: int, word: str) -> str:

@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+from base64 import b64encode
 from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -24,6 +25,7 @@ pytestmark = [
     pytest.mark.slow,  # `make test-docs` runs it
     pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine"),
 ]
+DOT = b64encode(b'<svg xmlns="http://www.w3.org/2000/svg"><circle r="9"/></svg>').decode()
 PATIENCE = 300_000  # milliseconds: a test waits for what must happen, however slow the machine
 
 
@@ -193,6 +195,7 @@ def test_pages_fit_the_screen(browser, tmp_path, width):
     def begin(items, pictures, question, goal):
         log = Log()
         log.append("session", {"secret": unknown.secret})
+        log.take_files(pictures, {item.image for item in items})
         session = Session(items, question=question, goal=goal, log=log)
         session.add_rater("Bartholomew Featherstonehaugh")
         return session
@@ -203,19 +206,31 @@ def test_pages_fit_the_screen(browser, tmp_path, width):
         assert page.url == f"{address}/begin"
         assert fits(page)
         page.fill("#items-text", "\n".join(["internationalization", "Handwriting", "Red", "C"]))
-        page.evaluate(
-            "() => { const sent = new DataTransfer();"
-            " sent.items.add(new File(['id\\nfrom a table\\n'], 'more.csv'));"
-            " document.querySelector('.drop').dispatchEvent("
-            "new DragEvent('drop', {dataTransfer: sent, bubbles: true, cancelable: true})); }"
-        )
+        for place, event, content in (
+            (".drop", "DragEvent('drop', {dataTransfer", "['id\\nfrom a table\\n'], 'more.csv'"),
+            ("body", "DragEvent('drop', {dataTransfer", "['dropped beside it'], 'beside.txt'"),
+            ("body", "ClipboardEvent('paste', {clipboardData", f"[atob('{DOT}')], 'image.svg'"),
+        ):
+            page.evaluate(
+                "() => { const sent = new DataTransfer();"
+                f" sent.items.add(new File({content}, {{type: 'image/svg+xml'}}));"
+                f" document.querySelector('{place}').dispatchEvent("
+                f"new {event}: sent, bubbles: true, cancelable: true}})); }}"
+            )
+        assert page.inner_text("output") == "more.csv, beside.txt, picture 3.svg"
         page.fill("#question", "Which logo?")
         page.click("text=Begin")
         page.wait_for_url(f"{address}/organizer")
         assert fits(page)
+        assert "The ranking is shown here after the first answers" in page.inner_text("#live")
+        page.click("#live >> text=Compare")
+        page.click("button.choose >> nth=0")
+        page.wait_for_selector("text=1 answer, 1 of them yours")
+        page.click("text=Organize")
         table = page.inner_text("table.ranking")
-        assert "from a table" in table
-        assert "P(best)" in table  # all five are among the first five
+        for name in ("from a table", "beside.txt", "picture 3.svg"):
+            assert name in table
+        assert "P(best)" in table
         for name in ("internationalization", "Handwriting"):
             # The height of a line: the name is in one.
             box = page.locator("table.ranking th", has_text=name).bounding_box()

@@ -7,7 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from rankwise.asking.items import Item, check_items, file_item, read_items
+from rankwise.asking.items import Item, check_items, file_item, read_items, typed_items
+from rankwise.asking.log import Log
 from rankwise.errors import DataError
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
@@ -219,3 +220,16 @@ def test_spaces_around_ids_are_refused(name):
     """Before, text lost them in silence."""
     with pytest.raises(DataError, match=r"Item 2 has the id .* with spaces around it: use 'b'"):
         check_items(["a", name])
+
+
+def test_tables_can_be_typed_or_pasted():
+    cells = "Name\tprice\r\nBirke, green\t3\r\nAlder\t2\r\n"  # as spreadsheets copy them
+    for text in (cells, cells.replace("\t", ";")):
+        items = typed_items(text, Log().put_file)
+        assert [(item.id, item.facts) for item in items] == [
+            ("Birke, green", {"price": "3"}),
+            ("Alder", {"price": "2"}),
+        ]
+    lines = "Name, a novel\nThe trial"  # no table: a line has no comma
+    assert [item.id for item in typed_items(lines, Log().put_file)] == lines.splitlines()
+    assert typed_items("", Log().put_file) == []

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from rankwise.asking import Item, NotSavedError, Session
+from rankwise.asking import Goal, Item, NotSavedError, Session
 from rankwise.asking.log import Log
 from rankwise.asking.session_exports import share_page
 
@@ -24,6 +24,7 @@ pytest.importorskip("uvicorn", reason="needs the extra ask")
 from rankwise.asking.web.app import make_app  # noqa: E402
 from rankwise.asking.web.guards import Doorkeeper  # noqa: E402
 from tests.asking.alone import Alone  # noqa: E402
+from tests.asking.in_memory import client_of  # noqa: E402
 from tests.asking.serve_session import serving  # noqa: E402
 
 SCRIPT = "<script>alert(1)</script>"
@@ -433,3 +434,19 @@ def test_a_full_disk_is_told_on_the_page(served, client, enter, monkeypatch):
     monkeypatch.undo()
     assert session.n_answers() == n
     assert answer(client, "first").status_code == 200
+
+
+def test_before_the_first_answer_there_are_no_numbers(monkeypatch):
+    session = Session(["tea", "milk", "juice"])
+    session.add_rater("Ann")
+    with client_of(make_app(session, elsewhere="rankwise ask teas.ask --host X")) as client:
+        client.get("/start", params={"token": Doorkeeper(session).organizer_key})
+        page = client.get("/organizer").text
+        assert "P(best)" not in page
+        assert "5% (" not in page  # slips
+        assert "after the first answers" in page
+        assert "<code>rankwise ask teas.ask --host X</code>" in page
+        session.answer(session.ask("Ann").token, "first")
+        assert "P(best)" in client.get("/organizer").text
+        monkeypatch.setattr(session, "progress", lambda: Goal().unknown(3))
+        assert '<progress max="1" value="0"' in client.get("/organizer").text  # it is not full

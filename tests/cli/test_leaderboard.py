@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from rankwise import Leaderboard
+from rankwise.cli.study_pages import _summary
 from rankwise.data import make_battles, read_battles, read_rankings
 
 
@@ -231,3 +232,58 @@ def test_categories(battles, run, tmp_path):
     assert result.stdout == f"{board.standings()}\n\n{board.categories()}\n"
     assert len(json.loads(numbers.read_text())["deviations"]) == 15
     assert "Categories" in page.read_text()
+
+
+LONG = [1652266001144803309, 5533128019969622333, 2171639612963082045]
+
+
+@pytest.fixture
+def long_ids(tmp_path):
+    """Battles of items whose ids have nineteen digits; two judges who do not differ."""
+    rng = np.random.default_rng(0)
+    first = rng.integers(0, 3, 300)
+    second = (first + rng.integers(1, 3, 300)) % 3
+    won = rng.random(300) < 1 / (1 + np.exp(1.0 * (first - second)))
+    path = tmp_path / "long.jsonl"
+    rows = [
+        {"model_a": LONG[i], "model_b": LONG[j], "winner": "model_a" if w else "model_b",
+         "judge": f"j{k % 2}", "length": float(rng.normal())}
+        for k, (i, j, w) in enumerate(zip(first, second, won, strict=True))
+    ]  # fmt: skip
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return path
+
+
+def test_numbers_in_json_say_their_unit_and_ids_keep_their_digits(long_ids, run, tmp_path):
+    out, sheet = tmp_path / "all.json", tmp_path / "sheet.csv"
+    where = ("--json", out, "--spreadsheet", sheet)
+    done = run("leaderboard", long_ids, "--style", "length", "--elo", *where)
+    assert done.exit_code == 0, done.stderr
+    found = json.loads(out.read_text())
+    assert found["units"]["standings"] == found["units"]["coefficients"] == "Elo points"
+    board = Leaderboard().fit(long_ids, context=["length"])
+    want = board.coefficients(elo=True)["coefficient"][0]
+    assert found["coefficients"][0]["coefficient"] == pytest.approx(want)
+    assert {row["item"] for row in found["standings"]} == set(map(str, LONG))
+    assert all(f"'{item}," in sheet.read_text() for item in LONG)
+
+
+def test_judges_who_do_not_differ_are_one_sentence(long_ids, run, tmp_path):
+    page = tmp_path / "page.html"
+    done = run("leaderboard", long_ids, "--judge", "judge", "--report", page)
+    assert "Judges do not differ by more than chance" in done.stdout
+    assert "slope" not in done.stdout
+    assert "Judges do not differ" in page.read_text()
+    assert "Ratings are in log-odds, relative to their mean." in page.read_text()
+
+
+def test_the_summary_names_tied_items_in_their_order():
+    class Board:
+        items_ = np.array(["c", "a", "d", "b"], dtype=object)
+        ratings_ = np.array([0.2, 0.9, 0.1, 0.5])
+
+        def settled(self):
+            return np.zeros((4, 4), dtype=int)
+
+    standings = {"item": ["a", "b", "c", "d"], "p_first": [0.6]}
+    assert "cannot be told apart from b, c, d." in _summary(Board(), standings)

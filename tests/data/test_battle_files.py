@@ -205,7 +205,7 @@ def test_rows_that_cannot_be_used_are_counted():
             {},
             r"row 1, column 'winner': the outcome 'who'",
         ),
-        ({"model_b": ["y", "y", "x", "z"]}, {}, r"row 1: 'y' battles itself \(1 such row\)"),
+        ({"model_b": ["y", "y", "x", "z"]}, {}, r"row 1: 'y' battles itself. Drop these"),
         ({}, {"style": ["length"]}, "no column 'length', and no two columns length_a"),
         ({"gap": ["1", "?", "2", "3"]}, {"style": ["gap"]}, "row 1: the column 'gap' must hold"),
         ({"n_a": [1] * 4, "n_b": [-1] * 4}, {"style": ["n"]}, "must not be negative"),
@@ -303,3 +303,34 @@ def test_generated_battles_have_the_probabilities_of_the_model():
 def test_groups_stay_as_they_came(groups):
     battles = Battles.of(list("abac"), list("bcca"), [1] * 4, groups=groups)
     assert battles.groups.tolist() == groups
+
+
+def test_all_faulty_rows_are_named_at_once(tmp_path):
+    path = tmp_path / "battles.csv"
+    rows = ["model_a,model_b,winner,x,when", "a,b,model_a,1,2026-01-01", "a,a,tie,1,2026-01-01"]
+    rows += ["b,b,tie,1,2026-01-01", "a,b,model_q,1,2026-01-01", "a,b,tie,lots,2026-01-01"]
+    path.write_text("\n".join([*rows, "a,b,tie,-1,soon", "b,a,,more,never"]))
+    with pytest.raises(DataError) as error:
+        read_battles(path, style=["x"], time="when")
+    words = str(error.value)
+    assert "line 3: 'a' battles itself (also in line 4)" in words
+    assert "line 6: the column 'x' must hold numbers: got 'lots' (also in line 8)" in words
+    assert "line 7: the time 'soon' is neither" in words
+    assert "line 5, column 'winner': the outcome 'model_q' is unknown" in words
+
+
+def test_all_broken_lines_are_named_at_once(tmp_path):
+    path = tmp_path / "battles.csv"
+    path.write_text("a,b\n1,2\n1\n1,2\n1,2,3\n\n1\n")
+    with pytest.raises(DataError, match=r"line 3: got 1 .* \(also in line 5, line 7\)"):
+        read_battles(path)
+    path = path.with_suffix(".jsonl")
+    path.write_text('{"a": 1}\n{"a"\n{"a": 2}\n{1\n')
+    with pytest.raises(DataError, match=r"line 2: not JSON: .* \(also in line 4\)"):
+        read_battles(path)
+
+
+def test_semicolons_between_values(tmp_path):
+    path = tmp_path / "battles.csv"
+    path.write_text('model_a;model_b;winner\n"a;1";b;"model_a"\nb;"a;1";tie\n')
+    assert read_battles(path).battles.items.tolist() == ["a;1", "b"]

@@ -311,16 +311,26 @@ def file_item(name: str, path: Path, keep_file: KeepFile) -> Item:
     return Item(name, image=_read_image(name, path, keep_file))
 
 
-def typed_items(text: str) -> list[Item]:
-    """One item for each line; what follows a tab is its text.
+def typed_items(text: str, keep_file: KeepFile) -> list[Item]:
+    """One item for each line, where what follows a tab is its text; or the rows of a table.
+
+    The text is a table if its lines have several columns, one of which is named as ids are.
 
     Examples
     --------
     >>> from rankwise.asking.items import typed_items
-    >>> [(item.id, item.text) for item in typed_items("tea\\n\\nmilk\\tcold, from the farm\\n")]
-    [('tea', ''), ('milk', 'cold, from the farm')]
+    >>> [(item.id, item.text) for item in typed_items("tea\\n\\nmilk\\tcold, whole", print)]
+    [('tea', ''), ('milk', 'cold, whole')]
+    >>> [(item.id, item.facts) for item in typed_items("price,name\\n3,tea\\n2,milk", print)]
+    [('tea', {'price': '3'}), ('milk', {'price': '2'})]
     """
-    parts = [line.partition("\t") for line in text.splitlines() if line.strip()]
+    lines = [line for line in text.splitlines() if line.strip()]
+    for mark, suffix in (("\t", ".tsv"), (",", ".csv"), (";", ".csv")):
+        if lines and all(mark in line for line in lines):
+            names = {name.strip().lower() for name in lines[0].split(mark)}
+            if not names.isdisjoint(ITEM_COLUMNS):
+                return sent_items(f"table{suffix}", "\n".join(lines).encode(), keep_file)
+    parts = [line.partition("\t") for line in lines]
     return [Item(name.strip(), text=more.strip()) for name, _, more in parts]
 
 

@@ -30,6 +30,9 @@ _OTHER_WORDS = (
     ("left", "right", "draw", "tie (bothbad)"),
     ("a", "b", "both", "tie (bothbad)"),
 )
+_FRAME = (  # the same for all pictures, light or dark: also drawings without a background are seen
+    "display: block; width: 12rem; height: 12rem; object-fit: contain; background: #c4c9cf"
+)
 _SHOWN, _PICTURES, _PICTURE_BYTES = 60, 12, 1_500_000
 
 
@@ -151,7 +154,7 @@ class _Gallery:
     def to_html(self) -> str:
         return "".join(
             f'<figure style="display: inline-block; margin: 0.5rem; vertical-align: top">'
-            f'<img src="{source}" alt="" width="200">'
+            f'<img src="{source}" alt="" style="{_FRAME}">'
             f"<figcaption>{html.escape(caption)}</figcaption></figure>"
             for caption, source in self.pictures
         )
@@ -187,7 +190,7 @@ def _time(answer: Answer) -> str:
     return datetime.fromtimestamp(answer.time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-_WIDTH, _ROW, _NAMES = 640, 18, 200
+_WIDTH, _ROW, _NAMES, _LETTERS = 460, 18, 160, 24  # letters can be read on a phone
 
 
 def rank_chart(ranking: Ranking, shown: int) -> str:
@@ -212,7 +215,7 @@ def rank_chart(ranking: Ranking, shown: int) -> str:
     for k, name in enumerate(ranking.items[:shown]):
         y = _ROW * k + 14
         low, score, high = (float(part[k]) for part in (ranking.low, ranking.score, ranking.high))
-        words = html.escape(name if len(name) <= 30 else f"{name[:29]}…")
+        words = html.escape(name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…")
         parts += [
             f'<text x="{_NAMES}" y="{y + 4}" text-anchor="end">{words}</text>',
             f'<line x1="{at(low):.1f}" x2="{at(high):.1f}" y1="{y}" y2="{y}" '

@@ -148,11 +148,24 @@ class Ranking(TableMixin):
         rows = []
         for r in self.rows():
             scores = f"{r['low']:.2f} to {r['high']:.2f}"
-            ranks = f"{r['rank_low']} to {r['rank_high']}"
-            rows.append((r["rank"], r["item"], r["score"], scores, ranks, r[p_top], r["answers"]))
+            rows.append(
+                (r["rank"], r["item"], r["score"], scores, ranks(r), r[p_top], r["answers"])
+            )
         kept = (0, 1, 2, 4, 5) if brief else range(len(columns))
         cells = tuple(tuple(row[k] for k in kept) for row in rows)
         return Table(tuple(columns[k] for k in kept), cells)
+
+
+def ranks(row: Mapping[str, Any]) -> str:
+    """The interval of the rank of an item, from a row of `Ranking.rows`; one number if it is one.
+
+    Examples
+    --------
+    >>> ranks({"rank_low": 1, "rank_high": 3}), ranks({"rank_low": 2, "rank_high": 2})
+    ('1 to 3', '2')
+    """
+    low, high = row["rank_low"], row["rank_high"]
+    return f"{low}" if low == high else f"{low} to {high}"
 
 
 @dataclass(frozen=True)

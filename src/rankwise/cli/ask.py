@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import socket
 import webbrowser
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
@@ -138,9 +140,17 @@ class ServerOptions:
             refuse(
                 "host",
                 f"At {self.host}, other machines can reach the page. Name this machine as they "
-                "call it, as in --names myhost.example,192.168.1.5.",
+                f"call it, as in --names {own_address()}.",
             )
         return [*local, *others]
+
+
+def own_address() -> str:
+    """The address of this machine in its network; an example where there is none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
+        probe.connect(("192.0.2.1", 9))  # chooses a way, and sends nothing
+        return str(probe.getsockname()[0])
+    return "192.168.1.5"
 
 
 def strategy_words() -> list[str]:
@@ -263,7 +273,11 @@ def ask(
             webbrowser.open(f"{start}{door.one_time_key()}")
         # SIGTERM is one, too: a server that stops when it is told to has not failed.
         with suppress(KeyboardInterrupt):
-            app = make_app(found, hosts=hosts, door=door, begin=begin)
+            app = make_app(
+                found, hosts=hosts, door=door, begin=begin,
+                elsewhere=f"rankwise ask {shlex.quote(str(path))} --host 0.0.0.0 "
+                f"--names {own_address()}",
+            )  # fmt: skip
             make_server(app).run(sockets=[listening])
         kept = f"All answers are in {path}." if path.exists() else "Nothing was written."
         note(f"Stopped. {kept}", wrap=False)

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 MOST_JUDGES = 30  # in printed tables and on pages
 SHOWN, LISTED = 10, 20  # features in the table of columns, printed and on a page
 OPTIONS_OF_RANKINGS = {"ranking", "style", "cluster", "elo", "penalty"}
+ALIKE = "Judges do not differ by more than chance: the votes of all of them count the same."
+EXACT = 2**53  # programs that read numbers as float64 round larger ones
 NO_JUDGES = (
     "Leave out --judge, and give --cluster with the same column for intervals that allow for them."
 )
@@ -287,6 +289,9 @@ def leaderboard(
     short = [replace(each, rows=each.rows[:top]) for each in (table, *beside)]
     item_ties = board.item_ties().to_table() if ties == "by-item" else None
     show(*short, covariates, judges, item_ties, categories)
+    if columns.judge is not None and judges is None:
+        print()
+        say(ALIKE)
     decided = ""
     if (fragility or report is not None) and not (board.drift_ or board.width_):
         with interruptible("Looking for the fewest battles that decide"):
@@ -304,8 +309,9 @@ def leaderboard(
             write_text(path, csv_text(names, rows, for_spreadsheets=guarded))
             note(f"Wrote {path}.")
     if json_out is not None:
-        content = _content(board, standings, file, concerns) | {"fragility": decided or None}
-        write_text(json_out, json.dumps(content, indent=1, ensure_ascii=False))
+        content = _content(board, standings, file, concerns, elo=elo)
+        content["fragility"] = decided or None
+        write_text(json_out, json.dumps(_exact(content), indent=1, ensure_ascii=False))
         note(f"Wrote {json_out}.")
     if report is not None:
         from rankwise.cli.study_pages import write_leaderboard
@@ -352,6 +358,22 @@ def _anchor(text: str | None, items: list[Any]) -> tuple[Any, float] | None:
     return known[name], rating
 
 
+def rating_unit(board: Any, *, elo: bool) -> str:
+    """What ratings and coefficients are in."""
+    return "Elo points" if elo else "log-odds" if board.link == "logit" else "probits"
+
+
+def rating_note(board: Any, *, elo: bool, anchor: tuple[Any, float] | None) -> str:
+    """What the numbers of the standings are."""
+    zero = "with mean 1,000" if elo else "relative to their mean"
+    if anchor is not None:
+        zero = f"relative to {anchor[0]}, which has {anchor[1]:g}"
+    return (
+        f"Ratings are in {rating_unit(board, elo=elo)}, {zero}. Intervals of ratings and of ranks "
+        "are for each item alone."
+    )
+
+
 def covariate_table(board: Any, units: dict[str, str], *, elo: bool) -> Table:
     """The coefficients, and what they are per."""
     from rankwise.data.battles import SCALED
@@ -359,8 +381,8 @@ def covariate_table(board: Any, units: dict[str, str], *, elo: bool) -> Table:
 
     table = board.coefficients(elo=elo).to_table()
     per = [units.get(name, "being first") for name in board.coef_names_]
-    rows = tuple((row[0], unit, *row[1:]) for row, unit in zip(table.rows, per, strict=True))
-    unit = "Elo points" if elo else "log-odds" if board.link == "logit" else "probits"
+    rows = tuple((row[0], each, *row[1:]) for row, each in zip(table.rows, per, strict=True))
+    unit = rating_unit(board, elo=elo)
     note_text = f"By how many {unit} a covariate raises the rating of the first item, per change."
     if SCALED in per:
         note_text += (
@@ -397,10 +419,15 @@ def side_by_side(standings: Any, others: dict[str, Any], title: str) -> Table:
     return replace(BoardTable(columns, {"rating": f".{digits}f"}).to_table(), title=title)
 
 
-def shown_judges(board: Any) -> Table:
-    """The judges with remarks, and those with most battles, as many as fit on a page."""
+def shown_judges(board: Any) -> Table | None:
+    """The judges with remarks, and those with most battles, as many as fit on a page.
+
+    None if they differ in nothing.
+    """
     table = board.judges()
     whole = table.to_table()
+    if [column.name for column in whole.columns] == ["judge", "battles", "remark"]:
+        return None
     if len(table) <= MOST_JUDGES:
         return whole
     remark, battles = table["remark"], table["battles"]
@@ -413,10 +440,17 @@ def shown_judges(board: Any) -> Table:
 
 
 def _content(
-    board: Any, standings: Any, file: BattleFile | RankingFile, concerns: list[str]
+    board: Any,
+    standings: Any,
+    file: BattleFile | RankingFile,
+    concerns: list[str],
+    *,
+    elo: bool,
 ) -> dict[str, Any]:
     """All numbers of a leaderboard, for JSON."""
+    unit, plain = rating_unit(board, elo=elo), rating_unit(board, elo=False)
     return {
+        "units": {"standings": unit, "coefficients": unit, "categories": unit, "deviations": plain},
         "schema": file.schema,
         "rows": file.n_rows,
         "battles": len(board.battles_),
@@ -431,13 +465,22 @@ def _content(
         "both_bad": board.both_bad_,
         "groups": board.n_groups_,
         "standings": standings.records(),
-        "coefficients": board.coefficients().records(),
+        "coefficients": board.coefficients(elo=elo).records(),
         "judges": board.judges().records() if len(board.judges_) else [],
         "item_ties": board.item_ties().records() if board.ties == "by item" else [],
-        "categories": [] if board.width_ is None else board.categories().records(),
+        "categories": [] if board.width_ is None else board.categories(elo=elo).records(),
         "deviations": [] if board.width_ is None else board.deviations().records(),
         "shares": board.shares().records(),
     }
+
+
+def _exact(value: Any) -> Any:
+    """The same value, with ids as text where readers of JSON would round whole numbers."""
+    if isinstance(value, dict):
+        return {name: _exact(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_exact(each) for each in value]
+    return str(value) if isinstance(value, int) and abs(value) > EXACT else value
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from rankwise import PairwiseGP, RankRLS
 from rankwise.backends.arrays import Array
-from rankwise.cli.studies import shown_judges, what_was_read
+from rankwise.cli.studies import ALIKE, rating_note, shown_judges, what_was_read
 from rankwise.cli.terminal import write_page
 from rankwise.data import ComparisonData
 from rankwise.holdout.scores import ObservedComparisons, logistic_slope
@@ -29,7 +29,7 @@ from rankwise.plots import (
     plot_win_matrix,
 )
 from rankwise.plots.item_plots import rank_intervals
-from rankwise.report import Facts, Figure, Section, Text
+from rankwise.report import Facts, Figure, Folded, Section, Text
 from rankwise.tables import Column, Table, plural
 
 if TYPE_CHECKING:
@@ -76,8 +76,12 @@ def write_leaderboard(
     if board.both_bad_:
         facts.append((f"{board.both_bad_:.1%}", "of battles: both are bad"))
     decides = [Text(decided)] if decided else []
+    unit, picture = rating_note(board, **how), _ratings(standings)
     covariates: list[Any] = [COVARIATES, *more] if len(board.coef_names_) else []
-    judges: list[Any] = [JUDGES, shown_judges(board)] if len(board.judges_) else []
+    judges: list[Any] = []
+    if len(board.judges_):
+        shown = shown_judges(board)
+        judges = [Text(ALIKE)] if shown is None else [JUDGES, shown]
     few = len(board.judges_) <= MOST_AGREEING
     grouped = battles.groups is not None and battles.groups.ndim == 1
     if judges and few and grouped and len(board.agreement()):
@@ -85,7 +89,7 @@ def write_leaderboard(
         judges.append(board.agreement().to_table())
     sections = [
         Section("", [Facts(tuple(facts)), *map(Text, concerns)]),
-        Section("Standings", [standings.to_table(), TIED, *decides, _ratings(standings)]),
+        Section("Standings", [Text(unit), standings.to_table(), TIED, *decides, picture]),
         Section("History", [] if every is not None else _history(board, elo=how["elo"])),
         Section("Categories" if every is None else "Periods", _categories(board, every, how)),
         Section("Covariates", covariates),
@@ -108,7 +112,8 @@ def _summary(board: Any, standings: Any) -> str:
     """Who leads, and who cannot be told apart from the leader."""
     best = standings["item"][0]
     row = board.settled()[int(np.argmax(board.ratings_))]
-    tied = [str(item) for item in board.items_[row == 0] if item != best]
+    order = [k for k in np.argsort(-board.ratings_, kind="stable") if row[k] == 0]
+    tied = [str(item) for item in board.items_[order] if item != best]
     first = f"{best} is the best with probability {standings['p_first'][0]:.2f}."
     also = " If all pairs are tested at once, it" if standings["p_first"][0] >= SURE else " It"
     if not tied:
@@ -158,7 +163,7 @@ def _categories(board: Any, every: str | None, how: dict[str, Any]) -> list[Any]
         found.append(Figure.of(picture, "Ratings of the best items by period", caption))
         shown = np.arange(len(board.categories_))[-MOST_CATEGORIES:]
     for name in board.categories_[shown]:
-        found += [Text(f"{name}:"), board.within(name).standings(**how).to_table()]
+        found.append(Folded(str(name), [board.within(name).standings(**how).to_table()]))
     return found
 
 

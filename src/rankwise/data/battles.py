@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from ast import literal_eval
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from json import JSONDecodeError
 from operator import eq
@@ -512,6 +513,18 @@ def read_battles(
     return found.read(schema, style, groups, labels, time, gold, where or {})
 
 
+class _Faults(list[str]):
+    """What is wrong with the rows of a table, to be mended at once."""
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Note an error, and go on."""
+        try:
+            yield
+        except DataError as error:
+            self.append(str(error))
+
+
 @dataclass(frozen=True, eq=False)
 class _BattleTable(SmallTable):
     """A table of battles, perhaps made from a table that has several battles in a row."""
@@ -585,12 +598,15 @@ class _BattleTable(SmallTable):
         if "anony" in self.columns and schema.name == "Arena battles":
             named = [str(value).strip().lower() == "false" for value in self.values("anony")]
             drop(np.array(named), "not anonymous")
+        faults = _Faults()
         same = np.flatnonzero(keep & np.fromiter(map(eq, first, second), bool, len(first)))
         if len(same):
-            raise DataError(
-                f"{self.place(int(same[0]))}: {first[same[0]]!r} battles itself "
-                f"({plural(len(same), 'such row')}). Drop these rows."
+            row, *others = same.tolist()
+            faults.append(
+                f"{self.place(row)}: {first[row]!r} battles itself{self.also(others)}. Drop these "
+                "rows."
             )
+            keep[same] = False
         known = {name.lower(): name for name in self.columns}
         usual = next((known[name] for name in GROUPS if name in known), None)
         ways = [groups] if isinstance(groups, str) else list(groups or filter(None, [usual]))
@@ -606,14 +622,15 @@ class _BattleTable(SmallTable):
         if len(columns) == 2:
             labels["groups"] = np.column_stack([column.astype(object) for column in columns])
         group_column = " and ".join(ways) or None
-        context, names = self._style(style)
+        context, names = self._style(style, faults)
         when, dated = None, False
         if time is not None:
             drop(_missing(self.ids(time)), "without a time")
             rows, when = np.flatnonzero(keep), np.full(len(first), np.nan)
-            when[rows], dated = check_times(
-                self.ids(time)[rows], len(rows), lambda k: self.place(int(rows[k]))
-            )
+            with faults.noted():
+                when[rows], dated = check_times(
+                    self.ids(time)[rows], len(rows), lambda k: self.place(int(rows[k]))
+                )
         remarks: list[str] = []
         if schema.name == MT_BENCH.name:
             if gold is not None:
@@ -623,7 +640,10 @@ class _BattleTable(SmallTable):
             parts = [(first, second, np.zeros(len(first), dtype=np.intp), keep)]
         else:
             drop(_missing(self.ids(schema.outcome)), "without a winner")
-            parts = [(first, second, self._codes(schema.outcome, first, second, keep), keep)]
+            with faults.noted():
+                parts = [(first, second, self._codes(schema.outcome, first, second, keep), keep)]
+        if faults:
+            raise DataError(" ".join(faults))
         made = [
             Battles.of(
                 one[chosen],
@@ -684,7 +704,7 @@ class _BattleTable(SmallTable):
 
     # Covariates.
 
-    def _style(self, style: Sequence[str]) -> tuple[Array | None, list[str]]:
+    def _style(self, style: Sequence[str], faults: _Faults) -> tuple[Array | None, list[str]]:
         """The columns of style, and their names."""
         nested = self._nested() if style and NESTED in self.columns else {}
         table = replace(self, columns={**nested, **self.columns})
@@ -692,7 +712,10 @@ class _BattleTable(SmallTable):
         for name in style:
             all_counts = name == NESTED and nested
             wanted += sorted(filter(None, map(_stem, nested))) if all_counts else [name]
-        found = [table.covariate(name) for name in wanted]
+        found = []
+        for name in wanted:
+            with faults.noted():
+                found.append(table.covariate(name))
         return (np.column_stack(found) if found else None), [
             name.replace("_*", "") for name in wanted
         ]

@@ -98,6 +98,11 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(shown) + more
 
 
+def also(places: Sequence[str]) -> str:
+    """Further places where the same is wrong, in brackets; nothing without any."""
+    return f" (also in {listed(places)})" if places else ""
+
+
 def format_of(path: Path) -> str | None:
     """The format that the suffix of a file names, plain or compressed; None for others."""
     suffix = Path(path.stem).suffix if path.suffix.lower() in COMPRESSED else path.suffix
@@ -147,22 +152,26 @@ def opened_text(path: Path) -> Any:
 def csv_rows(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
     """The rows of a CSV file that are not empty, each with the line on which it begins.
 
-    Raises an error about the first row that is longer or shorter than the first one.
+    Raises an error about all rows that are longer or shorter than the first one.
     """
     with opened_text(path) as file:
         reader = csv.reader(file, delimiter=separator, strict=True)
-        begin, width = 1, None
+        begin, width, uneven = 1, None, {}
         try:
             for row in reader:
                 width = width or len(row)
                 if row and len(row) != width:
-                    raise DataError(
-                        f"{path}, line {begin}: got {len(row)} values for {width} columns. Put "
-                        "values that contain the separator in quotation marks."
-                    )
-                if row:
+                    uneven[begin] = len(row)
+                if row and not uneven:
                     yield begin, row
                 begin = reader.line_num + 1
+            if uneven:
+                (line, got), *others = uneven.items()
+                raise DataError(
+                    f"{path}, line {line}: got {got} values for {width} columns"
+                    f"{also([f'line {k}' for k, _ in others])}. Add the values that are missing, "
+                    "and put values that contain the separator in quotation marks."
+                )
         except csv.Error as error:
             raise DataError(
                 f"{path}, line {begin}: cannot be read as CSV: {error}. Check the quotation marks "
@@ -327,6 +336,7 @@ def _half_of_pair(value: Any) -> str | None:
 def json_records(path: Path, format: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """The objects of a file of JSON (a list) or of JSON lines, each with its place."""
     is_list = format == "json"
+    broken: dict[int, DataError] = {}
     try:
         with opened_text(path) as file:
             for line, text in enumerate([file.read()] if is_list else file, 1):
@@ -335,8 +345,11 @@ def json_records(path: Path, format: str) -> Iterator[tuple[str, dict[str, Any]]
                 try:
                     value = parsed_json(text)
                 except DataError as error:
-                    at = _place(text, error) if is_list else f"line {line}"
-                    raise DataError(f"{path}, {at}: {error}.") from error
+                    if is_list:
+                        raise DataError(f"{path}, {_place(text, error)}: {error}.") from error
+                    broken[line] = error
+                if broken:
+                    continue
                 if is_list and not isinstance(value, list):
                     raise DataError(f"{path} must hold a list of objects, one for each row.")
                 for row, record in enumerate(value if is_list else [value], 1):
@@ -344,6 +357,10 @@ def json_records(path: Path, format: str) -> Iterator[tuple[str, dict[str, Any]]
                     if not isinstance(record, dict):
                         raise DataError(f"{place}: expected an object with names and values.")
                     yield place, record
+        if broken:
+            (line, first), *others = broken.items()
+            more = also([f"line {k}" for k, _ in others])
+            raise DataError(f"{path}, line {line}: {first}{more}.") from first
     except UnicodeDecodeError as error:
         raise encoding_fault(path) from error
 
@@ -933,6 +950,11 @@ class SmallTable:
         columns = {str(name): table[name] for name in names}
         return cls("The table", columns, lambda row: f"The table, row {row}")
 
+    def also(self, rows: Sequence[int]) -> str:
+        """Further rows where the same is wrong, in brackets; nothing without any."""
+        named = [self.place(row).removeprefix(f"{self.source}, ") for row in rows[:FEW]]
+        return also([*named, *("" for _ in rows[FEW:])])
+
     def find(self, given: str | None, usual: Sequence[str] = ()) -> str | None:
         """The column that the user named, or the first usual one; None if there is neither."""
         if given is None:
@@ -971,10 +993,10 @@ class SmallTable:
         found = np.array([_float(value) for value in values], dtype=np.float64)
         wrong = ~np.isfinite(found)
         if wrong.any():
-            row = int(np.argmax(wrong))
+            row, *others = np.flatnonzero(wrong).tolist()
             raise DataError(
-                f"{self.place(row)}: the column {name!r} must hold numbers: got {values[row]!r}. "
-                "Correct the value, or leave the column out."
+                f"{self.place(row)}: the column {name!r} must hold numbers: got {values[row]!r}"
+                f"{self.also(others)}. Correct the value, or leave the column out."
             )
         return found
 

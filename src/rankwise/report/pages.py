@@ -143,6 +143,25 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Folded:
+    """Elements that are shown when the reader opens them.
+
+    Examples
+    --------
+    >>> from rankwise.report import Folded, Text
+    >>> Folded("2026-11", [Text("On 30 queries.")]).to_html()
+    '<details><summary>2026-11</summary><p>On 30 queries.</p></details>'
+    """
+
+    heading: str
+    blocks: Sequence[PageElement]
+
+    def to_html(self) -> str:
+        inner = "".join(block.to_html() for block in self.blocks)
+        return f"<details><summary>{html.escape(self.heading)}</summary>{inner}</details>"
+
+
+@dataclass(frozen=True)
 class Section:
     """A heading, which may be empty, and the elements below it.
 

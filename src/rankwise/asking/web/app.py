@@ -34,6 +34,7 @@ from rankwise.asking.goals import Goal
 from rankwise.asking.items import Item, check_items, sent_items, typed_items
 from rankwise.asking.log import OUTCOMES, Log, NotSavedError
 from rankwise.asking.session import AlreadyAnswered, Question, Refused, Session
+from rankwise.asking.standings import ranks
 from rankwise.asking.web.guards import (
     LARGEST_BODY,
     Doorkeeper,
@@ -94,6 +95,7 @@ def make_app(
     largest: int = LARGEST_BODY,
     door: Doorkeeper | None = None,
     begin: Begin | None = None,
+    elsewhere: str = "rankwise ask FILE --host 0.0.0.0 --names ADDRESS",
 ) -> Starlette:
     """The page that asks, as an ASGI application.
 
@@ -110,10 +112,12 @@ def make_app(
     begin : callable, optional
         Makes the session of items, a log with their pictures, a question and a goal. Needed without
         a session.
+    elsewhere : str
+        The command that goes on so that other machines can open the page.
     """
     if session is None and (door is None or begin is None):
         raise ParameterError("Without a session, door and begin are needed.")
-    pages = Pages(session, door or Doorkeeper(session or NoItemsYet()), begin)
+    pages = Pages(session, door or Doorkeeper(session or NoItemsYet()), begin, elsewhere)
 
     @asynccontextmanager
     async def running(app: Any) -> Any:
@@ -143,8 +147,10 @@ class Pages:
 
     background: Background | None = None
 
-    def __init__(self, session: Session | None, door: Doorkeeper, begin: Begin | None) -> None:
-        self._session, self.door, self._make = session, door, begin
+    def __init__(
+        self, session: Session | None, door: Doorkeeper, begin: Begin | None, elsewhere: str
+    ) -> None:
+        self._session, self.door, self._make, self.elsewhere = session, door, begin, elsewhere
         self._beginning = Lock()
         self._computes = False
 
@@ -306,7 +312,9 @@ class Pages:
                     self._session = self._begun(form)
                 except RankwiseError as error:
                     given = {name: _text(form, name) for name in ("question", "goal", "items")}
-                    return self._items_page(visitor, 400, alert=str(error), **given)
+                    return self._items_page(
+                        visitor, 400, alert=str(error), files=form["files"], **given
+                    )
                 self.door.session = self._session
                 if self._computes:
                     self.start_computing()
@@ -314,7 +322,7 @@ class Pages:
 
     def _begun(self, form: Fields) -> Session:
         pictures = Log()  # in memory
-        made = typed_items(_text(form, "items"))
+        made = typed_items(_text(form, "items"), pictures.put_file)
         for name, data in form["files"]:
             made += sent_items(name, data, pictures.put_file)
         made = check_items(made)
@@ -325,8 +333,8 @@ class Pages:
         assert self._make is not None
         return self._make(made, pictures, _text(form, "question").strip(), goal)
 
-    def _items_page(self, visitor: Visitor, code: int = 200, /, **given: str) -> Response:
-        empty = {"question": "", "goal": "order", "items": "", "alert": ""}
+    def _items_page(self, visitor: Visitor, code: int = 200, /, **given: Any) -> Response:
+        empty = {"question": "", "goal": "order", "items": "", "alert": "", "files": []}
         shown = {**empty, **given, "goals": {name: words for name, (words, _) in GOALS.items()}}
         return render("begin.html", code, csrf=self.door.csrf(visitor), **shown)
 
@@ -401,7 +409,7 @@ class Pages:
         rows = ranking.rows(_SHOWN)
         for row in rows:
             row["score"] = round(row["score"], 2) + 0.0  # not "-0.00"
-            row["p_top"] = row[f"p_top_{ranking.k}"]
+            row["p_top"], row["ranks"] = row[f"p_top_{ranking.k}"], ranks(row)
         times = [a.time for a in session.answers if a.outcome != "skip" and not a.withdrawn]
         return self._page(
             template,
@@ -412,6 +420,7 @@ class Pages:
             reports={report.name: report for report in session.rater_reports()},
             base=_start(request),
             reachable=request.url.hostname not in LOCAL_HOSTS,
+            elsewhere=self.elsewhere,
             hours=_per_hour(times),
             error=self.background.error if self.background else "",
         )

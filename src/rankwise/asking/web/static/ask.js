@@ -88,9 +88,26 @@
     if (button) copy(button);
   });
 
+  function showFiles(input) {
+    const names = Array.from(input.files).map(function (file) { return file.name; });
+    input.closest(".drop").querySelector("output").textContent = names.join(", ");
+  }
+
+  function addFiles(place, files) { // to those that are chosen already
+    const input = place.querySelector("input[type=file]");
+    const all = new DataTransfer();
+    const known = Array.from(input.files);
+    known.concat(Array.from(files)).forEach(function (file, k) {
+      const again = known.some(function (old) { return old.name === file.name && old.size === file.size; });
+      if (k < known.length || !again) all.items.add(file);
+    });
+    input.files = all.files;
+    showFiles(input);
+  }
+
   function markDrop(event, over) {
-    const place = event.target.closest && event.target.closest(".drop");
-    if (!place) return null;
+    const place = document.querySelector(".drop"); // files may fall beside it
+    if (!place || !event.dataTransfer.types.includes("Files")) return null;
     event.preventDefault(); // the browser would leave the page and show the file
     place.classList.toggle("over", over);
     return place;
@@ -100,9 +117,20 @@
   document.addEventListener("dragleave", function (event) { markDrop(event, false); });
   document.addEventListener("drop", function (event) {
     const place = markDrop(event, false);
-    if (place && event.dataTransfer.files.length) {
-      place.querySelector("input[type=file]").files = event.dataTransfer.files;
-    }
+    if (place) addFiles(place, event.dataTransfer.files);
+  });
+  document.addEventListener("paste", function (event) {
+    const place = document.querySelector(".drop");
+    const files = event.clipboardData.files;
+    if (!place || !files.length) return; // text goes where it is pasted
+    event.preventDefault();
+    const known = place.querySelector("input[type=file]").files.length;
+    addFiles(place, Array.from(files).map(function (file, k) { // all are called image.png
+      return new File([file], file.name.replace(/^image\./, "picture " + (known + k + 1) + "."), { type: file.type });
+    }));
+  });
+  document.addEventListener("change", function (event) {
+    if (event.target.matches(".drop input")) showFiles(event.target);
   });
 
   let last = "";
