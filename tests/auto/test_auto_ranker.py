@@ -21,12 +21,13 @@ from rankwise import (
     load_model,
     save_model,
 )
-from rankwise.auto.auto_ranker import FEW_ROWS, tree_candidates
+from rankwise.auto.auto_ranker import FEW_ROWS, make_folds, tree_candidates
 from rankwise.data import make_ranking
 from rankwise.errors import DataError, KernelSizeError, ParameterError, RankwiseWarning
 from rankwise.graph import QueryGroups
 from rankwise.metrics import ndcg
 from rankwise.model_selection import leave_query_out
+from rankwise.model_selection.rows import LabelledRows
 from tests.oracles import mean_of_best as oracle
 
 CHEAP = [
@@ -403,7 +404,7 @@ class TestTheMetricItChoosesBy:
     @pytest.mark.parametrize(
         ("labels", "metric", "why"),
         [
-            ([0, 1, 2, 0, 1], "ndcg@10", "labels are grades, whole numbers from 0 to 30"),
+            ([0, 1, 2, 0, 1], "ndcg@10", "labels are grades: whole numbers, none below 0"),
             ([0, 0.5, 1.5, 0.25, 1], "linear-ndcg@10", "labels are fractions from 0 to 30"),
             ([-0.5, 0.5, 1.5, 0.25, 1], "disagreement", "labels are not from 0 to 30"),
         ],
@@ -518,3 +519,14 @@ def test_parts_are_fits_of_their_rankers_to_all_rows(data, fitted):
         assert refit.scale_ == part.ranker.scale_
         want = refit.predict(X, qid=qid)
         assert_allclose(part.ranker.predict(X, qid=qid), want, rtol=0, atol=1e-9)
+
+
+def test_rows_of_one_ranking_are_dealt_by_their_labels():
+    rng, y = np.random.default_rng(0), (np.arange(40) % 5 < 2).astype(float)  # matched in fives
+    X = rng.normal(size=(40, 3)) + y[:, None]
+    exact, refits = make_folds(LabelledRows.of(X, y, None))
+    assert [y[test].tolist().count(1.0) for test in exact.tests] == [3, 3, 3, 3, 4]
+    assert refits is exact
+    assert sorted(exact.rows) == list(range(40))
+    ranker = AutoRanker(candidates="linear", random_state=0, boosted=False).fit(X, y)
+    assert 0.0 < ranker.score_estimate_.score < 0.5

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from rankwise import AutoRanker, RankRLS, TableEncoder, load_model, save_model
 from rankwise.auto.auto_ranker import _in_places, make_folds
+from rankwise.data import from_frame
 from rankwise.errors import DataError, ExportError, ParameterError
 from rankwise.export import to_onnx, to_solr
 from rankwise.metrics import ndcg
@@ -128,7 +129,7 @@ def test_files_and_exports(searches, auto, tmp_path):
     nullable = later.assign(stars=later["stars"].astype("Int64"), more=[[1]] * len(y))
     for rows in (nullable, pa.Table.from_pandas(later)):
         assert to_onnx(auto, rows=rows, qid=qid).check.n_lost == 0
-    with pytest.raises(ExportError, match=r"categories|within each query"):
+    with pytest.raises(ExportError, match="makes features of text or dates: city, kind, checkin"):
         to_solr(auto)
 
 
@@ -192,3 +193,15 @@ def test_encoded_folds_have_features_in_the_same_places():
         placed = _in_places(kind(X), ["c", "new", "a"], ["a", "b", "c"])
         placed = placed.toarray() if sp.issparse(placed) else placed
         assert placed.tolist() == [[3.0, 0.0, 1.0, 2.0], [6.0, 0.0, 4.0, 5.0]]
+
+
+def test_numbers_with_marks_are_refused_with_the_line_that_reads_them(searches):
+    frame, y, qid = searches
+    marked = frame.assign(salary=[f"{1000 + k:,}" for k in range(len(y))])
+    with pytest.raises(DataError, match="seems to stand between thousands") as error:
+        AutoRanker(**QUICK).fit(marked, y, qid=qid)
+    X = eval(str(error.value).rsplit("rankwise.data.", 1)[1].split(" has these")[0], {
+        "from_frame": from_frame, "X": marked,
+    })  # fmt: skip
+    assert X["salary"].tolist() == [1000.0 + k for k in range(len(y))]
+    assert AutoRanker(**QUICK).fit(X, y, qid=qid).score_estimate_.score > 0.5

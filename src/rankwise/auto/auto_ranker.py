@@ -254,14 +254,16 @@ class CandidateTrial:
 def make_folds(data: LabelledRows) -> tuple[Splits, Splits]:
     """Folds of whole queries, or of the rows of one global ranking: exact ones, and for refits.
 
-    Nothing can be learned from queries without two different labels: they are dealt last, so that
-    the rows outside every fold are informative.
+    Rows of one ranking are dealt in the order of their labels, so that every fold has large and
+    small ones, however the rows are sorted. Nothing can be learned from queries without two
+    different labels: they are dealt last, so that the rows outside every fold are informative.
     """
     if data.groups.n_groups == 1:
         n_rows = len(data)
         if n_rows < 4:
             raise DataError(f"AutoRanker needs at least 4 rows, to hold some out: got {n_rows}.")
-        splits = Splits.in_turn(np.arange(n_rows), min(ROW_FOLDS, n_rows // 2))
+        by_label = np.argsort(data.y, kind="stable")
+        splits = Splits.in_turn(np.argsort(by_label), min(ROW_FOLDS, n_rows // 2))
         return splits, splits
     groups, learnable = data.groups, learnable_queries(data)
     n_learnable = len(learnable)

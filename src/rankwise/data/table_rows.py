@@ -287,7 +287,16 @@ def feature_frame(X: Any) -> Any:
     roles = Roles(None, None, None, list(table.column_names), {}, frozenset())
     wants = Wants(keep_text=True, keep_missing=True, dates=True, like_model=True)
     rows = _filled(TableRows(source, table))
-    return _as_data(rows, Look.at(rows, roles, wants, np.float64, whole=True)).X
+    look = Look.at(rows, roles, wants, np.float64, whole=True)
+    try:
+        return _as_data(rows, look).X
+    except TableError as error:
+        marks = [f"{k}={v!r}" for k, v in error.settings.items() if k in MARK_NAMES]
+        if not marks:
+            raise
+        options = ", ".join([*marks, "keep_text=True", "keep_missing=True", "dates=True"])
+        remedy = f"rankwise.data.from_frame(X, {options}).X has these numbers."
+        raise TableError(error.where, error.problems, error.settings, remedy) from None
 
 
 def _frame(X: Any, names: Sequence[str]) -> Any:
