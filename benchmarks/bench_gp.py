@@ -162,7 +162,7 @@ def many_rows() -> list[Result]:
     )
     return [
         Result(
-            f"posterior, n = {ITEMS}, N = {PAIRS}, fixed hyperparameters ({gp.n_sweeps_} sweeps)",
+            f"posterior, n = {ITEMS}, N = {PAIRS}, fixed hyperparameters",
             seconds(fitted),
             f"one Cholesky factorization of {ITEMS}: {seconds(cholesky)}",
             fitted / cholesky,

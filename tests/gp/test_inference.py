@@ -60,7 +60,7 @@ def test_ep_agrees_with_dense_matrices(p):
     want = moments_of_pairs(mean, covariance, p.pairs)
     for form, large in product(FORMS, (2, 256)):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(inference, "_LARGE", large)
+            patch.setattr(inference, "_FEW_WEIGHTS", large)
             found = expectation_propagation(p.differences(form), p.counts, p.threshold, **TIGHT)
         assert found.converged
         assert_allclose((found.mean, found.variance), want, rtol=1e-4, atol=1e-5)
@@ -219,10 +219,39 @@ def test_many_weights_take_few_sweeps():
     assert differences.rank == 300
     found = expectation_propagation(differences, p.counts)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(inference, "_LARGE", np.inf)
+        patch.setattr(inference, "_FEW_WEIGHTS", np.inf)
         want = expectation_propagation(differences, p.counts)
     assert found.n_sweeps < want.n_sweeps
     assert_allclose((found.mean, found.variance), (want.mean, want.variance), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e4])
+@pytest.mark.parametrize("n_context", [0, 2])
+def test_first_sites_in_single_precision_do_not_change_the_posterior(scale, n_context):
+    p = make_problem(0, 60, 150)
+    differences, found = p.differences("rows"), []
+    differences = replace(differences, C=np.sqrt(scale) * differences.C)
+    if n_context:
+        Z = np.random.default_rng(0).standard_normal((150, n_context))
+        differences = differences.in_context(Z)
+    for few in (16, np.inf):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(inference, "_FEW_WEIGHTS", few)
+            a = expectation_propagation(differences, p.counts, p.threshold, **TIGHT)
+        assert a.converged
+        found.append(a)
+    one, two = found
+    assert_allclose((one.mean, one.variance), (two.mean, two.variance), rtol=1e-8)
+
+
+def test_covariances_beyond_single_precision():
+    p = make_problem(0, 60, 150)
+    differences = p.differences("rows")
+    differences = replace(differences, C=1e40 * differences.C)
+    with pytest.MonkeyPatch.context() as patch, np.errstate(over="ignore", invalid="ignore"):
+        patch.setattr(inference, "_FEW_WEIGHTS", 16)
+        found = expectation_propagation(differences, p.counts, p.threshold, max_sweeps=5)
+    assert np.isfinite(found.log_evidence)
 
 
 def test_means_for_other_sites():

@@ -157,8 +157,13 @@ if hasattr(os, "register_at_fork"):
 
 def map_rows(function: Callable[[slice], Result], X: Any) -> list[Result]:
     """Results for consecutive rows of an array, some for each thread; for a tensor, for all."""
-    threads = threads_for(X.size) if isinstance(X, np.ndarray) else 1
-    cuts = np.linspace(0, X.shape[0], threads + 1).astype(int).tolist()
+    return map_slices(function, X.shape[0], X.size if isinstance(X, np.ndarray) else 1)
+
+
+def map_slices(function: Callable[[slice], Result], n: int, n_numbers: int) -> list[Result]:
+    """Results for consecutive parts of n items, one for each thread for this many numbers."""
+    threads = threads_for(n_numbers)
+    cuts = np.linspace(0, n, threads + 1).astype(int).tolist()
     return map_in_threads(function, [slice(*cut) for cut in pairwise(cuts)], threads)
 
 
@@ -246,17 +251,17 @@ _blas = _BlasLimits()
 
 
 def matmul(A: Array, B: Array, out: Array | None = None) -> Array:
-    """A B for matrices of float64, as a C-ordered array."""
+    """A B for matrices of float64, or of float32, as a C-ordered array."""
     # BLAS expects column-major arrays, so it computes (A B)' = B'A'.
     (m, k), n = A.shape, B.shape[1]
-    out = np.empty((m, n)) if out is None else out
+    out = np.empty((m, n), dtype=B.dtype) if out is None else out
     (a, of_a), (b, of_b) = _column_major(A.T), _column_major(B.T)
     if n == 1 and out.size and k:  # a matrix of one column takes twice the time of a vector
         of_rows = b"N" if of_a == b"T" else b"T"
-        _call("dgemv", of_rows, *a.shape, 1.0, a, _stride(a), b, 1, 0.0, out, 1)
+        _call(_precision(B) + "gemv", of_rows, *a.shape, 1.0, a, _stride(a), b, 1, 0.0, out, 1)
     elif out.size:
         ab = (b, _stride(b), a, _stride(a))
-        _call("dgemm", of_b, of_a, n, m, k, 1.0, *ab, 0.0, out.T, n)
+        _call(_precision(B) + "gemm", of_b, of_a, n, m, k, 1.0, *ab, 0.0, out.T, n)
     return out
 
 
@@ -307,20 +312,30 @@ def rank_two_update(A: Array, V: Array, X: Array) -> None:
 
 
 def cross_product(Y: Array, C: Array) -> Array:
-    """Y'C, Fortran-ordered, for submatrices of C-ordered arrays with contiguous rows."""
+    """Y'C, Fortran-ordered, for submatrices of C-ordered arrays with contiguous rows.
+
+    Both are of float64 or both of float32.
+    """
     (n, k), r = Y.shape, C.shape[1]
-    out = np.empty((k, r), order="F")
-    _call("dgemm", b"N", b"T", k, r, n, 1.0, Y, _stride(Y.T), C, _stride(C.T), 0.0, out, max(k, 1))
+    out = np.empty((k, r), dtype=C.dtype, order="F")
+    given = (Y, _stride(Y.T), C, _stride(C.T))
+    _call(_precision(C) + "gemm", b"N", b"T", k, r, n, 1.0, *given, 0.0, out, max(k, 1))
     return out
 
 
 def solve_lower(L: Array, B: Array) -> None:
     """B <- B L^-T for a lower triangular submatrix L of a Fortran-ordered array.
 
-    B, a submatrix of a C-ordered array, is overwritten: each row x becomes L^-1 x.
+    B, a submatrix of a C-ordered array, is overwritten: each row x becomes L^-1 x. Both are of
+    float64 or both of float32.
     """
     n, r = B.shape
-    _call("dtrsm", b"L", b"L", b"N", b"N", r, n, 1.0, L, _stride(L), B, _stride(B.T))
+    _call(_precision(B) + "trsm", b"L", b"L", b"N", b"N", r, n, 1.0, L, _stride(L), B, _stride(B.T))
+
+
+def _precision(A: Array) -> str:
+    """The first letter of the routines for an array."""
+    return "s" if A.itemsize == 4 else "d"
 
 
 def _stride(A: Array) -> int:
@@ -341,6 +356,7 @@ def _function(name: str) -> Any:
 
 def _call(name: str, *arguments: bytes | int | float | Array) -> None:
     """Call a BLAS routine, which takes everything by reference."""
+    real = ctypes.c_float if name.startswith("s") else ctypes.c_double
     by_reference: list[Any] = []
     for value in arguments:
         if isinstance(value, np.ndarray):
@@ -350,5 +366,5 @@ def _call(name: str, *arguments: bytes | int | float | Array) -> None:
         elif isinstance(value, int):
             by_reference.append(ctypes.byref(ctypes.c_int(value)))
         else:
-            by_reference.append(ctypes.byref(ctypes.c_double(value)))
+            by_reference.append(ctypes.byref(real(value)))
     _function(name)(*by_reference)

@@ -817,7 +817,7 @@ class Evidence:
         return found if found is not None and len(found) <= few else None
 
     def _space(self, hyper: Hyperparameters, K: Array | None = None) -> WeightSpace:
-        """The weights of the compared pairs; K, if given, is overwritten."""
+        """The weights of the compared pairs."""
         observed = self.observed
         space = self._space_of_rows(hyper.kernel, K)
         if observed.context is None:

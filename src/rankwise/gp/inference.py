@@ -39,13 +39,13 @@ from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import lapack
+from scipy.linalg import get_blas_funcs, get_lapack_funcs, lapack, solve_triangular
 from scipy.linalg.blas import dtrsm
 from scipy.special import ndtr
 
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.backends.jit import compiled
-from rankwise.backends.parallel import cross_product, matmul, solve_lower
+from rankwise.backends.parallel import cross_product, map_rows, map_slices, matmul, solve_lower
 from rankwise.errors import DataError
 from rankwise.gp.probit import derivatives, update_sites
 from rankwise.graph import QueryGroups
@@ -106,6 +106,7 @@ class Differences:
 
     def apply(self, u: Array) -> Array:
         """A u, for a vector or columns."""
+        u = u.astype(self.C.dtype, copy=False)
         f = self.C @ u if u.ndim == 1 else matmul(self.C, np.ascontiguousarray(u))
         gaps = f[self.first] - f[self.second]
         if self.context is not None:
@@ -114,7 +115,7 @@ class Differences:
 
     def transpose(self, z: Array) -> Array:
         """A'z."""
-        out = np.asarray(self.C.T @ self.to_rows(z))
+        out = np.asarray(self.C.T @ self.to_rows(z).astype(self.C.dtype, copy=False))
         if self.context is not None:
             out[: self.n_context] = (self.S * z) @ self.context
         return out
@@ -131,10 +132,26 @@ class Differences:
         values = np.concatenate((tau, tau, -tau, -tau))
         return sp.csr_array(sp.coo_array((values, (rows, columns)), shape=(n, n)))
 
-    def smoothed(self, tau: Array) -> Array:
-        """B' diag(tau) A: O(r min(n^2, N)) time."""
-        L = self.laplacian(tau)
-        out = np.asarray(L @ self.C if is_sparse(L) or not self.C.size else matmul(L, self.C))
+    def smoothed(self, tau: Array, stairs: int = 0) -> Array:
+        """B' diag(tau) A: O(r min(n^2, N)) time.
+
+        Of the first rows, as many as there are `stairs`, only the blocks that `precision` reads.
+        """
+        L, C = self.laplacian(tau), self.C
+        if is_sparse(L):
+            out, (ends, filled) = np.empty_like(C), np.full((2, len(C)), self.rank)
+            steps = self.n_context + np.arange(self.stairs)
+            ends[:stairs] = np.minimum((steps[:stairs] // _BLOCK + 1) * _BLOCK, self.rank)
+            filled[: self.stairs] = steps + 1
+            values = L.data.astype(C.dtype, copy=False)
+            map_rows(
+                lambda part: _sparse_product(
+                    L.indptr, L.indices, values, C, filled, ends, part.start, part.stop, out
+                ),
+                C,
+            )
+        else:
+            out = matmul(L.astype(C.dtype, copy=False), C)
         if self.context is not None:
             for k, z in enumerate(self.context.T):
                 out[:, k] = self.to_rows(tau * self.S * z)
@@ -142,8 +159,8 @@ class Differences:
 
     def precision(self, tau: Array) -> Array:
         """I + A' diag(tau) A in reverse order, lower triangle: O(r^2 n + N r) time."""
-        r, c, Y = self.rank, self.n_context, self.smoothed(tau)
-        P = np.empty((r, r), order="F")
+        r, c, Y = self.rank, self.n_context, self.smoothed(tau, self.stairs)
+        P = np.empty((r, r), dtype=self.C.dtype, order="F")
         for start in range(0, r, _BLOCK):
             stop = min(start + _BLOCK, r)
             top = min(max(start - c, 0), self.stairs)
@@ -164,22 +181,31 @@ class Differences:
     def variances(self, weights: WeightPosterior) -> Array:
         """Posterior variance of every difference: O(r^2 n + N r) time."""
         rows, root, r = self.C[:, ::-1].copy(), weights.root, self.rank - self.n_context
-        for start in range(0, self.stairs, _BLOCK):
-            stop = min(start + _BLOCK, self.stairs)
+        for start in range(0, self.stairs, 2 * _BLOCK):
+            stop = min(start + 2 * _BLOCK, self.stairs)
             solve_lower(root[r - stop :, r - stop :], rows[start:stop, r - stop :])
         solve_lower(root, rows[self.stairs :])
         if self.context is None:
             return self.squared_norms(rows)
-        Z, last = self.context[:, ::-1].copy(), rows[:, r:]
+        Z, last = self.context[:, ::-1].astype(self.C.dtype), rows[:, r:]
         solve_lower(root[r:, r:], Z)  # the last rows of the factor meet nothing else of [Z, 0]
         Z += last[self.first] - last[self.second]
         return self.squared_norms(np.ascontiguousarray(rows[:, :r])) + self._squared_length(Z)
 
-    def half(self) -> Differences:
-        """The same differences of a process with the first half of the weights of rows only."""
-        n_left = (self.rank - self.n_context) // 2
-        C = np.ascontiguousarray(self.C[:, : self.n_context + n_left])
-        return replace(self, C=C, stairs=min(self.stairs, n_left))
+    def rougher(self) -> list[Differences]:
+        """The same differences with the first weights of rows only, then with fewer digits.
+
+        The first have at most `_FEW_WEIGHTS`, and the others twice as many each.
+        """
+        levels, rank = list[Differences](), self.rank - self.n_context
+        while rank > _FEW_WEIGHTS:
+            levels.append(self._part(rank, np.float32))
+            rank //= 2
+        return [self._part(rank, np.float64), *levels[::-1]] if levels else []
+
+    def _part(self, rank: int, dtype: Any) -> Differences:
+        C = np.ascontiguousarray(self.C[:, : self.n_context + rank], dtype=dtype)
+        return replace(self, C=C, stairs=min(self.stairs, rank))
 
     def _squared_length(self, Z: Array) -> Array:
         """|S Z|^2 for every difference."""
@@ -191,7 +217,11 @@ class Differences:
             gaps = rows[self.first] - rows[self.second]
             return np.einsum("ij,ij->i", gaps, gaps) * self.S**2
         out = np.empty(len(self))
-        _squared_gaps(rows, self.first, self.second, out)
+
+        def fill(part: slice) -> None:
+            _squared_gaps(rows, self.first[part], self.second[part], out[part])
+
+        map_slices(fill, len(self), len(self) * rows.shape[1])
         return out * self.S**2
 
 
@@ -204,6 +234,21 @@ def _squared_gaps(rows: Array, first: Index, second: Index, out: Array) -> None:
         for j in range(len(a)):
             total += (a[j] - b[j]) ** 2
         out[k] = total
+
+
+@compiled
+def _sparse_product(
+    indptr: Index, indices: Index, values: Array, C: Array, filled: Index, ends: Index,
+    start: int, stop: int, out: Array,
+) -> None:  # fmt: skip
+    """Some rows of a sparse matrix times C, up to their ends; row k of C has `filled` entries."""
+    for i in range(start, stop):
+        row = out[i, : ends[i]]
+        row[:] = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            k, value = indices[p], values[p]
+            for j in range(min(ends[i], filled[k])):
+                row[j] += value * C[k, j]
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,7 +266,9 @@ class WeightPosterior:
         """From sites exp(-tau d^2 / 2 + nu d)."""
         if differences.rank == 0:
             return cls(np.zeros((0, 0)), np.zeros(0))
-        root, info = lapack.dpotrf(differences.precision(tau), lower=1, clean=0, overwrite_a=1)
+        P = differences.precision(tau)
+        potrf: Any = get_lapack_funcs("potrf", (P,))
+        root, info = potrf(P, lower=1, clean=0, overwrite_a=1)
         if info:
             raise FloatingPointError("The precision is not positive definite.")
         weights = cls(root, np.zeros(0))
@@ -242,8 +289,12 @@ class WeightPosterior:
         """P^-1 v."""
         if not v.size:
             return v
-        solved = np.asarray(lapack.dpotrs(self.root, v[::-1], lower=1)[0]).reshape(v.shape)
-        return solved[::-1]
+        if v.ndim == 1:  # faster than dpotrs
+            trsv: Any = get_blas_funcs("trsv", (self.root,))
+            solved = trsv(self.root, trsv(self.root, v[::-1], lower=1), lower=1, trans=1)
+        else:
+            solved = lapack.dpotrs(self.root, v[::-1], lower=1)[0]
+        return np.ascontiguousarray(solved[::-1])  # products take steps backwards slowly
 
     def mean_for(self, differences: Differences, tau: Array, nu: Array) -> Array:
         """About the mean for other sites, with tau >= 0: O(n r) for each step.
@@ -297,7 +348,9 @@ class WeightBasis:
         if not len(self) or not K.shape[1]:
             return np.zeros((len(self), K.shape[1]))
         rows = np.asfortranarray(self.functionals(K))
-        return np.asarray(dtrsm(1.0, self.root, rows, lower=1, overwrite_b=1))
+        return np.asarray(
+            solve_triangular(self.root, rows, lower=True, overwrite_b=True, check_finite=False)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -342,10 +395,10 @@ class WeightSpace:
 
 
 def weights_of_rows(K: Array, first: Index, second: Index) -> WeightSpace:
-    """At most one weight per row: for no more rows than comparisons. K is overwritten."""
+    """At most one weight per row: for no more rows than comparisons."""
     C, order = pivoted_cholesky(K)
     position, r = np.argsort(order), C.shape[1]
-    basis = WeightBasis(np.asfortranarray(C[:r]), order[:r], np.full(r, _NO_SECOND))
+    basis = WeightBasis(C[:r], order[:r], np.full(r, _NO_SECOND))
     return WeightSpace(Differences(C, position[first], position[second], r), basis, order)
 
 
@@ -354,7 +407,7 @@ def weights_of_pairs(K: Array, first: Index, second: Index) -> WeightSpace:
     rows = K[first] - K[second]
     C, order = pivoted_cholesky(rows[:, first] - rows[:, second])
     n, r = C.shape
-    basis = WeightBasis(np.asfortranarray(C[:r]), first[order[:r]], second[order[:r]])
+    basis = WeightBasis(C[:r], first[order[:r]], second[order[:r]])
     differences = Differences(_with_zeros(C), np.argsort(order), np.full(n, n), r)
     return WeightSpace(differences, basis, order)
 
@@ -391,14 +444,16 @@ def _with_zeros(C: Array) -> Array:
 def pivoted_cholesky(K: Array) -> tuple[Array, Index]:
     """C, a staircase, and an order of rows with K[order][:, order] = C C' up to rounding.
 
-    O(n r^2 + n^2) time. K may be singular: the first r rows determine all others. It is overwritten
-    if in Fortran order.
+    O(n r^2 + n^2) time. K may be singular: the first r rows determine all others.
     """
     n = len(K)
     if n == 0 or not np.diagonal(K).max() > 0:
         return np.zeros((n, 0)), np.arange(n)
-    lower, order, rank, _ = lapack.dpstrf(np.asfortranarray(K), lower=1, overwrite_a=1)
-    return np.ascontiguousarray(np.tril(lower[:, :rank])), order.astype(np.intp) - 1
+    upper, order, rank, _ = lapack.dpstrf(K.T if K.flags.c_contiguous else K)
+    C = np.ascontiguousarray(upper[:rank].T)
+    for i in range(rank):
+        C[i, i + 1 :] = 0.0
+    return C, order.astype(np.intp) - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -540,8 +595,9 @@ Sites = tuple[Array, Array]  # tau and nu
 _DEPTH = 5  # number of sweeps that a step is extrapolated from
 _PLAIN = 3  # number of sweeps before the first extrapolation
 _LEAST_SHARE = 0.05  # of a step
-_LARGE = 256  # rank from which means are much cheaper than variances
-_ROUGH_SITES = 0.05  # largest error of sites to start from
+_FEW_WEIGHTS = 128  # up to which means are not much cheaper than variances
+_ROUGH_SITES, _SINGLE = 0.01, 1e-3  # errors of sites of fewer weights, and in single precision
+_ROUGH_SWEEPS = 6  # at most, for sites to start from
 _CG_STEPS, _CG_ACCURACY = 8, 1e-3  # the latter relative to the first error, squared
 _ROUGH = 0.1  # largest change of a difference in the last step towards a start
 _HALVINGS = 6  # of a step to sites without a proper posterior
@@ -563,7 +619,7 @@ class Approximation:
     threshold_slope: float = 0.0  # of the evidence
     flips_slope: float = 0.0
     converged: bool = True
-    n_sweeps: int = 0
+    n_sweeps: int = 0  # from the first sites on; those in single precision are not counted
     residual: float = 0.0  # remaining error of the moments, relative to their spread
 
     def cavities(self, prior: Array, sites: Any = slice(None)) -> tuple[Array, Array]:
@@ -612,8 +668,9 @@ def expectation_propagation(
 
     A sweep updates all sites at once: O(r^2 min(n, N) + r^3 + N r), where r is the rank of the
     prior. Sweeps are extrapolated from the last few, and damped while they do not converge. If r is
-    large, the first sites are the sites of the first r / 2 weights, and a sweep updates all sites
-    twice, the second time to new means, which are cheap, but with the same cavity variances.
+    large, the first sweeps are for a part of the weights, whose number is doubled until it is r,
+    and in single precision. A sweep then updates all sites twice, the second time to new means,
+    which are cheap, but with the same cavity variances.
 
     Parameters
     ----------
@@ -627,39 +684,53 @@ def expectation_propagation(
         Sites to start from, such as the sites of a similar problem. None: no information, or
         Laplace's approximation if there are pairs with several comparisons, whose factors are
         integrals: these are cheap near the posterior, and costly near a wide prior. If the rank is
-        large, this is how the posterior of fewer weights starts.
+        large, these are the first sites of the fewest weights.
     tol : float
-        Largest error of the moments, relative to their spread, after at most `max_sweeps`.
+        Largest error of the moments, relative to their spread, after at most `max_sweeps` in double
+        precision.
     """
-    n = len(differences)
-    prior, counts = differences.prior_variances, np.ascontiguousarray(counts)
-    tau, nu = np.zeros(n), np.zeros(n)
-    is_large = differences.rank - differences.n_context >= _LARGE and flips == 0.0
+    n, counts = len(differences), np.ascontiguousarray(counts)
+    levels, sites, matched = [differences], np.zeros((2, n)), np.empty((n, 3))
     if start is not None:
-        tau, nu = start
-    elif is_large:
-        near = expectation_propagation(differences.half(), counts, threshold, tol=_ROUGH_SITES)
-        tau, nu = near.tau, near.nu
-    elif (counts.sum(axis=1) != counts.max(axis=1, initial=0.0)).any() or (counts > 1.0).any():
-        near = laplace(differences, counts, threshold, tol=_ROUGH)
-        tau, nu = near.tau, near.nu
-    matched, good, steps = np.empty((n, 3)), np.zeros((2, n)), _Steps(0 if is_large else _PLAIN)
-    for sweep in range(max_sweeps + 1):
-        weights, tau, nu, retreated = _proper(differences, tau, nu, good)
-        good = np.vstack((tau, nu))
-        mean, variance = weights.moments(differences)
-        residual, evidence, by_t, by_e = update_sites(
-            mean, variance, prior, tau, nu, counts, threshold, flips, matched
-        )
-        if residual <= tol or sweep == max_sweeps:
-            break
-        if is_large:  # a second update, to the means of the matched sites
-            spread = variance / _cavity_shares(variance, tau, prior)
-            tau, nu = matched[:, :2].T.copy()
-            means = differences.apply(weights.mean_for(differences, tau, nu))
-            variance = spread / (1.0 + tau * spread)
-            update_sites(means, variance, prior, tau, nu, counts, threshold, flips, matched)
-        tau, nu = steps.next(good, matched[:, :2].T, residual, retreated)
+        sites = np.vstack(start)
+    else:
+        levels = [*differences.rougher(), differences] if flips == 0.0 else levels
+        once = (counts.sum(axis=1) == counts.max(axis=1, initial=0.0)) & (counts <= 1.0).all(axis=1)
+        if not once.all():
+            near = laplace(levels[0], counts, threshold, tol=_ROUGH)
+            sites = np.vstack((near.tau, near.nu))
+    for level in levels:
+        is_last, prior = level is differences, level.prior_variances
+        is_large = level.rank - level.n_context > _FEW_WEIGHTS and flips == 0.0
+        least, most = tol, max_sweeps
+        if not is_last:
+            least = _SINGLE if level.rank == differences.rank else _ROUGH_SITES
+            most = _ROUGH_SWEEPS
+        good, steps = np.zeros((2, n)), _Steps(0 if is_large else _PLAIN)
+        for sweep in range(most + 1):
+            try:
+                weights, tau, nu, retreated = _proper(level, sites[0], sites[1], good)
+            except FloatingPointError:
+                if is_last:
+                    raise
+                break  # too few digits for this prior
+            good = np.vstack((tau, nu))
+            mean, variance = weights.moments(level)
+            residual, evidence, by_t, by_e = update_sites(
+                mean, variance, prior, tau, nu, counts, threshold, flips, matched
+            )
+            is_done = residual <= least or sweep == most
+            if is_done and is_last:
+                break
+            if is_large:  # a second update, to the means of the matched sites
+                spread = variance / _cavity_shares(variance, tau, prior)
+                tau, nu = matched[:, :2].T.copy()
+                means = level.apply(weights.mean_for(level, tau, nu))
+                variance = spread / (1.0 + tau * spread)
+                update_sites(means, variance, prior, tau, nu, counts, threshold, flips, matched)
+            sites = steps.next(good, matched[:, :2].T, residual, retreated)
+            if is_done:
+                break
     evidence += 0.5 * float(nu @ mean) - 0.5 * weights.log_det
     return Approximation(
         weights,

@@ -240,7 +240,8 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
     log_marginal_likelihood_value_ : float
         The evidence at `theta_`.
     converged_, n_sweeps_ : bool and int
-        Of the last posterior.
+        Of the last posterior. If it has many weights, the first sweeps are in single precision, and
+        are not counted.
     grid_kernels_, grid_weights_ : list of kernels, and ndarray
         The kernels of the grid or design, and their posterior weights; one without `marginalize`.
     landmarks_ : ndarray of shape (n_landmarks, n_features)

@@ -180,12 +180,12 @@ def kernel_values(kernel: Any, X: Array, Y: Array | None = None) -> Array:
 
 
 def kernel_gradient(kernel: Any, X: Array) -> tuple[Array, Array]:
-    """k(X, X), which may be overwritten, and its derivatives by theta, checked to be finite."""
+    """k(X, X) and its derivatives by theta, checked to be finite."""
     if not len(X):
         return np.zeros((0, 0)), np.zeros((0, 0, len(kernel.theta)))
     with np.errstate(over="ignore", invalid="ignore"):
         K, dK = kernel(X, eval_gradient=True)
-        K, dK = np.array(K, dtype=np.float64), np.asarray(dK, dtype=np.float64)
+        K, dK = np.asarray(K, dtype=np.float64), np.asarray(dK, dtype=np.float64)
         if has_own_parts(kernel):
             same = same_items(X)
             if same is not None:
