@@ -68,17 +68,18 @@ def test_scores_far_from_zero_do_not_lose_digits(offset):
 
 @pytest.mark.parametrize("sorted_queries", [True, False])
 def test_parts_of_long_and_short_queries_have_the_same_sums(sorted_queries, monkeypatch):
-    monkeypatch.setattr(newton, "PART_ROWS", 60)
+    monkeypatch.setattr(newton, "PART_ROWS", 120)
     rng = np.random.default_rng(0)
     qid = np.repeat(np.arange(6), [150, 3, 70, 20, 64, 65])
     qid = qid if sorted_queries else rng.permutation(qid)
-    X, v = rng.standard_normal((len(qid), 2)), rng.standard_normal(len(qid))
+    X = rng.standard_normal((len(qid), 2 + newton.IN_CACHE // 100))  # for some rows in cache
+    v, p = rng.standard_normal(len(qid)), rng.standard_normal(X.shape[1])
     f, y = (
         np.round(8 * rng.standard_normal(len(qid))) / 8,
         rng.integers(0, 3, len(qid)).astype(float),
     )
     parts = PairParts.of(y, QueryGroups.of(qid), "rows")
-    assert len(parts.pairs) > 3
+    assert len(parts.pairs) > 1
     assert parts.n_pairs == len(pairs_of(y, qid))
     truth = (f, y, qid, "rows")
     for pairs in (parts, parts.on(X)):  # threads multiply by X only if queries are adjacent
@@ -86,4 +87,8 @@ def test_parts_of_long_and_short_queries_have_the_same_sums(sorted_queries, monk
         assert_allclose(state.loss, hinge_loss(*truth), rtol=1e-12)
         assert_allclose(state.gradient, hinge_gradient(*truth), rtol=1e-10, atol=1e-12)
         assert_allclose(state.slope(X), X.T @ hinge_gradient(*truth), rtol=1e-10, atol=1e-12)
-        assert_allclose(state.hessian_product(v), hinge_hessian(*truth) @ v, rtol=1e-10, atol=1e-12)
+        H = hinge_hessian(*truth)
+        assert_allclose(state.hessian_product(v), H @ v, rtol=1e-10, atol=1e-12)
+        product, along = state.curvature(X, p)
+        assert_allclose(product, X.T @ (H @ (X @ p)), rtol=1e-10, atol=1e-8)
+        assert_allclose(along, X @ p, rtol=1e-10, atol=1e-10)
