@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
 from rankwise import Leaderboard
-from rankwise.data import Battles
+from rankwise.data import Battles, make_battles
 from rankwise.errors import DataError, ParameterError
 from rankwise.leaderboard import curvature as curvatures
 from rankwise.leaderboard import judge_model
@@ -485,3 +485,14 @@ def test_weights_of_votes_may_cancel():
 def test_bad_right_answers_are_refused(gold, message):
     with pytest.raises(DataError, match=message):
         Leaderboard().fit(["a", "b"], ["b", "a"], [1, 1], gold=gold)
+
+
+def test_votes_of_a_session_that_depend_on_each_other_are_no_effect_of_their_judges():
+    made = make_battles(
+        12, 1500, random_state=0, session_size=5, rematch=0.7, dependence=0.7, style=0
+    )
+    battles = replace(made.battles, context=None)
+    _, session = np.unique(battles.groups, return_inverse=True)
+    board = Leaderboard(n_draws=100).fit(replace(battles, judge=session // 4))
+    assert board.judge_kinds_ == []
+    assert board.dependence_ > 2

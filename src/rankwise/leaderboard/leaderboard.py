@@ -35,6 +35,7 @@ from rankwise.leaderboard.battle_likelihood import (
     BattleProblem,
     GroupScores,
     Layout,
+    Likelihood,
     Mode,
     by_evidence,
     by_held_out,
@@ -1109,11 +1110,25 @@ class Leaderboard(BaseEstimator):
     def _chosen(
         self, problem: BattleProblem, kinds: list[str], begin: Array | None, show: Show
     ) -> tuple[list[str], Start]:
-        """The kinds of effects of judges that the evidence keeps, and a start."""
-        return choose_effects(
-            problem.likelihood, len(problem.judges), problem.features.shape[1], kinds,
-            self._fixed, begin=begin, show=show,
-        )  # fmt: skip
+        """The kinds of effects of judges that the evidence keeps, and a start.
+
+        Votes of a group that depend on each other, beyond what the effects explain, count less: the
+        evidence of effects would take them for signs of their judges.
+        """
+
+        def choose(likelihood: Likelihood) -> tuple[list[str], Start]:
+            judges = len(problem.judges), problem.features.shape[1]
+            return choose_effects(likelihood, *judges, kinds, self._fixed, begin=begin, show=show)
+
+        found, start = choose(problem.likelihood)
+        if found and problem.group is not None:
+            judged = problem.likelihood, len(problem.judges), problem.features.shape[1], found
+            likelihood, mode = by_evidence_of_judges(*judged, self._fixed, start, show)
+            scores = replace(problem, likelihood=likelihood).scores(mode.params)
+            worth = dependence_of(mode, scores, problem.layout.items)
+            if worth >= DEPENDENT:
+                return choose(problem.likelihood.divided(worth))
+        return found, start
 
     @property
     def _fixed(self) -> dict[str, float]:
