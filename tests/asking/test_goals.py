@@ -28,6 +28,22 @@ def test_errors_are_those_of_a_count(draws):
     assert_allclose(discordant(draws[:, :1]), 0)
 
 
+@pytest.mark.parametrize("goal", [Goal(), Goal("top", k=2)])
+def test_errors_of_several_rankings_at_once(goal):
+    means, draws = np.random.default_rng(0).standard_normal((2, 6, 5))
+    one_by_one = [goal.errors(m, d[None])[0] for m, d in zip(means, draws, strict=True)]
+    assert_allclose(goal.errors(means, draws), one_by_one)
+
+
+def test_answers_left_hardly_depend_on_the_futures_drawn(monkeypatch):
+    scores = DenseScores(np.arange(6.0)[::-1], 2 * np.eye(6))
+    draw, found = np.random.default_rng, []
+    for seed in range(5):
+        monkeypatch.setattr(np.random, "default_rng", lambda _, seed=seed: draw(seed))
+        found.append(Goal("top", k=2).answers_left(scores, 0.05))
+    assert max(found) < 3 * min(found)
+
+
 def test_the_first_pair_is_the_most_informative():
     rng = np.random.default_rng(0)
     root = rng.standard_normal((6, 6))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _DRAWS, _FEW_DRAWS = 400, 100  # the second of many items
 _FUTURES, _FUTURE_DRAWS = 9, 60  # possible futures, and draws in each
+_MOST_FUTURES, _FUTURE_SCORES = 60, 420  # more futures of few items: with 9, estimates jump
 _FEW_FUTURES, _FEW_FUTURE_DRAWS = 3, 20  # of many items
 _ROWS = 500  # whose pairs are looked at together
 _MOST_LEFT = 200  # answers left for each item, at most
@@ -136,13 +137,17 @@ class Goal:
         return np.asarray(p * (1.0 - p) + 1e-4)
 
     def errors(self, mean: Array, draws: Array) -> Array:
-        """What would be wrong with the ranking by `mean` if each draw were the true scores."""
-        order = np.argsort(-mean, kind="stable")
+        """What would be wrong with the ranking by `mean` if each draw were the true scores.
+
+        `mean` is one ranking, or has a row for each draw.
+        """
+        order = np.argsort(-mean, axis=-1, kind="stable")
+        sorted_draws = np.take_along_axis(draws, np.broadcast_to(order, draws.shape), axis=1)
         if self.kind == "order":
-            return discordant(draws[:, order])
-        if self.k >= len(mean):
+            return discordant(sorted_draws)
+        if self.k >= draws.shape[1]:
             return np.zeros(len(draws))
-        ranks = np.argsort(np.argsort(-draws[:, order], axis=1), axis=1)
+        ranks = np.argsort(np.argsort(-sorted_draws, axis=1), axis=1)
         return np.asarray((ranks[:, : self.k] >= self.k).sum(axis=1), dtype=np.float64)
 
     def progress(self, scores: Scores) -> Progress:
@@ -175,10 +180,14 @@ class Goal:
         information = 2.0 / np.pi * (1.0 - 2.0 * slips) ** 2
         root = np.sqrt(share)
         values, vectors = scores.axes(root)
-        few = n > MANY
         rng = np.random.default_rng(0)
-        z = rng.standard_normal((_FEW_FUTURES if few else _FUTURES, n))
-        z_around = rng.standard_normal((_FEW_FUTURE_DRAWS if few else _FUTURE_DRAWS, n))
+        n_futures, n_draws = _FEW_FUTURES, _FEW_FUTURE_DRAWS
+        if n <= MANY:
+            n_futures = max(_FUTURES, min(_MOST_FUTURES, _FUTURE_SCORES // n))
+            n_draws = max(_FUTURE_DRAWS, 2 * n_futures)
+        shared = 1 if n_futures > _FUTURES else n_futures  # futures with the same draws around them
+        z = rng.standard_normal((n_futures, n))
+        z_around = rng.standard_normal((n_futures // shared * n_draws, n))
 
         def along(axes: Array) -> Array:
             return np.asarray((axes if vectors is None else axes @ vectors.T) / root)
@@ -187,7 +196,9 @@ class Goal:
             after = values / (1.0 + 2.0 * answers * information * values)
             futures = mean + along(z * np.sqrt(values - after))
             around = along(z_around * np.sqrt(after))
-            sure = [np.mean(self.errors(m, m + around) <= self.tolerance + 1e-9) for m in futures]
+            means = np.repeat(futures, n_draws, axis=0)
+            right = self.errors(means, means + np.tile(around, (shared, 1)))
+            sure = np.mean(right.reshape(n_futures, n_draws) <= self.tolerance + 1e-9, axis=1)
             return bool(np.median(sure) >= self.demanded)
 
         low, high = 0, max(4, n // 4)
