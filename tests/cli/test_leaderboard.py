@@ -287,3 +287,19 @@ def test_the_summary_names_tied_items_in_their_order():
 
     standings = {"item": ["a", "b", "c", "d"], "p_first": [0.6]}
     assert "cannot be told apart from b, c, d." in _summary(Board(), standings)
+
+
+def test_pictures_over_time_say_that_no_item_is_fixed(run, tmp_path):
+    path, page = tmp_path / "games.csv", tmp_path / "page.html"
+    days = [
+        f"2026-0{month}-{day:02},a,b,{'ab'[day % 3 == 0]}"
+        for month in (1, 2)
+        for day in range(1, 20)
+    ]
+    path.write_text("\n".join(["day,first,second,winner", *days]))
+    given = ("--time", "day", "--elo", "--anchor", "a=1200", "--report", page, "-f")
+    for more in ((), ("--every", "month")):
+        assert run("leaderboard", path, *given, *more).exit_code == 0
+        text = page.read_text()
+        assert "Ratings are in Elo points, relative to a, which has 1200." in text
+        assert "Ratings are in Elo points, with mean 1,000.</figcaption>" in text

@@ -364,14 +364,11 @@ def rating_unit(board: Any, *, elo: bool) -> str:
 
 
 def rating_note(board: Any, *, elo: bool, anchor: tuple[Any, float] | None) -> str:
-    """What the numbers of the standings are."""
+    """What ratings are, and where they are zero."""
     zero = "with mean 1,000" if elo else "relative to their mean"
     if anchor is not None:
         zero = f"relative to {anchor[0]}, which has {anchor[1]:g}"
-    return (
-        f"Ratings are in {rating_unit(board, elo=elo)}, {zero}. Intervals of ratings and of ranks "
-        "are for each item alone."
-    )
+    return f"Ratings are in {rating_unit(board, elo=elo)}, {zero}."
 
 
 def covariate_table(board: Any, units: dict[str, str], *, elo: bool) -> Table:

@@ -45,6 +45,7 @@ JUDGES = Text(
     "The slope of a judge is how much ratings matter to the judge, where 1 is the mean. Below 0, a "
     "judge prefers the worse item. Each value is drawn towards the mean of all judges."
 )
+ALONE = "Intervals of ratings and of ranks are for each item alone."
 SURE = 0.95  # a probability to be the best, which one item tied with another may have
 MOST_ITEMS = 60  # in pictures
 MOST_AGREEING = 12  # judges whose agreement is shown
@@ -76,7 +77,7 @@ def write_leaderboard(
     if board.both_bad_:
         facts.append((f"{board.both_bad_:.1%}", "of battles: both are bad"))
     decides = [Text(decided)] if decided else []
-    unit, picture = rating_note(board, **how), _ratings(standings)
+    unit, picture = f"{rating_note(board, **how)} {ALONE}", _ratings(standings)
     covariates: list[Any] = [COVARIATES, *more] if len(board.coef_names_) else []
     judges: list[Any] = []
     if len(board.judges_):
@@ -142,7 +143,8 @@ def _history(board: Any, *, elo: bool) -> list[Any]:
         model = f"Ratings drift by a standard deviation of {board.drift_:.3g} in a year."
     if not board.battles_.dated:
         model = model.replace(" days", "").replace("in a year", "in a unit of time")
-    caption = f"The best items, at several times, from the battles until then. {model}"
+    unit = rating_note(board, elo=elo, anchor=None)  # no item can be fixed over time
+    caption = f"The best items, at several times, from the battles until then. {model} {unit}"
     picture = board.history(elo=elo).plot()
     return [Figure.of(picture, "Ratings of the best items over time", caption)]
 
@@ -151,13 +153,14 @@ def _categories(board: Any, every: str | None, how: dict[str, Any]) -> list[Any]
     """The categories, and standings within the largest; periods are also drawn."""
     if board.width_ is None:
         return []
+    overall = how | {"anchor": None}
     categories = board.categories(elo=how["elo"])
     found: list[Any] = [categories.to_table()]
     shown = np.argsort(-categories["battles"][:-1], kind="stable")[:MOST_CATEGORIES]
     if every is not None:
         caption = (
             "The items that are best at the end, each period by its own battles, shrunk towards "
-            "all battles by as much as the evidence says."
+            f"all battles by as much as the evidence says. {rating_note(board, **overall)}"
         )
         picture = board.history(every=every, elo=how["elo"]).plot()
         found.append(Figure.of(picture, "Ratings of the best items by period", caption))
