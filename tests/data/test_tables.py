@@ -206,6 +206,7 @@ def test_the_separator_is_in_the_first_line(name, mark, tmp_path):
 MARKED = [
     (["58,300", "1,250,000", ""], {"thousands": ","}, [58300, 1250000, np.nan]),
     (["58.300,5", "950", "NA"], {"decimal": ",", "thousands": "."}, [58300.5, 950, np.nan]),
+    (["NA", "58'300", "1'000'000"], {"thousands": "'"}, [np.nan, 58300, 1e6]),
     (["58\u00a0300", "7", "8"], {"thousands": "\u00a0"}, [58300, 7, 8]),
     (["13,1", "-0,5", "2e3"], {"decimal": ","}, [13.1, -0.5, 2000]),
 ]
@@ -219,6 +220,7 @@ def test_numbers_with_marks(texts, marks, numbers, suffix, tmp_path):
     with pytest.raises(TableError) as error:
         read_table(path, keep_text=True, keep_missing=True)
     assert error.value.settings == marks
+    assert "such as 'NA'" not in str(error.value)
     data = read_table(path, keep_text=True, keep_missing=True, **marks)
     assert_allclose(data.X["a"], numbers)
     assert data.X["city"].tolist() == ["Oslo", "1,5", "Rome"]  # other text occurs: as it is

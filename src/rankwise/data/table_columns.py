@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
@@ -22,6 +22,7 @@ from rankwise.data.table_files import (
     Source,
     arrow,
     compute,
+    kind_of,
     listed,
     number_pattern,
     refuse_floats,
@@ -57,23 +58,6 @@ SHORT = 64  # letters of an id, up to which arrays of NumPy's texts are small
 
 
 # Columns as arrays
-
-
-@cache
-def kind_of(kind: Any) -> str:
-    """The kind of an Arrow type: number, text, date, time, empty, list or object."""
-    types = arrow.types
-    if types.is_dictionary(kind):
-        kind = kind.value_type
-    kinds = {
-        "number": (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean),
-        "text": (types.is_string, types.is_large_string, types.is_string_view),
-        "empty": (types.is_null,),
-        "date": (types.is_date, types.is_timestamp),
-        "time": (types.is_temporal,),
-    }
-    found = (name for name, tests in kinds.items() if any(is_such(kind) for is_such in tests))
-    return next(found, "list or object")
 
 
 def matrix(table: Any, names: Sequence[str], dtype: Any = np.float64) -> NDArray[Any]:
@@ -316,7 +300,10 @@ class TableRows:
     def _unlike(self, name: str, pattern: str) -> int:
         """The first row with a text that does not match."""
         matches = compute.match_substring_regex(self._rows(name), pattern).fill_null(True)
-        return int(np.argmax(compute.and_not(self._is_filled(name), matches)))
+        odd = compute.and_not(self._is_filled(name), matches)
+        words = compute.is_in(compute.utf8_trim_whitespace(self._rows(name)), _missing_words())
+        numbers = compute.and_not(odd, words)
+        return int(np.argmax(numbers if compute.any(numbers).as_py() else odd))
 
     def _rows(self, name: str) -> Any:
         return self.table.column(name).cast(arrow.string())

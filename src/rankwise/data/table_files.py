@@ -16,7 +16,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from importlib import import_module
 from itertools import count, islice
 from pathlib import Path
@@ -426,6 +426,23 @@ JSON_BLOCK = 1 << 23
 KINDS = {bool: "truth value", int: "number", float: "number", str: "text", list: "list"}
 
 
+@cache
+def kind_of(kind: Any) -> str:
+    """The kind of an Arrow type: number, text, date, time, empty, list or object."""
+    types = arrow.types
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    kinds = {
+        "number": (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean),
+        "text": (types.is_string, types.is_large_string, types.is_string_view),
+        "empty": (types.is_null,),
+        "date": (types.is_date, types.is_timestamp),
+        "time": (types.is_temporal,),
+    }
+    found = (name for name, tests in kinds.items() if any(is_such(kind) for is_such in tests))
+    return next(found, "list or object")
+
+
 NO_MARK = re.compile(r"[\w+-]")
 
 
@@ -466,7 +483,8 @@ class Source:
             return table
         for place, name in enumerate(table.column_names):
             column = table.column(name)
-            if name in texts or not _has_text(column.type):
+            is_text = kind_of(column.type) == "text" and not getattr(column.type, "ordered", False)
+            if name in texts or not is_text:
                 continue
             column = compute.utf8_trim_whitespace(column.cast(arrow.string()))
             missing = compute.is_in(column, arrow.array([None, *MISSING_WORDS]))
@@ -483,13 +501,6 @@ class Source:
     def place(self, row: int) -> str:
         """The place of a row, which counts from 0."""
         return f"{self.path}, row {row}"
-
-
-def _has_text(kind: Any) -> bool:
-    """Whether an Arrow type is text, and no ordered categories."""
-    if arrow.types.is_dictionary(kind):
-        return not kind.ordered and _has_text(kind.value_type)
-    return any(test(kind) for test in (arrow.types.is_string, arrow.types.is_large_string))
 
 
 @dataclass(frozen=True)
