@@ -45,7 +45,15 @@ from scipy.special import ndtr
 
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.backends.jit import compiled
-from rankwise.backends.parallel import cross_product, map_rows, map_slices, matmul, solve_lower
+from rankwise.backends.parallel import (
+    cross_product,
+    map_in_threads,
+    map_rows,
+    map_slices,
+    matmul,
+    solve_lower,
+    threads_for,
+)
 from rankwise.errors import DataError
 from rankwise.gp.probit import derivatives, update_sites
 from rankwise.graph import QueryGroups
@@ -161,11 +169,14 @@ class Differences:
         """I + A' diag(tau) A in reverse order, lower triangle: O(r^2 n + N r) time."""
         r, c, Y = self.rank, self.n_context, self.smoothed(tau, self.stairs)
         P = np.empty((r, r), dtype=self.C.dtype, order="F")
-        for start in range(0, r, _BLOCK):
+
+        def fill(start: int) -> None:
             stop = min(start + _BLOCK, r)
             top = min(max(start - c, 0), self.stairs)
             product = cross_product(Y[top:, :stop], self.C[top:, start:stop])
             P[r - stop :, r - stop : r - start] = product[::-1, ::-1]
+
+        map_in_threads(fill, range(0, r, _BLOCK), threads_for(self.C.size))
         P[np.arange(r), np.arange(r)] += 1.0
         if self.context is not None:
             Z = self.context[:, ::-1]
@@ -181,10 +192,16 @@ class Differences:
     def variances(self, weights: WeightPosterior) -> Array:
         """Posterior variance of every difference: O(r^2 n + N r) time."""
         rows, root, r = self.C[:, ::-1].copy(), weights.root, self.rank - self.n_context
-        for start in range(0, self.stairs, 2 * _BLOCK):
-            stop = min(start + 2 * _BLOCK, self.stairs)
+
+        def solve(start: int) -> None:
+            stop = min(start + _BLOCK, self.stairs)
             solve_lower(root[r - stop :, r - stop :], rows[start:stop, r - stop :])
-        solve_lower(root, rows[self.stairs :])
+
+        # The longest first, so that no thread ends with it alone.
+        starts, threads = range(0, self.stairs, _BLOCK)[::-1], threads_for(rows.size)
+        map_in_threads(solve, starts, threads)
+        rest = rows[self.stairs :]
+        map_rows(lambda part: solve_lower(root, rest[part]), rest)
         if self.context is None:
             return self.squared_norms(rows)
         Z, last = self.context[:, ::-1].astype(self.C.dtype), rows[:, r:]
