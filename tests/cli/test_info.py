@@ -53,8 +53,10 @@ def test_battles_and_samples_get_their_commands(run, tmp_path):
     path = tmp_path / "votes.csv"
     rows = [f"{k % 3},{(k + 1) % 3},model_a,{2**60 + k % 5}" for k in range(30)]
     path.write_text("\n".join(["model_a,model_b,winner,judge", *rows]) + "\n")
-    out = run("info", path).stdout
+    found = run("info", path)
+    out = found.stdout
     assert out.startswith(f"{path}: battles\n")
+    assert "label" not in found.stderr  # no columns of battles are guessed to be queries or labels
     assert "role" not in out.splitlines()[2]
     assert "To rate the items:\n  " in out
     assert f"leaderboard {path}" in out

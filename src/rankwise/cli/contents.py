@@ -13,6 +13,7 @@ from rankwise.cli.data_options import (
     ColumnOptions,
     TableOptions,
     command_for,
+    doubts,
     in_one_line,
     one_query,
     read_letor_file,
@@ -106,6 +107,8 @@ def info(
         if schema_in(row[0] for row in columns.rows) is not None:
             command, purpose, kind = command_line({}, "leaderboard"), "To rate the items", "battles"
             facts, columns, problems = {"rows": facts["rows"]}, _without_roles(columns), None
+        else:
+            note(f"{file}: {data.roles.words()}.", *doubts(data.roles))
     else:
         facts = data_facts(read_letor_file(file, fill=table.fill))
     if as_json:

@@ -120,7 +120,8 @@ class ColumnOptions:
     ) -> TableData:
         """The rows of a table; prints on stderr how its columns are understood.
 
-        `tolerant` readers take columns that contain anything. `steps` are the steps of a model.
+        `tolerant` readers take columns that contain anything, and print that themselves. `steps`
+        are the steps of a model.
         """
         from rankwise.data.table_rows import read_columns
 
@@ -138,7 +139,8 @@ class ColumnOptions:
             settings = {name: value for name, value in settings.items() if hasattr(self, name)}
             with explained_tables(self.ignore, *said):
                 raise TableError(data.problems.where, data.problems.problems, settings)
-        note(f"{path}: {data.roles.words()}.", *said)
+        if not tolerant:
+            note(f"{path}: {data.roles.words()}.", *said)
         check_text_columns(steps, data.X, path)
         return data
 
