@@ -149,6 +149,64 @@ def many_judges() -> list[Result]:
     return results
 
 
+def judges_who_differ() -> list[Result]:
+    """20,000 battles with a covariate before 1,000 judges with slopes, tie rates and places."""
+    rng, n, n_items, n_judges = np.random.default_rng(0), 20_000, 40, 1000
+    ratings, x = rng.standard_normal(n_items), rng.standard_normal(n)
+    first = rng.integers(0, n_items, n)
+    second = (first + rng.integers(1, n_items, n)) % n_items
+    judge = rng.integers(0, n_judges, n)
+    slope, rate, place = np.array([[0.5], [0.7], [0.5]]) * rng.standard_normal((3, n_judges))
+    eta = (1.0 + slope[judge]) * (ratings[first] - ratings[second]) + place[judge] + 0.2 * x
+    outcome = davidson_outcomes(eta, np.exp(rate[judge] - 1.0), rng)
+    given: dict[str, Any] = {"context": x[:, None], "items": range(n_items)}
+    ours, peer = best_times(
+        lambda: Leaderboard().fit(first, second, outcome, judge=judge, **given),
+        lambda: Leaderboard().fit(first, second, outcome, **given),
+    )
+    return [
+        Result(
+            "20,000 battles before 1,000 judges who differ in slopes, tie rates and places",
+            f"judges {seconds(ours)}",
+            f"no judges {seconds(peer)}",
+            ours / peer,
+            3.0,
+        )
+    ]
+
+
+def categories_against_none() -> list[Result]:
+    """20,000 battles of 40 items with a covariate, in 10 and in 2,000 categories."""
+    results = []
+    for n_categories in (10, 2000):
+        rng, n, n_items = np.random.default_rng(0), 20_000, 40
+        ratings, x = rng.standard_normal(n_items), rng.standard_normal(n)
+        ratings = ratings + 0.3 * rng.standard_normal((n_categories, n_items))
+        first, category = rng.integers(0, n_items, n), rng.integers(0, n_categories, n)
+        second = (first + rng.integers(1, n_items, n)) % n_items
+        eta = ratings[category, first] - ratings[category, second] + 0.2 * x
+        outcome = davidson_outcomes(eta, np.full(n, 0.35), rng)
+        fit = partial(Leaderboard().fit, first, second, outcome, context=x[:, None])
+        ours, peer = best_times(partial(fit, by=category), fit, repeats=1)
+        results.append(
+            Result(
+                f"20,000 battles in {n_categories:,} categories",
+                f"by category {seconds(ours)}",
+                f"no categories {seconds(peer)}",
+                ours / peer,
+                10.0,
+            )
+        )
+    return results
+
+
+def davidson_outcomes(eta: Any, tie: Any, rng: np.random.Generator) -> Any:
+    """Drawn words for the outcomes of battles."""
+    weights = np.cumsum([np.exp(0.5 * eta), np.exp(-0.5 * eta), tie], axis=0)
+    drawn = (rng.random(len(eta)) * weights[-1] > weights[:-1]).sum(axis=0)
+    return np.array(["first", "second", "tie"])[drawn]
+
+
 def large() -> Battles:
     """1,000,000 battles of 1,000 items, with five covariates."""
     made = make_battles(1000, 1_000_000, both_bad=0, random_state=0).battles
@@ -250,6 +308,8 @@ def cases() -> list[Result]:
         + update_against_fit()
         + many_items()
         + many_judges()
+        + judges_who_differ()
+        + categories_against_none()
         + against_logistic_regression()
         + rankings_against_choix()
         + drift_against_static()
