@@ -212,16 +212,14 @@ def fit_boards(
     for weight, part in parts:
         ratings = likelihood.ratings(part.params)
         scores = GroupScores.of(plain, ratings, row, problem.outcome, problem.weight, problem.group)
-        *numbers, covariances = _of_one_width(likelihood, part, scores, drift, C)
-        within += weight * covariances
-        found.append(numbers)
+        found.append(_of_one_width(likelihood, part, scores, drift, weight, within))
         n_groups = scores.n_groups
     weights = np.array([weight for weight, _ in parts])
     params, covariances, ratings, stds = map(np.array, zip(*found, strict=True))
     overall = mixed(weights, params, covariances)
     middle = np.einsum("k,kci->ci", weights, ratings)
     about = np.sqrt(weights)[:, None, None] * (ratings - middle)
-    within += np.einsum("kci,kcj->cij", about, about)
+    within = _centred(_centred(within, 1), 2) + np.einsum("kci,kcj->cij", about, about)
     # Of the deviations, within and between widths.
     apart = ratings - params[:, None, :n]
     about = apart - np.einsum("k,kci->ci", weights, apart)
@@ -236,11 +234,13 @@ def _of_one_width(
     mode: Mode,
     scores: GroupScores,
     drift: Array | None,
-    n_categories: int,
-) -> tuple[Array, Array, Array, Array, Array]:
-    """Common parameters and their covariance, ratings of categories, errors, and covariances.
+    weight: float,
+    within: Array,
+) -> tuple[Array, Array, Array, Array]:
+    """Common parameters and their covariance, ratings of categories, and errors of deviations.
 
-    The errors are of deviations. With the curvature K, the gram M of scores (and of the rows of
+    The covariances of categories are added to `within`, with a weight, and with the level of all
+    ratings. With the curvature K, the gram M of scores (and of the rows of
     a `drift`, by which ratings change) and the penalties P,
     covariances are X' (M + P) X, where a column of X = K^-1 E is T y, and what is added to the
     deviations of its own category: so a category takes no sums over the others.
@@ -258,9 +258,12 @@ def _of_one_width(
     overall = V @ S @ V
     # A deviation without battles has the variance of the prior.
     prior = 1.0 / mode.penalties["deviations"]
-    apart = np.zeros((n_categories, n))
+    apart = np.zeros(within.shape[:2])
     apart[plain.category, plain.item] = params[common:]
-    stds, covariances = np.empty((n_categories, n)), np.empty((n_categories, n, n))
+    stds, free, one = np.empty(apart.shape), np.full(apart.shape, prior), np.arange(n)
+    free[plain.category, plain.item] = 0.0
+    within += weight * overall[:n, :n]
+    within[:, one, one] += weight * free
     A, W = T[common:] @ V, seen[: plain.layout.items.stop] + kept[common:]
     shared, across = A @ S, (A @ S) @ V[:, :n]
     own = _own_blocks(plain, gram)
@@ -279,20 +282,15 @@ def _of_one_width(
         center = sums.sum(axis=1, keepdims=True) / n**2
         stds[some] = np.sqrt(np.maximum(variance - 2.0 * sums / n + center, 0.0))
         R = across[at] + inverse @ (W[at] @ V[:, :n])
-        found = np.repeat(overall[None, :n, :n], len(some), axis=0)
-        free = np.full((len(some), n), prior)
-        np.put_along_axis(free, item, 0.0, axis=1)
-        found[:, np.arange(n), np.arange(n)] += free
-        rows = np.arange(len(some))[:, None]
-        found[rows, item] += R
-        found[rows, :, item] += R
-        found[rows[:, None], item[:, :, None], item[:, None]] += D
-        covariances[some] = _centred(_centred(found, 1), 2)
+        rows = some[:, None]
+        within[rows, item] += weight * R
+        within[rows, :, item] += weight * R
+        within[rows[:, None], item[:, :, None], item[:, None]] += weight * D
     overall[:, :n] = _centred(overall[:, :n], 1)
     overall[:n] = _centred(overall[:n], 0)
     start = params[:common].copy()
     start[:n] -= start[:n].mean()
-    return start, overall, _centred(params[:n] + apart, 1), stds, covariances
+    return start, overall, _centred(params[:n] + apart, 1), stds
 
 
 def _own_blocks(plain: CellLikelihood, gram: Sparse) -> list[Array]:
