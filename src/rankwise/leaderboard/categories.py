@@ -240,10 +240,10 @@ def _of_one_width(
     """Common parameters and their covariance, ratings of categories, and errors of deviations.
 
     The covariances of categories are added to `within`, with a weight, and with the level of all
-    ratings. With the curvature K, the gram M of scores (and of the rows of
-    a `drift`, by which ratings change) and the penalties P,
-    covariances are X' (M + P) X, where a column of X = K^-1 E is T y, and what is added to the
-    deviations of its own category: so a category takes no sums over the others.
+    ratings. With the curvature K, the gram M of scores (and of the rows of a `drift`, by which
+    ratings change) and the penalties P, covariances are X' (M + P) X. A column of X = K^-1 E is
+    T y, and what is added to the deviations of its own category: so a category takes no sums over
+    the others.
     """
     params, n, plain = mode.params, likelihood.n_items, likelihood.plain
     common = likelihood.layout.common
