@@ -262,7 +262,7 @@ def test_tables_and_boards_of_categories(tmp_path):
     first, second, won, _, words, _ = drawn()
     with pytest.raises(ParameterError, match="drift cannot be combined with by"):
         Leaderboard(drift=1.0).fit(first, second, won, by=words, time=np.arange(len(won)))
-    with pytest.raises(DataError, match="two or more categories"):
+    with pytest.raises(DataError, match=r"all battles are of 'x'\. Leave out by"):
         Leaderboard().fit(first, second, won, by=["x"] * len(won))
 
 

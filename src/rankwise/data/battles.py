@@ -611,7 +611,10 @@ class _BattleTable(SmallTable):
         usual = next((known[name] for name in GROUPS if name in known), None)
         ways = [groups] if isinstance(groups, str) else list(groups or filter(None, [usual]))
         if len(ways) > 2:
-            raise ParameterError(f"groups takes one column or two: got {', '.join(ways)}.")
+            raise ParameterError(
+                f"groups takes one column or two: got {', '.join(ways)}. Join columns whose values "
+                "belong together."
+            )
         marks = [("groups", self.ids(column)) for column in ways]
         more = label_columns.items()
         marks += [(name, self.ids(column)) for name, column in more if column is not None]

@@ -694,7 +694,10 @@ class Leaderboard(BaseEstimator):
         order = np.argsort(key, kind="stable")
         self.categories_, code = self.categories_[order], np.argsort(order)[code]
         if len(self.categories_) < 2:
-            raise DataError(f"by needs two or more categories: got {len(self.categories_)}.")
+            only = self.categories_.tolist()[0]
+            raise DataError(
+                f"by needs two or more categories: all battles are of {only!r}. Leave out by."
+            )
         fixed = {} if self.penalty == "evidence" else {"items": float(self.penalty)}
         found = fit_boards(
             problem, code, len(self.categories_), fixed, show, aged=self.half_life is not None
