@@ -22,7 +22,7 @@ import numpy as np
 from rankwise import Leaderboard
 from rankwise.data import make_battles
 from rankwise.errors import DataError
-from rankwise.leaderboard.standings import Standings
+from rankwise.leaderboard.board_tables import Standings
 from rankwise.report import Column, Table
 from reproduce.command import run_parts
 from reproduce.leaderboard.judged import (

@@ -22,7 +22,7 @@ from rankwise.leaderboard.battle_likelihood import (
     spread,
     tally,
 )
-from rankwise.leaderboard.standings import range_quantile
+from rankwise.leaderboard.board_tables import range_quantile
 from tests.oracles.battles import battle_log_likelihood, dense_newton, evidence_penalty
 
 

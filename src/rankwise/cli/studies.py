@@ -401,7 +401,7 @@ def without_style(board: Any, standings: Any, battles: Any, **how: Any) -> Table
 
 def side_by_side(standings: Any, others: dict[str, Any], title: str) -> Table:
     """Ratings with intervals of several boards; empty for items without battles in one."""
-    from rankwise.leaderboard.standings import BoardTable, intervals
+    from rankwise.leaderboard.board_tables import BoardTable, intervals
 
     digits = 0 if standings.formats.get("rating") == ".0f" else 2
     columns: dict[str, Any] = {"item": standings["item"], "rating": standings["rating"]}

@@ -79,7 +79,7 @@ from rankwise.leaderboard.over_time import (
     warn_about_half_life,
 )
 from rankwise.leaderboard.ranking_likelihood import RankingLists, warn_about_all_pairs
-from rankwise.leaderboard.standings import (
+from rankwise.leaderboard.board_tables import (
     ELO,
     ELO_MEAN,
     BoardTable,
