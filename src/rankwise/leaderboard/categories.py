@@ -30,7 +30,7 @@ from rankwise.leaderboard.battle_likelihood import (
     over_widths,
     tally,
 )
-from rankwise.leaderboard.curvature import Arrow, ArrowCurvature, Blocks
+from rankwise.leaderboard.curvature import Arrow, ArrowCurvature, EqualBlocks
 from rankwise.leaderboard.over_time import FINE, INTEGRATED, LARGEST, SeenDrift, rest_of
 from rankwise.progress import Show
 
@@ -152,7 +152,7 @@ class StarLikelihood:
             X = np.zeros((*at.shape, nc))
             np.put_along_axis(X, np.broadcast_to(item[at][:, None], B.shape), B, axis=2)
             X[:, :, n:] = border[at]
-            blocks.append(Blocks(nc + at, B, X))
+            blocks.append(EqualBlocks(nc + at, B, X))
         return Arrow(C, blocks)
 
     def curvature(self, matrix: Arrow, precision: Array, level: float) -> ArrowCurvature:

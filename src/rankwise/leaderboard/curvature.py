@@ -128,7 +128,7 @@ class Curvature(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks:
+class EqualBlocks:
     """Second derivatives of independent blocks of one size k.
 
     `at` has the numbers of their parameters, of shape (n, k), B the second derivatives of each
@@ -174,7 +174,7 @@ class Arrow:
     """
 
     C: Array
-    blocks: Sequence[Blocks]
+    blocks: Sequence[EqualBlocks]
     exact: bool = True
 
     def diagonal(self) -> Array:

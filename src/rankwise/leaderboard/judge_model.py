@@ -41,7 +41,7 @@ from rankwise.leaderboard.battle_likelihood import (
     maximize,
     newton_step,
 )
-from rankwise.leaderboard.curvature import Arrow, ArrowCurvature, Blocks
+from rankwise.leaderboard.curvature import Arrow, ArrowCurvature, EqualBlocks
 from rankwise.progress import Show, unseen
 
 KINDS = ("slope", "ties", "place", "slips")
@@ -397,7 +397,7 @@ class JudgedLikelihood(Likelihood):
             ends = len(columns) * np.arange(shape[0] + 1)
             X = X + sp.csr_array((*flat, ends), shape=shape)
         at = nc + np.arange(n_judges)[:, None] + n_judges * np.arange(n_kinds)
-        return Arrow(C, [Blocks(at, B, X)], exact=n_judges * n_kinds <= FEW_EFFECTS)
+        return Arrow(C, [EqualBlocks(at, B, X)], exact=n_judges * n_kinds <= FEW_EFFECTS)
 
     def _sparse_gram(self, params: Array, g: Array, h: Array) -> Sparse:
         layout, t = self.layout, self.tally

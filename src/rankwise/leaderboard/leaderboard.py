@@ -47,6 +47,17 @@ from rankwise.leaderboard.battle_likelihood import (
     warn_about_position,
     winners_first,
 )
+from rankwise.leaderboard.board_tables import (
+    ELO,
+    ELO_MEAN,
+    BoardTable,
+    History,
+    Standings,
+    intervals,
+    range_quantile,
+    rank_ranges,
+    surprise,
+)
 from rankwise.leaderboard.categories import Boards, fit_boards, more_than_chance
 from rankwise.leaderboard.fragility import Fragility, Removable, Target, fewest
 from rankwise.leaderboard.gold_votes import with_gold_votes
@@ -79,17 +90,6 @@ from rankwise.leaderboard.over_time import (
     warn_about_half_life,
 )
 from rankwise.leaderboard.ranking_likelihood import RankingLists, warn_about_all_pairs
-from rankwise.leaderboard.board_tables import (
-    ELO,
-    ELO_MEAN,
-    BoardTable,
-    History,
-    Standings,
-    intervals,
-    range_quantile,
-    rank_ranges,
-    surprise,
-)
 from rankwise.parameters import (
     AnyOf,
     Choice,

@@ -42,7 +42,6 @@ Result = TypeVar("Result")
 
 PART_ROWS = 6000  # about how many rows a thread processes at a time
 IN_CACHE = 2**16  # numbers of features that stay in cache between two products
-FEW_VALUES = 64  # up to which sorting by insertion is faster
 COST = 100  # of sorting and sums over pairs for a row, in numbers of a product
 
 _SHRINK, _ARMIJO, _MAX_HALVINGS = 0.5, 1e-4, 60
@@ -70,8 +69,6 @@ class LabelledPairs:
     n_pairs : int
     row_weights : ndarray of shape (n_rows,) or None
         The weight of each row, above 0. None: 1.
-    rows : ndarray of shape (n_rows,)
-        Row numbers, query by query.
     """
 
     codes: Index
@@ -79,8 +76,7 @@ class LabelledPairs:
     level: Index
     weight: Array
     n_pairs: int
-    row_weights: Array | None
-    rows: Index
+    row_weights: Array | None = None
 
     @classmethod
     def of(
@@ -94,7 +90,7 @@ class LabelledPairs:
         """Pairs of labelled rows, with the weightings of preference graphs."""
         sizes = np.bincount(codes)
         indptr = np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
-        order = np.lexsort((y, codes)).astype(np.intp, copy=False)
+        order = np.lexsort((y, codes))
         rises = np.ones(len(y), dtype=np.intp)
         rises[1:] = y[order[1:]] != y[order[:-1]]
         rises[indptr[:-1]] = 1
@@ -116,7 +112,7 @@ class LabelledPairs:
         if query_weights is not None:
             by_query = by_query * query_weights
         weight = by_query[codes] * of_rows
-        return cls(codes, indptr, level, weight, int(n_pairs.sum()), row_weights, order)
+        return cls(codes, indptr, level, weight, int(n_pairs.sum()), row_weights)
 
     def listed(self) -> ListedPairs:
         """All pairs, one by one: fewer operations if there are few, and nothing to compile."""
@@ -137,7 +133,9 @@ class LabelledPairs:
 
     def at(self, f: Array, less: float = 0.0) -> ActivePairs:
         """The pairs that are active at these scores, with a margin that is smaller by `less`."""
-        return ActivePairs(self, f, 1.0 - less)
+        f = f / (1.0 - less)
+        by_score = np.lexsort((f, self.codes)).astype(np.intp, copy=False)
+        return ActivePairs(self, f, by_score, 1.0 - less)
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,16 +278,13 @@ class ActivePairs(ActiveLoss):
         Its derivative with respect to the scores.
     """
 
-    def __init__(self, pairs: LabelledPairs, f: Array, margin: float, X: Any = None) -> None:
+    def __init__(self, pairs: LabelledPairs, f: Array, by_score: Index, margin: float) -> None:
         # Scores, which are overwritten, and losses are in units of the margin.
-        self._order = f / margin, pairs.rows.copy(), pairs.indptr, pairs.level, pairs.weight
+        self._order = f, by_score, pairs.indptr, pairs.level, pairs.weight
         self._of_rows = np.ones(0) if pairs.row_weights is None else pairs.row_weights
         self._degree, self.gradient = np.empty(len(f)), np.empty(len(f))
-        state = (*self._order, self._of_rows, margin, self._degree, self.gradient)
-        if X is None:
-            self.loss, self.slope_of_weights = _loss_and_gradient(*state), np.empty(0)
-        else:  # C-ordered
-            self.loss, self.slope_of_weights = _loss_and_slope(*state, X)
+        loss = _loss_and_gradient(*self._order, self._of_rows, margin, self._degree, self.gradient)
+        self.loss = float(loss)
 
     def hessian_product(self, v: Array) -> Array:
         """The Hessian with respect to f times v, by the Laplacian of the active pairs."""
@@ -309,14 +304,15 @@ class ActiveParts(ActiveLoss):
         self._parts = parts
         self.gradient: Array = np.empty(len(f))
 
-        def of_part(k: int) -> ActivePairs:
+        def of_part(k: int) -> tuple[ActivePairs, Array]:
             rows = parts.rows[k]
-            features = None if parts.X is None else parts.X[rows]
-            state = ActivePairs(parts.pairs[k], f[rows], 1.0 - less, features)
+            state = parts.pairs[k].at(f[rows], less)
             self.gradient[rows] = state.gradient
-            return state
+            if parts.X is None:
+                return state, np.empty(0)
+            return state, column_products(parts.X[rows], state.gradient)
 
-        self._states = parts.map(of_part, len(f))
+        self._states, self._slopes = zip(*parts.map(of_part, len(f)), strict=True)
         self.loss = sum(state.loss for state in self._states)
 
     def hessian_product(self, v: Array) -> Array:
@@ -333,7 +329,7 @@ class ActiveParts(ActiveLoss):
         """The gradient with respect to w."""
         if self._parts.X is None:
             return super().slope(X)
-        return sum_of([state.slope_of_weights for state in self._states])
+        return sum_of(self._slopes)
 
     def curvature(self, X: Any, p: Array) -> tuple[Array, Array]:
         """The Hessian with respect to w times p, and X p."""
@@ -574,22 +570,11 @@ def _loss_and_gradient(
 ) -> float:  # fmt: skip
     """The loss of active pairs; their weight for each row, and the gradient, are written.
 
-    The rows of each query, in any order in `by_score`, are sorted. Sums of scores far from zero
-    would lose digits. Only differences count, so the median score of each query is subtracted.
-    `of_rows` is empty if rows have no weights.
+    Sums of scores far from zero would lose digits. Only differences count, so the median score of
+    each query is subtracted. `of_rows` is empty if rows have no weights.
     """
     for g in range(len(indptr) - 1):
         lo, hi = indptr[g], indptr[g + 1]
-        if hi - lo > FEW_VALUES:
-            rows = by_score[lo:hi].copy()
-            by_score[lo:hi] = rows[np.argsort(f[rows])]
-        else:
-            for k in range(lo + 1, hi):
-                row, place = by_score[k], k
-                while place > lo and f[by_score[place - 1]] > f[row]:
-                    by_score[place] = by_score[place - 1]
-                    place -= 1
-                by_score[place] = row
         middle = f[by_score[lo + (hi - lo) // 2]]
         for k in range(lo, hi):
             f[by_score[k]] -= middle
@@ -606,17 +591,6 @@ def _loss_and_gradient(
         gradient[i] = 2.0 * margin * weight[i] * excess
         loss += weight[i] * (slack_better + f[i] * excess)
     return margin**2 * loss
-
-
-@compiled
-def _loss_and_slope(
-    f: Array, by_score: Index, indptr: Index, level: Index, weight: Array, of_rows: Array,
-    margin: float, degree: Array, gradient: Array, X: Array,
-) -> tuple[float, Array]:  # fmt: skip
-    """The same with the gradient X'g, in one call without the interpreter lock."""
-    state = f, by_score, indptr, level, weight, of_rows
-    loss = _loss_and_gradient(*state, margin, degree, gradient)
-    return loss, np.dot(gradient, X)
 
 
 @compiled
