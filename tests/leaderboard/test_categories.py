@@ -60,10 +60,14 @@ def test_gold_beside_categories_or_drift_is_refused(options, way):
 def test_words_are_in_ascending_order():
     first, second, won, _, words, _ = drawn(sizes=(60, 40, 20))
     backwards = slice(None, None, -1)
-    given = (each[backwards] for each in (first, second, won))
+    given = [each[backwards] for each in (first, second, won)]
     board = Leaderboard(n_draws=100).fit(*given, by=words[backwards], items=range(N))
     assert board.categories_.tolist() == ["art", "biology", "chess"]
     assert board.categories()["battles"].tolist() == [60, 40, 20, 120]
+    assert str(board.categories()).split()[0] == "category"
+    late = np.random.default_rng(0).random(len(won)) + 0.5 * (words == "art")
+    timed = Leaderboard(n_draws=100).fit(*given, by=words[backwards], time=late[backwards])
+    assert timed.categories_.tolist() == ["art", "biology", "chess"]
     forwards = Leaderboard(n_draws=100).fit(first, second, won, by=words, items=range(N))
     assert_allclose(board.category_ratings_, forwards.category_ratings_, atol=1e-6)
 
@@ -90,6 +94,8 @@ def test_periods_are_categories_in_the_order_of_time():
         400 / np.log(10) * board.categories()["deviation"],
     )
     assert "in Elo points" in str(board.categories(elo=True))
+    for table in (board.categories(), board.deviations()):
+        assert str(table).split()[0] == "period"
     with pytest.raises(ParameterError, match="logit link"):
         Leaderboard("probit", n_draws=100).fit(battles).history(every="month", elo=True)
     early = board.as_of("2026-02-01")  # of one month only

@@ -227,9 +227,13 @@ def test_careless_judges_beside_adversaries_are_found_by_right_answers():
     right = np.where(better[first] > better[second], "first", "second")
     right = np.where(np.arange(len(won)) % 5 == 0, right, None)
     board = Leaderboard(n_draws=100).fit(first, second, won, judge=judge, gold=right)
-    remarks = board.judges()["remark"]
-    assert remarks[0] == "careless"
-    assert set(remarks[1::2]) == {"adversary"}
+    table = board.judges()
+    remarks = dict(zip(table["judge"].tolist(), table["remark"], strict=True))
+    assert [remarks[k] for k in (0, 1, 3, 5, 7)] == ["careless", *["adversary"] * 4]
+    with_remarks = [bool(remark) for remark in table["remark"]]
+    assert with_remarks == sorted(with_remarks, reverse=True)
+    slopes = dict(zip(board.judges_.tolist(), 1 + board.judge_effects_[:, 0], strict=True))
+    assert [slopes[name] for name in table["judge"].tolist()] == table["slope"].tolist()
 
 
 @pytest.mark.filterwarnings("ignore:.* all battles")

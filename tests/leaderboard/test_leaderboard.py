@@ -237,9 +237,31 @@ def test_style_within_its_interval_and_items_by_features():
     moved = Leaderboard().fit(BATTLES, item_features=1e6 * features + 5)
     assert_allclose(moved.ratings_, board.ratings_, atol=1e-6)
     assert_allclose(1e6 * moved.coef_[1], board.coef_[1], rtol=1e-5)
-    printed = str(moved.coefficients()).splitlines()[-1].split()
+    printed = next(
+        line.split() for line in str(moved.coefficients()).splitlines() if "size" in line
+    )
     assert float(printed[1]) == pytest.approx(moved.coef_[1], abs=1e-7)
     assert float(printed[1]) > 0
+
+
+def test_tables_say_their_unit():
+    board = Leaderboard(position=True).fit(BATTLES)
+    for table in (board.standings, board.coefficients):
+        assert "in log-odds" in table().note.lower()
+        assert "in elo points" in table(elo=True).note.lower()
+    assert "In probits:" in Leaderboard("probit", position=True).fit(BATTLES).coefficients().note
+
+
+@pytest.mark.parametrize(("ids", "other"), [([1, 2], "1"), (["1", "2"], 1)])
+def test_ids_of_the_other_type_are_refused_by_name(ids, other):
+    board = Leaderboard().fit(ids * 20, ids[::-1] * 20, [1, 0, 0, 1] * 10)
+    kind = "integers" if other == "1" else "text"
+    with pytest.raises(
+        DataError, match=f"ids of items are {kind}, such as {ids[0]!r}: got {other!r}"
+    ):
+        board.predict_proba([other], [ids[1]])
+    with pytest.raises(DataError, match="has no item"):
+        board.predict([3 if other == "1" else "3"])
 
 
 def test_agreement_of_judges():
@@ -260,6 +282,8 @@ def test_agreement_of_judges():
     ]
     assert row["common"].tolist() == [want]
     assert_allclose(row["agree"], same / want)
+    assert agreement["common"].is_monotonic_decreasing
+    assert agreement["common"].nunique() > 1
     with pytest.raises(DataError, match="no judges"):
         Leaderboard().fit(BATTLES).judges()
 

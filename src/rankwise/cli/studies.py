@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 MOST_JUDGES = 30  # in printed tables and on pages
 SHOWN, LISTED = 10, 20  # features in the table of columns, printed and on a page
 OPTIONS_OF_RANKINGS = {"ranking", "style", "cluster", "elo", "penalty"}
-ALIKE = "Judges do not differ by more than chance: the votes of all of them count the same."
 EXACT = 2**53  # programs that read numbers as float64 round larger ones
 NO_JUDGES = (
     "Leave out --judge, and give --cluster with the same column for intervals that allow for them."
@@ -291,7 +290,7 @@ def leaderboard(
     show(*short, covariates, judges, item_ties, categories)
     if columns.judge is not None and judges is None:
         print()
-        say(ALIKE)
+        say(board.judges().note)
     decided = ""
     if (fragility or report is not None) and not (board.drift_ or board.width_):
         with interruptible("Looking for the fewest battles that decide"):
@@ -358,17 +357,12 @@ def _anchor(text: str | None, items: list[Any]) -> tuple[Any, float] | None:
     return known[name], rating
 
 
-def rating_unit(board: Any, *, elo: bool) -> str:
-    """What ratings and coefficients are in."""
-    return "Elo points" if elo else "log-odds" if board.link == "logit" else "probits"
-
-
 def rating_note(board: Any, *, elo: bool, anchor: tuple[Any, float] | None) -> str:
     """What ratings are, and where they are zero."""
     zero = "with mean 1,000" if elo else "relative to their mean"
     if anchor is not None:
         zero = f"relative to {anchor[0]}, which has {anchor[1]:g}"
-    return f"Ratings are in {rating_unit(board, elo=elo)}, {zero}."
+    return f"Ratings are in {board.unit(elo=elo)}, {zero}."
 
 
 def covariate_table(board: Any, units: dict[str, str], *, elo: bool) -> Table:
@@ -379,7 +373,7 @@ def covariate_table(board: Any, units: dict[str, str], *, elo: bool) -> Table:
     table = board.coefficients(elo=elo).to_table()
     per = [units.get(name, "being first") for name in board.coef_names_]
     rows = tuple((row[0], each, *row[1:]) for row, each in zip(table.rows, per, strict=True))
-    unit = rating_unit(board, elo=elo)
+    unit = board.unit(elo=elo)
     note_text = f"By how many {unit} a covariate raises the rating of the first item, per change."
     if SCALED in per:
         note_text += (
@@ -445,7 +439,7 @@ def _content(
     elo: bool,
 ) -> dict[str, Any]:
     """All numbers of a leaderboard, for JSON."""
-    unit, plain = rating_unit(board, elo=elo), rating_unit(board, elo=False)
+    unit, plain = board.unit(elo=elo), board.unit()
     return {
         "units": {"standings": unit, "coefficients": unit, "categories": unit, "deviations": plain},
         "schema": file.schema,

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from rankwise import PairwiseGP, RankRLS
 from rankwise.backends.arrays import Array
-from rankwise.cli.studies import ALIKE, rating_note, shown_judges, what_was_read
+from rankwise.cli.studies import rating_note, shown_judges, what_was_read
 from rankwise.cli.terminal import write_page
 from rankwise.data import ComparisonData
 from rankwise.holdout.scores import ObservedComparisons, logistic_slope
@@ -82,7 +82,7 @@ def write_leaderboard(
     judges: list[Any] = []
     if len(board.judges_):
         shown = shown_judges(board)
-        judges = [Text(ALIKE)] if shown is None else [JUDGES, shown]
+        judges = [Text(board.judges().note)] if shown is None else [JUDGES, shown]
     few = len(board.judges_) <= MOST_AGREEING
     grouped = battles.groups is not None and battles.groups.ndim == 1
     if judges and few and grouped and len(board.agreement()):

@@ -19,7 +19,14 @@ if TYPE_CHECKING:
 
 ELO = 400 / np.log(10)  # points of one unit of log-odds
 ELO_MEAN = 1000.0
-IDS = "item", "leader", "other", "judge", "category"  # columns of ids, which may be whole numbers
+IDS = (
+    "item",
+    "leader",
+    "other",
+    "judge",
+    "category",
+    "period",
+)  # columns of ids, which may be whole numbers
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -15,8 +15,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array, Index, Sparse
+from rankwise.data.battles import Battles, number_labels
 from rankwise.errors import DataError
 from rankwise.leaderboard.battle_likelihood import (
     BattleProblem,
@@ -36,6 +38,34 @@ from rankwise.progress import Show
 
 WIDTH_SCALE = 0.5  # of the prior of the standard deviation of deviations
 PERMUTATIONS, MANY = 499, 100_000  # of categories among battles; a fifth of them for many battles
+
+
+def categories_in_order(battles: Battles) -> tuple[NDArray[Any], Index]:
+    """The categories, and the number of each battle's: periods in order of time, others sorted."""
+    found, code = number_labels(np.asarray(battles.category))
+    key = np.array(found.tolist())
+    if battles.time is not None and are_periods(battles):
+        key, _ = _ends(battles.time, code)
+    order = np.argsort(key, kind="stable")
+    return found[order], np.argsort(order)[code]
+
+
+def are_periods(battles: Battles) -> bool:
+    """Whether categories are periods: one ends before the next begins."""
+    if battles.time is None:
+        return False
+    begin, end = _ends(battles.time, number_labels(np.asarray(battles.category))[1])
+    order = np.argsort(begin)
+    return bool((end[order][:-1] < begin[order][1:]).all())
+
+
+def _ends(time: Array, code: Index) -> tuple[Array, Array]:
+    """The times of the first and of the last battle of each category."""
+    begin = np.full(code.max() + 1, np.inf)
+    end = -begin
+    np.minimum.at(begin, code, time)
+    np.maximum.at(end, code, time)
+    return begin, end
 
 
 @dataclass(frozen=True, eq=False)

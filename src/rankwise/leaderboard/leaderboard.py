@@ -58,7 +58,13 @@ from rankwise.leaderboard.board_tables import (
     rank_ranges,
     surprise,
 )
-from rankwise.leaderboard.categories import Boards, fit_boards, more_than_chance
+from rankwise.leaderboard.categories import (
+    Boards,
+    are_periods,
+    categories_in_order,
+    fit_boards,
+    more_than_chance,
+)
 from rankwise.leaderboard.fragility import Fragility, Removable, Target, fewest
 from rankwise.leaderboard.gold_votes import with_gold_votes
 from rankwise.leaderboard.judge_model import (
@@ -108,6 +114,7 @@ CELLS = 2**20  # draws of items that are ranked at a time
 BLOCK = 500  # items whose pairs with all others are looked at together
 NOISE = {"logit": 1.702, "probit": 1.0}  # of the probit that is closest to each link
 DEPENDENT = 1.02  # from which on the dependence of battles changes the penalty
+ALIKE = "Judges do not differ by more than chance: the votes of all of them count the same."
 SEPARATED = 15.0  # a coefficient this large, per typical value of its column
 FOR_BATTLES = {"link": "probit", "ties": "by item", "position": True}
 OF_BATTLES = ("time", "judge", "by", "gold")  # arguments of fit
@@ -250,7 +257,8 @@ class Leaderboard(BaseEstimator):
        2  ada     0.56  0.19 to 0.93    1–2        0.08  1              1       80
        3  cy     -1.65  -1.91 to -1.38  3          0.00                 2       80
     <BLANKLINE>
-    Tied with: the ranks of items that cannot be told apart (all pairs tested); 95% intervals.
+    Ratings in log-odds. Intervals and ranks: 95% for each item alone. Tied with: the ranks of items
+    that cannot be told apart, with all pairs tested at once.
     """
 
     parameters: ClassVar[dict[str, Rule]] = {
@@ -687,12 +695,7 @@ class Leaderboard(BaseEstimator):
                 "with penalty='held-out' (use 'evidence')."
             )
         counted = (battles.outcome != 3) & (battles.weight > 0)
-        self.categories_, code = number_labels(battles.category[counted])
-        key = np.array(self.categories_.tolist())
-        if battles.time is not None:  # categories, perhaps periods, in the order of their times
-            key = np.bincount(code, battles.time[counted]) / np.bincount(code)
-        order = np.argsort(key, kind="stable")
-        self.categories_, code = self.categories_[order], np.argsort(order)[code]
+        self.categories_, code = categories_in_order(battles.take(counted))
         if len(self.categories_) < 2:
             only = self.categories_.tolist()[0]
             raise DataError(
@@ -734,8 +737,8 @@ class Leaderboard(BaseEstimator):
             f"Deviations of ratings from the overall ratings{', in Elo points' if elo else ''}; p "
             "is the share of permutations of categories with deviations as large."
         )
-        points = ".1f" if elo else ".3f"
-        return BoardTable(columns, {"battles": ",", "deviation": points, "p": ".3f"}, note)
+        formats = {"battles": ",", "deviation": ".1f" if elo else ".3f", "p": ".3f"}
+        return BoardTable(columns, formats, note, self._headed(columns))
 
     def deviations(self) -> BoardTable:
         """By category and item: the rating, and its deviation from the overall one, with intervals.
@@ -754,7 +757,12 @@ class Leaderboard(BaseEstimator):
             "low": deviation - half,
             "high": deviation + half,
         }
-        return BoardTable(columns)
+        return BoardTable(columns, shown=self._headed(columns))
+
+    def _headed(self, columns: dict[str, Any]) -> dict[str, Any]:
+        """Columns as they are printed: categories that follow each other in time are periods."""
+        head = "period" if are_periods(self.battles_) else "category"
+        return {head if name == "category" else name: each for name, each in columns.items()}
 
     def within(self, category: Any) -> Leaderboard:
         """The leaderboard of a category: its ratings, with intervals, standings and ranks.
@@ -1143,6 +1151,11 @@ class Leaderboard(BaseEstimator):
 
     # Results.
 
+    def unit(self, *, elo: bool = False) -> str:
+        """What ratings and coefficients are in: log-odds, probits, or Elo points if `elo`."""
+        self._check_elo(elo)
+        return "Elo points" if elo else "log-odds" if self.link == "logit" else "probits"
+
     def _check_elo(self, elo: bool) -> None:
         if elo and self.link != "logit":
             raise ParameterError('Elo points need the logit link: use link="logit".')
@@ -1200,8 +1213,9 @@ class Leaderboard(BaseEstimator):
             "both_bad": bad[order],
         }
         note = (
-            "Tied with: the ranks of items that cannot be told apart (all pairs tested); "
-            f"{100 * self.level:.4g}% intervals."
+            f"Ratings in {self.unit(elo=elo)}. Intervals and ranks: {100 * self.level:.4g}% for "
+            "each item alone. Tied with: the ranks of items\nthat cannot be told apart, with all "
+            "pairs tested at once."
         )
         return Standings(columns, {"rating": ".0f" if elo else ".3f"}, note)
 
@@ -1428,6 +1442,12 @@ class Leaderboard(BaseEstimator):
         entries = np.asarray(ids).ravel().tolist()
         unknown = [name for name in entries if name not in number]
         if unknown:
+            whole = self.items_.dtype.kind in "iu"
+            if isinstance(unknown[0], str if whole else int):
+                raise DataError(
+                    f"The ids of items are {'integers' if whole else 'text'}, such as "
+                    f"{next(iter(number))!r}: got {unknown[0]!r}."
+                )
             raise DataError(
                 f"The leaderboard has no item {unknown[0]!r}: it has {len(number)} others."
             )
@@ -1440,7 +1460,7 @@ class Leaderboard(BaseEstimator):
         in log-odds (or probits), or in Elo points if `elo`.
         """
         check_is_fitted(self)
-        scale = ELO if elo else 1.0
+        unit, scale = self.unit(elo=elo), ELO if elo else 1.0
         half = self._quantile(self.level) * self.coef_std_
         z = np.divide(self.coef_, self.coef_std_, out=np.zeros_like(half), where=half > 0)
         columns = {
@@ -1454,15 +1474,16 @@ class Leaderboard(BaseEstimator):
         # Two digits of the narrowest interval: some covariates are per token, or per day.
         digits = int(np.clip(1 - np.floor(np.log10(least)), 1 if elo else 3, MOST_DIGITS))
         points = dict.fromkeys(("coefficient", "low", "high"), f".{digits}f")
-        return BoardTable(columns, {**points, "z": ".1f"})
+        note = f"In {unit}: the change of the first item's rating for a change of 1 in the column."
+        return BoardTable(columns, {**points, "z": ".1f"}, note)
 
     def judges(self) -> BoardTable:
         """The slope, tie parameter, place and slips of each judge, with intervals.
 
-        Only effects that differ among judges are printed. A judge is an adversary if the interval
-        of the slope lies below 0. A judge is careless if it lies below 0.5 and chance does not
-        explain the votes (z below -3, with ratings by all battles), or if the interval of slips
-        lies above 0.25.
+        Judges with remarks come first. Only effects that differ among judges are printed. A judge
+        is an adversary if the interval of the slope lies below 0. A judge is careless if it lies
+        below 0.5 and chance does not explain the votes (z below -3, with ratings by all battles),
+        or if the interval of slips lies above 0.25.
         """
         judge = self._judge_of_battles()
         if not hasattr(self, "judge_effects_"):
@@ -1485,8 +1506,12 @@ class Leaderboard(BaseEstimator):
         z = np.full(len(self.judges_), -np.inf)  # where right answers tell who is careless
         if "slope" in self.judge_kinds_ and self.battles_.gold is None:
             z = self._slope_scores()
-        columns["remark"] = shown["remark"] = remarks(found, z)
-        note = "" if self.judge_kinds_ else "Judges do not differ by more than chance."
+        said = remarks(found, z)
+        order = np.argsort([not remark for remark in said], kind="stable")
+        for each in (columns, shown):
+            each.update({name: np.asarray(values)[order] for name, values in each.items()})
+            each["remark"] = [said[k] for k in order]
+        note = "" if self.judge_kinds_ else ALIKE
         return BoardTable(columns, dict.fromkeys(shown, ".2f"), note, shown)
 
     def _slope_scores(self) -> Array:
@@ -1541,7 +1566,7 @@ class Leaderboard(BaseEstimator):
         """How often two judges agree on battles of the same items in the same group.
 
         On the diagonal, how often a judge agrees with itself on pairs that it judged twice, for
-        example in both orders.
+        example in both orders. Judges with most common battles come first.
         """
         names, judge = number_labels(self._judge_of_battles())
         b = self.battles_
@@ -1565,11 +1590,13 @@ class Leaderboard(BaseEstimator):
         i, j = np.triu_indices(len(names))
         met = both[i, j] > 0
         i, j = i[met], j[met]
-        halves = np.where(i == j, 2, 1)
+        common = (both[i, j] / np.where(i == j, 2, 1)).astype(np.intp)
+        order = np.argsort(-common, kind="stable")
+        i, j = i[order], j[order]
         columns = {
             "judge": names[i],
             "other": names[j],
-            "common": (both[i, j] / halves).astype(np.intp),
+            "common": common[order],
             "agree": same[i, j] / both[i, j],
         }
         return BoardTable(columns)
