@@ -339,7 +339,7 @@ class Backend:
         return lambda P: np.asarray(X @ P), lambda Q: np.asarray(X.T @ Q)
 
     def matmul(self, A: Array, B: Array) -> Array:
-        """A B for two matrices."""
+        """A B for two matrices of one precision."""
         return matmul(A, B)
 
     def add_gram(self, A: Array, Z: Array) -> Array:

@@ -355,11 +355,14 @@ def _function(name: str) -> Any:
 
 
 def _call(name: str, *arguments: bytes | int | float | Array) -> None:
-    """Call a BLAS routine, which takes everything by reference."""
+    """Call a BLAS routine, which takes everything by reference, and arrays of one precision."""
     real = ctypes.c_float if name.startswith("s") else ctypes.c_double
+    dtype = np.dtype(real)
     by_reference: list[Any] = []
     for value in arguments:
         if isinstance(value, np.ndarray):
+            if value.dtype != dtype:  # other memory would be read
+                raise TypeError(f"{name} takes arrays of {dtype}, got {value.dtype}.")
             by_reference.append(ctypes.c_void_p(value.ctypes.data))
         elif isinstance(value, bytes):
             by_reference.append(ctypes.c_char_p(value))

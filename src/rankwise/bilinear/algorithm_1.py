@@ -343,7 +343,7 @@ def margin(W: Weights, rule: StepRule, Q: CSR, q: int, n: int, t: int, work: Scr
 
 @compiled
 def add(W: Weights, rule: StepRule, Q: CSR, q: int, n: int, t: int, work: Scratch) -> None:
-    """W <- W + eta q(d+ - d-)' in step t + 1: against the subgradient, equation (4)."""
+    """W <- W + eta q(d+ - d-)' after t steps: against the subgradient, equation (4)."""
     u, x, eta, v = work.u, work.x[:n], common_rate(rule, t + 1), 0
     squares = 0.0
     for c in range(n):

@@ -5,8 +5,8 @@ does not mix queries, so that holding out queries U means leaving out their rows
 the leave-pair-out paper: held-out rows only leave the loss).
 
 The dual has M = R K R' and N = (M + lam I)^-1. With z = N t and v = N_UU^-1 z_U, the fit without U
-satisfies R (y - f) = v on U: by the block inverse (Lemma 1 of the paper, with V the other rows),
-z_U = N_UU (t_U - M_UV (M_VV + lam I)^-1 t_V), and what is subtracted from t_U is R f on U.
+satisfies R (y - f) = v on U: by the block inverse (Lemma 1 of the paper, with O the other rows),
+z_U = N_UU (t_U - M_UO (M_OO + lam I)^-1 t_O), and what is subtracted from t_U is R f on U.
 
 The primal has Z = R F, A = Z'Z and b = Z't, and solves (A - A_U + lam I) w = b - b_U.
 """

@@ -195,7 +195,8 @@ def _pair(
 ) -> None:
     """f_i - f_j without the rows i and j, for each output: Theorem 2 of leave-pair-out.
 
-    (e_i, e_j) = P_UU^-1 (P y)_U is a 2 by 2 system.
+    (e_i, e_j) = P_UU^-1 (P y)_U is a 2 by 2 system. If all pairs count, `f` is y and h is 1; see
+    `PairSystem`.
     """
     g_ii, g_jj, g_ij = _inverse(p_ii, p_jj, p_ij)
     for o in range(f.shape[1]):

@@ -390,16 +390,15 @@ class Space(ABC):
     >>> from rankwise.problem import FeatureSpace, PairLoss, Problem, Space
     >>> class Squares(Space):
     ...     def solve(self, problem, alphas):
-    ...         return self._squared(problem).solve(alphas)
+    ...         return FeatureSpace().solve(replace(problem, X=problem.X**2), alphas)
     ...
     ...     def coordinates(self, problem):
-    ...         return self._squared(problem).coordinates()
-    ...
-    ...     def _squared(self, problem):
-    ...         return replace(problem, X=problem.X**2, space=FeatureSpace())
+    ...         return FeatureSpace().coordinates(replace(problem, X=problem.X**2))
     >>> X, y, loss = np.array([[0.0], [1.0], [3.0]]), np.array([0.0, 2.0, 18.0]), PairLoss()
     >>> Problem(X, loss.tasks(y, None), loss, Squares()).solve([0.0]).solutions[0].weights.round(6)
     array([2.])
+
+    A ranker that predicts needs a basis as well, which squares new rows. Put it into the fit.
     """
 
     #: Whether rows may be sparse; otherwise these are refused.

@@ -40,8 +40,8 @@ class Triangle:
 
     With L = R'R, U is the triangular factor of Z = R F = Q U, and z = Q't for t = R y. U has the
     condition number of Z, whereas F'LF has its square. The factor of the first p columns is the
-    leading p by p part of U, and the weights with p components solve U_p w = z_p: section 4 of the
-    KPCRank paper for every p.
+    leading p by p part of U, and the weights with p components solve U_p w = z_p, which is
+    equation (6) of the KPCRank paper for every p.
 
     Attributes
     ----------
