@@ -48,6 +48,28 @@ def test_combined_rows_and_columns(problem):
     np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-6)
 
 
+@given(nested(), st.integers(1, 3), st.integers(1, 20))
+def test_moments_of_combined_rows(problem, n_outputs, chunk):
+    X, rows, level_ptr, group_ptr, rng = problem
+    X = X - X[0]
+    t, d = rng.random((len(X), n_outputs)), X.shape[1]
+    nest = NestedLevels(
+        rows, level_ptr, group_ptr, rng.random(len(level_ptr) - 1), rng.random(len(group_ptr) - 1)
+    )
+
+    def moments():
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(arrays, "CHUNK_ROWS", chunk)
+            patch.setattr(arrays, "CHUNK_BYTES", 0)
+            A, b = NUMPY.add_moments(np.eye(d), np.ones((d, n_outputs)), X, t, nest)
+        return np.tril(A), b
+
+    Z, s = NUMPY.combined_rows(X, t, nest)
+    for A, b in in_both_forms(moments):
+        np.testing.assert_allclose(A, np.tril(np.eye(d) + Z.T @ Z), atol=1e-12)
+        np.testing.assert_allclose(b, 1 + Z.T @ s, atol=1e-12)
+
+
 @given(nested(), st.sampled_from([np.float64, np.float32]), st.booleans())
 def test_scaled_groups(problem, dtype, first_left_out):
     X, rows, _, group_ptr, rng = problem

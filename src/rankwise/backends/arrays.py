@@ -108,6 +108,7 @@ class NestedLevels(NamedTuple):
     b: Array
 
 
+CHUNK_BYTES, CHUNK_ROWS = 2**19, 384  # of combined rows that stay in cache, and rows at least
 FEW = 2**17  # numbers up to which array expressions are fast enough, without anything to compile
 
 
@@ -251,6 +252,27 @@ class Backend:
                 gaps = means - np.repeat(group_means, n_levels, axis=0)
                 z += np.repeat(np.repeat(b, n_levels)[:, None] * gaps, sizes, axis=0)
         out[as_slice(target)] = z
+
+    def combined_rows(self, X: Array, t: Array, nest: NestedLevels) -> tuple[Array, Array]:
+        """New arrays with the rows of X and t combined, in their order."""
+        out, of_t, target = self.empty(*X.shape), self.empty(*t.shape), np.arange(len(X))
+        self.combine_rows(X, out, target, nest)
+        self.combine_rows(t, of_t, target, nest, compiled=X.shape[0] * X.shape[1] > FEW)
+        return out, of_t
+
+    def add_moments(
+        self, A: Array, b: Array, X: Array, t: Array, nest: NestedLevels
+    ) -> tuple[Array, Array]:
+        """A + Z'Z on one triangle, and b + Z's, for Z and s from `combined_rows`.
+
+        A and b are overwritten.
+        """
+        if self.is_host and X.size > FEW and threads_for(X.size) == 1:
+            most = max(CHUNK_ROWS, CHUNK_BYTES // (8 * X.shape[1]))
+            _loops().add_moments(A, b, X, t, *nest, most)
+            return A, b
+        Z, s = self.combined_rows(X, t, nest)
+        return self.add_gram(A, Z), b + self.matmul(Z.T, s)
 
     def combine_columns(self, X: Array, nest: NestedLevels) -> None:
         """The same along axis 1, in place."""

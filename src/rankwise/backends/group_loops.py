@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 
 from rankwise.backends.arrays import Array, Index
-from rankwise.backends.jit import compiled
+from rankwise.backends.jit import BlasRoutine, compiled
 
+dsyrk: Any = BlasRoutine("dsyrk", 10)
+dgemm: Any = BlasRoutine("dgemm", 13)
 FEW_VALUES = 64  # up to which sorting by insertion is faster
 
 
@@ -73,6 +75,52 @@ def combine_rows(
                     x, z = X[rows[k], low:high], out[target[k], low:high]
                     for j in range(d):
                         z[j] = within * (x[j] - mean[j]) + b[g] * (mean[j] - group_mean[j])
+
+
+@compiled
+def add_moments(
+    A: Array,
+    b: Array,
+    X: Array,
+    t: Array,
+    rows: Index,
+    level_ptr: Index,
+    group_ptr: Index,
+    within: Array,
+    between: Array,
+    most: int,
+) -> None:
+    """A <- A + Z'Z on the lower triangle, b <- b + Z's: Z and s are X and t from `combine_rows`.
+
+    Groups of together at most `most` rows, or one longer group, are combined and multiplied while
+    they are in cache.
+    """
+    (d, k), n_groups = (X.shape[1], t.shape[1]), len(group_ptr) - 1
+    longest = 0
+    for g in range(n_groups):
+        longest = max(longest, level_ptr[group_ptr[g + 1]] - level_ptr[group_ptr[g]])
+    Z, s = np.empty((max(most, longest), d)), np.empty((max(most, longest), k))
+    target = np.empty(len(rows), np.intp)
+    letters = np.array([78, 84, 85], np.uint8)  # N, T, U
+    plain, transposed, upper = letters[:1].ctypes, letters[1:].ctypes, letters[2:].ctypes
+    sizes, unit = np.array([d, k, 0], np.int32), np.ones(1)
+    of_d, of_k, of_n, one = sizes[:1].ctypes, sizes[1:].ctypes, sizes[2:].ctypes, unit.ctypes
+    of_A, of_b, of_Z, of_s = A.ctypes, b.ctypes, Z.ctypes, s.ctypes
+    first = 0
+    while first < n_groups:
+        start, last = level_ptr[group_ptr[first]], first + 1
+        while last < n_groups and level_ptr[group_ptr[last + 1]] - start <= most:
+            last += 1
+        sizes[2] = n = level_ptr[group_ptr[last]] - start
+        for i in range(n):
+            target[start + i] = i
+        groups, of_groups = group_ptr[first : last + 1], between[first:last]
+        combine_rows(X, Z, rows, target, level_ptr, groups, within, of_groups, 0, d)
+        combine_rows(t, s, rows, target, level_ptr, groups, within, of_groups, 0, k)
+        # BLAS sees A', b', Z' and s'.
+        dsyrk(upper, plain, of_d, of_n, one, of_Z, of_d, one, of_A, of_d)
+        dgemm(plain, transposed, of_k, of_d, of_n, one, of_s, of_k, of_Z, of_d, one, of_b, of_k)
+        first = last
 
 
 @compiled

@@ -46,6 +46,19 @@ class Loop:
         return self._compiled
 
 
+class BlasRoutine:
+    """A BLAS routine for compiled loops, without the interpreter lock; it takes only pointers."""
+
+    def __init__(self, name: str, n_arguments: int) -> None:
+        self.name, self.n_arguments = name, n_arguments
+
+    @property
+    def _numba_type_(self) -> Any:
+        from rankwise.backends.loop_cache import blas_type
+
+        return blas_type(self.name, self.n_arguments)
+
+
 def compiled(function: Function, **options: Any) -> Function:
     """Compile at the first call, without the interpreter lock, and cache the result on disk.
 

@@ -8,10 +8,12 @@ from hashlib import sha256
 from time import perf_counter
 from typing import Any
 
-from numba import njit
+from llvmlite import binding
+from numba import njit, types
 from numba.core import event
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
+from rankwise.backends.parallel import blas_address
 from rankwise.progress import somebody_watches
 
 # mypy: disallow-untyped-calls=False
@@ -67,6 +69,17 @@ def compile_loop(function: Any, options: dict[str, Any]) -> Any:
     with suppress(RuntimeError):  # no folder for the cache can be written to
         loop._cache = LoopCache(function)  # noqa: SLF001  as enable_caching does with its own
     return loop
+
+
+BLAS_ROUTINES = ("dsyrk", "dgemm")  # that loops call, by names that remain the same in the cache
+for routine in BLAS_ROUTINES:
+    binding.add_symbol(f"rankwise_{routine}", blas_address(routine))
+
+
+def blas_type(name: str, n_arguments: int) -> Any:
+    """Numba's form of a BLAS routine."""
+    signature = types.void(*[types.voidptr] * n_arguments)
+    return types.ExternalFunction(f"rankwise_{name}", signature)
 
 
 class CompileNote(event.Listener):

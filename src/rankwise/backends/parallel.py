@@ -345,13 +345,19 @@ def _stride(A: Array) -> int:
 
 @cache
 def _function(name: str) -> Any:
+    return ctypes.CFUNCTYPE(None)(blas_address(name))
+
+
+def blas_address(name: str) -> int:
+    """Where a BLAS routine of SciPy is in memory."""
     capsules: Any = cython_blas.__pyx_capi__
     capsule = capsules[name]
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     signature = ctypes.pythonapi.PyCapsule_GetName
     signature.restype, signature.argtypes = ctypes.c_char_p, [ctypes.py_object]
-    return ctypes.CFUNCTYPE(None)(pointer(capsule, signature(capsule)))
+    address: int = pointer(capsule, signature(capsule))
+    return address
 
 
 def _call(name: str, *arguments: bytes | int | float | Array) -> None:

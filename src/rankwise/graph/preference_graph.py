@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
@@ -17,8 +17,8 @@ import scipy.sparse as sp
 from scipy.linalg import lapack, solve_triangular
 
 from rankwise.backends.arrays import (
-    FEW,
     Array,
+    Backend,
     Index,
     Loader,
     NestedLevels,
@@ -269,16 +269,6 @@ def row_scale(weights: Array, X: Any) -> Any:
         return backend_of(X).array(weights).reshape(-1, *[1] * (X.ndim - 1)) * X
 
 
-class RootBlock(NamedTuple):
-    """Features F and targets t of some rows, R F and R t, and the weights of the rows."""
-
-    F: Array
-    t: Array
-    root_F: Array
-    root_t: Array
-    weights: Array | None = None
-
-
 class Blocks(Protocol):
     """Blocks of rows (Z, t), in pieces that threads can compute independently."""
 
@@ -290,7 +280,10 @@ class Blocks(Protocol):
         """The number of rows of each piece."""
 
     def some(self, which: slice) -> Iterator[tuple[Array, Array]]:
-        """The blocks of some pieces; each block may overwrite the previous one."""
+        """The blocks of some pieces."""
+
+    def moments(self, which: slice, n_features: int, on: Backend) -> tuple[Array, Array]:
+        """The sums of Z'Z, on one triangle, and of Z't over the blocks of some pieces."""
 
     def between(self) -> Iterator[tuple[Array, Array]]:
         """A few rows that follow after the blocks of all pieces."""
@@ -308,6 +301,27 @@ class Piece(NamedTuple):
     b: Array
     group: int | None = None
     level: int | None = None
+
+
+class PieceRows(NamedTuple):
+    """Features F and targets t of the rows of a piece, their levels, and their weights."""
+
+    F: Array
+    t: Array
+    nest: NestedLevels
+    weights: Array | None = None
+
+    def root(self) -> tuple[Array, Array]:
+        """R F and R t."""
+        F, t, nest, weights = self
+        if weights is not None:
+            level = np.empty(len(nest.rows), dtype=np.intp)
+            level[nest.rows] = np.repeat(np.arange(len(nest.a)), np.diff(nest.level_ptr))
+            group_of_level = np.repeat(np.arange(len(nest.b)), np.diff(nest.group_ptr))
+            to_levels, root = (level, group_of_level, nest.a, nest.b), np.sqrt(weights)
+            Z, s = (row_scale(root, combine_weighted(X, weights, *to_levels)) for X in (F, t))
+            return Z, s
+        return backend_of(F).combined_rows(F, t, nest)
 
 
 @dataclass
@@ -367,14 +381,19 @@ class RootBlocks:
                 yield Piece(piece, np.array([0, 1]), a, np.zeros(1), group, levels.start)
 
     def some(self, which: slice) -> Iterator[tuple[Array, Array]]:
-        """The blocks of some pieces; each block may overwrite the previous one."""
-        buffer = None
+        """The blocks of some pieces."""
         for k in range(*which.indices(len(self.pieces))):
-            piece = self.pieces[k]
-            block, buffer = self._block(piece, buffer)
-            if piece.group is not None:
-                self._means[k] = PartMeans.of(block)
-            yield block.root_F, block.root_t.reshape(len(block.root_t), *self.outputs)
+            yield self._shaped(self._loaded(k).root())
+
+    def moments(self, which: slice, n_features: int, on: Backend) -> tuple[Array, Array]:
+        """The sums of Z'Z, on one triangle, and of Z't over the blocks of some pieces."""
+        if self.weights is not None:
+            return sum_products(self.some(which), n_features, on)
+        A, b = on.zeros(n_features, n_features), on.zeros(n_features, self.targets.shape[1])
+        for k in range(*which.indices(len(self.pieces))):
+            F, t, nest, _ = self._loaded(k)
+            A, b = on.add_moments(A, b, F, t, nest)
+        return A, b.reshape(n_features, *self.outputs)
 
     def between(self) -> Iterator[tuple[Array, Array]]:
         """Rows made of the means of pieces, after the blocks of all of them."""
@@ -393,32 +412,16 @@ class RootBlocks:
     def _shaped(self, block: tuple[Array, Array]) -> tuple[Array, Array]:
         return block[0], block[1].reshape(len(block[1]), *self.outputs)
 
-    def _block(self, piece: Piece, buffer: Any) -> tuple[RootBlock, Any]:
-        """The block of a piece, and the buffer in which it is, unless rows have weights."""
-        level_ptr, group_ptr, a, b = piece[:4]
+    def _loaded(self, k: int) -> PieceRows:
+        """The rows of a piece; if its group is longer, their means are kept."""
+        level_ptr, group_ptr, a, b, group, _ = self.pieces[k]
         taken, local = self._taken(int(level_ptr[0]), int(level_ptr[-1]))
-        F, t = self.load(taken), self.targets[taken]
-        if self.weights is not None:
-            level = np.empty(len(local), dtype=np.intp)
-            level[local] = np.repeat(np.arange(len(a)), np.diff(level_ptr))
-            group_of_level = np.repeat(np.arange(len(b)), np.diff(group_ptr))
-            weights = self.weights[taken]
-            root_F, root_t = (
-                row_scale(
-                    np.sqrt(weights), combine_weighted(part, weights, level, group_of_level, a, b)
-                )
-                for part in (F, t)
-            )
-            return RootBlock(F, t, root_F, root_t, weights), buffer
-        on, size = backend_of(F), F.shape[0] * F.shape[1]
-        if buffer is None or len(buffer) < size:
-            buffer = on.empty(size)
-        root_F, root_t = buffer[:size].reshape(F.shape), on.empty(*t.shape)
         nest = NestedLevels(local, level_ptr - level_ptr[0], group_ptr, a, b)
-        target = self._numbers[: len(local)]
-        on.combine_rows(F, root_F, target, nest)
-        on.combine_rows(t, root_t, target, nest, compiled=size > FEW)
-        return RootBlock(F, t, root_F, root_t), buffer
+        weights = None if self.weights is None else self.weights[taken]
+        rows = PieceRows(self.load(taken), self.targets[taken], nest, weights)
+        if group is not None:
+            self._means[k] = PartMeans.of(rows)
+        return rows
 
     @cached_property
     def _numbers(self) -> Index:
@@ -448,12 +451,25 @@ class PartMeans(NamedTuple):
     t: Array
 
     @classmethod
-    def of(cls, block: RootBlock) -> PartMeans:
+    def of(cls, block: PieceRows) -> PartMeans:
         if block.weights is None:
             return cls(len(block.F), block.F.mean(axis=0), block.t.mean(axis=0))
         total = float(block.weights.sum())
         shares = backend_of(block.F).array(block.weights / total)
         return cls(total, shares @ block.F, shares @ block.t)
+
+
+def sum_products(
+    blocks: Iterable[tuple[Array, Array]], n_features: int, on: Backend
+) -> tuple[Array, Array]:
+    """The sums of Z'Z, on one triangle, and of Z't over blocks (Z, t)."""
+    A, b = on.zeros(n_features, n_features), on.zeros(n_features, 1)
+    outputs: tuple[int, ...] = ()
+    for Z, t in blocks:
+        A = on.add_gram(A, Z)
+        b = b + on.matmul(Z.T, t.reshape(len(t), -1))
+        outputs = t.shape[1:]
+    return A, b.reshape(n_features, *outputs)
 
 
 def _spread(parts: list[PartMeans], scale: float) -> tuple[PartMeans, tuple[Array, Array]]:
@@ -1148,6 +1164,10 @@ class DifferenceBlocks:
             )
             t = backend_of(D).array(row_scale(root_weight, margin))
             yield row_scale(root_weight, D), t
+
+    def moments(self, which: slice, n_features: int, on: Backend) -> tuple[Array, Array]:
+        """The sums of Z'Z, on one triangle, and of Z't over the blocks of some pieces."""
+        return sum_products(self.some(which), n_features, on)
 
     def between(self) -> Iterator[tuple[Array, Array]]:
         """Nothing: comparisons are independent."""

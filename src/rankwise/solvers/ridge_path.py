@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -103,23 +103,12 @@ class Moments:
         same each time, and depend on the number of threads only in the last digits.
         """
 
-        def add(pairs: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:
-            A, b = on.zeros(n_features, n_features), on.zeros(n_features, 1)
-            outputs: tuple[int, ...] = ()
-            for Z, t in pairs:
-                A = on.add_gram(A, Z)
-                b = b + on.matmul(Z.T, t.reshape(len(t), -1))
-                outputs = t.shape[1:]
-            return A, b.reshape(n_features, *outputs)
-
         sizes = blocks.n_rows_of_pieces
         threads = _summing_threads(sizes, n_features) if on.is_host else 1
-        if threads == 1:
-            A, b = add(blocks)
-            return cls(on.mirror_gram(A), b)
         # Small sums are added quickly: with several for each thread, no thread waits for the last.
-        parts = even_parts(sizes, threads * (4 if n_features <= SMALL else 1))
-        sums = map_in_threads(lambda part: add(blocks.some(part)), parts, threads)
+        n_parts = threads * (4 if n_features <= SMALL else 1)
+        parts = [slice(None)] if threads == 1 else even_parts(sizes, n_parts)
+        sums = map_in_threads(lambda part: blocks.moments(part, n_features, on), parts, threads)
         (A, b), *others = sums
 
         def total(rows: slice) -> None:
