@@ -15,7 +15,7 @@ from rankwise.leaderboard import curvature as curvatures
 from rankwise.leaderboard import judge_model
 from rankwise.leaderboard.battle_likelihood import Layout, Likelihood, davidson, maximize, tally
 from rankwise.leaderboard.judge_model import KINDS, JudgedLikelihood, with_slips
-from reproduce.leaderboard.judged import DESIGNS, Design, losses, make_judged
+from reproduce.leaderboard.judged import DESIGNS, Design, log_loss, losses, make_judged
 from tests.leaderboard.test_battles import check_derivatives, drawn
 from tests.oracles.battles import judged_log_likelihood
 
@@ -393,6 +393,28 @@ def test_averages_over_judges_are_those_of_the_normal_distribution(kinds):
     step = judge_model.averaged(likelihood, mode).params - mode.params
     expected = mode.curvature.solve(total)
     assert abs(step - expected).max() < 0.2 * abs(expected).max()
+
+
+def test_right_answers_make_predictions_hardly_worse():
+    """Right answers to a tenth of the battles of judges who differ: the fit converges.
+
+    These battles do not rate their items.
+    """
+    more = []
+    for seed in range(3):
+        made = make_judged(Design(slope=0.6), 20, 6000, seed)
+        train, test = (made.battles.take(slice(k, k + 3000)) for k in (0, 3000))
+        first, second = train.pairs.T
+        right = np.where(made.ratings[first] > made.ratings[second], 0, 1)
+        right[np.arange(3000) % 10 > 0] = -1
+        loss = []
+        for gold in (None, right):
+            board = Leaderboard(n_draws=100).fit(replace(train, gold=gold))
+            p = board.predict_proba(*test.items[test.pairs].T, judge=test.judge)
+            loss.append(log_loss(p, test.outcome).mean())
+        assert np.corrcoef(board.ratings_, made.ratings)[0, 1] > 0.9
+        more.append(loss[1] - loss[0])
+    assert max(more) < 5e-3
 
 
 def test_known_answers_anchor_judges():

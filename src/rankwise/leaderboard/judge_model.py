@@ -121,16 +121,6 @@ class JudgedLikelihood(Likelihood):
                 made.__dict__[name] = self.__dict__[name]
         return made
 
-    def anchored_start(self) -> Array:
-        """Equal items, and slopes by how often judges agree with the right answers."""
-        params, part, n = self.layout.start(), self.layout.effects.get("slope"), self.n_judges
-        if part is not None and self.tally.gold is not None:
-            sign = GOLD_SIGN[self.tally.gold]
-            net = np.bincount(self.judge, sign * (self.counts[0] - self.counts[1]), n)
-            known = np.bincount(self.judge, abs(sign) * self.counts[:2].sum(axis=0), n)
-            params[part] = np.where(known > 0, 2.0 * net / (known + 2.0) - 1.0, 0.0)
-        return params
-
     @property
     def judge(self) -> Index:
         assert self.tally.judge is not None  # only such tallies have effects of judges
@@ -425,6 +415,18 @@ def plain_ratings(plain: Likelihood, fixed: dict[str, float], begin: Array | Non
     return maximize(plain.without_judges()[0], rough, begin, tolerance=5e-2).params
 
 
+def agreeing(plain: Likelihood, n_judges: int) -> Likelihood:
+    """Votes, turned around if their judges disagree with most right answers."""
+    t = plain.tally
+    if t.gold is None or t.judge is None:
+        return plain
+    agreed = GOLD_SIGN[t.gold] * (t.counts[:, 0] - t.counts[:, 1])
+    turned = (np.bincount(t.judge, agreed, n_judges) < 0)[t.judge]
+    counts = t.counts.copy()
+    counts[turned, :2] = counts[turned, 1::-1]
+    return plain.with_counts(counts)
+
+
 def slope_scores(plain: Likelihood, n_judges: int, n_features: int, params: Array) -> Array:
     """The z value of the slope of each judge, below 0 if ratings matter less to that judge.
 
@@ -527,15 +529,12 @@ def first_guess(
 ) -> tuple[dict[str, float], Start]:
     """A start with these kinds of effects, and what each alone adds to the evidence.
 
-    Where right answers are known, slopes start from these, and nothing is known of the evidence.
+    Where right answers are known, votes of judges who mostly disagree with them are turned around
+    for the first ratings.
     """
     likelihood = JudgedLikelihood.of(plain, n_judges, n_features, kinds)
-    if plain.tally.gold is not None:
-        found = likelihood.anchored_start()
-        start = Start(found, likelihood.layout, {}, likelihood.deviation)
-        return dict.fromkeys(kinds, np.inf), start
     if begin is None:  # soon found, and a good start
-        begin = plain_ratings(plain, fixed)
+        begin = plain_ratings(agreeing(plain, n_judges), fixed)
     return seen_effects(likelihood, Start(begin, plain.layout, {}, likelihood.deviation), kinds)
 
 
