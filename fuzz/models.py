@@ -24,6 +24,8 @@ VALUES: list[Any] = [
     {"object": {"name": "solution", "fields": {}}}, {"ranker": {"name": "rankrls"}},
 ]  # fmt: skip
 
+TABLE = {"qid": "a", "label": "b", "grades": {"none": 0}, "separator": ";", "decimal": ","}
+
 
 @cache
 def seeds() -> list[tuple[dict[str, bytes], Any]]:
@@ -44,7 +46,7 @@ def check(data: bytes, rng: np.random.Generator, folder: Path) -> None:
     path = folder / "model.rankwise"
     kind = int(rng.integers(5))
     if kind == 0:
-        tree = json.loads(members["model.json"])
+        tree = json.loads(members["model.json"]) | {"table": TABLE}
         members["model.json"] = json.dumps(_changed(tree, rng)).encode()
     elif kind == 1:
         members["model.json"] = _swapped(members, rng)

@@ -42,7 +42,7 @@ from rankwise import (
     load_model,
     save_model,
 )
-from rankwise.errors import ModelFileError
+from rankwise.errors import ModelFileError, RankwiseError
 from rankwise.persistence import open_model
 from tests.test_model_files import rewrite
 
@@ -282,6 +282,59 @@ class TestRefusedOnSaving:
 
 def test_the_version_is_recorded(path):
     assert open_model(save_model(RankRLS().fit(X, y, qid=qid), path)).version
+
+
+TABLE = {
+    "qid": "search", "label": "outcome", "id": "doc", "grades": {"none": 0, "booked": 2.5},
+    "separator": ";", "decimal": ",", "thousands": ".",
+}  # fmt: skip
+
+
+def test_how_a_table_was_read(path):
+    ranker = RankRLS().fit(X, y, qid=qid)
+    assert open_model(save_model(ranker, path)).table == {}
+    assert b'"table"' not in zipfile.ZipFile(path).read("model.json")
+    assert open_model(save_model(ranker, path, table=TABLE)).table == TABLE
+    assert load_model(path).alpha == ranker.alpha
+    some = {"label": "outcome", "separator": ",", "thousands": ","}
+    assert open_model(save_model(ranker, path, table=some)).table == some
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (None, "table must be a dictionary of qid, label, id, separator, decimal, thousands and"),
+        ([], "table must be a dictionary"),
+        ("label", "table must be a dictionary"),
+        ({"colour": "red"}, "table must be a dictionary"),
+        ({"features": ["price"]}, "table must be a dictionary"),
+        ({"label": 3}, "label of table must be text: got 3"),
+        ({"qid": ["a"]}, "qid of table must be text"),
+        ({"id": None}, "id of table must be text"),
+        ({"label": "a", "id": "a"}, "must be different columns"),
+        ({"separator": ";", "decimal": ",,"}, "must be a single character"),
+        ({"separator": ";", "thousands": "5"}, "no letter or digit"),
+        ({"separator": ";", "thousands": "."}, "must differ"),
+        ({"separator": ";", "decimal": ",", "thousands": ","}, "must differ"),
+        ({"decimal": ","}, "separator of table .* is needed with decimal or thousands"),
+        ({"separator": ";;"}, "separator of table must be a single character"),
+        ({"grades": [1]}, "grades of table must be a finite number for each word"),
+        ({"grades": {"none": "0"}}, "grades of table must be a finite"),
+        ({"grades": {"none": True}}, "grades of table must be a finite"),
+        ({"grades": {"none": float("nan")}}, "grades of table must be a finite"),
+        ({"grades": {"none": 10**400}}, "grades of table must be a finite"),
+    ],
+)
+def test_tables_that_cannot_be_read_so(saved, table, message):
+    change_tree(saved, "table", table)
+    with pytest.raises(ModelFileError, match=message):
+        open_model(saved)
+    ranker = RankRLS().fit(X, y, qid=qid)
+    if table is not None and isinstance(table, dict):
+        content = saved.read_bytes()
+        with pytest.raises(RankwiseError, match=message):
+            save_model(ranker, saved, table=table)
+        assert saved.read_bytes() == content
 
 
 class TestRefusedOnLoading:

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
-from rankwise import load_model
+from rankwise import load_model, save_model
 from rankwise.data import from_frame, read_table
 from rankwise.errors import TableError
 
@@ -81,6 +81,10 @@ def test_all_problems_at_once_and_a_command_that_works(command, n_problems, tabl
         assert "shown_at" in pasted(error)[pasted(error).index("--ignore") + 1]
         assert "--dates" in pasted(error)
     assert model.exists()
+    said = run("evaluate", model, table).stderr
+    assert "query 'search ref' (as in the fit); label 'outcome' (as in the fit)" in said
+    assert "grades as in the fit: 'none' 0, 'clicked' 1, 'booked' 2" in said
+    save_model(load_model(model), model)  # as earlier versions wrote it
     evaluated = run("evaluate", model, table, ok=False)
     assert "has 3 problems" in evaluated
     run(*pasted(evaluated))

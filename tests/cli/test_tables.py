@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
-from rankwise import load_model
+from rankwise import load_model, save_model
 from rankwise.cli import data_options
 from rankwise.data import read_letor, read_table
 from rankwise.data import table_files as formats
@@ -270,12 +270,17 @@ def test_a_look_at_a_table_whatever_it_holds(odd, run):
 
 def test_columns_of_the_rows_of_exports_and_cards(odd, run, tmp_path):
     model, query = tmp_path / "m.rankwise", ("--query", "suchanfrage")
+    earlier = tmp_path / "earlier.rankwise"  # without the columns of the table
     run("fit", odd, *query, "--ignore", "seen,vector", *ALPHA, "-o", model)
     for command in (("export", model, "--to", "onnx"), ("card", model, "-o", tmp_path / "m.md")):
         said = run(*command, "--rows", odd, *query).stderr
-        assert "query 'suchanfrage'" in said
+        assert "query 'suchanfrage';" in said
         assert "warning" not in said
         said = run(*command, "--rows", odd, "--force").stderr
+        assert "query 'suchanfrage' (as in the fit)" in said
+        assert "warning" not in said
+        save_model(load_model(model), earlier)
+        said = run(command[0], earlier, *command[2:], "--rows", odd, "--force").stderr
         assert said.count("warning") == 1
         assert "name it by --query" in said
         assert "reading --rows" in run(*command, *query, "--force", ok=False)

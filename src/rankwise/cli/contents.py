@@ -240,6 +240,7 @@ def model_facts(file: persistence.ModelFile) -> dict[str, Any]:
             f"{k}: {part.name}": in_one_line(part.ranker) for k, part in enumerate(ranker.parts_, 1)
         }
     facts["form"] = getattr(ranker, "solver_", None)
+    facts["table"] = ", ".join(f"{k} {v!r}" for k, v in file.table.items()) or facts.get("table")
     facts["written by"] = f"rankwise {file.version}" if file.version else None
     facts["parameters"] = {
         name: value if isinstance(value, int | float | str | None) else repr(value)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
@@ -105,7 +106,33 @@ class ColumnOptions:
 
         separator = "\t" if self.separator == "\\t" else self.separator
         format = getattr(self, "format", None)
-        return TableFile.of(path, format, separator, self.decimal, self.thousands)
+        return TableFile.of(path, format, separator, self.decimal, self.thousands or None)
+
+    def remembered(self, path: Path, roles: Roles | None) -> dict[str, Any]:
+        """How a table with these roles was read, for the model file; nothing for LETOR files."""
+        if roles is None:
+            return {}
+        marks = {"decimal": self.decimal, "thousands": self.thousands}
+        found = {
+            "qid": roles.query, "label": roles.label, "id": roles.id,
+            "grades": self.parsed_grades(), **marks,
+            "separator": self.table_file(path).separator if any(marks.values()) else None,
+        }  # fmt: skip
+        return {name: value for name, value in found.items() if value}
+
+    def _files_like(self, path: Path, table: Mapping[str, Any]) -> list[TableFile]:
+        """A file with the marks of the training table, and without them if they do not fit.
+
+        Files with other separators come from elsewhere, where 1,234 may be another number.
+        """
+        file = self.table_file(path)
+        given = self.decimal is not None or self.thousands is not None
+        if given or file.separator != table.get("separator"):
+            return [file]
+        return [
+            replace(file, decimal=table.get("decimal", "."), thousands=table.get("thousands")),
+            file,
+        ]
 
     def read_table(
         self,
@@ -117,22 +144,41 @@ class ColumnOptions:
         needs_features: bool = True,
         tolerant: bool = False,
         steps: Any = (),
+        table: Mapping[str, Any] = MappingProxyType({}),
+        numbers: Sequence[str] = (),
     ) -> TableData:
         """The rows of a table; prints on stderr how its columns are understood.
 
         `tolerant` readers take columns that contain anything, and print that themselves. `steps`
-        are the steps of a model.
+        are the steps of a model, and `table` is how its training table was read: this is the
+        default where options are not given, and where it fits. `numbers` are columns that the
+        model takes as numbers, beside others.
         """
+        from rankwise.data.table_columns import KNOWN
         from rankwise.data.table_rows import read_columns
 
-        wants = replace(wants, grades=self.parsed_grades(), like_model=like is not None)
+        files = self._files_like(path, table)
+        wants = replace(
+            wants, grades=self.parsed_grades(), like_model=like is not None,
+            label=table.get("label"), label_grades=table.get("grades"),
+        )  # fmt: skip
+        remembered = {role: table.get("qid" if role == "query" else role) for role in KNOWN}
         with progress(f"Reading {path} ({path.stat().st_size / 1e6:,.1f} MB)"):
             named = {
                 "query": self.query, "label": self.label, "id": self.id, "features": features,
                 "ignore": split_names(self.ignore) or [], "like": like,
                 "needs_features": needs_features,
+                "remembered": remembered,
             }  # fmt: skip
-            data = read_columns(self.table_file(path), named, wants, tolerant=True)
+
+            def n_misread(data: TableData) -> int:
+                problems = () if data.problems is None else data.problems.problems
+                return len(problems) + len({*numbers} - {*data.X.select_dtypes("number")})
+
+            found = [read_columns(files[0], named, wants, tolerant=True)]
+            if len(files) > 1 and n_misread(found[0]):
+                found.append(read_columns(files[1], named, wants, tolerant=True))
+            data = min(reversed(found), key=n_misread)
         said = doubts(data.roles) if like is None else []
         if data.problems is not None and not tolerant:
             settings = data.problems.settings if like is not None else settings_for(data)
@@ -140,7 +186,9 @@ class ColumnOptions:
             with explained_tables(self.ignore, *said):
                 raise TableError(data.problems.where, data.problems.problems, settings)
         if not tolerant:
-            note(f"{path}: {data.roles.words()}.", *said)
+            has_marks = len(files) > 1 and data is found[0]
+            marks = f"; numbers such as {files[0].example}, as in the fit" if has_marks else ""
+            note(f"{path}: {data.roles.words()}{marks}.", *said)
         check_text_columns(steps, data.X, path)
         return data
 
@@ -217,13 +265,18 @@ class ColumnOptions:
         if n_features is not None:
             refuse("features", "This is for LETOR files: the columns of a table have names.")
         from rankwise.data.table_columns import Wants
+        from rankwise.preprocessing.table_encoder import encoder_of
 
         names = getattr(model, "feature_names_in_", None)
         wants = Wants(
             _takes_text(model), _takes_missing(model), _takes_text(model), needs_label=needs_label
         )
         like = None if names is None else list(names)
-        data = self.read_table(path, wants, like=like, steps=steps)
+        kinds = getattr(encoder_of(model), "kinds_", {})
+        numbers = [name for name, kind in kinds.items() if kind == "number"]
+        data = self.read_table(
+            path, wants, like=like, steps=steps, table=file.table, numbers=numbers
+        )
         if data.qid is None and _fitted_to_queries(model):
             complain(
                 "warning",

@@ -1,8 +1,9 @@
 """rankwise fit, auto and tune: from a file to a model file.
 
 The rows of the file are in memory, or read block by block, or on workers. The classes for these
-share `path`, `n_rows`, `n_features`, `feature_names`, `has_queries`, `preparation`, and
-`fit(ranker, alphas=None)`, which returns the fitted ranker, or a path of rankers with each alpha.
+share `path`, `n_rows`, `n_features`, `feature_names`, `has_queries`, `preparation`, `table` (how a
+table was read), and `fit(ranker, alphas=None)`, which returns the fitted ranker, or a path of
+rankers with each alpha.
 """
 
 from __future__ import annotations
@@ -222,7 +223,7 @@ def fit(
             held_out = data.read_like(valid, rows)
             ranker = _best(rows.fit(ranker, grid), held_out, selection.for_rows(held_out))
     model = rows.preparation.around(ranker)
-    save_model(model, out)
+    save_model(model, out, table=rows.table)
     if hasattr(ranker, "alpha_curve_"):
         from rankwise.preprocessing.table_encoder import encoder_of
 
@@ -430,7 +431,7 @@ def auto(
     if out is None:
         note("The model was not kept: give --out to write it to a file.")
         return
-    save_model(training.preparation.around(ranker), out)
+    save_model(training.preparation.around(ranker), out, table=training.table)
     parts = ranker.parts_
     what = f"a mean of {len(parts)} rankers" if len(parts) > 1 else f"one ranker, {parts[0].name}"
     note(f"Wrote {out}: {what}, fitted to {len(rows.y):,} rows.")
@@ -547,6 +548,7 @@ class InMemory:
         self.data, self.preparation = options.read_training(path, ranker, as_they_are=as_they_are)
         roles = getattr(self.data, "roles", None)
         self.feature_names = None if roles is None else roles.features
+        self.table = options.remembered(path, roles)
         self.n_rows, self.n_features = self.data.X.shape
         self.has_queries = self.data.qid is not None
 
@@ -623,6 +625,7 @@ class Streamed:
         self.path = path
         self._report: Callable[..., None]
         self.preparation, self.feature_names = Preparation(), None
+        self.table: dict[str, Any] = {}
         shown: Any = {"progress": lambda done, total: self._report(done, total)}
         is_table = options.is_table(path)
         if is_table:
@@ -649,6 +652,7 @@ class Streamed:
             survey = self._blocks.survey
         if is_table:
             self.feature_names = self._blocks.roles.features
+            self.table = options.remembered(path, self._blocks.roles)
             note(f"{path}: {self._blocks.roles.words()}. Read block by block.")
             note(*doubts(self._blocks.roles))
         self.n_rows, self.n_features = survey.n_rows, survey.n_features
@@ -681,6 +685,7 @@ class OnWorkers:
             raise DataError(f"{path} is a table, and workers read LETOR files: leave them out.")
         self.path, self._client = path, client
         self.preparation, self.feature_names = Preparation(), None
+        self.table: dict[str, Any] = {}
         with progress(f"Checking {path}"):
             self._parts = Run(client).open([path], None, None, options.n_features)
         assert self._parts.shape is not None  # LETOR files have one
@@ -887,7 +892,8 @@ def tune(
         warnings.filterwarnings("ignore", "Found unknown categories")
         tuned = Tuned.of(rows, rankers, selection, folds, options.has_alpha, SEED)
     best = tuned.best_ranker
-    save_model(preparation.around(best), out)
+    table = data.remembered(train, getattr(rows, "roles", None))
+    save_model(preparation.around(best), out, table=table)
     show(tuned.to_table(top=TOP))
     note(*tuned.words())
     if picture is not None:

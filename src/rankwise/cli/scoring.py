@@ -59,7 +59,8 @@ def predict(
 
     For a LETOR file, the result is one number per line. For a table, it is a table with the columns
     of ids and queries, and the column score, in the order of the rows. The columns of DATA may be
-    in any order: the model finds them by their names.
+    in any order: the model finds them by their names. Options that read a table are as in the fit,
+    unless they are given.
 
     LETOR files may leave out features that are 0. If DATA ends before the last feature of the
     model, the rest is read as 0, with a warning. If it has fewer than half of the features,
@@ -167,7 +168,8 @@ def evaluate(
     --features must confirm the number.
 
     The columns of a table (CSV, TSV, Parquet, Arrow or JSON lines) may be in any order. The
-    features of the model are found by their names.
+    features of the model are found by their names. Its queries, labels, grades and marks of numbers
+    are as in the fit, unless options name others.
 
     With --qrels, the files are runs of TREC (query Q0 document rank score tag), and the results are
     the same as with trec_eval -c. Ties are in the descending order of document ids, documents
@@ -363,7 +365,8 @@ def compare(
     method for the number of tests, and decides which differences are in bold: with more models and
     metrics, only larger differences are significant.
 
-    Use queries that no model was trained or chosen on.
+    Use queries that no model was trained or chosen on. A table is read as in the fits, unless
+    options say otherwise: models that were fitted to different labels need --label.
 
     \b
     Examples:
@@ -393,16 +396,26 @@ def compare(
         raise ParameterError(
             f"Give at least two models and a data file: got {got}. Try 'rankwise compare --help'."
         )
+    import numpy as np
+
     by_features: dict[Any, Any] = {}
+    first: Any = None
     scores: dict[str, Any] = {}
     for name, model in zip(distinct_names(models), models, strict=True):
         file = read_model(model)
         width = getattr(file.model, "n_features_in_", None)
-        key = width, tuple(getattr(file.model, "feature_names_in_", ()))
+        key = width, tuple(getattr(file.model, "feature_names_in_", ())), repr(file.table)
         if key not in by_features:
             by_features[key] = data = table.read_for(file, model, path, features)
             if data.qid is None:
                 raise DataError(f"{path} has no query ids, and models are compared over queries.")
+            first = data if first is None else first
+            same = np.array_equal(data.y, first.y) and np.array_equal(data.qid, first.qid)
+            if not same:
+                raise DataError(
+                    f"{model} was fitted to other labels or queries of a table than {models[0]}: "
+                    "name those to compare them on by --label, --grades and --query."
+                )
         scores[name] = scores_of(file, by_features[key])
     from rankwise.metrics import compare_rankings
 

@@ -495,6 +495,10 @@ class Roles:
         Features that are whole numbers above 2^53, of which floats lose digits.
     row_ids : tuple of str
         Features named like identifiers that differ between the rows of each query.
+    remembered : frozenset of str
+        The columns whose role is their role in the training table of a model.
+    grades : mapping of str to float, optional
+        The grades of the words of the label in that table, if they are used.
     """
 
     query: str | None
@@ -507,6 +511,8 @@ class Roles:
     constants: tuple[str, ...] = ()
     long_numbers: tuple[str, ...] = ()
     row_ids: tuple[str, ...] = ()
+    remembered: frozenset[str] = frozenset()
+    grades: Mapping[str, float] | None = None
 
     @classmethod
     def of(
@@ -521,11 +527,13 @@ class Roles:
         ignore: Sequence[str] = (),
         like: Sequence[str] | None = None,
         needs_features: bool = True,
+        remembered: Mapping[str, str | None] | None = None,
     ) -> Roles:
         """The requested roles; other roles are guessed from the names of columns.
 
         `features` and `ignore` are names and patterns such as ``price_*``. `like` are the features
-        of a model. `where` is the table, for messages.
+        of a model, and `remembered` the columns of its training table by role: those that the table
+        lacks, or uses otherwise, are guessed. `where` is the table, for messages.
         """
         found = {"query": query, "label": label, "id": id}
         given = [name for name in found.values() if name is not None]
@@ -538,6 +546,13 @@ class Roles:
         left_out |= dict.fromkeys((n for n in names if n in INDEX_NAMES), "row numbers of pandas")
         taken = {*given, *left_out, *((like if features is None else features) or ())}
         free = [name for name in names if name not in taken]
+        kept = {
+            role: name
+            for role, name in (remembered or {}).items()
+            if found[role] is None and name in free
+        }
+        found |= kept
+        free = [name for name in free if name not in kept.values()]
         guesses = {k: _guess(known, free) for k, known in KNOWN.items() if found[k] is None}
         found |= guesses
         special = {name for name in found.values() if name is not None}
@@ -566,7 +581,7 @@ class Roles:
         left_out |= dict.fromkeys((name for name in names if name not in used), why)
         guessed = frozenset(name for name in guesses.values() if name is not None)
         roles = found["query"], found["label"], found["id"]
-        return cls(*roles, list(chosen), left_out, guessed)
+        return cls(*roles, list(chosen), left_out, guessed, remembered=frozenset(kept.values()))
 
     @property
     def used_ids(self) -> list[str]:
@@ -618,16 +633,25 @@ class Roles:
         what = next((role for role in KNOWN if getattr(self, role) == name), None)
         if what is None:
             return self.left_out.get(name, "feature")
-        return f"{what} (guessed)" if name in self.guessed else what
+        return what + self._whence(name)
+
+    def _whence(self, name: str) -> str:
+        """Where the role of a column comes from, in brackets; nothing for the user."""
+        if name in self.guessed:
+            return " (guessed)"
+        return " (as in the fit)" if name in self.remembered else ""
 
     def words(self) -> str:
         """What was understood, in one sentence."""
         named = {role: getattr(self, role) for role in KNOWN}
         parts = [
-            f"{role} {name!r}{' (guessed)' if name in self.guessed else ''}"
+            f"{role} {name!r}{self._whence(name)}"
             for role, name in named.items()
             if name is not None
         ]
+        if self.grades is not None:
+            grades = listed([f"{word!r} {grade:.15g}" for word, grade in self.grades.items()])
+            parts.append(f"grades as in the fit: {grades}")
         if self.features:
             parts.append(f"{plural(len(self.features), 'feature')} ({listed(self.features)})")
         if self.left_out:
@@ -728,6 +752,8 @@ class Wants:
         Whether there must be labels and queries.
     like_model : bool
         Whether the features are the features of a model, none of which is left out.
+    label, label_grades : str and mapping of str to float, optional
+        The label of the training table of that model, and the grades of its words.
     """
 
     keep_text: bool = False
@@ -737,6 +763,8 @@ class Wants:
     needs_label: bool = False
     needs_query: bool = False
     like_model: bool = False
+    label: str | None = None
+    label_grades: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -787,7 +815,11 @@ class Look:
                     roles = roles.with_guess(role, found)
         qid = attempt(rows.ids, roles.query)
         has_use = wants.needs_label or not wants.like_model  # else any words may be there
-        y = attempt(rows.labels, roles.label if has_use else None, wants.grades)
+        label, grades = roles.label if has_use else None, wants.grades
+        if grades is None and label is not None and label == wants.label:
+            grades = wants.label_grades if rows.kind(label) == "text" else None
+            roles = replace(roles, grades=grades)
+        y = attempt(rows.labels, label, grades)
         ids = attempt(rows.ids, roles.id)
         X, wrong = rows.features(
             roles.features, dtype, keep_text=wants.keep_text, keep_missing=wants.keep_missing

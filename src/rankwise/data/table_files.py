@@ -477,6 +477,11 @@ class Source:
                     f"each, no letter or digit, and must differ: got {mark!r}."
                 )
 
+    @property
+    def example(self) -> str:
+        """A number with the marks."""
+        return f"1{self.thousands or ''}234{self.decimal}5"
+
     def with_numbers(self, table: Any, texts: Sequence[str]) -> Any:
         """A table whose columns of numbers with marks are numbers, all but `texts`."""
         if (self.decimal, self.thousands) == (".", None):

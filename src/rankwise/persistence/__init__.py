@@ -4,7 +4,7 @@ A model file is a zip archive with uncompressed members:
 
 ``model.json``
     The format number, the version of rankwise that wrote the file, and the model as a tree of
-    values.
+    values. If the model was fitted to a table, also how this table was read.
 ``*.npy``
     A member for each NumPy array, in NumPy's own format; a CSR matrix has three. Equal arrays
     share one.

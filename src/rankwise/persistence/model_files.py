@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 import json
 import os
+import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,15 @@ from sklearn.base import OneToOneFeatureMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from rankwise.data.table_files import Source
 from rankwise.errors import ModelFileError, RankwiseError
 from rankwise.files import replacing
 from rankwise.persistence.values import check_members, decode, encode
 
 FORMAT = 1
 """Increased when versions that read the last format cannot read new files."""
+COLUMNS = ("qid", "label", "id")
+MARKS = ("separator", "decimal", "thousands")
 
 
 @dataclass(frozen=True)
@@ -38,13 +42,19 @@ class ModelFile:
         The fitted ranker, or a pipeline with one.
     version : str
         The version of rankwise that wrote the file.
+    table : dict
+        How the training table was read, with the names of arguments of `rankwise.data.read_table`;
+        empty if there was none, or if it is not known.
     """
 
     model: Any
     version: str
+    table: Mapping[str, Any] = field(default_factory=dict)
 
 
-def save_model(model: Any, path: str | os.PathLike[str]) -> Path:
+def save_model(
+    model: Any, path: str | os.PathLike[str], *, table: Mapping[str, Any] | None = None
+) -> Path:
     """Write a fitted ranker, or a scikit-learn pipeline with one, to a file.
 
     The file stays readable when classes are renamed or moved; `rankwise.persistence` describes
@@ -56,6 +66,10 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> Path:
     model : estimator
     path : path-like
         Any name; ``.rankwise`` is the usual suffix.
+    table : mapping of str to object, optional
+        How the training table was read: the arguments `qid`, `label`, `id`, `grades`, `separator`,
+        `decimal` and `thousands` of `rankwise.data.read_table`. Commands read later tables in the
+        same way. Both marks are for files with the same separator only.
 
     Returns
     -------
@@ -79,12 +93,15 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> Path:
     if isinstance(model, type) or not hasattr(model, "predict"):
         raise ModelFileError(f"Only a fitted ranker or pipeline can be saved: got {model!r}.")
     check_is_fitted(model)
+    table = _checked_table({} if table is None else dict(table))
     with replacing(path) as temporary, _new_archive(temporary) as archive:
         tree = {
             "format": FORMAT,
             "rankwise": version("rankwise"),
             "model": encode(model, archive, "The model"),
         }
+        if table:
+            tree["table"] = table
         archive.writestr(ZipInfo("model.json"), json.dumps(tree, allow_nan=False))
     return Path(path)
 
@@ -177,12 +194,40 @@ def open_model(path: str | os.PathLike[str]) -> ModelFile:
                 raise ModelFileError(f"it holds a {type(model).__name__}, not a ranker")
             check_is_fitted(model, msg="it holds a %(name)s that is not fitted")
             check_that_it_scores(model)
-            return ModelFile(model, tree["rankwise"])
+            return ModelFile(model, tree["rankwise"], _checked_table(tree.get("table", {})))
         except Exception as error:  # whatever a damaged archive can lead to
             reason = f"missing {error}" if isinstance(error, KeyError) else str(error)
             raise ModelFileError(
                 f"{path} cannot be read as a model file of rankwise: {reason.rstrip('.')}."
             ) from error
+
+
+def _checked_table(table: Any) -> dict[str, Any]:
+    """How a table was read; an error if `read_table` does not take it."""
+    if type(table) is not dict or not table.keys() <= {*COLUMNS, *MARKS, "grades"}:
+        raise ModelFileError(
+            f"table must be a dictionary of {', '.join((*COLUMNS, *MARKS))} and grades: got "
+            f"{str(table)[:80]}"
+        )
+    for name in {*COLUMNS, *MARKS} & table.keys():
+        if type(table[name]) is not str:
+            raise ModelFileError(f"{name} of table must be text: got {str(table[name])[:80]}")
+    has_marks = "decimal" in table or "thousands" in table
+    if len(table.get("separator", "" if has_marks else ",")) != 1:
+        raise ModelFileError(
+            "separator of table must be a single character, and is needed with decimal or thousands"
+        )
+    named = [table[name] for name in COLUMNS if name in table]
+    if len(set(named)) < len(named):
+        raise ModelFileError("qid, label and id of table must be different columns")
+    grades = table.get("grades", {})
+    if type(grades) is not dict or not all(
+        type(word) is str and type(grade) in (int, float) and abs(grade) <= sys.float_info.max
+        for word, grade in grades.items()
+    ):
+        raise ModelFileError("grades of table must be a finite number for each word")
+    Source("table", decimal=table.get("decimal", "."), thousands=table.get("thousands"))
+    return table
 
 
 MOST_DENSE = 10_000  # features of rows that are not sparse
