@@ -45,7 +45,6 @@ JUDGES = Text(
     "The slope of a judge is how much ratings matter to the judge, where 1 is the mean. Below 0, a "
     "judge prefers the worse item. Each value is drawn towards the mean of all judges."
 )
-ALONE = "Intervals of ratings and of ranks are for each item alone."
 SURE = 0.95  # a probability to be the best, which one item tied with another may have
 MOST_ITEMS = 60  # in pictures
 MOST_AGREEING = 12  # judges whose agreement is shown
@@ -77,7 +76,7 @@ def write_leaderboard(
     if board.both_bad_:
         facts.append((f"{board.both_bad_:.1%}", "of battles: both are bad"))
     decides = [Text(decided)] if decided else []
-    unit, picture = f"{rating_note(board, **how)} {ALONE}", _ratings(standings)
+    unit, picture = rating_note(board, **how), _ratings(standings)
     covariates: list[Any] = [COVARIATES, *more] if len(board.coef_names_) else []
     judges: list[Any] = []
     if len(board.judges_):
@@ -125,7 +124,7 @@ def _summary(board: Any, standings: Any) -> str:
 
 def _ratings(standings: Any) -> Figure:
     shown = min(len(standings), MOST_ITEMS)
-    caption = f"Ratings with their intervals; on the right, intervals of ranks. {standings.note}"
+    caption = "Ratings with their intervals; on the right, intervals of ranks."
     if shown < len(standings):
         caption = f"The best {shown}. {caption}"
     alt = f"Ratings of {plural(shown, 'item')} with intervals, from best to worst"
