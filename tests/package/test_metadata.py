@@ -77,3 +77,11 @@ def test_the_paper_cites_each_entry_of_its_bibliography():
         assert {"author", "title", "year"} <= set(re.findall(r"^  (\w+) = \{", entry, re.MULTILINE))
         assert entry.rstrip().endswith("}\n}"), entry
         assert not re.search(r"\}\n  \w", entry), f"a comma is missing: {entry}"
+
+
+def test_all_extras_are_everything_but_torch():
+    extras = PROJECT["optional-dependencies"]
+    users = {"plots", "boost", "tables", "dask", "onnx", "ask"}
+    assert set(re.search(r"\[(.*)\]", extras["all"][0])[1].split(",")) == users
+    assert [re.match(r"\w+", needed)[0] for needed in extras["gpu"]] == ["torch"]
+    assert not any("torch" in needed for extra in users for needed in extras[extra])
