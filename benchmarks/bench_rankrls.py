@@ -57,13 +57,13 @@ def primal() -> list[Result]:
     )
     size, bare = f"{ROWS:,} x {FEATURES}, {QUERIES:,} queries", f"dsyrk: {seconds(peer)}"
     return [
-        Result(f"primal RankRLS, {size}", seconds(with_ties), bare, with_ties / peer, 2.0),
+        Result(f"primal RankRLS, {size}", seconds(with_ties), bare, with_ties / peer, 1.3),
         Result(
             f"primal RankRLS without ties, {size}",
             seconds(without_ties),
             bare,
             without_ties / peer,
-            3.0,
+            2.0,
         ),
     ]
 
