@@ -135,7 +135,9 @@ def test_a_second_interrupt_says_nothing(monkeypatch):
     assert session._background is None
 
 
-def test_the_organizer_sees_the_best_of_many_items(client, enter, monkeypatch):
+def test_the_organizer_sees_the_best_of_many_items(served, client, enter, monkeypatch):
+    session, _ = served
+    session.answer(session.ask("bob").token, "first")
     enter("organizer")
     assert "These are the first" not in client.get("/organizer/live").text
     monkeypatch.setattr("rankwise.asking.web.app._SHOWN", 3)
