@@ -122,5 +122,6 @@ def test_many_columns_are_summarized(run, tmp_path):
     shown = [line.split()[0] for line in out.split("\n\n")[1].split("\n")[2:]]
     assert shown == ["qid", "label", *names[:26], "city", "day"]
     assert "And 274 more features, which are complete numbers. To see them, give --all-col" in out
-    assert all(f"\n{name} " in run("info", path, "--all-columns").stdout for name in names)
+    out = run("info", path, "--all-columns").stdout
+    assert all(f"\n{name} " in out for name in names)
     assert len(json.loads(run("info", path, "--json").stdout)["columns"]) == 304
