@@ -313,6 +313,7 @@ def test_how_a_table_was_read(path):
         ({"id": None}, "id of table must be text"),
         ({"label": "a", "id": "a"}, "must be different columns"),
         ({"separator": ";", "decimal": ",,"}, "must be a single character"),
+        ({"separator": ",", "decimal": ""}, "must be a single character"),
         ({"separator": ";", "thousands": "5"}, "no letter or digit"),
         ({"separator": ";", "thousands": "."}, "must differ"),
         ({"separator": ";", "decimal": ",", "thousands": ","}, "must differ"),

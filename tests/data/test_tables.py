@@ -455,3 +455,16 @@ def test_many_columns_of_json_are_parsed_in_one_piece(suffix, tmp_path, monkeypa
     frame.to_json(path, orient="records", lines=suffix == ".jsonl")
     assert read_table(path).X.shape == (9, 6_000)
     assert set(n_blocks) == ({1} if suffix == ".jsonl" else set())
+
+
+def test_marks_between_thousands_are_read_in_every_column_and_block(tmp_path):
+    """Also where all numbers would be others with a decimal point, or where the first are small."""
+    path = tmp_path / "quoted.csv"
+    path.write_text('qid,label,price,big\n0,0,"1.234,50",1.500\n0,1,"2.234,50",2.500\n')
+    table = read_table(path, decimal=",", thousands=".")
+    assert np.array_equal(table.X, [[1234.5, 1500.0], [2234.5, 2500.0]])
+    path = tmp_path / "long.csv"
+    rows = [f"{k // 10};{k % 3};{100 + k % 800}" for k in range(120_000)]
+    path.write_text("\n".join(["qid;label;big", *rows, "12000;0;1.100", "12000;1;1.200", ""]))
+    *_, last = TableBlocks(path, decimal=",", thousands=".")
+    assert np.array_equal(np.ravel(last.X)[-2:], [1100.0, 1200.0])

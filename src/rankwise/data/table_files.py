@@ -443,6 +443,7 @@ def kind_of(kind: Any) -> str:
     return next(found, "list or object")
 
 
+NO_POINT = "\x01"  # for columns that Arrow is to leave as text
 NO_MARK = re.compile(r"[\w+-]")
 
 
@@ -470,7 +471,7 @@ class Source:
     thousands: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        for mark in filter(None, (self.decimal, self.thousands)):
+        for mark in (self.decimal, *([] if self.thousands is None else [self.thousands])):
             if len(mark) != 1 or NO_MARK.match(mark) or self.decimal == self.thousands:
                 raise ParameterError(
                     "The decimal mark and the mark between thousands must be a single character "
@@ -632,7 +633,7 @@ def _csv_arguments(
             include_columns=list(columns),
             column_types=types,
             null_values=MISSING_WORDS,
-            decimal_point="." if file.decimal == file.separator else file.decimal,
+            decimal_point=NO_POINT if file.decimal == file.separator else file.decimal,
             timestamp_parsers=[arrow_csv.ISO8601],
         ),
     }
@@ -687,6 +688,8 @@ def _csv_batches(file: TableFile, columns: Sequence[str], texts: Sequence[str]) 
     for column in first:
         if arrow.types.is_integer(column.type) or arrow.types.is_null(column.type):
             types[column.name] = arrow.float64()
+        if file.thousands and not arrow.types.is_dictionary(column.type):
+            types[column.name] = arrow.string()  # a mark may come in a later block
     with arrow_csv.open_csv(**_csv_arguments(file, columns, types, newlines=True)) as reader:
         _check_utf8(file, reader.schema)
         is_checked = False

@@ -748,6 +748,8 @@ def expectation_propagation(
             sites = steps.next(good, matched[:, :2].T, residual, retreated)
             if is_done:
                 break
+        if not is_last and not np.isfinite(sites).all():  # too few digits, again
+            sites = np.zeros((2, n))
     evidence += 0.5 * float(nu @ mean) - 0.5 * weights.log_det
     return Approximation(
         weights,
