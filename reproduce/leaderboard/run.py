@@ -85,7 +85,7 @@ def run_coverage(quick: bool) -> list[Table]:
 
 def run_judges(quick: bool) -> list[Table]:
     """Held-out log-loss with and without judges, and coverage of the intervals of judges."""
-    runs = 1 if quick else 5
+    runs = 1 if quick else 8
     names = ("no judges", "judges", "judges, averaged", "truth")
     columns = [Column("judges differ in", ""), *(Column(name, ".4f") for name in names)]
     more = [

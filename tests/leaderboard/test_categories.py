@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from scipy.special import expit, logsumexp
 
 from rankwise import Leaderboard, load_model, save_model
 from rankwise.data import Battles
@@ -28,8 +29,8 @@ def drawn(seed=0, sizes=(150, 80, 12), width=0.8, n=N):
     return first, second, won.astype(int), category, words, ratings
 
 
-def fitted(seed=0, **options):
-    first, second, won, _, words, _ = drawn(seed)
+def fitted(seed=0, width=0.8, **options):
+    first, second, won, _, words, _ = drawn(seed, width=width)
     return Leaderboard(**options).fit(first, second, won, by=words, items=range(N))
 
 
@@ -199,24 +200,30 @@ def test_ratings_and_errors_are_those_of_the_oracle(monkeypatch):
     assert_allclose(board.covariance_, own @ V @ own.T, atol=1e-5)
 
 
-@pytest.mark.slow
-def test_widths_are_averaged_over(monkeypatch):
-    """A coarse grid of widths gives what a fine one gives."""
-    board = fitted()
+@pytest.mark.parametrize(
+    "between", [0.0, pytest.param(0.8, marks=pytest.mark.slow)], ids=["equal", "apart"]
+)
+def test_widths_are_averaged_over(monkeypatch, between):
+    """A coarse grid of widths, and none, gives what a fine one gives."""
+    board = fitted(width=between)
     monkeypatch.setattr(categories, "INTEGRATED", 0)
-    penalty = fitted().penalty_
-    first, second, won, category, _, _ = drawn()
+    one_width = fitted(width=between)
+    penalty = one_width.penalty_
+    first, second, won, category, _, _ = drawn(width=between)
     winners, losers = np.where(won == 1, (first, second), (second, first))
     widths, values, found = np.geomspace(0.06, 3.0, 10), [], []
+    given = (winners, losers, category, N, penalty)
     for width in widths:
-        value, _, ratings = oracle.log_evidence(winners, losers, category, N, penalty, width)
+        value, _, ratings = oracle.log_evidence(*given, width)
         values.append(value + 2 * np.log(width) - width / categories.WIDTH_SCALE)
         found.append(ratings - ratings.mean(axis=1, keepdims=True))
-    weights = np.exp(np.array(values) - max(values))
-    weights /= weights.sum()
+    log_step = np.log(np.log(widths[1] / widths[0]) / categories.WIDTH_SCALE**2)
+    differ, equal = logsumexp(values) + log_step, oracle.log_evidence(*given, 1e-3)[0]
+    weights = np.exp(np.array(values) - logsumexp(values))
     assert board.width_ == pytest.approx(weights @ widths, rel=0.06)
-    assert_allclose(board.category_ratings_, np.tensordot(weights, found, 1), atol=0.01)
-    one_width = fitted()
+    expected = np.tensordot(weights, found, 1)
+    expected += (board.ratings_ - expected) * expit(equal - differ)
+    assert_allclose(board.category_ratings_, expected, atol=0.01)
     assert (board.deviation_std_ > one_width.deviation_std_).mean() > 0.5
 
 

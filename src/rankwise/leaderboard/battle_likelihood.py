@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cholesky
 from scipy.sparse.csgraph import connected_components
-from scipy.special import log_ndtr, ndtr
+from scipy.special import expit, log_ndtr, ndtr
 
 from rankwise.backends.arrays import Array, Index, Sparse, is_sparse
 from rankwise.data.battles import Battles, number_in_order, number_labels
@@ -1023,8 +1023,10 @@ def log_evidence(likelihood: Modelled, mode: Mode) -> float:
 
 def over_widths(
     likelihood: Modelled, mode: Mode, name: str, scale: float
-) -> list[tuple[float, Mode]]:
+) -> tuple[list[tuple[float, Mode]], float]:
     """Maxima with several standard deviations of a group of parameters, and weights that sum to 1.
+
+    Also the probability that the standard deviation is 0, if it is 1/2 before any battle.
 
     The evidence of a standard deviation is skewed: where there are few battles, its maximum is too
     small or even 0, and intervals that take it as known are too narrow. The weights are the
@@ -1052,7 +1054,11 @@ def over_widths(
     kept = [(float(np.exp(value - best)), each) for value, each in found.values()]
     kept = [(weight, each) for weight, each in kept if weight > np.exp(-WIDTH_LOST)]
     total = sum(weight for weight, _ in kept)
-    return [(weight / total, each) for weight, each in kept]
+    # The smallest standard deviation stands for 0.
+    none = mode.penalties | {name: float(np.exp(BOUNDS[1]))}
+    without = log_evidence(likelihood, maximize(likelihood, none, mode.at, tolerance=1e-4))
+    odds = without - best - np.log(total * WIDTH_STEP / scale**2)
+    return [(weight / total, each) for weight, each in kept], float(expit(odds))
 
 
 def mixed(weights: Array, means: Array, covariances: Array) -> tuple[Array, Array]:

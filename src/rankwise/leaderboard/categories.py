@@ -2,7 +2,8 @@
 
 The rating of item i in category c is theta_i + delta_ic, with theta_i ~ N(0, 1 / penalty) and
 delta_ic ~ N(0, width^2). Penalty and width maximize the evidence. So the ratings of a category with
-few battles are nearly the overall ones, and those of a category with many battles are separate.
+few battles are nearly the overall ones, and those of a category with many battles are separate. If
+categories may as well be equal, by the evidence, deviations are shrunk further.
 Given the overall ratings, categories are independent of each other, and are eliminated as blocks of
 the deviations of items that have battles: O(n_categories n_items^3) time, and less where categories
 have few items.
@@ -232,9 +233,9 @@ def fit_boards(
     likelihood = StarLikelihood(plain, n)
     start = {"deviations": 2.0}
     mode = by_evidence(likelihood, fixed, None, start, show, tolerance=FINE)
-    parts = [(1.0, mode)]
+    parts, equal = [(1.0, mode)], 0.0
     if "deviations" not in fixed and C * n**3 <= INTEGRATED:
-        parts = over_widths(likelihood, mode, "deviations", WIDTH_SCALE)
+        parts, equal = over_widths(likelihood, mode, "deviations", WIDTH_SCALE)
     n_groups, found, within = 0, [], np.zeros((C, n, n))
     drift = None
     if aged and problem.time is not None and np.ptp(problem.time):
@@ -254,6 +255,11 @@ def fit_boards(
     apart = ratings - params[:, None, :n]
     about = apart - np.einsum("k,kci->ci", weights, apart)
     squares = np.einsum("k,kci->ci", weights, stds**2 + np.square(about))
+    # Deviations are shrunk by the probability that categories are equal. Errors are if they differ.
+    shift = equal * (middle - overall[0][:n])
+    middle -= shift
+    within += np.einsum("ci,cj->cij", shift, shift)
+    squares += np.square(shift)
     widths = np.array([part.penalties["deviations"] ** -0.5 for _, part in parts])
     penalties = mode.penalties | {"deviations": float(weights @ widths) ** -2}
     return Boards(*overall, penalties, mode.converged, n_groups, middle, within, np.sqrt(squares))

@@ -26,7 +26,6 @@ from rankwise.errors import ParameterError
 from rankwise.leaderboard.battle_likelihood import (
     BOUNDS,
     DENSE,
-    KEPT,
     MAX_STEPS,
     MODELS,
     Expansion,
@@ -48,6 +47,7 @@ KINDS = ("slope", "ties", "place", "slips")
 STEP = 2**12  # rows whose derivatives are computed at a time: they stay in the cache
 CELLS = 2**23  # numbers of a matrix of judges by items that is kept dense
 SLIPS_Z, JUDGE_Z = 2.0, 3.5  # how surprising verdicts must be for slips to be tried
+KEPT = 3.0  # by how much an effect must raise the logarithm of the evidence: strong evidence
 SEEN = 0.5 * KEPT  # an effect with less alone is left out at first
 NOISE = 2.0  # squared ratings relative to squared errors, below which slopes cannot be judged
 PENALTIES = np.exp(np.linspace(*BOUNDS, 57))  # that the first look at an effect chooses from

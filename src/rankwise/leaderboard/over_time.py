@@ -580,7 +580,7 @@ def fit_walk(
         mode = by_evidence(likelihood, fixed, begin, {"steps": 3.0}, show, tolerance=FINE)
     parts = [(1.0, mode)]
     if "steps" not in fixed and P > 1 and P * n**3 <= INTEGRATED:
-        parts = over_widths(likelihood, mode, "steps", STEP_SCALE)
+        parts, _ = over_widths(likelihood, mode, "steps", STEP_SCALE)
     last, covariances = [], []
     for _, part in parts:
         ratings = likelihood.ratings(part.params)
