@@ -1,4 +1,4 @@
-"""Axes and figures that a notebook shows; importing this needs matplotlib."""
+"""Axes and figures that a notebook shows, and their numbers; importing this needs matplotlib."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter
 
 DOTS = 2  # in a line of a pixel: sharp on dense screens
 
@@ -28,3 +29,10 @@ class ShownAxes(Axes):
     def _repr_png_(self) -> Any:
         figure = self.get_figure(root=True)
         return figure._repr_png_() if isinstance(figure, ShownFigure) else None
+
+
+class PlainNumbers(LogFormatter):
+    """Numbers of a logarithmic axis as in tables: powers of ten take twice as long to draw."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        return f"{x:g}" if super().__call__(x, pos) else ""

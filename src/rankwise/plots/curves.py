@@ -161,10 +161,15 @@ def alpha_axes(ax: Axes | None, alphas: Values, height: float = SIZE[1]) -> Axes
     """Axes with a horizontal axis for these alphas."""
     ax = axes_or_new(ax, size=(SIZE[0], height))
     positive = alphas[alphas > 0]
-    if len(positive) == len(alphas):
-        ax.set_xscale("log")
-    elif len(positive):
-        ax.set_xscale("symlog", linthresh=positive.min())
+    if len(positive):
+        from rankwise.plots._shown import PlainNumbers
+
+        if len(positive) == len(alphas):
+            ax.set_xscale("log")
+            ax.xaxis.set_minor_formatter(PlainNumbers())
+        else:
+            ax.set_xscale("symlog", linthresh=positive.min())
+        ax.xaxis.set_major_formatter(PlainNumbers())
     ax.set_xlabel("regularization α")
     return ax
 
