@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 # Without bytecode, every process that a test starts compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo ask-demo test test-all test-oldest test-docs fuzz lint docs docs-check bench gpu reproduce package clean
+.PHONY: help demo ask-demo test test-all test-oldest test-docs test-ci fuzz lint docs docs-check bench gpu reproduce package clean
 
 help:
 	@echo "make demo       install, then train, tune and evaluate a ranker; writes demo-output/"
@@ -37,9 +37,13 @@ $(VENV)/.ask: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[ask]'
 	@touch $@
 
+$(VENV)/.test: pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[test]'
+	@touch $@ $(VENV)/.demo $(VENV)/.ask
+
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[dev]'
-	@touch $@ $(VENV)/.demo $(VENV)/.ask $(VENV)/.docs
+	@touch $@ $(VENV)/.test $(VENV)/.demo $(VENV)/.ask $(VENV)/.docs
 
 $(VENV)/.docs: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[docs]'
@@ -59,8 +63,12 @@ demo: $(VENV)/.demo
 ask-demo: $(VENV)/.ask
 	$(BIN)/rankwise ask --demo
 
-test: $(VENV)/.dev
+test: $(VENV)/.test
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+# test and test-docs in one session.
+test-ci: $(VENV)/.dev
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow or pages"
 
 test-all: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "slow or not slow"
@@ -74,7 +82,7 @@ test-oldest:
 	$(OLDEST)/bin/python -m pytest -n auto --dist worksteal -W default::DeprecationWarning
 
 test-docs: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto --dist worksteal -m slow tests/test_documentation.py tests/test_examples.py tests/cli/test_compile.py tests/test_threads_of_calls.py tests/asking/test_browser.py -k "not Process"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "slow and pages" tests/test_documentation.py tests/test_examples.py tests/cli/test_compile.py tests/test_threads_of_calls.py tests/asking/test_browser.py
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m fuzz --seconds $(or $(SECONDS),60) $(FUZZ)

@@ -11,6 +11,7 @@ import pytest
 
 from tests.scripts import run_commands, run_script
 
+pytestmark = pytest.mark.pages
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 DOCS = ROOT / "docs"

@@ -21,10 +21,8 @@ from rankwise.asking.web.guards import Doorkeeper, NoItemsYet  # noqa: E402
 from tests.asking.serve_session import make_session, serving  # noqa: E402
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-pytestmark = [
-    pytest.mark.slow,  # `make test-docs` runs it
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine"),
-]
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+PAGES = [pytest.mark.slow, pytest.mark.pages]
 DOT = b64encode(b'<svg xmlns="http://www.w3.org/2000/svg"><circle r="9"/></svg>').decode()
 PATIENCE = 300_000  # milliseconds: a test waits for what must happen, however slow the machine
 
@@ -72,7 +70,9 @@ class Process(Thread):
         self.process.stdout.close()
 
 
-@pytest.fixture(params=[Thread, pytest.param(Process, marks=pytest.mark.slow)])
+@pytest.fixture(
+    params=[pytest.param(Thread, marks=PAGES), pytest.param(Process, marks=pytest.mark.slow)]
+)
 def server(request, tmp_path):
     made = request.param(tmp_path / "letters.ask")
     yield made
@@ -186,7 +186,7 @@ def fits(page):
     return page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-@pytest.mark.parametrize("width", [420, pytest.param(1200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("width", [pytest.param(width, marks=PAGES) for width in (420, 1200)])
 def test_pages_fit_the_screen(browser, tmp_path, width):
     """From items that are typed and dropped to the page for sharing."""
     unknown = NoItemsYet()

@@ -9,6 +9,8 @@ import pytest
 import rankwise
 from rankwise.cli import compiling
 
+pytestmark = pytest.mark.pages
+
 
 @pytest.mark.slow  # 45 s with an empty cache
 def test_every_loop_is_in_the_cache(run):
