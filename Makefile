@@ -82,7 +82,7 @@ test-oldest:
 	$(OLDEST)/bin/python -m pytest -n auto --dist worksteal -W default::DeprecationWarning
 
 test-docs: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "slow and pages" tests/test_documentation.py tests/test_examples.py tests/cli/test_compile.py tests/test_threads_of_calls.py tests/asking/test_browser.py
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "slow and pages" tests/test_documentation.py tests/test_examples.py tests/cli/test_compile.py tests/test_threads_of_calls.py tests/asking/test_browser.py tests/test_pages.py
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m fuzz --seconds $(or $(SECONDS),60) $(FUZZ)

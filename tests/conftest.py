@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,16 @@ def data_folder():
     if not folder or not Path(folder).is_dir():
         pytest.skip("RANKWISE_DATA does not point to the folder with real data")
     return Path(folder)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium, driven by Playwright; skips the test if there is none."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+    if program is None:
+        pytest.skip("there is no Chromium on this machine")
+    with playwright.sync_playwright() as driver:
+        made = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield made
+        made.close()

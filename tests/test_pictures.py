@@ -30,6 +30,7 @@ from rankwise.plots import (
     plot_training_sizes,
     plot_win_matrix,
 )
+from rankwise.plots.item_plots import STRONGEST
 
 PAPER = "#FFFFFF"
 DATA = make_ranking(n_queries=8, rows_per_query=5, n_features=3, n_levels=3, random_state=0)
@@ -289,7 +290,7 @@ def test_a_win_matrix_has_two_colours_and_gaps():
     ax = plot_win_matrix(shares, names="abc")
     assert texts(ax) == ["90", "10", "50", "50"]
     colors = np.asarray(ax.collections[0].get_array()).reshape(3, 3, 4)
-    assert_allclose(colors[..., 3], [[0, 0.48, 0], [0.48, 0, 0], [0, 0, 0]], atol=1e-12)
+    assert_allclose(colors[..., 3], 0.8 * STRONGEST * np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]]))
     assert (colors[0, 1, :3] != colors[1, 0, :3]).any()
     assert texts(plot_win_matrix(np.full((20, 20), 0.5), names=range(20))) == []
 

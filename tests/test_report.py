@@ -10,6 +10,7 @@ from rich.console import Console
 
 from rankwise.errors import DataError, ParameterError
 from rankwise.metrics import evaluate_ranking
+from rankwise.plots.item_plots import STRONGEST
 from rankwise.report import (
     Code,
     Column,
@@ -273,3 +274,21 @@ def test_on_a_narrow_terminal_headers_are_wrapped_before_names_are():
         assert max(map(len, text.splitlines())) <= width
         words = set(text.split())
         assert words >= {"rbf,", "query-standard", "alpha", "trees", "behind", "best", "0.2500"}
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_numbers_can_be_read_on_the_strongest_cells(theme):
+    style = Page("a", "b").to_html()
+
+    def colour(name):
+        (found,) = re.findall(rf"--{name}: #(\w+);", style)[theme : theme + 1]
+        return np.array([int(found[k : k + 2], 16) for k in (0, 2, 4)]) / 255
+
+    def light(colour):
+        linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
+        return linear @ [0.2126, 0.7152, 0.0722] + 0.05
+
+    for series in ("series-1", "series-2"):
+        cell = STRONGEST * colour(series) + (1 - STRONGEST) * colour("card")
+        low, high = sorted([light(cell), light(colour("ink"))])
+        assert high / low >= 4.5  # as the WCAG asks of text

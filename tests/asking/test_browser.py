@@ -1,6 +1,5 @@
 """The page in a real browser: Chromium, driven by Playwright; skipped where there is none."""
 
-import shutil
 import subprocess
 import sys
 from base64 import b64encode
@@ -12,27 +11,16 @@ import pytest
 
 from rankwise.asking import Session
 
-playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 pytest.importorskip("uvicorn", reason="needs the extra ask")
 
-from rankwise.asking.log import Log  # noqa: E402
-from rankwise.asking.web.app import make_app  # noqa: E402
-from rankwise.asking.web.guards import Doorkeeper, NoItemsYet  # noqa: E402
-from tests.asking.serve_session import make_session, serving  # noqa: E402
+from rankwise.asking.log import Log
+from rankwise.asking.web.app import make_app
+from rankwise.asking.web.guards import Doorkeeper, NoItemsYet
+from tests.asking.serve_session import make_session, serving
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
 PAGES = [pytest.mark.slow, pytest.mark.pages]
 DOT = b64encode(b'<svg xmlns="http://www.w3.org/2000/svg"><circle r="9"/></svg>').decode()
 PATIENCE = 300_000  # milliseconds: a test waits for what must happen, however slow the machine
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as driver:
-        made = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield made
-        made.close()
 
 
 class Thread:

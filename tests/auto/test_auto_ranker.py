@@ -498,7 +498,7 @@ class TestTrees:
         tried = [name for name in ranker.results_.best_trials if name.startswith("boosted")]
         first = ["boosted trees, features as they are", "boosted trees, random splits"]
         assert sorted(tried) == first
-        line = f"boosted trees, as neither {first[0]} nor {first[1]} are the best"
+        line = f"boosted trees, which is tried if {first[0]!r} or {first[1]!r} is the best"
         assert line in ranker.results_.left_out
         assert line in str(ranker.results_)
 

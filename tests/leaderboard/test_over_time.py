@@ -308,6 +308,15 @@ def test_updates_age_old_battles(tmp_path):
         board.update([0], [1], ["first"])
 
 
+def test_an_anchor_that_comes_late():
+    pairs = np.tile([[0, 1], [0, 2], [1, 2]], (20, 1))
+    time = np.where((pairs == 2).any(axis=1), 4.0, 1.0)
+    board = Leaderboard().fit(*pairs.T, np.arange(60) // 3 % 2, time=time)
+    assert set(board.history(times=[1, 4], anchor=(2, 0.0))["time"].tolist()) == {4}
+    with pytest.raises(DataError, match="anchor 2 has no battle"):
+        board.history(times=[1, 2], anchor=(2, 0.0))
+
+
 def test_history():
     board = fitted(half_life=2.0)
     history = board.history(3)
@@ -320,6 +329,12 @@ def test_history():
     assert ((rows["low"] < rows["rating"]) & (rows["rating"] < rows["high"])).all()
     ax = history.plot(top=2)
     assert len(ax.get_legend().get_texts()) == 2
+    moved = board.history(3, elo=True, anchor=(2, 1500)).to_frame().reset_index()
+    assert (moved.loc[moved["item"] == 2, ["rating", "low", "high"]] == 1500).all(axis=None)
+    at_middle = board.as_of(middle).standings(elo=True, anchor=(2, 1500)).to_frame()
+    rows = moved[moved["time"] == middle].set_index("item").loc[at_middle.index]
+    assert_allclose(rows[["rating", "low", "high"]], at_middle[["rating", "low", "high"]])
+    assert board.history(3, elo=True).plot().get_ylabel() == "rating, Elo points"
     given = board.history(times=[1.5, 3])
     assert sorted(set(given["time"].tolist())) == [1.5, 3]
     with pytest.raises(DataError, match="no battles until -1"):

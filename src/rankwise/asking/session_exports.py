@@ -14,6 +14,9 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
+from unicodedata import east_asian_width
+
+import numpy as np
 
 from rankwise.asking.items import Item
 from rankwise.asking.judged_raters import ADVERSARY
@@ -115,7 +118,7 @@ def share_page(session: Session) -> str:
         (
             (f"{len(ranking):,}", "items"),
             (f"{n_answers:,}", "answers"),
-            (f"{n_raters:,}", "raters"),
+            (f"{n_raters:,}", "rater" if n_raters == 1 else "raters"),
             (f"{100 * progress.certainty:.0f}%", "sure that the goal is reached"),
         )
     )
@@ -155,7 +158,8 @@ class _Gallery:
         return "".join(
             f'<figure style="display: inline-block; margin: 0.5rem; vertical-align: top">'
             f'<img src="{source}" alt="" style="{_FRAME}">'
-            f"<figcaption>{html.escape(caption)}</figcaption></figure>"
+            f'<figcaption style="max-width: 12rem; overflow-wrap: anywhere">{html.escape(caption)}'
+            "</figcaption></figure>"
             for caption, source in self.pictures
         )
 
@@ -190,7 +194,8 @@ def _time(answer: Answer) -> str:
     return datetime.fromtimestamp(answer.time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-_WIDTH, _ROW, _NAMES, _LETTERS = 460, 18, 160, 24  # letters can be read on a phone
+_WIDTH, _ROW, _NAMES, _LETTERS = 460, 18, 170, 22  # letters can be read on a phone
+_BLUE = "var(--series-1, #0072b2)"
 
 
 def rank_chart(ranking: Ranking, shown: int) -> str:
@@ -215,11 +220,17 @@ def rank_chart(ranking: Ranking, shown: int) -> str:
     for k, name in enumerate(ranking.items[:shown]):
         y = _ROW * k + 14
         low, score, high = (float(part[k]) for part in (ranking.low, ranking.score, ranking.high))
-        words = html.escape(name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…")
+        words = html.escape(_beginning(name))
         parts += [
             f'<text x="{_NAMES}" y="{y + 4}" text-anchor="end">{words}</text>',
             f'<line x1="{at(low):.1f}" x2="{at(high):.1f}" y1="{y}" y2="{y}" '
-            'stroke="#0072b2" stroke-width="3" opacity="0.55"/>',
-            f'<circle cx="{at(score):.1f}" cy="{y}" r="4" fill="#0072b2"/>',
+            f'stroke="{_BLUE}" stroke-width="3" opacity="0.55"/>',
+            f'<circle cx="{at(score):.1f}" cy="{y}" r="4" fill="{_BLUE}"/>',
         ]
     return "".join((*parts, "</svg>"))
+
+
+def _beginning(name: str) -> str:
+    """As much of a name as fits beside its score; Chinese letters are twice as wide."""
+    ends = np.cumsum([1 + (east_asian_width(letter) in "WF") for letter in name])
+    return name if ends[-1] <= _LETTERS else f"{name[: np.searchsorted(ends, _LETTERS)]}…"

@@ -497,7 +497,7 @@ class AutoResults(CandidateScores):
         ]
         if self.shared:
             notes.append(f"Scores of some rankers are{given_words(self.shared)[1:]}.")
-        notes += [f"Not tried: {line}" for line in self.left_out]
+        notes += [f"Not tried: {line.rstrip('.')}." for line in self.left_out]
         return Table(tuple(columns), tuple(rows), note="\n".join(notes), best=frozenset({(0, 2)}))
 
     def _frame_columns(self) -> dict[str, Any]:
@@ -916,8 +916,8 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
                 elif candidate.only_after and not is_best(
                     candidate.only_after, trials, data, folds[0], metric
                 ):
-                    others = " nor ".join(candidate.only_after)
-                    left_out.append(f"{candidate.name}, as neither {others} are the best")
+                    others = " or ".join(map(repr, candidate.only_after))
+                    left_out.append(f"{candidate.name}, which is tried if {others} is the best")
                 else:
                     try:
                         trials.append(hold_out(candidate, data, folds, metric, encoded))

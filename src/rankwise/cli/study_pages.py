@@ -90,7 +90,7 @@ def write_leaderboard(
     sections = [
         Section("", [Facts(tuple(facts)), *map(Text, concerns)]),
         Section("Standings", [Text(unit), standings.to_table(), TIED, *decides, picture]),
-        Section("History", [] if every is not None else _history(board, elo=how["elo"])),
+        Section("History", [] if every is not None else _history(board, how)),
         Section("Categories" if every is None else "Periods", _categories(board, every, how)),
         Section("Covariates", covariates),
         Section("Judges", judges),
@@ -131,7 +131,7 @@ def _ratings(standings: Any) -> Figure:
     return Figure.of(standings.plot(top=shown), alt, caption)
 
 
-def _history(board: Any, *, elo: bool) -> list[Any]:
+def _history(board: Any, how: dict[str, Any]) -> list[Any]:
     """Ratings over time, if battles have times."""
     if getattr(board.battles_, "time", None) is None:
         return []
@@ -142,9 +142,9 @@ def _history(board: Any, *, elo: bool) -> list[Any]:
         model = f"Ratings drift by a standard deviation of {board.drift_:.3g} in a year."
     if not board.battles_.dated:
         model = model.replace(" days", "").replace("in a year", "in a unit of time")
-    unit = rating_note(board, elo=elo, anchor=None)  # no item can be fixed over time
+    unit = rating_note(board, **how)
     caption = f"The best items, at several times, from the battles until then. {model} {unit}"
-    picture = board.history(elo=elo).plot()
+    picture = board.history(**how).plot()
     return [Figure.of(picture, "Ratings of the best items over time", caption)]
 
 
@@ -152,16 +152,15 @@ def _categories(board: Any, every: str | None, how: dict[str, Any]) -> list[Any]
     """The categories, and standings within the largest; periods are also drawn."""
     if board.width_ is None:
         return []
-    overall = how | {"anchor": None}
     categories = board.categories(elo=how["elo"])
     found: list[Any] = [categories.to_table()]
     shown = np.argsort(-categories["battles"][:-1], kind="stable")[:MOST_CATEGORIES]
     if every is not None:
         caption = (
             "The items that are best at the end, each period by its own battles, shrunk towards "
-            f"all battles by as much as the evidence says. {rating_note(board, **overall)}"
+            f"all battles by as much as the evidence says. {rating_note(board, **how)}"
         )
-        picture = board.history(every=every, elo=how["elo"]).plot()
+        picture = board.history(every=every, **how).plot()
         found.append(Figure.of(picture, "Ratings of the best items by period", caption))
         shown = np.arange(len(board.categories_))[-MOST_CATEGORIES:]
     for name in board.categories_[shown]:
@@ -321,14 +320,15 @@ class PreferenceStudy:
             accuracy, loss = trial.scores("accuracy"), trial.scores("log_loss")
             chosen = "chosen" if kernel == self.kernel else ""
             parts = accuracy[0][k], accuracy[1][k], loss[0][k], loss[1][k]
-            rows.append((f"RankRLS, {kernel}", f"{trial.alphas[k]:.3g}", *parts, chosen))
+            rows.append((f"RankRLS, {kernel}", float(trial.alphas[k]), *parts, chosen))
         for name, found in self.best.baselines().items():
             label = "a random guess" if name == "random" else "the first one wins"
-            rows.append((label, "", found["accuracy"], None, found["log_loss"], None, ""))
-        names = ("ranker", "alpha", "accuracy", "s.e.", "log-loss", "s.e.", "")
+            rows.append((label, None, found["accuracy"], None, found["log_loss"], None, ""))
+        names = ("accuracy", "s.e.", "log-loss", "s.e.", "")
+        columns = Column("ranker"), Column("alpha", ".3g"), *map(Column, names)
         count = plural(len(self.data.comparisons), "comparison")
         title = f"Predictions for {count}, each by a ranker without its {self.unit}"
-        return Table(tuple(map(Column, names)), tuple(rows), title)
+        return Table(columns, tuple(rows), title)
 
     def ranking_table(self, top: int | None) -> Table:
         """Items from best to worst, with intervals of scores and ranks if there are few."""

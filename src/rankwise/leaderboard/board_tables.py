@@ -34,13 +34,14 @@ class BoardTable(TableMixin):
     """Columns of equal length, by name, that print as a table and become a data frame.
 
     `shown` are the columns of the table, if they differ, such as both ends of an interval in one
-    column.
+    column. `unit` is the unit of ratings.
     """
 
     columns: Mapping[str, Any]
     formats: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
     shown: Mapping[str, Any] | None = None
+    unit: str = ""
 
     def to_table(self) -> Table:
         """The result as a table."""
@@ -105,7 +106,8 @@ class Standings(BoardTable):
         c = self.columns
         return plot_ratings(
             c["rating"], c["low"], c["high"], names=c["item"],
-            ranks=(c["rank_low"], c["rank_high"]), group=c["group"], top=top, ax=ax,
+            ranks=(c["rank_low"], c["rank_high"]), group=c["group"], top=top, unit=self.unit,
+            ax=ax,
         )  # fmt: skip
 
 
@@ -117,21 +119,21 @@ class History(BoardTable):
     """
 
     @classmethod
-    def of(cls, parts: list[tuple[Any, ...]], *, elo: bool) -> History:
+    def of(cls, parts: list[tuple[Any, ...]], unit: str) -> History:
         """From the columns of each time."""
-        time, item, *numbers = map(np.concatenate, zip(*parts, strict=True))
         names = ("time", "item", "rating", "low", "high")
-        if elo:
-            numbers = [ELO_MEAN + ELO * values for values in numbers]
-        formats = {"time": ""} | dict.fromkeys(names[2:], ".0f" if elo else ".3f")
-        return cls(dict(zip(names, (time, item, *numbers), strict=True)), formats)
+        digits = ".0f" if unit == "Elo points" else ".3f"
+        columns = dict(zip(names, map(np.concatenate, zip(*parts, strict=True)), strict=True))
+        return cls(columns, {"time": ""} | dict.fromkeys(names[2:], digits), unit=unit)
 
     def plot(self, *, top: int = 8, ax: Axes | None = None) -> Axes:
         """Draw the latest best items over time; see `plot_history`."""
         from rankwise.plots import plot_history
 
         c = self.columns
-        return plot_history(c["time"], c["item"], c["rating"], c["low"], c["high"], top=top, ax=ax)
+        return plot_history(
+            c["time"], c["item"], c["rating"], c["low"], c["high"], top=top, unit=self.unit, ax=ax
+        )
 
 
 def _rows(columns: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:

@@ -868,6 +868,7 @@ class Leaderboard(BaseEstimator):
         times: Any = None,
         every: str | float | None = None,
         elo: bool = False,
+        anchor: tuple[Any, float] | None = None,
         item_features: Any = None,
     ) -> History:
         """Ratings at several times, with intervals, each from the battles until then.
@@ -886,6 +887,9 @@ class Leaderboard(BaseEstimator):
             number of days. The time of a period is the time of its first battle.
         elo : bool, default=False
             Whether to convert ratings to Elo points, as in `standings`.
+        anchor : tuple of an id and a number, optional
+            An item and its rating at all times, as in `standings`. Times before its first battle,
+            and periods without its battles, are left out.
         item_features : pandas DataFrame or dict, optional
             As for `fit`, if the leaderboard was fitted with it.
 
@@ -904,37 +908,48 @@ class Leaderboard(BaseEstimator):
         if every is not None:
             if times is not None:
                 raise ParameterError("times and every both name times: use one of them.")
-            return self._by_period(data.every(every), item_features, elo=elo)
+            boards = self._periods(data.every(every), item_features)
+            return self._joined(boards, elo=elo, anchor=anchor)
         if times is None:
             shares = np.linspace(0, 1, n_times + 1)[1:]
             found = np.unique(np.quantile(data.time, shares, method="inverted_cdf"))
             times = as_datetimes(found, dated=data.dated)
-        parts = []
+        boards = []
         with warnings.catch_warnings(), progress_bar("History", len(times)) as show:
             warnings.simplefilter("ignore")  # about the first battles
             for k, time in enumerate(times):
-                board = self.as_of(time, item_features=item_features)
-                met = np.flatnonzero(board.battles_.counts)
-                low, high = board.interval()
-                parts.append((np.full(len(met), time), board.items_[met], board.ratings_[met],
-                              low[met], high[met]))  # fmt: skip
+                boards.append((time, self.as_of(time, item_features=item_features)))
                 show(k + 1)
-        return History.of(parts, elo=elo)
+        return self._joined(boards, elo=elo, anchor=anchor)
 
-    def _by_period(self, data: Battles, item_features: Any, *, elo: bool) -> History:
-        """Ratings of the items that had a battle in a period; the categories are periods."""
+    def _periods(self, data: Battles, item_features: Any) -> list[tuple[Any, Leaderboard]]:
+        """The first time and the leaderboard of each period; the categories are periods."""
         plain = clone(self).set_params(half_life=None, drift=None)
         board = plain.fit(replace(data, judge=None, gold=None), item_features=item_features)
         assert data.time is not None
-        parts = []
+        boards = []
         for period in board.categories_:
             within = board.within(period)
-            met = np.flatnonzero(within.battles_.counts)
             begin = as_datetimes(within.battles_.time.min(keepdims=True), dated=data.dated)
-            low, high = within.interval()
-            parts.append((np.repeat(begin, len(met)), board.items_[met], within.ratings_[met],
-                          low[met], high[met]))  # fmt: skip
-        return History.of(parts, elo=elo)
+            boards.append((begin[0], within))
+        return boards
+
+    def _joined(
+        self, boards: list[tuple[Any, Leaderboard]], *, elo: bool, anchor: tuple[Any, float] | None
+    ) -> History:
+        """Ratings of the items that had a battle, in each of several leaderboards."""
+        if anchor is not None:
+            (fixed,) = self._numbers([anchor[0]])
+            boards = [each for each in boards if each[1].battles_.counts[fixed]]
+            if not boards:
+                raise DataError(f"The anchor {anchor[0]!r} has no battle at these times.")
+        parts = []
+        for time, board in boards:
+            met = np.flatnonzero(board.battles_.counts)
+            shown = board._shown_ratings(elo=elo, anchor=anchor)  # noqa: SLF001 (its own class)
+            columns = board.items_, *shown
+            parts.append((np.full(len(met), time), *(column[met] for column in columns)))
+        return History.of(parts, self.unit(elo=elo))
 
     def _problem(
         self, battles: Battles, item_features: Any, kinds: Sequence[str] = ()
@@ -1186,14 +1201,8 @@ class Leaderboard(BaseEstimator):
         """
         check_is_fitted(self)
         self._check_elo(elo)
-        scale, mean = (ELO, ELO_MEAN) if elo else (1.0, 0.0)
         order = np.argsort(-self.ratings_, kind="stable")
-        error = self.rating_std_
-        if anchor is not None:
-            (fixed,) = self._numbers([anchor[0]])
-            mean = float(anchor[1]) - scale * self.ratings_[fixed]
-            error = self._distance_errors(int(fixed))
-        half = self._quantile(self.level) * error
+        rating, lower, upper = self._shown_ratings(elo=elo, anchor=anchor)
         ranks = self._ranks()
         low, high = self._rank_interval(ranks, self.level)
         of_rankings = isinstance(self.battles_, Rankings)
@@ -1203,9 +1212,9 @@ class Leaderboard(BaseEstimator):
             bad = self._both_bad_shares(list(self.battles_.pairs.T), len(self.items_))
         columns = {
             "item": self.items_[order],
-            "rating": (mean + scale * self.ratings_)[order],
-            "low": (mean + scale * (self.ratings_ - half))[order],
-            "high": (mean + scale * (self.ratings_ + half))[order],
+            "rating": rating[order],
+            "low": lower[order],
+            "high": upper[order],
             "rank": np.arange(1, len(order) + 1),
             "rank_low": low[order],
             "rank_high": high[order],
@@ -1215,12 +1224,27 @@ class Leaderboard(BaseEstimator):
             "rankings" if of_rankings else "battles": self.battles_.counts[order],
             "both_bad": bad[order],
         }
+        unit = self.unit(elo=elo)
         note = (
-            f"Ratings in {self.unit(elo=elo)}. Intervals and ranks: {100 * self.level:.4g}% for "
+            f"Ratings in {unit}. Intervals and ranks: {100 * self.level:.4g}% for "
             "each item alone. Tied with: the ranks of items\nthat cannot be told apart, with all "
             "pairs tested at once."
         )
-        return Standings(columns, {"rating": ".0f" if elo else ".3f"}, note)
+        return Standings(columns, {"rating": ".0f" if elo else ".3f"}, note, unit=unit)
+
+    def _shown_ratings(
+        self, *, elo: bool, anchor: tuple[Any, float] | None
+    ) -> tuple[Array, Array, Array]:
+        """Ratings and both ends of their intervals, as `standings` shows them."""
+        scale, mean = (ELO, ELO_MEAN) if elo else (1.0, 0.0)
+        error = self.rating_std_
+        if anchor is not None:
+            (fixed,) = self._numbers([anchor[0]])
+            mean = float(anchor[1]) - scale * self.ratings_[fixed]
+            error = self._distance_errors(int(fixed))
+        half = self._quantile(self.level) * error
+        ends = self.ratings_ - half, self.ratings_ + half
+        return mean + scale * self.ratings_, mean + scale * ends[0], mean + scale * ends[1]
 
     def _both_bad_shares(self, codes: list[Index], n: int) -> Array:
         """By item or pair, the share of battles in which both are bad; NaN without battles.

@@ -30,6 +30,7 @@ INK = "#1D2430"
 PAPER = "#FFFFFF"
 SIZE = (5.4, 3.6)  # inches: text of 10 points stays readable on a page of 420 pixels
 LONGEST_NAME = 28  # characters beside an axis
+LEGEND, LEGEND_LINE = 56, 8  # characters beside each other, and in place of a curve's line
 BAND = 1.96  # standard deviations on each side of a band of 95%
 Curves = Mapping[str, ArrayLike] | ArrayLike
 
@@ -79,8 +80,8 @@ def new_axes(rows: int = 1, *, columns: int = 1, size: tuple[float, float] = SIZ
         ax.spines[["left", "bottom"]].set_color(INK)
         ax.tick_params(which="both", colors=INK, labelsize=10)
         ax.title.set_color(INK)
-        ax.xaxis.label.set(color=INK, size=11)
-        ax.yaxis.label.set(color=INK, size=11)
+        ax.xaxis.label.set(color=INK, size=11, wrap=True)  # in lines that the figure does not cut
+        ax.yaxis.label.set(color=INK, size=11, wrap=True)
         ax.grid(axis="y", color=INK, alpha=0.13, lw=0.8)
         ax.set_axisbelow(True)
     return made
@@ -197,16 +198,18 @@ def name_curves(ax: Axes, labels: Sequence[str]) -> None:
     if not any(labels):
         return
     named = [line for line in ax.get_lines() if str(line.get_label())[:1] != "_"]
+    widths = [len(label) + LEGEND_LINE for label in labels]
+    columns = len(labels) if sum(widths) <= LEGEND else max(1, LEGEND // max(widths))
     ax.legend(
         named[-len(labels):], [_in_lines(label) for label in labels], loc="lower left",
-        bbox_to_anchor=(0, 1.0), ncols=len(labels) if len("".join(labels)) < 40 else 1,
+        bbox_to_anchor=(0, 1.0), ncols=columns,
         frameon=False, borderaxespad=0.2, handlelength=2.2, fontsize=10, labelcolor=INK,
     )  # fmt: skip
 
 
 def _in_lines(label: str) -> str:
     """A label in lines that fit a figure; none breaks at an equals sign."""
-    return textwrap.fill(label.replace(" = ", "\xa0=\xa0"), 56).replace("\xa0", " ")
+    return textwrap.fill(label.replace(" = ", "\xa0=\xa0"), LEGEND).replace("\xa0", " ")
 
 
 # No dates and no names of programs: the same figure is the same bytes.

@@ -19,6 +19,7 @@ from rankwise.plots._look import (
     PAPER,
     SIZE,
     axes_or_new,
+    axis_names,
     check_result,
     feature_names,
     finite_numbers,
@@ -100,7 +101,7 @@ def plot_importance(importance: Any, *, top: int = 20, ax: Axes | None = None) -
     values, spread = importance.importance[order], importance.standard_error[order]
     change = "drop" if importance.greater_is_better else "rise"
     label = f"{change} in {metric_label(importance.metric)} without the feature"
-    names = [importance.names[k] for k in order]
+    names = axis_names(importance.names[k] for k in order)
     return _bars(ax, values, names, label, len(importance.importance), spread)
 
 
@@ -402,7 +403,7 @@ def draw_differences(
         )  # fmt: skip
     ax.axvline(0, color=INK, lw=1, ls=(0, (2, 3)), zorder=1)
     # Names stand above their intervals, in the figure: long ones would leave it no width.
-    ax.set_yticks(heights - 0.12, labels, ha="left", va="bottom")
+    ax.set_yticks(heights - 0.2, labels, ha="left", va="bottom")
     ax.tick_params(axis="y", length=0, pad=-6)
     ax.spines["left"].set_visible(False)
     ax.set_ylim(len(labels) - 0.5, -0.85)

@@ -22,6 +22,7 @@ from rankwise.plots._look import (
     axes_or_new,
     axis_names,
     finite_numbers,
+    name_curves,
     names_of,
 )
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WIDEST = 8.0  # inches of a plot with long names
-STRONGEST = 0.6  # opacity of coloured cells: text of a light or dark page can be read on them
+STRONGEST = 0.5  # opacity of coloured cells: text of a light or dark page can be read on them
 MOST_NUMBERS = 12  # items or ranks whose cells have numbers
 MOST_LETTERS = 12  # of names that stand at columns, too; longer ones are numbered
 MOST_NAMES = 60
@@ -46,6 +47,7 @@ def plot_ratings(
     ranks: tuple[ArrayLike, ArrayLike] | None = None,
     group: ArrayLike | None = None,
     top: int | None = None,
+    unit: str = "",
     ax: Axes | None = None,
 ) -> Axes:
     """Plot ratings with their intervals, from best to worst.
@@ -62,6 +64,8 @@ def plot_ratings(
         Numbers of the groups of items that cannot be told apart. A thin line separates groups.
     top : int, optional
         Show only this many of the best items.
+    unit : str, optional
+        The unit of ratings, written on the axis.
     ax : matplotlib Axes, optional
 
     Examples
@@ -102,7 +106,7 @@ def plot_ratings(
             ax.annotate(text, (1.02, height), **beside)
     ax.set_ylim(len(order) - 0.4, -0.6)
     ax.locator_params(axis="x", nbins=6)
-    ax.set_xlabel("rating")
+    ax.set_xlabel(f"rating, {unit}" if unit else "rating")
     return ax
 
 
@@ -114,6 +118,7 @@ def plot_history(
     high: ArrayLike,
     *,
     top: int = 8,
+    unit: str = "",
     ax: Axes | None = None,
 ) -> Axes:
     """Plot ratings over time with bands, for the items that are the best at the end.
@@ -128,6 +133,8 @@ def plot_history(
         Ratings, and both ends of their intervals.
     top : int, default=8
         The number of items.
+    unit : str, optional
+        The unit of ratings, written on the axis.
     ax : matplotlib Axes, optional
 
     Examples
@@ -145,17 +152,18 @@ def plot_history(
     for k in np.argsort(when, kind="stable").tolist():
         last[names[k]] = float(rating[k])
     best = sorted(last, key=lambda name: -last[name])[: min(top, len(COLORS) * 2)]
-    ax = axes_or_new(ax, size=(6.0, 3.6))
-    for number, name in enumerate(best):
+    labels = axis_names(best)
+    ax = axes_or_new(ax, size=(SIZE[0], SIZE[1] + 0.18 * len(best)))
+    for number, (name, label) in enumerate(zip(best, labels, strict=True)):
         rows = np.flatnonzero(names == name)
         rows = rows[np.argsort(when[rows], kind="stable")]
         color = COLORS[number % len(COLORS)]
         style = "-" if number < len(COLORS) else "--"
         ax.fill_between(when[rows], lower[rows], upper[rows], color=color, alpha=0.18, lw=0)
-        ax.plot(when[rows], rating[rows], style, color=color, lw=1.5, label=str(name))
+        ax.plot(when[rows], rating[rows], style, color=color, lw=1.5, label=label)
     ax.set_xlabel("time")
-    ax.set_ylabel("rating")
-    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, labelcolor=INK)
+    ax.set_ylabel(f"rating, {unit}" if unit else "rating")
+    name_curves(ax, labels)
     if when.dtype.kind == "M":
         from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
