@@ -291,6 +291,15 @@ def test_european_spreadsheets(samples, run, tmp_path):
     assert_allclose(found[0].X, found[1].X)
     runs = [run("auc", p, "--label", "outcome", "--permutations", 0) for p in (samples, european)]
     assert runs[0].stdout == runs[1].stdout
+    marked = tmp_path / "marked.csv"  # one that no guess would read
+    frame["leukocytes"] = [v.replace(".", "'") for v in frame["leukocytes"]]
+    frame.to_csv(marked, index=False, sep="|", decimal=",")
+    marks = {"separator": "|", "decimal": ",", "thousands": "'"}
+    assert_allclose(read_samples(marked, "outcome", **marks).X, found[0].X)
+    given = [word for name, mark in marks.items() for word in (f"--{name}", mark)]
+    alike = run("auc", marked, "--label", "outcome", "--permutations", 0, *given)
+    assert alike.stdout == runs[0].stdout
+    assert "Columns with two different values: outcome" in run("auc", marked, *given, ok=False)
 
 
 def test_numbers_of_classes(samples, run):

@@ -16,7 +16,13 @@ import numpy as np
 from rankwise.asking.goals import Goal
 from rankwise.backends.arrays import Array
 from rankwise.data.comparison_files import ITEM_COLUMNS
-from rankwise.data.table_files import place_of_row, read_records, row_numbers, row_word
+from rankwise.data.table_files import (
+    place_of_row,
+    read_records,
+    row_numbers,
+    row_word,
+    small_file,
+)
 from rankwise.errors import DataError
 from rankwise.tables import plural
 
@@ -417,7 +423,8 @@ def _read_text(path: Path) -> str:
 def _table_items(
     path: Path, wanted: dict[str, str | None], features: Sequence[str], keep_file: KeepFile
 ) -> list[Item]:
-    table = read_records(path)
+    file = small_file(path)
+    table = read_records(file)
     lower = {name.lower(): name for name in table}
 
     def column(role: str, usual: Sequence[str]) -> str | None:
@@ -440,7 +447,7 @@ def _table_items(
     for row, value in enumerate(ids):
         if value != value.strip() or not value:
             check_id(f"{place_of_row(path, row)}: column {name!r}", value)
-    _check_different(path, ids, row_numbers(path, len(ids)))
+    _check_different(path, ids, row_numbers(file, len(ids)))
     numbers = _feature_columns(path, table, features, {name, text, image})
     facts = [c for c in table if c not in (name, text, image)]
     items = []

@@ -602,6 +602,9 @@ def auc(
     group: str | None = None,
     ignore: str | None = None,
     missing: Literal["refuse", "drop-rows", "drop-columns", "median"] = "refuse",
+    separator: str | None = None,
+    decimal: str | None = None,
+    thousands: str | None = None,
     kernel: Literal["linear", "rbf"] = "linear",
     permutations: Annotated[int, typer.Option(min=0)] = 1000,
     seed: Seed = 0,
@@ -647,6 +650,12 @@ def auc(
         Columns to leave out.
     missing : HOW
         With missing values: refuse, drop-rows, drop-columns or median.
+    separator : CHARACTER, default=found in the first line
+        Separator of the columns of a CSV file.
+    decimal : CHARACTER, default=.
+        Decimal mark of numbers in a CSV file.
+    thousands : CHARACTER, default=none
+        Mark between the thousands of numbers, as in 58,300.
     kernel : NAME
         linear or rbf.
     permutations : N
@@ -664,14 +673,16 @@ def auc(
         refuse("roc", "There is no ROC curve of all samples with --stratum or --group.")
     from rankwise.data.sample_files import read_samples, two_valued
 
+    separator = "\t" if separator == "\\t" else separator
     if label is None:
-        found = two_valued(samples)
+        found = two_valued(samples, separator)
         several = f"Columns with two different values: {', '.join(found)}. " if found else ""
         line = command_line({"label": (found or ["COLUMN"])[0]})
         refuse("label", f"Name the column of classes. {several}For example:\n  {line}")
     data = read_samples(
         samples, label, positive=positive, stratum=stratum, group=group,
-        ignore=split_names(ignore) or [], missing=missing,
+        ignore=split_names(ignore) or [], missing=missing, separator=separator, decimal=decimal,
+        thousands=thousands,
     )  # fmt: skip
     if report is not None and len(data.columns) > LISTED:
         check_writable(columns_file(report), samples, force=force)

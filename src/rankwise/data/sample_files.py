@@ -14,7 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.data.table_files import MISSING_WORDS, SmallTable, listed, row_numbers, row_word
+from rankwise.data.table_files import (
+    MISSING_WORDS,
+    SmallTable,
+    listed,
+    row_numbers,
+    row_word,
+    small_file,
+)
 from rankwise.errors import DataError
 from rankwise.graph.query_groups import as_ids, id_array
 from rankwise.parameters import Choice, check_value
@@ -115,6 +122,9 @@ def read_samples(
     group: str | None = None,
     ignore: Sequence[str] = (),
     missing: str = "refuse",
+    separator: str | None = None,
+    decimal: str | None = None,
+    thousands: str | None = None,
 ) -> SampleData:
     """Read labelled samples from a CSV, TSV, JSON or Parquet file.
 
@@ -137,6 +147,11 @@ def read_samples(
     missing : {"refuse", "drop-rows", "drop-columns", "median"}, default="refuse"
         What to do with missing values: raise an error, leave out incomplete rows or columns, or
         replace numbers by the median of their column, and words by the word "missing".
+    separator : str, optional
+        Between the columns of a CSV file. None: as in its first line.
+    decimal, thousands : str, optional
+        The marks within numbers of a CSV file. None: a point and no mark, or, in a file with
+        semicolons and decimal commas, a comma and a point.
 
     Returns
     -------
@@ -156,12 +171,13 @@ def read_samples(
     ('smoker', '2 words: a feature for each')
     """
     check_value("missing", missing, Choice(*MISSING))
-    file, samples = Path(path), SmallTable.of(path)
+    source = small_file(path, separator=separator, decimal=decimal, thousands=thousands)
+    file, samples = source.path, SmallTable.of_file(source)
     special = {"label": label, "stratum": stratum, "group": group}
     for named in (*special.values(), *ignore):
         samples.find(named)
     table = {name: [_tidy(v) for v in samples.values(name)] for name in samples.columns}
-    lines = np.array(row_numbers(file, len(table[label])))
+    lines = np.array(row_numbers(source, len(table[label])))
     told = {name: f"the {role}" for role, name in special.items() if name is not None}
     told |= dict.fromkeys(ignore, "left out as asked")
     if "" in table and "" not in told:  # such as the row numbers that pandas writes
@@ -200,9 +216,9 @@ def read_samples(
     return SampleData(X, y, names, classes, ids[0], ids[1], columns, lines, handled)
 
 
-def two_valued(path: str | PathLike[str]) -> list[str]:
+def two_valued(path: str | PathLike[str], separator: str | None = None) -> list[str]:
     """The columns of a file with two different values, the last first: they may be classes."""
-    samples = SmallTable.of(path)
+    samples = SmallTable.of_file(small_file(path, separator=separator))
     values = {name: {_tidy(v) for v in samples.values(name)} - {None} for name in samples.columns}
     return [name for name, found in reversed(values.items()) if name and len(found) == 2]
 

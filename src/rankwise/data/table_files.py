@@ -16,7 +16,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from importlib import import_module
 from itertools import count, islice
 from pathlib import Path
@@ -231,9 +231,9 @@ def row_word(path: Path, format: str | None = None) -> str:
     return "row" if (format or format_of(path)) in ("json", "parquet", "arrow") else "line"
 
 
-def row_numbers(path: Path, n: int) -> list[int]:
+def row_numbers(file: TableFile, n: int) -> list[int]:
     """The line on which each of the first n rows begins, as in `place_of_row`."""
-    return list(islice(_numbers(path, format_of(path), None), n))
+    return list(islice(_numbers(file.path, file.format, file.separator), n))
 
 
 def _numbers(path: Path, format: str | None, separator: str | None) -> Iterator[int]:
@@ -884,52 +884,60 @@ _BATCHES: dict[str, Callable[[TableFile, Sequence[str], Sequence[str]], Iterator
 Columns = dict[str, list[Any]]
 
 
-def read_records(path: Path) -> Columns:
-    """The columns of a table by name; the suffix names the format, CSV if it is unknown.
+def small_file(path: str | os.PathLike[str], **marks: str | None) -> TableFile:
+    """The file of a small table: the suffix names the format, CSV if it is unknown."""
+    return TableFile.of(Path(path), format_of(Path(path)) or "csv", **marks)
+
+
+def read_records(file: TableFile) -> Columns:
+    """The columns of a table by name.
 
     Files may be compressed. Values of CSV files are text. A row of a JSON file that lacks a key
     has None there.
     """
-    format = format_of(path) or "csv"
     try:
-        if format in ("parquet", "arrow"):
-            file = TableFile.of(path, format)
+        if file.format in ("parquet", "arrow"):
             table = file.read(file.names)
             columns = {name: table.column(name).to_pylist() for name in file.names}
-        elif format in ("json", "jsonl"):
-            records = [record for _, record in json_records(path, format)]
+        elif file.format in ("json", "jsonl"):
+            records = [record for _, record in json_records(file.path, file.format)]
             keys = dict.fromkeys(name for record in records for name in record)
             columns = {name: [record.get(name) for record in records] for name in keys}
         else:
-            separator = separator_of(path)
-            names = [name.strip() for name in csv_names(path, separator)]
-            rows = [row for _, row in csv_rows(path, separator)][1:]
+            names = [name.strip() for name in csv_names(file.path, file.separator)]
+            rows = [row for _, row in csv_rows(file.path, file.separator)][1:]
             columns = {name: [row[k] for row in rows] for k, name in enumerate(names)}
-            if separator == ";":
-                columns = _with_points(columns)
+            if (file.decimal, file.thousands) != (".", None):
+                columns = _with_points(columns, file.decimal, file.thousands)
+            elif file.separator == ";" and _has_commas(columns):
+                columns = _with_points(columns, ",", ".")
     except BROKEN as error:
-        raise broken_file(path, error) from error
+        raise broken_file(file.path, error) from error
     if not any(map(len, columns.values())):
-        raise DataError(f"{path} has no rows: it needs names of columns, and rows of values.")
+        raise DataError(f"{file.path} has no rows: it needs names of columns, and rows of values.")
     return columns
 
 
-def _with_points(columns: Columns) -> Columns:
-    """Columns of text with decimal points, if some column has numbers with decimal commas only."""
-    numbers = {}
-    for marks in ((".", None), (",", None), (",", ".")):
-        pattern = re.compile(number_pattern(*marks))
-        numbers[marks] = {
-            name
-            for name, values in columns.items()
-            if all(pattern.match(value) or value.strip() in MISSING_WORDS for value in values)
-        }
-    if not numbers[",", None] - numbers[".", None]:
-        return columns
-    written = {name: columns[name] for name in numbers[",", "."]}
+def _numbers_with(columns: Columns, decimal: str, thousands: str | None) -> set[str]:
+    """The columns of numbers that are written with these marks."""
+    pattern = re.compile(number_pattern(decimal, thousands))
+    return {
+        name
+        for name, values in columns.items()
+        if all(pattern.match(value) or value.strip() in MISSING_WORDS for value in values)
+    }
+
+
+def _has_commas(columns: Columns) -> bool:
+    """Whether some column has numbers with decimal commas only."""
+    return bool(_numbers_with(columns, ",", None) - _numbers_with(columns, ".", None))
+
+
+def _with_points(columns: Columns, decimal: str, thousands: str | None) -> Columns:
+    """Columns whose numbers have decimal points, and no marks between thousands."""
     return columns | {
-        name: [value.replace(".", "").replace(",", ".") for value in values]
-        for name, values in written.items()
+        name: [value.replace(thousands or " ", "").replace(decimal, ".") for value in columns[name]]
+        for name in _numbers_with(columns, decimal, thousands)
     }
 
 
@@ -957,8 +965,7 @@ class SmallTable:
     def of(cls, table: Any) -> SmallTable:
         """The table in a file of any format, a data frame or a dictionary of columns."""
         if isinstance(table, str | os.PathLike):
-            path = Path(table)
-            return cls(str(path), read_records(path), partial(place_of_row, path), path)
+            return cls.of_file(small_file(table))
         names = getattr(table, "columns", table if isinstance(table, Mapping) else None)
         names = getattr(table, "column_names", names)  # columns of pyarrow's tables are no names
         if names is None:
@@ -968,6 +975,11 @@ class SmallTable:
             )
         columns = {str(name): table[name] for name in names}
         return cls("The table", columns, lambda row: f"The table, row {row}")
+
+    @classmethod
+    def of_file(cls, file: TableFile) -> SmallTable:
+        """The table in a file."""
+        return cls(str(file.path), read_records(file), file.place, file.path)
 
     def also(self, rows: Sequence[int]) -> str:
         """Further rows where the same is wrong, in brackets; nothing without any."""
