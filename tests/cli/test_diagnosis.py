@@ -274,3 +274,10 @@ def test_numbers_with_marks_are_read_by_the_command_that_works(german, run, tmp_
     salaries = pd.to_numeric(frame["salary"].str.replace(",", ""))
     assert_allclose(python.X["salary"], salaries)
     assert_allclose(python.X["km"], frame["km"])
+
+
+def test_given_grades_keep_their_digits_in_the_command_that_works(run, tmp_path):
+    path = tmp_path / "clicks.csv"
+    path.write_text("query,label,x\n1,none,1\n1,clicked,2\n2,none,1\n2,booked,5\n")
+    grades = "none=0,clicked=0.123456789012"
+    assert f"{grades},booked=" in run("info", path, "--grades", grades).stdout

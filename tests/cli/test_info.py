@@ -125,3 +125,15 @@ def test_many_columns_are_summarized(run, tmp_path):
     out = run("info", path, "--all-columns").stdout
     assert all(f"\n{name} " in out for name in names)
     assert len(json.loads(run("info", path, "--json").stdout)["columns"]) == 304
+
+
+def test_names_with_control_characters(run, tmp_path):
+    path = tmp_path / "train.csv"
+    path.write_text('query,label,"a\x1b[31m",b\x07\n1,0,1,x\n1,1,2,3\n2,0,1,1\n2,1,2,5\n')
+    found = run("info", path)
+    error = run("auto", path, ok=False)
+    for text in (found.stdout, found.stderr, error):
+        assert "\x1b" not in text
+        assert "\x07" not in text
+    assert "a\\x1b[31m" in found.stdout
+    assert "b\\x07" in error

@@ -716,7 +716,8 @@ def command_for(settings: dict[str, Any], ignored: str | None = None, *command: 
     """The running command, or another one, with the settings of a `TableError`."""
     found = dict(settings)
     if "grades" in found:
-        found["grades"] = ",".join(f"{word}={grade:g}" for word, grade in found["grades"].items())
+        digits = {word: repr(float(v)).removesuffix(".0") for word, v in found["grades"].items()}
+        found["grades"] = ",".join(f"{word}={number}" for word, number in digits.items())
     if "ignore" in found:
         found["ignore"] = ",".join([*(split_names(ignored) or ()), *found["ignore"]])
     return command_line(found, *command)

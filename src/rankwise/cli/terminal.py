@@ -79,6 +79,12 @@ OPTIONS = {
 FORMER_OPTIONS: dict[str | None, tuple[Former, ...]] = {}
 """By the name of a command, its options that have changed."""
 COLORS = {"error": "red", "warning": "yellow", "interrupted": "red"}
+# As Python writes them: names in files do not reach the controls of a terminal.
+CONTROLS = {
+    code: ascii(chr(code))[1:-1]
+    for code in (*range(32), *range(127, 160))
+    if chr(code) not in "\t\n"
+}
 
 
 class ReadableHelp:
@@ -237,7 +243,7 @@ def command_line(settings: dict[str, Any], command: str | None = None) -> str:
             long, value = max(known[name].secondary_opts, key=len), True
         for one in value if isinstance(value, list | tuple) else [value]:
             words += [long] if one is True else [long, str(one)]
-    return f"{_program(context)} {shlex.join(words)}"
+    return f"{_program(context)} {shlex.join(words)}".translate(CONTROLS)
 
 
 def _program(context: Any) -> str:
@@ -285,11 +291,14 @@ def as_help(docstring: str) -> str:
 def complain(kind: str, message: str) -> None:
     """Print an error, a warning or an interrupt on stderr, as one line."""
     text = _in_lines(f"rankwise: {kind}: {' '.join(message.split())}", sys.stderr)
-    _print_remark(text.replace(f"{kind}:", _colored(f"{kind}:", COLORS[kind]), 1))
+    _print_remark(text, kind)
 
 
-def _print_remark(text: str) -> None:
+def _print_remark(text: str, kind: str = "") -> None:
     """Print on stderr, if that can be written to: the results and the exit code do without."""
+    text = text.translate(CONTROLS)
+    if kind:
+        text = text.replace(f"{kind}:", _colored(f"{kind}:", COLORS[kind]), 1)
     try:
         print(text, file=sys.stderr, flush=True)
     except OSError:
@@ -316,7 +325,7 @@ def note(*messages: str, wrap: bool = True) -> None:
 def say(*messages: str) -> None:
     """Print sentences on stdout, among the results."""
     for message in messages:
-        print(_in_lines(message, sys.stdout))
+        print(_in_lines(message, sys.stdout).translate(CONTROLS))
 
 
 def _in_lines(message: str, stream: TextIO) -> str:
