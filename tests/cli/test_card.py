@@ -4,7 +4,7 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from rankwise import RankRLS
+from rankwise import AutoRanker, RankRLS, SparseRankRLS
 from rankwise.cli.card_page import CardRows, card_page
 from rankwise.data import read_letor
 from rankwise.persistence import ModelFile
@@ -67,6 +67,21 @@ def test_a_model_that_is_not_linear(files, run, tmp_path):
     assert "Bands of 95% are from 5 fits to test.txt" in card
     assert (tmp_path / "rbf.card-2.svg").exists()
     assert "An example, the first row of query" in card
+
+
+def test_models_that_cannot_be_fitted_to_the_rows_get_curves_without_bands(files, tmp_path):
+    train, test = read_letor(files.train), read_letor(files.test)
+    few = slice(0, 20)
+    rows = CardRows("test.txt", test.X[few], test.y[few], test.qid[few])
+    landmarks = SparseRankRLS(1.0, n_landmarks=40, random_state=0)
+    linear = [RankRLS(1.0, scale=scale) for scale in ("standard", "query-ranks")]
+    mean = AutoRanker(candidates=linear, random_state=0)
+    for ranker in (landmarks, mean):
+        ranker.fit(train.X, train.y, qid=train.qid)
+        page = card_page(ModelFile(ranker, "0.1.0"), "model.rankwise", rows, None)
+        card = write_markdown(page, tmp_path / "card.md").read_text(encoding="utf-8")
+        assert "The mean change of the score if" in card
+        assert "Bands" not in card
 
 
 def test_errors(run, model, tmp_path):

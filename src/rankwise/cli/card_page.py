@@ -11,7 +11,7 @@ import numpy as np
 from rankwise import AutoRanker, PairwiseGP, RankingSearchCV, __version__
 from rankwise.cli.contents import data_facts, model_facts
 from rankwise.cli.data_options import in_one_line, scores_of
-from rankwise.errors import DataError, ExportError
+from rankwise.errors import DataError, ExportError, ParameterError
 from rankwise.estimators.ranker_rows import scales_within_queries
 from rankwise.export import feature_weights
 from rankwise.graph import QueryGroups
@@ -213,11 +213,15 @@ def _curves(
     model: Any, rows: CardRows, names: Sequence[str] | None, features: Sequence[int]
 ) -> list[Any]:
     """The score along the most important features, with bands from fits without some queries."""
-    refits = len(rows.y) <= MOST_REFITTED and not hasattr(last_step(model), "n_comparisons_")
+    ranker = last_step(model)  # a mean of rankers takes long to fit
+    refits = not (hasattr(ranker, "n_comparisons_") or hasattr(ranker, "mean_ranker_"))
+    y = rows.y if refits and len(rows.y) <= MOST_REFITTED else None
+    chosen: dict[str, Any] = {"qid": rows.qid, "features": features, "names": names}
     try:
-        found = feature_effects(
-            model, rows.X, rows.y if refits else None, qid=rows.qid, features=features, names=names
-        )
+        try:
+            found = feature_effects(model, rows.X, y, **chosen)
+        except ParameterError:  # such as more landmarks than rows
+            found = feature_effects(model, rows.X, **chosen)
     except DataError as error:
         return [Text(f"There are no curves of features. {error}")]
     caption = "The mean change of the score if all rows get the same value of a feature"
