@@ -159,6 +159,7 @@ def judge_coverage(design: Design, seed: int, n_battles: int = 6000) -> list[flo
         ("slope", made.slope / scale), ("ties", np.exp(design.ties + made.rate)),
         ("first place", made.place + design.common_place),
     ):  # fmt: skip
+        truth = truth[table["judge"]]  # judges with remarks come first
         found.append(covered(truth, table[f"{name}, low"], table[f"{name}, high"]))
     return found
 

@@ -1,5 +1,7 @@
 """Boards within a board: ratings of categories, and whether they differ by chance."""
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -277,6 +279,27 @@ def test_tables_and_boards_of_categories(tmp_path):
         Leaderboard(drift=1.0).fit(first, second, won, by=words, time=np.arange(len(won)))
     with pytest.raises(DataError, match=r"all battles are of 'x'\. Leave out by"):
         Leaderboard().fit(first, second, won, by=["x"] * len(won))
+
+
+def test_shares_within_a_category_are_of_its_battles():
+    first, second, won, _, words, _ = drawn()
+    words = np.where(np.arange(len(words)) == 0, "drama", words)
+    board = Leaderboard(n_draws=100).fit(first, second, won, by=words, items=range(N))
+    assert board.within("drama").shares()["battles"].tolist() == [1]
+    small, here = board.within("chess"), words == "chess"
+    alone = Leaderboard(n_draws=100, penalty=1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of few battles
+        alone.fit(first[here], second[here], won[here], items=range(N))
+    assert_allclose(small.pair_counts_, alone.pair_counts_)
+    pairs = small.pair_counts_[:, :2].astype(int).T
+    assert_allclose(small.pair_shares_, small.predict_proba(*pairs))
+    for refused in (small.categories, small.deviations, lambda: small.within("art")):
+        with pytest.raises(DataError, match="This is the leaderboard of 'chess'"):
+            refused()
+    with pytest.raises(DataError, match="two or more categories"):
+        small.update([0], [1], ["first"], by=["chess"])
+    assert small.category_ratings_ is not None  # nothing has changed
 
 
 def test_ids_that_are_whole_numbers_have_no_separators():

@@ -1,11 +1,14 @@
 """How few battles decide: influence, refits, groups, pairs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from rankwise import Leaderboard
 from rankwise.data import Battles, Rankings, make_battles
 from rankwise.errors import DataError, ParameterError
+from rankwise.leaderboard.fragility import Removable
 from tests.oracles.battles import dense_newton, fewest_battles
 
 MADE = make_battles(6, 300, random_state=2).battles
@@ -58,6 +61,31 @@ def test_without_the_removed_the_leader_changes(board, by):
     assert found.n_removed == len(found.removed)
     assert found.n_units == (np.sum(MADE.outcome != 3) if by == "battles" else board.n_groups_)
     assert found.n_refits >= 1
+
+
+@pytest.mark.parametrize("of", ["votes", "votes beside right answers"])
+def test_the_influence_of_battles_is_that_of_refits(of):
+    rng, n = np.random.default_rng(0), 120
+    first, second = np.array([(i, j) for i in range(4) for j in range(4) if i != j] * 10).T
+    won = np.where((second - first) / 3 + rng.logistic(size=n) > 0, "first", "second")
+    votes = np.where(rng.random(n) < 0.8, won, "first")
+    right = None if of == "votes" else np.where(np.arange(n) % 2, None, won)
+    board = Leaderboard(penalty=1.0, n_draws=100).fit(first, second, votes, gold=right)
+    pair = np.array([[0, 3]])
+    falls = board._falls(None, pair, Removable.of(board.battles_, "battles"))[0, :30]
+    few = Leaderboard(penalty=1.0, n_draws=100)
+    rest = [few.fit(board.battles_.take(np.arange(n) != k)).ratings_ for k in range(30)]
+    seen = [board.ratings_[0] - board.ratings_[3] - (r[0] - r[3]) for r in rest]
+    assert np.corrcoef(falls, seen)[0, 1] > 0.99
+
+
+def test_old_battles_without_weight_and_groups_of_two_kinds():
+    n = len(MADE)
+    old = Leaderboard(half_life=0.1, n_draws=100).fit(replace(MADE, time=1.0 * np.arange(n)))
+    assert old.fragility().n_units == np.sum(MADE.outcome != 3)
+    two = np.column_stack((MADE.groups, np.arange(n) % 30)).astype(object)
+    with pytest.raises(DataError, match="one column of groups"):
+        Leaderboard(n_draws=100).fit(replace(MADE, groups=two)).fragility(by="groups")
 
 
 def test_the_first_items_and_pairs(board):

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
-from rankwise import Leaderboard
+from rankwise import Leaderboard, load_model, save_model
 from rankwise.data import Battles, make_battles
 from rankwise.errors import DataError, ParameterError
 from rankwise.leaderboard import curvature as curvatures
@@ -294,13 +294,15 @@ def test_slips_have_the_information_of_fisher():
     assert_allclose(-terms.hessian[0], want)
 
 
-def test_equal_judges_change_nothing():
+def test_equal_judges_change_nothing(tmp_path):
     b = make_judged(Design(), 6, 600, 0).battles
     board, plain = Leaderboard().fit(b), Leaderboard().fit(replace(b, judge=None))
     assert board.judge_kinds_ == []
     assert_allclose(board.ratings_, plain.ratings_, atol=1e-9)
     assert_allclose(board.rating_std_, plain.rating_std_, atol=1e-9)
     assert "more than chance" in str(board.judges())
+    save_model(board, tmp_path / "board.rankwise")
+    assert str(load_model(tmp_path / "board.rankwise").judges()) == str(board.judges())
 
 
 def test_winners_may_be_listed_first():

@@ -345,6 +345,20 @@ def test_history():
         Leaderboard().fit(make_battles(4, 100, random_state=0).battles).history()
 
 
+@pytest.mark.filterwarnings("ignore:Ratings change")
+def test_histories_begin_with_the_first_winner():
+    """By right answers, if these are the votes that count."""
+    pairs, won, time, _ = drawn()
+    words, late = np.where(won == 1, "first", "second"), np.arange(len(won)) > 0.7 * len(won)
+    for outcome, gold in ((np.where(late, words, "tie"), None), (words, np.where(late, words, ""))):
+        board = Leaderboard(n_draws=100).fit(*pairs.T, outcome, gold=gold, time=time)
+        assert board.history(4)["time"].min() == time[late].min()
+    with pytest.raises(ParameterError, match="times is empty"):
+        board.history(times=[])
+    with pytest.raises(DataError, match="all battles are of one period"):
+        board.history(every=1e6)
+
+
 def test_ratings_of_one_period_do_not_drift():
     """As in the first weeks of a history: there is nothing to estimate the drift from."""
     pairs, won, _, _ = drawn()

@@ -662,6 +662,7 @@ class _BattleTable(SmallTable):
         ]
         if not made:
             reasons = ", ".join(f"{plural(n, 'row')} {reason}" for reason, n in dropped.items())
+            reasons = reasons or "it has no rows"
             raise DataError(f"{self.source} has no battle that can be used: {reasons}.")
         battles = made[0] if len(made) == 1 else made[0] + made[1]
         battles = replace(battles, context_names=names or None, dated=dated)

@@ -712,6 +712,14 @@ def winners_first(battles: Battles) -> bool:
     return bool((battles.outcome == 0).any() and not (battles.outcome == 1).any())
 
 
+def decided(battles: Battles) -> NDArray[np.bool_]:
+    """Which battles have a winner, by the votes and by the right answers that count as votes."""
+    won = (battles.outcome < 2) & (battles.weight > 0)
+    if battles.gold is None or battles.judge is not None:
+        return won
+    return won & (battles.gold >= 0) & (battles.gold < 2)
+
+
 def warn_about_position(problem: BattleProblem, params: Array) -> None:
     """Warn if the first place wins more often than the ratings explain, and is not modelled.
 

@@ -91,6 +91,8 @@ class Removable:
             return cls(number, names, word)
         if data.groups is None:
             raise DataError(f'The {word}s have no groups: use by="battles".')
+        if data.groups.ndim == 2:
+            raise DataError('Fragility by groups needs one column of groups: use by="battles".')
         names, number[counts] = number_labels(data.groups[counts])
         return cls(number, names, "group")
 

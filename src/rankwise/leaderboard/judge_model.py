@@ -852,8 +852,8 @@ class Panel:
                 drawn = np.stack([draws[:, part] for part in effects.values()])
                 found = np.einsum("adj,bdj->jab", drawn, drawn, dtype=float) / len(draws)
             covariance[np.ix_(np.arange(n), where, where)] = found
-        if judge is None:
-            return cls(mean, covariance, np.zeros(0))
+        if judge is None:  # judges do not differ
+            return cls(mean, covariance, np.full(n, 1.0 / max(n, 1)))
         total = np.bincount(judge, likelihood.counts.sum(axis=0), n)
         return cls(mean, covariance, total / total.sum())
 

@@ -37,6 +37,7 @@ from rankwise.leaderboard.battle_likelihood import (
     by_evidence,
     by_held_out,
     check_order,
+    decided,
     dependence_of,
     items_tie_apart,
     maximize,
@@ -549,7 +550,12 @@ class Leaderboard(BaseEstimator):
                 else "The leaderboard was fitted without item_features: fit it again with them."
             )
         check_parameters(self, self.parameters)
-        return self._fit(self.battles_ + new, item_features, warm=True)
+        before = self.__dict__.copy()
+        try:
+            return self._fit(self.battles_ + new, item_features, warm=True)
+        except BaseException:  # battles that are refused leave everything as it was
+            self.__dict__ = before
+            raise
 
     def _fit(self, battles: Battles, item_features: Any, *, warm: bool = False) -> Leaderboard:
         rng = as_generator(self.random_state)
@@ -792,12 +798,27 @@ class Leaderboard(BaseEstimator):
         drawn = root_of(board.covariance_) @ rng.standard_normal((len(self.items_), self.n_draws))
         heavier = np.sqrt(df / rng.chisquare(df, size=(self.n_draws, 1)))
         board.draws_ = board.ratings_ + heavier * drawn.T
+        votes = board.battles_
+        if self.half_life_ is not None:
+            votes = aged(votes, self.half_life_)
+        votes = votes.take(votes.outcome != 3)
+        p = board.predict_proba(*votes.items[votes.pairs].T, context=votes.context)
+        counts = votes.weight[:, None] * np.eye(3)[votes.outcome]
+        if p.shape[1] == 2:
+            counts = counts[:, :2] + 0.5 * counts[:, 2:]
+        one, two = votes.pairs.T
+        board.pair_counts_, board.pair_shares_ = _by_pair(one, two, counts, p, len(self.items_))
         return board
 
     def _check_categories(self) -> None:
         check_is_fitted(self)
         if getattr(self, "category_ratings_", None) is None:
             raise DataError("The battles have no categories: pass by to fit.")
+        only = set(self.battles_.category.tolist())
+        if len(only) == 1:
+            raise DataError(
+                f"This is the leaderboard of {only.pop()!r}: ask the one of all categories."
+            )
 
     def _set_cells(
         self,
@@ -857,8 +878,10 @@ class Leaderboard(BaseEstimator):
             first = shown_time(float(data.time.min()), dated=data.dated)
             raise DataError(f"There are no battles until {time!r}: the first is of {first}.")
         until = data.take(keep)
-        if until.category is not None and len(set(until.category.tolist())) < 2:
-            until = replace(until, category=None)
+        if until.category is not None:
+            counted = until.category[(until.outcome != 3) & (until.weight > 0)]
+            if len(set(counted.tolist())) < 2:
+                until = replace(until, category=None)
         return clone(self).fit(until, judges=self.judge_choice_, item_features=item_features)
 
     def history(
@@ -908,12 +931,20 @@ class Leaderboard(BaseEstimator):
         if every is not None:
             if times is not None:
                 raise ParameterError("times and every both name times: use one of them.")
-            boards = self._periods(data.every(every), item_features)
+            periods = data.every(every)
+            if len(set(np.asarray(periods.category).tolist())) < 2:
+                raise DataError(
+                    f"every={every!r}: all battles are of one period: use shorter ones."
+                )
+            boards = self._periods(periods, item_features)
             return self._joined(boards, elo=elo, anchor=anchor)
         if times is None:
             shares = np.linspace(0, 1, n_times + 1)[1:]
-            found = np.unique(np.quantile(data.time, shares, method="inverted_cdf"))
+            found = np.quantile(data.time, shares, method="inverted_cdf")
+            found = np.unique(np.maximum(found, data.time[decided(data)].min()))
             times = as_datetimes(found, dated=data.dated)
+        if not len(times):
+            raise ParameterError("times is empty: give one or more times, or None.")
         boards = []
         with warnings.catch_warnings(), progress_bar("History", len(times)) as show:
             warnings.simplefilter("ignore")  # about the first battles
@@ -924,7 +955,8 @@ class Leaderboard(BaseEstimator):
 
     def _periods(self, data: Battles, item_features: Any) -> list[tuple[Any, Leaderboard]]:
         """The first time and the leaderboard of each period; the categories are periods."""
-        plain = clone(self).set_params(half_life=None, drift=None)
+        penalty = "evidence" if self.penalty == "held-out" else self.penalty
+        plain = clone(self).set_params(half_life=None, drift=None, penalty=penalty)
         board = plain.fit(replace(data, judge=None, gold=None), item_features=item_features)
         assert data.time is not None
         boards = []
@@ -1817,10 +1849,16 @@ class Leaderboard(BaseEstimator):
                 if getattr(self, "item_ties_", None) is not None:
                     problem = problem.with_item_ties()
                 begin = None if kinds else self._warm_start(problem)
+                # Weights of old battles may be 0.
+                counted = (used.outcome != 3) & (used.weight > 0)
+                number = units.number[counted]
+                if used.gold is not None and used.judge is None:
+                    problem, _ = with_gold_votes(problem, used)
+                    number = np.concatenate((number[used.gold[counted] >= 0], number))
                 problem, mode = self._with_judges(problem, kinds, begin, rng, unseen)
                 matrix = GroupScores.of(
                     problem.likelihood, mode.params, problem.row, problem.outcome, problem.weight,
-                    units.number[units.number >= 0],
+                    number,
                 ).matrix  # fmt: skip
         # Ratings are linear in the parameters.
         contrasts = np.zeros((len(pairs), problem.layout.size))
@@ -1836,7 +1874,9 @@ class Leaderboard(BaseEstimator):
         # Before judges, ratings are for a mean slope.
         unit = float(np.linalg.norm(self.ratings_))
         unit /= max(float(np.linalg.norm(problem.ratings(mode.params))), 1e-300)
-        return unit * np.asarray(matrix @ mode.curvature.solve(contrasts.T)).T
+        falls = np.zeros((len(pairs), len(units)))
+        falls[:, : matrix.shape[0]] = unit * (matrix @ mode.curvature.solve(contrasts.T)).T
+        return falls
 
     def plot(self, *, top: int | None = None, ax: Any = None) -> Any:
         """Draw the standings."""
@@ -1917,21 +1957,27 @@ def _read(table: Any, *, context: Any = (), **columns: Any) -> Battles:
 
 
 def _pair_shares(problem: BattleProblem, params: Array) -> tuple[Array, Array]:
-    """For each pair of items: numbers of both and counts of outcomes; and predicted shares.
+    """For each pair of items: numbers of both and counts of outcomes; and predicted shares."""
+    t, likelihood = problem.likelihood.tally, problem.likelihood
+    n = problem.layout.items.stop
+    return _by_pair(t.first, t.second, likelihood.counts.T, likelihood.probabilities(params), n)
+
+
+def _by_pair(first: Index, second: Index, counts: Array, p: Array, n: int) -> tuple[Array, Array]:
+    """The same from battles of n items: their counts and probabilities of outcomes.
 
     Outcomes are in the order: the first of the two wins, the second wins, and ties if these have a
     model.
     """
-    t, likelihood = problem.likelihood.tally, problem.likelihood
-    low, high = np.minimum(t.first, t.second), np.maximum(t.first, t.second)
-    n = problem.layout.items.stop
+    low, high = np.minimum(first, second), np.maximum(first, second)
     code, pair = np.unique(low * n + high, return_inverse=True)
-    counts = likelihood.counts.T.copy()
-    expected = likelihood.probabilities(params) * counts.sum(axis=1, keepdims=True)
-    turned = t.first > t.second
+    counts = counts.copy()
+    expected = p * counts.sum(axis=1, keepdims=True)
+    turned = first > second
     for values in (counts, expected):
         values[turned, :2] = values[turned, 1::-1]
-    total = sp.csr_array((np.ones(len(t)), (pair, np.arange(len(t)))), shape=(len(code), len(t)))
+    rows = len(first)
+    total = sp.csr_array((np.ones(rows), (pair, np.arange(rows))), shape=(len(code), rows))
     observed, predicted = (np.asarray(total @ values) for values in (counts, expected))
     sums = predicted.sum(axis=1, keepdims=True)  # 0 where weights of votes cancel
     shares = np.divide(predicted, sums, out=np.full_like(predicted, np.nan), where=sums != 0)

@@ -47,6 +47,7 @@ from rankwise.leaderboard.battle_likelihood import (
     Likelihood,
     Mode,
     by_evidence,
+    decided,
     gram_of,
     maximize,
     mixed,
@@ -273,7 +274,7 @@ def best_on_later_battles(
     for begin, end in pairwise(ends.tolist()):
         earlier = counted.take(counted.time <= begin)
         later = counted.take((counted.time > begin) & (counted.time <= end))
-        if not len(later) or not (earlier.outcome < 2).any():
+        if not len(later) or not decided(earlier).any():
             continue
         for k, candidate in enumerate(candidates):
             losses[k] += log_loss(fit(candidate, earlier), later)
