@@ -16,7 +16,7 @@ help:
 	@echo "make test       install, then run all tests but the slowest"
 	@echo "make test-all   the slowest tests as well"
 	@echo "make test-oldest  run them on the oldest versions of all dependencies"
-	@echo "make test-docs  the examples and the pages of the guide that make test leaves out"
+	@echo "make test-docs  the slow tests that CI runs: examples, pages of the guide, browser, kills"
 	@echo "make fuzz       read hostile inputs for a minute, or for SECONDS=3600; counts them"
 	@echo "make lint       ruff, mypy and the import order"
 	@echo "make docs       build the site with its gallery to docs/_build/html, and check its links"
@@ -68,7 +68,7 @@ test: $(VENV)/.test
 
 # test and test-docs in one session.
 test-ci: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow or pages"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow or ci"
 
 test-all: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "slow or not slow"
@@ -82,7 +82,7 @@ test-oldest:
 	$(OLDEST)/bin/python -m pytest -n auto --dist worksteal -W default::DeprecationWarning
 
 test-docs: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "slow and pages" tests/test_documentation.py tests/test_examples.py tests/cli/test_compile.py tests/test_threads_of_calls.py tests/asking/test_browser.py tests/test_pages.py
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "slow and ci"
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m fuzz --seconds $(or $(SECONDS),60) $(FUZZ)

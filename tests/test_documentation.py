@@ -11,7 +11,7 @@ import pytest
 
 from tests.scripts import run_commands, run_script
 
-pytestmark = pytest.mark.pages
+pytestmark = pytest.mark.ci
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 DOCS = ROOT / "docs"
@@ -61,6 +61,7 @@ SLOW = {
         *("embeddings", "explaining", "graphs", "hold-outs", "how-sure", "inspecting"),
         *("landmarks", "leaderboards", "many-machines", "pictures", "two-sided"),
         *("preferences", "scaling", "scikit-learn", "tables", "tour", "trees"),
+        "words-against-words",
     )
 }
 NEEDED = {  # page: packages of extras, each with its extra

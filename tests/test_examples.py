@@ -14,7 +14,7 @@ from docs.gallery_figures import run_example
 from rankwise.plots import save_figure
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-pytestmark = pytest.mark.pages
+pytestmark = pytest.mark.ci
 
 
 @pytest.fixture

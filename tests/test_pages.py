@@ -6,7 +6,7 @@ import pytest
 
 from tests.scripts import invoke
 
-pytestmark = [pytest.mark.slow, pytest.mark.pages]  # `make test-docs` runs it
+pytestmark = [pytest.mark.slow, pytest.mark.ci]  # `make test-docs` runs it
 LONG = ("price_per_night_in_euros_including_tax", "Rindfleischetikettierungsaufgabengesetz")
 # What is wrong with a page: [what, how much or whose].
 FAULTS = """() => {

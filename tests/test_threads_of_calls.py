@@ -35,7 +35,7 @@ from rankwise.model_selection import (
 )
 from rankwise.svm import newton
 
-pytestmark = pytest.mark.pages
+pytestmark = pytest.mark.ci
 RNG = np.random.default_rng(0)
 ROWS = 6000
 X = RNG.standard_normal((ROWS, 12)) * np.linspace(1, 3, 12)

@@ -18,7 +18,7 @@ from rankwise.asking.web.app import make_app
 from rankwise.asking.web.guards import Doorkeeper, NoItemsYet
 from tests.asking.serve_session import make_session, serving
 
-PAGES = [pytest.mark.slow, pytest.mark.pages]
+PAGES = [pytest.mark.slow, pytest.mark.ci]
 DOT = b64encode(b'<svg xmlns="http://www.w3.org/2000/svg"><circle r="9"/></svg>').decode()
 PATIENCE = 300_000  # milliseconds: a test waits for what must happen, however slow the machine
 

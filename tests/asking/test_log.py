@@ -42,7 +42,8 @@ def test_an_entry_is_found_by_its_token_and_added_once(log):
     assert log.get_file("../session.ask") is None
 
 
-@pytest.mark.parametrize("n_kills", [5, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("n_kills", [pytest.param(5, marks=pytest.mark.ci), 100])
 def test_kill_9_in_the_middle_of_answers_loses_nothing(n_kills):
     script = Path(__file__).with_name("kill_writers.py")
     memory = Path("/dev/shm")  # quicker than a disk, and all the same to a process that is killed
@@ -140,12 +141,9 @@ def killed(path, statement):
     assert done.returncode == -9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "statement",
-    [
-        "CREATE TABLE files",
-        *(pytest.param(at, marks=pytest.mark.slow) for at in ("BEGIN", "COMMIT")),
-    ],
+    "statement", [pytest.param("CREATE TABLE files", marks=pytest.mark.ci), "BEGIN", "COMMIT"]
 )
 def test_a_program_killed_before_its_first_entry_leaves_a_new_session(path, statement):
     killed(path, statement)

@@ -504,9 +504,8 @@ def test_a_process_that_cannot_be_started_is_told(session, monkeypatch, caplog):
         assert session.ask() is not None
 
 
-@pytest.mark.parametrize(
-    "end", ["half a job", *(pytest.param(end, marks=pytest.mark.slow) for end in ("kill", "input"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("end", [pytest.param("half a job", marks=pytest.mark.ci), "kill", "input"])
 def test_the_process_ends_whatever_it_does(end):
     worker = Worker()
     busy = Entry(1, 0.0, "session", None, {"secret": "x"})

@@ -451,6 +451,8 @@ class TestTrees:
         score = np.sign(X[:, 0] * X[:, 1]) if of_trees else X[:, 0]
         return X, np.digitize(score + 0.3 * rng.standard_normal(300), [0, 1]).astype(float), qid
 
+    @pytest.mark.slow
+    @pytest.mark.ci
     def test_join_the_mean_where_they_help(self, tmp_path):
         pytest.importorskip("lightgbm", reason="BoostedRanker needs lightgbm")
         X, y, qid = self.data(of_trees=True)

@@ -81,7 +81,11 @@ def test_a_good_cosine_is_kept_with_a_warning():
 
 
 @pytest.mark.parametrize(
-    ("n_shared", "n_synonyms", "schedule"), [(2, 4, "adagrad"), (0, 6, "invsqrt")]
+    ("n_shared", "n_synonyms", "schedule"),
+    [
+        (2, 4, "adagrad"),
+        pytest.param(0, 6, "invsqrt", marks=[pytest.mark.slow, pytest.mark.ci]),
+    ],
 )
 def test_a_poor_cosine_is_improved(n_shared, n_synonyms, schedule):
     problem = questions_and_answers(900, 150, n_shared, n_synonyms)

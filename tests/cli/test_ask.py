@@ -64,8 +64,10 @@ def test_an_edited_table_is_taken_up(ask, items, tmp_path):
     path = tmp_path / "teas.ask"
     with Session(path=path) as session:
         session.add_items(["from the page"])
-        while len(session.counted()) < 6:
-            session.answer(session.ask().token, "first")
+        while len(session.counted()) < 6:  # without contradictions, which take long to explain
+            question = session.ask()
+            later = question.first.id > question.second.id
+            session.answer(question.token, "first" if later else "second")
         about = sum("ceylon" in (a.first, a.second) for a in session.answers)
     items.write_text("id,text,price\nassam,dark,3\nsencha,,5\nmatcha,,9\n")
     said = " ".join(ask(items).stderr.split())
@@ -80,7 +82,7 @@ def test_an_edited_table_is_taken_up(ask, items, tmp_path):
         assert len(session.answers) == 6
         assert session.n_answers() == 6 - about
         assert set(session.ranking().items) == set(ids)
-        for _ in range(8):
+        for _ in range(3):
             question = session.ask("Ann")
             assert "ceylon" not in (question.first.id, question.second.id)
             session.answer(question.token, "tie")
@@ -92,7 +94,7 @@ def test_an_edited_table_is_taken_up(ask, items, tmp_path):
     assert "New features: assam, ceylon, sencha, matcha, from the page." in said
     with Session(path=path) as session:
         assert {item.id: item.features for item in session.items}["sencha"] == (5.0,)
-        assert session.n_answers() == 14
+        assert session.n_answers() == 9
         session.ranking()
     assert "was edited" not in ask(items).stderr  # features stay, as all other settings do
     items.write_text(lines + "oolong,4\n")

@@ -9,7 +9,7 @@ import pytest
 import rankwise
 from rankwise.cli import compiling
 
-pytestmark = pytest.mark.pages
+pytestmark = pytest.mark.ci
 
 
 @pytest.mark.slow  # 45 s with an empty cache

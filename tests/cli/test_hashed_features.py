@@ -40,7 +40,10 @@ def scores(run, model, path):
         ["fit"],
         pytest.param(["fit", "--model", "ranksvm"], marks=pytest.mark.slow),
         ["fit", "--kernel", "rbf", "--set", "gamma=0.5", "--alpha", 1],
-        ["tune", "--alphas", "0.1,10", "--scale", "query-minmax"],
+        pytest.param(
+            ["tune", "--alphas", "0.1,10", "--scale", "query-minmax"],
+            marks=[pytest.mark.slow, pytest.mark.ci],
+        ),
     ],
 )
 def test_models_are_those_of_numbered_features(files, hashed, run, tmp_path, command):

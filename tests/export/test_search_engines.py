@@ -328,7 +328,9 @@ def test_additive_and_mean_rankers_are_distilled(name, into):
     assert to_solr(found.ranker, rows=rows, qid=qid).check.n_lost == 0
 
 
-@pytest.mark.parametrize("into", ["linear", "trees"])
+@pytest.mark.parametrize(
+    "into", ["linear", pytest.param("trees", marks=[pytest.mark.slow, pytest.mark.ci])]
+)
 def test_what_is_distilled_keeps_monotone_features(into):
     pytest.importorskip("lightgbm")
     rng = np.random.default_rng(0)

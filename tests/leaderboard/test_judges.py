@@ -238,7 +238,7 @@ def test_careless_judges_beside_adversaries_are_found_by_right_answers():
 
 @pytest.mark.filterwarnings("ignore:.* all battles")
 def test_many_items_have_judges_without_a_matrix(monkeypatch):
-    *votes, judge = few_votes(4, 30)
+    *votes, judge = few_votes(3, 20, n_items=10)
     for name, value in {"tolerance": 1e-7, "dense": 0, "steps": 100}.items():
         monkeypatch.setitem(judge_model.maximize.__kwdefaults__, name, value)
     monkeypatch.setattr(judge_model, "DENSE", 0)

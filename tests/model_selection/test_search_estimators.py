@@ -30,6 +30,10 @@ from tests.model_selection.searches import (
     split_scores,
 )
 
+IN_A_PIPELINE = pytest.mark.parametrize(
+    "pipeline", [False, pytest.param(True, marks=[pytest.mark.slow, pytest.mark.ci])]
+)
+
 
 class CountsFits(BaseEstimator, TransformerMixin):
     """Records the queries of every fit, over all clones."""
@@ -143,7 +147,7 @@ def sizes(qid):
     return np.diff(np.r_[np.flatnonzero(np.r_[True, qid[1:] != qid[:-1]]), len(qid)])
 
 
-@pytest.mark.parametrize("pipeline", [False, True])
+@IN_A_PIPELINE
 def test_rankers_of_xgboost(problem, pipeline):
     xgboost = pytest.importorskip("xgboost")
 
@@ -156,7 +160,7 @@ def test_rankers_of_xgboost(problem, pipeline):
 
 # LightGBM 4.6 gives names to the columns of arrays, and warns when it predicts other arrays.
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names:UserWarning")
-@pytest.mark.parametrize("pipeline", [False, True])
+@IN_A_PIPELINE
 def test_rankers_of_lightgbm(problem, pipeline):
     lightgbm = pytest.importorskip("lightgbm")
 
@@ -166,7 +170,7 @@ def test_rankers_of_lightgbm(problem, pipeline):
     check_library(make, {"num_leaves": [2, 5]}, lambda q: {"group": sizes(q)}, problem, pipeline)
 
 
-@pytest.mark.parametrize("pipeline", [False, True])
+@IN_A_PIPELINE
 def test_rankers_of_catboost(problem, pipeline):
     catboost = pytest.importorskip("catboost")
 

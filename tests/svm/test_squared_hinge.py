@@ -82,12 +82,12 @@ def test_parts_of_long_and_short_queries_have_the_same_sums(sorted_queries, monk
     assert len(parts.pairs) > 1
     assert parts.n_pairs == len(pairs_of(y, qid))
     truth = (f, y, qid, "rows")
+    loss, gradient, H = (of(*truth) for of in (hinge_loss, hinge_gradient, hinge_hessian))
     for pairs in (parts, parts.on(X)):  # threads multiply by X only if queries are adjacent
         state = pairs.at(f)
-        assert_allclose(state.loss, hinge_loss(*truth), rtol=1e-12)
-        assert_allclose(state.gradient, hinge_gradient(*truth), rtol=1e-10, atol=1e-12)
-        assert_allclose(state.slope(X), X.T @ hinge_gradient(*truth), rtol=1e-10, atol=1e-12)
-        H = hinge_hessian(*truth)
+        assert_allclose(state.loss, loss, rtol=1e-12)
+        assert_allclose(state.gradient, gradient, rtol=1e-10, atol=1e-12)
+        assert_allclose(state.slope(X), X.T @ gradient, rtol=1e-10, atol=1e-12)
         assert_allclose(state.hessian_product(v), H @ v, rtol=1e-10, atol=1e-12)
         product, along = state.curvature(X, p)
         assert_allclose(product, X.T @ (H @ (X @ p)), rtol=1e-10, atol=1e-8)
