@@ -161,6 +161,17 @@ def test_columns_that_look_like_positions(values, is_position):
     assert named == (() if values in ([1, 2, 2, 1, 2, 3], [0.5, 1.5, 2.5] * 2) else ("rank",))
 
 
+def test_words_that_all_differ_look_like_ids():
+    n = 20
+    frame = pd.DataFrame({"qid": [1] * 12 + [2] * 8, "label": [0, 1] * 10})
+    frame["bottle"], frame["title"] = [f"B-{k}" for k in range(n)], [f"Wine {k}" for k in range(n)]
+    frame["grape"] = ["red", *frame["bottle"][1:-1], "red"]
+    roles = from_frame(frame, verbose=False, keep_text=True).roles
+    assert (roles.looking_like_ids, roles.row_ids) == (["bottle"], ("bottle",))
+    few = from_frame(frame.head(n - 1), verbose=False, keep_text=True).roles
+    assert few.looking_like_ids == []
+
+
 def test_whole_numbers_of_which_floats_lose_digits_look_like_ids():
     n = 6 * 10**18
     frame = pd.DataFrame({"label": [0, 1, 2], "hotel": [n + 1, n + 2, n + 3], "price": [1, 2, 3]})

@@ -252,6 +252,10 @@ class TableRows:
         values = np.array([*((grades or {})[word] for word in words), np.nan], dtype=np.float64)
         return values[codes]
 
+    def has_single_words(self, name: str) -> bool:
+        """Whether no value of a column of text has several words."""
+        return self._all_match(name, r"^\s*\S+\s*$")
+
     def _refuse_mixed(self, name: str) -> None:
         """Raise an error about a column of texts that seem to be numbers, most or all of them."""
         if self._all_match(name, SLASHED):
@@ -471,6 +475,7 @@ ID_NAMES = (
 )  # fmt: skip
 KNOWN = {"query": QUERY_NAMES, "label": LABEL_NAMES, "id": ID_NAMES}
 ID_NAME = re.compile(r"(^|[_ -])(id|ID|Id)$|[a-z]I[dD]$")
+ALL_DIFFER = 20  # rows from which on words that all differ look like ids
 INDEX_NAMES = ("", "__index_level_0__", "Unnamed: 0")  # of pandas, in the files that it writes
 
 
@@ -491,10 +496,11 @@ class Roles:
         Features that look like the position in the list that was shown.
     constants : tuple of str
         Features with the same value in all rows.
-    long_numbers : tuple of str
-        Features that are whole numbers above 2^53, of which floats lose digits.
+    like_ids : tuple of str
+        Features that are whole numbers above 2^53, of which floats lose digits, or single words
+        that differ between all rows.
     row_ids : tuple of str
-        Features named like identifiers that differ between the rows of each query.
+        Features that look like identifiers and differ between the rows of each query.
     remembered : frozenset of str
         The columns whose role is their role in the training table of a model.
     grades : mapping of str to float, optional
@@ -509,7 +515,7 @@ class Roles:
     guessed: frozenset[str]
     positions: tuple[str, ...] = ()
     constants: tuple[str, ...] = ()
-    long_numbers: tuple[str, ...] = ()
+    like_ids: tuple[str, ...] = ()
     row_ids: tuple[str, ...] = ()
     remembered: frozenset[str] = frozenset()
     grades: Mapping[str, float] | None = None
@@ -608,12 +614,12 @@ class Roles:
 
     @property
     def looking_like_ids(self) -> list[str]:
-        """Features that are named like identifiers, or have as many digits."""
+        """Features that are named like identifiers, or have such values."""
         known = (*QUERY_NAMES, *ID_NAMES)
         return [
             name
             for name in self.features
-            if plain_name(name) in known or ID_NAME.search(name) or name in self.long_numbers
+            if plain_name(name) in known or ID_NAME.search(name) or name in self.like_ids
         ]
 
     @property
@@ -830,10 +836,13 @@ class Look:
             constants, positions = _suspicious(X, numbers, qid)
             constants = tuple(name for name in constants if name not in long_numbers)
             texts = [name for name in roles.features if rows.kind(name) == "text"]
-            texts = [name for name in texts if len(rows.table.column(name).unique()) == 1]
-            constants = (*constants, *(texts if rows.table.num_rows > 1 else ()))
+            n_texts = {name: len(rows.table.column(name).unique()) for name in texts}
+            alike = [name for name in texts if n_texts[name] == 1]
+            constants = (*constants, *(alike if rows.table.num_rows > 1 else ()))
+            differ = [name for name in texts if n_texts[name] == rows.table.num_rows >= ALL_DIFFER]
+            words = (name for name in differ if rows.has_single_words(name))
             roles = replace(
-                roles, constants=constants, positions=positions, long_numbers=long_numbers
+                roles, constants=constants, positions=positions, like_ids=(*long_numbers, *words)
             )
             row_ids = (n for n in roles.looking_like_ids if _tells_rows_apart(rows, n, qid))
             roles = replace(roles, row_ids=tuple(row_ids))
