@@ -330,8 +330,8 @@ def test_tables_that_cannot_be_read_so(saved, table, message):
     change_tree(saved, "table", table)
     with pytest.raises(ModelFileError, match=message):
         open_model(saved)
-    ranker = RankRLS().fit(X, y, qid=qid)
-    if table is not None and isinstance(table, dict):
+    if isinstance(table, dict):
+        ranker = RankRLS().fit(X, y, qid=qid)
         content = saved.read_bytes()
         with pytest.raises(RankwiseError, match=message):
             save_model(ranker, saved, table=table)

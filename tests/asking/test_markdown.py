@@ -47,15 +47,15 @@ def test_no_other_tags_and_no_attributes(text):
 
 @pytest.mark.parametrize("part", ["[", "![", "![[", "**a ", "*a ", "`a``", "> ", "- - a\n", "[a]("])
 def test_no_text_takes_long(part):
-    """The limit is ten-fold."""
+    """The limit is much longer than it takes."""
     begin = time.process_time()
     markdown((part * LONGEST)[:LONGEST])
-    assert time.process_time() - begin < 6
+    assert time.process_time() - begin < 20
 
 
 def test_a_longer_text_is_shown_as_it_is():
     begin = time.process_time()
     markdown("[" * 100_000)  # as long as a text may be: quadratic expressions took over a minute
-    assert time.process_time() - begin < 6
+    assert time.process_time() - begin < 20
     text = "*a* <b>\n" * LONGEST
     assert str(markdown(text)) == f"<pre>{text.replace('<', '&lt;').replace('>', '&gt;')}</pre>"

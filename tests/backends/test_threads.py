@@ -30,7 +30,7 @@ def test_results_have_the_order_of_the_parts():
 
 
 def test_two_parts_run_at_the_same_time():
-    both = threading.Barrier(2, timeout=60)
+    both = threading.Barrier(2, timeout=300)
     assert sorted(map_in_threads(lambda _: both.wait(), range(2), 2)) == [0, 1]
 
 

@@ -144,19 +144,7 @@ def test_classes_and_grades():
     assert graded.trials_["loss"][-1] < graded.trials_["loss"][0]
 
 
-def test_a_choice_is_the_same_for_the_same_seed_and_is_saved(tmp_path):
-    X, labels = texts(150)
-    first, second = (
-        SparseBilinearRanker(n_iter=500, random_state=0).fit_classes(X, labels) for _ in range(2)
-    )
-    assert_array_equal(first.coef_.toarray(), second.coef_.toarray())
-    save_model(first, tmp_path / "model.rankwise")
-    loaded = load_model(tmp_path / "model.rankwise")
-    assert loaded.eta0_ == first.eta0_
-    assert_array_equal(loaded.trials_["loss"], first.trials_["loss"])
-
-
-def test_a_checkpoint_resumes_after_the_choice(tmp_path):
+def test_a_choice_is_saved_and_a_checkpoint_resumes_after_it(tmp_path):
     X, labels = texts(150)
     how = {"n_iter": 600, "random_state": 0}
     whole = SparseBilinearRanker(**how).fit_classes(X, labels)
@@ -167,6 +155,9 @@ def test_a_checkpoint_resumes_after_the_choice(tmp_path):
         assert_array_equal(ranker.coef_.toarray(), whole.coef_.toarray())
         assert_array_equal(ranker.trials_["loss"], whole.trials_["loss"])
         assert (ranker.eta0_, ranker.alpha_) == (whole.eta0_, whole.alpha_)
+    loaded = load_model(save_model(whole, tmp_path / "model.rankwise"))
+    assert loaded.eta0_ == whole.eta0_
+    assert_array_equal(loaded.trials_["loss"], whole.trials_["loss"])
 
 
 def test_no_query_is_in_both_parts():

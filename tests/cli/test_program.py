@@ -71,7 +71,7 @@ def test_what_it_calls_itself_can_be_pasted(tmp_path):
 
     def paste(command, folder, env):
         done = subprocess.run(
-            command, shell=True, cwd=folder, env=env, capture_output=True, text=True, timeout=60
+            command, shell=True, cwd=folder, env=env, capture_output=True, text=True, timeout=300
         )
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines()
@@ -90,7 +90,7 @@ def test_help_imports_nothing_heavy():
         "heavy = {'numpy', 'scipy', 'sklearn', 'numba', 'skops', 'matplotlib'} & set(sys.modules)\n"
         "sys.exit(str(heavy) if heavy else 0)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
 
 
@@ -368,7 +368,7 @@ def test_warnings_are_one_line_each(files, run, monkeypatch):
 
 
 def test_errors_of_the_process_are_one_line():
-    done = subprocess.run([*PROGRAM, "fitt"], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([*PROGRAM, "fitt"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1
@@ -389,7 +389,7 @@ def test_a_reader_that_closes_the_pipe_early():
         assert program.stdout.readline().startswith(b"more")
         program.stdout.close()
         complaint = program.stderr.read()
-        assert program.wait(timeout=120) == 141
+        assert program.wait(timeout=300) == 141
     assert complaint == b""
 
 
