@@ -490,7 +490,7 @@ def test_right_answers_without_ties_correct_votes_with_ties(link):
     assert board.ratings_.argsort().tolist() == [4, 3, 2, 1, 0]
 
 
-def test_weights_of_votes_may_cancel():
+def test_weights_of_votes_may_cancel(tmp_path):
     """In a pair whose battles all have a right answer, if other votes count in full."""
     first, second = np.array([0] * 400 + [1] * 5), np.array([1] * 400 + [2] * 5)
     right = np.where(np.arange(405) % 3, "first", "second")
@@ -499,6 +499,9 @@ def test_weights_of_votes_may_cancel():
     board = Leaderboard(n_draws=100).fit(first, second, words, gold=gold)
     assert board.gold_power_ == 1
     assert np.isnan(board.pair_shares_).any(axis=1).tolist() == [False, True]
+    save_model(board, tmp_path / "board.rankwise")
+    loaded = load_model(tmp_path / "board.rankwise")
+    np.testing.assert_array_equal(loaded.pair_shares_, board.pair_shares_)
 
 
 @pytest.mark.parametrize(

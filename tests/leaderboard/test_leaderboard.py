@@ -346,6 +346,7 @@ def test_warnings_say_what_the_battles_lack():
         ({"context": np.zeros((4, 1))}, "'x0' is 0: its coefficient cannot be estimated"),
         ({"context": np.array([[1.0, 2], [2, 4], [3, 6], [0, 0]])}, "combination of the columns"),
         ({"context": [[np.nan]] * 4}, "context must be finite"),
+        ({"context": pd.DataFrame({"first place": [1, 2, 3, -4]})}, "rename the column"),
         ({"items": ["a", "b"]}, "unknown item 'c'"),
         ({"item_features": {"a": 1}}, "no row for 'b'"),
         ({"item_features": [1]}, "must be a data frame"),
@@ -356,6 +357,11 @@ def test_bad_battles_are_refused(change, message):
     given = {"first": ["a", "b", "c", "a"], "second": ["b", "c", "a", "c"], "outcome": [1, 0, 1, 1]}
     with pytest.raises(DataError, match=message):
         Leaderboard().fit(**(given | change))
+
+
+def test_tables_without_rows_are_refused():
+    with pytest.raises(DataError, match="it has no rows"):
+        Leaderboard().fit({"first": [], "second": [], "outcome": []})
 
 
 def test_parameters_are_checked():

@@ -595,6 +595,11 @@ def _columns(b: Battles, *, position: bool) -> tuple[Array, list[str]]:
         columns.append(np.ones((len(b), 1)))
         names.append(POSITION)
     if b.context is not None:
+        if POSITION in (b.context_names or []):
+            raise DataError(
+                f"A column of context is called {POSITION!r}, as is the effect of position: rename "
+                "the column."
+            )
         columns.append(b.context)
         names += b.context_names or [f"x{k}" for k in range(b.context.shape[1])]
     return np.column_stack(columns), names

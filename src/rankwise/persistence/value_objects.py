@@ -103,7 +103,7 @@ AXES = {
     "draws_: draws items, coef_: columns, coef_std_: columns, coef_names_: columns, "
     "judge_effects_: judges 4, judge_covariances_: judges 4 4, judge_shares_: judges, "
     "judge_widths_: 4, "
-    "pair_shares_: pairs outcomes",
+    "pair_shares_: pairs outcomes or NaN",
     "battles": "pairs: battles 2 in items, weight: battles, context: battles context, "
     "time: battles",
     "rankings": "item: entries in items, ranking: entries in weights, place: entries in items, "
@@ -133,10 +133,10 @@ AXES = {
 """Axes of the arrays of a ranker or a value object, by its stable name.
 
 "X: rows features" is an array of finite numbers, dense or CSR. Axes of the same name have the
-same length throughout a ranker (or throughout each object of a list); "outputs" is left out if y
-has one column. A whole number is the length of its axis, and "context+rank" is as long as both
-axes, 0 for one that is not known by then. "first: rank in points" is an array of positions along
-"points", where -1 stands for none.
+same length throughout a ranker (or throughout each object of a list); "or NaN" allows missing
+numbers, and "outputs" is left out if y has one column. A whole number is the length of its axis,
+and "context+rank" is as long as both axes, 0 for one that is not known by then. "first: rank in
+points" is an array of positions along "points", where -1 stands for none.
 """
 
 
@@ -196,6 +196,7 @@ def check_complete(name: str, owner: Any) -> None:
 def _check_one(where: str, value: Any, rule: str, lengths: dict[str, int]) -> None:
     """Check an array, and add the lengths of axes that are new."""
     names, _, along = rule.partition(" in ")
+    names, unknown, _ = names.partition(" or NaN")
     axes = names.split()
     if isinstance(value, (int, list)):
         shape, valid = (len(value) if isinstance(value, list) else value,), not along
@@ -205,7 +206,8 @@ def _check_one(where: str, value: Any, rule: str, lengths: dict[str, int]) -> No
             high = entries.dtype.kind == "i" and entries < lengths.get(along, np.inf)
             valid = bool(np.all(high & (entries >= -1)))
         else:
-            valid = entries.dtype.kind == "f" and bool(np.isfinite(entries).all())
+            valid = entries.dtype.kind == "f" and not np.isinf(entries).any()
+            valid = valid and bool(unknown or not np.isnan(entries).any())
     if "outputs" in axes and len(shape) == len(axes) - 1:
         axes.remove("outputs")
         if axes and lengths.setdefault("outputs", 0):
