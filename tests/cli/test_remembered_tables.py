@@ -208,3 +208,26 @@ def test_models_of_different_labels_are_not_compared(offers, model, run, tmp_pat
 def test_info_shows_it(model, run):
     shown = run("info", model).stdout
     assert "qid 'search_id', label 'outcome', id 'job_id'" in shown
+
+
+def test_the_order_of_categories_is_that_of_the_training_rows(run, tmp_path):
+    frame, km = job_offers().drop(columns="salary"), ("--features", "km", "--impute", "median")
+    words = sorted(frame["outcome"].unique())
+    model, tables = tmp_path / "m.rankwise", [tmp_path / f"{k}.parquet" for k in range(3)]
+    some = frame[frame["outcome"] != words[0]]
+    for rows, order, path in (
+        (frame, words, tables[0]),
+        (some, words[1:], tables[1]),
+        (some, words[::-1], tables[2]),
+    ):
+        kind = pd.CategoricalDtype(order, ordered=True)
+        rows.astype({"outcome": kind}).to_parquet(path, index=False)
+    run("fit", tables[0], *ROLES, *km, *MODEL, "-o", model)
+    some.to_csv(tmp_path / "some.csv", index=False)
+    known = [metrics(run, model, path) for path in (tmp_path / "some.csv", *tables[1:])]
+    assert known[0] == known[1] == known[2]
+    valid = [run("fit", tables[0], *ROLES, *km, "--valid", path, "-o", model, "--force")
+             for path in tables[1:]]  # fmt: skip
+    assert valid[0].stdout == valid[1].stdout
+    for result in valid:
+        assert "grades by their order: 'applied' 0, 'none' 1, 'viewed' 2" in result.stderr

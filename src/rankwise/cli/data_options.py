@@ -115,7 +115,7 @@ class ColumnOptions:
         marks = {"decimal": self.decimal, "thousands": self.thousands}
         found = {
             "qid": roles.query, "label": roles.label, "id": roles.id,
-            "grades": self.parsed_grades(), **marks,
+            "grades": self.parsed_grades() or roles.grades, **marks,
             "separator": self.table_file(path).separator if any(marks.values()) else None,
         }  # fmt: skip
         return {name: value for name, value in found.items() if value}
@@ -413,7 +413,7 @@ class DataOptions(TableOptions):
 
             has_text = self.encode is not None
             wants = Wants(has_text, keep_missing=True, dates=self.dates, needs_label=needs_label)
-            rows = self.read_table(path, wants, like=names, steps=steps)
+            rows = self.read_table(path, wants, like=names, steps=steps, table=training.table)
         self.check_queries(path, rows)
         return training.preparation.transformed(rows)
 

@@ -209,11 +209,9 @@ class TableRows:
     def labels(self, name: str, grades: Mapping[str, float] | None = None) -> NDArray[np.float64]:
         """The labels: numbers, none of which is missing.
 
-        Words are grades by the mapping `grades`, and ordered categories by their order, from 0.
+        Words are grades by the mapping `grades`.
         """
         kind, column = self.kind(name), self.table.column(name)
-        if grades is None and kind == "text" and getattr(column.type, "ordered", False):
-            grades = {word: k for k, word in enumerate(_encoded(column)[1])}
         if kind == "number" and grades is None:
             values: NDArray[np.float64] = matrix(self.table, [name])[:, 0]
             wrong = ~np.isfinite(values)
@@ -232,6 +230,13 @@ class TableRows:
             f"the label {name!r} {what}. Labels are numbers, larger ones for better rows, or words "
             "with a grade for each."
         )
+
+    def order(self, name: str) -> dict[str, float] | None:
+        """The place of each category of an ordered column, from 0; None for other columns."""
+        column = self.table.column(name)
+        if not getattr(column.type, "ordered", False):
+            return None
+        return {word: float(k) for k, word in enumerate(_encoded(column)[1])}
 
     def _graded(self, name: str, grades: Mapping[str, float] | None) -> NDArray[np.float64]:
         """The grade of each row of a column of words."""
@@ -504,7 +509,7 @@ class Roles:
     remembered : frozenset of str
         The columns whose role is their role in the training table of a model.
     grades : mapping of str to float, optional
-        The grades of the words of the label in that table, if they are used.
+        The grades of the words of the label, if they are of that table or of ordered categories.
     """
 
     query: str | None
@@ -657,7 +662,8 @@ class Roles:
         ]
         if self.grades is not None:
             grades = listed([f"{word!r} {grade:.15g}" for word, grade in self.grades.items()])
-            parts.append(f"grades as in the fit: {grades}")
+            whence = "as in the fit" if self.label in self.remembered else "by their order"
+            parts.append(f"grades {whence}: {grades}")
         if self.features:
             parts.append(f"{plural(len(self.features), 'feature')} ({listed(self.features)})")
         if self.left_out:
@@ -822,8 +828,9 @@ class Look:
         qid = attempt(rows.ids, roles.query)
         has_use = wants.needs_label or not wants.like_model  # else any words may be there
         label, grades = roles.label if has_use else None, wants.grades
-        if grades is None and label is not None and label == wants.label:
-            grades = wants.label_grades if rows.kind(label) == "text" else None
+        if grades is None and label is not None and rows.kind(label) == "text":
+            before = wants.label_grades if label == wants.label else None
+            grades = before or rows.order(label)
             roles = replace(roles, grades=grades)
         y = attempt(rows.labels, label, grades)
         ids = attempt(rows.ids, roles.id)
