@@ -355,7 +355,7 @@ def test_histories_begin_with_the_first_winner():
         assert board.history(4)["time"].min() == time[late].min()
     with pytest.raises(ParameterError, match="times is empty"):
         board.history(times=[])
-    with pytest.raises(DataError, match="all battles are of one period"):
+    with pytest.raises(DataError, match="Two or more categories or periods"):
         board.history(every=1e6)
 
 

@@ -708,7 +708,7 @@ class Leaderboard(BaseEstimator):
         if len(self.categories_) < 2:
             only = self.categories_.tolist()[0]
             raise DataError(
-                f"by needs two or more categories: all battles are of {only!r}. Leave out by."
+                f"Two or more categories or periods are needed: all battles are of {only!r}."
             )
         fixed = {} if self.penalty == "evidence" else {"items": float(self.penalty)}
         found = fit_boards(
@@ -931,12 +931,7 @@ class Leaderboard(BaseEstimator):
         if every is not None:
             if times is not None:
                 raise ParameterError("times and every both name times: use one of them.")
-            periods = data.every(every)
-            if len(set(np.asarray(periods.category).tolist())) < 2:
-                raise DataError(
-                    f"every={every!r}: all battles are of one period: use shorter ones."
-                )
-            boards = self._periods(periods, item_features)
+            boards = self._periods(data.every(every), item_features)
             return self._joined(boards, elo=elo, anchor=anchor)
         if times is None:
             shares = np.linspace(0, 1, n_times + 1)[1:]
