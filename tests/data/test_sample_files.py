@@ -1,6 +1,7 @@
 """Tables of labelled samples."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from rankwise.data import read_samples
@@ -70,6 +71,20 @@ def test_rows_of_several_lines(tmp_path):
     path.write_text(f"[{rows}]")
     with pytest.raises(DataError, match="row 2: the column 'x' has numbers in other lines"):
         read_samples(path, "y")
+
+
+@pytest.mark.parametrize("suffix", ["json", "jsonl", "parquet", "csv"])
+def test_marks_within_numbers_are_taken_in_every_format(tmp_path, suffix):
+    frame = pd.DataFrame({"x": ["1,5", "3.000,5", None, "2,0"], "y": [0, 1, 0, 1]})
+    path = tmp_path / f"samples.{suffix}"
+    if suffix == "parquet":
+        frame.to_parquet(path)
+    elif suffix == "csv":
+        frame.to_csv(path, index=False)
+    else:
+        frame.to_json(path, orient="records", lines=suffix == "jsonl")
+    data = read_samples(path, "y", decimal=",", thousands=".", missing="median")
+    assert data.X[:, 0].tolist() == [1.5, 3000.5, 2.0, 2.0]
 
 
 def test_long_whole_numbers_are_ids(tmp_path):

@@ -653,7 +653,7 @@ def auc(
     separator : CHARACTER, default=found in the first line
         Separator of the columns of a CSV file.
     decimal : CHARACTER, default=.
-        Decimal mark of numbers in a CSV file.
+        Decimal mark of numbers that are text, as in a CSV file.
     thousands : CHARACTER, default=none
         Mark between the thousands of numbers, as in 58,300.
     kernel : NAME

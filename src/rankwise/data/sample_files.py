@@ -150,7 +150,7 @@ def read_samples(
     separator : str, optional
         Between the columns of a CSV file. None: as in its first line.
     decimal, thousands : str, optional
-        The marks within numbers of a CSV file. None: a point and no mark, or, in a file with
+        The marks within numbers that are text. By default a point and no mark, or, in a file with
         semicolons and decimal commas, a comma and a point.
 
     Returns

@@ -907,10 +907,10 @@ def read_records(file: TableFile) -> Columns:
             names = [name.strip() for name in csv_names(file.path, file.separator)]
             rows = [row for _, row in csv_rows(file.path, file.separator)][1:]
             columns = {name: [row[k] for row in rows] for k, name in enumerate(names)}
-            if (file.decimal, file.thousands) != (".", None):
-                columns = _with_points(columns, file.decimal, file.thousands)
-            elif file.separator == ";" and _has_commas(columns):
-                columns = _with_points(columns, ",", ".")
+        if (file.decimal, file.thousands) != (".", None):
+            columns = _with_points(columns, file.decimal, file.thousands)
+        elif file.separator == ";" and _has_commas(columns):
+            columns = _with_points(columns, ",", ".")
     except BROKEN as error:
         raise broken_file(file.path, error) from error
     if not any(map(len, columns.values())):
@@ -919,13 +919,15 @@ def read_records(file: TableFile) -> Columns:
 
 
 def _numbers_with(columns: Columns, decimal: str, thousands: str | None) -> set[str]:
-    """The columns of numbers that are written with these marks."""
+    """The columns of text that are numbers with these marks, or missing."""
     pattern = re.compile(number_pattern(decimal, thousands))
-    return {
-        name
-        for name, values in columns.items()
-        if all(pattern.match(value) or value.strip() in MISSING_WORDS for value in values)
-    }
+
+    def is_number(value: Any) -> bool:
+        if value is None or not isinstance(value, str):
+            return value is None
+        return value.strip() in MISSING_WORDS or pattern.match(value) is not None
+
+    return {name for name, values in columns.items() if all(map(is_number, values))}
 
 
 def _has_commas(columns: Columns) -> bool:
@@ -935,9 +937,13 @@ def _has_commas(columns: Columns) -> bool:
 
 def _with_points(columns: Columns, decimal: str, thousands: str | None) -> Columns:
     """Columns whose numbers have decimal points, and no marks between thousands."""
+
+
+    def plain(value: str | None) -> str | None:
+        return value and value.replace(thousands or " ", "").replace(decimal, ".")
+
     return columns | {
-        name: [value.replace(thousands or " ", "").replace(decimal, ".") for value in columns[name]]
-        for name in _numbers_with(columns, decimal, thousands)
+        name: list(map(plain, columns[name])) for name in _numbers_with(columns, decimal, thousands)
     }
 
 
