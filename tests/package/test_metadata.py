@@ -1,12 +1,14 @@
 """Files about the package agree with pyproject.toml, with each other, and with what make runs."""
 
 import re
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
 import rankwise
+from tests.package.check import oldest
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -85,3 +87,13 @@ def test_all_extras_are_everything_but_torch():
     assert set(re.search(r"\[(.*)\]", extras["all"][0])[1].split(",")) == users
     assert [re.match(r"\w+", needed)[0] for needed in extras["gpu"]] == ["torch"]
     assert not any("torch" in needed for extra in users for needed in extras[extra])
+
+
+def test_extras_of_benchmarks_have_what_the_benchmarks_import():
+    text = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("benchmarks/*.py"))
+    found = set(re.findall(r"^ *(?:import|from) (\w+)", text, re.MULTILINE))
+    here = {"rankwise", "benchmarks", "reproduce"} | sys.stdlib_module_names
+    known = {name.replace("-", "_") for name in oldest(["bench", "peers", "gpu"])}
+    assert "ranx" in found
+    # scikit-learn has another name, and arena_rank is imported if it is there.
+    assert found - here - known == {"sklearn", "arena_rank"}
