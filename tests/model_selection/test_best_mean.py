@@ -98,6 +98,8 @@ def test_interval_and_words():
     assert_allclose(estimate.interval(0.95), (0.4804, 0.5196), atol=1e-4)
     assert_allclose(estimate.interval(0.5), (0.49326, 0.50674), atol=1e-4)
     assert str(estimate) == "MAP 0.5000, 95% interval 0.4804 to 0.5196 (1,000 queries)"
+    few = ScoreEstimate("map", True, 0.5, 0.01, 0.6, 5, "folds")
+    assert_allclose(few.interval(0.95), (0.5 - 0.027764, 0.5 + 0.027764), atol=1e-6)
 
 
 @pytest.mark.parametrize(

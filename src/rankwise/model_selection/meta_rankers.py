@@ -425,7 +425,7 @@ class ScoreEstimate:
     --------
     >>> estimate = ScoreEstimate("ndcg@10", True, 0.512, 0.01, 0.52, 100)
     >>> print(estimate)
-    NDCG@10 0.5120, 95% interval 0.4924 to 0.5316 (100 queries)
+    NDCG@10 0.5120, 95% interval 0.4922 to 0.5318 (100 queries)
     """
 
     metric: str
@@ -437,7 +437,7 @@ class ScoreEstimate:
     unit: str = "queries"
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """A confidence interval of the score, from the normal approximation.
+        """A confidence interval of the score, by Student's t distribution.
 
         Parameters
         ----------
@@ -451,9 +451,7 @@ class ScoreEstimate:
         """
         if self.n_queries < FEWEST or not self.standard_error > 0:
             return float("nan"), float("nan")
-        from scipy.stats import norm
-
-        width = float(norm.isf((1 - level) / 2)) * self.standard_error
+        width = float(stdtrit(self.n_queries - 1, 0.5 + level / 2)) * self.standard_error
         return self.score - width, self.score + width
 
     def __str__(self) -> str:
