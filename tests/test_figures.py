@@ -268,11 +268,6 @@ FIGURES = [
             ndcg("LightGBM, tuned"),
         ],
     ),
-    (
-        "docs/guide/tour.md",
-        r"was ([\d.]+) for `AutoRanker`, and ([\d.]+) to ([\d.]+) for tuned LightGBM",
-        lambda: [ndcg("AutoRanker |"), ndcg("XGBoost, tuned"), ndcg("CatBoost, tuned")],
-    ),
     ("paper/paper.md", r"A linear `RankRLS` has ([\d.]+):", lambda: [ndcg("RankRLS, default")]),
     (
         "paper/paper.md",
