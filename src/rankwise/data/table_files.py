@@ -938,7 +938,6 @@ def _has_commas(columns: Columns) -> bool:
 def _with_points(columns: Columns, decimal: str, thousands: str | None) -> Columns:
     """Columns whose numbers have decimal points, and no marks between thousands."""
 
-
     def plain(value: str | None) -> str | None:
         return value and value.replace(thousands or " ", "").replace(decimal, ".")
 
