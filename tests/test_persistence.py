@@ -39,6 +39,7 @@ from rankwise import (
     SparseBilinearRanker,
     SparseRankRLS,
     SparseRLS,
+    __version__,
     load_model,
     save_model,
 )
@@ -281,7 +282,7 @@ class TestRefusedOnSaving:
 
 
 def test_the_version_is_recorded(path):
-    assert open_model(save_model(RankRLS().fit(X, y, qid=qid), path)).version
+    assert open_model(save_model(RankRLS().fit(X, y, qid=qid), path)).version == __version__
 
 
 TABLE = {

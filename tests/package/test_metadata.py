@@ -39,6 +39,8 @@ def test_every_version_is_the_same():
             re.search(r"^ *version(?:: | = \{)([\d.]+)", text, re.MULTILINE)[1]
             == rankwise.__version__
         )
+    status = "4 - Beta" if rankwise.__version__.startswith("0.") else "5 - Production/Stable"
+    assert f"Development Status :: {status}" in PROJECT["classifiers"]
 
 
 def test_continuous_integration_runs_the_declared_pythons():
