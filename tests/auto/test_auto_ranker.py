@@ -329,7 +329,7 @@ def test_bad_data_are_refused(data):
     X, y, qid = data
     missing = X.copy()
     missing[3, 1] = np.nan
-    with pytest.raises(ValueError, match="contains NaN"):
+    with pytest.raises(ValueError, match=r"contains NaN.* AutoRanker, which fills"):
         AutoRanker().fit(missing, y, qid=qid)
     with pytest.raises(DataError, match="at least 4 rows, to hold some out: got 3"):
         AutoRanker().fit(X[:3], y[:3])

@@ -261,7 +261,8 @@ FAULTS = (
         "missing",
         np.isnan,
         "Fill them in, for example with sklearn.impute.SimpleImputer in a pipeline, drop these "
-        "rows, or use BoostedRanker, which learns from missing values.",
+        "rows, or use BoostedRanker, which learns from missing values, or AutoRanker, which fills "
+        "in those of data frames.",
         "Drop these rows, or use TransductiveRankRLS, which learns from rows without labels as "
         "well.",
     ),
