@@ -505,6 +505,9 @@ def test_items_that_cannot_be_told_apart_and_anchors(board):
     assert_allclose(half, np.sqrt((V[i, i] + V[j, j] - 2 * V[i, j]) / V[j, j]))
     with pytest.raises(DataError, match="no item 'nobody'"):
         board.standings(anchor=("nobody", 0))
+    for wrong in ("item 2", ("item 2",), ("item 2", np.nan), ("item 2", "1500")):
+        with pytest.raises(ParameterError, match="anchor must be an item and its rating"):
+            board.standings(anchor=wrong)
 
 
 def test_pairs_that_fit_badly_are_surprising():

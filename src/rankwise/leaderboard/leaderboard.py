@@ -966,7 +966,7 @@ class Leaderboard(BaseEstimator):
     ) -> History:
         """Ratings of the items that had a battle, in each of several leaderboards."""
         if anchor is not None:
-            (fixed,) = self._numbers([anchor[0]])
+            fixed, _ = self._anchored(anchor)
             boards = [each for each in boards if each[1].battles_.counts[fixed]]
             if not boards:
                 raise DataError(f"The anchor {anchor[0]!r} has no battle at these times.")
@@ -1266,12 +1266,22 @@ class Leaderboard(BaseEstimator):
         scale, mean = (ELO, ELO_MEAN) if elo else (1.0, 0.0)
         error = self.rating_std_
         if anchor is not None:
-            (fixed,) = self._numbers([anchor[0]])
-            mean = float(anchor[1]) - scale * self.ratings_[fixed]
-            error = self._distance_errors(int(fixed))
+            fixed, rating = self._anchored(anchor)
+            mean = rating - scale * self.ratings_[fixed]
+            error = self._distance_errors(fixed)
         half = self._quantile(self.level) * error
         ends = self.ratings_ - half, self.ratings_ + half
         return mean + scale * self.ratings_, mean + scale * ends[0], mean + scale * ends[1]
+
+    def _anchored(self, anchor: tuple[Any, float]) -> tuple[int, float]:
+        """The number of the item that an anchor names, and its rating."""
+        is_pair = isinstance(anchor, tuple | list) and len(anchor) == 2
+        if not (is_pair and Number().allows(anchor[1])):
+            raise ParameterError(
+                f'anchor must be an item and its rating, as in ("gpt-4", 1000): got {anchor!r}.'
+            )
+        (fixed,) = self._numbers([anchor[0]])
+        return int(fixed), float(anchor[1])
 
     def _both_bad_shares(self, codes: list[Index], n: int) -> Array:
         """By item or pair, the share of battles in which both are bad; NaN without battles.
