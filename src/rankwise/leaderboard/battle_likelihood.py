@@ -776,7 +776,7 @@ EFFECT_PRIOR = (0.01, 0.1)  # of the effects of judges
 EVIDENCE_TOLERANCE = 1e-10
 WIDTH_STEP, MOST_WIDTHS = 0.35, 12  # of the grid of logarithms of standard deviations
 WIDTH_LOST = 4.0  # log weights, relative to the largest, that are negligible
-KEPT = 1.5  # by how much an effect must raise the logarithm of the evidence to be kept
+TIES_KEPT = 1.5  # by how much ties by item must raise the logarithm of the evidence
 GRID = np.geomspace(1e-3, 1e2, 16)  # penalties that held-out groups choose from
 FOLDS = 5
 BLOCK = 20  # draws that are made at a time where there is no dense matrix
@@ -1021,7 +1021,7 @@ def items_tie_apart(
     for each in (problem, trial):
         likelihood = each.likelihood.divided(worth)
         found.append(log_evidence(likelihood, by_evidence(likelihood, fixed, show=show)))
-    return found[1] > found[0] + KEPT
+    return found[1] > found[0] + TIES_KEPT
 
 
 def log_evidence(likelihood: Modelled, mode: Mode) -> float:
