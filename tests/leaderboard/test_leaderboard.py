@@ -359,6 +359,16 @@ def test_bad_battles_are_refused(change, message):
         Leaderboard().fit(**(given | change))
 
 
+def test_a_refused_update_changes_nothing():
+    features = pd.DataFrame({"size": [1.0, 2.0, 4.0]}, index=["a", "b", "c"])
+    given = ["a", "b", "c"] * 9, ["b", "c", "a"] * 9, ["first"] * 27
+    board = Leaderboard(n_draws=100).fit(*given, by=["x", "y", "z"] * 9, item_features=features)
+    with pytest.raises(DataError, match="no row for 'd'"):
+        board.update(["d"], ["a"], ["first"], by=["x"], item_features=features)
+    assert len(board.battles_) == 27
+    assert board.categories_.tolist() == ["x", "y", "z"]
+
+
 def test_tables_without_rows_are_refused():
     with pytest.raises(DataError, match="it has no rows"):
         Leaderboard().fit({"first": [], "second": [], "outcome": []})

@@ -533,7 +533,7 @@ class Leaderboard(BaseEstimator):
         >>> bool(abs(board.ratings_ - whole.ratings_).max() < 1e-7)
         True
         """
-        check_is_fitted(self)
+        self._check_whole()
         if isinstance(self.battles_, Rankings):
             raise DataError(
                 "The leaderboard was fitted to rankings: call fit_rankings with all of them."
@@ -810,15 +810,21 @@ class Leaderboard(BaseEstimator):
         board.pair_counts_, board.pair_shares_ = _by_pair(one, two, counts, p, len(self.items_))
         return board
 
-    def _check_categories(self) -> None:
+    def _check_whole(self) -> None:
+        """Refuse what needs the battles of all categories, if only those of one are here."""
         check_is_fitted(self)
         if getattr(self, "category_ratings_", None) is None:
-            raise DataError("The battles have no categories: pass by to fit.")
+            return
         only = set(self.battles_.category.tolist())
         if len(only) == 1:
             raise DataError(
                 f"This is the leaderboard of {only.pop()!r}: ask the one of all categories."
             )
+
+    def _check_categories(self) -> None:
+        self._check_whole()
+        if getattr(self, "category_ratings_", None) is None:
+            raise DataError("The battles have no categories: pass by to fit.")
 
     def _set_cells(
         self,
@@ -865,7 +871,7 @@ class Leaderboard(BaseEstimator):
         >>> len(board.as_of(23).battles_)
         24
         """
-        check_is_fitted(self)
+        self._check_whole()
         data = self.battles_
         if isinstance(data, Rankings) or data.time is None:
             raise DataError("as_of and history need the times of battles: pass time to fit.")
@@ -922,7 +928,7 @@ class Leaderboard(BaseEstimator):
             With a row for each time and each item that had a battle until then: `to_frame`,
             `to_table` and `plot`.
         """
-        check_is_fitted(self)
+        self._check_whole()
         check_value("n_times", n_times, Whole(1))
         self._check_elo(elo)
         data = self.battles_
