@@ -31,6 +31,7 @@ from rankwise import (
     SparseRankRLS,
     TableEncoder,
     TransductiveRankRLS,
+    WithQueryStandard,
     load_model,
     save_model,
 )
@@ -146,6 +147,20 @@ def test_trees_against_a_background_and_behind_an_encoder_are_shapley_values():
     model.fit(frame, y, boostedranker__qid=qid)
     why = explain(model, frame.iloc[0], frame.iloc[1])
     assert_allclose(why.contributions, by_frames(model, frame, 0, 1), atol=1e-9)
+
+
+def test_trees_on_features_and_their_standardized_copies():
+    trees = make_pipeline(WithQueryStandard(), BoostedRanker(20, random_state=0))
+    trees.fit(X, Y, withquerystandard__qid=QID, boostedranker__qid=QID)
+    both = trees[0].transform(X, qid=QID)
+    order = np.flatnonzero(QID == 2)
+    order = order[np.argsort(-trees[1].predict(both[order]))]
+    found = explain(trees, 1, 5, X=X, qid=QID, query=2)
+    one, other = trees[1].booster_.predict(both[order[[0, 4]]], pred_contrib=True)
+    copies = (one - other)[:-1].reshape(2, -1)
+    assert_allclose(found.contributions, copies.sum(axis=0), atol=1e-12)
+    other = explain(trees, 1, 5, X=X, qid=QID, query=2, background="query")
+    assert_allclose(other.contributions.sum(), found.scores[0] - found.scores[1], atol=1e-9)
 
 
 def by_frames(model, frame, one, other):

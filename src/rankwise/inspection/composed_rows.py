@@ -188,15 +188,18 @@ class UserRows:
     def through(self, step: Any) -> UserRows | None:
         """The rows behind a transformer; None if it mixes features.
 
-        A scaling within queries maps every column by itself, and is applied to the queries as they
-        are: what it has learned from the other rows is held fixed. For other transformers, each
+        A scaling within queries maps every column by itself, and may put the scaled columns beside
+        the others. It is applied to the queries as they are: what it has learned from the other
+        rows is held fixed. For other transformers, each
         player of each pair is moved from one row to the other, alone, and what moves is its own.
         """
         if step is None or step == "passthrough":
             return self
         scaling = getattr(step, "scaling", None)
         if getattr(scaling, "within_queries", False):
-            return replace(self, X=_next(step.transform(self.X, qid=self.groups.codes)))
+            Z = _next(step.transform(self.X, qid=self.groups.codes))
+            players = np.tile(self.players, Z.shape[1] // self.X.shape[1])
+            return replace(self, X=Z, players=players)
         if hasattr(step, "steps"):
             reached: UserRows | None = self
             for _, inner in step.steps:
