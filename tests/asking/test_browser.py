@@ -207,6 +207,21 @@ def test_pages_fit_the_screen(browser, tmp_path, width):
             )
         assert page.inner_text("output") == "more.csv, beside.txt, picture 3.svg"
         page.fill("#question", "Which logo?")
+        chosen = page.evaluate("document.querySelector('#file').files.length")
+        page.evaluate(
+            "() => { const sent = new DataTransfer();"
+            " sent.items.add(new File([new Uint8Array(26 * 2 ** 20)], 'huge.png'));"
+            " const input = document.querySelector('#file'), kept = input.files;"
+            " const changed = () => input.dispatchEvent(new Event('change', {bubbles: true}));"
+            " input.files = sent.files; changed();"
+            " window.again = () => { input.files = kept; changed(); }; }"
+        )
+        page.click("text=Begin")  # is not sent, and nothing is lost
+        assert page.url == f"{address}/begin"
+        words = "These files have 26.0 MiB, and at most 25 can be sent at once."
+        assert words in page.inner_text("output")
+        page.evaluate("again()")
+        assert page.evaluate("document.querySelector('#file').files.length") == chosen
         page.click("text=Begin")
         page.wait_for_url(f"{address}/organizer")
         assert fits(page)

@@ -208,6 +208,20 @@ def test_days_count_from_the_first_date_of_the_training_rows(table, run, tmp_pat
     assert len(scored.splitlines()) == 19
 
 
+def test_many_columns_with_the_same_marks_are_one_problem(run, tmp_path):
+    wide = pd.DataFrame({f"m{k}": [f"{k},5", "7,25", "-1,125"] for k in range(40)})
+    wide["city"] = ["Rome", None, "Lima"]
+    wide.to_csv(tmp_path / "wide.csv", index=False, sep=";")
+    found = json.loads(run("info", tmp_path / "wide.csv", "--json").stdout)
+    about = [problem for problem in found["problems"] if "decimal mark" in problem]
+    assert len(about) == 1
+    assert "'m0' has numbers such as '0,5'" in about[0]
+    assert "The same holds for m1, m2, m3, m4, m5, m6, m7, m8 and 31 more." in about[0]
+    assert "--decimal ," in found["command"]
+    city = next(column for column in found["columns"] if column["column"] == "city")
+    assert city["values"] == "2 different, such as 'Rome'"
+
+
 @pytest.mark.parametrize("grades", ["none", "none=x", "=,"])
 def test_grades_that_cannot_be_read(grades, table, run):
     error = run("auto", table, "--grades", grades, ok=False)

@@ -465,7 +465,8 @@ def _write_results(
 def auto_pictures(ranker: Any, rows: Any, source: Path) -> dict[str, list[Any]]:
     """Pictures of the candidates, of what drives the ranking of rows, and of a query.
 
-    The importance of features is computed on some queries, and left out for very many features.
+    The importance of features is computed on some queries. For many features, the page names the
+    command that does it.
     """
     import numpy as np
 
@@ -505,6 +506,13 @@ def auto_pictures(ranker: Any, rows: Any, source: Path) -> dict[str, list[Any]]:
         top = ", ".join(found.names[k] for k in np.argsort(-found.importance)[:3])
         drawn = Figure.of(plot_importance(found), f"Bars of columns. The largest: {top}.", caption)
         pictures["What drives the ranking"] = [drawn]
+    else:
+        words = (
+            f"{source.name} has {n_features:,} columns of features. To compute their importance "
+            f"takes long for more than {MOST_DRAWN}. Write the model with `--out MODEL`, and run "
+            f"`rankwise card MODEL --rows {source.name} --out card.html`."
+        )
+        pictures["What drives the ranking"] = [Text(words)]
     example = ranker.example_
     if example is not None:
         ax = plot_before_after(example.labels, example.scores)

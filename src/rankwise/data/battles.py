@@ -746,6 +746,11 @@ class _BattleTable(SmallTable):
                         f"{self.source}: {columns[0]!r} and {columns[1]!r} must not be negative. "
                         "Make a column of their difference."
                     )
+                if np.array_equal(one, two):
+                    raise DataError(
+                        f"{self.source}: {columns[0]!r} and {columns[1]!r} are equal in every row. "
+                        "A covariate compares the two items of a battle: leave it out."
+                    )
                 share = (one - two) / (one + two + 1.0)
                 return share / (share.std() or 1.0)
         raise DataError(

@@ -334,12 +334,21 @@ class TableRows:
         faults: list[ColumnFault] = []
         kinds = {name: self.kind(name) for name in names}
         texts = [name for name, kind in kinds.items() if kind == "text"]
+        alike: dict[str, list[str]] = {}  # columns that need the same marks
         for name in list(texts):
             try:
                 self._refuse_mixed(name)
             except ColumnFault as fault:
-                faults.append(fault)
                 texts.remove(name)
+                columns = alike.setdefault(repr(fault.settings), [])
+                columns.append(name)
+                if len(columns) == 1:
+                    faults.append(fault)
+        for k, fault in enumerate(faults):
+            _, *others = alike[repr(fault.settings)]
+            if others:
+                words = f"{fault} The same holds for {listed(others)}."
+                faults[k] = ColumnFault(words, **fault.settings)
         if texts and not keep_text:
             found = listed([f"{name!r} ({self._described(name)})" for name in texts])
             faults.append(
@@ -363,8 +372,8 @@ class TableRows:
 
     def _described(self, name: str) -> str:
         """What a column of text holds."""
-        different = self.table.column(name).unique().to_pylist()
-        example = next((value for value in different if value), "")
+        different = self._different(name).to_pylist()
+        example = next(iter(different), "")
         return f"{len(different)} different, such as {example[:15]!r}"
 
     def _n_missing(self, name: str) -> int:

@@ -323,7 +323,7 @@ def _row(name: str, role: str, values: Any) -> tuple[Any, ...]:
         return name, "number", role, missing, " to ".join(shown)
     words = column.tolist()
     example = next((word for word in words if word), "")
-    found = f"{len(set(words)):,} different, such as {str(example)[:20]!r}"
+    found = f"{len(set(words) - {''}):,} different, such as {str(example)[:20]!r}"
     kind = "text" if isinstance(example, str) else "number"
     return name, kind, role, words.count(""), found
 

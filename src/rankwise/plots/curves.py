@@ -293,7 +293,7 @@ def plot_effects(effects: Any, *, top: int = 6) -> Axes:
             names = axis_names(curve.values)
             ax.set_xticks(places, names, rotation=40, ha="right", fontsize=8)
         (name,) = axis_names([curve.name])
-        ax.set_title(name, fontsize=10, loc="left")
+        ax.set_title(name, fontsize=10, loc="left", color=INK)
         if k % columns == 0:
             ax.set_ylabel("score")
         if effects.within_queries and curve.is_number:

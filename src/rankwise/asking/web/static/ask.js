@@ -88,9 +88,16 @@
     if (button) copy(button);
   });
 
-  function showFiles(input) {
+  function showFiles(input) { // files that are too large keep the form from being sent
+    const place = input.closest(".drop"), MiB = 1024 * 1024;
+    const files = Array.from(input.files).sort(function (a, b) { return b.size - a.size; });
     const names = Array.from(input.files).map(function (file) { return file.name; });
-    input.closest(".drop").querySelector("output").textContent = names.join(", ");
+    const size = files.reduce(function (sum, file) { return sum + file.size; }, 0) / MiB;
+    const fault = size < place.dataset.most - 0.1 ? "" : "These files have " + size.toFixed(1) +
+      " MiB, and at most " + place.dataset.most + " can be sent at once. The largest is " +
+      files[0].name + " (" + (files[0].size / MiB).toFixed(1) + " MiB).";
+    input.setCustomValidity(fault);
+    place.querySelector("output").textContent = [names.join(", "), fault].filter(Boolean).join(". ");
   }
 
   function addFiles(place, files) { // to those that are chosen already
