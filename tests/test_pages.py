@@ -98,6 +98,8 @@ PAGES = {
     "tune": "tune rows.csv --label grade --query search --encode onehot --scale standard"
     " --scale query-standard --plot tune.html --force --out model.rankwise",
     "card": "card model.rankwise --rows rows.csv --force --out card.html",
+    "curves": "card curves.rankwise --rows rows.csv --force --out curves.html",
+    "demo/report": "demo --force --out demo",
     "explain": "explain model.rankwise rows.csv --query 3 --above 1 --below 2 --force"
     " --report explain.html",
     "auc": "auc samples.csv --label state --positive relapse --permutations 50 --force"
@@ -121,6 +123,8 @@ def page(browser, tables):
             return (tables / f"{name}.html").as_uri()
 
         page("tune")  # writes the model for the others
+        fit = "fit rows.csv --label grade --query search --ignore district --model sparse-rankrls"
+        assert invoke([*fit.split(), "--out", "curves.rankwise"]).exit_code == 0
         yield page
 
 

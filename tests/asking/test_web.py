@@ -385,6 +385,35 @@ def test_the_page_for_sharing_has_pictures():
     page = share_page(Session([Item("one", image=image), Item(SCRIPT)], log=log))
     assert "data:image/svg+xml;base64," in page
     assert SCRIPT not in page
+    assert "left out" not in page
+
+
+def test_the_page_for_sharing_names_pictures_that_are_too_large():
+    log = Log()
+    image = log.put_file(SVG + b" " * 1_500_000, "image/svg+xml")
+    page = share_page(Session([Item("one", image=image), Item("two")], log=log))
+    assert "data:image" not in page
+    assert "Pictures of more than 1.5 MB are left out: 1. one." in page
+
+
+def test_no_scores_are_shown_before_they_are_computed(served, client, enter):
+    session, _ = served
+    session.hand_over(Busy())
+    session.set_items([item.id for item in session.items][:4])  # nothing is known of these alone
+    session.answer(session.ask("bob").token, "first")
+    enter("organizer")
+    page = client.get("/organizer/live").text
+    assert "as soon as a first ranking is computed" in page
+    assert '<th scope="row">' not in page
+    session.hand_over(None)
+    assert '<th scope="row">' in client.get("/organizer/live").text
+
+
+class Busy:
+    """A background that never gets anything done."""
+
+    def settle(self):
+        raise AssertionError
 
 
 def test_json(served, client, enter):

@@ -92,3 +92,12 @@ def test_bad_options(files, run, options, message, tmp_path, monkeypatch):
 
 def test_an_input_is_never_overwritten(files, run):
     assert "input of this command" in run("auto", files.train, "-o", files.train, ok=False)
+
+
+def test_the_page_names_the_command_for_many_columns(files, run, tmp_path, monkeypatch):
+    monkeypatch.setattr("rankwise.cli.fit.MOST_DRAWN", 2)
+    page = tmp_path / "page.html"
+    run("auto", files.train, "--candidates", "linear", "--no-boosted", "--report", page)
+    text = page.read_text()
+    assert text.count("<figure>") == 2
+    assert f"<code>rankwise card MODEL --rows {files.train.name} --out card.html</code>" in text

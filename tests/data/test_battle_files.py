@@ -209,6 +209,7 @@ def test_rows_that_cannot_be_used_are_counted():
         ({}, {"style": ["length"]}, "no column 'length', and no two columns length_a"),
         ({"gap": ["1", "?", "2", "3"]}, {"style": ["gap"]}, "row 1: the column 'gap' must hold"),
         ({"n_a": [1] * 4, "n_b": [-1] * 4}, {"style": ["n"]}, "must not be negative"),
+        ({"n_a": [1, 2, 3, 4], "n_b": [1, 2, 3, 4]}, {"style": ["n"]}, "equal in every row"),
         ({}, {"judge": "who"}, "has no column 'who'"),
         ({}, {"groups": "session"}, "has no column 'session'"),
         ({"s": [[1]] * 4}, {"groups": "s"}, "holds lists"),

@@ -300,6 +300,11 @@ MALFORMED = [
     ("ragged.csv", HEAD + b"1,1,1\n1,0\n", "line 3: got 2 values for 3 columns"),
     ("long.csv", HEAD + b"1,1,1,1\n", "line 2: got 4 values for 3 columns"),
     ("twice.csv", b"qid,label,a,a\n1,1,1,1\n", r"2 columns 'a' \(columns 3, 4\)"),
+    (
+        "pairs.csv",
+        b"qid,label,a,b,a,b,b\n1,1,1,1,1,1,1\n",
+        r"2 columns 'a' \(columns 3, 5\), 3 columns 'b' \(columns 4, 6, 7\): give each",
+    ),
     ("unnamed.csv", b"label,,a\n1,1,1\n", "line 1: column 2 has no name"),
     ("mixed.csv", HEAD + b"1,1,1\n\n1,0,x\n1,0,3\n", "line 4: the column 'a' has .*'x' here"),
     ("text.csv", b"label,a,b\n1,x,1\n0,y,2\n", "keep_text=True"),

@@ -133,10 +133,13 @@ def share_page(session: Session) -> str:
     if against:
         words = f"{plural(against, 'rater')} of {n_raters} preferred the worse items"
         blocks.insert(2, Text(f"{words}: these answers count the other way round."))
-    pictures = _pictures(session, ranking, items)
+    pictures, large = _pictures(session, ranking, items)
     sections = [Section("Result", blocks)]
     if pictures:
         sections.append(Section("Pictures", [_Gallery(pictures)]))
+    if large:
+        words = f"Pictures of more than {_PICTURE_BYTES / 1e6} MB are left out: {', '.join(large)}."
+        sections.append(Section("", [Text(words)]))
     sections.append(Section("All items", [ranking.to_table(brief=True)]))
     day = time.strftime("%Y-%m-%d")
     return Page(
@@ -167,15 +170,22 @@ class _Gallery:
         return "\n".join(f"- {caption}" for caption, _ in self.pictures)
 
 
-def _pictures(session: Session, ranking: Ranking, items: dict[str, Item]) -> list[tuple[str, str]]:
-    found = []
+def _pictures(
+    session: Session, ranking: Ranking, items: dict[str, Item]
+) -> tuple[list[tuple[str, str]], list[str]]:
+    """The pictures of the best items, and the captions of those that are too large."""
+    found, large = [], []
     for place, name in enumerate(ranking.items[:_PICTURES], 1):
         kept = session.log.get_file(items[name].image) if items[name].image else None
-        if kept is not None and len(kept[0]) <= _PICTURE_BYTES:
-            data, media_type = kept
-            code = base64.b64encode(data).decode()
-            found.append((f"{place}. {name}", f"data:{media_type};base64,{code}"))
-    return found
+        if kept is None:
+            continue
+        data, media_type = kept
+        caption = f"{place}. {name}"
+        if len(data) > _PICTURE_BYTES:
+            large.append(caption)
+        else:
+            found.append((caption, f"data:{media_type};base64,{base64.b64encode(data).decode()}"))
+    return found, large
 
 
 def _free_words(session: Session, usual: Sequence[str]) -> dict[str, str]:

@@ -194,7 +194,7 @@ def _features(model: Any, rows: CardRows | None, names: Sequence[str] | None) ->
             "permuted within queries, with 95% intervals."
         )
         ax = plot_importance(result, top=TOP)
-    order = np.argsort(-np.abs(weights), kind="stable")[:TOP]
+    order = np.argsort(-(weights if found is None else np.abs(weights)), kind="stable")[:TOP]
     table = Table(
         (Column("feature", ""), Column(heading, ".4g")),
         tuple((str(labels[k]), float(weights[k])) for k in order),

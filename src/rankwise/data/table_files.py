@@ -248,14 +248,14 @@ def _numbers(path: Path, format: str | None, separator: str | None) -> Iterator[
 
 
 def check_names_differ(source: Any, names: Sequence[Any]) -> None:
-    """Refuse a table with two columns of the same name."""
-    twice = next((name for name, count in Counter(names).items() if count > 1), None)
-    if twice is not None:
-        places = [str(k) for k, name in enumerate(names, 1) if name == twice]
-        raise DataError(
-            f"{source} has {len(places)} columns {twice!r} (columns {', '.join(places)}): give "
-            "each its own name."
-        )
+    """Refuse a table in which several columns have the same name."""
+    found = []
+    for name, n in Counter(names).items():
+        if n > 1:
+            places = [str(k) for k, other in enumerate(names, 1) if other == name]
+            found.append(f"{n} columns {name!r} (columns {', '.join(places)})")
+    if found:
+        raise DataError(f"{source} has {listed(found)}: give each its own name.")
 
 
 def encoding_of(text: bytes) -> str | None:
