@@ -488,7 +488,9 @@ def auto_pictures(ranker: Any, rows: Any, source: Path) -> dict[str, list[Any]]:
     )
     best = next(iter(ranker.results_.best_trials))
     alt = f"Candidates and how far they are behind the best, {best}."
-    pictures = {"The candidates": [Figure.of(ranker.results_.plot(), alt, caption)]}
+    pictures: dict[str, list[Any]] = {
+        "The candidates": [Figure.of(ranker.results_.plot(), alt, caption)]
+    }
     n_features = rows.X.shape[1]
     if n_features <= MOST_DRAWN:
         groups = QueryGroups.of(rows.qid, len(rows.y))

@@ -344,11 +344,11 @@ class TableRows:
                 columns.append(name)
                 if len(columns) == 1:
                     faults.append(fault)
-        for k, fault in enumerate(faults):
-            _, *others = alike[repr(fault.settings)]
+        for k, first in enumerate(faults):
+            _, *others = alike[repr(first.settings)]
             if others:
-                words = f"{fault} The same holds for {listed(others)}."
-                faults[k] = ColumnFault(words, **fault.settings)
+                words = f"{first} The same holds for {listed(others)}."
+                faults[k] = ColumnFault(words, **first.settings)
         if texts and not keep_text:
             found = listed([f"{name!r} ({self._described(name)})" for name in texts])
             faults.append(

@@ -198,8 +198,8 @@ class UserRows:
         scaling = getattr(step, "scaling", None)
         if getattr(scaling, "within_queries", False):
             Z = _next(step.transform(self.X, qid=self.groups.codes))
-            players = np.tile(self.players, Z.shape[1] // self.X.shape[1])
-            return replace(self, X=Z, players=players)
+            copies = Z.shape[1] // self.X.shape[1]
+            return replace(self, X=Z, players=np.tile(self.players, copies))
         if hasattr(step, "steps"):
             reached: UserRows | None = self
             for _, inner in step.steps:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -42,6 +43,7 @@ NAMES = {
     "density": "density of W",
     "loss": "mean hinge loss",
 }
+PANEL_LETTERS = 20  # in a line above a small panel
 SAMPLES, THRESHOLDS = 500, 1000  # of the bootstrap
 DASHES = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)))
 
@@ -293,7 +295,7 @@ def plot_effects(effects: Any, *, top: int = 6) -> Axes:
             names = axis_names(curve.values)
             ax.set_xticks(places, names, rotation=40, ha="right", fontsize=8)
         (name,) = axis_names([curve.name])
-        ax.set_title(name, fontsize=10, loc="left", color=INK)
+        ax.set_title(fill(name, PANEL_LETTERS), fontsize=10, loc="left", color=INK)
         if k % columns == 0:
             ax.set_ylabel("score")
         if effects.within_queries and curve.is_number:
