@@ -114,10 +114,12 @@ def test_the_maximum_is_that_of_scipy(monkeypatch):
             assert_allclose(trace, inverse.diagonal()[groups[name]].sum(), atol=1e-9)
         nc = likelihood.layout.common
         V = inverse[:nc, :nc]
-        own = judge_model._judge_covariance(curvature, V)
-        for k in range(3):
-            rows = nc + k + 3 * np.arange(3)
-            assert_allclose(own[k], inverse[np.ix_(rows, rows)], atol=1e-9)
+        layout = likelihood.layout
+        own = judge_model._judge_covariance(layout, curvature, V)
+        for k in range(3):  # of slopes, and of sums of a common value and an effect
+            S = np.eye(len(K))[nc + k + 3 * np.arange(3)]
+            S[1, layout.tie] = S[2, layout.columns.start] = 1.0
+            assert_allclose(own[k], S @ inverse @ S.T, atol=1e-9)
         P = np.diag(precision)
         E = np.concatenate((np.eye(nc), -np.linalg.solve(K[nc:, nc:], K[nc:, :nc])))
         assert_allclose(curvature.bias(precision), E.T @ P @ E, atol=1e-9)
@@ -254,6 +256,15 @@ def test_judges_who_differ_in_nothing_may_slip():
     votes = first, second, np.where(margin > 0, "first", "second")
     board = Leaderboard(n_draws=100).fit(*votes, judge=np.arange(3000) % 5)
     assert board.judge_kinds_ == ["slips"]
+
+
+def test_a_judge_who_always_ties_does_not_widen_intervals_of_others():
+    made = make_battles(6, 600, n_judges=5, style=0, both_bad=0, random_state=0).battles
+    tied = replace(made, outcome=np.where(made.judge == 0, 2, made.outcome))
+    table = Leaderboard().fit(tied, judges=["ties"]).judges()
+    ratio = (table["ties, high"] / table["ties, low"])[table["judge"] > 0]
+    assert ratio.max() < np.exp(4 * 1.96 / np.sqrt(20))  # each has more than twenty ties
+    assert ratio.min() > 1.2
 
 
 def test_probabilities_are_of_a_judge_or_of_all(battles):

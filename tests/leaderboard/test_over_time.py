@@ -131,7 +131,8 @@ def test_drifts_are_averaged_over(monkeypatch):
         theta, K, _ = oracle.fit_walk(*given, N, 0.5, drift, [1, 1, 1])
         value = oracle.walk_log_posterior(theta, *given, 0.5, drift, [1, 1, 1])
         value -= 3 * N * np.log(drift) + 0.5 * np.linalg.slogdet(K)[1]
-        values.append(value + 2 * np.log(drift) - drift / over_time.STEP_SCALE)
+        scale = over_time.CHANGE_SCALE / np.sqrt(np.ptp(period))
+        values.append(value + 2 * np.log(drift) - drift / scale)
         last.append(theta[-1] - theta[-1].mean())
     weights = np.exp(np.array(values) - max(values))
     weights /= weights.sum()
@@ -278,6 +279,37 @@ def test_no_look_into_the_future(options, monkeypatch):
     assert_allclose(one.ratings_, two.ratings_)
     assert one.half_life_ == two.half_life_
     assert_allclose(one.covariance_, two.covariance_)
+
+
+def test_half_lives_that_leave_hardly_a_battle_warn():
+    pairs, won, _, _ = drawn(1, 120)
+    seconds = 1.7e9 + 3600.0 * np.arange(120)
+    for half_life, time in ((30.0, seconds), (0.002, np.arange(120))):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            board = Leaderboard(half_life=half_life).fit(*pairs.T, won, time=time)
+        said = [str(each.message) for each in told]
+        assert any("count as 1 of the latest" in each for each in said)
+        assert {each.category for each in told} == {RankwiseWarning}
+        assert np.isfinite(board.rating_std_).all()
+
+
+def test_drift_costs_little_where_few_battles_show_none():
+    worse = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        truth, one = rng.normal(size=6), rng.integers(0, 6, 50)
+        two = (one + rng.integers(1, 6, 50)) % 6
+        won = (rng.random(50) < 1 / (1 + np.exp(truth[two] - truth[one]))).astype(int)
+        a, b = np.triu_indices(6, 1)
+        p, loss = 1 / (1 + np.exp(truth[b] - truth[a])), []
+        for options in ({}, {"drift": "evidence"}):
+            board = Leaderboard(n_draws=100, **options)
+            board.fit(one, two, won, time=np.linspace(0, 24, 50), items=range(6))
+            q = board.predict_proba(a, b)[:, 0]
+            loss.append(-(p * np.log(q) + (1 - p) * np.log(1 - q)).mean())
+        worse.append(loss[1] - loss[0])
+    assert np.mean(worse) < 0.015
 
 
 def test_auto_finds_what_predicts_later_battles(monkeypatch):

@@ -1036,10 +1036,11 @@ def log_evidence(likelihood: Modelled, mode: Mode) -> float:
 
 def over_widths(
     likelihood: Modelled, mode: Mode, name: str, scale: float
-) -> tuple[list[tuple[float, Mode]], float]:
+) -> tuple[list[tuple[float, Mode]], float, Mode]:
     """Maxima with several standard deviations of a group of parameters, and weights that sum to 1.
 
-    Also the probability that the standard deviation is 0, if it is 1/2 before any battle.
+    Also the probability that the standard deviation is 0, if it is 1/2 before any battle, and the
+    maximum with 0.
 
     The evidence of a standard deviation is skewed: where there are few battles, its maximum is too
     small or even 0, and intervals that take it as known are too narrow. The weights are the
@@ -1069,9 +1070,9 @@ def over_widths(
     total = sum(weight for weight, _ in kept)
     # The smallest standard deviation stands for 0.
     none = mode.penalties | {name: float(np.exp(BOUNDS[1]))}
-    without = log_evidence(likelihood, maximize(likelihood, none, mode.at, tolerance=1e-4))
-    odds = without - best - np.log(total * WIDTH_STEP / scale**2)
-    return [(weight / total, each) for weight, each in kept], float(expit(odds))
+    still = maximize(likelihood, none, mode.at, tolerance=1e-4)
+    odds = log_evidence(likelihood, still) - best - np.log(total * WIDTH_STEP / scale**2)
+    return [(weight / total, each) for weight, each in kept], float(expit(odds)), still
 
 
 def mixed(weights: Array, means: Array, covariances: Array) -> tuple[Array, Array]:

@@ -235,7 +235,7 @@ def fit_boards(
     mode = by_evidence(likelihood, fixed, None, start, show, tolerance=FINE)
     parts, equal = [(1.0, mode)], 0.0
     if "deviations" not in fixed and C * n**3 <= INTEGRATED:
-        parts, equal = over_widths(likelihood, mode, "deviations", WIDTH_SCALE)
+        parts, equal, _ = over_widths(likelihood, mode, "deviations", WIDTH_SCALE)
     n_groups, found, within = 0, [], np.zeros((C, n, n))
     drift = None
     if aged and problem.time is not None and np.ptp(problem.time):

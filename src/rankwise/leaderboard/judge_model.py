@@ -805,27 +805,38 @@ def moved(params: Array, old: Layout, new: Layout) -> Array:
     return found
 
 
-def _judge_covariance(curvature: ArrowCurvature, V: Array) -> Array:
-    """Of the effects of each judge, with the covariance V of common parameters.
+def _judge_covariance(layout: Layout, curvature: ArrowCurvature, V: Array) -> Array:
+    """Of the values of each judge, with the covariance V of common parameters.
 
     Of shape (n_judges, n_kinds, n_kinds).
     """
     (at,), (inverse,) = curvature.at, curvature.inverses
+    shared = np.zeros((at.shape[1], len(V)))
+    for a, part in enumerate(_common_values(layout)):
+        shared[a, part] = 1.0
     found, step = inverse.copy(), max(CELLS // (at.shape[1] * len(V)), 1)
     for begin in range(0, len(at), step):
         some = at[begin : begin + step]
         T = curvature.follow[some.ravel()]
-        T = (T.toarray() if is_sparse(T) else T).reshape(*some.shape, -1)
+        T = (T.toarray() if is_sparse(T) else T).reshape(*some.shape, -1) + shared
         found[begin : begin + step] += (T @ V) @ np.swapaxes(T, 1, 2)
     return found
 
 
+def _common_values(layout: Layout) -> list[slice]:
+    """Where the value is that each kind of effect is added to; slopes have none."""
+    begin = layout.columns.start  # the first place is the first column
+    where = {"ties": layout.tie, "place": slice(begin, begin + 1), "slips": layout.slip}
+    return [where.get(kind, slice(0, 0)) for kind in layout.effects]
+
+
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """The fitted judges: normal distributions of the effects of each, in the order of `KINDS`.
+    """The fitted judges: normal distributions of the values of each, in the order of `KINDS`.
 
-    `mean` has shape (n_judges, 4) and `covariance` (n_judges, 4, 4); both are 0 for effects that do
-    not vary. `share` is the share of battles of each judge.
+    A value is the sum of a common value and an effect. `mean` has the effects, of shape
+    (n_judges, 4), and `covariance` is of the values, of shape (n_judges, 4, 4); both are 0 for
+    effects that do not vary. `share` is the share of battles of each judge.
     """
 
     mean: Array
@@ -847,9 +858,11 @@ class Panel:
         if effects:
             mean[:, where] = np.stack([mode.params[part] for part in effects.values()], axis=1)
             if V is not None:
-                found = _judge_covariance(curvature, V)
+                found = _judge_covariance(likelihood.layout, curvature, V)
             else:
                 drawn = np.stack([draws[:, part] for part in effects.values()])
+                for a, part in enumerate(_common_values(likelihood.layout)):
+                    drawn[a] += draws[:, part].sum(axis=1, keepdims=True)
                 found = np.einsum("adj,bdj->jab", drawn, drawn, dtype=float) / len(draws)
             covariance[np.ix_(np.arange(n), where, where)] = found
         if judge is None:  # judges do not differ

@@ -95,6 +95,7 @@ from rankwise.leaderboard.over_time import (
     fit_walk,
     warn_about_drift,
     warn_about_half_life,
+    warn_about_short_half_life,
 )
 from rankwise.leaderboard.ranking_likelihood import RankingLists, warn_about_all_pairs
 from rankwise.parameters import (
@@ -222,7 +223,7 @@ class Leaderboard(BaseEstimator):
         logarithm of the tie parameter, of the preference for the first place, and of the logit of
         the share of slips.
     judge_covariances_ : ndarray of shape (n_judges, 4, 4)
-        Covariance of the effects of each judge.
+        Covariance of the values of each judge: of the sums of common values and effects.
     judge_widths_ : ndarray of shape (4,)
         Standard deviations of the effects among judges.
     gold_power_ : float or None
@@ -655,6 +656,7 @@ class Leaderboard(BaseEstimator):
             self.half_life_ = self._best_later("half_life", choices, battles, item_features)
         else:
             self.half_life_ = float(self.half_life)  # type: ignore[arg-type]
+            warn_about_short_half_life(battles, self.half_life_)
         return battles if self.half_life_ is None else aged(battles, self.half_life_)
 
     def _best_later(self, name: str, choices: list[Any], battles: Battles, features: Any) -> Any:

@@ -38,7 +38,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.linalg.lapack import dpotri
 
 from rankwise.backends.arrays import Array, Index
-from rankwise.data.battles import Battles
+from rankwise.data.battles import LEAST_WEIGHT, Battles
 from rankwise.errors import DataError, warn
 from rankwise.leaderboard.battle_likelihood import (
     BattleProblem,
@@ -63,11 +63,10 @@ EXACT = 1500  # parameters up to which traces are exact
 FORGOTTEN = 1e-4  # of the influence of the last period: earlier ones are left out of a square
 FINE = 2e-2  # tolerance of log penalties
 INTEGRATED = 10**9  # n_periods n_items^3 up to which the drift is averaged over
-STEP_SCALE = 0.3  # of the prior of the standard deviation of a step
 PROBES = 24  # vectors that estimate a trace beyond
 LARGEST = 2**31  # bytes of the blocks of all periods
 CHANGES = np.geomspace(0.02, 8.0, 40)  # standard deviations of a change over all time
-CHANGE_SCALE = 0.5  # of their prior
+CHANGE_SCALE = 0.5  # of their prior, also with drift
 NO_CHANGE = 0.1  # prior probability
 SURE = 0.01  # of p_none, below which changes are reported
 LATE = 6.0  # times the variance by chance: a half-life is too long
@@ -79,9 +78,13 @@ CUTS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # shares of battles between which later o
 
 
 def age_weights(battles: Battles, half_life: float) -> Array:
-    """Weights that halve with each half-life before the latest battle."""
+    """Weights that halve with each half-life before the latest battle.
+
+    Weights that rounding errors would hide are 0.
+    """
     assert battles.time is not None
-    return np.asarray(np.exp2((battles.time - battles.time.max()) / half_life))
+    found = np.exp2((battles.time - battles.time.max()) / half_life)
+    return np.where(found < LEAST_WEIGHT, 0.0, found)
 
 
 def aged(battles: Battles, half_life: float) -> Battles:
@@ -219,6 +222,17 @@ def warn_about_half_life(drift: SeenDrift, scores: GroupScores, half_life: float
             f"Ratings change faster than half_life={half_life:g} can follow: old battles mislead "
             f"more than chance does. Use about {half_life / np.sqrt(ratio):.2g}, "
             'half_life="auto" or drift="evidence".'
+        )
+
+
+def warn_about_short_half_life(battles: Battles, half_life: float) -> None:
+    """Warn if so little is left of all battles that the penalty determines the ratings."""
+    left = float(age_weights(battles, half_life).sum())
+    if left < min(len(battles.items), 0.5 * len(battles)):
+        unit = "days" if battles.dated else "the unit of the times"
+        warn(
+            f"With half_life={half_life:g}, all {len(battles):,} battles together count as "
+            f"{left:.2g} of the latest: ratings are hardly determined. A half-life is in {unit}."
         )
 
 
@@ -579,23 +593,36 @@ def fit_walk(
         mode = maximize(likelihood, fixed, begin)
     else:
         mode = by_evidence(likelihood, fixed, begin, {"steps": 3.0}, show, tolerance=FINE)
-    parts = [(1.0, mode)]
+    parts, p_none, none = [(1.0, mode)], 0.0, mode
     if "steps" not in fixed and P > 1 and P * n**3 <= INTEGRATED:
-        parts, _ = over_widths(likelihood, mode, "steps", STEP_SCALE)
+        scale = CHANGE_SCALE / float(np.sqrt(periods.gap.sum()))
+        parts, p_none, none = over_widths(likelihood, mode, "steps", scale)
     last, covariances = [], []
     for _, part in parts:
         ratings = likelihood.ratings(part.params)
         scores = GroupScores.of(plain, ratings, row, problem.outcome, problem.weight, problem.group)
         covariances.append(_last_covariance(likelihood, part, scores))
-        last.append(np.concatenate((ratings[n * (P - 1) : n * P], ratings[n * P :])))
-        last[-1][:n] -= last[-1][:n].mean()
+        last.append(_last_params(likelihood, part))
     weights = np.array([weight for weight, _ in parts])
     params, covariance = mixed(weights, np.array(last), np.array(covariances))
+    # Ratings are nearer to those that do not change, by the probability that none does. Errors are
+    # if they change, and of this distance.
+    apart = _last_params(likelihood, none) - params
+    params += p_none * apart
+    covariance += p_none * np.outer(apart, apart)
     penalties = {"steps": np.inf} | mode.penalties  # within one period, ratings do not change
     if len(parts) > 1:
         widths = np.array([part.penalties["steps"] ** -0.5 for _, part in parts])
         penalties["steps"] = float(weights @ widths) ** -2
     return Walk(params, covariance, penalties, mode.converged, scores.n_groups)
+
+
+def _last_params(likelihood: WalkLikelihood, mode: Mode) -> Array:
+    """Of the battle problem, with the ratings of the last period."""
+    n, end = likelihood.n_items, likelihood.layout.steps.stop
+    found = likelihood.ratings(mode.params)[end - n :]
+    found[:n] -= found[:n].mean()
+    return found
 
 
 def _last_covariance(likelihood: WalkLikelihood, mode: Mode, scores: GroupScores) -> Array:
