@@ -281,6 +281,16 @@ def test_no_look_into_the_future(options, monkeypatch):
     assert_allclose(one.covariance_, two.covariance_)
 
 
+def test_items_without_battles_say_nothing_of_changes():
+    pairs, won, time, _ = drawn(1, 120)
+    given = {"time": time, "items": range(N + 1)}
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        board = Leaderboard(half_life=2.0).fit(*pairs.T, won, **given)
+    assert all("do not link all items" in str(each.message) for each in told)
+    assert np.isfinite(board.rating_std_).all()
+
+
 def test_half_lives_that_leave_hardly_a_battle_warn():
     pairs, won, _, _ = drawn(1, 120)
     seconds = 1.7e9 + 3600.0 * np.arange(120)

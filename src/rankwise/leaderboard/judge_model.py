@@ -56,7 +56,7 @@ ROUGH, FINE = 0.3, 3e-3  # tolerances of log penalties, while effects are chosen
 CARELESS_SLOPE, CARELESS_SLIPS = 0.5, 0.25
 MIXED, FARTHEST = 4, 10.0  # iterations that are combined, and how far, in terms of the last
 NEAR = 0.3  # change of a number from which on they are nearly linear
-CLOSE = 1e-5  # a last step this small changes no curvature
+CLOSE = 3e-4  # a last step this small leaves an error of its square, and the curvature
 LEAST = 1e-8  # standard deviation of a slope
 LONGEST = 2.0  # change of a parameter in one step
 FEW_EFFECTS = 500  # of judges, whose variances include the uncertainty of ratings
@@ -621,12 +621,16 @@ def by_evidence_of_judges(
     likelihood = likelihood.with_deviation(end.deviation)
     at = Expansion.of(likelihood, end.params, DENSE)
     mean, precision = likelihood.layout.priors(penalties)
-    gradient = at.gradient - precision * (at.params - mean)
-    curvature, step, damped = newton_step(likelihood, at, precision, gradient)
-    if damped or abs(step).max() > CLOSE:
-        return likelihood, maximize(likelihood, penalties, at)
-    at = replace(at, params=at.params + step)
-    return likelihood, Mode(at, penalties, precision, curvature, True)
+    for _ in range(2):
+        gradient = at.gradient - precision * (at.params - mean)
+        curvature, step, damped = newton_step(likelihood, at, precision, gradient)
+        if damped or abs(step).max() > NEAR:
+            break
+        if abs(step).max() < CLOSE:
+            at = replace(at, params=at.params + step)
+            return likelihood, Mode(at, penalties, precision, curvature, True)
+        at = Expansion.of(likelihood, at.params + step, DENSE)
+    return likelihood, maximize(likelihood, penalties, at)
 
 
 def _joint(
@@ -756,7 +760,8 @@ def averaged(likelihood: JudgedLikelihood, mode: Mode) -> Mode:
     params, effects, curvature = mode.params, likelihood.layout.effects, mode.curvature
     alone, k = replace(likelihood, deviation=0.0 * likelihood.deviation), len(effects)
     root = _roots(likelihood.layout, curvature)
-    gradient = -likelihood.gather(params, likelihood.expansion(params)[1])
+    mean, precision = likelihood.layout.priors(mode.penalties)
+    gradient = precision * (mean - params)  # minus that of the log-likelihood, at the maximum
     for a in range(k):
         for sign in (1.0, -1.0):
             point = params.copy()

@@ -150,7 +150,7 @@ class SeenDrift:
         pairs, number = np.unique(pair[0] * n + pair[1], return_inverse=True)
         met = np.square(np.bincount(number, z * z * h[r, r]))
         shared = np.bincount(pairs // n, met, n) + np.bincount(pairs % n, met, n)
-        relative = 1.0 + shared / np.maximum(information.sum(axis=0), 1e-300) ** 2
+        relative = 1.0 + shared / np.maximum(information.sum(axis=0), 1e-150) ** 2
         widths = np.append(0.0, CHANGES)
         variances = widths**2 / gap.sum()
         found = walk_evidence(
