@@ -222,6 +222,18 @@ def test_many_columns_with_the_same_marks_are_one_problem(run, tmp_path):
     assert city["values"] == "2 different, such as 'Rome'"
 
 
+def test_points_that_may_stand_between_thousands(run, tmp_path):
+    file = tmp_path / "prices.csv"
+    lines = [f"{k // 4};{k % 3};{k + 12}.300;{k}.25;0.{k + 101}" for k in range(12)]
+    file.write_text("\n".join(["query;grade;price;km;share", *lines]))
+    words = "Read with decimal points: price. If points stand between thousands"
+    assert words in run("info", file).stderr
+    marks = ("--decimal", ",", "--thousands", ".")
+    assert "decimal points" not in run("info", file, *marks, "--ignore", "km,share").stderr
+    file.write_text(file.read_text().replace(";", ","))
+    assert "decimal points" not in run("info", file).stderr
+
+
 @pytest.mark.parametrize("grades", ["none", "none=x", "=,"])
 def test_grades_that_cannot_be_read(grades, table, run):
     error = run("auto", table, "--grades", grades, ok=False)

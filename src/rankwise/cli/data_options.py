@@ -599,7 +599,7 @@ def note_unseen(seen: SeenFeatures, data: LetorData, path: Path) -> None:
 
 
 def doubts(roles: Roles) -> list[str]:
-    """Which features look like identifiers, labels or positions, and which dates are left out."""
+    """What features look like, which are read in one of two ways, and which dates are left out."""
     suspects = {
         "ids": roles.looking_like_ids,
         "labels": roles.looking_like_labels,
@@ -610,6 +610,11 @@ def doubts(roles: Roles) -> list[str]:
         for what, names in suspects.items()
         if names
     ]
+    if roles.pointed:
+        found.append(
+            f"Read with decimal points: {', '.join(roles.pointed)}. If points stand between "
+            "thousands, as in 58.300, give --decimal , --thousands . instead."
+        )
     if roles.constants:
         found.append(f"The same in all rows, so of no use: {', '.join(roles.constants)}.")
     dates = [name for name, why in roles.left_out.items() if why == "a date"]

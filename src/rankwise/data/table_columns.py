@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,10 @@ from rankwise.data.table_files import (
     MISSING_WORDS,
     ColumnFault,
     Source,
+    TableFile,
     arrow,
     compute,
+    csv_rows,
     kind_of,
     listed,
     number_pattern,
@@ -42,6 +44,7 @@ MARKS = (*((".", mark) for mark in f",{SPACED}"), (",", None), *((",", m) for m 
 """Decimal marks and marks between thousands that numbers may have."""
 FEW_TEXTS = 20  # that are looked at before all of a column
 ROWS = 4096  # that are copied at a time: fewer would often wait for the interpreter lock
+THREE_DIGITS = re.compile(r"\s*[-+]?[1-9][0-9]{0,2}\.[0-9]{3}\s*")  # behind a point: as in 58.300
 UNUSABLE = {
     "date": "a date",
     "time": "a time of day or a duration",
@@ -513,6 +516,8 @@ class Roles:
     like_ids : tuple of str
         Features that are whole numbers above 2^53, of which floats lose digits, or single words
         that differ between all rows.
+    pointed : tuple of str
+        Features such as 58.300 in a file with semicolons, where the point may be between thousands.
     row_ids : tuple of str
         Features that look like identifiers and differ between the rows of each query.
     remembered : frozenset of str
@@ -530,6 +535,7 @@ class Roles:
     positions: tuple[str, ...] = ()
     constants: tuple[str, ...] = ()
     like_ids: tuple[str, ...] = ()
+    pointed: tuple[str, ...] = ()
     row_ids: tuple[str, ...] = ()
     remembered: frozenset[str] = frozenset()
     grades: Mapping[str, float] | None = None
@@ -860,6 +866,7 @@ class Look:
             roles = replace(
                 roles, constants=constants, positions=positions, like_ids=(*long_numbers, *words)
             )
+            roles = replace(roles, pointed=_pointed(rows.source, numbers))
             row_ids = (n for n in roles.looking_like_ids if _tells_rows_apart(rows, n, qid))
             roles = replace(roles, row_ids=tuple(row_ids))
         return cls(roles, qid, y, ids, X, [*faults, *wrong])
@@ -975,6 +982,22 @@ def _long_numbers(table: Any, X: NDArray[Any], names: Sequence[str]) -> tuple[st
         for name, size in zip(names, largest, strict=True)
         if size > EXACT and arrow.types.is_integer(table.schema.field(name).type)
     )
+
+
+def _pointed(source: Source, names: Sequence[str]) -> tuple[str, ...]:
+    """The columns whose first numbers all have three digits behind a point, by the text of a file.
+
+    Only files with semicolons are looked at: they often have decimal commas.
+    """
+    if not isinstance(source, TableFile) or (source.separator, source.decimal) != (";", "."):
+        return ()
+    (_, header), *some = islice(csv_rows(source.path, ";"), FEW_TEXTS + 1)
+    found = []
+    for name, *values in zip(*(header, *(row for _, row in some)), strict=True):
+        filled = [value for value in values if value.strip() not in MISSING_WORDS]
+        if name.strip() in names and filled and all(map(THREE_DIGITS.fullmatch, filled)):
+            found.append(name.strip())
+    return tuple(found)
 
 
 def _suspicious(X: NDArray[Any], names: Sequence[str], qid: Any) -> list[tuple[str, ...]]:
