@@ -92,3 +92,18 @@ def test_parts_of_long_and_short_queries_have_the_same_sums(sorted_queries, monk
         product, along = state.curvature(X, p)
         assert_allclose(product, X.T @ (H @ (X @ p)), rtol=1e-10, atol=1e-8)
         assert_allclose(along, X @ p, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_products_with_few_and_with_many_features_are_equal(weighted, monkeypatch):
+    rng = np.random.default_rng(0)
+    X, codes = rng.standard_normal((90, 4)), np.arange(90) // 30
+    f, p, along = rng.standard_normal(90), rng.standard_normal(4), np.empty((2, 90))
+    weights = rng.random(90) + 0.1 if weighted else None
+    pairs = LabelledPairs.of(np.round(X[:, 0]), codes, "pairs", None, weights)
+    found = []
+    for few, product in zip((0, X.size), along, strict=True):
+        monkeypatch.setattr(newton, "FEW", few)
+        found.append(pairs.at(f).curvature_at(X, p, product))
+    assert_allclose(*found, rtol=1e-10)
+    assert_allclose(along, [X @ p, X @ p], rtol=1e-10)

@@ -41,6 +41,7 @@ from rankwise.graph import QueryGroups
 Result = TypeVar("Result")
 
 PART_ROWS = 6000  # about how many rows a thread processes at a time
+FEW = 2**18  # numbers of features up to which nothing is compiled for products with them
 IN_CACHE = 2**16  # numbers of features that stay in cache between two products
 COST = 100  # of sorting and sums over pairs for a row, in numbers of a product
 
@@ -279,21 +280,47 @@ class ActivePairs(ActiveLoss):
     """
 
     def __init__(self, pairs: LabelledPairs, f: Array, by_score: Index, margin: float) -> None:
-        # Scores, which are overwritten, and losses are in units of the margin.
-        self._order = f, by_score, pairs.indptr, pairs.level, pairs.weight
-        self._of_rows = np.ones(0) if pairs.row_weights is None else pairs.row_weights
-        self._degree, self.gradient = np.empty(len(f)), np.empty(len(f))
-        loss = _loss_and_gradient(*self._order, self._of_rows, margin, self._degree, self.gradient)
-        self.loss = float(loss)
+        # Losses are in units of the margin, and so are the scores, which are overwritten. Sums of
+        # scores far from zero would lose digits: the median score of each query is subtracted.
+        starts, ends = pairs.indptr[:-1], pairs.indptr[1:]
+        f -= f[by_score[starts + (ends - starts) // 2]][pairs.codes]
+        self._order, self._weight = (f, by_score, pairs.indptr, pairs.level), pairs.weight
+        self._of_rows = pairs.row_weights
+        counts, sums = self._active_sums(f)
+        if self._of_rows is not None:
+            _, counts = self._active_sums(np.ones(len(f)))
+        self._degree = counts[0] + counts[1]
+        # Slacks 1 - (f_i - f_j), summed over the active pairs of each better row and of each worse
+        # row. The sum of squared slacks follows from these.
+        with np.errstate(over="ignore", invalid="ignore"):  # the solver checks for overflow
+            slack_better = counts[0] * (1.0 - f) + sums[0]
+            excess = counts[1] * (1.0 + f) - sums[1] - slack_better
+            self.gradient: Array = 2.0 * margin * self._weight * excess
+            losses = self._weight * (slack_better + f * excess)
+            self.loss = margin**2 * float(losses.sum())
+
+    def _active_sums(self, v: Array) -> tuple[Array, Array]:
+        """Counts of the active partners of each row, and sums of v times the row weights."""
+        weighted = v if self._of_rows is None else self._of_rows * v
+        found, trees = np.zeros((2, 2, len(v))), np.empty((2, len(v) + 1))
+        f, by_score, indptr, level = self._order
+        _active_sums(f, weighted, by_score, indptr, level, trees, found)
+        return found[:, 0], found[:, 1]
 
     def hessian_product(self, v: Array) -> Array:
         """The Hessian with respect to f times v, by the Laplacian of the active pairs."""
         v = np.ascontiguousarray(v, dtype=np.float64)
-        return np.asarray(_curvature(*self._order, self._of_rows, self._degree, v))
+        with np.errstate(over="ignore", invalid="ignore"):
+            _, sums = self._active_sums(v)
+            return np.asarray(2.0 * self._weight * (self._degree * v - sums[0] - sums[1]))
 
     def curvature_at(self, X: Array, p: Array, along: Array) -> Array:
         """The Hessian with respect to w times p; X p is written. For C-ordered arrays."""
-        state = (*self._order, self._of_rows, self._degree)
+        if X.size <= FEW:
+            row_products(X, p, along)
+            return column_products(X, self.hessian_product(along))
+        of_rows = np.ones(0) if self._of_rows is None else self._of_rows
+        state = (*self._order, self._weight, of_rows, self._degree)
         return np.asarray(_curvature_of_weights(*state, X, p, along))
 
 
@@ -564,43 +591,14 @@ def _pairs_of_queries(weights: Array, run: Index, codes: Index) -> tuple[Array, 
 
 
 @compiled
-def _loss_and_gradient(
-    f: Array, by_score: Index, indptr: Index, level: Index, weight: Array, of_rows: Array,
-    margin: float, degree: Array, gradient: Array,
-) -> float:  # fmt: skip
-    """The loss of active pairs; their weight for each row, and the gradient, are written.
-
-    Sums of scores far from zero would lose digits. Only differences count, so the median score of
-    each query is subtracted. `of_rows` is empty if rows have no weights.
-    """
-    for g in range(len(indptr) - 1):
-        lo, hi = indptr[g], indptr[g + 1]
-        middle = f[by_score[lo + (hi - lo) // 2]]
-        for k in range(lo, hi):
-            f[by_score[k]] -= middle
-    weighted = len(of_rows) > 0
-    sums = _active_sums(f, of_rows * f if weighted else f, by_score, indptr, level)
-    counts = _active_sums(f, of_rows, by_score, indptr, level)[:, 1] if weighted else sums[:, 0]
-    loss = 0.0
-    for i in range(len(f)):
-        # Slacks 1 - (f_i - f_j), summed over the active pairs of each better row and of each worse
-        # row. The sum of squared slacks follows from these.
-        slack_better = counts[0, i] * (1.0 - f[i]) + sums[0, 1, i]
-        excess = counts[1, i] * (1.0 + f[i]) - sums[1, 1, i] - slack_better
-        degree[i] = counts[0, i] + counts[1, i]
-        gradient[i] = 2.0 * margin * weight[i] * excess
-        loss += weight[i] * (slack_better + f[i] * excess)
-    return margin**2 * loss
-
-
-@compiled
 def _curvature(
     f: Array, by_score: Index, indptr: Index, level: Index, weight: Array, of_rows: Array,
     degree: Array, v: Array,
 ) -> Array:  # fmt: skip
     """The Hessian with respect to f times v, by the Laplacian of the active pairs."""
-    sums = _active_sums(f, of_rows * v if len(of_rows) > 0 else v, by_score, indptr, level)
-    out = np.empty(len(f))
+    sums, out = np.zeros((2, 2, len(f))), np.empty(len(f))
+    of_partners, trees = of_rows * v if len(of_rows) > 0 else v, np.empty((2, len(f) + 1))
+    _active_sums(f, of_partners, by_score, indptr, level, trees, sums)
     for i in range(len(f)):
         out[i] = 2.0 * weight[i] * (degree[i] * v[i] - sums[0, 1, i] - sums[1, 1, i])
     return out
@@ -634,19 +632,18 @@ def _curvature_of_weights(
 
 
 @compiled
-def _active_sums(f: Array, v: Array, by_score: Index, indptr: Index, level: Index) -> Array:
-    """Counts of and sums of v over the active partners of each row, of shape (2, 2, n_rows).
+def _active_sums(
+    f: Array, v: Array, by_score: Index, indptr: Index, level: Index, trees: Array,
+    found: Array,
+) -> None:  # fmt: skip
+    """Add counts of and sums of v over the active partners of each row, of shape (2, 2, n_rows).
 
     There are two sweeps over each query. The active partners with a smaller label have scores above
     f_i - 1 and are added as f_i decreases; partners with a larger label have scores below f_j + 1
     and are added as f_j increases. The second sweep counts levels from the top, so that prefixes
-    hold larger labels.
+    hold larger labels. `trees` has two rows, longer than the longest query.
     """
-    found = np.zeros((2, 2, len(f)))
-    longest = 0
-    for g in range(len(indptr) - 1):
-        longest = max(longest, indptr[g + 1] - indptr[g])
-    count, total = np.zeros(longest + 1), np.zeros(longest + 1)
+    count, total = trees
     for g in range(len(indptr) - 1):
         lo, hi = indptr[g], indptr[g + 1]
         top = 0
@@ -657,8 +654,8 @@ def _active_sums(f: Array, v: Array, by_score: Index, indptr: Index, level: Inde
         for sweep in range(2):
             step = 2 * sweep - 1
             first = lo if sweep else hi - 1
-            count[: top + 1] = 0.0
-            total[: top + 1] = 0.0
+            for at in range(top + 1):
+                count[at] = total[at] = 0.0
             inside = first
             for k in range(first, first + step * (hi - lo), step):
                 i = by_score[k]
@@ -675,7 +672,6 @@ def _active_sums(f: Array, v: Array, by_score: Index, indptr: Index, level: Inde
                     found[sweep, 0, i] += count[at]
                     found[sweep, 1, i] += total[at]
                     at -= at & -at
-    return found
 
 
 DELTAS = (0.5, 0.1, 0.02, 0.004, 0.001)
