@@ -31,7 +31,7 @@ _LARGEST = np.iinfo(np.int64).max
 _CHUNK = 2**16  # rows
 _LEAST_PARTS = 4  # for each thread
 GRADES = 64  # so many different labels need no sorting
-FEW_COUNTS = 2**14  # rows times levels up to which a table of counts is fast enough
+FEW_COUNTS = 2**17  # rows times levels up to which a table of counts is fast enough
 
 
 class RankedRows(NamedTuple):
@@ -332,13 +332,16 @@ def label_levels(labels: Array, indptr: Ints) -> Ints:
 
 def count_few_pairs(level: Ints, tied: Bools, indptr: Ints, n_levels: int) -> Ints:
     """As the compiled `count_pairs`, by the number of rows at each level of each block of ties."""
-    block = np.cumsum(~tied) - 1
-    counted = np.bincount(block * n_levels + level, minlength=(block[-1] + 1) * n_levels)
-    own, first = counted.reshape(-1, n_levels), block[indptr[:-1]]
-    seen = np.cumsum(own, axis=0) - own
-    seen -= np.repeat(seen[first], np.diff(first, append=len(own)), axis=0)  # in the same query
-    below = np.cumsum(seen, axis=1) - seen
-    sizes, row_sums = np.bincount(block), partial(np.einsum, "bl,bl->b", own)
-    both = (row_sums(own) - sizes) // 2
-    counts = (row_sums(below), row_sums(seen) + both, sizes * (sizes - 1) // 2, both)
+    block, product_sums = np.cumsum(~tied) - 1, partial(np.einsum, "lb,lb->b")
+    sizes, first = np.bincount(block), block[indptr[:-1]]
+    n_blocks = len(sizes)
+    counted = np.bincount(level * n_blocks + block, minlength=n_levels * n_blocks)
+    own = counted.reshape(n_levels, n_blocks)
+    seen = np.cumsum(own, axis=1)
+    seen -= own
+    seen -= np.repeat(seen[:, first], np.diff(first, append=n_blocks), axis=1)  # of other queries
+    both = (product_sums(own, own) - sizes) // 2
+    in_labels = product_sums(own, seen) + both
+    below = np.cumsum(seen[:-1], axis=0, out=seen[:-1])
+    counts = (product_sums(own[1:], below), in_labels, sizes * (sizes - 1) // 2, both)
     return np.asarray(np.add.reduceat(counts, first, axis=1).T)
