@@ -108,18 +108,17 @@ def test_lams_below_rounding_errors_are_refused(rows):
                 folds(F.copy(), graph, y[:, None], query_folds(qid), [lam])
 
 
-@pytest.mark.parametrize("few", [0, 10**9])  # compiled loops, or array expressions
+@pytest.mark.parametrize("stack_bytes", [0, 10**9])  # folds that are multiplied side by side
 @pytest.mark.parametrize("n_bytes", [0, 10**9])
 @pytest.mark.parametrize("least", [1, 10**9])
-def test_moments_of_all_folds_but_one_in_little_memory(few, n_bytes, least, monkeypatch):
+def test_moments_of_all_folds_but_one_in_little_memory(stack_bytes, n_bytes, least, monkeypatch):
     monkeypatch.setattr(leave_query_out, "SOLVE_BYTES", n_bytes)
+    monkeypatch.setattr(leave_query_out, "STACK_BYTES", stack_bytes)
     monkeypatch.setattr(parallel, "LEAST", least)
-    monkeypatch.setattr(leave_query_out, "FOLDS_PER_CALL", 2)
     rng = np.random.default_rng(0)
     Z, t = rng.standard_normal((50, 3)), rng.standard_normal((50, 2))
     folds = np.array_split(rng.permutation(50), 11)
     n_folds = 0
-    monkeypatch.setattr(leave_query_out, "FEW", few)
     for first, A, b in leave_query_out.sums_without(Z, t, folds):
         for k in range(len(A)):
             rest = np.setdiff1d(np.arange(50), folds[first + k])
@@ -143,3 +142,11 @@ def test_systems_of_folds_equal_a_general_solver(n, n_outputs, n_lams, seed):
             want = np.linalg.solve(A[f] + strengths[f, k] * penalty, b[f])
             assert_allclose(found[f, k], want, rtol=1e-9, atol=1e-12)
             assert_allclose(compiled[f, k], want, rtol=1e-6, atol=1e-9)
+
+
+def test_systems_that_are_not_definite_are_refused():
+    b, strengths = np.ones((1, 2, 1)), np.ones((1, 1))
+    for value in (-1.0, np.nan):
+        with pytest.raises(np.linalg.LinAlgError):
+            A = np.full((1, 2, 2), value)
+            leave_query_out.compiled_solutions(A, b, strengths, np.eye(2))

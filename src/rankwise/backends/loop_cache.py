@@ -71,7 +71,11 @@ def compile_loop(function: Any, options: dict[str, Any]) -> Any:
     return loop
 
 
-BLAS_ROUTINES = ("dsyrk", "dgemm")  # that loops call, by names that remain the same in the cache
+BLAS_ROUTINES = (
+    "dsyrk",
+    "dgemm",
+    "dposv",
+)  # that loops call, by names that remain the same in the cache
 for routine in BLAS_ROUTINES:
     binding.add_symbol(f"rankwise_{routine}", blas_address(routine))
 

@@ -31,7 +31,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cython_blas
+from scipy.linalg import cython_blas, cython_lapack
 from threadpoolctl import ThreadpoolController
 
 from rankwise.errors import ParameterError
@@ -349,8 +349,8 @@ def _function(name: str) -> Any:
 
 
 def blas_address(name: str) -> int:
-    """Where a BLAS routine of SciPy is in memory."""
-    capsules: Any = cython_blas.__pyx_capi__
+    """Where a routine of SciPy's BLAS and LAPACK is in memory."""
+    capsules: Any = {**cython_blas.__pyx_capi__, **cython_lapack.__pyx_capi__}
     capsule = capsules[name]
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]

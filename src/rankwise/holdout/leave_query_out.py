@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import EPS, FEW, Array, Index, as_slice, backend_of, is_sparse
-from rankwise.backends.jit import compiled
+from rankwise.backends.arrays import EPS, Array, Index, as_slice, backend_of, is_sparse
+from rankwise.backends.jit import BlasRoutine, compiled
 from rankwise.backends.parallel import map_in_threads, matmul, threads_for
 from rankwise.errors import warn
 from rankwise.graph.preference_graph import QueryGraph, row_scale
@@ -28,12 +28,11 @@ from rankwise.holdout.hold_out_problem import CLOSE, OF_FOLD, check_digits, not_
 from rankwise.scaling import ColumnStandard, ColumnStatistics
 from rankwise.solvers.ridge_path import Moments
 
+dposv: Any = BlasRoutine("dposv", 8)
 STACK_BYTES = 2**18  # of the features of folds that are solved side by side
 PARTS_OF_THREAD, PART_BYTES = 6, 2**22  # of folds that a compiled loop solves in one call
 LEAST_DEVIATION = 1e-13  # without a fold, relative to all rows: below it, few digits are left
 SOLVE_BYTES = 64 * 2**20  # of small systems in memory at a time
-FOLDS_PER_CALL = 32  # whose moments one thread sums at a time
-PADDED_BYTES = 64 * 2**20  # of folds padded to the same length
 MANY_NUMBERS = 2**22  # of features, from which folds are predicted by a compiled loop
 FEW_ENTRIES = 2**17  # of small systems, up to which array expressions are fast enough
 
@@ -388,8 +387,17 @@ def stacked_solutions(A: Array, b: Array, strengths: Array, penalty: Array) -> t
 
 def compiled_solutions(A: Array, b: Array, strengths: Array, penalty: Array) -> tuple[Array, float]:
     """The same for NumPy arrays."""
-    found = np.empty((*strengths.shape, *b.shape[1:]))
-    return found, solve_definite(A, b, strengths, penalty, found)
+    _, n, n_outputs = b.shape
+    found, M, x = (
+        np.empty((*strengths.shape, n, n_outputs)),
+        np.empty((n, n)),
+        np.empty((n_outputs, n)),
+    )
+    sizes, triangle = np.array([n, n_outputs, 0], np.int32), np.array([ord("U")], np.uint8)
+    pivot = solve_definite(A, b, strengths, penalty, M, x, sizes, triangle, found)
+    if pivot < 0:
+        raise np.linalg.LinAlgError
+    return found, pivot
 
 
 def sums_without(Z: Array, t: Array, folds: Sequence[Index]) -> Iterator[tuple[int, Array, Array]]:
@@ -430,25 +438,21 @@ def moments_of_folds(Z: Array, t: Array, folds: Sequence[Index]) -> tuple[Array,
     on, n = backend_of(Z), Z.shape[1]
     A, b = on.zeros(len(folds), n, n), on.zeros(len(folds), n, t.shape[1])
     sizes = np.array([len(fold) for fold in folds])
-    if on.is_host and len(folds) * int(sizes.max()) * (n + t.shape[1]) > FEW:
-        rows, ptr = np.concatenate(folds), np.concatenate(([0], np.cumsum(sizes)))
+    step = max(1, on.block_bytes(STACK_BYTES) // (8 * (n + t.shape[1]) * int(sizes.max())))
 
-        def fill(start: int) -> None:
-            stop = start + FOLDS_PER_CALL
-            part, ends = slice(start, stop), ptr[start : stop + 1]
-            fold_moments(Z, t, rows, ends, A[part], b[part])
+    def fill(start: int) -> None:
+        part = slice(start, start + step)
+        longest = np.arange(sizes[part].max())
+        real = longest < sizes[part, None]
+        rows = np.zeros(real.shape, dtype=np.intp)
+        rows[real] = np.concatenate(folds[part])
+        Z_U, t_U = Z[on.index(rows)], t[on.index(rows)]
+        if not real.all():
+            Z_U[on.index(~real)] = 0.0
+        A[part], b[part] = Z_U.mT @ Z_U, Z_U.mT @ t_U
 
-        map_in_threads(fill, range(0, len(folds), FOLDS_PER_CALL), threads_for(Z.size))
-        return A, b
-    with_zero = on.xp.concatenate((on.xp.hstack((Z, t)), on.zeros(1, n + t.shape[1])))
-    step = max(1, on.block_bytes(PADDED_BYTES) // (8 * with_zero.shape[1] * int(sizes.max())))
-    for start in range(0, len(folds), step):
-        part = sizes[start : start + step, None]
-        rows = np.full((len(part), part.max()), len(Z))  # the row of zeros
-        rows[np.arange(part.max()) < part] = np.concatenate(folds[start : start + step])
-        block = with_zero[on.index(rows)]
-        products = block[:, :, :n].mT @ block
-        A[start : start + step], b[start : start + step] = products[..., :n], products[..., n:]
+    threads = threads_for(Z.shape[0] * n) if on.is_host else 1
+    map_in_threads(fill, range(0, len(folds), step), threads)
     return A, b
 
 
@@ -608,51 +612,33 @@ def fold_predictions(
 
 
 @compiled
-def fold_moments(Z: Array, t: Array, rows: Index, ptr: Index, A: Array, b: Array) -> None:
-    """Add Z'Z and Z't over the rows ptr[f]:ptr[f + 1] of `rows` to A[f] and b[f].
-
-    For short folds, BLAS calls would spend more time starting threads than on the products.
-    """
-    n = Z.shape[1]
-    for f in range(len(ptr) - 1):
-        for k in range(ptr[f], ptr[f + 1]):
-            z, target = Z[rows[k]], t[rows[k]]
-            for i in range(n):
-                line, z_i = A[f, i], z[i]
-                for j in range(i + 1):
-                    line[j] += z_i * z[j]
-                for o in range(len(target)):
-                    b[f, i, o] += z_i * target[o]
-        for i in range(n):
-            for j in range(i):
-                A[f, j, i] = A[f, i, j]
-
-
-@compiled
-def solve_definite(A: Array, b: Array, strengths: Array, penalty: Array, out: Array) -> float:
+def solve_definite(
+    A: Array, b: Array, strengths: Array, penalty: Array, M: Array, x: Array, sizes: Any,
+    triangle: Any, out: Array,
+) -> float:  # fmt: skip
     """(A[f] + strengths[f, k] penalty)^-1 b[f] for each fold f and lam k, into out[f, k].
 
-    Returns the smallest pivot relative to the diagonal, and raises LinAlgError if a matrix is not
-    positive definite. For small systems, a Cholesky factor and these loops take less time than a
-    general solver and the matrices of all systems.
+    Returns the smallest pivot relative to the diagonal, or -1 if a matrix is not positive definite.
+    M, x and `sizes` are memory for LAPACK: a matrix, the transposed b, and the sizes of b.
     """
-    n, least = A.shape[1], np.inf
+    (n_outputs, n), least = x.shape, np.inf
+    of_n, of_outputs, info = sizes[:1].ctypes, sizes[1:].ctypes, sizes[2:].ctypes
+    of_M, of_x, letter = M.ctypes, x.ctypes, triangle.ctypes
     for f in range(len(A)):
         for k in range(strengths.shape[1]):
-            M = A[f] + strengths[f, k] * penalty
-            C = np.linalg.cholesky(M)
             for i in range(n):
-                least = min(least, C[i, i] ** 2 / M[i, i])
-            x = out[f, k]
+                for j in range(n):
+                    M[i, j] = A[f, i, j] + strengths[f, k] * penalty[i, j]
+                for o in range(n_outputs):
+                    x[o, i] = b[f, i, o]
+            dposv(letter, of_n, of_outputs, of_M, of_n, of_x, of_n, info)
+            if sizes[2] != 0:
+                return -1.0
             for i in range(n):
-                for o in range(x.shape[1]):
-                    total = b[f, i, o]
-                    for j in range(i):
-                        total -= C[i, j] * x[j, o]
-                    x[i, o] = total / C[i, i]
-            for i in range(n - 1, -1, -1):
-                for o in range(x.shape[1]):
-                    x[i, o] /= C[i, i]
-                    for j in range(i):
-                        x[j, o] -= C[i, j] * x[i, o]
+                pivot = M[i, i] ** 2 / (A[f, i, i] + strengths[f, k] * penalty[i, i])
+                if not pivot > 0.0:  # or not a number
+                    return -1.0
+                least = min(least, pivot)
+                for o in range(n_outputs):
+                    out[f, k, i, o] = x[o, i]
     return least
