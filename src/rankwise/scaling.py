@@ -19,6 +19,7 @@ from rankwise.graph.query_groups import QueryGroups
 
 BLOCK_BYTES = 2**21  # of rows at a time, which stay in cache for the second look at them
 LEAST_ROWS = 32  # at a time
+LONG, FEWEST = 512, 32  # numbers of a long row that NumPy reduces fast, and how many of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,16 +58,17 @@ class ColumnStatistics:
             block = on.rows(X, slice(start, start + step))
             if weights is None:
                 n: float = len(block)
-                mean = block.mean(axis=0)
+                mean = _reduced(on.xp.sum, block) / n
                 gaps = block - mean
                 gaps *= gaps
-                squares = gaps.sum(axis=0)
+                squares = _reduced(on.xp.sum, gaps)
             else:
                 of_row = on.array(weights[start : start + step])
                 n = float(of_row.sum())
                 mean = (of_row / n) @ block
                 squares = of_row @ (block - mean) ** 2
-            parts = (on.xp.amin(block, axis=0), on.xp.amax(block, axis=0), mean, squares)
+            low, high = (_reduced(extreme, block) for extreme in (on.xp.amin, on.xp.amax))
+            parts = (low, high, mean, squares)
             return cls(n, *(np.asarray(to_host(part)) for part in parts))
 
         threads = threads_for(X.shape[0] * X.shape[1]) if on.is_host else 1
@@ -403,6 +405,18 @@ QUERY_SCALINGS: dict[str, Scaling] = {
 
 SCALINGS = (*QUERY_SCALINGS, ColumnStandard.name)
 """The names of all scalings."""
+
+
+def _reduced(reduction: Callable[..., Any], block: Any) -> Any:
+    """``reduction(block, axis=0)``, in half the time for few columns: rows are joined first."""
+    n, d = block.shape
+    joined = LONG // max(d, 1)
+    if not isinstance(block, np.ndarray) or d == 1 or joined < 2 or n < FEWEST * joined:
+        return reduction(block, axis=0)
+    n -= n % joined
+    long = reduction(block[:n].reshape(-1, joined * d), axis=0).reshape(joined, d)
+    return reduction(np.concatenate((long, block[n:])), axis=0)
+
 
 _Cells = Callable[[Backend, Any, Any, Any], None]
 

@@ -147,6 +147,6 @@ def test_systems_of_folds_equal_a_general_solver(n, n_outputs, n_lams, seed):
 def test_systems_that_are_not_definite_are_refused():
     b, strengths = np.ones((1, 2, 1)), np.ones((1, 1))
     for value in (-1.0, np.nan):
+        A = np.full((1, 2, 2), value)
         with pytest.raises(np.linalg.LinAlgError):
-            A = np.full((1, 2, 2), value)
             leave_query_out.compiled_solutions(A, b, strengths, np.eye(2))

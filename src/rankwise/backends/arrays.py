@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -107,9 +107,40 @@ class NestedLevels(NamedTuple):
     a: Array
     b: Array
 
+    def combined(self, X: Array, most: int) -> Iterator[tuple[slice, Array]]:
+        """Positions, and their combined rows: about so many rows at a time, by array expressions.
+
+        Groups are not divided. Each array may overwrite the previous one.
+        """
+        rows, memory = as_slice(self.rows), np.empty((0, X.shape[1]))
+        in_order = X[rows] if isinstance(rows, slice) else None
+        for first, last in runs(np.diff(self.level_ptr[self.group_ptr]), most):
+            start, stop = self.group_ptr[first], self.group_ptr[last]
+            ptr = self.level_ptr[start : stop + 1]
+            part, starts, sizes = slice(ptr[0], ptr[-1]), ptr[:-1] - ptr[0], np.diff(ptr)
+            x = X[self.rows[part]] if in_order is None else in_order[part]
+            if len(x) > len(memory):  # new memory takes longer than the operations
+                memory = np.empty(x.shape)
+            z, level = memory[: len(x)], np.repeat(np.arange(len(sizes)), sizes)
+            with np.errstate(over="ignore", invalid="ignore"):  # solvers check for overflow
+                sums = np.add.reduceat(x, starts, axis=0)
+                means = sums / sizes[:, None]
+                means.take(level, axis=0, out=z, mode="clip")
+                np.subtract(x, z, out=z)
+                z *= self.a[start:stop].take(level)[:, None]
+                if last - first < stop - start:
+                    groups = self.group_ptr[first : last + 1]
+                    totals, n_levels = np.diff(self.level_ptr[groups]), np.diff(groups)
+                    of_groups = np.add.reduceat(sums, groups[:-1] - start, axis=0)
+                    gaps = means - np.repeat(of_groups / totals[:, None], n_levels, axis=0)
+                    gaps *= np.repeat(self.b[first:last], n_levels)[:, None]
+                    z += gaps.take(level, axis=0)
+            yield part, z
+
 
 CHUNK_BYTES, CHUNK_ROWS = 2**19, 384  # of combined rows that stay in cache, and rows at least
-FEW = 2**17  # numbers up to which array expressions are fast enough, without anything to compile
+FEW = 2**20  # numbers up to which array expressions are fast enough, without anything to compile
+IN_CACHE = 2**15  # numbers that array expressions process at a time
 
 
 def _loops() -> Any:
@@ -119,11 +150,55 @@ def _loops() -> Any:
     return group_loops
 
 
-def _groups(rows: Index, ptr: Index) -> tuple[Index, Index, Index]:
-    """The rows of all groups, where each group starts among them, and its size; no empty groups."""
-    sizes = np.diff(ptr)
-    some = rows[ptr[0] : ptr[-1]]
-    return some, (ptr[:-1] - ptr[0])[sizes > 0], sizes[sizes > 0]
+def runs(sizes: Index, most: int) -> Iterator[tuple[int, int]]:
+    """Consecutive items [first, last) of at most this total size, or a single larger item."""
+    ends = np.cumsum(sizes)
+    first = 0
+    while first < len(sizes):
+        begin = ends[first] - sizes[first]
+        last = max(first + 1, int(np.searchsorted(ends, begin + most, side="right")))
+        yield first, last
+        first = last
+
+
+def _groups_in_cache(
+    rows: Index, ptr: Index, n_columns: int
+) -> Iterator[tuple[Rows, Index, Index]]:
+    """Rows of some groups at a time, where each group starts among them, and its size.
+
+    Empty groups are left out.
+    """
+    ptr = ptr[np.append(True, np.diff(ptr) > 0)]
+    for first, last in runs(np.diff(ptr), IN_CACHE // max(n_columns, 1)):
+        ends = ptr[first : last + 1]
+        yield as_slice(rows[ends[0] : ends[-1]]), ends[:-1] - ends[0], np.diff(ends)
+
+
+def _groups_alike(sizes: Index, most: int) -> Iterator[Index]:
+    """Numbers of groups, some at a time, of which none is twice as long as another."""
+    by_size = np.argsort(sizes, kind="stable")[np.count_nonzero(sizes == 0) :]
+    longer = 1 + np.flatnonzero(np.diff(np.frexp(sizes[by_size])[1]))
+    for alike in np.split(by_size, longer):
+        for first, last in runs(sizes[alike], most):
+            yield alike[first:last]
+
+
+def _ranks(values: Any, n: Index) -> Array:
+    """Ranks along the last axis, from -1/2 to 1/2, among the n smallest values."""
+    order = np.argsort(values, axis=-1)
+    value, position = np.take_along_axis(values, order, -1), np.arange(values.shape[-1])
+    differs = value[..., 1:] != value[..., :-1]
+    first = last = np.broadcast_to(position, value.shape)
+    if not differs.all():
+        edge = np.ones((*value.shape[:-1], 1), dtype=bool)
+        begins, ends = np.append(edge, differs, -1), np.append(differs, edge, -1)
+        first = np.maximum.accumulate(np.where(begins, position, 0), axis=-1)
+        last = np.where(ends, position, len(position))[..., ::-1]
+        last = np.minimum(np.minimum.accumulate(last, axis=-1)[..., ::-1], n - 1)
+    ranks = np.empty(value.shape)
+    found = (first + last - (n - 1)) / (2.0 * np.maximum(n - 1, 1))
+    np.put_along_axis(ranks, order, found, -1)
+    return ranks
 
 
 def _parts_of_groups(
@@ -225,7 +300,7 @@ class Backend:
         """Combine row ``nest.rows[k]`` of X with the means of its groups; write row ``target[k]``.
 
         With ``target is nest.rows``, `out` may be X itself. `compiled`: use a compiled loop, as for
-        many numbers, since there is one for other columns of the same rows.
+        many numbers, since these rows are some of many, or other columns are many.
         """
         rows, level_ptr, group_ptr, a, b = nest
         if compiled or X.size > FEW:
@@ -239,40 +314,43 @@ class Backend:
             threads = threads_for(X.size)
             map_in_threads(run, _parts_of_groups(nest, X.shape[1], threads), threads)
             return
-        x, sizes = X[as_slice(rows)], np.diff(level_ptr)
-        with np.errstate(over="ignore", invalid="ignore"):  # solvers check for overflow
-            sums = np.add.reduceat(x, level_ptr[:-1], axis=0)
-            means = sums / sizes[:, None]
-            z = np.repeat(means, sizes, axis=0)  # in place from here: new memory takes longer
-            np.subtract(x, z, out=z)
-            z *= np.repeat(a, sizes)[:, None]
-            if len(group_ptr) < len(level_ptr):
-                totals, n_levels = np.diff(level_ptr[group_ptr]), np.diff(group_ptr)
-                group_means = np.add.reduceat(sums, group_ptr[:-1], axis=0) / totals[:, None]
-                gaps = means - np.repeat(group_means, n_levels, axis=0)
-                z += np.repeat(np.repeat(b, n_levels)[:, None] * gaps, sizes, axis=0)
-        out[as_slice(target)] = z
+        into = as_slice(target)
+        in_order = out[into] if isinstance(into, slice) else None
+        for part, z in nest.combined(X, IN_CACHE // max(X.shape[1], 1)):
+            if in_order is None:
+                out[target[part]] = z
+            else:
+                in_order[part] = z
 
-    def combined_rows(self, X: Array, t: Array, nest: NestedLevels) -> tuple[Array, Array]:
-        """New arrays with the rows of X and t combined, in their order."""
+    def combined_rows(
+        self, X: Array, t: Array, nest: NestedLevels, *, compiled: bool = False
+    ) -> tuple[Array, Array]:
+        """New arrays with the rows of X and t combined, in their order; see `combine_rows`."""
         out, of_t, target = self.empty(*X.shape), self.empty(*t.shape), np.arange(len(X))
-        self.combine_rows(X, out, target, nest)
-        self.combine_rows(t, of_t, target, nest, compiled=X.shape[0] * X.shape[1] > FEW)
+        compiled = compiled or X.shape[0] * X.shape[1] > FEW
+        self.combine_rows(X, out, target, nest, compiled=compiled)
+        self.combine_rows(t, of_t, target, nest, compiled=compiled)
         return out, of_t
 
     def add_moments(
-        self, A: Array, b: Array, X: Array, t: Array, nest: NestedLevels
+        self, A: Array, b: Array, X: Array, t: Array, nest: NestedLevels, *, compiled: bool = False
     ) -> tuple[Array, Array]:
         """A + Z'Z on one triangle, and b + Z's, for Z and s from `combined_rows`.
 
         A and b are overwritten.
         """
-        if self.is_host and X.size > FEW and threads_for(X.size) == 1:
-            most = max(CHUNK_ROWS, CHUNK_BYTES // (8 * X.shape[1]))
+        if not self.is_host or threads_for(X.size) > 1:
+            Z, s = self.combined_rows(X, t, nest, compiled=compiled)
+            return self.add_gram(A, Z), b + self.matmul(Z.T, s)
+        most = max(CHUNK_ROWS, CHUNK_BYTES // (8 * X.shape[1]))
+        if compiled or X.size > FEW:
             _loops().add_moments(A, b, X, t, *nest, most)
             return A, b
-        Z, s = self.combined_rows(X, t, nest)
-        return self.add_gram(A, Z), b + self.matmul(Z.T, s)
+        both = zip(nest.combined(X, most), nest.combined(t, most), strict=True)
+        for (_, Z), (_, s) in both:
+            A = self.add_gram(A, Z)
+            b += self.matmul(Z.T, s)
+        return A, b
 
     def combine_columns(self, X: Array, nest: NestedLevels) -> None:
         """The same along axis 1, in place."""
@@ -297,52 +375,45 @@ class Backend:
         with np.errstate(over="ignore", invalid="ignore"):
             if X.size > FEW:
                 return bool(_loops().minmax_groups(X, rows, ptr))
-            some, starts, sizes = _groups(rows, ptr)
-            if not len(some):
-                return True
-            x = X[some]
-            low, high = (part.reduceat(x, starts, axis=0) for part in (np.minimum, np.maximum))
-            span = high - low
-            divisor = np.where(span == 0, X.dtype.type(1), span)
-            X[some] = (x - np.repeat(low, sizes, axis=0)) / np.repeat(divisor, sizes, axis=0)
-            return bool(np.isfinite(span).all())
+            finite = True
+            for some, starts, sizes in _groups_in_cache(rows, ptr, X.shape[1]):
+                x = X[some]
+                low, high = (part.reduceat(x, starts, axis=0) for part in (np.minimum, np.maximum))
+                span = high - low
+                finite &= bool(np.isfinite(span).all())
+                span[span == 0] = 1
+                z = x - np.repeat(low, sizes, axis=0)
+                z /= np.repeat(span, sizes, axis=0)
+                X[some] = z
+            return finite
 
     def standardize_groups(self, X: Any, rows: Index, ptr: Index) -> None:
         """Give each column of each group mean 0 and variance 1, in place, after `minmax_groups`."""
         if X.size > FEW:
             _loops().standardize_groups(X, rows, ptr)
             return
-        some, starts, sizes = _groups(rows, ptr)
-        if len(some):
+        for some, starts, sizes in _groups_in_cache(rows, ptr, X.shape[1]):
             x = X[some].astype(np.float64)
             mean = np.add.reduceat(x, starts, axis=0) / sizes[:, None]
-            z = x - np.repeat(mean, sizes, axis=0)
-            deviation = np.sqrt(np.add.reduceat(z**2, starts, axis=0) / sizes[:, None])
+            x -= np.repeat(mean, sizes, axis=0)
+            deviation = np.sqrt(np.add.reduceat(x**2, starts, axis=0) / sizes[:, None])
             deviation[deviation == 0] = 1.0
-            X[some] = z / np.repeat(deviation, sizes, axis=0)
+            x /= np.repeat(deviation, sizes, axis=0)
+            X[some] = x
 
     def rank_groups(self, X: Any, rows: Index, ptr: Index) -> None:
         """Replace each column of each group by its ranks from -1/2 to 1/2; ties share theirs."""
-        if X.size > FEW:
-            _loops().rank_groups(X, rows, ptr)
-            return
-        some, starts, sizes = _groups(rows, ptr)
-        if not len(some):
-            return
-        x, group = X[some], np.repeat(np.arange(len(sizes)), sizes)
-        order = np.argsort(x, axis=0, kind="stable")
-        order = np.take_along_axis(order, np.argsort(group[order], axis=0, kind="stable"), axis=0)
-        value, position = np.take_along_axis(x, order, axis=0), np.arange(len(x))[:, None]
-        differs = (value[1:] != value[:-1]) | (group[1:] != group[:-1])[:, None]
-        edge = np.ones((1, x.shape[1]), dtype=bool)
-        begins, ends = np.concatenate((edge, differs)), np.concatenate((differs, edge))
-        first = np.maximum.accumulate(np.where(begins, position, 0), axis=0)
-        last = np.minimum.accumulate(np.where(ends, position, len(x))[::-1], axis=0)[::-1]
-        n, start = np.repeat(sizes, sizes)[:, None], np.repeat(starts, sizes)[:, None]
-        ranks = np.empty(x.shape)
-        found = (first + last - 2 * start - (n - 1)) / (2.0 * np.maximum(n - 1, 1))
-        np.put_along_axis(ranks, order, found, axis=0)
-        X[some] = ranks
+        sizes, d = np.diff(ptr), X.shape[1]
+        for some in _groups_alike(sizes, IN_CACHE // max(d, 1)):
+            n, longest = sizes[some], int(sizes[some].max())
+            real = np.arange(longest) < n[:, None]
+            held = rows[(ptr[some, None] + np.arange(longest))[real]]
+            step = max(1, IN_CACHE // longest)
+            for columns in (slice(left, left + step) for left in range(0, d, step)):
+                values = np.full((*real.shape, len(X[0, columns])), np.inf, X.dtype)
+                values[real] = X[held, columns]  # infinities make shorter groups as long
+                ranks = _ranks(np.ascontiguousarray(values.swapaxes(1, 2)), n[:, None, None])
+                X[held, columns] = ranks.swapaxes(1, 2)[real]
 
     def sparse_product(self, S: Any, X: Array) -> Array:
         """S X for a scipy.sparse S and a dense vector or matrix X."""

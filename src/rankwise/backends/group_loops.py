@@ -20,7 +20,6 @@ from rankwise.backends.jit import BlasRoutine, compiled
 
 dsyrk: Any = BlasRoutine("dsyrk", 10)
 dgemm: Any = BlasRoutine("dgemm", 13)
-FEW_VALUES = 64  # up to which sorting by insertion is faster
 
 
 @compiled
@@ -106,6 +105,7 @@ def add_moments(
     sizes, unit = np.array([d, k, 0], np.int32), np.ones(1)
     of_d, of_k, of_n, one = sizes[:1].ctypes, sizes[1:].ctypes, sizes[2:].ctypes, unit.ctypes
     of_A, of_b, of_Z, of_s = A.ctypes, b.ctypes, Z.ctypes, s.ctypes
+    edges = np.array([0, d, k])  # for literals, `combine_rows` would be compiled once more
     first = 0
     while first < n_groups:
         start, last = level_ptr[group_ptr[first]], first + 1
@@ -115,8 +115,8 @@ def add_moments(
         for i in range(n):
             target[start + i] = i
         groups, of_groups = group_ptr[first : last + 1], between[first:last]
-        combine_rows(X, Z, rows, target, level_ptr, groups, within, of_groups, 0, d)
-        combine_rows(t, s, rows, target, level_ptr, groups, within, of_groups, 0, k)
+        combine_rows(X, Z, rows, target, level_ptr, groups, within, of_groups, edges[0], edges[1])
+        combine_rows(t, s, rows, target, level_ptr, groups, within, of_groups, edges[0], edges[2])
         # BLAS sees A', b', Z' and s'.
         dsyrk(upper, plain, of_d, of_n, one, of_Z, of_d, one, of_A, of_d)
         dgemm(plain, transposed, of_k, of_d, of_n, one, of_s, of_k, of_Z, of_d, one, of_b, of_k)
@@ -205,35 +205,3 @@ def standardize_groups(X: Any, rows: Index, ptr: Index) -> None:
             x = X[rows[k]]
             for j in range(d):
                 x[j] = (x[j] - mean[j]) / deviation[j]
-
-
-@compiled
-def rank_groups(X: Any, rows: Index, ptr: Index) -> None:
-    """x <- its rank among the n values, from -1/2 to 1/2 in steps of 1 / (n - 1).
-
-    Equal values share the mean of their ranks.
-    """
-    for g in range(len(ptr) - 1):
-        start, n = ptr[g], ptr[g + 1] - ptr[g]
-        column, order = np.empty(n), np.empty(n, np.intp)
-        for j in range(X.shape[1]):
-            for k in range(n):
-                column[k] = X[rows[start + k], j]
-            if n <= FEW_VALUES:
-                for k in range(n):
-                    i = k
-                    while i > 0 and column[order[i - 1]] > column[k]:
-                        order[i] = order[i - 1]
-                        i -= 1
-                    order[i] = k
-            else:
-                order = np.argsort(column)
-            first = 0
-            while first < n:
-                last = first
-                while last + 1 < n and column[order[last + 1]] == column[order[first]]:
-                    last += 1
-                rank = (first + last - (n - 1)) / (2.0 * max(n - 1, 1))
-                for k in range(first, last + 1):
-                    X[rows[start + order[k]], j] = rank
-                first = last + 1

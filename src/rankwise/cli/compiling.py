@@ -36,21 +36,22 @@ from rankwise.progress import Show
 
 # Array expressions take the place of loops on small data: these are larger.
 RNG = np.random.default_rng(0)
-X = RNG.standard_normal((40_000, 8))
+X = RNG.standard_normal((140_000, 8))
 Y = np.clip(np.round(X[:, 0] + RNG.standard_normal(len(X))), 0, 4)
 QID = np.arange(len(X)) // 20
-SOME = slice(0, 800)
+SOME, MORE = slice(0, 800), slice(0, 40_000)
 
 
 def _fit_linear() -> None:
     leave_query_out(RankRLS(), X, Y, qid=QID, alphas=[0.1, 1.0])
-    many = np.tile(X, 14)  # more features than rows of a query, and many numbers
-    leave_query_out(RankRLS(), many, Y, qid=QID, alphas=[0.1, 1.0])
-    RankSVM().fit(X, Y, qid=QID)
+    many = np.tile(X[MORE], 14)  # more features than rows of a query, and many numbers
+    leave_query_out(RankRLS(), many, Y[MORE], qid=QID[MORE], alphas=[0.1, 1.0])
+    for ranker in (RankRLS(1.0), RankSVM()):
+        ranker.fit(many, Y[MORE], qid=QID[MORE])
 
 
 def _fit_kernels() -> None:
-    RankRLS(kernel="rbf").fit(X[SOME], Y[SOME], qid=QID[SOME])
+    RankRLS(kernel="rbf").fit(X[:1100], Y[:1100], qid=QID[:1100])
 
 
 def _fit_comparisons() -> None:

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from scipy.linalg import lapack, solve_triangular
 
 from rankwise.backends.arrays import (
+    FEW,
     Array,
     Backend,
     Index,
@@ -26,6 +27,7 @@ from rankwise.backends.arrays import (
     as_slice,
     backend_of,
     is_sparse,
+    runs,
 )
 from rankwise.errors import DataError
 from rankwise.graph.comparisons import Comparisons
@@ -304,16 +306,20 @@ class Piece(NamedTuple):
 
 
 class PieceRows(NamedTuple):
-    """Features F and targets t of the rows of a piece, their levels, and their weights."""
+    """Features F and targets t of the rows of a piece, their levels, and their weights.
+
+    `many`: whether all pieces together are worth a compiled loop.
+    """
 
     F: Array
     t: Array
     nest: NestedLevels
     weights: Array | None = None
+    many: bool = False
 
     def root(self) -> tuple[Array, Array]:
         """R F and R t."""
-        F, t, nest, weights = self
+        F, t, nest, weights, many = self
         if weights is not None:
             level = np.empty(len(nest.rows), dtype=np.intp)
             level[nest.rows] = np.repeat(np.arange(len(nest.a)), np.diff(nest.level_ptr))
@@ -321,7 +327,7 @@ class PieceRows(NamedTuple):
             to_levels, root = (level, group_of_level, nest.a, nest.b), np.sqrt(weights)
             Z, s = (row_scale(root, combine_weighted(X, weights, *to_levels)) for X in (F, t))
             return Z, s
-        return backend_of(F).combined_rows(F, t, nest)
+        return backend_of(F).combined_rows(F, t, nest, compiled=many)
 
 
 @dataclass
@@ -391,8 +397,8 @@ class RootBlocks:
             return sum_products(self.some(which), n_features, on)
         A, b = on.zeros(n_features, n_features), on.zeros(n_features, self.targets.shape[1])
         for k in range(*which.indices(len(self.pieces))):
-            F, t, nest, _ = self._loaded(k)
-            A, b = on.add_moments(A, b, F, t, nest)
+            F, t, nest, _, many = self._loaded(k)
+            A, b = on.add_moments(A, b, F, t, nest, compiled=many)
         return A, b.reshape(n_features, *self.outputs)
 
     def between(self) -> Iterator[tuple[Array, Array]]:
@@ -418,7 +424,9 @@ class RootBlocks:
         taken, local = self._taken(int(level_ptr[0]), int(level_ptr[-1]))
         nest = NestedLevels(local, level_ptr - level_ptr[0], group_ptr, a, b)
         weights = None if self.weights is None else self.weights[taken]
-        rows = PieceRows(self.load(taken), self.targets[taken], nest, weights)
+        F = self.load(taken)
+        many = len(self.nest.rows) * F.shape[1] > FEW
+        rows = PieceRows(F, self.targets[taken], nest, weights, many)
         if group is not None:
             self._means[k] = PartMeans.of(rows)
         return rows
@@ -479,17 +487,6 @@ def _spread(parts: list[PartMeans], scale: float) -> tuple[PartMeans, tuple[Arra
     F, t = (on.xp.stack(list(means)) for means in zip(*((p.F, p.t) for p in parts), strict=True))
     whole = PartMeans(float(sizes.sum()), shares @ F, shares @ t)
     return whole, (factors * (F - whole.F), factors * (t - whole.t))
-
-
-def runs(sizes: Index, max_rows: int) -> Iterator[tuple[int, int]]:
-    """Consecutive items [first, last) with at most `max_rows` rows, or a single larger item."""
-    ends = np.cumsum(sizes)
-    first = 0
-    while first < len(sizes):
-        begin = ends[first] - sizes[first]
-        last = max(first + 1, int(np.searchsorted(ends, begin + max_rows, side="right")))
-        yield first, last
-        first = last
 
 
 TIES = ("include", "exclude")
