@@ -16,6 +16,7 @@ import pytest
 from rankwise.asking import Goal, Item, NotSavedError, Session
 from rankwise.asking.log import Log
 from rankwise.asking.session_exports import share_page
+from rankwise.asking.standings import Standing
 
 httpx = pytest.importorskip("httpx")
 pytest.importorskip("starlette", reason="needs the extra ask")
@@ -396,24 +397,36 @@ def test_the_page_for_sharing_names_pictures_that_are_too_large():
     assert "Pictures of more than 1.5 MB are left out: 1. one." in page
 
 
-def test_no_scores_are_shown_before_they_are_computed(served, client, enter):
-    session, _ = served
-    session.hand_over(Busy())
-    session.set_items([item.id for item in session.items][:4])  # nothing is known of these alone
-    session.answer(session.ask("bob").token, "first")
-    enter("organizer")
-    page = client.get("/organizer/live").text
-    assert "as soon as a first ranking is computed" in page
-    assert '<th scope="row">' not in page
-    session.hand_over(None)
-    assert '<th scope="row">' in client.get("/organizer/live").text
-
-
 class Busy:
     """A background that never gets anything done."""
 
+    error = None
+
+    def __init__(self, session):
+        session.hand_over(self)
+
     def settle(self):
         raise AssertionError
+
+    def close(self):
+        pass
+
+
+def test_no_scores_are_shown_before_they_are_computed(monkeypatch):
+    monkeypatch.setattr("rankwise.asking.web.app.Background", Busy)
+    session = Session("abc")
+    session.answer(session.ask().token, "first")
+    session._standing = Standing.unknown(session._ledger)
+    with (
+        serving(make_app(session)) as address,
+        httpx.Client(base_url=address, trust_env=False, timeout=300) as client,
+    ):
+        client.get("/start", params={"token": Doorkeeper(session).organizer_key})
+        page = client.get("/organizer/live").text
+        assert "as soon as a first ranking is computed" in page
+        assert '<th scope="row">' not in page
+        session.hand_over(None)
+        assert '<th scope="row">' in client.get("/organizer/live").text
 
 
 def test_json(served, client, enter):
