@@ -141,6 +141,7 @@ def test_a_session_from_first_to_last(browser, server):
     assert "7 answers" in page.inner_text("footer")
 
     page.click("nav >> text=Organize")
+    page.wait_for_selector("table.ranking")  # when the first ranking is computed
     assert page.locator("table.ranking tbody tr").count() == 8
     page.fill("#name", "Ann")
     page.click("text=Make a link")

@@ -139,6 +139,7 @@ def test_a_second_interrupt_says_nothing(monkeypatch):
 def test_the_organizer_sees_the_best_of_many_items(served, client, enter, monkeypatch):
     session, _ = served
     session.answer(session.ask("bob").token, "first")
+    session.settle()
     enter("organizer")
     assert "These are the first" not in client.get("/organizer/live").text
     monkeypatch.setattr("rankwise.asking.web.app._SHOWN", 3)
