@@ -181,12 +181,12 @@ def test_rankings(run, tmp_path):
     rng = np.random.default_rng(0)
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["season", "race", "driver", "place"])
+        writer.writerow(["season", "race", "driver", "place", "grid"])
         for race in range(40):
             order = np.argsort(-(0.5 * np.arange(5) + rng.gumbel(size=5)))
             for place, driver in enumerate(order):
                 word = "DNF" if place == 4 else place + 1
-                writer.writerow([race // 2, race, f"d{driver}", word])
+                writer.writerow([race // 2, race, f"d{driver}", word, rng.integers(1, 9)])
     given = ["--ranking", "race,driver,place", "--cluster", "season"]
     page, numbers = tmp_path / "page.html", tmp_path / "all.json"
     result = run("leaderboard", path, *given, "--report", page, "--json", numbers)
@@ -198,6 +198,9 @@ def test_rankings(run, tmp_path):
     assert "40 entries have no place ('DNF')" in result.stderr
     assert json.loads(numbers.read_text())["battles"] == 40
     assert "rankings" in page.read_text()
+    styled = run("leaderboard", path, *given, "--style", "grid").stdout
+    assert "raises the rating of an item" in styled
+    assert [line.split()[1] for line in styled.splitlines() if line.startswith("grid")] == ["1"]
     assert "three columns" in run("leaderboard", path, "--ranking", "race,place", ok=False)
     assert "--position" in run("leaderboard", path, *given, "--position", ok=False)
 

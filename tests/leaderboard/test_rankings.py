@@ -131,6 +131,7 @@ def test_results_of_rankings(tmp_path):
     )
     assert board.n_groups_ == 30
     assert board.coef_names_ == ["x0", "z0", "z1"]
+    assert "the change of an item's rating" in str(board.coefficients())
     table = board.standings()
     assert table["rankings"].sum() == len(x)
     assert "rankings" in str(table)

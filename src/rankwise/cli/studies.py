@@ -368,13 +368,16 @@ def rating_note(board: Any, *, elo: bool, anchor: tuple[Any, float] | None) -> s
 def covariate_table(board: Any, units: dict[str, str], *, elo: bool) -> Table:
     """The coefficients, and what they are per."""
     from rankwise.data.battles import SCALED
+    from rankwise.data.rankings import Rankings
     from rankwise.tables import Column
 
     table = board.coefficients(elo=elo).to_table()
-    per = [units.get(name, "being first") for name in board.coef_names_]
+    of_rankings = isinstance(board.battles_, Rankings)  # their columns are of items, as they are
+    per = [units.get(name, "1" if of_rankings else "being first") for name in board.coef_names_]
     rows = tuple((row[0], each, *row[1:]) for row, each in zip(table.rows, per, strict=True))
     unit = board.unit(elo=elo)
-    note_text = f"By how many {unit} a covariate raises the rating of the first item, per change."
+    whose = "an" if of_rankings else "the first"
+    note_text = f"By how many {unit} a covariate raises the rating of {whose} item, per change."
     if SCALED in per:
         note_text += (
             " With columns NAME_a and NAME_b, it is (a - b) / (a + b + 1), in standard deviations."

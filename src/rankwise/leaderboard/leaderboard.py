@@ -1546,7 +1546,8 @@ class Leaderboard(BaseEstimator):
         # Two digits of the narrowest interval: some covariates are per token, or per day.
         digits = int(np.clip(1 - np.floor(np.log10(least)), 1 if elo else 3, MOST_DIGITS))
         points = dict.fromkeys(("coefficient", "low", "high"), f".{digits}f")
-        note = f"In {unit}: the change of the first item's rating for a change of 1 in the column."
+        whose = "an" if isinstance(self.battles_, Rankings) else "the first"
+        note = f"In {unit}: the change of {whose} item's rating for a change of 1 in the column."
         return BoardTable(columns, {**points, "z": ".1f"}, note)
 
     def judges(self) -> BoardTable:
