@@ -125,19 +125,23 @@ def test_drifts_are_averaged_over(monkeypatch):
     options = {"drift": "evidence", "period": 1.0, "penalty": 0.5}
     board = Leaderboard(**options).fit(*pairs.T, won, time=time, items=range(N))
     winners = np.where(won[:, None] == 1, pairs, pairs[:, ::-1])
-    drifts, values, last = np.geomspace(0.05, 1.6, 9), [], []
-    for drift in drifts:
+    drifts, values, last = np.geomspace(0.02, 1.6, 15), [], []
+    scale = over_time.CHANGE_SCALE / np.sqrt(np.ptp(period))
+    for drift in [1e-3, *drifts]:
         given = (winners, period, np.ones(120))
         theta, K, _ = oracle.fit_walk(*given, N, 0.5, drift, [1, 1, 1])
         value = oracle.walk_log_posterior(theta, *given, 0.5, drift, [1, 1, 1])
-        value -= 3 * N * np.log(drift) + 0.5 * np.linalg.slogdet(K)[1]
-        scale = over_time.CHANGE_SCALE / np.sqrt(np.ptp(period))
-        values.append(value + 2 * np.log(drift) - drift / scale)
+        values.append(value - 3 * N * np.log(drift) - 0.5 * np.linalg.slogdet(K)[1])
         last.append(theta[-1] - theta[-1].mean())
-    weights = np.exp(np.array(values) - max(values))
-    weights /= weights.sum()
+    evidence = np.exp(np.array(values) - max(values))
+    # The prior of a drift, per unit of its logarithm; or, as likely before, there is none.
+    weights = evidence[1:] * (drifts / scale) ** 2 * np.exp(-drifts / scale)
+    some, step = weights.sum(), np.log(drifts[1] / drifts[0])
+    p_none = evidence[0] / (evidence[0] + some * step)
+    weights /= some
     assert board.drift_ == pytest.approx(weights @ drifts, rel=0.06)
-    assert_allclose(board.ratings_, weights @ np.array(last), atol=0.02)
+    mean = p_none * last[0] + (1 - p_none) * weights @ np.array(last[1:])
+    assert_allclose(board.ratings_, mean, atol=0.02)
     monkeypatch.setattr(over_time, "INTEGRATED", 0)
     one_drift = Leaderboard(**options).fit(*pairs.T, won, time=time, items=range(N))
     assert one_drift.drift_ < board.drift_
