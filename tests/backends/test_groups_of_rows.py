@@ -104,13 +104,17 @@ def test_ranges_that_overflow_are_reported():
 def test_ranks(problem, dtype, in_cache):
     X, rows, _, group_ptr, _ = problem
     X = X.astype(dtype)
-    want, found = X.copy(), X.copy()
+    want = X.copy()
     for start, stop in pairwise(group_ptr):
         some, n = rows[start:stop], stop - start
         for i in some:
             below, above = (X[some] < X[i]).sum(axis=0), (X[some] > X[i]).sum(axis=0)
             want[i] = (below - above) / (2 * max(n - 1, 1))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrays, "IN_CACHE", in_cache)
-        NUMPY.rank_groups(found, rows, group_ptr)
-    np.testing.assert_allclose(found, want, rtol=1e-6)
+    for few, short in ((2**20, 64), (0, 64), (0, 3)):
+        found = X.copy()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(arrays, "IN_CACHE", in_cache)
+            patch.setattr(arrays, "FEW", few)
+            patch.setattr(arrays, "SHORT", short)
+            NUMPY.rank_groups(found, rows, group_ptr)
+        np.testing.assert_allclose(found, want, rtol=1e-6)

@@ -141,6 +141,7 @@ class NestedLevels(NamedTuple):
 CHUNK_BYTES, CHUNK_ROWS = 2**19, 384  # of combined rows that stay in cache, and rows at least
 FEW = 2**20  # numbers up to which array expressions are fast enough, without anything to compile
 IN_CACHE = 2**15  # numbers that array expressions process at a time
+SHORT = 64  # rows of a group, up to which sorting by insertion is fast
 
 
 def _loops() -> Any:
@@ -404,6 +405,9 @@ class Backend:
     def rank_groups(self, X: Any, rows: Index, ptr: Index) -> None:
         """Replace each column of each group by its ranks from -1/2 to 1/2; ties share theirs."""
         sizes, d = np.diff(ptr), X.shape[1]
+        if X.size > FEW:
+            _loops().rank_short_groups(X, rows, ptr, SHORT)
+            sizes[sizes <= SHORT] = 0
         for some in _groups_alike(sizes, IN_CACHE // max(d, 1)):
             n, longest = sizes[some], int(sizes[some].max())
             real = np.arange(longest) < n[:, None]

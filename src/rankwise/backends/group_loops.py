@@ -205,3 +205,33 @@ def standardize_groups(X: Any, rows: Index, ptr: Index) -> None:
             x = X[rows[k]]
             for j in range(d):
                 x[j] = (x[j] - mean[j]) / deviation[j]
+
+
+@compiled
+def rank_short_groups(X: Any, rows: Index, ptr: Index, longest: int) -> None:
+    """x <- its rank among the n values, from -1/2 to 1/2 in steps of 1 / (n - 1).
+
+    Equal values share the mean of their ranks. Groups with more than `longest` rows are left out.
+    """
+    column, order = np.empty(longest), np.empty(longest, np.intp)
+    for g in range(len(ptr) - 1):
+        start, n = ptr[g], ptr[g + 1] - ptr[g]
+        if n > longest:
+            continue
+        for j in range(X.shape[1]):
+            for k in range(n):
+                column[k] = X[rows[start + k], j]
+                i = k
+                while i > 0 and column[order[i - 1]] > column[k]:
+                    order[i] = order[i - 1]
+                    i -= 1
+                order[i] = k
+            first = 0
+            while first < n:
+                last = first
+                while last + 1 < n and column[order[last + 1]] == column[order[first]]:
+                    last += 1
+                rank = (first + last - (n - 1)) / (2.0 * max(n - 1, 1))
+                for k in range(first, last + 1):
+                    X[rows[start + order[k]], j] = rank
+                first = last + 1

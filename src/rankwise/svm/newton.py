@@ -289,15 +289,10 @@ class ActivePairs(ActiveLoss):
         counts, sums = self._active_sums(f)
         if self._of_rows is not None:
             _, counts = self._active_sums(np.ones(len(f)))
-        self._degree = counts[0] + counts[1]
-        # Slacks 1 - (f_i - f_j), summed over the active pairs of each better row and of each worse
-        # row. The sum of squared slacks follows from these.
-        with np.errstate(over="ignore", invalid="ignore"):  # the solver checks for overflow
-            slack_better = counts[0] * (1.0 - f) + sums[0]
-            excess = counts[1] * (1.0 + f) - sums[1] - slack_better
-            self.gradient: Array = 2.0 * margin * self._weight * excess
-            losses = self._weight * (slack_better + f * excess)
-            self.loss = margin**2 * float(losses.sum())
+        self._degree, self.gradient = np.empty(len(f)), np.empty(len(f))
+        self.loss = margin**2 * float(
+            _loss_and_gradient(f, counts, sums, self._weight, margin, self._degree, self.gradient)
+        )
 
     def _active_sums(self, v: Array) -> tuple[Array, Array]:
         """Counts of the active partners of each row, and sums of v times the row weights."""
@@ -588,6 +583,24 @@ def _pairs_of_queries(weights: Array, run: Index, codes: Index) -> tuple[Array, 
     of_run = np.bincount(run, weights)
     rows = np.asarray(np.bincount(query_of_run, of_run), dtype=np.float64)
     return np.bincount(query_of_run, of_run * (rows[query_of_run] - of_run)) / 2, rows
+
+
+@compiled
+def _loss_and_gradient(
+    f: Array, counts: Array, sums: Array, weight: Array, margin: float, degree: Array,
+    gradient: Array,
+) -> float:  # fmt: skip
+    """The loss of active pairs; the number of pairs of each row, and the gradient, are written."""
+    loss = 0.0
+    for i in range(len(f)):
+        # Slacks 1 - (f_i - f_j), summed over the active pairs of each better row and of each worse
+        # row. The sum of squared slacks follows from these.
+        slack_better = counts[0, i] * (1.0 - f[i]) + sums[0, i]
+        excess = counts[1, i] * (1.0 + f[i]) - sums[1, i] - slack_better
+        degree[i] = counts[0, i] + counts[1, i]
+        gradient[i] = 2.0 * margin * weight[i] * excess
+        loss += weight[i] * (slack_better + f[i] * excess)
+    return loss
 
 
 @compiled
