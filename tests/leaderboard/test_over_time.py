@@ -338,6 +338,30 @@ def test_auto_finds_what_predicts_later_battles(monkeypatch):
         Leaderboard(half_life="auto").fit(*pairs.T, won, time=np.zeros(800))
 
 
+@pytest.mark.parametrize(("noise", "best"), [(0.02, "quick"), (2.0, "constant")])
+def test_a_gain_within_its_standard_error_is_no_gain(noise, best):
+    """Battles in order, and what two candidates expect of each, better by .01 on average."""
+    rng, n = np.random.default_rng(0), 200
+    gains = 0.01 + noise * rng.normal(size=n) / np.sqrt(n)
+    pairs = np.column_stack((np.zeros(n, int), np.arange(1, n + 1)))
+    losses = {"constant": np.full(n, np.log(2)), "quick": np.log(2) - gains + (gains.mean() - 0.01)}
+
+    class Board:
+        def __init__(self, candidate):
+            self.candidate = candidate
+
+        def predict_proba(self, first, second, context):
+            p = np.exp(-losses[self.candidate][np.asarray(second, int) - 1])
+            return np.column_stack((p, 1 - p))
+
+    items = np.array([str(k) for k in range(n + 1)])
+    battles = Battles(items, pairs, np.zeros(n, int), np.ones(n), time=np.arange(n) / n)
+    found = over_time.best_on_later_battles(
+        battles, ["constant", "quick"], lambda candidate, _: Board(candidate)
+    )
+    assert found == best
+
+
 def test_updates_age_old_battles(tmp_path):
     pairs, won, time, _ = drawn()
     for options in ({"half_life": 1.5}, {"drift": 0.5, "period": 1.0}):

@@ -169,14 +169,14 @@ class Leaderboard(BaseEstimator):
         Whether the first place is an advantage, such as playing at home.
     half_life : float, "auto" or None, default=None
         With the times of battles: after how much time a battle counts half as much, in days for
-        dates. "auto": the half-life, or none, with which earlier battles best predict later ones.
-        Standard errors are of the latest ratings: they add changes of ratings, by as much as the
-        residuals show.
+        dates. "auto": the half-life with which earlier battles best predict later ones, or none
+        unless it predicts better by more than one standard error. `standard_errors_` are of the
+        latest ratings: they add changes of ratings, by as much as the residuals show.
     drift : float, "evidence", "auto" or None, default=None
         With the times of battles: ratings drift as a random walk, and `ratings_` are the latest. A
         number is the standard deviation of the change of a rating in a year (for times that are not
         dates, in a unit of time). "evidence": the value that maximizes the evidence. "auto": the
-        value with which earlier battles best predict later ones.
+        value with which earlier battles best predict later ones, or no drift, as for `half_life`.
     period : float or None, default=None
         Ratings are constant within periods of this length. None: a month (30.4 days), or the 24th
         part of all time if times are not dates.

@@ -276,7 +276,9 @@ def best_on_later_battles(
 
     Battles are cut at several times. ``fit(candidate, earlier)`` is a leaderboard, which predicts
     the battles from one cut to the next; the candidate with the smallest log-loss is the best. No
-    battle is predicted from later ones. Times with equal battles are not divided.
+    battle is predicted from later ones. Times with equal battles are not divided. The first
+    candidate stays unless the gain over it is larger than its standard error: of many candidates,
+    one is better by chance where battles are few.
     """
     assert battles.time is not None
     counted = battles.take((battles.outcome != 3) & (battles.weight > 0))
@@ -284,25 +286,29 @@ def best_on_later_battles(
     ends = np.unique(np.quantile(counted.time, CUTS, method="inverted_cdf"))
     if len(ends) < 2:
         raise DataError('"auto" needs battles at two or more times.')
-    losses = np.zeros(len(candidates))
+    of_cuts = [np.zeros((len(candidates), 0))]
     for begin, end in pairwise(ends.tolist()):
         earlier = counted.take(counted.time <= begin)
         later = counted.take((counted.time > begin) & (counted.time <= end))
         if not len(later) or not decided(earlier).any():
             continue
-        for k, candidate in enumerate(candidates):
-            losses[k] += log_loss(fit(candidate, earlier), later)
-    return candidates[int(np.argmin(losses))]
+        of_cuts.append(np.array([log_losses(fit(one, earlier), later) for one in candidates]))
+    losses = np.concatenate(of_cuts, axis=1)
+    best = int(np.argmin(losses.sum(axis=1)))
+    gains = losses[0] - losses[best]
+    gain, n = gains.sum(), len(gains)
+    standard_error = np.sqrt(n * np.var(gains, ddof=1)) if n > 1 else np.inf
+    return candidates[best if gain > standard_error else 0]
 
 
-def log_loss(board: Any, battles: Battles) -> float:
-    """The sum of the logarithms of the probabilities of outcomes, negative."""
+def log_losses(board: Any, battles: Battles) -> Array:
+    """The logarithms of the probabilities of outcomes, negative, times the weights."""
     first, second = battles.items[battles.pairs].T
     p = board.predict_proba(first, second, context=battles.context)
     log_p = np.log(np.maximum(p, 1e-300))
     if p.shape[1] == 2:  # a tie is two half wins
         log_p = np.column_stack((log_p, log_p.mean(axis=1)))
-    return -float(battles.weight @ log_p[np.arange(len(battles)), battles.outcome])
+    return -battles.weight * log_p[np.arange(len(battles)), battles.outcome]
 
 
 @dataclass(frozen=True, eq=False)
