@@ -12,6 +12,7 @@ from rankwise.backends.loop_cache import _LoopFiles
 
 def test_damaged_files_are_written_again_and_a_full_disk_is_no_error(tmp_path, monkeypatch):
     monkeypatch.setattr("numba.core.config.CACHE_DIR", "")
+    monkeypatch.setattr("rankwise.backends.jit.LOOPS", [])  # others are to find ours alone
     source = tmp_path / "loop.py"
     source.write_text("def twice(x):\n    return x + x\n")
     spec = importlib.util.spec_from_file_location("loop", source)
