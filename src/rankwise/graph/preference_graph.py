@@ -308,8 +308,8 @@ class Piece(NamedTuple):
 class PieceRows(NamedTuple):
     """Features F and targets t of the rows of a piece, their levels, and their weights.
 
-    `many`: whether all pieces together are worth a compiled loop. Folds of wide rows are: their
-    sums are taken for each fold.
+    `many`: whether all pieces together are worth a compiled loop. For wide rows, fewer are: they may
+    be one of many folds.
     """
 
     F: Array
@@ -426,8 +426,9 @@ class RootBlocks:
         nest = NestedLevels(local, level_ptr - level_ptr[0], group_ptr, a, b)
         weights = None if self.weights is None else self.weights[taken]
         F = self.load(taken)
-        n_numbers = len(self.nest.rows) * F.shape[1]
-        many = n_numbers > FEW or n_numbers * F.shape[1] > FEW_PRODUCTS
+        n_rows, n_columns = len(self.nest.rows), F.shape[1]
+        wide = n_columns > WIDE and n_rows > 4 * n_columns
+        many = n_rows * n_columns > (FEW_WIDE if wide else FEW)
         rows = PieceRows(F, self.targets[taken], nest, weights, many)
         if group is not None:
             self._means[k] = PartMeans.of(rows)
@@ -494,7 +495,7 @@ def _spread(parts: list[PartMeans], scale: float) -> tuple[PartMeans, tuple[Arra
 TIES = ("include", "exclude")
 WEIGHTINGS = ("pairs", "rows", "queries")
 KERNEL_BYTES = 8 * 2**20  # columns of a kernel matrix that are combined at a time
-FEW_PRODUCTS = 2**24  # in sums over the rows, up to which nothing is compiled for them
+WIDE, FEW_WIDE = 64, 2**17  # columns of wide rows, and as many numbers are worth a compiled loop
 
 
 @dataclass(frozen=True, eq=False, repr=False)
