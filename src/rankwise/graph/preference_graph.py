@@ -308,8 +308,8 @@ class Piece(NamedTuple):
 class PieceRows(NamedTuple):
     """Features F and targets t of the rows of a piece, their levels, and their weights.
 
-    `many`: whether all pieces together are worth a compiled loop. For wide rows, fewer are: they may
-    be one of many folds.
+    `many`: whether all pieces together are worth a compiled loop. Fewer wide rows are: they may be
+    one of many folds.
     """
 
     F: Array
