@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
@@ -66,6 +68,20 @@ def test_derivatives_are_those_of_single_battles(monkeypatch, kinds, options):
     dense = likelihood.gram(at, g, h, dense=100).toarray()
     monkeypatch.setattr(judge_model, "CELLS", 0)  # sparse, as with many judges
     assert_allclose(likelihood.gram(at, g, h, dense=100).toarray(), dense, atol=1e-10)
+
+
+@given(
+    st.integers(0, 2**16),
+    st.sets(st.sampled_from(KINDS), min_size=1),
+    st.booleans(),
+    st.sampled_from(["logit", "probit"]),
+    st.sampled_from([0.0, 0.3]),
+)
+def test_derivatives_with_any_effects(seed, chosen, gold, link, deviation):
+    kinds = tuple(kind for kind in KINDS if kind in chosen)
+    likelihood, slow = judged(kinds, gold=gold, link=link, deviation=deviation, seed=seed)
+    at = 0.4 * np.random.default_rng(seed).standard_normal(likelihood.layout.size)
+    check_derivatives(likelihood, slow, at, bends="slips" not in kinds)
 
 
 def test_ratings_and_slopes_alone_have_no_other_columns(monkeypatch):

@@ -170,8 +170,8 @@ class Leaderboard(BaseEstimator):
     half_life : float, "auto" or None, default=None
         With the times of battles: after how much time a battle counts half as much, in days for
         dates. "auto": the half-life with which earlier battles best predict later ones, or none
-        unless it predicts better by more than one standard error. `standard_errors_` are of the
-        latest ratings: they add changes of ratings, by as much as the residuals show.
+        unless it predicts better by more than one standard error. `rating_std_` is of the latest
+        ratings: it adds changes of ratings, by as much as the residuals show.
     drift : float, "evidence", "auto" or None, default=None
         With the times of battles: ratings drift as a random walk, and `ratings_` are the latest. A
         number is the standard deviation of the change of a rating in a year (for times that are not
