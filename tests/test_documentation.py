@@ -75,6 +75,14 @@ NEEDED = {  # page: packages of extras, each with its extra
 }
 
 
+def run_in_a_new_process(script):
+    """What a new user tries first, without anything that other tests imported or compiled."""
+    command = [sys.executable, "-W", "error", script.name]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=script.parent)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 @pytest.mark.parametrize(
     "page",
     [
@@ -92,7 +100,8 @@ def test_blocks_run(page, tmp_path):
         pytest.importorskip(package, reason=f"needs the extra {extra}")
     script, session = tmp_path / "page.py", "\n".join(blocks(page, "pycon"))
     script.write_text("\n".join(blocks(page, "python")), encoding="utf-8")
-    printed = [run_script(script), *(run_commands(b, tmp_path) for b in blocks(page, "bash"))]
+    run_python = run_in_a_new_process if page == README else run_script
+    printed = [run_python(script), *(run_commands(b, tmp_path) for b in blocks(page, "bash"))]
     with chdir(tmp_path):
         check_session(session, name(page))
     shown = shapes("\n".join(blocks(page, "text"))) - {"", "..."}
@@ -128,19 +137,6 @@ def test_blocks_of_other_libraries_run(page, tmp_path):
     script = tmp_path / "page.py"
     script.write_text("\n".join(code for kind, code in found if kind in ("python", "py")))
     run_script(script)
-
-
-@pytest.mark.slow
-def test_the_first_block_of_the_readme_runs_in_a_process_of_its_own(tmp_path):
-    """What a new user tries first, in a new interpreter with warnings as errors."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", blocks(README, "python")[0]],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "NDCG@10" in done.stdout
 
 
 def test_the_readme_stays_short():

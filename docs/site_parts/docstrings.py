@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from numpydoc import docscrape_sphinx
+
 EQUATION = 4  # further spaces at the left
 
 
@@ -37,7 +39,20 @@ def leave_out_foreign_members(
     return True if kind == "class" and foreign else None
 
 
+def compile_the_template_once() -> None:
+    """Share the environment in which numpydoc compiles the same template for every docstring."""
+    new, shared = docscrape_sphinx.SandboxedEnvironment, []
+
+    def environment(loader: Any) -> Any:
+        if not shared:
+            shared.append(new(loader=loader))
+        return shared[0]
+
+    docscrape_sphinx.SandboxedEnvironment = environment
+
+
 def setup(app: Any) -> dict[str, bool]:
+    compile_the_template_once()
     app.connect("autodoc-process-docstring", mark_equations, priority=100)  # before numpydoc
     app.connect("autodoc-skip-member", leave_out_foreign_members)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
