@@ -109,7 +109,7 @@ bench: $(VENV)/.bench
 gpu: $(VENV)/.bench
 	$(PIP) -e '.[gpu]'
 	$(BIN)/python -m tests.conformance cuda
-	$(BIN)/python -m benchmarks.gpu
+	$(BIN)/python -m benchmarks gpu
 
 reproduce: $(VENV)/.reproduce
 	$(BIN)/python -m reproduce

@@ -4,7 +4,8 @@ The ratios of each module are kept with the date, the commit and the machine of 
 benchmarks/results.json, until the module runs again on a machine of this kind. Kinds differ in
 their processors and in the number of cores; the page shows a table for each.
 
-Usage: python -m benchmarks [name ...], where a name is that of a module without ``bench_``.
+Usage: python -m benchmarks [name ...], where a name is that of a module without ``bench_``. Without
+names, all run; "gpu" only where there is one.
 """
 
 from __future__ import annotations
@@ -85,6 +86,15 @@ def page(runs: dict[str, Any]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def has_gpu() -> bool:
+    """Whether PyTorch is installed and has a GPU."""
+    try:
+        import torch
+    except ImportError:
+        return False
+    return torch.cuda.is_available()
+
+
 def main(names: list[str]) -> int:
     unknown = set(names) - set(NAMES)
     if unknown:
@@ -92,7 +102,7 @@ def main(names: list[str]) -> int:
         return 2
     (HERE / "results").mkdir(exist_ok=True)  # for figures
     results: list[Result] = []
-    for name in names or NAMES:
+    for name in names or [name for name in NAMES if name != "gpu" or has_gpu()]:
         print(f"running {name} ...", file=sys.stderr, flush=True)
         origin = provenance(HERE.parent)
         new = import_module(f"benchmarks.bench_{name}").cases()

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from rankwise.two_sided.two_sided_rankrls import TwoSidedRankRLS as TwoSidedRankRLS
     from rankwise.walks import WalkKernel as WalkKernel
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 # Names are imported when they are first used: `import rankwise` costs nothing.
 _HOME = {

@@ -1,4 +1,4 @@
-"""Claims about GPUs: run python -m benchmarks.gpu on a machine with one.
+"""GPUs: large fits and hold-outs on one, beside its rate of products and the cores of its machine.
 
 The limits are for an NVIDIA H200, with data on the device, in float64. Each problem is run once on
 fewer rows, to load libraries, and then timed: the best of some runs, from the call to the end of
@@ -7,13 +7,11 @@ the last kernel. Rates are relative to the measured rate of a large matrix produ
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -21,7 +19,6 @@ import torch
 
 from benchmarks.harness import Result, seconds
 from rankwise import KPCRank, RankRLS, SparseRankRLS
-from rankwise.backends.arrays import backend_of
 from rankwise.errors import KernelSizeError
 from rankwise.model_selection import leave_pair_out, leave_query_out
 
@@ -66,18 +63,21 @@ def sparse(rate: float) -> list[Result]:
     peak = torch.cuda.max_memory_allocated() / 2**30
     path = ranker.path(X, y, ALPHAS, qid=qid)
     scoring = timed(lambda: path.estimator(0).predict(X))
-    print(f"  scores of all rows {scoring:.2f} s; peak memory of a fit {peak:.1f} GiB")
-    _show_parts(ranker, X, y, qid, rate)
     rough = SparseRankRLS(1.0, n_landmarks=LANDMARKS, random_state=0, precision="tf32", scale=None)
     with_tf32 = timed(lambda: rough.path(X, y, ALPHAS, qid=qid))
     off = _differences(X[:10_000], path, rough.path(X, y, ALPHAS, qid=qid))
-    print(f"  tf32: {with_tf32:.2f} s; relative differences of scores: {off}")
-    from_numpy = _from_numpy(X.cpu().numpy(), y.cpu().numpy(), qid.cpu().numpy())
+    from_numpy, from_blocks = _from_numpy(X.cpu().numpy(), y.cpu().numpy(), qid.cpu().numpy())
     size = f"{ROWS:,} x {FEATURES}, {LANDMARKS:,} landmarks, rbf, {len(ALPHAS)} alphas"
     share = ROWS * LANDMARKS**2 / whole / rate
     words = f"4 s; {share:.0%} of the product rate of {rate / 1e12:.0f} TFLOP/s"
     return [
-        Result(f"SparseRankRLS, {size}", seconds(whole), words, whole / 4.0, 1.0),
+        Result(
+            f"SparseRankRLS, {size}",
+            f"{seconds(whole)}, {peak:.1f} GiB",
+            words,
+            whole / 4.0,
+            1.0,
+        ),
         Result(
             f"the same from NumPy, {size}",
             seconds(from_numpy),
@@ -85,19 +85,26 @@ def sparse(rate: float) -> list[Result]:
             from_numpy / whole,
             1.3,
         ),
+        _figure("from 50 blocks of NumPy arrays", from_blocks, "tensors", whole),
+        _figure("its scores of all rows", scoring, "the fit", whole),
+        _figure(f'with precision="tf32"; scores differ by {off}', with_tf32, "float64", whole),
+        *_parts("its", ranker, X, y, qid, rate),
     ]
 
 
-def _from_numpy(X: Any, y: Any, qid: Any) -> float:
-    """Seconds for NumPy arrays that are sent to the GPU; prints the seconds for blocks of them."""
+def _figure(claim: str, ours: float, peer: str, theirs: float) -> Result:
+    """Two times and their ratio, without a limit."""
+    return Result(claim, seconds(ours), f"{peer}: {seconds(theirs)}", ours / theirs, inf)
+
+
+def _from_numpy(X: Any, y: Any, qid: Any) -> tuple[float, float]:
+    """Seconds for NumPy arrays that are sent to the GPU, and for blocks of them."""
     ranker = SparseRankRLS(1.0, n_landmarks=LANDMARKS, random_state=0, device=DEVICE, scale=None)
     whole = timed(lambda: ranker.path(X, y, ALPHAS, qid=qid))
     step = ROWS // 50
     parts = [slice(start, start + step) for start in range(0, ROWS, step)]
     blocks = [(X[part], y[part], qid[part]) for part in parts]
-    streamed = timed(lambda: ranker.path_blocks(blocks, ALPHAS), 1)
-    print(f"  from 50 blocks of NumPy arrays: {streamed:.2f} s")
-    return whole
+    return whole, timed(lambda: ranker.path_blocks(blocks, ALPHAS), 1)
 
 
 def _warm_up(ranker: SparseRankRLS, X: Any, y: Any, qid: Any) -> None:
@@ -106,8 +113,10 @@ def _warm_up(ranker: SparseRankRLS, X: Any, y: Any, qid: Any) -> None:
     ranker.path(X[few], y[few], ALPHAS, qid=qid[few])
 
 
-def _show_parts(ranker: SparseRankRLS, X: Any, y: Any, qid: Any, rate: float) -> None:
-    """Times of the parts of a fit, measured separately."""
+def _parts(
+    whose: str, ranker: SparseRankRLS, X: Any, y: Any, qid: Any, rate: float
+) -> list[Result]:
+    """Times of the parts of a fit, measured separately, beside their products at the full rate."""
     few = slice(0, 20_000)
     ranker.fit(X[few], y[few], qid=qid[few])
     problem = ranker.make_problem(X, y, qid=qid)
@@ -116,12 +125,15 @@ def _show_parts(ranker: SparseRankRLS, X: Any, y: Any, qid: Any, rate: float) ->
     sums: list[Any] = []
     adding = timed(lambda: sums.append(system.moments(X, problem.tasks[0], problem.loss)), 1)
     solving = timed(lambda: system.solve(sums[:1], ALPHAS.tolist()), 1)
-    share = len(X) * system.factor.rank**2 / adding / rate
+    rank = system.factor.rank
     least = float(system.factor.C.diagonal().min()) ** 2
-    print(
-        f"  landmarks {choosing:.2f} s (pivots from {least:.0e}), moments {adding:.2f} s "
-        f"({share:.0%} of the product rate), {len(ALPHAS)} alphas {solving:.2f} s"
-    )
+    products = {
+        f"{whose} landmarks, pivots from {least:.0e}": (choosing, rank**3 / 3),
+        f"{whose} moments": (adding, len(X) * rank**2),
+        f"{whose} {len(ALPHAS)} alphas": (solving, len(ALPHAS) * rank**3 / 3),
+    }
+    peer = "products at the full rate"
+    return [_figure(name, time, peer, n / rate) for name, (time, n) in products.items()]
 
 
 def _differences(X: Any, exact: Any, rough: Any) -> str:
@@ -141,9 +153,12 @@ def delicate(rate: float) -> list[Result]:
     ranker = SparseRankRLS(alpha=1.0, n_landmarks=LANDMARKS, gamma=0.05, random_state=0)
     _warm_up(ranker, X, y, qid)
     whole = timed(lambda: ranker.path(X, y, ALPHAS, qid=qid), 1)
-    print(f"  a wide kernel, {len(X):,} rows: {whole:.2f} s, of which")
-    _show_parts(ranker, X, y, qid, rate)
-    return []
+    claim = f"SparseRankRLS, a wide kernel, {len(X):,} x 10, {LANDMARKS:,} landmarks"
+    products = len(X) * LANDMARKS**2 / rate
+    return [
+        _figure(claim, whole, "products of its moments at the full rate", products),
+        *_parts("wide:", ranker, X, y, qid, rate),
+    ]
 
 
 def pairs() -> list[Result]:
@@ -171,26 +186,28 @@ def dual() -> list[Result]:
     return [Result(claim, f"{peak:.1f} GiB", f"{total:.0f} GiB", peak / total, 1.0)]
 
 
-def as_large_as_fits() -> list[Result]:
+def as_large_as_fits(rate: float) -> list[Result]:
     """A problem that just fits in memory is solved; a larger one raises an error."""
     torch.cuda.empty_cache()
     m = int((torch.cuda.mem_get_info()[0] / 8 / 3.1) ** 0.5) // 100 * 100
     X, y, qid = rows(m, FEATURES, 100)
     ranker = RankRLS(1.0, kernel="rbf", scale=None)
     taken = timed(lambda: ranker.fit(X, y, qid=qid), 1)
-    print(f"  dual RankRLS, {m:,} rows: {taken:.2f} s")
     torch.cuda.empty_cache()
     try:
         RankRLS(1.0, kernel="rbf", scale=None).fit(X.repeat(2, 1), y.repeat(2), qid=qid.repeat(2))
     except KernelSizeError as error:
         print(f"  {2 * m:,} rows: {error}")
-    return []
+    claim = f"dual RankRLS, {m:,} rows, the most that fit"
+    return [_figure(claim, taken, "m³/3 products at the full rate", m**3 / 3 / rate)]
 
 
 def others() -> list[Result]:
-    """Times without a claim."""
+    """Other fits and hold-outs, beside one dual fit."""
     m = 20_000
     X, y, qid = rows(m, FEATURES, 200)
+    one = timed(lambda: RankRLS(1.0, kernel="rbf", scale=None).fit(X, y, qid=qid))
+    found = []
     for name, call in (
         ("KPCRank, 100 components", lambda: KPCRank(100, scale=None).fit(X, y, qid=qid)),
         (
@@ -213,24 +230,22 @@ def others() -> list[Result]:
         ),
     ):
         call()
-        print(f"  {m:,} rows: {name}: {timed(call, 1):.2f} s")
-    return []
+        found.append(_figure(f"{name}, {m:,} rows", timed(call, 1), "one dual fit", one))
+    return found
 
 
 def against_cpu() -> list[Result]:
     """From which size a GPU is faster: the same fits by NumPy on the CPU of the machine."""
+    found, cores = [], f"{len(os.sched_getaffinity(0))} CPU cores"
     for m, r in ((2_000, 200), (20_000, 1_000), (100_000, 2_000)):
         X, y, qid = rows(m, FEATURES, m // 100)
         host = X.cpu().numpy(), y.cpu().numpy(), qid.cpu().numpy()
         ranker = SparseRankRLS(1.0, n_landmarks=r, random_state=0, scale=None)
         there = timed(partial(ranker.path, X, y, ALPHAS, qid=qid))
         here = timed(partial(ranker.path, *host[:2], ALPHAS, qid=host[2]))
-        print(f"  {m:,} rows, {r:,} landmarks: GPU {there:.3f} s, {_cores()}: {here:.3f} s")
-    return []
-
-
-def _cores() -> str:
-    return f"{len(os.sched_getaffinity(0))} CPU cores"
+        claim = f"SparseRankRLS, {m:,} rows, {r:,} landmarks, {len(ALPHAS)} alphas"
+        found.append(_figure(claim, there, cores, here))
+    return found
 
 
 def cases() -> list[Result]:
@@ -243,22 +258,10 @@ def cases() -> list[Result]:
         lambda: delicate(rate),
         pairs,
         dual,
-        as_large_as_fits,
+        lambda: as_large_as_fits(rate),
         others,
         against_cpu,
     ):
-        new = part()
-        for result in new:
-            verdict = "holds" if result.holds else "DOES NOT HOLD"
-            print(f"{result.claim}: {result.ours} ({result.peer}): {verdict}")
-        found += new
+        found += part()
         torch.cuda.empty_cache()
     return found
-
-
-if __name__ == "__main__":
-    backend_of(torch.zeros(1, device=DEVICE))  # raises an error early if there is no GPU
-    results = cases()
-    if len(sys.argv) > 1:
-        Path(sys.argv[1]).write_text(json.dumps([vars(r) for r in results], indent=1))
-    sys.exit(0 if all(result.holds for result in results) else 1)
