@@ -106,12 +106,27 @@ def test_blocks_run(page, tmp_path):
         check_session(session, name(page))
     shown = shapes("\n".join(blocks(page, "text"))) - {"", "..."}
     assert shown <= shapes("\n".join(printed))
+    assert missing(page.read_text(encoding="utf-8"), "\n".join(printed)) == []
 
 
 def shapes(text):
     """The different lines of a text, without their numbers and without the widths of columns."""
     lines = re.sub("-{2,}", "--", text).splitlines()
     return {" ".join(NUMBER.sub("#", line).split()) for line in lines}
+
+
+def missing(text, printed):
+    """Numbers in sentences that begin with "This prints" and are not near a printed number."""
+    found = [float(value) for value in re.findall(r"\d+(?:\.\d+)?", printed)]
+    sentences = re.findall(r"This prints (.+?)[.:]\s", text, flags=re.DOTALL)
+    numbers = [value for part in sentences for value in re.findall(r"\d+(?:\.\d+)?", part)]
+    return [
+        value
+        for value in numbers
+        if not any(
+            abs(float(value) - other) <= 10.0 ** -len(value.partition(".")[2]) for other in found
+        )
+    ]
 
 
 def check_session(text, title):
