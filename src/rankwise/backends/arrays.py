@@ -228,8 +228,6 @@ class Backend:
         NumPy or torch, for functions that have the same name and meaning in both.
     is_host : bool
         Whether arrays are NumPy arrays.
-    block_rows : int
-        Number of rows at a time for which a product Z'Z is fast.
     reduction_cost : int
         Number of Cholesky factorizations that take as long as one reduction for all shifts.
     inverse_cost : int
@@ -238,7 +236,6 @@ class Backend:
 
     xp: Any = np
     is_host: ClassVar[bool] = True
-    block_rows: ClassVar[int] = 512
     reduction_cost: ClassVar[int] = 5
     inverse_cost: ClassVar[int] = 4
 
@@ -262,6 +259,10 @@ class Backend:
     def zeros(self, *shape: int) -> Array:
         """An array of zeros."""
         return np.zeros(shape)
+
+    def eye(self, n: int) -> Array:
+        """The identity matrix."""
+        return np.eye(n)
 
     def copy(self, X: Array) -> Array:
         """A C-ordered copy."""

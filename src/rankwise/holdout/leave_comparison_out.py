@@ -179,7 +179,7 @@ class HeldComparisons:
             on = backend_of(E)
             if excess is not None:
                 weight[:, size:] = -lam * excess
-            left = on.array(np.eye(everything.shape[1])) - E * on.array(weight)[:, None, :]
+            left = on.eye(everything.shape[1]) - E * on.array(weight)[:, None, :]
             residual = margin - fitted[:, :, k]
             e = to_host(on.solve(left, on.array(residual)))
             if lam < CLOSE * float(self.A.diagonal().sum()):
@@ -226,7 +226,7 @@ class HeldComparisons:
             if C is None:
                 raise np.linalg.LinAlgError
             check_digits(norm, float((on.diagonal(C) ** 2).min()))
-            T = on.contiguous(on.solve_triangular(C, on.array(np.eye(len(C)))).T)
+            T = on.contiguous(on.solve_triangular(C, on.eye(len(C))).T)
             yield [k], _Fits(self, T, T.T @ self.b, on.zeros(len(C), 1) + 1.0)
 
 

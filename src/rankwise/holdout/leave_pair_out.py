@@ -209,7 +209,7 @@ def _block_differences(system: PairSystem, block: SetPairs, held: Index) -> Arra
     same = (side[:, None] == side).astype(float)
     d = n_left - np.array(block.sizes, float)
     E = (held / (d * (d + held)))[side] * (np.eye(s) - same / n_left)
-    both = on.solve(on.array(np.eye(s)) - P @ on.array(E), on.xp.concatenate((P, Py), axis=2))
+    both = on.solve(on.eye(s) - P @ on.array(E), on.xp.concatenate((P, Py), axis=2))
     P, Py = both[:, :, :s], both[:, :, s:]
     # Sums over the level of each row, divided by its d n_left, which is now larger.
     over_level = on.array(same / ((d + held)[side] * n_left)[:, None])

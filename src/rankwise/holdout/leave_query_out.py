@@ -148,7 +148,7 @@ def resolvents(M: Array, lams: Sequence[float], C: Array) -> Iterator[Resolvent]
         factor = on.cholesky(shifted)
         if factor is None:
             raise not_definite(on.copy(M), lam)
-        V = on.contiguous(on.solve_triangular(factor, on.array(np.eye(len(M)))).T)
+        V = on.contiguous(on.solve_triangular(factor, on.eye(len(M))).T)
         shares = on.zeros(len(M)) + 1.0
         check_digits(trace, 1.0 / float((V**2).sum(axis=1).max()))
         yield Resolvent(lam, V, shares, on.matmul(V.T, on.contiguous(C)))
@@ -279,7 +279,7 @@ def predict_without(
         shares = 1.0 / (spectrum.s + on.array(np.array(lams)[numbers])[:, None])
         w = spectrum.rotated[:, None] * shares.T[:, :, None]
         t_left = t_U[:, :, None] - (Y @ w.reshape(len(V), -1)).reshape(shape)
-        eye, rests = on.array(np.eye(n)), on.empty(len(some), len(numbers), n, n)
+        eye, rests = on.eye(n), on.empty(len(some), len(numbers), n, n)
         for j, k in enumerate(numbers):
             rests[:, j] = eye - Y @ (Y * shares[j]).mT
             if k in close:  # H_UU may have an eigenvalue of 1
@@ -527,7 +527,7 @@ def dual_conditionals(
         for rows, part in queries:
             n = len(rows)
             # One solve for both N_qq^-1 and N_qq^-1 z_q.
-            eye = on.array(np.eye(n))
+            eye = on.eye(n)
             both = on.solve(N.block(rows), on.xp.hstack((eye, z[rows])))
             inner = both[:, :n] - N.lam * eye
             kernel = part.root_inverse(part.root_inverse(inner).T)

@@ -125,7 +125,7 @@ class DenseP:
             if laplacian.definite:
                 raise not_definite(K, float(ridge.min()))
             K[np.arange(m), np.arange(m)] += on.array(ridge)
-            G = on.solve(K, on.array(np.eye(m)))
+            G = on.solve(K, on.eye(m))
         check_digits(trace, 1.0 / float(G.diagonal().max()))
         P = G
         sums = lam * sum(_in_spans(lambda rows: P[rows].sum(axis=0), P))

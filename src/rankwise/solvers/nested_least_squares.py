@@ -108,7 +108,7 @@ class Triangle:
         """
         p, on = len(self.U), backend_of(self.U)
         U, z, kept = self._solvable(lam, noise, free)
-        inverse = on.solve_triangular(U.T, on.array(np.eye(len(U))), transpose=True)
+        inverse = on.solve_triangular(U.T, on.eye(len(U)), transpose=True)
         weights = on.zeros(p, p, z.shape[1])
         weights[kept] = self._for_every_p(inverse, z, kept)
         return weights, kept

@@ -27,7 +27,7 @@ from rankwise.graph.preference_graph import Blocks, QueryGraph, row_scale
 from rankwise.solvers.band import BandForm
 
 BLOCK_BYTES = 8 * 2**20  # of features that a thread processes at a time, in its cache
-WIDE = 512  # features, from which blocks of this many rows are large enough
+WIDE = 512  # features, from which blocks of as many rows are large enough on the CPU
 THREAD_BYTES = 512 * 2**20  # of the sums and the blocks of all threads
 STORED_BYTES = 256 * 2**20  # largest features that are stored to avoid recomputing them
 
@@ -84,8 +84,9 @@ class Moments:
         """
         if graph.n_root_rows > 2 * graph.n_rows and 8 * graph.n_rows * n_features <= STORED_BYTES:
             return cls.of(load(slice(None)), graph, y)
-        in_cache = on.block_bytes(BLOCK_BYTES) // (8 * max(n_features, 1))
-        max_rows = max(256, min(n_features, on.block_rows), in_cache if n_features < WIDE else 0)
+        max_rows = WIDE
+        if n_features < WIDE or not on.is_host:
+            max_rows = max(256, on.block_bytes(BLOCK_BYTES) // (8 * max(n_features, 1)))
         threads = threads_for(graph.n_rows * n_features) if on.is_host else 1
         if threads > 1:  # as many blocks for each of them, of whole queries if these are short
             rounds = -(-graph.n_rows // (threads * max_rows))
