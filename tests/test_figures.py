@@ -621,3 +621,17 @@ def test_figures_are_those_of_the_results(page, words, source):
     for figure, value in zip(shown, wanted, strict=True):
         digits = len(figure.partition(".")[2])
         assert number(figure) == pytest.approx(value, abs=0.5001 * 10.0**-digits)
+
+
+def test_no_booster_is_ahead_elsewhere():
+    """As the README says: but for products of signs, by more than a standard error."""
+    begin = next(i for i, line in enumerate(RESULTS) if line.startswith("| AutoRanker is ahead of"))
+    rows = [line.strip("| ").split(" | ") for line in RESULTS[begin + 2 : begin + 15]]
+    behind = {
+        problem
+        for problem, *figures in rows
+        for ahead, error in zip(figures[::2], figures[1::2], strict=True)
+        if float(ahead) < -float(error)
+    }
+    assert len(rows) == 13
+    assert behind == {"signs"}
