@@ -69,7 +69,8 @@ def sparse(rate: float) -> list[Result]:
     from_numpy, from_blocks = _from_numpy(X.cpu().numpy(), y.cpu().numpy(), qid.cpu().numpy())
     size = f"{ROWS:,} x {FEATURES}, {LANDMARKS:,} landmarks, rbf, {len(ALPHAS)} alphas"
     share = ROWS * LANDMARKS**2 / whole / rate
-    words = f"4 s; {share:.0%} of the product rate of {rate / 1e12:.0f} TFLOP/s"
+    words = f"4 s; {share:.0%} of the rate of products, {rate / 1e12:.0f} TFLOP/s, of an "
+    words += torch.cuda.get_device_name()
     return [
         Result(
             f"SparseRankRLS, {size}",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpydoc import docscrape_sphinx
-
 EQUATION = 4  # further spaces at the left
 
 
@@ -41,6 +39,8 @@ def leave_out_foreign_members(
 
 def compile_the_template_once() -> None:
     """Share the environment in which numpydoc compiles the same template for every docstring."""
+    from numpydoc import docscrape_sphinx  # tests of this module do not need it
+
     new, shared = docscrape_sphinx.SandboxedEnvironment, []
 
     def environment(loader: Any) -> Any:

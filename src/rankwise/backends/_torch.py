@@ -125,6 +125,7 @@ DEVICE_BLOCK_BYTES = 640 * 2**20  # features per block, enough for products at f
 SHARE_OF_FREE = 1 / 24  # of the free memory of a device, at most, per block
 GRAM_WIDTH = 512  # columns per panel of a symmetric update: 53% of the full product
 ROUGH_WIDTH = 2048  # the same in TF32, which is ten times as fast
+ROUGH_ROWS = 2000  # rows of such a product: more lose digits in sums of float32
 PIVOT_WIDTH = 64  # columns of a pivoted factor per update of the remaining matrix
 PINNED_BYTES = 2**24  # arrays up to this size are copied from pinned memory
 PLAIN_PIVOT = 1e-6  # relative to the largest pivot: above it, no pivoting is needed
@@ -336,9 +337,10 @@ class TorchBackend(Backend):
         before = matmul.fp32_precision
         matmul.fp32_precision = "tf32"
         try:
-            for start in range(0, len(A), ROUGH_WIDTH):
-                stop = start + ROUGH_WIDTH
-                A[start:stop, start:] += Z[:, start:stop].T @ Z[:, start:]
+            for z in Z.split(ROUGH_ROWS):
+                for start in range(0, len(A), ROUGH_WIDTH):
+                    stop = start + ROUGH_WIDTH
+                    A[start:stop, start:] += z[:, start:stop].T @ z[:, start:]
         finally:
             matmul.fp32_precision = before
         return A
