@@ -196,6 +196,53 @@ def groups(name):
 
 FIGURES = [
     *(
+        ("docs/guide/gpu.md", words, source)
+        for words, source in (
+            (
+                r"does (\d+) TFLOP/s in matrix products",
+                lambda: [bench("SparseRankRLS, 1,000,000 x 100", PEER, which=2)],
+            ),
+            (
+                r"20 alphas \| ([\d.]+) s, ([\d.]+) GiB .* moments \| ([\d.]+) s .*"
+                r'device="cuda"` \| ([\d.]+) s .* `path_blocks` \| ([\d.]+) s .*'
+                r'precision="tf32"` \| ([\d.]+) s .* all rows \| ([\d.]+) s',
+                lambda: [
+                    *(bench("SparseRankRLS, 1,000,000 x 100", OURS, which=k) for k in (0, 1)),
+                    bench("its moments", OURS),
+                    bench("the same from NumPy, 1,000,000 x 100", OURS),
+                    bench("from 50 blocks of NumPy arrays", OURS),
+                    bench('with precision="tf32"', OURS),
+                    bench("its scores of all rows", OURS),
+                ],
+            ),
+            (
+                r"wide kernel, .* 20 alphas \| ([\d.]+) s .* one alpha \| ([\d.]+) s .* "
+                r"40,000 rows \| ([\d.]+) s, ([\d.]+) GiB .* most that fit \| ([\d.]+) s .* "
+                r"5 alphas \| ([\d.]+) s .* 200 queries, dual, 20,000 rows \| ([\d.]+) s .* "
+                r"100 components, 20,000 rows \| ([\d.]+) s",
+                lambda: [
+                    bench("SparseRankRLS, a wide kernel", OURS),
+                    bench("leave-pair-out, 20,000 rows, 199,990,000 pairs", OURS),
+                    bench("memory of dual RankRLS, 40,000 rows", 0, which=1),
+                    bench("memory of dual RankRLS, 40,000 rows", OURS),
+                    bench("dual RankRLS, 77,500 rows, the most that fit", OURS),
+                    bench("leave-query-out, dual, 200 queries, 5 alphas", OURS),
+                    bench("leave-pair-out within 200 queries, dual", OURS),
+                    bench("KPCRank, 100 components, 20,000 rows", OURS),
+                ],
+            ),
+            (
+                r"200 landmarks \| ([\d.]+) s \| ([\d.]+) s .* 1,000 landmarks \| ([\d.]+) s \| "
+                r"([\d.]+) s .* 2,000 landmarks \| ([\d.]+) s \| ([\d.]+) s",
+                lambda: [
+                    bench(f"SparseRankRLS, {size} landmarks, 20 alphas", column, which)
+                    for size in ("2,000 rows, 200", "20,000 rows, 1,000", "100,000 rows, 2,000")
+                    for column, which in ((OURS, 0), (PEER, 1))
+                ],
+            ),
+        )
+    ),
+    *(
         (
             page,
             r"rows of 136 features takes ([\d.]+) s on two cores.* ten regularizations, takes "

@@ -379,9 +379,9 @@ class SparseRankRLS(FitPairsMixin, FitBlocksMixin, RowWeightsMixin):
     precision : {"float64", "tf32"}, default="float64"
         On a GPU, "tf32" multiplies kernel values with the 10-bit mantissa of TensorFloat-32, after
         computing and centring them in float64, and sums blocks of these products in float64. On an
-        H200 this halves the time of a fit to a million rows and changes scores by 0.001% to 0.2% of
-        their size for alphas above 1. Small alphas are below its rounding errors: for alphas below
-        0.1, scores can be arbitrarily wrong. On other devices it means float32.
+        H200 this takes about half the time of a fit to a million rows, and changed scores by 0.001%
+        to 0.1% of their size for alphas above 1, and by 0.7% for alphas down to 0.001. Other data
+        may need more digits: compare some scores with float64. On other devices it means float32.
 
     Attributes
     ----------
