@@ -222,7 +222,7 @@ class ComponentSpace(Space):
         system = LandmarkSystem.of(self.kernel, landmarks, on=on)
         store = 8 * X.shape[0] * system.factor.rank <= STORED_BYTES
         components, features = landmark_components(
-            system.kernel_values(X), X.shape[0], system.factor, count, store
+            system.kernel_values(X, reuse=not store), X.shape[0], system.factor, count, store
         )
         basis = _basis(self.kernel, system.basis.points, landmarks.rows, True, components)
         return Projection(basis, features)

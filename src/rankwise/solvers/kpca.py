@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from rankwise.backends.arrays import EPS, NUMPY, Array, Backend, Loader, Rows, backend_of, to_host
+from rankwise.backends.parallel import map_in_threads
 from rankwise.errors import DataError, ParameterError, warn
-from rankwise.solvers.ridge_path import LandmarkFactor
+from rankwise.solvers.ridge_path import LandmarkFactor, summing_threads
 
 # Lanczos pays off, as measured, from this size on and up to this share of the eigenvectors.
 SMALL = 1500  # rows
@@ -96,6 +98,7 @@ def _orthogonalize(Q: Array, block: Array) -> tuple[Array, Array, Array]:
 LEAST_EIGENVALUE = 1e-12  # relative to the largest; smaller ones are rounding errors
 FIRST_TRY = 64  # components computed first for a given share of the variance
 BLOCK_BYTES = 8 * 2**20  # of features processed at a time
+SHIFT_ROWS = 256  # whose mean is subtracted from all rows
 
 
 @dataclass(frozen=True)
@@ -221,22 +224,35 @@ def scatter(
 ) -> tuple[Array, Array, Array]:
     """F'HF, the mean of F, and its gap to the shift, in one pass over blocks of features.
 
-    The shift is the mean of the first block. It is subtracted from all of them, to avoid
+    The shift is the mean of the first rows. It is subtracted from all of them, to avoid
     cancellation; ``load(rows)`` returns arrays that are overwritten. The shifted blocks are
-    appended to `stored`. O(m n^2) time.
+    appended to `stored`. O(m n^2) time; threads have consecutive rows and a matrix each.
     """
     step = max(256, on.block_bytes(BLOCK_BYTES) // (8 * max(n_features, 1)))
-    A, total = on.zeros(n_features, n_features), on.zeros(n_features)
-    shift = None
-    for start in range(0, n_rows, step):
-        F = load(slice(start, min(start + step, n_rows)))
-        shift = F.mean(axis=0) if shift is None else shift
-        F -= shift
-        total += F.sum(axis=0)
-        A = on.add_gram(A, F)
-        if stored is not None:
-            stored.append(F)
-    assert shift is not None  # there are rows
+    shift = load(slice(min(SHIFT_ROWS, n_rows))).mean(axis=0)
+
+    def of_rows(rows: slice) -> tuple[Array, Array, list[Array]]:
+        A, total = on.zeros(n_features, n_features), on.zeros(n_features)
+        kept: list[Array] = []
+        for start in range(rows.start, rows.stop, step):
+            F = load(slice(start, min(start + step, rows.stop)))
+            F -= shift
+            total += F.sum(axis=0)
+            A = on.add_gram(A, F)
+            if stored is not None:
+                kept.append(F)
+        return A, total, kept
+
+    blocks = [min(step, n_rows)] * -(-n_rows // step)
+    threads = summing_threads(blocks, n_features) if on.is_host else 1
+    cuts = np.linspace(0, n_rows, threads + 1).astype(int).tolist()
+    sums = map_in_threads(of_rows, [slice(*cut) for cut in pairwise(cuts)], threads)
+    A, total, _ = sums[0]
+    for other_A, other_total, _ in sums[1:]:
+        A += other_A
+        total += other_total
+    if stored is not None:
+        stored += [F for _, _, kept in sums for F in kept]
     gap = total / n_rows
     return on.mirror_gram(A) - n_rows * on.xp.outer(gap, gap), shift + gap, gap
 

@@ -105,7 +105,7 @@ class Moments:
         """
 
         sizes = blocks.n_rows_of_pieces
-        threads = _summing_threads(sizes, n_features) if on.is_host else 1
+        threads = summing_threads(sizes, n_features) if on.is_host else 1
         # Small sums are added quickly: with several for each thread, no thread waits for the last.
         n_parts = threads * (4 if n_features <= SMALL else 1)
         parts = [slice(None)] if threads == 1 else even_parts(sizes, n_parts)
@@ -153,7 +153,7 @@ class Moments:
         return 0.0
 
 
-def _summing_threads(sizes: Sequence[int], n_features: int) -> int:
+def summing_threads(sizes: Sequence[int], n_features: int) -> int:
     """The number of threads, unless they need so much memory that BLAS's threads are better."""
     threads = threads_for(sum(sizes) * n_features)
     of_one = 8 * n_features * (n_features + 2 * max(sizes, default=0))
