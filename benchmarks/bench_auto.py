@@ -91,7 +91,7 @@ def beside_tuning() -> list[Result]:
             f"fits of {len(SETTINGS)} settings of LightGBM with {TREES} trees on each of {FOLDS} "
             f"folds: {seconds(tuning)} ({FOLDS} times the first fold)",
             auto / tuning,
-            0.1,
+            0.25,
         )
     ]
 

@@ -2,7 +2,7 @@
 
 Claims: on 20 Newsgroups (10,000 words; generated texts of the same shape without the data), a step
 in dense structure takes at most 1.5 times as long as a compiled loop that only loads the entries of
-W that the step needs; 8,000 and 4,000 steps per second on one core, in dense and in sparse
+W that the step needs; 5,000 and 4,000 steps per second on one core, in dense and in sparse
 structure; 100,000 words in less than 2 GiB.
 
 A step waits for memory: it needs some 10,000 entries in as many cache lines of a matrix of 800 MB.
@@ -38,7 +38,7 @@ from rankwise.bilinear.algorithm_1 import BilinearSGD, csr_parts
 N_WORDS, N_MANY_WORDS = 10_000, 100_000
 ALPHA, MANY_ALPHA, ETA0 = 6e-6, 2e-5, 200.0
 WARM_UP, STEPS, T = 10_000, 20_000, 100
-DENSE_GOAL, SPARSE_GOAL = 8000, 4000
+DENSE_GOAL, SPARSE_GOAL = 5000, 4000
 REPEATS, PEER_REPEATS = 4, 3
 
 

@@ -100,7 +100,7 @@ def cases() -> list[Result]:
             seconds(two),
             f"one worker: {seconds(one)}",
             two / one,
-            1 / 1.7,
+            1 / 1.4,
         ),
         Result("their coefficients, relative", f"{apart:.1e}", "1e-10", apart / 1e-10, 1.0),
         Result(

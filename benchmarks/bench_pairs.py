@@ -60,7 +60,7 @@ def after_the_factorization() -> list[Result]:
         peer = f"{m} rows, one output: {seconds(one)}"
         stage = f"all pairs after the factorization, {name}"
         results += [
-            Result(f"{stage}, {2 * m} rows", seconds(twice), peer, twice / one, 5.0),
+            Result(f"{stage}, {2 * m} rows", seconds(twice), peer, twice / one, 6.0),
             Result(
                 f"{stage}, {n_outputs} outputs", seconds(many), peer, many / one, float(n_outputs)
             ),

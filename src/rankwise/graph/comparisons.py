@@ -235,6 +235,8 @@ def _with_winners(
     comparison. Otherwise, and for words that are items, this is an error.
     """
     n = len(entries)
+    if set(entries).isdisjoint(set().union(*sides)):
+        return codes
     first, second = (np.fromiter(map(eq, entries, side), bool, n) for side in sides)
     won = np.where(first, 0, np.where(second, 1, -1))
     won[np.fromiter((type(entry) is bool for entry in entries), bool, n)] = -1

@@ -46,7 +46,7 @@ def as_ids(values: Any, name: str = "qid", first_row: int = 0) -> NDArray[Any]:
     if ids.dtype.kind == "f":
         _refuse_floats(ids.ravel(), np.arange(ids.size), name, first_row)
         return ids if np.isnan(ids).any() else ids.astype(np.int64)
-    kinds = {type(entry) for entry in ids} if ids.dtype.kind == "O" and ids.ndim == 1 else set()
+    kinds = set(map(type, ids.tolist())) if ids.dtype.kind == "O" and ids.ndim == 1 else set()
     if ids.dtype.kind == "c" or any(issubclass(kind, COMPLEX) for kind in kinds):
         raise DataError(f"{name} has complex numbers: ids are whole numbers or text.")
     if not kinds:
@@ -507,8 +507,8 @@ def missing_entries(values: NDArray[Any]) -> NDArray[np.bool_]:
         return np.asarray(np.isnan(values))
     if values.dtype.kind in "mM":
         return np.asarray(np.isnat(values))
-    if values.dtype.kind == "O":
-        return np.fromiter(map(_is_missing, values), bool, len(values))
+    if values.dtype.kind == "O" and set(map(type, entries := values.tolist())) != {str}:
+        return np.fromiter(map(_is_missing, entries), bool, len(values))
     return np.zeros(len(values), dtype=bool)
 
 

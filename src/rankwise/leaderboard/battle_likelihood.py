@@ -436,10 +436,26 @@ def gram_of(entries: list[tuple[int, Index, Array]], h: Array, size: int, *, den
         for r, j, z in [(q, i, 0.5 * x), *entries[k + 1 :]]:  # half of the diagonal
             values = h[q, r] * (x * z)
             if dense:
-                half += np.bincount(size * i + j, values, size * size).reshape(size, size)
+                _add_products(half, i, j, values)
             else:
                 half = half + sp.coo_array((values, (i, j)), shape=(size, size)).tocsr()
     return half + half.T
+
+
+def _add_products(half: Array, i: Index, j: Index, values: Array) -> None:
+    """Add each value in row i and column j. A column has one parameter in all battles."""
+    size = len(half)
+    if not len(values):
+        return
+    one_row, one_column = (bool((index == index[0]).all()) for index in (i, j))
+    if one_row and one_column:
+        half[i[0], j[0]] += values.sum()
+    elif one_row:
+        half[i[0]] += np.bincount(j, values, size)
+    elif one_column:
+        half[:, j[0]] += np.bincount(i, values, size)
+    else:
+        half += np.bincount(size * i + j, values, size * size).reshape(size, size)
 
 
 class RatedItems:
