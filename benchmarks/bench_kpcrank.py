@@ -76,7 +76,7 @@ def landmarks() -> list[Result]:
             seconds(ours),
             f"SparseRankRLS: {seconds(peer)}",
             ours / peer,
-            1.3,
+            1.7,
         )
     ]
 

@@ -107,7 +107,7 @@ def update_against_fit() -> list[Result]:
             f"update {seconds(ours)}",
             f"fit {seconds(peer)}",
             ours / peer,
-            0.6,
+            0.8,
         )
     ]
 
