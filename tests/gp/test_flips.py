@@ -11,6 +11,7 @@ from sklearn.gaussian_process.kernels import (
 
 from rankwise import PairwiseGP
 from rankwise.gp import hyperparameters
+from rankwise.gp.evidence import Evidence, NotConverged
 from reproduce.kpcrank.sinc_comparisons import make_sinc_comparisons
 from tests.gp.some_comparisons import make_gp, some_comparisons
 
@@ -91,6 +92,25 @@ def test_noise_with_heavy_tails_is_soon_told_from_flips(tie_model, monkeypatch):
         gp.fit_pairs(np.arange(15)[:, None], np.column_stack((i, j)), margin=margin)
         assert gp.flips_ == 0.0
     assert sum(after for _, after in sweeps) <= sum(before for before, _ in sweeps)
+
+
+def test_the_search_for_flips_goes_on_after_a_step_that_is_too_far(monkeypatch):
+    data = make_sinc_comparisons(n_train_pairs=150, flipped=0.1, random_state=1)
+    gp = PairwiseGP(ConstantKernel(10.0, (1e-2, 1e4)) * RBF(0.5, "fixed"))
+    whole = gp.fit_pairs(data.X_train, data.pairs_train).log_marginal_likelihood_value_
+    value_and_gradient, calls = Evidence.value_and_gradient, []
+
+    def not_always(self, theta):
+        calls.append(self.hyper.flips > 0)
+        if sum(calls) == 6:
+            raise NotConverged
+        return value_and_gradient(self, theta)
+
+    monkeypatch.setattr(Evidence, "value_and_gradient", not_always)
+    gp.fit_pairs(data.X_train, data.pairs_train)
+    assert sum(calls) > 6
+    assert gp.flips_ > 0
+    assert gp.log_marginal_likelihood_value_ == pytest.approx(whole, abs=0.01)
 
 
 @pytest.mark.parametrize("n_pairs", [6, 150])

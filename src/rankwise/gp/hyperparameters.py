@@ -44,6 +44,7 @@ _REACH, _BOXES = 1.0, 20  # size of the optimizer's first box, in logarithms; nu
 _STEPS, _CLOSE = 100, 1e-7  # iterations in a box, and the relative change that ends them
 _FEW, _FIRST_SHARE = 0.01, 0.05  # share of flips that is tried, and where the search starts
 _PATIENCE = 1.0  # sweeps with flips for each sweep without, unless the evidence rises enough
+_ATTEMPTS = 3  # searches with flips
 _COST_OF_INTEGRALS = 8.0  # relative cost of a pair with several comparisons, with flips
 _ROUNDS, _SETTLED = 6, 0.05  # of slopes and spread in turn, until the log spread changes by less
 _SPREADS = np.geomspace(1e-3, 10.0, 1000)  # standard deviations of log slopes that are tried
@@ -130,8 +131,9 @@ def learn_flips(evidence: Evidence, theta: Array, optimizer: Any) -> tuple[Evide
     If noise explains all contradictions, the evidence falls with the share from the start: a share
     is tried if one flip in a hundred explains the comparisons better than none. It is kept if the
     best evidence with it is greater by half the logarithm of the number of comparisons (Schwarz's
-    penalty for a parameter). The search ends at the first posterior that does not converge. It also
-    ends when it has cost about as much as the fit without flips, unless such an evidence is found.
+    penalty for a parameter). The search ends at the first posterior that does not converge, or when
+    it has cost about as much as the fit without flips, unless such an evidence is found: then it
+    begins again from the best hyperparameters so far, with small steps.
     """
     plain = evidence.process(theta).approximation
     counts, threshold = evidence.observed.values, evidence.at(theta).threshold
@@ -142,22 +144,29 @@ def learn_flips(evidence: Evidence, theta: Array, optimizer: Any) -> tuple[Evide
     enough = plain.log_evidence + evidence.log_prior(theta)[0] + penalty
     repeated = float(np.mean(counts.sum(axis=1) != 1.0))
     patience = _PATIENCE * evidence.n_sweeps / (1.0 + _COST_OF_INTEGRALS * repeated)
-    best = -np.inf
+    best, found = -np.inf, begin
 
     def watched(objective: Objective, start: Array, bounds: Array) -> tuple[Array, float]:
         def value_and_gradient(at: Array) -> tuple[float, Array]:
-            nonlocal best
+            nonlocal best, found
             if flipped.n_sweeps > patience and best <= enough:
                 raise NotConverged
             value, gradient = objective(at)
-            best = max(best, -value)
+            if -value > best:
+                best, found = -value, np.array(at)
             return value, gradient
 
         run = optimizer if callable(optimizer) else _lbfgs
         return run(value_and_gradient, start, bounds)
 
+    for _ in range(_ATTEMPTS):
+        try:
+            climb(flipped, watched, found)
+            break
+        except (DataError, NotConverged):
+            if best <= enough:
+                return evidence, theta
     try:
-        found, _ = climb(flipped, watched, begin)
         gain = flipped.process(found).approximation.log_evidence + flipped.log_prior(found)[0]
     except (DataError, NotConverged):
         return evidence, theta
