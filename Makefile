@@ -37,12 +37,19 @@ $(VENV)/.ask: pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[ask]'
 	@touch $@
 
+# Loops are compiled while the packages of the tests are installed: otherwise, every process that
+# runs tests would compile them.
+define install_and_compile
+	$(PIP) -e .
+	$(BIN)/rankwise compile >/dev/null 2>&1 & $(PIP) -e '.[$(1)]' && wait
+endef
+
 $(VENV)/.test: pyproject.toml | $(BIN)/python
-	$(PIP) -e '.[test]'
+	$(call install_and_compile,test)
 	@touch $@ $(VENV)/.demo $(VENV)/.ask
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
-	$(PIP) -e '.[dev]'
+	$(call install_and_compile,dev)
 	@touch $@ $(VENV)/.test $(VENV)/.demo $(VENV)/.ask $(VENV)/.docs
 
 $(VENV)/.docs: pyproject.toml | $(BIN)/python

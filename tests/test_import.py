@@ -11,6 +11,8 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_small_problems_import_no_compiler_and_the_first_page_imports_no_estimators():
     """One process for both, which first imports what must be light."""
     pytest.importorskip("starlette", reason="needs the extra ask")

@@ -300,6 +300,8 @@ def test_alphas_are_plain_numbers(alphas):
     assert all(text == f"{float(text):g}" for text in found)
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_svg_is_reproducible_and_follows_the_page():
     one, two = (figure_svg(plot_alpha_path(ALPHAS, ERRORS).figure) for _ in range(2))
     assert one == two

@@ -172,6 +172,8 @@ def test_one_tie_among_many_answers_changes_little(draw):
     assert_allclose(other.mean, one.mean, atol=0.5)
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_no_matrix_of_all_items_is_made(draw):
     """A covariance of 5,000 items would have 200 MB."""
 

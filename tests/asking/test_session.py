@@ -311,6 +311,8 @@ def alone(monkeypatch):
     monkeypatch.setattr("rankwise.asking.background.Worker", Alone)
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_the_background_keeps_up(session, rate):
     with Background(session) as background:
         rate(session, 6)

@@ -276,6 +276,8 @@ def test_metrics_of_relevance_learn_relevance(data):
     AutoRanker(**options).fit(X, few, qid=qid)
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_boosted_trees(data):
     pytest.importorskip("lightgbm")
     X, y, qid = data

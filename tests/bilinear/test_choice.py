@@ -144,6 +144,8 @@ def test_classes_and_grades():
     assert graded.trials_["loss"][-1] < graded.trials_["loss"][0]
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_a_choice_is_saved_and_a_checkpoint_resumes_after_it(tmp_path):
     X, labels = texts(150)
     how = {"n_iter": 600, "random_state": 0}

@@ -69,6 +69,8 @@ def test_a_model_that_is_not_linear(files, run, tmp_path):
     assert "An example, the first row of query" in card
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_models_that_cannot_be_fitted_to_the_rows_get_curves_without_bands(files, tmp_path):
     train, test = read_letor(files.train), read_letor(files.test)
     few = slice(0, 20)

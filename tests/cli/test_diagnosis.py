@@ -124,6 +124,8 @@ def test_rows_to_predict_may_have_labels_of_any_words(table, run, tmp_path):
     assert run("predict", model, new, "--query", "search ref").stdout == with_words
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_monotone_columns_have_names_beside_text_and_dates(table, run, tmp_path):
     model = tmp_path / "model"
     given = (

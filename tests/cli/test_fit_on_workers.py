@@ -60,6 +60,8 @@ def test_hashed_features_are_refused(run, tmp_path, monkeypatch):
     assert "leave --workers out" in message
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_a_scheduler_without_workers(files, run, tmp_path, monkeypatch):
     monkeypatch.setattr("rankwise.distributed._cluster_fit.WORKER_SECONDS", 0.3)
     monkeypatch.setattr("rankwise.distributed._cluster_fit.PROGRESS_SECONDS", 0.05)

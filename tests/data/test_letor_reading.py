@@ -83,6 +83,8 @@ def expected_ids(ids: list[str]) -> list[int] | list[str]:
     return ids
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 @given(
     letor_texts(),
     st.sampled_from([8, 64, 1 << 20]),

@@ -48,6 +48,8 @@ def in_chunks(X, slow=None):
     return tuple(parts)
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize("ranker", [RankRLS(1.0), SparseRankRLS(1.0, landmarks=X[:20], scale=None)])
 def test_a_cluster_and_a_single_machine_agree(client, ranker):
     ours = fit(ranker, in_chunks(X), client=client).predict(X)
@@ -64,6 +66,8 @@ def test_progress_is_reported(client):
     assert all(0 <= done <= total for done, total in reported)
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_rows_are_not_moved_between_workers(client):
     workers = sorted(client.scheduler_info()["workers"])
     blocks = [

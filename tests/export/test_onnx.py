@@ -166,6 +166,8 @@ def test_gaussian_processes(name):
     assert export.check.std_difference < 1e-6
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_other_gaussian_processes():
     """On landmarks, from few comparisons, with context, and as a mixture."""
     rows = X[:12] - 1e4

@@ -371,6 +371,8 @@ def test_names_of_the_target_beside_rows_with_the_names_of_the_model(export):
         export(model, features=names, rows=rows[NAMES[:3]], qid=QID)
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_distil_into_trees():
     pytest.importorskip("lightgbm")
     rng = np.random.default_rng(0)

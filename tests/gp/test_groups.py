@@ -105,6 +105,8 @@ def test_the_design_effect_agrees_with_its_definition(settings, with_context):
     assert_allclose(found, want, rtol=1e-5)
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_groups_are_left_out_together_told_and_saved(tmp_path):
     X, pairs, gap, groups = rankings(25, 8)
     gp = PairwiseGP(KERNEL, flips=0, optimizer=None)

@@ -180,6 +180,8 @@ def test_told_comparisons_have_raters(many):
     assert unknown.rater_[-1] == -1
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_leaving_out_comparisons_of_raters():
     """Against posteriors without them, with the same slopes."""
     pairs, margin, rater, _ = votes(6, 400, 1.0)

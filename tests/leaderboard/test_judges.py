@@ -70,6 +70,8 @@ def test_derivatives_are_those_of_single_battles(monkeypatch, kinds, options):
     assert_allclose(likelihood.gram(at, g, h, dense=100).toarray(), dense, atol=1e-10)
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 @given(
     st.integers(0, 2**16),
     st.sets(st.sampled_from(KINDS), min_size=1),

@@ -308,6 +308,8 @@ def test_half_lives_that_leave_hardly_a_battle_warn():
         assert np.isfinite(board.rating_std_).all()
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 def test_drift_costs_little_where_few_battles_show_none():
     worse = []
     for seed in range(6):

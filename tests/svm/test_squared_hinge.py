@@ -66,6 +66,8 @@ def test_scores_far_from_zero_do_not_lose_digits(offset):
     assert_allclose(pairs.at(f + offset).loss, pairs.at(f).loss, rtol=1e-8)
 
 
+@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize("sorted_queries", [True, False])
 def test_parts_of_long_and_short_queries_have_the_same_sums(sorted_queries, monkeypatch):
     monkeypatch.setattr(newton, "PART_ROWS", 120)
