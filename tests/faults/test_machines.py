@@ -81,6 +81,7 @@ def test_a_fit_and_its_predictions(machine, train, tmp_path):
     assert np.isfinite(np.array(output.split(), dtype=float)).sum() == 160
 
 
+@pytest.mark.filterwarnings("ignore:QueryMinMaxScaler scales")  # all rows are one query
 def test_two_first_starts_at_once(train, tmp_path):
     cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     models = [tmp_path / f"{k}.rankwise" for k in range(2)]
@@ -88,7 +89,7 @@ def test_two_first_starts_at_once(train, tmp_path):
         start("fit", train, "--model", "ranksvm", "--out", path, settings=cache) for path in models
     ]
     assert [outcome(process)[0] for process in both] == [0, 0]
-    rows = np.random.default_rng(0).standard_normal((8, 5))  # one query
+    rows = np.random.default_rng(0).standard_normal((8, 5))
     first, second = (load_model(path).predict(rows) for path in models)
     np.testing.assert_allclose(first, second)
 

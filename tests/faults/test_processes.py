@@ -23,7 +23,7 @@ MINUTES = 300  # seconds until a deadlock is an error
 
 
 def bilinear(_=None):
-    return ranker(n_jobs=2, refit=False).fit_classes(X, LABELS).coef_.toarray()
+    return ranker(refit=False).fit_classes(X, LABELS).coef_.toarray()
 
 
 def several(_=None):
@@ -32,7 +32,6 @@ def several(_=None):
     return np.concatenate((linear, svm, bilinear().ravel()))
 
 
-@pytest.mark.slow
 def test_fits_in_threads():
     want = several()
     with ThreadPoolExecutor(3) as pool:
@@ -50,8 +49,7 @@ def test_fits_in_threads_of_joblib():
         assert_allclose(found, want, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("backend", ["loky", "threading"])
+@pytest.mark.parametrize("backend", [pytest.param("loky", marks=pytest.mark.slow), "threading"])
 def test_all_fits_under_joblib(backend):
     want = several()
     jobs = Parallel(2, backend=backend, timeout=MINUTES)(delayed(several)() for _ in range(3))
@@ -79,7 +77,6 @@ def test_fits_on_workers_of_dask():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.slow  # compiles for several threads
 def test_threads_of_a_fit_before_a_fork():
     want = bilinear()
     with warnings.catch_warnings():
