@@ -77,6 +77,7 @@ def test_fits_on_workers_of_dask():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.slow  # not in a process that has the threads of other tests
 def test_threads_of_a_fit_before_a_fork():
     want = bilinear()
     with warnings.catch_warnings():
