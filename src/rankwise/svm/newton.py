@@ -50,6 +50,8 @@ _FLATTER, _ROUNDING = 0.9, 1e-13
 # Tolerance of Newton directions: a square root of the residual converges superlinearly with fewer
 # products than the residual itself, and the last direction need not be better than the goal.
 _FORCING, _ENOUGH = 0.1, 0.3
+_FEW_THREADS = 3
+_BY_INSERTION = 8  # keys that are sorted faster by insertion than by merging
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,11 @@ class LabelledPairs:
     weight: Array
     n_pairs: int
     row_weights: Array | None = None
+
+    @cached_property
+    def order(self) -> Index:
+        """The rows, sorted by query."""
+        return np.argsort(self.codes, kind="stable").astype(np.intp, copy=False)
 
     @classmethod
     def of(
@@ -132,11 +139,12 @@ class LabelledPairs:
         others = 1.0 if self.row_weights is None else self.row_weights[worse]
         return ListedPairs(B, np.ones(n_pairs), self.weight[better] * others)
 
-    def at(self, f: Array, less: float = 0.0) -> ActivePairs:
-        """The pairs that are active at these scores, with a margin that is smaller by `less`."""
-        f = f / (1.0 - less)
-        by_score = np.lexsort((f, self.codes)).astype(np.intp, copy=False)
-        return ActivePairs(self, f, by_score, 1.0 - less)
+    def at(self, f: Array, less: float = 0.0, X: Array | None = None) -> ActivePairs:
+        """The pairs that are active at these scores, with a margin that is smaller by `less`.
+
+        With dense features in C order, the gradient by their weights follows as well.
+        """
+        return ActivePairs(self, f, 1.0 - less, X)
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +182,8 @@ class PairParts:
             )
             return rows, pairs
 
-        found = map_in_threads(of_part, parts, threads_for(groups.n_rows * COST))
+        # Many short calls of NumPy: more threads would wait for the interpreter lock.
+        found = map_in_threads(of_part, parts, min(_FEW_THREADS, threads_for(groups.n_rows * COST)))
         return cls(*map(list, zip(*found, strict=True)))
 
     @property
@@ -277,46 +286,35 @@ class ActivePairs(ActiveLoss):
         sum c_ij max(0, 1 - (f_i - f_j))^2.
     gradient : ndarray of shape (n_rows,)
         Its derivative with respect to the scores.
+    of_weights : ndarray of shape (n_features,)
+        Its derivative with respect to the weights of the features, if these were given.
     """
 
-    def __init__(self, pairs: LabelledPairs, f: Array, by_score: Index, margin: float) -> None:
-        # Losses are in units of the margin, and so are the scores, which are overwritten. Sums of
-        # scores far from zero would lose digits: the median score of each query is subtracted.
-        starts, ends = pairs.indptr[:-1], pairs.indptr[1:]
-        f -= f[by_score[starts + (ends - starts) // 2]][pairs.codes]
-        self._order, self._weight = (f, by_score, pairs.indptr, pairs.level), pairs.weight
-        self._of_rows = pairs.row_weights
-        counts, sums = self._active_sums(f)
-        if self._of_rows is not None:
-            _, counts = self._active_sums(np.ones(len(f)))
-        self._degree, self.gradient = np.empty(len(f)), np.empty(len(f))
-        self.loss = margin**2 * float(
-            _loss_and_gradient(f, counts, sums, self._weight, margin, self._degree, self.gradient)
-        )
-
-    def _active_sums(self, v: Array) -> tuple[Array, Array]:
-        """Counts of the active partners of each row, and sums of v times the row weights."""
-        weighted = v if self._of_rows is None else self._of_rows * v
-        found, trees = np.zeros((2, 2, len(v))), np.empty((2, len(v) + 1))
-        f, by_score, indptr, level = self._order
-        _active_sums(f, weighted, by_score, indptr, level, trees, found)
-        return found[:, 0], found[:, 1]
+    def __init__(self, pairs: LabelledPairs, f: Array, margin: float, X: Array | None) -> None:
+        m, of_rows = len(f), np.ones(0) if pairs.row_weights is None else pairs.row_weights
+        scores, by_score, degree = np.empty(m), pairs.order.copy(), np.empty(m)
+        self._state = scores, by_score, pairs.indptr, pairs.level, pairs.weight, of_rows, degree
+        self.gradient = np.empty(m)
+        X = np.empty((m, 0)) if X is None else X
+        loss, self.of_weights = _activate(f, margin, *self._state, self.gradient, X)
+        self.loss = float(loss)
 
     def hessian_product(self, v: Array) -> Array:
         """The Hessian with respect to f times v, by the Laplacian of the active pairs."""
+        scores, by_score, indptr, level, weight, of_rows, degree = self._state
         v = np.ascontiguousarray(v, dtype=np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
-            _, sums = self._active_sums(v)
-            return np.asarray(2.0 * self._weight * (self._degree * v - sums[0] - sums[1]))
+            of_partners = of_rows * v if len(of_rows) else v
+            sums, trees = np.zeros((2, 2, len(v))), np.empty((2, len(v) + 1))
+            _active_sums(scores, by_score, indptr, level, of_partners, of_partners, trees, sums)
+            return np.asarray(2.0 * weight * (degree * v - sums[0, 1] - sums[1, 1]))
 
     def curvature_at(self, X: Array, p: Array, along: Array) -> Array:
         """The Hessian with respect to w times p; X p is written. For C-ordered arrays."""
         if X.size <= FEW:
             row_products(X, p, along)
             return column_products(X, self.hessian_product(along))
-        of_rows = np.ones(0) if self._of_rows is None else self._of_rows
-        state = (*self._order, self._weight, of_rows, self._degree)
-        return np.asarray(_curvature_of_weights(*state, X, p, along))
+        return np.asarray(_curvature_of_weights(*self._state, X, p, along))
 
 
 class ActiveParts(ActiveLoss):
@@ -326,15 +324,13 @@ class ActiveParts(ActiveLoss):
         self._parts = parts
         self.gradient: Array = np.empty(len(f))
 
-        def of_part(k: int) -> tuple[ActivePairs, Array]:
+        def of_part(k: int) -> ActivePairs:
             rows = parts.rows[k]
-            state = parts.pairs[k].at(f[rows], less)
+            state = parts.pairs[k].at(f[rows], less, None if parts.X is None else parts.X[rows])
             self.gradient[rows] = state.gradient
-            if parts.X is None:
-                return state, np.empty(0)
-            return state, column_products(parts.X[rows], state.gradient)
+            return state
 
-        self._states, self._slopes = zip(*parts.map(of_part, len(f)), strict=True)
+        self._states = parts.map(of_part, len(f))
         self.loss = sum(state.loss for state in self._states)
 
     def hessian_product(self, v: Array) -> Array:
@@ -351,7 +347,7 @@ class ActiveParts(ActiveLoss):
         """The gradient with respect to w."""
         if self._parts.X is None:
             return super().slope(X)
-        return sum_of(self._slopes)
+        return sum_of([state.of_weights for state in self._states])
 
     def curvature(self, X: Any, p: Array) -> tuple[Array, Array]:
         """The Hessian with respect to w times p, and X p."""
@@ -586,21 +582,74 @@ def _pairs_of_queries(weights: Array, run: Index, codes: Index) -> tuple[Array, 
 
 
 @compiled
-def _loss_and_gradient(
-    f: Array, counts: Array, sums: Array, weight: Array, margin: float, degree: Array,
-    gradient: Array,
-) -> float:  # fmt: skip
-    """The loss of active pairs; the number of pairs of each row, and the gradient, are written."""
-    loss = 0.0
-    for i in range(len(f)):
+def _sort(keys: Array, rows: Index, merged: Array, of_merged: Index) -> None:
+    """Sort keys and their rows; equal keys keep their order.
+
+    A few keys at a time are sorted by insertion, and then merged into the last two arrays. NumPy's
+    own sort cannot be called without the interpreter lock, and takes a second to compile.
+    """
+    n, width = len(keys), _BY_INSERTION
+    for first in range(0, n, width):
+        for k in range(first + 1, min(first + width, n)):
+            key, row, at = keys[k], rows[k], k
+            while at > first and keys[at - 1] > key:
+                keys[at], rows[at] = keys[at - 1], rows[at - 1]
+                at -= 1
+            keys[at], rows[at] = key, row
+    while width < n:
+        for first in range(0, n, 2 * width):
+            middle, end = min(first + width, n), min(first + 2 * width, n)
+            i, j = first, middle
+            for k in range(first, end):
+                if j == end or (i < middle and keys[i] <= keys[j]):
+                    merged[k], of_merged[k] = keys[i], rows[i]
+                    i += 1
+                else:
+                    merged[k], of_merged[k] = keys[j], rows[j]
+                    j += 1
+        for k in range(n):
+            keys[k], rows[k] = merged[k], of_merged[k]
+        width *= 2
+
+
+@compiled
+def _activate(
+    f: Array, margin: float, scores: Array, by_score: Index, indptr: Index, level: Index,
+    weight: Array, of_rows: Array, degree: Array, gradient: Array, X: Array,
+) -> tuple[float, Array]:  # fmt: skip
+    """The loss of active pairs, and its gradient in the weights of the features X.
+
+    It is one call without the interpreter lock. `scores` in units of the margin, `by_score`, which
+    is sorted within queries, the number of pairs of each row and the gradient are written.
+    """
+    n, median = len(f), 0.0
+    keys, spare, of_spare = np.empty(n), np.empty(n), np.empty(n, dtype=np.intp)
+    for k in range(n):
+        keys[k] = f[by_score[k]] / margin
+    for g in range(len(indptr) - 1):
+        lo, hi = indptr[g], indptr[g + 1]
+        _sort(keys[lo:hi], by_score[lo:hi], spare, of_spare)
+        median = keys[(lo + hi) // 2]
+        for k in range(lo, hi):
+            scores[by_score[k]] = keys[k] - median  # sums of large scores would lose digits
+    weights, weighted, trees, sums = spare, keys, np.empty((2, n + 1)), np.zeros((2, 2, n))
+    for i in range(n):
+        weights[i] = of_rows[i] if len(of_rows) > 0 else 1.0
+        weighted[i] = weights[i] * scores[i]
+    _active_sums(scores, by_score, indptr, level, weights, weighted, trees, sums)
+    loss, of_features = 0.0, np.zeros(X.shape[1])
+    for i in range(n):
         # Slacks 1 - (f_i - f_j), summed over the active pairs of each better row and of each worse
         # row. The sum of squared slacks follows from these.
-        slack_better = counts[0, i] * (1.0 - f[i]) + sums[0, i]
-        excess = counts[1, i] * (1.0 + f[i]) - sums[1, i] - slack_better
-        degree[i] = counts[0, i] + counts[1, i]
+        n_worse, n_better = sums[0, 0, i], sums[1, 0, i]
+        slack_better = n_worse * (1.0 - scores[i]) + sums[0, 1, i]
+        excess = n_better * (1.0 + scores[i]) - sums[1, 1, i] - slack_better
+        degree[i] = n_worse + n_better
         gradient[i] = 2.0 * margin * weight[i] * excess
-        loss += weight[i] * (slack_better + f[i] * excess)
-    return loss
+        loss += weight[i] * (slack_better + scores[i] * excess)
+        for j in range(X.shape[1]):
+            of_features[j] += gradient[i] * X[i, j]
+    return margin**2 * loss, of_features
 
 
 @compiled
@@ -611,7 +660,7 @@ def _curvature(
     """The Hessian with respect to f times v, by the Laplacian of the active pairs."""
     sums, out = np.zeros((2, 2, len(f))), np.empty(len(f))
     of_partners, trees = of_rows * v if len(of_rows) > 0 else v, np.empty((2, len(f) + 1))
-    _active_sums(f, of_partners, by_score, indptr, level, trees, sums)
+    _active_sums(f, by_score, indptr, level, of_partners, of_partners, trees, sums)
     for i in range(len(f)):
         out[i] = 2.0 * weight[i] * (degree[i] * v[i] - sums[0, 1, i] - sums[1, 1, i])
     return out
@@ -646,17 +695,17 @@ def _curvature_of_weights(
 
 @compiled
 def _active_sums(
-    f: Array, v: Array, by_score: Index, indptr: Index, level: Index, trees: Array,
+    f: Array, by_score: Index, indptr: Index, level: Index, weights: Array, v: Array, trees: Array,
     found: Array,
 ) -> None:  # fmt: skip
-    """Add counts of and sums of v over the active partners of each row, of shape (2, 2, n_rows).
+    """Add sums of weights and of v over the active partners of each row, of shape (2, 2, n_rows).
 
     There are two sweeps over each query. The active partners with a smaller label have scores above
     f_i - 1 and are added as f_i decreases; partners with a larger label have scores below f_j + 1
     and are added as f_j increases. The second sweep counts levels from the top, so that prefixes
     hold larger labels. `trees` has two rows, longer than the longest query.
     """
-    count, total = trees
+    weight, total = trees
     for g in range(len(indptr) - 1):
         lo, hi = indptr[g], indptr[g + 1]
         top = 0
@@ -668,7 +717,7 @@ def _active_sums(
             step = 2 * sweep - 1
             first = lo if sweep else hi - 1
             for at in range(top + 1):
-                count[at] = total[at] = 0.0
+                weight[at] = total[at] = 0.0
             inside = first
             for k in range(first, first + step * (hi - lo), step):
                 i = by_score[k]
@@ -676,13 +725,13 @@ def _active_sums(
                     j = by_score[inside]
                     at = top + 1 - level[j] if sweep else level[j]
                     while at <= top:
-                        count[at] += 1.0
+                        weight[at] += weights[j]
                         total[at] += v[j]
                         at += at & -at
                     inside += step
                 at = (top + 1 - level[i] if sweep else level[i]) - 1
                 while at > 0:
-                    found[sweep, 0, i] += count[at]
+                    found[sweep, 0, i] += weight[at]
                     found[sweep, 1, i] += total[at]
                     at -= at & -at
 
