@@ -114,7 +114,7 @@ def large() -> list[Result]:
             held_out.wall / held_out.one_wall,
             1 / 8,
         ),
-        _case(f"RankSVM, {size}", svm, "one thread", svm.wall / svm.one_wall, 0.3),
+        _case(f"RankSVM, {size}", svm, "one thread", svm.wall / svm.one_wall, 0.2),
         _case(
             f"SparseRankRLS, {size}, {LANDMARKS:,} landmarks",
             sparse,

@@ -294,10 +294,12 @@ class ActivePairs(ActiveLoss):
         m, of_rows = len(f), np.ones(0) if pairs.row_weights is None else pairs.row_weights
         scores, by_score, degree = np.empty(m), pairs.order.copy(), np.empty(m)
         self._state = scores, by_score, pairs.indptr, pairs.level, pairs.weight, of_rows, degree
-        self.gradient = np.empty(m)
         X = np.empty((m, 0)) if X is None else X
-        loss, self.of_weights = _activate(f, margin, *self._state, self.gradient, X)
-        self.loss = float(loss)
+        self.gradient, self.of_weights = np.empty(m), np.zeros(X.shape[1])
+        # Arrays are made here: making them in compiled code takes half a second to compile.
+        space = np.empty((4, m + 1)), np.empty(m, dtype=np.intp), np.zeros((2, 2, m))
+        found = _activate(f, margin, *self._state, self.gradient, X, self.of_weights, *space)
+        self.loss = float(found)
 
     def hessian_product(self, v: Array) -> Array:
         """The Hessian with respect to f times v, by the Laplacian of the active pairs."""
@@ -615,29 +617,30 @@ def _sort(keys: Array, rows: Index, merged: Array, of_merged: Index) -> None:
 @compiled
 def _activate(
     f: Array, margin: float, scores: Array, by_score: Index, indptr: Index, level: Index,
-    weight: Array, of_rows: Array, degree: Array, gradient: Array, X: Array,
-) -> tuple[float, Array]:  # fmt: skip
-    """The loss of active pairs, and its gradient in the weights of the features X.
+    weight: Array, of_rows: Array, degree: Array, gradient: Array, X: Array, of_weights: Array,
+    space: Array, spare_rows: Index, sums: Array,
+) -> float:  # fmt: skip
+    """The loss of active pairs, and its gradient, in one call without the interpreter lock.
 
-    It is one call without the interpreter lock. `scores` in units of the margin, `by_score`, which
-    is sorted within queries, the number of pairs of each row and the gradient are written.
+    It writes `scores` in units of the margin, `by_score`, sorted within queries, the number of
+    pairs of each row, and the gradient in the scores and in the weights of the features X. Sums and
+    the gradient in the weights are 0 before; `space` has four rows of at least n + 1 numbers.
     """
-    n, median = len(f), 0.0
-    keys, spare, of_spare = np.empty(n), np.empty(n), np.empty(n, dtype=np.intp)
+    n, keys, spare, trees = len(f), space[0], space[1], space[2:]
     for k in range(n):
         keys[k] = f[by_score[k]] / margin
     for g in range(len(indptr) - 1):
         lo, hi = indptr[g], indptr[g + 1]
-        _sort(keys[lo:hi], by_score[lo:hi], spare, of_spare)
+        _sort(keys[lo:hi], by_score[lo:hi], spare, spare_rows)
         median = keys[(lo + hi) // 2]
         for k in range(lo, hi):
             scores[by_score[k]] = keys[k] - median  # sums of large scores would lose digits
-    weights, weighted, trees, sums = spare, keys, np.empty((2, n + 1)), np.zeros((2, 2, n))
+    weights, weighted = spare, keys
     for i in range(n):
         weights[i] = of_rows[i] if len(of_rows) > 0 else 1.0
         weighted[i] = weights[i] * scores[i]
     _active_sums(scores, by_score, indptr, level, weights, weighted, trees, sums)
-    loss, of_features = 0.0, np.zeros(X.shape[1])
+    loss = 0.0
     for i in range(n):
         # Slacks 1 - (f_i - f_j), summed over the active pairs of each better row and of each worse
         # row. The sum of squared slacks follows from these.
@@ -648,8 +651,8 @@ def _activate(
         gradient[i] = 2.0 * margin * weight[i] * excess
         loss += weight[i] * (slack_better + scores[i] * excess)
         for j in range(X.shape[1]):
-            of_features[j] += gradient[i] * X[i, j]
-    return margin**2 * loss, of_features
+            of_weights[j] += gradient[i] * X[i, j]
+    return margin**2 * loss
 
 
 @compiled
