@@ -92,14 +92,14 @@ def large() -> list[Result]:
     given = Times.of(lambda: RankRLS(1.0, scale=None).fit(X, y, qid=qid))
     auto = Times.of(lambda: RankRLS(scale=None).fit(X, y, qid=qid))
     held_out = Times.of(
-        lambda: leave_query_out(RankRLS(scale=None), X, y, qid=qid, alphas=ALPHAS), repeats=2
+        lambda: leave_query_out(RankRLS(scale=None), X, y, qid=qid, alphas=ALPHAS), repeats=7
     )
-    svm = Times.of(lambda: RankSVM(1.0).fit(X, y, qid=qid), repeats=2)
+    svm = Times.of(lambda: RankSVM(1.0).fit(X, y, qid=qid), repeats=7)
     sparse = Times.of(
         lambda: SparseRankRLS(1.0, n_landmarks=LANDMARKS, scale=None, random_state=0).fit(
             X, y, qid=qid
         ),
-        repeats=2,
+        repeats=7,
     )
     wide = rng.standard_normal((ROWS, LANDMARKS))
     blocks = Times.of(lambda: _gram_in_threads(wide))
@@ -144,7 +144,7 @@ def kernels() -> list[Result]:
         factor, _ = lapack.dpotrf(K)
         lapack.dpotri(factor, overwrite_c=1)
 
-    fit = Times.of(lambda: ranker.fit(X, y, qid=qid), repeats=2)
+    fit = Times.of(lambda: ranker.fit(X, y, qid=qid), repeats=7)
     ridge = Times.of(lambda: KernelRidge(kernel="rbf").fit(X, y), repeats=2)
     pairs = Times.of(lambda: leave_pair_out(ranker, X, y), repeats=2)
     two = Times.of(inverse, repeats=2)
