@@ -1,10 +1,10 @@
 """Several cores: large problems use them, and small problems do not waste them.
 
 Times with all threads and with one, which ``threadpoolctl`` limits as users do. The limits of large
-problems are for machines with at least eight cores. Ratios to one thread get worse as one thread gets
-faster. RankSVM takes a few Newton steps, in which all threads wait for each other some thirty times.
-Limits leave room for machines that differ: on those with 16 cores that were tried, leave-query-out
-took 0.10 to 0.14, RankSVM 0.16 to 0.22 and SparseRankRLS 1.6 to 2.3.
+problems are for machines with at least eight cores. Ratios to one thread get worse as one thread
+gets faster. RankSVM takes a few Newton steps, in which all threads wait for each other some thirty
+times. Limits leave room for machines that differ: on those with 16 cores that were tried,
+leave-query-out took 0.10 to 0.14, RankSVM 0.16 to 0.22 and SparseRankRLS 1.6 to 2.3.
 """
 
 from __future__ import annotations
