@@ -50,7 +50,8 @@ def test_few_pairs_need_no_loops(monkeypatch):
             pair_differences.add_wins(i, j, listed, wins, met)
             found += [loss, total, wins, met]
             listed[5] = np.nan
-        found += [pair_differences.right_without(P, k, y, Py, labels, compared) for k in range(n)]
+        given = y, Py, labels, compared, pair_differences.TIED
+        found += [pair_differences.right_without(P, k, *given) for k in range(n)]
         return found
 
     few = everything()

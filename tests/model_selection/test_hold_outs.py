@@ -15,10 +15,12 @@ from rankwise.data import make_ranking
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
 from rankwise.metrics import disagreement_error, ndcg
 from rankwise.model_selection import (
+    auc_interval,
     k_fold,
     leave_one_out,
     leave_pair_out,
     leave_query_out,
+    permutation_test,
     tournament_scores,
 )
 from tests.oracles.laplacian import grouped_laplacian
@@ -494,3 +496,43 @@ def test_alphas_that_leave_only_rounding_errors_are_refused(alpha, hold_out):
     options = {"qid": np.arange(30) // 5} if hold_out is leave_query_out else {}
     with pytest.raises(DataError, match="alpha is too small"):
         hold_out(RankRLS(alpha, solver="dual"), X, X.sum(axis=1), **options)
+
+
+systems = pytest.mark.parametrize(
+    "settings",
+    [{}, {"solver": "dual"}, {"kernel": "rbf"}, {"ties": "exclude"}],
+    ids=["primal", "dual", "rbf", "without ties"],
+)
+
+
+@systems
+@pytest.mark.parametrize("alpha", [1e-6, 1.0])
+@pytest.mark.parametrize("n_levels", [2, 3])
+def test_rows_with_equal_features_are_tied(settings, alpha, n_levels):
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, 2, (40, 1)).astype(float), rng.integers(0, n_levels, 40)
+    ranker, credit = RankRLS(alpha, scale=None, **settings), []
+    for i, j in zip(*np.triu_indices(40, 1), strict=True):
+        if y[i] != y[j]:
+            first, second = refit(ranker, X, y, None, [i, j])
+            tied = X[i, 0] == X[j, 0]
+            credit.append(0.5 if tied else float((first > second) == (y[i] > y[j])))
+    auc = pytest.approx(np.mean(credit))
+    assert 1.0 - leave_pair_out(ranker, X, y).error[0] == auc
+    assert permutation_test(ranker, X, y, n_permutations=5, random_state=0).score == auc
+    if n_levels == 2:
+        assert auc_interval(ranker, X, y).auc == auc
+
+
+@systems
+def test_differences_of_many_equal_rows_are_zero(settings):
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, 2, (200, 3)).astype(float), rng.integers(0, 2, 200)
+    found = leave_pair_out(
+        RankRLS(scale=None, **settings), X, y, alphas=[1e-6, 1.0, 1e3], return_differences=True
+    )
+    first, second = found.pairs.T
+    equal = (X[first] == X[second]).all(axis=1)
+    for difference in found.differences:
+        assert not difference[equal].any()
+        assert difference[~equal].all()

@@ -109,8 +109,8 @@ def _all_pairs_count(
     system = ranking_system(query, loss, lam, n - 2)
     if system is not None and pairs is None:
         for start, P in system.P.blocks():
-            block = block_differences(P, start, system.diagonal, system.y, system.Py)
-            yield PairDifferences(*block)
+            given = P, start, system.diagonal, system.y, system.Py, system.P.tied
+            yield PairDifferences(*block_differences(*given))
         return
     listed = np.column_stack(np.triu_indices(n, 1)) if pairs is None else pairs
     yield from _listed(system, listed, query)
@@ -165,9 +165,8 @@ def _grid(
         entries, p, q = system.P.grid(first, second), *system.laplacian.level[[first[0], second[0]]]
         S = system.level_sums[p] - system.level_sums[q]
         factors = (1.0 + S)[i], (1.0 - S)[j]
-        f, Py, diagonal = system.f, system.Py, system.diagonal
-        out = listed_differences(entries.reshape(-1), diagonal, f, Py, i, j, factors)
-        yield PairDifferences(i, j, out)
+        given = entries.reshape(-1), system.diagonal, system.f, system.Py, i, j, factors
+        yield PairDifferences(i, j, listed_differences(*given, system.P.tied))
 
 
 def _one_system(
@@ -222,7 +221,8 @@ def _block_differences(system: PairSystem, block: SetPairs, held: Index) -> Arra
     h_i = 1.0 + entries(S, i, i) - entries(S, j, i)
     h_j = 1.0 + entries(S, j, j) - entries(S, i, j)
     Py, diagonal = on.contiguous(Py.reshape(b * s, -1)), entries(P, every, every)
-    return listed_differences(entries(P, i, j), diagonal, f, Py, i, j, (h_i, h_j))
+    given = entries(P, i, j), diagonal, f, Py, i, j, (h_i, h_j)
+    return listed_differences(*given, system.P.tied)
 
 
 def _one_system_is_faster(query: Conditional, level: Index, pairs: Index | None) -> bool:
@@ -648,7 +648,8 @@ def _by_one_system(problem: HoldOutProblem, compared: Array) -> Right:
     P, y, Py = (np.ascontiguousarray(to_host(M)) for M in (system.P.dense(), system.y, system.Py))
     if not np.isfinite(Py).all():
         raise lost_in_rounding()
-    return lambda row: right_without(P, row, y, Py, labels[:, 0], compared)
+    tied = system.P.tied
+    return lambda row: right_without(P, row, y, Py, labels[:, 0], compared, tied)
 
 
 def _by_new_systems(

@@ -20,10 +20,26 @@ from rankwise.backends.jit import compiled, inlined
 
 FEW_ENTRIES = 2**19  # of a matrix, up to which slopes need no compiled loop
 FEW_PAIRS = 2**14  # predictions of pairs, up to which nothing is worth compiling
+TIED = 2.0**-46  # a difference of rounding errors, relative to the terms that cancel
+
+
+def settled(difference: Array, size: Array | float, tied: float = TIED) -> Array:
+    """Differences, which are 0 where they are rounding errors of terms of this size.
+
+    Rows with equal features have equal predictions. The rounding errors of their difference have
+    signs that depend on their labels: such pairs would count as right or wrong, not as tied.
+
+    Examples
+    --------
+    >>> settled(np.array([1e-16, 0.5]), np.array([1.0, 1.0]))
+    array([0. , 0.5])
+    """
+    on = backend_of(difference)
+    return on.array(on.xp.where(abs(difference) <= tied * size, 0.0, difference))
 
 
 def block_differences(
-    P: Array, start: int, diagonal: Array, y: Array, Py: Array
+    P: Array, start: int, diagonal: Array, y: Array, Py: Array, tied: float = TIED
 ) -> tuple[Index, Index, Array]:
     """(first, second, difference) of all pairs (i, j > i) of a block of rows; all pairs count.
 
@@ -37,16 +53,17 @@ def block_differences(
             first, second = on.xp.triu_indices(rows, columns, 1, device=P.device)
         entries = P[first, second]
         first, second = first + start, second + start
-        return first, second, listed_differences(entries, diagonal, y, Py, first, second)
+        found = listed_differences(entries, diagonal, y, Py, first, second, tied=tied)
+        return first, second, found
     count = rows * columns - rows * (rows + 1) // 2
     first, second = np.empty(count, np.intp), np.empty(count, np.intp)
     out = np.empty((count, y.shape[1]))
-    block_pairs(np.ascontiguousarray(P), start, diagonal, y, Py, first, second, out)
+    block_pairs(np.ascontiguousarray(P), start, diagonal, y, Py, tied, first, second, out)
     return first, second, out
 
 
 def block_losses(
-    P: Array, start: int, diagonal: Array, f: Array, Py: Array, y: Array
+    P: Array, start: int, diagonal: Array, f: Array, Py: Array, y: Array, tied: float
 ) -> tuple[Array, Array] | None:
     """`add_losses` of the pairs of `block_differences`, without arrays of pairs, on the host.
 
@@ -54,7 +71,7 @@ def block_losses(
     """
     loss, compared = np.zeros(y.shape), np.zeros(y.shape)
     block = np.ascontiguousarray(P)
-    finite = count_block_losses(block, start, diagonal, f, Py, y, loss, compared)
+    finite = count_block_losses(block, start, diagonal, f, Py, y, tied, loss, compared)
     return (loss, compared) if finite else None
 
 
@@ -66,6 +83,7 @@ def listed_differences(
     first: Index,
     second: Index,
     factors: tuple[Array, Array] | None = None,
+    tied: float = TIED,
 ) -> Array:
     """Like `block_differences`, for listed pairs with the entries P_ij and the factors h.
 
@@ -75,15 +93,17 @@ def listed_differences(
     if on.is_host and len(first) * f.shape[1] > FEW_PAIRS:
         out = np.empty((len(first), f.shape[1]))
         h_i, h_j = factors or (np.ones(len(first)),) * 2
-        listed_pairs(entries, diagonal, h_i, h_j, f, Py, first, second, out)
+        listed_pairs(entries, diagonal, h_i, h_j, f, Py, first, second, tied, out)
         return out
     i, j = on.index(first), on.index(second)
     with np.errstate(all="ignore"):  # as in the loops
         g_ii, g_jj, g_ij = (g[:, None] for g in pair_inverse(diagonal[i], diagonal[j], entries))
-        e_i, e_j = g_ii * Py[i] + g_ij * Py[j], g_jj * Py[j] + g_ij * Py[i]
-        if factors is not None:
-            e_i, e_j = factors[0][:, None] * e_i, factors[1][:, None] * e_j
-        return on.array((f[i] - f[j]) - (e_i - e_j))
+        one = on.xp.ones_like(g_ii)
+        h_i, h_j = (one, one) if factors is None else (h[:, None] for h in factors)
+        of_i, of_j = (g_ii * Py[i], g_ij * Py[j]), (g_jj * Py[j], g_ij * Py[i])
+        gap, e_i, e_j = f[i] - f[j], h_i * sum(of_i), h_j * sum(of_j)
+        size = abs(h_i) * sum(map(abs, of_i)) + abs(h_j) * sum(map(abs, of_j))
+        return on.array(settled(gap - (e_i - e_j), abs(gap) + size, tied))
 
 
 def block_slopes(P: Array, start: int, diagonal: Array) -> tuple[Array, Array]:
@@ -191,18 +211,21 @@ def _pair(
     Py: Array,
     i: int,
     j: int,
+    tied: float,
     out: Array,
 ) -> None:
     """f_i - f_j without the rows i and j, for each output: Theorem 2 of leave-pair-out.
 
     (e_i, e_j) = P_UU^-1 (P y)_U is a 2 by 2 system. If all pairs count, `f` is y and h is 1; see
-    `PairSystem`.
+    `PairSystem`. Differences of rounding errors are 0, as in `settled`.
     """
     g_ii, g_jj, g_ij = _inverse(p_ii, p_jj, p_ij)
     for o in range(f.shape[1]):
-        e_i = g_ii * Py[i, o] + g_ij * Py[j, o]
-        e_j = g_jj * Py[j, o] + g_ij * Py[i, o]
-        out[o] = (f[i, o] - f[j, o]) - (h_i * e_i - h_j * e_j)
+        ii, ij, jj, ji = g_ii * Py[i, o], g_ij * Py[j, o], g_jj * Py[j, o], g_ij * Py[i, o]
+        gap = f[i, o] - f[j, o]
+        difference = gap - (h_i * (ii + ij) - h_j * (jj + ji))
+        size = abs(gap) + abs(h_i) * (abs(ii) + abs(ij)) + abs(h_j) * (abs(jj) + abs(ji))
+        out[o] = 0.0 if abs(difference) <= tied * size else difference
 
 
 @compiled
@@ -212,6 +235,7 @@ def block_pairs(
     diagonal: Array,
     y: Array,
     Py: Array,
+    tied: float,
     first: Index,
     second: Index,
     out: Array,
@@ -223,7 +247,8 @@ def block_pairs(
         for column in range(row + 1, P.shape[1]):
             j = start + column
             first[count], second[count] = i, j
-            _pair(P[row, column], diagonal[i], diagonal[j], 1.0, 1.0, y, Py, i, j, out[count])
+            entry, found = P[row, column], out[count]
+            _pair(entry, diagonal[i], diagonal[j], 1.0, 1.0, y, Py, i, j, tied, found)
             count += 1
 
 
@@ -237,28 +262,31 @@ def listed_pairs(
     Py: Array,
     first: Index,
     second: Index,
+    tied: float,
     out: Array,
 ) -> None:
     """Listed pairs: `entries` has P[first, second]."""
     for k in range(len(first)):
         i, j = first[k], second[k]
-        _pair(entries[k], diagonal[i], diagonal[j], h_i[k], h_j[k], f, Py, i, j, out[k])
+        _pair(entries[k], diagonal[i], diagonal[j], h_i[k], h_j[k], f, Py, i, j, tied, out[k])
 
 
-def right_without(P: Array, k: int, y: Array, Py: Array, labels: Array, compared: Array) -> float:
+def right_without(
+    P: Array, k: int, y: Array, Py: Array, labels: Array, compared: Array, tied: float
+) -> float:
     """How many compared pairs are in the right order by fits without them and row k.
 
     Ties count half. P is part of the inverse of a system with a row for each training row; without
     row k, it is P - p_k p_k' / p_kk, and P y becomes P y - p_k (P y)_k / p_kk.
     """
     if P.size > FEW_PAIRS:
-        return float(count_right_without(P, k, y, Py, labels, compared))
+        return float(count_right_without(P, k, y, Py, labels, compared, tied))
     with np.errstate(all="ignore"):
         rest = P - np.outer(P[:, k], P[k]) / P[k, k]
         Py_rest = Py - P[:, k, None] * Py[k] / P[k, k]
         u, v = block_slopes(rest, 0, rest.diagonal())
-        f = y[:, 0]
-        difference = (f[:, None] - u * Py_rest) - (f - v * Py_rest[:, 0])
+        gap, e_i, e_j = y - y[:, 0], u * Py_rest, v * Py_rest[:, 0]
+        difference = settled(gap - (e_i - e_j), abs(gap) + abs(e_i) + abs(e_j), tied)
         gap = labels[:, None] - labels
         counted = (gap != 0.0) & (compared != 0.0)
         right = np.where(counted, 0.5 * (1.0 + np.sign(difference * gap)) * compared, 0.0)
@@ -268,7 +296,7 @@ def right_without(P: Array, k: int, y: Array, Py: Array, labels: Array, compared
 
 @compiled
 def count_right_without(
-    P: Array, k: int, y: Array, Py: Array, labels: Array, compared: Array
+    P: Array, k: int, y: Array, Py: Array, labels: Array, compared: Array, tied: float
 ) -> float:
     """`right_without` for many rows."""
     n, p_kk = len(P), P[k, k]
@@ -283,7 +311,7 @@ def count_right_without(
             if i == k or j == k or gap == 0.0 or compared[i, j] == 0.0:
                 continue
             p_ij = P[i, j] - P[i, k] * P[j, k] / p_kk
-            _pair(p_ij, diagonal[i], diagonal[j], 1.0, 1.0, y, Py_rest, i, j, out)
+            _pair(p_ij, diagonal[i], diagonal[j], 1.0, 1.0, y, Py_rest, i, j, tied, out)
             total += 0.5 * (1.0 + np.sign(out[0] * gap)) * compared[i, j]
     return total
 
@@ -341,6 +369,7 @@ def count_block_losses(
     f: Array,
     Py: Array,
     y: Array,
+    tied: float,
     loss: Array,
     compared: Array,
 ) -> bool:
@@ -350,7 +379,8 @@ def count_block_losses(
         i = start + row
         for column in range(row + 1, P.shape[1]):
             j = start + column
-            _pair(P[row, column], diagonal[i], diagonal[j], 1.0, 1.0, f, Py, i, j, difference)
+            entry = P[row, column]
+            _pair(entry, diagonal[i], diagonal[j], 1.0, 1.0, f, Py, i, j, tied, difference)
             for o in range(y.shape[1]):
                 gap = y[i, o] - y[j, o]
                 finite &= np.isfinite(difference[o])

@@ -34,7 +34,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
@@ -49,7 +49,7 @@ from rankwise.holdout.hold_out_problem import (
     not_definite,
 )
 from rankwise.holdout.leave_query_out import Conditional
-from rankwise.holdout.pair_differences import block_losses, listed_differences
+from rankwise.holdout.pair_differences import TIED, block_losses, listed_differences
 
 Result = TypeVar("Result")
 
@@ -105,9 +105,10 @@ class Laplacian:
 
 @dataclass(frozen=True)
 class DenseP:
-    """P as a matrix."""
+    """P as a matrix. `tied` is about the relative error of held-out differences."""
 
     P: Array
+    tied: float
 
     @classmethod
     def of(cls, K: Array, laplacian: Laplacian, lam: float) -> DenseP:
@@ -126,7 +127,8 @@ class DenseP:
                 raise not_definite(K, float(ridge.min()))
             K[np.arange(m), np.arange(m)] += on.array(ridge)
             G = on.solve(K, on.eye(m))
-        check_digits(trace, 1.0 / float(G.diagonal().max()))
+        largest = float(G.diagonal().max())
+        check_digits(trace, 1.0 / largest)
         P = G
         sums = lam * sum(_in_spans(lambda rows: P[rows].sum(axis=0), P))
 
@@ -135,7 +137,7 @@ class DenseP:
             P[rows] -= sums[rows, None] * (sums / sums.sum())
 
         _in_spans(subtract, P)
-        return cls(P)
+        return cls(P, max(TIED, EPS * trace * largest / 4))
 
     @property
     def diagonal(self) -> Array:
@@ -177,6 +179,7 @@ class LowRankP:
     d: Array
     left: Array
     right: Array
+    tied: ClassVar[float] = TIED
 
     @classmethod
     def of(cls, F: Array, laplacian: Laplacian, lam: float) -> LowRankP:
@@ -329,7 +332,8 @@ class PairSystem:
             p, q = self.laplacian.level[first], self.laplacian.level[second]
             S = self.level_sums
             factors = (1.0 + S[p, first] - S[q, first], 1.0 + S[q, second] - S[p, second])
-        return listed_differences(entries, self.diagonal, self.f, self.Py, first, second, factors)
+        given = entries, self.diagonal, self.f, self.Py, first, second, factors
+        return listed_differences(*given, self.P.tied)
 
     @cached_property
     def diagonal(self) -> Array:
@@ -337,11 +341,11 @@ class PairSystem:
 
     def all_losses(self, labels: Array) -> tuple[Array, Array]:
         """The losses and numbers of the held-out pairs of each row, if all pairs count."""
-        diagonal = self.diagonal
+        diagonal, tied = self.diagonal, self.P.tied
 
         def of_rows(span: tuple[int, int]) -> tuple[Array, Array]:
             P = self.P.upper(*span)
-            found = block_losses(P, span[0], diagonal, self.y, self.Py, labels)
+            found = block_losses(P, span[0], diagonal, self.y, self.Py, labels, tied)
             if found is None:
                 raise lost_in_rounding()
             return found

@@ -24,7 +24,7 @@ from rankwise.holdout.hold_out_problem import (
 )
 from rankwise.holdout.leave_pair_out import check_pairs, one_ranking, ranking_system
 from rankwise.holdout.leave_query_out import Conditional
-from rankwise.holdout.pair_differences import block_slopes, listed_differences
+from rankwise.holdout.pair_differences import TIED, block_slopes, listed_differences, settled
 from rankwise.holdout.pair_systems import Laplacian, centred
 
 BLOCK_VALUES = 2**17  # differences computed at a time on a device
@@ -71,6 +71,7 @@ def permuted_errors(problem: HoldOutProblem, labels: Array, units: QueryGroups) 
     query, on = _in_order(one_ranking(problem, 0), units), backend_of(problem.y)
     Y = on.array(labels if units.contiguous else labels[units.order])
     y, two_labels = Y - labels[:, 0].mean(), len(np.unique(labels[:, 0])) == 2
+    spread = float(np.ptp(labels[:, 0]))
     out = np.empty((len(problem.alphas), y.shape[1]))
     for k, lam in enumerate(problem.lams):
         with explained_rounding():
@@ -81,15 +82,16 @@ def permuted_errors(problem: HoldOutProblem, labels: Array, units: QueryGroups) 
         Py = system.P.times(y)
         if not on.is_finite(Py):
             raise lost_in_rounding()
-        agreement = on.zeros(y.shape[1])
+        agreement, tied = on.zeros(y.shape[1]), system.P.tied * spread
         for start, P in system.P.blocks():
             u, v = block_slopes(P, start, system.diagonal)
             if not on.is_host:
-                _agreement_on_device(u, v, start, ends, Y, y, Py, agreement)
+                _agreement_on_device(u, v, start, ends, Y, y, Py, tied, agreement)
             elif two_labels and len(P) == len(y):
-                agreement = _two_label_agreement(u, v, ends, y, Py)
+                agreement = _two_label_agreement(u, v, ends, y, Py, tied)
             else:
-                _in_columns(_column_agreement, (u, v, start, ends, _huge(Y), y, Py), agreement)
+                given = u, v, start, ends, _huge(Y), y, Py, tied
+                _in_columns(_column_agreement, given, agreement)
         out[k] = 0.5 * (1.0 - to_host(agreement) / compared)
     return out
 
@@ -120,14 +122,16 @@ def _huge(Y: Array) -> Array:
     return np.asarray(Y * 2.0 ** min(HUGE - exponent, 1023))
 
 
-def _two_label_agreement(u: Array, v: Array, ends: Index, y: Array, Py: Array) -> Array:
+def _two_label_agreement(
+    u: Array, v: Array, ends: Index, y: Array, Py: Array, tied: float
+) -> Array:
     """`add_agreement` for two labels, in half the time, from the rows of the rarer label."""
     names, counts = np.unique(y[:, 0], return_counts=True)
     rarer = int(counts[1] <= counts[0])
     own, weights = np.ascontiguousarray(y.T), np.ascontiguousarray(Py.T)
     others, found = np.where(own == names[rarer], np.nan, own), np.zeros(len(own))
     starts = np.searchsorted(ends, ends)
-    _in_columns(add_wins, (u, v, starts, ends, own, others, weights), found)
+    _in_columns(add_wins, (u, v, starts, ends, own, others, weights, tied), found)
     return found if rarer else -found
 
 
@@ -142,17 +146,19 @@ def _in_columns(loop: Callable[..., None], arguments: tuple[Any, ...], out: Arra
 
 
 def _column_agreement(
-    u: Array, v: Array, start: int, ends: Index, labels: Array, y: Array, Py: Array,
+    u: Array, v: Array, start: int, ends: Index, labels: Array, y: Array, Py: Array, tied: float,
     low: int, high: int, out: Array,
 ) -> None:  # fmt: skip
     """`add_agreement` for columns low:high, which are copied: slices are slow to compile."""
     labels, y, Py = (np.ascontiguousarray(part[:, low:high]) for part in (labels, y, Py))
-    add_agreement(u, v, start, ends, labels, y, Py, out[low:high])
+    step = tied * 2.0**52  # numbers of about this size are multiples of `tied`
+    add_agreement(u, v, start, ends, labels, y, Py, step, out[low:high])
 
 
 def _agreement_on_device(
-    u: Array, v: Array, start: int, ends: Index, labels: Array, y: Array, Py: Array, out: Array
-) -> None:
+    u: Array, v: Array, start: int, ends: Index, labels: Array, y: Array, Py: Array, tied: float,
+    out: Array,
+) -> None:  # fmt: skip
     """`add_agreement` with array expressions, for one row and some others at a time."""
     on = backend_of(y)
     step = max(1, on.block_bytes(8 * BLOCK_VALUES) // (8 * y.shape[1]))
@@ -163,6 +169,7 @@ def _agreement_on_device(
             columns = slice(j.start - start, j.stop - start)
             difference = y[i] - u[row, columns, None] * Py[i]
             difference = difference - (y[j] - v[row, columns, None] * Py[j])
+            difference = settled(difference, 1.0, tied)
             out += on.xp.sign(difference * (labels[i] - labels[j])).sum(axis=0)
 
 
@@ -237,7 +244,8 @@ def _stacked_differences(
     inverse_D = np.diag(1.0 / d) - same / (d * laplacian.n_left)
     trace = float(K[0].diagonal().sum())
     G = on.xp.linalg.inv(K + on.array(lam * inverse_D + (trace / m + lam / d.min()) / m))
-    if not EPS * trace * float(G.diagonal(0, 1, 2).max()) < UNRELIABLE:
+    error = EPS * trace * float(G.diagonal(0, 1, 2).max())
+    if not error < UNRELIABLE:
         raise np.linalg.LinAlgError("ill-conditioned")
     sums = G.sum(axis=1)
     P = lam * (G - sums[:, :, None] * (sums / sums.sum(axis=1)[:, None])[:, None])
@@ -266,6 +274,7 @@ def _stacked_differences(
         (offset + first).ravel(),
         (offset + second).ravel(),
         (1.0 + S[:, first].reshape(-1), 1.0 - S[:, second].reshape(-1)),
+        max(TIED, error / 4),
     )
     return found.reshape(b, len(first))
 
@@ -288,6 +297,7 @@ def add_agreement(
     labels: Array,
     y: Array,
     Py: Array,
+    step: float,
     agreement: Array,
 ) -> None:
     """Add pairs in the right order minus pairs in the wrong order, for each column.
@@ -295,7 +305,8 @@ def add_agreement(
     Row k of `u` and `v` belongs to row i = start + k of the data, and column j - start to a row
     j > i, which is compared with i if j < ends[i]. Without both rows, f_i - f_j is
     (y_i - u (P y)_i) - (y_j - v (P y)_j). The `labels` are y times a huge number: the product of
-    differences, clipped to [-1, 1], is its sign, without a branch.
+    differences, clipped to [-1, 1], is its sign, without a branch. Adding `step` and taking it off
+    rounds differences, so that rounding errors become 0.
     """
     for row in range(len(u)):
         i = start + row
@@ -305,16 +316,17 @@ def add_agreement(
             u0, v0 = u[row, j - start], v[row, j - start]
             for c in range(len(agreement)):
                 difference = (y0[c] - u0 * Py0[c]) - (y1[c] - v0 * Py1[c])
+                difference = (difference + step) - step
                 agreement[c] += _clipped(difference * (l0[c] - l1[c]))
 
 
 @partial(compiled, fastmath={"contract"})
-def _ahead(y_i: float, Py_i: float, u: Array, v: Array, y: Array, Py: Array) -> int:
-    """How many rows are behind row i, minus how many are ahead of it."""
+def _ahead(y_i: float, Py_i: float, u: Array, v: Array, y: Array, Py: Array, tied: float) -> int:
+    """How many rows are behind row i, minus how many are ahead of it, by more than `tied`."""
     total = 0
     for j in range(len(u)):
         difference = ((y_i - y[j]) - u[j] * Py_i) + v[j] * Py[j]
-        total += int(difference > 0.0) - int(difference < 0.0)
+        total += int(difference > tied) - int(difference < -tied)
     return total
 
 
@@ -327,6 +339,7 @@ def add_wins(
     own: Array,
     others: Array,
     Py: Array,
+    tied: float,
     low: int,
     high: int,
     agreement: Array,
@@ -343,4 +356,5 @@ def add_wins(
             for c in range(start, min(start + 8, high)):
                 if np.isnan(others[c, i]):
                     scores, weights = others[c, there], Py[c, there]
-                    agreement[c] += _ahead(own[c, i], Py[c, i], u_i, v_i, scores, weights)
+                    mine = own[c, i], Py[c, i]
+                    agreement[c] += _ahead(*mine, u_i, v_i, scores, weights, tied)

@@ -383,7 +383,7 @@ class LeavePairOut(TableMixin):
     alphas : ndarray of shape (n_alphas,)
     error : ndarray of shape (n_alphas,) or (n_alphas, n_outputs)
         Share of pairs with different labels that are in the wrong order, averaged over queries.
-        Tied predictions count half.
+        Tied predictions count half, and so do predictions that differ only by rounding errors.
     standard_error : ndarray of the same shape
         Standard error over queries; for one ranking, from the share of each row in the errors (as
         DeLong's for the area under the ROC curve).

@@ -18,6 +18,7 @@ from rankwise.graph.query_groups import numeric_labels
 from rankwise.holdout.engine import hold_out
 from rankwise.holdout.hold_out_problem import HoldOutProblem
 from rankwise.holdout.leave_pair_out import pair_credit, shares_system
+from rankwise.holdout.pair_differences import settled
 from rankwise.holdout.permuted_labels import (
     permuted,
     permuted_errors,
@@ -350,7 +351,8 @@ def _nested_scores(
             i, j = np.triu_indices(len(out), 1)
             i, j = (part[stratum[out[i]] == stratum[out[j]]] for part in (i, j))
             gap = Y[out[i]] - Y[out[j]]
-            right += pair_credit(gap, f[i] - f[j]).sum(axis=0)
+            difference = settled(f[i] - f[j], abs(f[i]) + abs(f[j]))
+            right += pair_credit(gap, difference).sum(axis=0)
             compared += np.count_nonzero(gap, axis=0)
             show(k + 1)
     return right / compared
