@@ -5,8 +5,10 @@ import os
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from rankwise.asking import Session
 from rankwise.asking.items import Item, check_items, file_item, read_items, typed_items
 from rankwise.asking.log import Log
 from rankwise.errors import DataError
@@ -213,6 +215,19 @@ def test_a_file_whose_name_is_not_utf8(tmp_path, keep):
 def test_items_of_python_are_unicode():
     with pytest.raises(DataError, match=r"id of item 2 .*has half of a letter"):
         check_items(["a", "\ud800"])
+
+
+@pytest.mark.parametrize("name", [None, float("nan"), pd.NA, pd.NaT, Item(None)])
+def test_missing_ids_are_refused(name, session):
+    """Before, they became items with the names "None", "nan" and "<NA>"."""
+    for take in (check_items, Session, session.add_items, session.set_items):
+        with pytest.raises(DataError, match=r"Item 2 has no id: got .*\. Name it, or leave it out"):
+            take(["a", name])
+
+
+def test_ids_that_are_not_text_become_text():
+    ids = [1, Item(2), np.int64(3), np.array([4, 5])]
+    assert [item.id for item in check_items(ids)] == ["1", "2", "3", "[4 5]"]
 
 
 @pytest.mark.parametrize("name", ["b ", "\tb", Item(" b")])

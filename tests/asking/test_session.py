@@ -4,8 +4,10 @@ import io
 import pickle
 from contextlib import suppress
 from dataclasses import asdict
+from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -183,6 +185,83 @@ def test_a_pair_is_not_asked_twice_in_a_row():
         session.answer(question.token, "tie")
 
 
+def test_two_items_are_asked_again():
+    """Before, the only pair was left out after one answer."""
+    session = Session("ab")
+    for _ in range(5):
+        session.answer(session.ask().token, "first")
+    assert session.n_answers() == 5
+    session.skip(session.ask().token)
+    assert session.ask() is None
+
+
+@pytest.mark.parametrize(("items", "n_raters"), [("ab", 2), ("abc", 4)])
+def test_raters_share_a_pair_if_there_is_no_other(items, n_raters):
+    """Before, the last rater had nothing to answer."""
+    session = Session(items)
+    raters = [f"rater {k}" for k in range(n_raters)]
+    questions = [session.ask(rater) for rater in raters]
+    assert None not in questions
+    pairs = {frozenset((q.first.id, q.second.id)) for q in questions}
+    assert len(pairs) == len(items) * (len(items) - 1) // 2
+    for question, rater in zip(questions, raters, strict=True):
+        session.answer(question.token, "tie")
+        assert session.ask(rater) is not None
+
+
+def test_the_pairs_that_were_not_skipped_are_asked_in_turn():
+    """Before, none was asked after an answer to the last one."""
+    session = Session("abcd")
+    pairs = []
+    for k in range(12):
+        question = session.ask()
+        pairs.append(frozenset((question.first.id, question.second.id)))
+        session.answer(question.token, "skip" if k < 4 else "tie")
+    assert len(set(pairs)) == 6
+    assert len(set(pairs[4:])) == 2
+    assert all(one != two for one, two in pairwise(pairs))
+    session.skip(session.ask().token)
+    last = session.ask()
+    session.answer(last.token, "tie")
+    again = session.ask()
+    assert {again.first.id, again.second.id} == {last.first.id, last.second.id}
+
+
+@pytest.mark.parametrize("given", [" Ann", "Ann  Bee", 1, np.str_("Ann ")])
+def test_names_of_raters_are_in_their_normal_form_everywhere(given):
+    """Before, they were looked up as they came: "' Ann' is not in list"."""
+    session, name = Session("abc"), " ".join(str(given).split())
+    question = session.ask(given)
+    assert question.rater == name
+    assert session.ask(name) is question
+    session.answer(question.token, "first", rater=given)
+    assert session.n_answers(given) == 1
+    assert session.can_undo(given)
+    session.undo(given)
+    assert not session.can_undo(given)
+    session.drop_rater(given)
+    assert [(rater.name, rater.dropped) for rater in session.raters] == [(name, True)]
+    with pytest.raises(Refused, match="left out"):
+        session.ask(given)
+
+
+@pytest.mark.parametrize("given", [None, float("nan"), " ", "x" * 81])
+def test_raters_without_a_name_are_refused(given):
+    """Before, None was the rater "None"."""
+    session = Session("abc")
+    for method in ("ask", "undo", "can_undo", "add_rater", "drop_rater"):
+        with pytest.raises(Refused, match=r"needs .*1 to 80 letters"):
+            getattr(session, method)(given)
+    assert session.raters == []
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, "0.9"])
+def test_levels_of_intervals_are_between_0_and_1(session, level):
+    """Before, 0 was accepted, and 2 failed in NumPy's words."""
+    with pytest.raises(ParameterError, match="level must be a number above 0 and below 1: got"):
+        session.ranking(level=level)
+
+
 def test_sides_are_shuffled():
     session = Session("ab")
     sides = set()
@@ -283,6 +362,16 @@ def test_features_that_cannot_be_used():
         Session("ab", features=[[1.0], [np.nan]])
     with pytest.raises(DataError, match="same for all items"):
         Session("ab", features=[[1.0], [1.0]]).update()
+    for features, words in (
+        ([[1.0, 2.0], [3.0, "q"]], "got 'q' in row 1, column 1"),
+        ([[pd.NA], [1.0]], "got <NA> in row 0, column 0"),
+        ([[1.0], [10**400]], "in row 1, column 0"),
+        (["p", "q"], r"one row for each of the 2 items, .*: got shape \(2,\)"),
+        ([[1.0], [1.0, 2.0]], "all rows need the same length"),
+        ([[1.0], [1j]], "complex numbers"),
+    ):
+        with pytest.raises(DataError, match=words):
+            Session("ab", features=features)
 
 
 def test_a_second_start_goes_on(tmp_path, rate):

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -335,3 +336,23 @@ def test_semicolons_between_values(tmp_path):
     path = tmp_path / "battles.csv"
     path.write_text('model_a;model_b;winner\n"a;1";b;"model_a"\nb;"a;1";tie\n')
     assert read_battles(path).battles.items.tolist() == ["a;1", "b"]
+
+
+def test_battles_with_two_columns_of_groups_are_no_comparisons():
+    """Before, the error was about the shape of groups that the user had not given."""
+    groups = [["Ann", "s1"], ["Bob", "s1"]]
+    battles = Battles.of(["a", "b"], ["b", "c"], ["first", "tie"], groups=groups)
+    with pytest.raises(DataError, match=r"two columns of groups, and comparisons have one.*Keep"):
+        battles.comparisons()
+    kept = replace(battles, groups=battles.groups[:, 0])  # as the error says
+    assert kept.comparisons().groups.tolist() == ["Ann", "Bob"]
+
+
+def test_comparisons_keep_the_names_of_contexts():
+    """Before, they were lost."""
+    context = pd.DataFrame({"length": [0.5, -1.0, 2.0], "left": [1, 1, -1]})
+    outcome = ["first", "both_bad", "tie"]
+    battles = Battles.of(["a", "b", "a"], ["b", "c", "c"], outcome, context=context)
+    found = battles.comparisons()
+    assert found.context_names == ["length", "left"]
+    assert found.context.tolist() == [[0.5, 1.0], [2.0, -1.0]]

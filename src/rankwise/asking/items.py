@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rankwise.asking.goals import Goal
-from rankwise.backends.arrays import Array
+from rankwise.backends.arrays import Array, to_host
 from rankwise.data.comparison_files import ITEM_COLUMNS
 from rankwise.data.table_files import (
     place_of_row,
@@ -24,6 +24,7 @@ from rankwise.data.table_files import (
     small_file,
 )
 from rankwise.errors import DataError
+from rankwise.graph.query_groups import check_lossless, is_missing
 from rankwise.tables import plural
 
 TEXTS = ("text", "title", "description", "body", "answer")
@@ -179,13 +180,9 @@ def _some(names: Sequence[str]) -> str:
 
 def check_items(items: Iterable[Any], features: Any = None) -> list[Item]:
     """Items from ids, texts or `Item` objects, with the rows of a matrix as their features."""
-    made = [item if isinstance(item, Item) else Item(str(item)) for item in items]
+    made = [_as_item(number, item) for number, item in enumerate(items, 1)]
     if features is not None:
-        rows = np.asarray(features, dtype=np.float64)
-        if rows.ndim != 2 or len(rows) != len(made):
-            raise DataError(
-                f"features need one row for each of the {len(made)} items: got shape {rows.shape}."
-            )
+        rows = _check_features(features, len(made))
         given = zip(made, rows.tolist(), strict=True)
         made = [replace(item, features=tuple(row)) for item, row in given]
     if len(made) > MOST_ITEMS:
@@ -209,6 +206,37 @@ def check_items(items: Iterable[Any], features: Any = None) -> list[Item]:
             raise DataError(f"A feature of item {item.id!r} is not a finite number.")
         seen.add(item.id)
     return made
+
+
+def _as_item(number: int, given: Any) -> Item:
+    """An item whose id is text, from an id or an `Item`."""
+    item = given if isinstance(given, Item) else Item(given)
+    if is_missing(item.id):
+        raise DataError(f"Item {number} has no id: got {item.id!r}. Name it, or leave it out.")
+    return replace(item, id=str(item.id))
+
+
+def _check_features(features: Any, n_items: int) -> Array:
+    """A matrix with a row for each item."""
+    check_lossless("features", features)
+    features = to_host(features)
+    try:
+        rows = np.asarray(features, dtype=np.float64)
+    except (OverflowError, TypeError, ValueError):
+        rows = np.asarray(features, dtype=object)
+    if rows.ndim != 2 or len(rows) != n_items:
+        raise DataError(
+            f"features need one row for each of the {n_items} items, and all rows need the same "
+            f"length: got shape {rows.shape}."
+        )
+    if rows.dtype == object:
+        for (row, column), value in np.ndenumerate(rows):
+            if not _is_number(value):
+                raise DataError(
+                    f"features must be finite numbers: got {repr(value)[:80]} in row {row}, column "
+                    f"{column}. Replace it by a number, or leave the column out."
+                )
+    return rows.astype(np.float64)
 
 
 def check_id(where: str, name: str) -> None:
@@ -545,7 +573,7 @@ def _as_text(value: Any) -> str:
 def _is_number(value: Any) -> bool:
     try:
         return value is not None and math.isfinite(float(value))
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         return False
 
 

@@ -20,7 +20,8 @@ from rankwise.asking.items import Item, ItemChanges, check_items, check_text
 from rankwise.asking.log import OUTCOMES, Answer, Entry, Ledger, Log, Rater, Settings
 from rankwise.asking.standings import Ranking, RaterReport, RunningFit, Standing
 from rankwise.errors import DataError, ParameterError
-from rankwise.parameters import Choice, check_value
+from rankwise.graph.query_groups import is_missing
+from rankwise.parameters import Choice, Number, check_value
 
 if TYPE_CHECKING:
     from rankwise.asking.background import Background
@@ -60,6 +61,24 @@ def signature(key: str, kind: str, text: str) -> str:
     """
     own = hmac.digest(bytes.fromhex(key), kind.encode(), "sha256")
     return hmac.new(own, _bytes(text), hashlib.sha256).hexdigest()[:32]
+
+
+def rater_name(given: Any) -> str:
+    """The name of a rater as a session keeps it: with one space between words.
+
+    Examples
+    --------
+    >>> from rankwise.asking.session import rater_name
+    >>> rater_name(" Ann  Bee")
+    'Ann Bee'
+    """
+    if is_missing(given):
+        raise Refused(f"A rater needs a name of 1 to 80 letters: got {given!r}.")
+    name = " ".join(str(given).split())
+    if not 1 <= len(name) <= 80:
+        raise Refused("The name of a rater needs 1 to 80 letters.")
+    check_text("The name of a rater", name)
+    return name
 
 
 def same(one: str, two: str) -> bool:
@@ -274,6 +293,7 @@ class Session:
 
     def n_answers(self, rater: str | None = None) -> int:
         """How many answers count, of all raters or of one."""
+        rater = None if rater is None else rater_name(rater)
         with self._lock:
             return self._ledger.n_answers(rater)
 
@@ -284,6 +304,7 @@ class Session:
 
     def ranking(self, *, level: float = 0.9) -> Ranking:
         """The ranking; exact, or the last one that a background computed."""
+        check_value("level", level, Number(0, 1, open_low=True, open_high=True))
         if self._background is None:
             self.settle()
         with self._lock:
@@ -330,10 +351,10 @@ class Session:
     def ask(self, rater: str = "me") -> Question | None:
         """The next question for a rater; the present one again if it was not answered.
 
-        None if nothing is left to ask, or if the session is paused.
+        None if the rater has skipped all pairs, or if the session is paused.
         """
         with self._lock:
-            self._check_rater(rater)
+            rater = self._admit(rater)
             if self._ledger.paused:
                 return None
             now, held = time.monotonic(), self._open.get(rater)
@@ -355,12 +376,12 @@ class Session:
         allowed = [o for o in OUTCOMES if o != "both_bad" or self.settings.both_bad]
         check_value("outcome", outcome, Choice(*allowed, "skip"))
         who, first, second = self._read_token(token)
-        if rater is not None and rater != who:
+        if rater is not None and rater_name(rater) != who:
             raise Refused("This question was for another rater.")
         with self._lock:
             known = self.log.find(token)
             if known is None:
-                self._check_rater(who)
+                self._admit(who)
                 body = {"first": first, "second": second, "outcome": outcome, "rater": who}
                 known = self._append("answer", body, token)
             elif known.body["outcome"] != outcome:
@@ -380,7 +401,7 @@ class Session:
     def undo(self, rater: str = "me") -> Question:
         """Withdraw the last answer or skip of a rater, and ask the same question again."""
         with self._lock:
-            self._check_rater(rater)
+            rater = self._admit(rater)
             last = self._ledger.last(rater)
             if last is None:
                 raise Refused("There is no answer to undo.")
@@ -389,17 +410,15 @@ class Session:
 
     def can_undo(self, rater: str = "me") -> bool:
         """Whether a rater has an answer or skip to undo."""
+        name = rater_name(rater)
         with self._lock:
-            return self._ledger.last(rater) is not None
+            return self._ledger.last(name) is not None
 
     # For the organizer
 
     def add_rater(self, name: str) -> Rater:
         """A new rater with a personal key, or the existing rater of this name."""
-        name = " ".join(str(name).split())
-        if not 1 <= len(name) <= 80:
-            raise Refused("The name of a rater needs 1 to 80 letters.")
-        check_text("The name of a rater", name)
+        name = rater_name(name)
         with self._lock:
             if name not in self._ledger.raters:
                 self._append("rater", {"name": name, "key": secrets.token_urlsafe(24)})
@@ -490,6 +509,7 @@ class Session:
 
     def drop_rater(self, name: str, *, dropped: bool = True) -> None:
         """Leave out all answers of a rater, who is no longer asked; or include them again."""
+        name = rater_name(name)
         with self._lock:
             if name not in self._ledger.raters:
                 raise Refused(f"There is no rater {name!r}.")
@@ -562,26 +582,32 @@ class Session:
             self._background = background
 
     def _choose(self, rater: str, now: float) -> Pair | None:
-        """A pair for a rater: a pair that was chosen ahead, or else a random close pair."""
-        mine = self._ledger.of_rater(rater)
+        """A pair for a rater: a pair that was chosen ahead, or else a random close pair.
+
+        Pairs that the rater skipped or answered recently are left out. So are pairs that others are
+        looking at, unless nothing else can be asked.
+        """
+        mine = [(self._ledger.pair_of(a.first, a.second), a) for a in self._ledger.of_rater(rater)]
+        skipped = {pair for pair, a in mine if a.outcome == "skip"}
         n = len(self._ledger.items)
-        recent = max(1, min(_RECENT, n * (n - 1) // 6))  # of few pairs, at most a third
-        left_out = {
-            self._ledger.pair_of(a.first, a.second)
-            for place, a in enumerate(mine)
-            if place < recent or a.outcome == "skip"
-        }
-        left_out |= {
+        left = n * (n - 1) // 2 - len(skipped)
+        recent = min(_RECENT, max(1, left // 3), max(0, left - 1))  # one pair is always left
+        unwanted = skipped | {pair for pair, _ in mine[:recent]}
+        held = {
             self._pair(question)
             for who, (question, shown) in self._open.items()
             if who != rater and now - shown < _HELD
         }
         queue = self._standing.queue
-        ahead = next((pair for pair in queue if pair not in left_out), None)
-        if ahead is None:
-            return close_pair(self._standing.scores.mean, left_out, np.random.default_rng())
-        queue.remove(ahead)
-        return ahead
+        for left_out in (unwanted | held, unwanted):
+            ahead = next((pair for pair in queue if pair not in left_out), None)
+            if ahead is not None:
+                queue.remove(ahead)
+                return ahead
+            close = close_pair(self._standing.scores.mean, left_out, np.random.default_rng())
+            if close is not None:
+                return close
+        return None
 
     def _show(self, rater: str, first: Item, second: Item) -> Question:
         token = self._make_token(rater, first.id, second.id)
@@ -612,10 +638,12 @@ class Session:
     def _pair(self, question: Question) -> Pair:
         return self._ledger.pair_of(question.first.id, question.second.id)
 
-    def _check_rater(self, name: str) -> None:
-        rater = self._ledger.raters.get(name) or self.add_rater(name)
+    def _admit(self, name: str) -> str:
+        """The name of a rater who may answer, as the session keeps it; a new rater is added."""
+        rater = self.add_rater(name)
         if rater.dropped:
             raise Refused("The organizer has left out this rater.")
+        return rater.name
 
     def _known(self, number: int) -> Answer:
         if number not in self._ledger.answers:

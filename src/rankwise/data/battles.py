@@ -243,6 +243,7 @@ class Battles:
         """The battles as comparisons between rows of features, for `PairwiseGP` and others.
 
         Battles in which both items are bad do not show which is better, and are left out.
+        Comparisons have one column of groups: battles with two columns are refused.
 
         Parameters
         ----------
@@ -255,9 +256,14 @@ class Battles:
         >>> battles.comparisons(items=["c", "b", "a", "new"]).pairs.tolist()
         [[2, 1], [1, 0]]
         """
+        if self.groups is not None and self.groups.ndim == 2:
+            raise DataError(
+                "These battles have two columns of groups, and comparisons have one. Keep one: "
+                "dataclasses.replace(battles, groups=battles.groups[:, 0]).comparisons()."
+            )
         kept = self.take(self.outcome != 3)
         first, second = self.items[kept.pairs].T
-        return Comparisons.of(
+        made = Comparisons.of(
             first,
             second,
             OUTCOME_OF_CODE[kept.outcome],
@@ -266,6 +272,7 @@ class Battles:
             groups=kept.groups,
             context=kept.context,
         )
+        return replace(made, context_names=self.context_names)
 
     def __repr__(self) -> str:
         counts = np.bincount(self.outcome, minlength=4)

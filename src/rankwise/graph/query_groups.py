@@ -508,16 +508,18 @@ def missing_entries(values: NDArray[Any]) -> NDArray[np.bool_]:
     if values.dtype.kind in "mM":
         return np.asarray(np.isnat(values))
     if values.dtype.kind == "O" and set(map(type, entries := values.tolist())) != {str}:
-        return np.fromiter(map(_is_missing, entries), bool, len(values))
+        return np.fromiter(map(is_missing, entries), bool, len(values))
     return np.zeros(len(values), dtype=bool)
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     """Whether a value is None, NaN, or pandas' NA or Decimal's sNaN, which cannot be compared."""
     try:
         return value is None or bool(value != value)
     except (ArithmeticError, TypeError):
         return True
+    except ValueError:  # an array of several values
+        return False
 
 
 def _factorize(ids: NDArray[Any]) -> tuple[NDArray[Any], Index]:
