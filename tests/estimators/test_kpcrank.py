@@ -505,3 +505,17 @@ def test_labels_that_overflow_raise_an_error():
     X, y, qid = rng.standard_normal((60, 3)), rng.standard_normal(60), np.arange(60) // 6
     with pytest.raises(DataError, match="overflow"):
         KPCRank(scale=None).fit(X, y * 1e307, qid=qid)
+
+
+def test_queries_of_numbers_and_texts_stay_apart_in_folds():
+    rng = np.random.default_rng(0)
+    X, query = rng.standard_normal((60, 4)), rng.integers(6, size=60)
+    y = X[:, 0] + rng.standard_normal(60)
+
+    def errors(names):
+        ranker = KPCRank(
+            n_landmarks=12, landmarks="stratified", options=ComponentOptions(cv=3), random_state=0
+        )
+        return ranker.fit(X, y, qid=[names[k] for k in query]).component_errors_.error
+
+    assert_allclose(errors([1, "1", 2, "2", 3, "3"]), errors(range(6)))

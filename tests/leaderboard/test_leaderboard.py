@@ -7,6 +7,7 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
@@ -262,6 +263,69 @@ def test_ids_of_the_other_type_are_refused_by_name(ids, other):
         board.predict_proba([other], [ids[1]])
     with pytest.raises(DataError, match="has no item"):
         board.predict([3 if other == "1" else "3"])
+
+
+MIXED = Leaderboard().fit(
+    [1, "1", "a", 1, 1] * 4, ["1", "a", 1, "a", "1"] * 4, [1, 1, 0, 1, 1] * 3 + [0, 0, 1, 0, 0]
+)
+
+
+def in_columns(first, second):
+    """Two columns of ids in all forms that have rows."""
+    return [
+        list(zip(first, second, strict=True)),
+        np.array(list(zip(first, second, strict=True)), dtype=object),
+        pd.DataFrame({"first": first, "second": second}),
+        pl.DataFrame({"first": first, "second": second}),
+        pa.table({"first": first, "second": second}),
+    ]
+
+
+def test_numbers_and_texts_are_different_ids():
+    one, text, a = (float(MIXED.predict([name])[0]) for name in (1, "1", "a"))
+    assert len({one, text, a}) == 3
+    for ids in ([1, "a", "1"], pd.Series([1, "a", "1"]), np.array([1, "a", "1"], dtype=object)):
+        assert MIXED.predict(ids).tolist() == [one, a, text]
+        assert MIXED.predict_proba(ids[:2], ["1", "1"]).tolist() == [
+            *MIXED.predict_proba([1], ["1"]).tolist(),
+            *MIXED.predict_proba(["a"], ["1"]).tolist(),
+        ]
+    for scalar in (1, 1.0, np.int64(1), np.array(1)):
+        assert MIXED.predict(scalar).tolist() == [one]
+    for scalar in ("1", np.str_("1"), np.array("1")):
+        assert MIXED.predict(scalar).tolist() == [text]
+    assert MIXED.predict(pl.Series(["1", "a"])).tolist() == [text, a]
+    assert MIXED.predict(pd.DataFrame({"item": [1, "1"]})).tolist() == [one, text]
+    assert MIXED.predict([]).tolist() == []
+    anchored = MIXED.standings(anchor=(1, 0.0)).to_frame()
+    assert anchored.loc[1, "rating"] == 0
+
+
+@pytest.mark.parametrize("candidates", in_columns([1], ["a"]))
+def test_the_suggested_pair_is_a_candidate(candidates):
+    assert MIXED.suggest_pairs(1, candidates=candidates).tolist() == [[1, "a"]]
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        ([1, "x"], "has no item 'x'"),
+        ([2, "a"], "has no item 2"),
+        ([1.5], "items has the float 1.5"),
+        ([1, None], "items has no value for row 1"),
+        ([["a"], [1, "a"]], "items needs one id per row: got lists of several lengths"),
+        ([{}], "items needs ids such as numbers or text"),
+    ],
+)
+def test_ids_that_are_not_items_are_refused(ids, message):
+    with pytest.raises(DataError, match=message):
+        MIXED.predict(ids)
+
+
+@pytest.mark.parametrize("candidates", [[1, "a"], [], [[1, "a", "1"]], np.zeros((2, 2, 2))])
+def test_candidates_need_two_columns(candidates):
+    with pytest.raises(DataError, match="candidates needs two columns of ids: got shape"):
+        MIXED.suggest_pairs(candidates=candidates)
 
 
 def test_agreement_of_judges():

@@ -251,8 +251,8 @@ def _errors_by_folds(
     space: ComponentSpace, problem: Problem, alphas: Sequence[float], cv: Any, limit: Count
 ) -> list[ComponentErrors]:
     """Refit without each fold in turn, including the components."""
-    tasks, loss, ids = problem.tasks, problem.loss, problem.qid
-    y, groups = _labels(tasks), problem.groups
+    tasks, loss, groups = problem.tasks, problem.loss, problem.groups
+    y, ids = _labels(tasks), None if problem.qid is None else groups.codes
     by_query = groups.n_groups > 1
     if by_query:
         comparable = _comparable_queries(y, groups)
@@ -266,7 +266,6 @@ def _errors_by_folds(
     queries = groups.codes if by_query else fold
     _check_comparable(y, QueryGroups.of(queries, len(y)))
     several = len(tasks) > 1 or tasks[0].n_axes == 2
-    ids = None if ids is None else np.asarray(ids).ravel()
     tests = [np.flatnonzero(fold == k) for k in range(n_folds)]
     by_fold = []
     for test in tests:

@@ -123,6 +123,30 @@ def entries_of(column: Any) -> list[Any]:
     return list(column)
 
 
+def id_columns(values: Any) -> list[Any]:
+    """The columns of an array, a frame or a list of rows; none if there is one dimension.
+
+    Every entry stays as it came: in an array of numbers and texts, all would become texts.
+
+    Examples
+    --------
+    >>> id_columns([[1, "a"], ["1", "b"]])
+    [(1, '1'), ('a', 'b')]
+    """
+    shape = getattr(values, "shape", None)
+    if shape is None:
+        is_table = isinstance(values, list | tuple) and all(
+            isinstance(row, list | tuple | np.ndarray) for row in values
+        )
+        return (
+            list(zip(*values, strict=True)) if is_table and len(set(map(len, values))) == 1 else []
+        )
+    if hasattr(type(values), "column_names"):  # of pyarrow
+        return list(values.columns)
+    table = getattr(values, "iloc", values)
+    return [table[:, k] for k in range(shape[1])] if len(shape) == 2 else []
+
+
 def lossless_array(values: Any, name: str) -> NDArray[Any]:
     """Lists of ids, and text of other libraries, keep ids apart; NumPy converts everything else."""
     if isinstance(values, list | tuple) and not any(isinstance(v, list | tuple) for v in values):

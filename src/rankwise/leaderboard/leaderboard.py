@@ -25,6 +25,7 @@ from rankwise.data.times import as_datetimes, check_times, shown_time
 from rankwise.errors import DataError, ParameterError, warn
 from rankwise.estimators.pair_strategies import PairStrategy, suggest_pairs
 from rankwise.graph.comparisons import check_comparison_ids, check_context
+from rankwise.graph.query_groups import id_columns, lossless_array
 from rankwise.leaderboard.battle_likelihood import (
     ITEM_TIES,
     MODELS,
@@ -1467,7 +1468,7 @@ class Leaderboard(BaseEstimator):
             Of a win of the first item, a win of the second and, if ties have a model, a tie.
         """
         check_is_fitted(self)
-        a, b = self._numbers(first), self._numbers(second)
+        a, b = self._numbers(first, "first"), self._numbers(second, "second")
         if a.shape != b.shape:
             raise DataError(
                 f"first and second must have the same length: got {len(a)} and {len(b)} entries."
@@ -1509,13 +1510,20 @@ class Leaderboard(BaseEstimator):
         number = {name: k for k, name in enumerate(self.judges_.tolist())}
         return np.array([number.get(name, -1) for name in ids.tolist()], dtype=np.intp)
 
-    def _numbers(self, ids: Any) -> Index:
-        number = {name: k for k, name in enumerate(self.items_.tolist())}
-        entries = np.asarray(ids).ravel().tolist()
-        unknown = [name for name in entries if name not in number]
+    def _numbers(self, ids: Any, name: str = "items") -> Index:
+        """The numbers of items by their ids: one, a column, or the rows of several columns."""
+        number = {item: k for k, item in enumerate(self.items_.tolist())}
+        text = isinstance(ids, str | bytes)
+        if text or not hasattr(ids, "__len__") or getattr(ids, "shape", None) == ():
+            ids = [ids.item() if hasattr(ids, "item") else ids]
+        columns = id_columns(ids) or [ids]
+        checked = [check_comparison_ids(name, column, None, "row") for column in columns]
+        entries = np.column_stack([column.astype(object) for column in checked]).ravel().tolist()
+        unknown = [item for item in entries if item not in number]
         if unknown:
-            whole = self.items_.dtype.kind in "iu"
-            if isinstance(unknown[0], str if whole else int):
+            kind = self.items_.dtype.kind
+            whole = kind in "iu"
+            if kind in "iuU" and isinstance(unknown[0], str if whole else int):
                 raise DataError(
                     f"The ids of items are {'integers' if whole else 'text'}, such as "
                     f"{next(iter(number))!r}: got {unknown[0]!r}."
@@ -1523,7 +1531,7 @@ class Leaderboard(BaseEstimator):
             raise DataError(
                 f"The leaderboard has no item {unknown[0]!r}: it has {len(number)} others."
             )
-        return np.array([number[name] for name in entries], dtype=np.intp)
+        return np.array([number[item] for item in entries], dtype=np.intp)
 
     def coefficients(self, *, elo: bool = False) -> BoardTable:
         """Coefficients of covariates, with intervals and z values.
@@ -1751,11 +1759,11 @@ class Leaderboard(BaseEstimator):
         """
         check_is_fitted(self)
         rng = as_generator(random_state)
-        if candidates is not None and np.ndim(candidates):
-            given = np.asarray(candidates)
-            if given.ndim != 2 or given.shape[1] != 2:
-                raise DataError(f"candidates needs two columns of ids: got shape {given.shape}.")
-            candidates = self._numbers(given).reshape(-1, 2)
+        if hasattr(candidates, "__len__"):
+            if len(id_columns(candidates)) != 2:
+                shape = lossless_array(candidates, "candidates").shape
+                raise DataError(f"candidates needs two columns of ids: got shape {shape}.")
+            candidates = self._numbers(candidates, "candidates").reshape(-1, 2)
 
         def moments(rows: Index) -> tuple[Array, Array]:
             if self.covariance_ is None:
