@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
+from rankwise import Leaderboard
 from rankwise.data import Battles, make_battles, read_battles
 from rankwise.errors import DataError, ParameterError
 
@@ -311,7 +312,7 @@ def test_all_faulty_rows_are_named_at_once(tmp_path):
     path = tmp_path / "battles.csv"
     rows = ["model_a,model_b,winner,x,when", "a,b,model_a,1,2026-01-01", "a,a,tie,1,2026-01-01"]
     rows += ["b,b,tie,1,2026-01-01", "a,b,model_q,1,2026-01-01", "a,b,tie,lots,2026-01-01"]
-    path.write_text("\n".join([*rows, "a,b,tie,-1,soon", "b,a,,more,never"]))
+    path.write_text("\n".join([*rows, "a,b,tie,-1,soon", "b,a,tie,more,2026-01-02"]))
     with pytest.raises(DataError) as error:
         read_battles(path, style=["x"], time="when")
     words = str(error.value)
@@ -319,6 +320,113 @@ def test_all_faulty_rows_are_named_at_once(tmp_path):
     assert "line 6: the column 'x' must hold numbers: got 'lots' (also in line 8)" in words
     assert "line 7: the time 'soon' is neither" in words
     assert "line 5, column 'winner': the outcome 'model_q' is unknown" in words
+
+
+def check_same_battles(found, wanted):
+    """The same battles, units and coefficients, and the same items in the same order."""
+    assert found.units == wanted.units
+    assert found.remarks == wanted.remarks
+    for name in ("items", "pairs", "outcome", "groups", "judge", "category", "time", "gold"):
+        one, two = (getattr(file.battles, name) for file in (found, wanted))
+        assert (one is None) == (two is None), name
+        assert one is None or one.tolist() == two.tolist(), name
+    assert_array_equal(found.battles.context, wanted.battles.context)
+    none = dict.fromkeys(("groups", "judge", "category", "gold", "time"))
+    plain = [replace(file.battles, **none) for file in (found, wanted)]
+    assert_array_equal(*(Leaderboard().fit(battles).coef_ for battles in plain))
+
+
+def many_battles():
+    rng = np.random.default_rng(0)
+    n = 200
+    first = rng.integers(4, size=n)
+    return pd.DataFrame(
+        {
+            "model_a": [f"model {k}" for k in first],
+            "model_b": [f"model {k}" for k in (first + rng.integers(1, 4, size=n)) % 4],
+            "winner": rng.choice(["model_a", "model_b", "tie"], n),
+            "turn": rng.integers(1, 3, size=n),
+            "length_a": rng.integers(10, 500, size=n).astype(float),
+            "length_b": rng.integers(10, 100, size=n).astype(float),
+            "gap": rng.standard_normal(n),
+            "session": rng.integers(20, size=n),
+            "judge": rng.integers(3, size=n),
+            "language": rng.choice(["en", "fi"], n),
+            "day": rng.choice(["2026-11-01", "2026-11-02"], n),
+            "gold": rng.choice(["model_a", "model_b", ""], n),
+            "conv_metadata": [{"words_a": int(k), "words_b": 5} for k in rng.integers(1, 9, n)],
+        }
+    )
+
+
+OPTIONS = {
+    "style": ["length", "gap", "conv_metadata"],
+    "groups": ["session", "language"],
+    "judge": "judge",
+    "category": "language",
+    "time": "day",
+    "gold": "gold",
+}
+DAMAGE = {
+    "length_a": np.nan,
+    "length_b": -1.0,
+    "gap": np.inf,
+    "winner": "nobody",
+    "model_b": "model 0",
+    "day": "soon",
+    "gold": "nobody",
+    "conv_metadata": None,
+    "session": [1, 2],
+}
+
+
+@pytest.mark.parametrize("column", [None, *DAMAGE])
+def test_where_is_the_same_as_a_filter_of_the_table(column):
+    frame = many_battles()
+    other = (frame["turn"] == 2) & (frame["model_a"] == "model 0")
+    if column is not None:
+        frame[column] = frame[column].astype(object)
+        for row in np.flatnonzero(other):
+            frame.at[row, column] = DAMAGE[column]
+    kept = frame[frame["turn"] == 1]
+    found = read_battles(frame, where={"turn": "1"}, **OPTIONS)
+    check_same_battles(found, read_battles(kept, **OPTIONS))
+    assert found.n_rows == 200
+    assert found.dropped == {"whose 'turn' is not '1'": 200 - len(kept)}
+
+
+@pytest.mark.parametrize("lacking", ["winner", "model_a", "session", "judge", "language", "day"])
+def test_rows_that_are_left_out_have_no_effect_on_covariates(lacking):
+    frame = many_battles()
+    left_out = np.arange(len(frame)) % 5 == 0
+    kept = frame[~left_out]
+    for column, value in {**DAMAGE, "session": "s", "model_b": "model 0", lacking: None}.items():
+        frame[column] = [
+            value if out else v for v, out in zip(frame[column], left_out, strict=True)
+        ]
+    check_same_battles(read_battles(frame, **OPTIONS), read_battles(kept, **OPTIONS))
+
+
+def test_rows_without_a_verdict_have_no_effect_on_covariates():
+    table = {
+        "model_1": ["x", "y", "x", "x"],
+        "model_2": ["y", "z", "z", "x"],
+        "g1_winner": ["model_1", "model_2", "tie", "error"],
+        "g2_winner": ["model_1", "tie", "error", "error"],
+        "words_1": [10, 20, 30, None],
+        "words_2": [20, 10, 10, 5],
+    }
+    whole = pd.DataFrame(table)
+    found = read_battles(whole, style=["words"]).battles
+    assert_array_equal(found.context, read_battles(whole[:3], style=["words"]).battles.context)
+
+
+def test_places_of_errors_are_rows_of_the_whole_table():
+    table = {**ARENA, "turn": [2, 1, 1, 1], "gap": [1, -1, "much", 2]}
+    with pytest.raises(DataError, match="row 2: the column 'gap' must hold numbers: got 'much'"):
+        read_battles(table, style=["gap"], where={"turn": "1"})
+    with pytest.raises(DataError, match="no battle that can be used: 4 rows whose 'turn'"):
+        read_battles(table, style=["gap"], where={"turn": "3"})
 
 
 def test_all_broken_lines_are_named_at_once(tmp_path):

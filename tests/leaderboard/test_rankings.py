@@ -194,6 +194,23 @@ def test_a_file_of_places(tmp_path):
         read_rankings({"race": [1], "driver": ["a"]}, **columns)
 
 
+def test_rows_that_are_left_out_need_no_place_and_no_covariate():
+    table = {
+        "race": ["r1", "r1", None, "r2", "r2"],
+        "driver": ["a", "b", "b", "", "a"],
+        "place": ["2", "1", "1st", "lost", "1"],
+        "grid": [1, 2, None, "first", 3],
+    }
+    columns = {"ranking": "race", "item": "driver", "place": "place"}
+    found = read_rankings(table, **columns, style=["grid"])
+    assert found.dropped == {"without a ranking": 1, "without an item": 1}
+    assert found.remarks == []
+    assert found.rankings.context.tolist() == [[2.0], [1.0], [3.0]]
+    assert found.rankings.items[found.rankings.item].tolist() == ["b", "a", "a"]
+    with pytest.raises(DataError, match="row 4: the column 'grid' must hold numbers: got 'last'"):
+        read_rankings({**table, "grid": [1, 2, None, 3, "last"]}, **columns, style=["grid"])
+
+
 @pytest.mark.parametrize(
     ("lists", "message"),
     [

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from json import JSONDecodeError
 from operator import eq
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,13 @@ from rankwise.graph.comparisons import (
     outcome_codes,
     positions_of,
 )
-from rankwise.graph.query_groups import entries_of, id_array, join_ids, missing_entries
+from rankwise.graph.query_groups import (
+    entries_of,
+    id_array,
+    id_columns,
+    join_ids,
+    missing_entries,
+)
 from rankwise.tables import plural
 
 # Of the battle that counts most; outside this range, standard errors are lost in rounding.
@@ -291,28 +297,11 @@ class Battles:
 
 def _labels(name: str, values: Any, n: int) -> NDArray[Any]:
     """The judge or group of each battle, or two columns of groups."""
-    columns = _columns(values) if name == "groups" else []
+    columns = id_columns(values) if name == "groups" else []
     if len(columns) not in (1, 2):
         return check_comparison_ids(name, values, n, "battle")
     parts = [check_comparison_ids(name, column, n, "battle") for column in columns]
     return parts[0] if len(parts) == 1 else np.column_stack([p.astype(object) for p in parts])
-
-
-def _columns(values: Any) -> list[Any]:
-    """The columns of an array, a frame or a list of rows; none if there is one dimension.
-
-    Every entry stays as it came: in an array of numbers and texts, all would become texts.
-    """
-    shape = getattr(values, "shape", None)
-    if shape is None:
-        is_table = isinstance(values, list | tuple) and all(
-            isinstance(row, list | tuple | np.ndarray) for row in values
-        )
-        return (
-            list(zip(*values, strict=True)) if is_table and len(set(map(len, values))) == 1 else []
-        )
-    table = getattr(values, "iloc", values)
-    return [table[:, k] for k in range(shape[1])] if len(shape) == 2 else []
 
 
 def _gold_codes(gold: Any, sides: Sequence[NDArray[Any]]) -> Index:
@@ -390,6 +379,7 @@ class Schema:
         return replace(self, first=known[self.first], second=known[self.second], outcome=outcome)
 
 
+VERDICTS = ("g1_winner", "g2_winner")  # the second in the other order
 MT_BENCH = Schema("MT-bench pairs", "model_1", "model_2", "g1_winner")
 SCHEMAS = (
     MT_BENCH,
@@ -499,7 +489,7 @@ def read_battles(
     category : str, optional
         The column of categories.
     where : dict of str to str, optional
-        Only rows with these values in these columns, compared as text.
+        Only rows with these values in these columns, compared as text, as if there were no others.
 
     Returns
     -------
@@ -588,8 +578,33 @@ class _BattleTable(SmallTable):
         where: Mapping[str, str],
     ) -> BattleFile:
         """Battles of the rows that can be used, and why others cannot."""
+        n_rows = self.n_rows or len(self.values(schema.first))
+        wanted, dropped = self._only(where)
+        return wanted.read_all(schema, style, groups, label_columns, time, gold, n_rows, dropped)
+
+    def _only(self, where: Mapping[str, str]) -> tuple[Self, dict[str, int]]:
+        """The rows with these values, and how many others there are, by reason."""
+        table, dropped = self, {}
+        for column, wanted in where.items():
+            found = [str(value) == wanted for value in table.ids(column)]
+            if not all(found):
+                dropped[f"whose {column!r} is not {wanted!r}"] = len(found) - sum(found)
+                table = table.take(np.flatnonzero(found))
+        return table, dropped
+
+    def read_all(
+        self,
+        schema: Schema,
+        style: Sequence[str],
+        groups: str | Sequence[str] | None,
+        label_columns: dict[str, str | None],
+        time: str | None,
+        gold: str | None,
+        n_rows: int,
+        dropped: dict[str, int],
+    ) -> BattleFile:
+        """Battles of all rows that can be used; the values of others do not count."""
         first, second = self.ids(schema.first), self.ids(schema.second)
-        dropped: dict[str, int] = {}
         keep = np.full(len(first), True)
 
         def drop(which: NDArray[np.bool_], reason: str) -> None:
@@ -598,22 +613,10 @@ class _BattleTable(SmallTable):
                 dropped[reason] = int(which.sum())
                 keep[which] = False
 
-        for column, wanted in where.items():
-            other = [str(value) != wanted for value in self.ids(column)]
-            drop(np.array(other), f"whose {column!r} is not {wanted!r}")
         drop(_missing(first) | _missing(second), "without an item")
         if "anony" in self.columns and schema.name == "Arena battles":
             named = [str(value).strip().lower() == "false" for value in self.values("anony")]
-            drop(np.array(named), "not anonymous")
-        faults = _Faults()
-        same = np.flatnonzero(keep & np.fromiter(map(eq, first, second), bool, len(first)))
-        if len(same):
-            row, *others = same.tolist()
-            faults.append(
-                f"{self.place(row)}: {first[row]!r} battles itself{self.also(others)}. Drop these "
-                "rows."
-            )
-            keep[same] = False
+            drop(np.array(named, dtype=bool), "not anonymous")
         known = {name.lower(): name for name in self.columns}
         usual = next((known[name] for name in GROUPS if name in known), None)
         ways = [groups] if isinstance(groups, str) else list(groups or filter(None, [usual]))
@@ -632,28 +635,50 @@ class _BattleTable(SmallTable):
         if len(columns) == 2:
             labels["groups"] = np.column_stack([column.astype(object) for column in columns])
         group_column = " and ".join(ways) or None
-        context, names = self._style(style, faults)
-        when, dated = None, False
         if time is not None:
             drop(_missing(self.ids(time)), "without a time")
-            rows, when = np.flatnonzero(keep), np.full(len(first), np.nan)
-            with faults.noted():
-                when[rows], dated = check_times(
-                    self.ids(time)[rows], len(rows), lambda k: self.place(int(rows[k]))
-                )
         remarks: list[str] = []
         if schema.name == MT_BENCH.name:
             if gold is not None:
                 raise ParameterError("gold is not known for files with two verdicts in a row.")
-            parts = self._both_orders(first, second, keep, remarks)
-        elif schema.outcome is None:
-            parts = [(first, second, np.zeros(len(first), dtype=np.intp), keep)]
+            usable = [keep & ~self._failed(column, keep, remarks) for column in VERDICTS]
         else:
-            drop(_missing(self.ids(schema.outcome)), "without a winner")
+            if schema.outcome is not None:
+                drop(_missing(self.ids(schema.outcome)), "without a winner")
+            usable = [keep]
+        used = np.logical_or.reduce(usable)
+        if not used.any():
+            reasons = ", ".join(f"{plural(n, 'row')} {reason}" for reason, n in dropped.items())
+            reasons = reasons or "it has no rows"
+            raise DataError(f"{self.source} has no battle that can be used: {reasons}.")
+
+        faults = _Faults()
+        same = used & np.fromiter(map(eq, first, second), bool, len(first))
+        if same.any():
+            row, *others = np.flatnonzero(same).tolist()
+            faults.append(
+                f"{self.place(row)}: {first[row]!r} battles itself{self.also(others)}. Drop these "
+                "rows."
+            )
+            usable = [chosen & ~same for chosen in usable]
+        rows = np.flatnonzero(used)
+        found, names = self.take(rows).covariates(style, faults)
+        when, dated = None, False
+        if time is not None:
+            when = np.full(len(first), np.nan)
             with faults.noted():
-                parts = [(first, second, self._codes(schema.outcome, first, second, keep), keep)]
+                when[rows], dated = check_times(
+                    self.ids(time)[rows], len(rows), lambda k: self.place(int(rows[k]))
+                )
+        parts = []
+        with faults.noted():
+            parts = self._outcomes(schema, first, second, usable, remarks)
         if faults:
             raise DataError(" ".join(faults))
+        context = None
+        if found is not None:
+            context = np.full((len(first), len(names)), np.nan)
+            context[rows] = found
         made = [
             Battles.of(
                 one[chosen],
@@ -667,14 +692,10 @@ class _BattleTable(SmallTable):
             for sign, (one, two, codes, chosen) in zip((1.0, -1.0), parts, strict=False)
             if chosen.any()
         ]
-        if not made:
-            reasons = ", ".join(f"{plural(n, 'row')} {reason}" for reason, n in dropped.items())
-            reasons = reasons or "it has no rows"
-            raise DataError(f"{self.source} has no battle that can be used: {reasons}.")
         battles = made[0] if len(made) == 1 else made[0] + made[1]
         battles = replace(battles, context_names=names or None, dated=dated)
-        name, n_rows = self.schema or schema.name, self.n_rows or len(first)
         units = {name: "1" if name in self.columns else SCALED for name in names}
+        name = self.schema or schema.name
         return BattleFile(battles, name, n_rows, dropped, group_column, remarks, units)
 
     def _codes(self, column: str, first: Any, second: Any, keep: Any) -> Index:
@@ -687,22 +708,31 @@ class _BattleTable(SmallTable):
         )  # fmt: skip
         return codes
 
-    def _both_orders(
-        self, first: Any, second: Any, keep: Any, remarks: list[str]
+    def _failed(self, column: str, keep: Any, remarks: list[str]) -> NDArray[np.bool_]:
+        """Which of the rows that are kept have no verdict in a column."""
+        values = self.ids(column)
+        errors = np.array([str(value).lower() == "error" for value in values], dtype=bool)
+        failed = np.asarray(keep & (errors | _missing(values)))
+        if failed.any():
+            remarks.append(
+                f"{plural(int(failed.sum()), 'verdict')} of {column} failed and "
+                f"{'is' if failed.sum() == 1 else 'are'} left out."
+            )
+        return failed
+
+    def _outcomes(
+        self, schema: Schema, first: Any, second: Any, usable: list[Any], remarks: list[str]
     ) -> list[tuple[Any, Any, Any, Any]]:
-        """Two battles for each row, the second in the other order."""
-        codes, usable = [], []
-        for column in ("g1_winner", "g2_winner"):
-            values = self.ids(column)
-            failed = np.array([str(value).lower() == "error" for value in values])
-            failed = keep & (failed | _missing(values))
-            if failed.any():
-                remarks.append(
-                    f"{plural(int(failed.sum()), 'verdict')} of {column} failed and "
-                    f"{'is' if failed.sum() == 1 else 'are'} left out."
-                )
-            usable.append(keep & ~failed)
-            codes.append(self._codes(column, first, second, usable[-1]))
+        """Both items, outcomes and usable rows; of two verdicts, also those of the other order."""
+        if schema.outcome is None:
+            return [(first, second, np.zeros(len(first), dtype=np.intp), usable[0])]
+        columns = VERDICTS if schema.name == MT_BENCH.name else (schema.outcome,)
+        codes = [
+            self._codes(column, first, second, chosen)
+            for column, chosen in zip(columns, usable, strict=True)
+        ]
+        if len(codes) == 1:
+            return [(first, second, codes[0], usable[0])]
         both = usable[0] & usable[1]
         if both.any():
             turned = int((codes[0] != codes[1])[both].sum())
@@ -715,7 +745,7 @@ class _BattleTable(SmallTable):
 
     # Covariates.
 
-    def _style(self, style: Sequence[str], faults: _Faults) -> tuple[Array | None, list[str]]:
+    def covariates(self, style: Sequence[str], faults: _Faults) -> tuple[Array | None, list[str]]:
         """The columns of style, and their names."""
         nested = self._nested() if style and NESTED in self.columns else {}
         table = replace(self, columns={**nested, **self.columns})

@@ -405,16 +405,17 @@ def read_rankings(
     dropped: dict[str, int] = {}
     keep = np.full(len(ids), True)
     labels = None if groups is None else found.ids(groups)
-    for values, what in ((ids, "ranking"), (names, "item"), (labels, "group")):
+    for values, what in ((ids, "a ranking"), (names, "an item"), (labels, "a group")):
         if values is not None:
             empty = keep & np.array([value is None or value == "" for value in values], dtype=bool)
             if empty.any():
-                dropped[f"without a {what}"] = int(empty.sum())
+                dropped[f"without {what}"] = int(empty.sum())
             keep &= ~empty
     rows = np.flatnonzero(keep)
     if not len(rows):
         raise DataError(f"{found.source} has no row with a ranking and an item.")
-    places, words = _places(found, place)
+    used = found.take(rows)
+    places, words = _places(used, place)
     codes = number_labels(id_array(ids[rows].tolist()))[1]
     where: dict[int, int] = {}
     for row, code in zip(rows.tolist(), codes.tolist(), strict=True):
@@ -424,15 +425,15 @@ def read_rankings(
                 f"{found.place(row)}: the column {groups!r} has {labels[row]!r}, and "
                 f"{labels[first]!r} in {found.place(first)}, of the same ranking."
             )
-    context = np.column_stack([found.numbers(name) for name in style]) if style else None
+    context = np.column_stack([used.numbers(name) for name in style]) if style else None
     made = Rankings.of_places(
-        codes, id_array(names[rows].tolist()), places[rows],
+        codes, id_array(names[rows].tolist()), places,
         groups=None if labels is None else id_array([labels[where[k]] for k in range(len(where))]),
-        context=None if context is None else context[rows],
+        context=context,
     )  # fmt: skip
     made = replace(made, context_names=list(style) or None)
     remarks = []
-    count = int(np.isnan(places[rows]).sum())
+    count = int(np.isnan(places).sum())
     if count:
         seen = ", ".join(repr(word) for word, _ in words.most_common(WORDS))
         has = "entry has" if count == 1 else "entries have"

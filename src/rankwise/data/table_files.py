@@ -15,17 +15,17 @@ import zlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from importlib import import_module
 from itertools import count, islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Self, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.backends.arrays import Array
+from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError, MissingExtraError, ParameterError
 from rankwise.files import check_regular, replacing
 from rankwise.graph.query_groups import (
@@ -1001,6 +1001,11 @@ class SmallTable:
             )
         return given
 
+    def take(self, rows: Index) -> Self:
+        """Some of the rows, with their places in the whole table."""
+        columns = {name: _Part(column, rows) for name, column in self.columns.items()}
+        return replace(self, columns=columns, place=lambda k: self.place(int(rows[k])))
+
     def values(self, name: str) -> list[Any]:
         """A column as a list."""
         self.find(name)
@@ -1040,6 +1045,18 @@ class SmallTable:
         """Whether a column has words, and no number."""
         values = [value for value in self.ids(name) if value not in (None, "")]
         return bool(values) and all(_float(value) != _float(value) for value in values)
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Some entries of a column, which are read when they are needed."""
+
+    column: Any
+    rows: Index
+
+    def to_list(self) -> list[Any]:
+        entries = entries_of(self.column)
+        return [entries[k] for k in self.rows.tolist()]
 
 
 def _float(value: Any) -> float:
