@@ -530,7 +530,7 @@ class Evidence:
         space = self._space(hyper)
         differences, a = self._infer(space, hyper)
         if self.inference.likelihood == "gaussian":
-            information = margin_information(a)
+            information = margin_information(a, self.observed.values[:, 1])
         else:
             given = (self.observed.values, hyper.threshold, hyper.flips)
             information = outcome_information(a, differences.prior_variances, *given)
@@ -726,8 +726,8 @@ class Evidence:
         try:
             with np.errstate(over="ignore", invalid="ignore"):
                 if settings.likelihood == "gaussian":
-                    weight = values[:, 1] * self.slopes(hyper) ** 2
-                    found = gaussian(differences, values[:, 0], weight, hyper.noise)
+                    noise = hyper.noise / self.slopes(hyper)
+                    found = gaussian(differences, values[:, 0], values[:, 1], noise)
                 elif settings.method == "laplace":
                     found = laplace(differences, values, hyper.threshold, **given)
                 else:
@@ -754,7 +754,7 @@ class Evidence:
     def _slope_gradient(self, differences: Differences, a: Approximation) -> Array:
         """Derivatives of the evidence by the log slope of each pair."""
         if self.inference.likelihood == "gaussian":
-            return precision_gradient(a)
+            return precision_gradient(a, self.observed.values[:, 1])
         return slope_gradient(differences, a)
 
     def _by_rater(self, by_pair: Array, n_raters: int) -> Array:

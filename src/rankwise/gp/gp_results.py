@@ -50,7 +50,8 @@ class HeldOutComparisons(TableMixin):
         Of a win, a tie and a loss of the first row.
     log_likelihood : ndarray of shape (n_pairs,)
         Logarithm of the probability of what was observed (of its density, if margins have Gaussian
-        noise). For a tie that counts as half a win for each row, the mean of both logarithms.
+        noise). A weight, which is how often it was observed, does not change it. For a tie that
+        counts as half a win for each row, the mean of both logarithms.
     """
 
     pairs: Index
@@ -166,7 +167,7 @@ def hold_out(
         chances += weight * process.hyper.outcomes(m, v, slopes).T
     if evidence.inference.likelihood == "gaussian":
         noise = np.array([[process.hyper.noise] for process in posterior.processes])
-        spread = variances + noise**2 / (comparisons.weight * slopes**2)
+        spread = variances + (noise / slopes) ** 2
         logs = -0.5 * (np.square(comparisons.margin - means) / spread + np.log(2 * np.pi * spread))
         log_likelihood = np.asarray(logsumexp(logs, axis=0, b=weights[:, None]))
     else:

@@ -909,17 +909,20 @@ def laplace(
     )
 
 
-def gaussian(differences: Differences, margin: Array, weight: Array, noise: float) -> Approximation:
-    """margin_l = d_l + N(0, noise^2 / weight_l): section 5 of the KPCRank paper, v = noise^-2.
+def gaussian(differences: Differences, margin: Array, weight: Array, noise: Any) -> Approximation:
+    """prod_l N(margin_l | d_l, noise^2)^weight_l: section 5 of the KPCRank paper, v = noise^-2.
 
-    Its mean minimizes sum_l weight_l (margin_l - d_l)^2 + noise^2 |f|^2: it is RankRLS with
-    alpha = noise^2. O(r^2 min(n, N) + r^3 + N r).
+    A weight is how often a margin was observed, and each comparison may have its own noise. If the
+    noise is common, the mean minimizes sum_l weight_l (margin_l - d_l)^2 + noise^2 |f|^2: it is
+    RankRLS with alpha = noise^2. O(r^2 min(n, N) + r^3 + N r).
     """
-    tau = weight / noise**2
+    variances = np.square(noise)
+    tau = weight / variances
     nu = tau * margin
     weights = WeightPosterior.of(differences, tau, nu)
     mean, variance = weights.moments(differences)
-    evidence = 0.5 * (np.log(tau / (2 * np.pi)).sum() - nu @ margin + nu @ mean - weights.log_det)
+    scale = -(weight * np.log(2 * np.pi * variances)).sum()
+    evidence = 0.5 * (scale - nu @ margin + nu @ mean - weights.log_det)
     return Approximation(weights, tau, nu, mean, variance, float(evidence), nu - tau * mean)
 
 
@@ -935,9 +938,9 @@ def slope_gradient(differences: Differences, a: Approximation) -> Array:
     return np.asarray(out)
 
 
-def precision_gradient(a: Approximation) -> Array:
-    """The same for a Gaussian likelihood, whose slopes multiply the square roots of precisions."""
-    return np.asarray(1.0 - np.square(a.slope) / a.tau - a.tau * a.variance)
+def precision_gradient(a: Approximation, weight: Array) -> Array:
+    """The same for a Gaussian likelihood, whose slopes divide the noise."""
+    return np.asarray(weight - np.square(a.slope) / a.tau - a.tau * a.variance)
 
 
 def covariance_gradient(differences: Differences, a: Approximation) -> Array:
@@ -1014,6 +1017,12 @@ def outcome_information(
     return np.asarray(counts.sum(axis=1) * each)
 
 
-def margin_information(a: Approximation) -> Array:
-    """The same for margins with Gaussian noise: the variance of each is 1 / tau + v."""
-    return np.asarray(2.0 * np.square(1.0 - a.tau * a.variance))
+def margin_information(a: Approximation, weight: Array) -> Array:
+    """The same for margins with Gaussian noise, each of them observed `weight` times.
+
+    The variance of one observation is noise^2 + v, where v is the variance of its difference
+    without it: noise^2 / (noise^2 + v) = 1 - (posterior variance) / noise^2. If all
+    observations together have a weight below 1, this can be below 0, and counts as 0.
+    """
+    noise_share = 1.0 - a.tau / weight * a.variance
+    return np.asarray(2.0 * weight * np.square(np.maximum(noise_share, 0.0)))

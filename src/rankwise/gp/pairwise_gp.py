@@ -1072,8 +1072,8 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         if self.likelihood == "gaussian":
             warn(
                 "Margins of a group depend on each other: standard deviations are too small by a "
-                f"factor of about {np.sqrt(effect):.2f}. Margins cannot be weighted for this, as "
-                'their noise is learned; for who won, use likelihood="probit".'
+                f"factor of about {np.sqrt(effect):.2f}. Weights of margins are not changed for "
+                'this; for who won, use likelihood="probit", which changes them.'
             )
             return False
         self.design_effect_ = effect
