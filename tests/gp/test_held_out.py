@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
-from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern
+from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern, WhiteKernel
 
 from rankwise import GPOptions, PairwiseGP, load_model, save_model
 from rankwise.errors import DataError, ParameterError
@@ -86,6 +86,34 @@ def test_margins_with_gaussian_noise_are_exact():
         spread = std**2 + 0.64
         density = -0.5 * ((margin - mean) ** 2 / spread + np.log(2 * np.pi * spread))
         assert_allclose(held_out.log_likelihood, density, atol=1e-8)
+
+
+@pytest.mark.parametrize("likelihood", ["probit", "gaussian"])
+@pytest.mark.parametrize("kernel", [WhiteKernel(1.0), 4.0 * RBF(0.01)], ids=str)
+@pytest.mark.parametrize("noise", [1.0, 1e-2, 1e-5])
+@pytest.mark.filterwarnings("ignore:The comparisons fall into 20 parts")
+def test_nothing_is_known_of_a_pair_apart_from_all_others(likelihood, kernel, noise):
+    X, pairs = np.arange(40.0)[:, None], np.arange(40).reshape(20, 2)
+    margin = np.random.default_rng(0).standard_normal(20)
+    margin = np.sign(margin) if likelihood == "probit" else margin
+    gp = PairwiseGP(kernel, likelihood=likelihood, noise=noise, optimizer=None)
+    gp.fit_pairs(X, pairs, margin=margin)
+    for groups in (None, np.arange(20) // 4):
+        held_out = gp.leave_one_out(groups=groups)
+        assert held_out.accuracy == 0.5
+        assert_allclose(held_out.probabilities[:, 0], held_out.probabilities[:, 2])
+
+
+@pytest.mark.parametrize("likelihood", ["probit", "gaussian"])
+def test_a_small_prediction_is_no_rounding_error(likelihood):
+    """Row 0 is far ahead of row 1, and row 2 hardly ahead of row 3."""
+    kernel = DotProduct(0.0, "fixed")
+    X = np.array([[1.0, 0.0], [0.0, 0.0], [0.0, 1e-3], [0.0, 0.0]])
+    pairs = np.repeat([[0, 1], [2, 3]], 10, axis=0)
+    gp = PairwiseGP(kernel, likelihood=likelihood, noise=0.01, optimizer=None)
+    held_out = gp.fit_pairs(X, pairs).leave_one_out()
+    assert held_out.accuracy == 1.0
+    assert 0 < held_out.mean[-1] < 0.1 * held_out.mean[0]
 
 
 def test_the_form_of_the_comparisons_does_not_matter():

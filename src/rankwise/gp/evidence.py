@@ -66,6 +66,7 @@ from rankwise.progress import Show, unseen
 
 Likelihood = tuple[float, float] | None  # threshold and flips; None is Gaussian
 _ROUNDING = 1e-9  # weights of what is left of a pair that are 0 but for rounding
+_CANCELLED = 64 * np.finfo(np.float64).eps  # of a mean that may be left where it cancels
 _MOVED, _MOST = 0.3, 40  # shift of sites that are matched again, in units of sqrt(1 + v); how many
 _SWEEPS = 3  # over these sites
 _BLOCK = 256  # comparisons whose effect on all others is computed together
@@ -605,7 +606,8 @@ class Evidence:
     ) -> tuple[Array, Array]:
         """Mean and variance of f(first) - f(second) of every comparison, without it or its group.
 
-        The hyperparameters of the process stay as they are.
+        The hyperparameters of the process stay as they are. What is taken out of a mean cancels
+        up to rounding errors, which grow with the variance. A mean that is no larger is 0.
         """
         hyper, observed, a = process.hyper, self.observed, process.approximation
         differences = self._differences(self._space(hyper), hyper)
@@ -613,12 +615,17 @@ class Evidence:
         likelihood = (hyper.threshold, hyper.flips) if is_probit else None
         out = LeftOut(a, differences, observed, likelihood)
         mean, variance = out.each() if groups is None else out.groups(groups)
+        before = a.variance[observed.pair]
+        growth = np.divide(variance, before, out=np.ones_like(before), where=before > 0)
+        largest = np.abs(unit * a.mean).max(initial=0.0)
+        mean *= unit[observed.pair] * observed.sign
+        mean[np.abs(mean) <= _CANCELLED * largest * growth] = 0.0
         variance *= unit[observed.pair] ** 2
         if self.landmarks is not None:  # the part of a pair that landmarks do not explain
             rows = self.X[observed.first], self.X[observed.second]
             rest = process.difference(*rows, observed.context)[1] - unit**2 * a.variance
             variance += np.maximum(rest, 0.0)[observed.pair]
-        return unit[observed.pair] * observed.sign * mean, variance
+        return mean, variance
 
     def design_effect(
         self, process: ConditionedProcess, groups: QueryGroups

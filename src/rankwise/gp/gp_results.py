@@ -75,7 +75,10 @@ class HeldOutComparisons(TableMixin):
 
     @property
     def accuracy(self) -> float:
-        """Share of comparisons whose winner was predicted; a tie counts half."""
+        """Share of comparisons whose winner was predicted.
+
+        A tie counts half, and so do scores that are predicted equal up to rounding errors.
+        """
         return self._mean(accuracy_of(self.margin, self.mean))[0]
 
     @property
