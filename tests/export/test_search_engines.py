@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
-from sklearn.compose import make_column_transformer
+from sklearn.compose import ColumnTransformer, make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.feature_selection import SelectKBest, VarianceThreshold
 from sklearn.impute import SimpleImputer
@@ -236,6 +236,84 @@ def test_missing_values():
     zeros = make_pipeline(SimpleImputer(strategy="constant", fill_value=0.0), RankRLS(1.0))
     assert to_solr(zeros.fit(holes, Y), rows=holes).check.passed
     assert to_elasticsearch(zeros, rows=holes).check.passed
+
+
+HOLES = np.where(np.random.default_rng(0).random(X.shape) < 0.2, np.nan, X)
+SCALERS = (StandardScaler(), MinMaxScaler(), MaxAbsScaler(), RobustScaler())
+
+
+@pytest.mark.parametrize("scaler", SCALERS)
+@pytest.mark.parametrize("imputer", [SimpleImputer(), SimpleImputer(strategy="median")])
+@pytest.mark.parametrize("scaler_first", [False, True])
+def test_fill_values_are_in_the_units_of_the_features(scaler, imputer, scaler_first):
+    steps = (scaler, imputer) if scaler_first else (imputer, scaler)
+    model = make_pipeline(*map(clone, steps), RankRLS(1.0)).fit(HOLES, Y)
+    folded = linear_model(model, features=NAMES)
+    statistics = clone(imputer).fit(HOLES).statistics_
+    assert_allclose([folded.missing[name] for name in NAMES], statistics, rtol=1e-12)
+    scores = model.predict(HOLES)
+    assert_allclose(folded.scores(HOLES), scores, atol=1e-9)
+    for export in (to_json, to_vespa):
+        check = export(model, features=NAMES, rows=HOLES).check
+        assert check.passed
+        assert check.relative_difference < 1e-9
+    for export in (to_elasticsearch, to_opensearch, to_solr):
+        with pytest.raises(ExportError, match="fills in other values"):
+            export(model, features=NAMES, rows=HOLES)
+    indexed = np.where(np.isnan(HOLES), statistics, HOLES)
+    body = to_elasticsearch(model, features=NAMES, complete=True, positive=False).content
+    ours = search_engines.elasticsearch_scores(body, dict(zip(NAMES, indexed.T, strict=True)))
+    assert_allclose(ours - ours[0], scores - scores[0], atol=1e-3)
+
+
+@pytest.mark.parametrize("scaler", SCALERS)
+def test_zeros_behind_a_scaler_are_zeros_only_if_it_does_not_shift(scaler):
+    zeros = SimpleImputer(strategy="constant", fill_value=0.0)
+    model = make_pipeline(clone(scaler), zeros, RankRLS(1.0)).fit(HOLES, Y)
+    scores = model.predict(HOLES)
+    assert_allclose(linear_model(model).scores(HOLES), scores, atol=1e-9)
+    if isinstance(scaler, MaxAbsScaler):
+        assert set(linear_model(model).missing.values()) == {0.0}
+        assert to_solr(model, rows=HOLES).check.passed
+    else:
+        with pytest.raises(ExportError, match="fills in other values"):
+            to_solr(model)
+
+
+def test_fill_values_of_steps_side_by_side():
+    scaled = make_column_transformer((StandardScaler(), [0, 2]), (RobustScaler(), [1, 3]))
+    twice = FeatureUnion(
+        [("mean", SimpleImputer()), ("far", SimpleImputer(strategy="constant", fill_value=9.0))]
+    )
+    for steps in ([scaled, SimpleImputer()], [StandardScaler(), twice], [SimpleImputer(), twice]):
+        model = make_pipeline(*map(clone, steps), RankRLS(1.0)).fit(HOLES, Y)
+        assert_allclose(linear_model(model).scores(HOLES), model.predict(HOLES), atol=1e-9)
+    mean = MeanRanker([make_pipeline(StandardScaler(), SimpleImputer(), RankRLS(1.0)), model])
+    mean.fit(HOLES, Y)
+    assert_allclose(linear_model(mean).scores(HOLES), mean.predict(HOLES), atol=1e-9)
+    with pytest.raises(ExportError, match="fills in other values"):
+        to_solr(mean)
+
+
+def test_a_missing_value_that_no_value_stands_for_is_refused():
+    lost = ColumnTransformer(
+        [("lost", StandardScaler(), [0])], remainder="passthrough", transformer_weights={"lost": 0}
+    )
+    fives = SimpleImputer(strategy="constant", fill_value=5.0)
+    model = make_pipeline(lost, fives, RankRLS(1.0)).fit(HOLES, Y)
+    with pytest.raises(ExportError, match="weight of title is 0, but a missing title adds"):
+        to_json(model, features=NAMES)
+
+
+def test_missing_values_of_features_that_are_left_out():
+    model = make_pipeline(
+        make_column_transformer(("drop", [0]), remainder="passthrough"), RankRLS(1.0)
+    ).fit(X, Y)
+    rows = X.copy()
+    rows[::3, 0] = np.nan
+    assert linear_model(model, features=NAMES).missing == {"title": 0.0}
+    assert to_json(model, rows=rows).check.passed
+    assert to_solr(model).check.passed
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,21 @@ def test_stages_folded_into_weights_give_the_same_scores(n_features, data):
     assert_allclose(rows @ linear.weights + linear.constant, expected, atol=1e-9)
 
 
+@given(st.integers(1, 5), st.data())
+def test_what_a_missing_value_adds_to_the_scores(n_features, data):
+    stages, width = data.draw(linear_stages(n_features))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**31)))
+    stages.append(LinearScores(rng.normal(size=(width, 2)), rng.normal(size=2)))
+    linear = linear_of(stages)
+    taken = ~np.isnan(linear.missing).any(axis=1)
+    rows = rng.normal(size=(3, n_features))
+    rows[(rng.random(rows.shape) < 0.5) & taken] = np.nan
+    expected = [apply_stages(stages, row) for row in rows.tolist()]
+    filled, lacks = np.nan_to_num(rows), np.isnan(rows).astype(float)
+    scores = filled @ linear.weights + lacks @ np.nan_to_num(linear.missing) + linear.constant
+    assert_allclose(scores, expected, atol=1e-9)
+
+
 def test_rows_are_drawn_from_the_range_that_stages_know():
     rng = np.random.default_rng(0)
     span = np.array([[-1.0, 10.0], [1.0, 30.0]])

@@ -98,7 +98,7 @@ class LinearScores(Ending):
 
     @property
     def linear(self) -> Linear:
-        return Linear(self.weights, self.constant)
+        return Linear.of_complete_rows(self.weights, self.constant)
 
     def emit(self, x: Value) -> Value:
         return _shifted(x @ self.weights, self.constant)
@@ -122,7 +122,7 @@ class KernelScores(Ending):
     def linear(self) -> Linear:
         name = getattr(self.kernel, "name", None) or type(self.kernel).__name__
         if name == "linear":
-            return Linear(self.points.T @ self.weights, self.constant)
+            return Linear.of_complete_rows(self.points.T @ self.weights, self.constant)
         raise ExportError(f"its kernel is {name}, so that scores are not sums of single features")
 
     @property
@@ -243,7 +243,7 @@ class ProcessScores(Ending):
             raise ExportError(f"its kernel is {kernel}, so that scores are not sums of features")
         mean = np.tensordot(self.weights, [process.mean for process in self.processes], axes=1)
         constant = self.weights @ [process.constant for process in self.processes]
-        return Linear(mean, np.array([constant]))
+        return Linear.of_complete_rows(mean, np.array([constant]))
 
     def emit(self, x: Value) -> Value:
         return self.outputs(x)["score"]
@@ -292,11 +292,13 @@ class MeanScores(Ending):
             raise ExportError("the scores of its parts are standardized within each query")
         weights: Any = 0.0
         constant: Any = 0.0
+        missing: Any = 0.0
         for k, part in enumerate(self.parts):
             linear, share = linear_of(part), self.weights[k] / self.scales[k]
             weights = weights + linear.weights * share
             constant = constant + (linear.constant - self.means[k]) * share
-        return Linear(weights, constant)
+            missing = missing + linear.missing * share
+        return Linear(weights, constant, missing)
 
     def emit(self, x: Value) -> Value:
         scores = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce, singledispatch
 from importlib import import_module
 from typing import Any
@@ -51,6 +51,12 @@ class Linear:
 
     weights: Array  # of shape (columns, outputs)
     constant: Array  # of shape (outputs,)
+    missing: Array  # what a missing value of each column adds to the scores; NaN: it is refused
+
+    @classmethod
+    def of_complete_rows(cls, weights: Array, constant: Array) -> Linear:
+        """A function that takes no missing values."""
+        return cls(weights, constant, np.full(weights.shape, np.nan))
 
 
 class Stage:
@@ -91,9 +97,10 @@ class Columns(Stage):
         return len(self.chosen)
 
     def pull(self, linear: Linear) -> Linear:
-        weights = np.zeros((self.n_columns, linear.weights.shape[1]))
+        weights, missing = np.zeros((2, self.n_columns, linear.weights.shape[1]))
         np.add.at(weights, self.chosen, linear.weights)
-        return Linear(weights, linear.constant)
+        np.add.at(missing, self.chosen, linear.missing)
+        return Linear(weights, linear.constant, missing)
 
     def emit(self, x: Value) -> Value:
         if np.array_equal(self.chosen, np.arange(self.n_columns)):
@@ -117,7 +124,8 @@ class Affine(Stage):
 
     def pull(self, linear: Linear) -> Linear:
         weights = linear.weights * self.factor[:, None]
-        return Linear(weights, linear.constant - self.centre @ weights)
+        shift = self.centre[:, None] * weights  # is in the constant, and not in a missing value
+        return Linear(weights, linear.constant - shift.sum(axis=0), linear.missing + shift)
 
     def emit(self, x: Value) -> Value:
         return x.affine(self.centre, self.factor)
@@ -139,7 +147,7 @@ class Project(Stage):
 
     def pull(self, linear: Linear) -> Linear:
         weights = self.matrix @ linear.weights
-        return Linear(weights, linear.constant - self.centre @ weights)
+        return Linear.of_complete_rows(weights, linear.constant - self.centre @ weights)
 
     def emit(self, x: Value) -> Value:
         return x.affine(self.centre) @ self.matrix
@@ -156,7 +164,7 @@ class FillMissing(Stage):
     missing: float
 
     def pull(self, linear: Linear) -> Linear:
-        return linear  # for rows without missing values; `LinearModel.missing` has the others
+        return replace(linear, missing=self.values[:, None] * linear.weights)
 
     def emit(self, x: Value) -> Value:
         nan = np.isnan(self.missing)
@@ -224,12 +232,18 @@ class Branches(Stage):
         return sum(self.widths)
 
     def pull(self, linear: Linear) -> Linear:
-        pieces = np.split(linear.weights, np.cumsum(self.widths)[:-1])
+        ends = np.cumsum(self.widths)[:-1]
+        pieces = zip(np.split(linear.weights, ends), np.split(linear.missing, ends), strict=True)
         nothing = np.zeros_like(linear.constant)
-        pairs = zip(self.parts, pieces, strict=True)
-        pulled = [pull_through(part, Linear(weights, nothing)) for part, weights in pairs]
-        constant = linear.constant + sum(one.constant for one in pulled)
-        return Linear(np.sum([one.weights for one in pulled], axis=0), constant)
+        pulled = [
+            pull_through(part, Linear(weights, nothing, missing))
+            for part, (weights, missing) in zip(self.parts, pieces, strict=True)
+        ]
+        return Linear(
+            np.sum([one.weights for one in pulled], axis=0),
+            linear.constant + sum(one.constant for one in pulled),
+            np.sum([one.missing for one in pulled], axis=0),
+        )
 
     def emit(self, x: Value) -> Value:
         made = [emit_all(part, x) for part in self.parts]
@@ -385,7 +399,9 @@ class Calendar(Stage):
                 "a date becomes a day of the week and a month (make these features before they "
                 "reach the model, or leave dates out)"
             )
-        return Linear(linear.weights[:1], linear.constant - self.first * linear.weights[0])
+        shift = self.first * linear.weights[:1]
+        missing = linear.missing.sum(axis=0) + shift
+        return Linear(linear.weights[:1], linear.constant - shift[0], missing)
 
     def emit(self, x: Value) -> Value:
         """Whole numbers below 2^24, which float32 divides without errors in their floors.
@@ -433,12 +449,12 @@ def days_of(dates: NDArray[Any]) -> Array:
 
 @dataclass(eq=False)
 class FirstUses:
-    """For each feature: the value in place of a missing one, and the units of its first scaler.
+    """For each feature: whether missing values are filled in, and the units of its first scaler.
 
     Features that several branches use have the units of the first branch.
     """
 
-    value: Array  # NaN: missing values are not filled in
+    filled: NDArray[np.bool_]  # whether missing values are filled in
     missing: Array  # what counts as missing
     centre: Array
     factor: Array
@@ -451,7 +467,7 @@ class FirstUses:
 def first_uses(stages: Sequence[Stage], n_features: int) -> FirstUses:
     """Follow the features through the first stages."""
     nan, one, no = (np.full(n_features, value) for value in (np.nan, 1.0, False))
-    uses = FirstUses(nan, nan.copy(), 0.0 * one, one, no, no.copy())
+    uses = FirstUses(no, nan, 0.0 * one, one, no.copy(), no.copy())
     _follow(stages, np.arange(n_features), uses, no.copy())
     uses.texts = dict(sorted(uses.texts.items()))
     return uses
@@ -465,18 +481,19 @@ def _follow(
         if isinstance(stage, Columns):
             numbers = numbers[stage.chosen]
         elif isinstance(stage, FillMissing):
-            uses.value[numbers], uses.missing[numbers] = stage.values, stage.missing
+            if np.isnan(stage.missing) or not scaled[numbers].any():  # a number is in new units
+                uses.filled[numbers], uses.missing[numbers] = True, stage.missing
         elif isinstance(stage, Branches):
             for part in stage.parts:
                 _follow(part, numbers, uses, scaled)
             return
+        elif isinstance(stage, Affine):
+            new = ~scaled[numbers]
+            uses.centre[numbers[new]] = stage.centre[new]
+            uses.factor[numbers[new]] = stage.factor[new]
+            uses.min_max[numbers[new]] = stage.kind == "min_max"
+            scaled[numbers] = uses.read[numbers] = True
         else:
-            if isinstance(stage, Affine):
-                new = ~scaled[numbers]
-                uses.centre[numbers[new]] = stage.centre[new]
-                uses.factor[numbers[new]] = stage.factor[new]
-                uses.min_max[numbers[new]] = stage.kind == "min_max"
-                scaled[numbers] = True
             if isinstance(stage, Lookup) and stage.texts is not None:
                 _note_texts(uses.texts, int(numbers[0]), stage)
             if isinstance(stage, Calendar):

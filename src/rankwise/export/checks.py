@@ -326,7 +326,7 @@ def check_rows(
     if doubt is not None:
         doubt += ": give rows, to check that float32 can tell them apart."
     if not complete:
-        may_lack = ~np.isnan(first.value) | isinstance(model.stages[0], TreeScores)
+        may_lack = first.filled | isinstance(model.stages[0], TreeScores)
         missing = (rng.random(X.shape) < MISSING) & may_lack
         X = np.where(missing, first.missing, X)
     qid = np.arange(n_rows) // PER_QUERY if model.within_queries else None

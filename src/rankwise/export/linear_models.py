@@ -48,7 +48,8 @@ class LinearModel:
         Of the features as they are: scalers and selections are folded in.
     constant : float
     missing : dict of str to float
-        The value that replaces a missing value, where the model fills them in.
+        The value that replaces a missing value, in the units of the feature, where the model takes
+        missing values. 0 for features without weight.
 
     Examples
     --------
@@ -194,12 +195,30 @@ def fold(
             f"{whose} takes a model with one score per row: this one has {linear.weights.shape[1]} "
             "outputs. Fit a model to each column of y, or export it to ONNX."
         )
-    filled = zip(names, stages.uses.value.tolist(), strict=True)
-    missing = {name: value for name, value in filled if value == value}
     weights = linear.weights[:, 0]
     if not np.isfinite(weights).all():
         raise ExportError("The model has weights that are not finite numbers.")
+    missing = _fill_values(whose, names, weights, linear.missing[:, 0])
     return LinearModel(names, weights, float(linear.constant[0]), missing)
+
+
+def _fill_values(
+    whose: str, names: tuple[str, ...], weights: Array, missing: Array
+) -> dict[str, float]:
+    """The values in place of missing ones, from what a missing value adds to the score."""
+    found = {}
+    for name, weight, added in zip(names, weights.tolist(), missing.tolist(), strict=True):
+        if np.isnan(added):
+            continue
+        if weight == 0.0 and added != 0.0:
+            raise ExportError(
+                f"{whose} has one weight for each feature, and in this model the weight of {name} "
+                f"is 0, but a missing {name} adds {added:g} to the score. Use {name} in one step "
+                "only when you fit the model, or export it to ONNX."
+            )
+        value = added / weight if weight else 0.0
+        found[name] = float(f"{value:.15g}")  # 110.0, where rounding errors make 110.00000000000001
+    return found
 
 
 def refuse_encoded(whose: str, model: Any) -> None:
