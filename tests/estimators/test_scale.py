@@ -1,5 +1,6 @@
 """The parameter `scale` of least-squares rankers."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -93,9 +94,31 @@ def test_standard_is_a_pipeline_with_a_standard_scaler(ranker, data):
         assert_allclose(ours.coef_, alone.coef_ / scaler.scale_)
         assert_allclose(X @ ours.coef_ + getattr(ours, "intercept_", 0.0), ours.predict(X))
     path = ours.path(X, y, [ours.alpha, 10.0], qid=qid)
-    gap = path.predict(X)[0] - want
-    assert_allclose(gap, gap[0], atol=1e-8)
+    assert_allclose(path.predict(X)[0], ours.predict(X), atol=1e-8)
     assert_allclose(path.estimator(0).predict(X), ours.predict(X), atol=1e-8)
+
+
+@pytest.mark.parametrize("ranker", [RankRLS(1.0), RankRLS(1.0, solver="cg"), RLS(1.0)], ids=repr)
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_a_path_on_standardized_features_has_the_scores_of_its_rankers(ranker, n_outputs, data):
+    X, y, qid = data
+    Y = y if n_outputs == 1 else np.column_stack((y, X[:, 0]))
+    ranker = clone(ranker).set_params(scale="standard")
+    path = ranker.path(X, Y, [0.1, 10.0], qid=qid)
+    for scores in (path.predict(X), pickle.loads(pickle.dumps(path)).predict(X)):
+        for i, alpha in enumerate(path.alphas):
+            want = clone(ranker).set_params(alpha=alpha).fit(X, Y, qid=qid).predict(X)
+            assert_allclose(scores[i], want, atol=1e-5)
+            assert_allclose(scores[i], path.estimator(i).predict(X), atol=1e-9)
+
+
+def test_a_path_of_comparisons_on_standardized_features(data):
+    X = data[0]
+    pairs = np.arange(60).reshape(30, 2)
+    path = RankRLS(scale="standard").path_pairs(X, pairs, [0.1, 10.0])
+    for alpha, scores in zip(path.alphas, path.predict(X), strict=True):
+        want = RankRLS(alpha, scale="standard").fit_pairs(X, pairs).predict(X)
+        assert_allclose(scores, want, atol=1e-8)
 
 
 @pytest.mark.parametrize("name", list(SCALERS))

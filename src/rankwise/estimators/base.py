@@ -248,6 +248,16 @@ def _columns(values: Any) -> Any:
     return array.reshape(len(array), -1)
 
 
+def on_features(basis: Any, solution: Any, scaling: Any) -> tuple[Any, Any]:
+    """A linear function of standardized features as one of the features, which has no scaling.
+
+    If the loss is on pairs, this moves all scores by a constant. Other solutions stay as they are.
+    """
+    if basis.linear and isinstance(scaling, ColumnStandard):
+        return unscaled_solution(solution, scaling.mean, scaling.deviation), None
+    return solution, scaling
+
+
 def predicted_scores(basis: Any, X: Any, weights: Array, intercept: Array | float) -> Any:
     """Scores of validated rows, on the device of the rows and in their dtype."""
     with np.errstate(over="ignore", invalid="ignore"):  # `in_dtype` checks for overflow
@@ -670,10 +680,7 @@ class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):
         -------
         self
         """
-        scaling = getattr(self, "scaling_", None)
-        if basis.linear and isinstance(scaling, ColumnStandard):
-            solution = unscaled_solution(solution, scaling.mean, scaling.deviation)
-            scaling = None
+        solution, scaling = on_features(basis, solution, getattr(self, "scaling_", None))
         self.basis_, self.solution_, self.scaling_ = basis, solution, scaling
         for name, value in basis.attributes(solution).items():
             setattr(self, name, value)
@@ -833,12 +840,14 @@ class RegularizationPath:
         All alphas share one product, so kernel values are computed once. `qid` is needed for
         rankers that scale within queries.
         """
-        solutions = self.fit.solutions
-        X = prepare_rows(self.template, X, qid, "predict")
+        basis, ranker = self.fit.basis, copy(self.template)
+        unscaled = [on_features(basis, each, ranker.scaling_) for each in self.fit.solutions]
+        solutions, ranker.scaling_ = [solution for solution, _ in unscaled], unscaled[0][1]
+        X = prepare_rows(ranker, X, qid, "predict")
         weights = [solution.weights for solution in solutions]
         outputs = tuple(weights[0].shape[1:])
         intercepts = [np.broadcast_to(to_host(s.intercept), outputs) for s in solutions]
-        scores = predicted_scores(self.fit.basis, X, side_by_side(weights), np.ravel(intercepts))
+        scores = predicted_scores(basis, X, side_by_side(weights), np.ravel(intercepts))
         by_alpha = scores.reshape(len(scores), len(self), *outputs)
         return backend_of(scores).xp.moveaxis(by_alpha, 1, 0)
 
