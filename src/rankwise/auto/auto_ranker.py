@@ -641,7 +641,9 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         All that was tried; print it, or see ``results_.to_frame()``.
     score_estimate_ : ScoreEstimate
         What to expect on new queries: each query is scored by a mean that was chosen without it.
-        ``optimistic`` is the score of the chosen mean on the queries that it was chosen by.
+        ``optimistic`` is the score of the chosen mean on the queries that it was chosen by. Folds
+        are dealt to queries in the order of their first rows: the estimate can change if queries
+        come in another order.
     gain_over_best_ : PairedDifference
         How much better the mean is than the single best ranker, both chosen without the query, and
         the standard error of this difference.

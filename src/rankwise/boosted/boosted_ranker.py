@@ -384,9 +384,10 @@ class BoostedRanker(OptionsMixin, RankerMixin, BaseEstimator):
     ----------
     n_estimators : int or "auto", default="auto"
         The number of trees. "auto": the number with the best `metric` on held-out queries, up to
-        1000. Queries with different labels are dealt into five folds in turn. If there
-        is only one such query, its rows are dealt into folds in the order of their labels, and
-        the rows of a fold are compared. If there are too few rows for that, 100 trees.
+        1000. Queries with different labels are dealt into five folds in turn, in the order of their
+        first rows: the number can change if queries come in another order. If there is only one
+        such query, its rows are dealt into folds in the order of their labels, and the rows of a
+        fold are compared. If there are too few rows for that, 100 trees.
     learning_rate : float, default=0.05
         The share of a tree's values that is added to the scores.
     max_leaf_nodes : int, default=15
