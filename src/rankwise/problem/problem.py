@@ -637,8 +637,12 @@ class Problem:
 
     @property
     def row_weights(self) -> Array | None:
-        """The weights of rows; None if they have none."""
-        return self.tasks[0].row_weights
+        """The weights of rows, as they were passed; None if they have none.
+
+        With equal weights of queries, a graph divides them, which does not change its pairs.
+        """
+        groups = self.tasks[0].graph.groups
+        return None if groups is None else groups.row_weights
 
     def solve(self, alphas: Sequence[float]) -> Fit:
         """Solve for every alpha."""
