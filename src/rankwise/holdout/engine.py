@@ -31,6 +31,7 @@ from rankwise.holdout.hold_out_problem import (
     Plan,
     Queries,
     check_digits,
+    column_size,
     explained_rounding,
     plain_problem,
 )
@@ -599,7 +600,8 @@ def _by_sums(
     centre, mean = X.mean(axis=0), y.mean(axis=0)
     out = on.empty(len(lams), *y.shape)
     # The intercept is the weight of an additional feature, which is not penalized.
-    Z = on.array(on.xp.hstack((X - centre, on.zeros(m, 1) + 1.0)))
+    Z = X - centre
+    Z = on.array(on.xp.hstack((Z, on.zeros(m, 1) + column_size(Z))))
     scales = None
     if rescaling is not None:
         scales = np.column_stack((rescaling.deviations, np.ones(len(folds))))

@@ -178,6 +178,11 @@ def largest_size(values: Any) -> float:
     return max(map_rows(of_rows, values))
 
 
+def column_size(F: Array) -> float:
+    """The size of a constant column beside these features: that of the largest value, or 1."""
+    return largest_size(F) or 1.0
+
+
 def plain_problem(problem: Problem) -> Problem:
     """The same problem on features, on landmarks or with a kernel.
 

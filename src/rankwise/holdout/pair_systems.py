@@ -45,6 +45,7 @@ from rankwise.holdout.hold_out_problem import (
     OF_PAIR,
     check_digits,
     check_large_alpha,
+    column_size,
     lost_in_rounding,
     not_definite,
 )
@@ -188,14 +189,17 @@ class LowRankP:
         With the degrees D = diag(d), K / lam + D~^-1 = V S V' + D^-1 has the features, the
         indicators of the levels and the constant in the columns of V, with
         S^-1 = diag(lam, -n_left d_l, 0). So P = D - D V (S^-1 + V'D V)^-1 V'D.
+
+        The indicators and the constant are as large as the features: if these were much smaller,
+        the solution would be lost in the rounding errors of the other columns.
         """
-        on, degrees = backend_of(F), laplacian.degrees
+        on, degrees, unit = backend_of(F), laplacian.degrees, column_size(F)
         d = on.array(laplacian.diagonal)
         columns, inverse_S = [F], [np.full(F.shape[1], lam)]
         if not laplacian.ties:
-            columns.append(on.array(laplacian.level[:, None] == np.arange(len(degrees))))
-            inverse_S.append(-laplacian.n_left * degrees)
-        columns.append(on.zeros(len(F), 1) + 1.0)
+            columns.append(unit * on.array(laplacian.level[:, None] == np.arange(len(degrees))))
+            inverse_S.append(-laplacian.n_left * degrees * unit**2)
+        columns.append(on.zeros(len(F), 1) + unit)
         inverse_S.append(np.zeros(1))
         V = on.array(on.xp.hstack(columns))
         DV = d[:, None] * V

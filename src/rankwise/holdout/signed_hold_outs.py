@@ -21,7 +21,14 @@ from scipy.linalg import cho_factor, cho_solve
 
 from rankwise.backends.arrays import EPS, Array, Index, backend_of, to_host
 from rankwise.errors import DataError
-from rankwise.holdout.hold_out_problem import CLOSE, OF_FOLD, HoldOutProblem, Pairs, check_digits
+from rankwise.holdout.hold_out_problem import (
+    CLOSE,
+    OF_FOLD,
+    HoldOutProblem,
+    Pairs,
+    check_digits,
+    column_size,
+)
 from rankwise.holdout.leave_comparison_out import HeldComparisons
 from rankwise.holdout.leave_pair_out import PairDifferences
 from rankwise.holdout.leave_query_out import Rescaling
@@ -214,7 +221,8 @@ def signed_pairs(
     else:
         among = np.arange(len(y)) if plan.among is None else plan.among
         pairs = among[np.column_stack(np.triu_indices(len(among), 1))]
-    Z = np.column_stack((F - F.mean(axis=0), np.ones(len(F))))
+    Z = F - F.mean(axis=0)
+    Z = np.column_stack((Z, np.full(len(Z), column_size(Z))))
     signs = np.append(np.array(problem.problem.space.signs), 0)
     rows = SignedRows(Z, y - y.mean(axis=0), signs, intercept=True)
     for start in range(0, len(pairs), LIST_PAIRS):
