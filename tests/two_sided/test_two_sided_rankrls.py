@@ -118,18 +118,35 @@ def test_hold_outs_of_given_cells_equal_refits(table, leave):
             assert_allclose(held.predictions[0][both], want[both], atol=1e-6, rtol=1e-6)
 
 
-def test_weights_of_rows_are_copies(drugs):
+@pytest.mark.parametrize("scale", [True, False])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_weights_of_rows_or_columns_are_copies(scale, kernel, drugs):
     R, C, Y = drugs
     weight = np.ones(20)
     weight[:3] = 2.0
-    ranker = TwoSidedRankRLS(0.5, row_kernel="rbf", scale=False, tol=1e-10)
+    twice = np.r_[np.arange(20), :3]
+    kernels = {"row_kernel": kernel, "column_kernel": kernel}
+    ranker = TwoSidedRankRLS(0.5, scale=scale, tol=1e-10, **kernels)
     weighted = ranker.fit(R, C, Y, query_weight=weight).predict(R, C)
     assert ranker.solver_ == "cg"
-    twice = np.r_[np.arange(20), :3]
     copied = ranker.fit(R[twice], C, Y[twice]).predict(R, C)
     assert_allclose(weighted, copied, atol=1e-6)
+    ranker.set_params(compare="rows")
+    weighted = ranker.fit(C, R, Y.T, query_weight=weight).predict(C, R)
+    copied = ranker.fit(C, R[twice], Y[twice].T).predict(C, R)
+    assert_allclose(weighted, copied, atol=1e-6)
+
+
+def test_weights_that_cannot_be(drugs):
+    R, C, Y = drugs
     with pytest.raises(DataError, match="each of the 20 rows"):
-        ranker.fit(R, C, Y, query_weight=weight[:4])
+        TwoSidedRankRLS(1.0).fit(R, C, Y, query_weight=np.ones(4))
+    for value in (0.0, np.nan, np.inf):
+        weight = np.where(np.arange(20) == 7, value, 1.0)
+        with pytest.raises(DataError, match=f"above 0: got {value} for row 7"):
+            TwoSidedRankRLS(1.0).fit(R, C, Y, query_weight=weight)
+    with pytest.raises(ParameterError, match="query_weight needs queries"):
+        TwoSidedRankRLS(1.0, compare="all").fit(R, C, Y, query_weight=np.ones(20))
 
 
 def test_paths_equal_fits(drugs):

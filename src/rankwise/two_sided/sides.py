@@ -268,8 +268,12 @@ def training_side(
     weights: Any,
     n_landmarks: int | None,
     rng: np.random.Generator,
+    object_weights: Array | None = None,
 ) -> TrainingSide:
-    """Check the objects of a side, and compute what the fit needs of them."""
+    """Check the objects of a side, and compute what the fit needs of them.
+
+    `object_weights` count in the standardization of their features, as copies would.
+    """
     several = isinstance(kernel, (list, tuple))
     kernels = list(kernel) if several else [kernel]
     given = list(X) if several and (isinstance(X, (list, tuple)) or np.ndim(X) == 3) else [X]
@@ -288,8 +292,10 @@ def training_side(
     names = object_names(given)
     checked = [check_values(one, name) for one in given]
     n = check_sizes(checked, name)
+    if object_weights is not None:
+        check_object_weights(object_weights, n, name)
     views = [
-        replace(_view(one, each, gamma, scale), names=column_names(frame))
+        replace(_view(one, each, gamma, scale, object_weights), names=column_names(frame))
         for one, each, frame in zip(checked, kernels, given, strict=True)
     ]
     shares = np.full(len(views), 1.0 / len(views))
@@ -355,13 +361,28 @@ def check_sizes(arrays: Sequence[Any], name: str) -> int:
     return int(sizes[0])
 
 
-def _view(X: Any, kernel: Any, gamma: Any, scale: bool) -> View:
+def check_object_weights(weights: Array, n: int, name: str) -> None:
+    """Raise an error unless there is a finite weight above 0 for each of the n objects."""
+    if weights.shape != (n,):
+        raise DataError(
+            f"query_weight needs a weight for each of the {n} {name}s: got shape {weights.shape}."
+        )
+    wrong = ~((weights > 0.0) & (weights < np.inf))
+    if wrong.any():
+        k = int(np.argmax(wrong))
+        raise DataError(
+            f"query_weight must be finite and above 0: got {weights[k]} for {name} {k}. Leave out "
+            f"{name}s without weight."
+        )
+
+
+def _view(X: Any, kernel: Any, gamma: Any, scale: bool, weights: Array | None) -> View:
     """A view with its kernel and its scaling; the points are set later."""
     if kernel == "precomputed":
         return View(Precomputed(), None, X.shape[1], None, None)
     mean = deviation = None
     if scale:
-        found = ColumnStandard.of(ColumnStatistics.of(X), centre=not is_sparse(X))
+        found = ColumnStandard.of(ColumnStatistics.of(X, weights), centre=not is_sparse(X))
         on = backend_of(X)
         mean, deviation = on.array(found.mean), on.array(found.deviation)
     if callable(kernel):

@@ -179,7 +179,8 @@ class TwoSidedRankRLS(BaseEstimator):
             The row and the column number of each given cell, each cell once.
         query_weight : array-like, optional
             The weight of each row if columns compete, and of each column if rows compete;
-            above 0. A row of weight 2 counts like two copies.
+            above 0. A row of weight 2 counts like two copies, also where features are
+            standardized.
 
         Returns
         -------
@@ -226,11 +227,14 @@ class TwoSidedRankRLS(BaseEstimator):
         rng = as_generator(self.random_state)
         gammas = _pair("gamma", self.gamma, Number(0, open_low=True))
         landmarks = _pair("n_landmarks", self.n_landmarks, Whole(1))
+        weight = None if query_weight is None else self._checked_weight(query_weight)
+        within = WITHIN[self.compare]
         rows, columns = (
             training_side(
                 X, name, kernel=getattr(self, f"{name}_kernel"), gamma=gammas[k],
                 scale=bool(self.scale), weights=getattr(self, f"{name}_weights"),
                 n_landmarks=landmarks[k], rng=rng,
+                object_weights=weight if within == f"{name}s" else None,
             )
             for k, (name, X) in enumerate((("row", R), ("column", C)))
         )  # fmt: skip
@@ -240,9 +244,6 @@ class TwoSidedRankRLS(BaseEstimator):
             raise DataError("The kernel values are too large: scale the features, or the kernels.")
         table = check_table(Y, cells, rows, columns)
         self._check_competition(table, rows.side.names, columns.side.names)
-        weight = None
-        if query_weight is not None:
-            weight = self._checked_weight(query_weight, table.shape)
         if is_tensor(rows.matrices[0]):
             table = backend_of(rows.matrices[0]).array(table)
         return TableProblem(
@@ -275,17 +276,10 @@ class TwoSidedRankRLS(BaseEstimator):
                 f"{plural(table.shape[1], 'column')} with compare={self.compare!r}."
             )
 
-    def _checked_weight(self, query_weight: Any, shape: tuple[int, ...]) -> Array:
+    def _checked_weight(self, query_weight: Any) -> Array:
         if self.compare == "all":
             raise ParameterError("query_weight needs queries: use compare='columns' or 'rows'.")
-        n = shape[0] if self.compare == "columns" else shape[1]
-        weight = _numbers(query_weight, "query_weight")
-        if weight.shape != (n,):
-            raise DataError(
-                f"query_weight needs a weight for each of the {n} {WITHIN[self.compare]}: got "
-                f"shape {weight.shape}."
-            )
-        return weight
+        return _numbers(query_weight, "query_weight")
 
     def _choose(self, problem: TableProblem) -> tuple[TableProblem, float]:
         """The weights of kernels and the alpha with the best held-out scores."""
