@@ -1003,7 +1003,7 @@ class SmallTable:
 
     def take(self, rows: Index) -> Self:
         """Some of the rows, with their places in the whole table."""
-        columns = {name: _Part(column, rows) for name, column in self.columns.items()}
+        columns = {name: _TakenColumns(column, rows) for name, column in self.columns.items()}
         return replace(self, columns=columns, place=lambda k: self.place(int(rows[k])))
 
     def values(self, name: str) -> list[Any]:
@@ -1048,7 +1048,7 @@ class SmallTable:
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class _TakenColumns:
     """Some entries of a column, which are read when they are needed."""
 
     column: Any
