@@ -510,12 +510,12 @@ systems = pytest.mark.parametrize(
 @pytest.mark.parametrize("n_levels", [2, 3])
 def test_rows_with_equal_features_are_tied(settings, alpha, n_levels):
     rng = np.random.default_rng(0)
-    X, y = rng.integers(0, 2, (40, 1)).astype(float), rng.integers(0, n_levels, 40)
+    X, y = rng.integers(0, 2, (20, 1)).astype(float), rng.integers(0, n_levels, 20)
     ranker, credit = RankRLS(alpha, scale=None, **settings), []
-    for i, j in zip(*np.triu_indices(40, 1), strict=True):
+    for i, j in zip(*np.triu_indices(20, 1), strict=True):
         if y[i] != y[j]:
             first, second = refit(ranker, X, y, None, [i, j])
-            tied = X[i, 0] == X[j, 0]
+            tied = X[i, 0] == X[j, 0] or abs(first - second) < 1e-8  # weight 0
             credit.append(0.5 if tied else float((first > second) == (y[i] > y[j])))
     auc = pytest.approx(np.mean(credit))
     assert 1.0 - leave_pair_out(ranker, X, y).error[0] == auc
