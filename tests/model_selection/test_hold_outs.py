@@ -525,12 +525,13 @@ def test_rows_with_equal_features_are_tied(settings, alpha, n_levels):
 
 
 @systems
-def test_differences_of_many_equal_rows_are_zero(settings):
+@pytest.mark.parametrize("n_queries", [1, 10])
+def test_differences_of_many_equal_rows_are_zero(settings, n_queries):
     rng = np.random.default_rng(0)
     X, y = rng.integers(0, 2, (200, 3)).astype(float), rng.integers(0, 2, 200)
-    found = leave_pair_out(
-        RankRLS(scale=None, **settings), X, y, alphas=[1e-6, 1.0, 1e3], return_differences=True
-    )
+    qid, options = np.arange(200) % n_queries, {"return_differences": True}
+    ranker = RankRLS(scale=None, **settings)
+    found = leave_pair_out(ranker, X, y, qid=qid, alphas=[1e-6, 1.0, 1e3], **options)
     first, second = found.pairs.T
     equal = (X[first] == X[second]).all(axis=1)
     for difference in found.differences:

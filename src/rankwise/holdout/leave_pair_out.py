@@ -32,6 +32,7 @@ from rankwise.holdout.pair_differences import (
     block_differences,
     listed_differences,
     right_without,
+    settled,
 )
 from rankwise.holdout.pair_systems import Laplacian, PairSystem
 from rankwise.problem import Coordinates, Loss
@@ -75,8 +76,11 @@ def query_pairs(
         parts = _systems_of_levels(query, level, loss, lam, pairs)
     for first, second, difference in parts:
         before = query.prediction[first] - query.prediction[second]
+        terms = query.prediction, query.target
+        size = sum(abs(term[first]) + abs(term[second]) for term in terms)
+        total = settled(before + difference, size, query.tied)
         rows = query.rows if isinstance(first, np.ndarray) else backend_of(first).index(query.rows)
-        yield PairDifferences(rows[first], rows[second], before + difference)
+        yield PairDifferences(rows[first], rows[second], total)
 
 
 def ranking_system(query: Conditional, loss: Loss, lam: float, left: int) -> PairSystem | None:

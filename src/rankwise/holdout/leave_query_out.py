@@ -25,6 +25,7 @@ from rankwise.backends.parallel import map_in_threads, matmul, threads_for
 from rankwise.errors import warn
 from rankwise.graph.preference_graph import QueryGraph, row_scale
 from rankwise.holdout.hold_out_problem import CLOSE, OF_FOLD, check_digits, not_definite
+from rankwise.holdout.pair_differences import TIED
 from rankwise.scaling import ColumnStandard, ColumnStatistics
 from rankwise.solvers.ridge_path import Moments
 
@@ -491,6 +492,8 @@ class Conditional:
         The weight of the query.
     close : bool
         Whether alpha is so small that rounding errors of `features` matter.
+    tied : float
+        About the relative error of differences of predictions.
     """
 
     rows: Index
@@ -500,6 +503,7 @@ class Conditional:
     features: Array | None = None
     weight: float = 1.0
     close: bool = False
+    tied: float = TIED
 
     def stored_kernel(self) -> Array:
         """A new matrix with the conditional kernel."""
@@ -521,6 +525,7 @@ def dual_conditionals(
     """
     on, t = backend_of(K), graph.root_target(y)
     M = lifted_root_kernel(K, graph)
+    error = EPS * float(abs(M.diagonal()).sum()) / 4  # times 1 / lam, at most
     queries = [(rows, graph.take(rows)) for rows in query_rows(graph)]
     for k, N in enumerate(resolvents(M, lams, t)):
         z = N.apply(t)
@@ -535,7 +540,8 @@ def dual_conditionals(
             kernel = (kernel + kernel.T) / 2
             weight = query_weight(graph, rows)
             labels = y[rows] - y[rows[0]]  # exact, also far from zero
-            yield k, Conditional(rows, labels - target, target, kernel=kernel, weight=weight)
+            given: Any = {"weight": weight, "tied": max(TIED, error / N.lam)}
+            yield k, Conditional(rows, labels - target, target, kernel=kernel, **given)
 
 
 def primal_conditionals(
