@@ -119,7 +119,7 @@ PAPERS = (
         "Leave-pair-out",
         "Measurements of the paper's claims: exactness, time, and unbiasedness, and of the error "
         "of an approximation. Then, how sure the AUC is: coverage of intervals, p-values without "
-        "signal, nested hold-outs, and three microarray studies.",
+        "signal, nested hold-outs, AutoRanker's estimate, and three microarray studies.",
         "The paper has theorems, but no tables.",
         (
             *(
@@ -132,6 +132,7 @@ PAPERS = (
                     "coverage",
                     "null",
                     "nested",
+                    "auto",
                 )
             ),
             Part(

@@ -11,19 +11,23 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from scipy.stats import kstest, norm
+from joblib import Parallel, delayed
+from scipy.stats import kstest, norm, t
 from sklearn.feature_selection import SelectKBest
 from sklearn.pipeline import make_pipeline
 
-from rankwise import RankRLS
+from rankwise import AutoRanker, RankRLS
 from rankwise.cli.auc_study import AUCStudy
 from rankwise.data import read_samples
 from rankwise.errors import DataError
+from rankwise.metrics import ndcg
 from rankwise.model_selection import nested_leave_pair_out, permutation_test
 from rankwise.report import Column, Table
 
 ALPHA, FEATURES = 10.0, 5
 NULL_SETS, PERMUTATIONS, NESTED_SETS = 500, 99, 60
+AUTO_SETS, AUTO_FEATURES, PER_QUERY, NEW_QUERIES = 200, 6, 12, 1500
+SIGNALS = {"none": 0.0, "weak": 0.3, "strong": 1.0}
 
 
 def sample(
@@ -82,6 +86,49 @@ def nested() -> dict:
     return found
 
 
+def auto() -> dict:
+    """Estimates of AutoRanker, and what it seems to gain over chance, beside new queries."""
+    found: dict[str, dict] = {}
+    for signal in SIGNALS:
+        for n_queries in (15, 40, 100):
+            seeds = range(AUTO_SETS)
+            parts = Parallel(n_jobs=-1)(delayed(_estimates)(signal, n_queries, s) for s in seeds)
+            score, error, truth, low, high, gain = np.array(parts).T
+            reach = t.ppf(0.975, n_queries - 1) * error
+            found[f"{signal}, {n_queries}"] = {
+                "truth": float(truth.mean()),
+                "bias": float((score - truth).mean()),
+                "spread": float(np.std(score - truth, ddof=1) / AUTO_SETS**0.5),
+                "error": float(error.mean()),
+                "covered": float(np.mean(abs(score - truth) <= reach)),
+                "gain covered": float(np.mean((low <= gain) & (gain <= high))),
+                "clear": float(np.mean(low > 0)),
+            }
+    return found
+
+
+def _estimates(signal: str, n_queries: int, seed: int) -> tuple[float, ...]:
+    """The estimate, its error, the truth; the ends of the gain over chance, and the true gain."""
+    rng = np.random.default_rng([seed, n_queries])
+    w = rng.standard_normal(AUTO_FEATURES)
+    w *= SIGNALS[signal] / np.linalg.norm(w)
+
+    def draw(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        X = rng.standard_normal((n * PER_QUERY, AUTO_FEATURES))
+        y = np.digitize(X @ w + rng.standard_normal(len(X)), [0.5, 1.5]).astype(np.float64)
+        return X, y, np.repeat(np.arange(n), PER_QUERY)
+
+    X, y, qid = draw(n_queries)
+    ranker = AutoRanker(boosted=False, random_state=seed).fit(X, y, qid=qid)
+    X, y, qid = draw(NEW_QUERIES)
+    truth, by_chance = (
+        ndcg(y, scores, qid, k=10) for scores in (ranker.predict(X, qid=qid), np.zeros(len(y)))
+    )
+    estimate, baselines = ranker.score_estimate_, ranker.baselines_
+    low, high = baselines.intervals[baselines.names.index("chance")]
+    return estimate.score, estimate.standard_error, truth, low, high, truth - by_chance
+
+
 def microarray() -> dict:
     """Three microarray studies as CSV files, with what `rankwise auc` computes from them."""
     folder = os.environ.get("RANKWISE_DATA")
@@ -126,6 +173,18 @@ def nested_text(found: dict) -> str:
         for name, v in both.items()
     )
     return Table(header, rows, "Ten of 200 features chosen by their labels, 40 rows").to_markdown()
+
+
+def auto_text(found: dict) -> str:
+    header = (
+        Column("signal"), Column("queries"), Column("NDCG@10 of new queries"),
+        Column("bias of the estimate", "+.4f"), Column("± s.e."), Column("its standard error"),
+        Column("interval covers", ".3f"), Column("interval of the gain over chance covers", ".3f"),
+        Column("clearly better than chance", ".3f"),
+    )  # fmt: skip
+    rows = tuple((*name.split(", "), *v.values()) for name, v in found.items())
+    title = f"AutoRanker, {AUTO_SETS} samples of each kind, queries of {PER_QUERY} rows"
+    return Table(header, rows, title).to_markdown()
 
 
 def microarray_text(found: dict) -> str:

@@ -2,7 +2,7 @@
 
 Usage: python -m reproduce.leave_pair_out.run [--write] [steps ...]
 
-Steps are "exactness", "approximation", "timing", "bias", "coverage", "null", "nested" and
+Steps are "exactness", "approximation", "timing", "bias", "coverage", "null", "nested", "auto" and
 "microarray"; all by default. Data are generated, except those of the last, which need
 RANKWISE_DATA.
 Results are stored in results.json; ``--write`` writes the tables to the README and the figure.
@@ -191,6 +191,7 @@ STEPS = {
     "coverage": levels.coverage,
     "null": certainty.null,
     "nested": certainty.nested,
+    "auto": certainty.auto,
     "microarray": certainty.microarray,
 }
 
@@ -284,6 +285,7 @@ TEXTS = {
     "coverage": levels.coverage_text,
     "null": certainty.null_text,
     "nested": certainty.nested_text,
+    "auto": certainty.auto_text,
     "microarray": certainty.microarray_text,
 }
 

@@ -641,6 +641,8 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         All that was tried; print it, or see ``results_.to_frame()``.
     score_estimate_ : ScoreEstimate
         What to expect on new queries: each query is scored by a mean that was chosen without it.
+        Where nothing can be learned, it is too high by up to half a standard error, since rankers
+        that predict the other queries were trained on this one; see `baselines_`.
         ``optimistic`` is the score of the chosen mean on the queries that it was chosen by. Folds
         are dealt to queries in the order of their first rows: the estimate can change if queries
         come in another order.
