@@ -89,3 +89,16 @@ def test_one_ranking_of_all_rows():
     assert found.n_queries == 5
     same = replace(found, gains=np.zeros(3))
     assert f"not clearly better than: {'; '.join(same.names)}." in " ".join(str(same).split())
+
+
+@pytest.mark.slow
+def test_nothing_to_learn_is_seldom_clearly_better_than_chance():
+    """Intervals as of independent queries are above 0 for 5 of these 40 samples."""
+    clear = 0
+    for seed in range(40):
+        rng = np.random.default_rng([seed, 20])
+        qid = np.repeat(np.arange(20), 12)
+        X, y = rng.normal(size=(240, 6)), rng.choice([0.0, 0.0, 0.0, 1.0, 2.0], 240)
+        found = AutoRanker(boosted=False, random_state=0).fit(X, y, qid=qid).baselines_
+        clear += bool(found.intervals[found.names.index("chance"), 0] > 0)
+    assert clear <= 2

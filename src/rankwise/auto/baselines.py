@@ -22,8 +22,8 @@ SAMPLED = 300  # queries by which the single column is chosen
 MOST_COLUMNS = 1000  # that are tried
 TOGETHER = 2**15  # numbers in the columns that are tried at once
 FEWEST_ROWS, MOST_ROWS = 3, 20  # of a query in a picture
-# The variance of a mean of k folds is S^2 (1/k + 1/(k - 1)), where 1/(k - 1) is the size of a held-out
-# fold relative to its training rows; if folds were independent, it would be S^2/k.
+# The variance of a mean of k folds is S^2 (1/k + 1/(k - 1)), where 1/(k - 1) is the size of a fold
+# relative to its training rows. If folds were independent, it would be S^2/k.
 SHARED_TRAINING = np.sqrt(1 + FOLDS / (FOLDS - 1))
 
 
