@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from rankwise.inspection.scorers import (
     EXACT,
     SAMPLED,
     TREES,
-    Scorer,
+    Shares,
     ShareSettings,
     check_ranker,
     read_scorer,
@@ -200,11 +201,10 @@ def short(value: float) -> str:
     size = abs(value)
     if size >= 9999.5 or size < 0.00995:
         return f"{value:+.1e}"
-    return (
-        f"{value:+.2f}".replace("0.", ".", 1)
-        if size < 9.995 and size < 1
-        else (f"{value:+.2f}" if size < 9.995 else f"{value:+.0f}")
-    )
+    if size >= 9.995:
+        return f"{value:+.0f}"
+    text = f"{value:+.2f}"
+    return text.replace("0.", ".", 1) if size < 1 else text
 
 
 def both_shown(one: Any, other: Any, digits: int = 5) -> tuple[str, str]:
@@ -278,12 +278,8 @@ class RankingExplanation(TableMixin):
     def to_table(self) -> Table:
         """Position, row, score, and why it is above the next one."""
         name, labels = self._named
-        rows = tuple(
-            (k + 1, str(label), float(score), reason)
-            for k, (label, score, reason) in enumerate(
-                zip(labels, self.scores, self._reasons(), strict=True)
-            )
-        )
+        numbers, names = range(1, len(self) + 1), map(str, labels)
+        rows = zip(numbers, names, self.scores.tolist(), self._reasons(), strict=True)
         columns = (
             Column("position"),
             Column(name, ""),
@@ -292,7 +288,7 @@ class RankingExplanation(TableMixin):
         )
         title = "" if self.query is None else f"Query {self.query}"
         note = f"Contributions are {self.pairs[0].method}" if self.pairs else ""
-        return Table(columns, rows, title, note)
+        return Table(columns, tuple(rows), title, note)
 
     def _frame_columns(self) -> dict[str, Any]:
         name, labels = self._named
@@ -392,14 +388,15 @@ def explain(
     >>> round(float(why.contributions.sum() - why.difference), 9)
     0.0
     """
-    settings = _Wanted(background, output, n_samples, random_state, names)
+    options = background, output, n_samples, random_state, names
     if X is None:
         if isinstance(better, (int, np.integer)) or isinstance(worse, (int, np.integer)):
             raise ParameterError(
                 f"Positions need the rows of the query, X=: got {better!r} and {worse!r}."
             )
         check_ranker(ranker)
-        if qid is not None or query is not None or isinstance(background, str):
+        by_query = isinstance(background, str) and background == "query"
+        if qid is not None or query is not None or by_query:
             raise ParameterError('qid, query and background="query" are for positions: pass X=.')
         if is_within_queries(ranker):
             raise DataError(
@@ -407,17 +404,13 @@ def explain(
                 "rows depend on the others: pass all rows of the query as X=, and positions, as in "
                 "explain(ranker, 3, 5, X=X)."
             )
-        cells = stacked(better, worse)
-        scores = _predicted(ranker, cells, None, output)
-        explainer = _Explainer.of(ranker, cells, scores, np.array([[0, 1]]), settings)
-        return explainer.pair(0, 1)
-    some, codes = _query_rows(X, qid, query)
-    positions = _checked_positions(better, worse, some.shape[0])
-    scores = _predicted(ranker, some, codes, output)
-    order = np.argsort(-scores, kind="stable")
-    one, other = (int(order[p - 1]) for p in positions)
-    explainer = _Explainer.of(ranker, some, scores, np.array([[one, other]]), settings)
-    return explainer.pair(one, other, positions)
+        explainer = _Explainer(ranker, stacked(better, worse), None, *options)
+        return explainer.explain(np.array([[0, 1]]))[0]
+    cells, codes, *_ = _selected(X, qid, query)
+    positions = _checked_positions(better, worse, cells.shape[0])
+    explainer = _Explainer(ranker, cells, codes, *options)
+    rows = explainer.order[np.array(positions) - 1]
+    return explainer.explain(rows[None], [positions])[0]
 
 
 def explain_ranking(
@@ -459,17 +452,13 @@ def explain_ranking(
     >>> print(explain_ranking(ranker, X).pairs[0].sentence)
     Above, mainly because of x0 (+3.67) and in spite of x1 (-.67).
     """
-    settings = _Wanted(background, output, n_samples, random_state, names)
     if top is not None:
         check_value("top", top, Whole(1))
     cells, codes, numbers, groups = _selected(X, qid, query)
-    scores = _predicted(ranker, cells, codes, output)
-    order = np.argsort(-scores, kind="stable")[:top]
-    pairs = np.column_stack([order[:-1], order[1:]])
-    explainer = _Explainer.of(ranker, cells, scores, pairs, settings)
-    found = [
-        explainer.pair(int(one), int(other), (k + 1, k + 2)) for k, (one, other) in enumerate(pairs)
-    ]
+    explainer = _Explainer(ranker, cells, codes, background, output, n_samples, random_state, names)
+    order = explainer.order[:top]
+    places = range(1, len(order) + 1)
+    found = explainer.explain(np.column_stack([order[:-1], order[1:]]), list(pairwise(places)))
     labels = None
     if ids is not None:
         if len(ids) != groups.n_rows:
@@ -478,47 +467,33 @@ def explain_ranking(
     return RankingExplanation(numbers[order], explainer.scores[order], found, query, labels)
 
 
-@dataclass(frozen=True)
-class _Wanted:
-    """The parameters that `explain` and `explain_ranking` share, checked."""
-
-    background: Any
-    output: int
-    n_samples: int
-    random_state: int
-    names: Sequence[str] | None
-
-    def __post_init__(self) -> None:
-        check_value("output", self.output, Whole(0))
-        check_value("n_samples", self.n_samples, Whole(4))
-        check_value("random_state", self.random_state, Whole(0))
-        if isinstance(self.background, str) and self.background != "query":
-            raise ParameterError(
-                f'background must be rows, "query" or None: got {self.background!r}.'
-            )
-
-
-@dataclass(frozen=True, eq=False)
 class _Explainer:
-    """Explains pairs of some rows."""
+    """Explains pairs of the rows of one query."""
 
-    ranker: Any
-    cells: Any
-    scorer: Scorer
-    scores: Array
-    settings: ShareSettings
-    names: list[str]
-    against: str
-
-    @classmethod
-    def of(
-        cls, ranker: Any, cells: Any, scores: Array, pairs: Index, wanted: _Wanted
-    ) -> _Explainer:
-        """Read a ranker; all rows are one query, and have these scores."""
-        names = feature_names(ranker, cells, wanted.names)
-        n, reference, against, background = cells.shape[0], None, "", wanted.background
+    def __init__(
+        self,
+        ranker: Any,
+        cells: Any,
+        codes: Any,
+        background: Any,
+        output: int,
+        n_samples: int,
+        random_state: int,
+        names: Sequence[str] | None,
+    ) -> None:
+        """The parameters that `explain` and `explain_ranking` share, checked, and scores."""
+        check_value("output", output, Whole(0))
+        check_value("n_samples", n_samples, Whole(4))
+        check_value("random_state", random_state, Whole(0))
+        if isinstance(background, str) and background != "query":
+            raise ParameterError(f'background must be rows, "query" or None: got {background!r}.')
+        self.ranker, self.cells, self.rows, self.output = ranker, cells, cells, output
+        self.scores = _predicted(ranker, cells, codes, output)
+        self.order = np.argsort(-self.scores, kind="stable")
+        self.names = feature_names(ranker, cells, names)
+        n, reference, self.against = cells.shape[0], None, "against the other row"
         if isinstance(background, str):
-            reference, against = np.arange(n), "against the rows of the query"
+            reference, self.against = np.arange(n), "against the rows of the query"
         elif background is not None:
             if is_within_queries(ranker):
                 raise DataError(
@@ -527,34 +502,39 @@ class _Explainer:
                 )
             more = as_cells(background)
             reference = np.arange(n, n + more.shape[0])
-            against = f"against the mean over {plural(more.shape[0], 'row')} of a background"
-            cells = joined([cells, more])
+            self.against = f"against the mean over {plural(more.shape[0], 'row')} of a background"
+            self.rows = joined([cells, more])
             if not len(reference):
                 raise DataError("background has no rows.")
-        probed = pairs
+        self.settings = ShareSettings(reference, n_samples, random_state)
+
+    def explain(
+        self, pairs: Index, positions: Sequence[tuple[int, int] | None] = (None,)
+    ) -> list[PairExplanation]:
+        """The explanations of pairs of rows, with their positions in the ranked query."""
+        probed, reference = pairs, self.settings.reference
         if reference is not None:
             ends = np.unique(pairs)
             crossed = np.stack(np.meshgrid(ends, reference, indexing="ij"), axis=-1).reshape(-1, 2)
             probed = np.vstack([pairs, crossed[crossed[:, 0] != crossed[:, 1]]])
-        groups = QueryGroups.of(None, cells.shape[0])
-        scorer = read_scorer(ranker, UserRows.of(cells, groups, probed), wanted.output)
-        settings = ShareSettings(reference, wanted.n_samples, wanted.random_state)
-        return cls(ranker, cells, scorer, scores, settings, names, against)
+        groups = QueryGroups.of(None, self.rows.shape[0])
+        scorer = read_scorer(self.ranker, UserRows.of(self.rows, groups, probed), self.output)
+        return [
+            self._explained(one, other, scorer.shares(one, other, self.settings), place)
+            for (one, other), place in zip(pairs.tolist(), positions, strict=True)
+        ]
 
-    def pair(
-        self, one: int, other: int, positions: tuple[int, int] | None = None
+    def _explained(
+        self, one: int, other: int, shares: Shares, positions: tuple[int, int] | None
     ) -> PairExplanation:
-        """The explanation of two rows."""
-        shares = self.scorer.shares(one, other, self.settings)
         difference = float(shares.contributions.sum())
         scores = float(self.scores[one]), float(self.scores[other])
         _check_agreement(difference, scores, self.scores.dtype)
-        is_sampled = SAMPLED in shares.ways
         return PairExplanation(
             self.names,
             shares.contributions,
             difference,
-            np.sqrt(shares.variance) if is_sampled else None,
+            np.sqrt(shares.variance) if SAMPLED in shares.ways else None,
             values(self.cells, one),
             values(self.cells, other),
             scores,
@@ -565,8 +545,7 @@ class _Explainer:
         )
 
     def _method(self, ways: frozenset[str]) -> str:
-        parts = []
-        against = self.against or "against the other row"
+        parts, against = [], self.against
         if ADDITIVE in ways:
             parts.append("terms of a sum")
         if EXACT in ways:
@@ -632,10 +611,6 @@ def _predicted(ranker: Any, cells: Any, codes: Any, output: int) -> Array:
     if output:
         raise ParameterError(f"The ranker has one output: got output={output}.")
     return scores
-
-
-def _query_rows(X: Any, qid: Any, query: Any) -> tuple[Any, Any]:
-    return _selected(X, qid, query)[:2]
 
 
 def _selected(X: Any, qid: Any, query: Any) -> tuple[Any, Any, Index, QueryGroups]:
