@@ -21,7 +21,6 @@ from rankwise.holdout.engine import hold_out
 from rankwise.holdout.hold_out_problem import HoldOutProblem, Pairs
 from rankwise.holdout.leave_pair_out import pair_credit, training_effects
 from rankwise.holdout.scores import given_note, given_words
-from rankwise.metrics.ranking_scorer import RankingScorer
 from rankwise.model_selection.hold_outs import (
     LeavePairOut,
     Units,
@@ -36,7 +35,7 @@ from rankwise.model_selection.rows import (
     stratified_folds,
 )
 from rankwise.model_selection.search import RankingSearchCV
-from rankwise.model_selection.trials import RowTrials
+from rankwise.model_selection.trials import RowHoldOuts
 from rankwise.parameters import AnyOf, Choice, Number, Whole, as_generator, check_value
 from rankwise.progress import progress_bar
 from rankwise.tables import Column, Table, TableMixin, plural
@@ -694,11 +693,11 @@ def nested_leave_pair_out(
         splits = pairs_of_units(labels, units, stratum, n_pairs, rng)
     else:
         splits = stratified_folds(labels, dependent, int(outer), n_repeats, rng)
-    trials = RowTrials(data, splits, RankingScorer.of("auc"))
+    held_out = RowHoldOuts(data, splits)
     pairs, differences, alphas, faults = [], [], [], []
     with progress_bar("Nested hold-outs", len(splits)) as show:
         for k, out in enumerate(splits.tests):
-            old, new, train = trials.sides(estimator, k)
+            old, new, train = held_out.sides(estimator, k)
             fitted, fault = _fitted(estimator, old, within.take(train))
             faults += [] if fault is None else [fault]
             f = np.asarray(fitted.predict(new.X), dtype=np.float64)

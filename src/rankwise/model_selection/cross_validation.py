@@ -21,6 +21,7 @@ from rankwise.model_selection.rows import LabelledRows, Splits, check_fit_and_pr
 from rankwise.model_selection.trials import (
     Batch,
     Predicted,
+    RowHoldOuts,
     RowTrials,
     UnitValues,
     joined_outputs,
@@ -257,8 +258,7 @@ def cross_validate(
     data = LabelledRows.of(X, y, qid, query_weight)
     scorers = _scorers(scoring, data)
     splits = make_splits(cv, data, random_state)
-    some = RowTrials(data, splits, next(iter(scorers.values())))
-    predicted = _held_out(estimator, some, n_jobs)
+    predicted = _held_out(estimator, RowHoldOuts(data, splits), n_jobs)
     per_query, over = {}, {}
     for name, scorer in scorers.items():
         trials = RowTrials(data, splits, scorer)
@@ -342,7 +342,7 @@ def _name_of(scoring: Any) -> str:
     return scoring if isinstance(scoring, str) else getattr(scoring, "__name__", repr(scoring))
 
 
-def _held_out(ranker: Any, trials: RowTrials, n_jobs: int | None = None) -> Predicted:
+def _held_out(ranker: Any, trials: RowHoldOuts, n_jobs: int | None = None) -> Predicted:
     """Scores of the rows of all splits."""
 
     def join(batch: Batch, found: list[Predicted]) -> Predicted:
